@@ -34,6 +34,22 @@ fn with_props(id: &str) -> NewTask {
     NewTask::new("k").id(id).props(&"p".repeat(1000))
 }
 
+/// A server with a new namespace `ns`, which has one task with props.
+async fn with_a_task(id: &str) -> (Server, Store, Client, etcd_client::Client) {
+    let server = Server::start();
+    let (store, client) = open(&server.url("ns")).await;
+    client.submit(with_props(id)).await.unwrap();
+    let etcd = raw(&server.endpoint()).await;
+    (server, store, client, etcd)
+}
+
+/// What Metafora's client writes for the task `m`.
+async fn submit_as_metafora(etcd: &mut etcd_client::Client) {
+    let props = r#"{"id":"m"}"#;
+    etcd.put("/ns/tasks/m/props", props, None).await.unwrap();
+    etcd.put("/ns/tasks/m", "", None).await.unwrap();
+}
+
 async fn is_apart(etcd: &mut etcd_client::Client) -> bool {
     let format = keys(etcd, "meta/fences").await;
     let stored = format.first().map(|(_, value)| value.as_str());
@@ -155,10 +171,7 @@ async fn hundred_steps(task: TaskContext) -> Result<Message, BoxError> {
 async fn a_namespace_that_was_used_before_keeps_props_beside_the_task() {
     let server = Server::start();
     let mut etcd = raw(&server.endpoint()).await;
-    etcd.put("/ns/tasks/m/props", r#"{"id":"m"}"#, None)
-        .await
-        .unwrap();
-    etcd.put("/ns/tasks/m", "", None).await.unwrap();
+    submit_as_metafora(&mut etcd).await;
     let (_, client) = open(&server.url("ns")).await;
     client.submit(with_props("a")).await.unwrap();
     assert_eq!(keys(&mut etcd, "tasks/a/props").await.len(), 1);
@@ -176,14 +189,8 @@ async fn a_namespace_that_was_used_before_keeps_props_beside_the_task() {
 /// Metafora's client needs no mark: its tasks are read in each namespace.
 #[tokio::test]
 async fn a_task_of_metaforas_client_is_read_where_props_are_apart() {
-    let server = Server::start();
-    let (_, client) = open(&server.url("ns")).await;
-    client.submit(with_props("a")).await.unwrap();
-    let mut etcd = raw(&server.endpoint()).await;
-    etcd.put("/ns/tasks/m/props", r#"{"id":"m"}"#, None)
-        .await
-        .unwrap();
-    etcd.put("/ns/tasks/m", "", None).await.unwrap();
+    let (_server, _, client, mut etcd) = with_a_task("a").await;
+    submit_as_metafora(&mut etcd).await;
     assert!(is_apart(&mut etcd).await);
     let id: TaskId = "m".parse().unwrap();
     assert_eq!(
@@ -197,10 +204,7 @@ async fn a_task_of_metaforas_client_is_read_where_props_are_apart() {
 /// Metafora's `DeleteTask` deletes the keys below the task, and no others.
 #[tokio::test]
 async fn a_task_without_props_gets_none_of_a_task_that_metafora_deleted() {
-    let server = Server::start();
-    let (_, client) = open(&server.url("ns")).await;
-    client.submit(with_props("u")).await.unwrap();
-    let mut etcd = raw(&server.endpoint()).await;
+    let (_server, _, client, mut etcd) = with_a_task("u").await;
     let all = etcd_client::DeleteOptions::new().with_prefix();
     etcd.delete("/ns/tasks/u", Some(all)).await.unwrap();
     let again = || NewTask::new("k").id("u").idempotent();
@@ -254,10 +258,7 @@ async fn a_namespace_for_nodes_of_metafora_is_made_with_its_option_and_not_chang
 /// A node of Metafora that joins all the same would run tasks without props: the operator hears of it.
 #[tokio::test]
 async fn a_node_of_metafora_where_props_are_apart_is_reported() {
-    let server = Server::start();
-    let (store, client) = open(&server.url("ns")).await;
-    client.submit(with_props("a")).await.unwrap();
-    let mut etcd = raw(&server.endpoint()).await;
+    let (_server, store, _client, mut etcd) = with_a_task("a").await;
     etcd.put("/ns/nodes/go/_metafora", "", None).await.unwrap();
     let findings = examine(&store).await;
     let found = findings.iter().find(|f| f.check == "props").unwrap();
@@ -266,7 +267,7 @@ async fn a_node_of_metafora_where_props_are_apart_is_reported() {
     assert!(found.advice.contains("metafora-nodes=true"), "{found:?}");
 }
 
-/// Whoever comes first decides, and all the others follow.
+/// The first one decides, and all the others follow.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn clients_that_are_first_together_agree() {
     let server = Server::start();

@@ -129,15 +129,21 @@ func consume(job gojob.Job, client *redis.Client, handler func(curlyq.Job) error
 	return failed
 }
 
-// drain runs no-ops until Redis has no data of a job.
-func drain(job gojob.Job, client *redis.Client) (gojob.Figures, error) {
-	count := job.Number("count")
-	var ran atomic.Int64
-	meter := gojob.Start()
+// countRuns starts a consumer of no-ops, and counts those that have run.
+func countRuns(job gojob.Job, client *redis.Client) (*atomic.Int64, <-chan error) {
+	ran := new(atomic.Int64)
 	failed := consume(job, client, func(curlyq.Job) error {
 		ran.Add(1)
 		return nil
 	})
+	return ran, failed
+}
+
+// drain runs no-ops until Redis has no data of a job.
+func drain(job gojob.Job, client *redis.Client) (gojob.Figures, error) {
+	count := job.Number("count")
+	meter := gojob.Start()
+	ran, failed := countRuns(job, client)
 	for meter.Elapsed() < job.Limit() {
 		select {
 		case err := <-failed:

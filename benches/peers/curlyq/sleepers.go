@@ -6,11 +6,9 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/go-redis/redis/v7"
-	"github.com/mcmathja/curlyq"
 	"github.com/windlass-rs/windlass/benches/peers/gojob"
 )
 
@@ -25,12 +23,8 @@ const (
 // for the bytes of files; a fact has those of its log.
 func sleepers(job gojob.Job, client *redis.Client) (gojob.Figures, error) {
 	count := job.Number("count")
-	var ran atomic.Int64
 	meter := gojob.Start()
-	failed := consume(job, client, func(curlyq.Job) error {
-		ran.Add(1)
-		return nil
-	})
+	ran, failed := countRuns(job, client)
 	select {
 	case err := <-failed:
 		return gojob.Figures{}, err

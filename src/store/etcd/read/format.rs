@@ -50,7 +50,7 @@ impl Reader {
 
     /// Returns the layout of the keys. The first node or client that writes to a namespace decides it for all: our
     /// own in an unused one, unless nodes of Metafora are to work in it, and the shared one where Metafora or an
-    /// earlier version was before. Whoever writes props or history of a task has waited for it.
+    /// earlier version was before. Every write of props or history of a task comes after it.
     pub(crate) async fn layout(&self) -> Result<Layout, Fault> {
         let key = self.keys.fences();
         for _ in 0..TRIES {
