@@ -221,9 +221,10 @@ fn figure(value: f64) -> String {
     if decimals == 0 { grouped(&text) } else { text }
 }
 
-/// Digits in groups of three.
-fn grouped(digits: &str) -> String {
-    let mut text = String::new();
+/// Digits in groups of three, behind a sign if there is one.
+fn grouped(number: &str) -> String {
+    let digits = number.trim_start_matches('-');
+    let mut text = number[..number.len() - digits.len()].to_owned();
     for (at, digit) in digits.chars().enumerate() {
         if at > 0 && (digits.len() - at).is_multiple_of(3) {
             text.push(',');
@@ -249,6 +250,12 @@ mod tests {
         report.note("peer 1.0", "windlass: synchronous FULL");
         report.note("peer 1.0", "windlass: synchronous FULL");
         report
+    }
+
+    #[test]
+    fn a_difference_below_zero_has_its_sign_before_the_digits() {
+        let figures = [-320.0, -1_320.0, 12_345.0, -0.5].map(figure);
+        assert_eq!(figures, ["-320", "-1,320", "12,345", "-0.500"]);
     }
 
     #[test]
