@@ -54,6 +54,33 @@ async fn a_server_that_is_killed_and_restarted_costs_nothing() {
     node.shutdown().await;
 }
 
+/// Its lease lives on, and it would run its tasks without hearing of commands, and unseen by the others.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_whose_registration_was_deleted_stops_its_handlers_and_joins_again() {
+    let server = Server::start();
+    let (store, client) = open(&server.url("ns")).await;
+    let node = Runner::builder(&store).node("n").lease_ttl(secs(6));
+    let node = node.handler("k", obeys).start().await.unwrap();
+    let id = client.submit(NewTask::new("k")).await.unwrap().into_id();
+    let runs = async || node.snapshot().await.unwrap().tasks.len() == 1;
+    until("it runs", runs).await;
+    let before = client.get(&id).await.unwrap().fence;
+    let mut etcd = raw(&server.endpoint()).await;
+    etcd.delete("/ns/nodes/n/_metafora", None).await.unwrap();
+    until(
+        "the node has joined again, and its task runs again",
+        async || {
+            let nodes = client.nodes().await.unwrap();
+            let fence = client.get(&id).await.unwrap().fence;
+            nodes.len() == 1 && fence > before && runs().await
+        },
+    )
+    .await;
+    let pause = client.command(&id, windlass::Command::Pause).await.unwrap();
+    client.wait_outcome(&pause).await.unwrap();
+    node.shutdown().await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_stands_still_past_the_lease_costs_the_claims_and_no_task() {
     let server = Server::start();

@@ -41,8 +41,7 @@ impl Leases {
         const OPERATION: &str = "join";
         let failed = |fault: Fault| fault.into_error(OPERATION);
         // A node makes the namespace a used one, so the place of props is decided before.
-        let decided = self.access.reader.layout().await;
-        decided.map_err(failed)?;
+        self.access.reader.decided(OPERATION).await?;
         let id = self.access.link().grant(ttl).await.map_err(failed)?;
         let registration = Registration {
             spec: spec.clone(),

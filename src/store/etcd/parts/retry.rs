@@ -43,8 +43,7 @@ impl Parts {
     ) -> Result<(), Error> {
         let read = found.envelope();
         let (mut envelope, order) = read.map_err(|reason| Error::corrupt_task(id, reason))?;
-        let decided = self.access().reader.layout().await;
-        decided.map_err(|fault| fault.into_error("retry a task"))?;
+        self.access().reader.decided("retry a task").await?;
         let mut edit = Edit::new(self.access().keys(), id, item);
         edit.when_as_found(found, &[Of::Task, Of::Finished, Of::TaskState, Of::Owner]);
         let has_other_data = envelope.data_version != state.data_version;

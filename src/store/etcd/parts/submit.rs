@@ -34,8 +34,7 @@ impl Parts {
             }
             Some(old) => Some(Box::pin(clearing.clear(item, id, old, pointers)).await?),
         };
-        let decided = clearing.access.reader.layout().await;
-        decided.map_err(|fault| fault.into_error("submit a task"))?;
+        clearing.access.reader.decided("submit a task").await?;
         Edit::new(keys, id, item).put_task(task, place, now)?;
         Ok(left)
     }

@@ -72,6 +72,14 @@ impl Reader {
         Err(Fault::NotNow(format!("{key} is deleted again and again")))
     }
 
+    /// As [`layout`](Self::layout). An error names the operation.
+    pub(crate) async fn decided(&self, operation: &'static str) -> Result<(), Error> {
+        let layout = self.layout().await;
+        layout
+            .map(drop)
+            .map_err(|fault| fault.into_error(operation))
+    }
+
     /// Writes the format of a namespace that has none; the layout of our own only if it is unused. Returns whether it
     /// was written.
     async fn put_format(&self, layout: Layout) -> Result<bool, Fault> {

@@ -85,8 +85,7 @@ impl Swaps {
         found: &Snapshot,
     ) -> Result<Swap, Error> {
         let (keys, id) = (&self.reader().keys, &exported.task.id);
-        let decided = self.reader().layout().await;
-        decided.map_err(|fault| fault.into_error(IMPORT))?;
+        self.reader().decided(IMPORT).await?;
         let core = core_of(keys, exported)?;
         let (histories, commands) = (keys.histories(id), format!("{}commands/", keys.root()));
         let (mut history, mut pointers, mut parts) = (Vec::new(), Vec::new(), Vec::new());

@@ -169,8 +169,7 @@ impl Imports {
     /// Builds the write of the task.
     async fn whole(&self, exported: &Exported) -> Result<Item, Error> {
         let mut item = self.unseen(&exported.task.id);
-        let decided = self.reader().layout().await;
-        decided.map_err(|fault| fault.into_error(IMPORT))?;
+        self.reader().decided(IMPORT).await?;
         for (key, value) in core_of(&self.reader().keys, exported)? {
             match value {
                 Some(value) => item.put(&key, value),

@@ -99,6 +99,9 @@ impl Watcher {
     ) -> Result<EventStream, Error> {
         let is_live = self.is_live(lease).await;
         if !is_live.map_err(|fault| fault.into_error("watch"))? {
+            // The lease may live on, without the key of its node: somebody deleted it. From now on it is not
+            // renewed, so the node stops its handlers and joins again, before the lease ends and frees its claims.
+            self.claims.lost(lease.id);
             return Err(Error::lease_fenced(&lease.node));
         }
         let (events, from_watch) = mpsc::channel(16);
