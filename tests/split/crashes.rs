@@ -1,7 +1,9 @@
 //! The process dies after the state store has the write and before the coordinator has.
 
+use std::time::Duration;
+
 use windlass::{
-    Command, Message, Outcome, StateKind,
+    ActionKind, Command, Message, Outcome, StateKind,
     statemachine::state::LastCommand,
     testing::{Fault, Operation},
 };
@@ -225,4 +227,49 @@ async fn a_command_before_a_rejected_one_of_a_missed_write_keeps_its_effect() {
     assert_eq!(kit.outcome("c1").await, Some(Outcome::Applied { from, to }));
     assert_eq!(kit.outcome("c2").await, Some(rejected));
     assert_eq!(kit.moves("a").await[1..], [(from, to, Some(complete))]);
+}
+
+/// The handler failed instead of the command in the write that the coordinator missed. The history had the
+/// shortest path to the state, a sleep, and no error that would say what overrode the command.
+#[tokio::test]
+async fn the_return_that_overrode_a_command_of_a_missed_write_is_a_step() {
+    let kit = Kit::new().await;
+    let node = kit.node("first").await;
+    kit.submit("a").await;
+    let mut claimed = kit.claim(&node, "a").await.unwrap().unwrap();
+    let first = Message::checkpoint().with_data(&1);
+    kit.commit(&mut claimed, first, None).await.unwrap();
+    let checkpoint = kit.send("a", "c1", Command::Checkpoint).await;
+    let run = kit.send("a", "c2", Command::Run).await;
+    let mut write = kit.write(&mut claimed, Message::checkpoint(), Some(checkpoint));
+    for message in [Message::error("no"), Message::sleep_for(Duration::ZERO)] {
+        let then = kit.write(&mut claimed, message, None);
+        write.state = then.state;
+        write.steps.extend(then.steps);
+    }
+    let by = ActionKind::Error;
+    let outcome = Outcome::Overridden { by };
+    write.outcomes.push((run, outcome.clone()));
+    write.state.version -= 2;
+    write.state.last_command = Some(LastCommand {
+        order: run,
+        outcome: outcome.clone(),
+    });
+    kit.lose(&claimed, write).await;
+    kit.store.coordinator().leave(&node).await.unwrap();
+
+    let node = kit.node("second").await;
+    let claimed = kit.claim(&node, "a").await.unwrap().unwrap();
+    assert_eq!(claimed.state.code(), StateKind::Sleeping);
+    let (from, to) = (StateKind::Runnable, StateKind::Runnable);
+    assert_eq!(kit.outcome("c1").await, Some(Outcome::Applied { from, to }));
+    assert_eq!(kit.outcome("c2").await, Some(outcome));
+    assert_eq!(
+        kit.moves("a").await[1..],
+        [
+            (StateKind::Runnable, StateKind::Runnable, Some(checkpoint)),
+            (StateKind::Runnable, StateKind::Fault, None),
+            (StateKind::Fault, StateKind::Sleeping, None),
+        ]
+    );
 }

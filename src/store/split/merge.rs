@@ -136,8 +136,9 @@ fn recovery(state: TaskState, steps: Vec<Step>, outcomes: Vec<(u64, Outcome)>) -
 }
 
 /// Returns the steps and outcomes of a write that only the state store has: a path of the table from
-/// one state to the other, through the applied commands. The state has the outcome of the last one.
-/// Earlier commands were applied in their order, if the table has a path from them to the last one.
+/// one state to the other, through the applied commands. The state has the outcome of the last one. If a
+/// return of the handler overrode that one, the return is a step of its own. Earlier commands were applied
+/// in their order, if the table has a path from them to the last one.
 fn replay(
     from: StateKind,
     to: StateKind,
@@ -145,8 +146,10 @@ fn replay(
     last: &LastCommand,
 ) -> (Vec<Step>, Vec<(u64, Outcome)>) {
     let known = settled.iter().any(|c| c.order == last.order);
+    let returned = returned(last, to).filter(|_| known);
     let (before, after) = match &last.outcome {
         Outcome::Applied { from, to } if known => (*from, *to),
+        _ if let Some((_, after)) = returned => (StateKind::Runnable, after),
         Outcome::Rejected { .. } if known => return rejected(from, to, settled, last),
         outcome => {
             let outcomes = settled.iter().map(|c| (c.order, outcome.clone()));
@@ -156,14 +159,19 @@ fn replay(
     let (mut at, mut steps, mut outcomes) = (from, Vec::new(), Vec::new());
     for command in settled {
         let (message, order) = (command.command.kind(), command.order);
-        let next = match order == last.order {
-            true => {
-                steps.extend(path(at, before));
-                at = before;
-                Some(after)
-            }
-            false => TABLE[at as usize][message as usize].filter(|next| leads(*next, before)),
-        };
+        if order == last.order {
+            steps.extend(path(at, before));
+            steps.push(Step {
+                message: returned.map_or(message, |(by, _)| by),
+                from: before,
+                to: after,
+                command: returned.is_none().then_some(order),
+            });
+            outcomes.push((order, last.outcome.clone()));
+            at = after;
+            continue;
+        }
+        let next = TABLE[at as usize][message as usize].filter(|next| leads(*next, before));
         let Some(next) = next else {
             let reason = format!("the task was {at}, and a later command was applied");
             outcomes.push((order, Outcome::Rejected { reason }));
@@ -181,6 +189,16 @@ fn replay(
     }
     steps.extend(path(at, to));
     (steps, outcomes)
+}
+
+/// Returns what the handler returned instead of the last command, and the state that this led to, if that
+/// is one return for one command: a completion overrides all commands before it.
+fn returned(last: &LastCommand, to: StateKind) -> Option<(ActionKind, StateKind)> {
+    let Outcome::Overridden { by } = last.outcome else {
+        return None;
+    };
+    let next = TABLE[StateKind::Runnable as usize][by as usize]?;
+    (by != ActionKind::Complete && leads(next, to)).then_some((by, next))
 }
 
 /// As [`replay`], when the last command was rejected. If the commands before it lead to the state, they
