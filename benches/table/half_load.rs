@@ -150,27 +150,15 @@ impl Node {
     /// Submits at this rate, and sends commands beside it.
     async fn paced(&mut self, rate: f64, time: Duration) -> Latency {
         let commands = tokio::spawn(commands(self.client.clone(), time));
-        let (begun, mut submits) = (Instant::now(), JoinSet::new());
-        let origin = support::monotonic();
-        let count = (rate * time.as_secs_f64()) as u64;
-        let mut next = 0;
-        let mut tick = tokio::time::interval(Duration::from_millis(1));
-        tick.set_missed_tick_behavior(MissedTickBehavior::Skip);
-        while next < count {
-            tick.tick().await;
-            let due = (begun.elapsed().as_secs_f64() * rate) as u64;
-            for n in next..due.min(count) {
-                let at = origin + (n as f64 * 1e9 / rate) as u64;
-                let client = self.client.clone();
-                submits.spawn(async move {
-                    let task = NewTask::new("stamps").props(&at);
-                    client.submit(task).await.unwrap();
-                });
+        let client = self.client.clone();
+        let count = support::paced(rate, time.as_secs_f64(), |_, due| {
+            let client = client.clone();
+            async move {
+                let task = NewTask::new("stamps").props(&due);
+                client.submit(task).await.unwrap();
             }
-            next = due.min(count).max(next);
-            while submits.try_join_next().is_some() {}
-        }
-        submits.join_all().await;
+        });
+        let count = count.await;
         let mut starts = Times::new();
         for _ in 0..count {
             starts.add(self.started.recv().await.unwrap());

@@ -75,6 +75,8 @@ const TOPICS: &[Topic] = &[
     #[cfg(feature = "etcd")]
     ("etcd-half-load", half_load::on_etcd),
     #[cfg(feature = "etcd")]
+    ("etcd-watch", cluster::watch),
+    #[cfg(feature = "etcd")]
     ("etcd-attempts", cluster::attempts),
     #[cfg(feature = "etcd")]
     ("etcd-idle", cluster::idle),

@@ -13,7 +13,7 @@ use std::{
 
 use hdrhistogram::Histogram;
 use tempfile::TempDir;
-use tokio::{runtime::Runtime, sync::Notify};
+use tokio::{runtime::Runtime, sync::Notify, task::JoinSet, time::MissedTickBehavior};
 use windlass::{Message, NewTask, StatefulHandler, TaskContext, store::Store};
 
 use crate::report::{Goal, Report};
@@ -115,6 +115,32 @@ pub(crate) async fn fill(store: &Store, count: usize, task: impl Fn(usize) -> Ne
 pub(crate) fn monotonic() -> u64 {
     let now = nix::time::clock_gettime(nix::time::ClockId::CLOCK_MONOTONIC).unwrap();
     (now.tv_sec() as u64) * 1_000_000_000 + now.tv_nsec() as u64
+}
+
+/// Starts a future at each of its due times, `rate` a second, also when those before it have not ended.
+/// Each gets its number and its due time on the clock of [`monotonic`]. Returns how many there were, when all
+/// have ended.
+pub(crate) async fn paced<F: Future<Output = ()> + Send + 'static>(
+    rate: f64,
+    seconds: f64,
+    one: impl Fn(u64, u64) -> F,
+) -> u64 {
+    let (begun, mut all) = (monotonic(), JoinSet::new());
+    let count = (rate * seconds) as u64;
+    let mut next = 0;
+    let mut tick = tokio::time::interval(Duration::from_millis(1));
+    tick.set_missed_tick_behavior(MissedTickBehavior::Skip);
+    while next < count {
+        tick.tick().await;
+        let due = ((monotonic() - begun) as f64 * rate / 1e9) as u64;
+        for n in next..due.min(count) {
+            all.spawn(one(n, begun + (n as f64 * 1e9 / rate) as u64));
+        }
+        next = due.min(count).max(next);
+        while all.try_join_next().is_some() {}
+    }
+    all.join_all().await;
+    count
 }
 
 /// Times in microseconds, up to a minute.

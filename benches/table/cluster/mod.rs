@@ -9,6 +9,7 @@ mod quiet;
 mod rates;
 mod server;
 mod submits;
+mod watch;
 mod worker;
 
 pub(crate) use attempts::attempts;
@@ -17,4 +18,5 @@ pub(crate) use quiet::{idle, memory};
 pub(crate) use rates::{few, rates};
 pub(crate) use server::Cluster;
 pub(crate) use submits::submits;
+pub(crate) use watch::watch;
 pub(crate) use worker::works;
