@@ -15,8 +15,11 @@ import (
 	etcdv3 "go.etcd.io/etcd/client/v3"
 )
 
-// How long a single step may take.
-const patience = 60 * time.Second
+// How long a single step may take, and the claims of all tasks.
+const (
+	patience       = 60 * time.Second
+	claimsPatience = 10 * time.Minute
+)
 
 type task struct {
 	Name string `json:"id"`
@@ -49,6 +52,8 @@ func run(job gojob.Job) (gojob.Figures, error) {
 		return s.starts(job)
 	case "pauses":
 		return s.pauses(job)
+	case "sleepers":
+		return s.sleepers(job)
 	}
 	return gojob.Figures{}, fmt.Errorf("could not run job '%s'", job.Name)
 }
@@ -56,8 +61,9 @@ func run(job gojob.Job) (gojob.Figures, error) {
 // node starts a consumer. It is not shut down: its namespace is used once, and the process ends.
 func (s space) node(handler statemachine.StatefulHandler) error {
 	config := metcdv3.NewConfig("node", s.name)
-	coordinator, wrapped, balancer := metcdv3.New(config, s.etcd, handler)
-	consumer, err := metafora.NewConsumer(coordinator, wrapped, balancer)
+	coordinator, wrapped, _ := metcdv3.New(config, s.etcd, handler)
+	// Its fair balancer lets one node claim less than ten tasks a second.
+	consumer, err := metafora.NewConsumer(coordinator, wrapped, metafora.DumbBalancer)
 	if err == nil {
 		go consumer.Run()
 	}
@@ -68,11 +74,15 @@ func (s space) submit(id string) error {
 	return metcdv3.NewClient(s.name, s.etcd).SubmitTask(&task{id})
 }
 
-// transitions lets handlers return Checkpoint or Run at once. Each start of a handler follows a stored transition.
+// transitions lets handlers return Checkpoint, Run or Sleep until now at once. Each start of a handler follows a stored
+// transition.
 func (s space) transitions(job gojob.Job) (gojob.Figures, error) {
 	message := statemachine.CheckpointMessage
-	if job.Text("setting") == "run" {
+	switch job.Text("setting") {
+	case "run":
 		message = statemachine.RunMessage
+	case "sleep":
+		message = func() *statemachine.Message { return statemachine.SleepMessage(time.Now()) }
 	}
 	var starts atomic.Int64
 	handler := func(metafora.Task, <-chan *statemachine.Message) *statemachine.Message {
@@ -90,13 +100,39 @@ func (s space) transitions(job gojob.Job) (gojob.Figures, error) {
 	}
 	// The first starts are those of the claims.
 	for begun := time.Now(); starts.Load() < int64(2*slots); time.Sleep(5 * time.Millisecond) {
-		if time.Since(begun) > patience {
+		if time.Since(begun) > claimsPatience {
 			return gojob.Figures{}, errors.New("the tasks were not claimed in time")
 		}
 	}
 	meter, before := gojob.Start(), starts.Load()
 	time.Sleep(job.Limit())
 	return meter.Figures(int(starts.Load() - before)), nil
+}
+
+// sleepers lets each handler return Sleep for a year at once, and returns when the states should be stored.
+func (s space) sleepers(job gojob.Job) (gojob.Figures, error) {
+	var starts atomic.Int64
+	due := time.Now().AddDate(1, 0, 0)
+	handler := func(metafora.Task, <-chan *statemachine.Message) *statemachine.Message {
+		starts.Add(1)
+		return statemachine.SleepMessage(due)
+	}
+	if err := s.node(handler); err != nil {
+		return gojob.Figures{}, err
+	}
+	meter, count := gojob.Start(), job.Number("count")
+	for n := range count {
+		if err := s.submit(gojob.ID(n)); err != nil {
+			return gojob.Figures{}, err
+		}
+	}
+	for begun := time.Now(); starts.Load() < int64(count); time.Sleep(5 * time.Millisecond) {
+		if time.Since(begun) > claimsPatience {
+			return gojob.Figures{}, errors.New("the tasks were not claimed in time")
+		}
+	}
+	time.Sleep(job.Limit())
+	return meter.Figures(count), nil
 }
 
 // waits starts a consumer whose handler reports its start and then each command.

@@ -308,6 +308,19 @@ impl Cluster {
         Ok(!["3.5.0", "3.5.1", "3.5.2"].contains(&version))
     }
 
+    /// Bytes of the resident set of a member.
+    ///
+    /// # Errors
+    ///
+    /// When it is dead, or the system does not tell.
+    pub fn resident(&self, n: usize) -> Result<u64, BoxError> {
+        let child = self.members[n].child.as_ref().ok_or("it is dead")?;
+        let status = std::fs::read_to_string(format!("/proc/{}/status", child.id()))?;
+        let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let resident = resident.and_then(|rest| rest.trim().strip_suffix(" kB"));
+        Ok(resident.ok_or("no VmRSS")?.parse::<u64>()? * 1024)
+    }
+
     /// Ends a member by SIGTERM; its data stay.
     ///
     /// # Errors

@@ -192,7 +192,7 @@ pub(super) const CONTENDERS: &[Contender] = &[
         setting: "",
         beside: "",
         serves: None,
-        more: &[],
+        more: &[Measure::Sleepers],
     },
 ];
 

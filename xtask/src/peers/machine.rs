@@ -15,8 +15,13 @@ use super::{
 };
 use crate::{root, tools};
 
-/// How many tasks are in flight.
+/// How many tasks are in flight, and in a full run.
 const IN_FLIGHT: [usize; 4] = [1, 10, 100, 1000];
+const MOST: usize = 10_000;
+/// At most how many tasks sleep on etcd: a peer may claim less than a hundred a second.
+const SLEEPERS: usize = 10_000;
+/// How much longer a job may take in which so many tasks are claimed, in seconds.
+const CLAIMS: u64 = 600;
 
 /// One job of a round, and the names of its rows.
 #[derive(Debug, Clone, Copy)]
@@ -28,7 +33,8 @@ struct Step {
 }
 
 /// The jobs of a round, in the order of the rows.
-fn steps() -> Vec<Step> {
+fn steps(quick: bool) -> Vec<Step> {
+    let most = (!quick).then_some(MOST);
     let mut steps = Vec::new();
     for (setting, rows) in [
         (
@@ -42,8 +48,13 @@ fn steps() -> Vec<Step> {
             "run",
             ["Run transitions a second", "processor time of a Run, µs"],
         ),
+        (
+            "sleep",
+            ["Sleep until now a second", "processor time of a Sleep, µs"],
+        ),
     ] {
-        steps.extend(IN_FLIGHT.map(|slots| Step {
+        let in_flight = IN_FLIGHT.into_iter().chain(most);
+        steps.extend(in_flight.map(|slots| Step {
             job: "transitions",
             setting,
             slots,
@@ -85,8 +96,8 @@ pub(super) struct Run<'a> {
 }
 
 impl Run<'_> {
-    pub(super) fn measure(mut self, report: &mut Report) -> Left<()> {
-        let steps = steps();
+    pub(super) fn measure(&mut self, report: &mut Report) -> Left<()> {
+        let steps = steps(self.options.quick);
         let mut values: BTreeMap<(usize, usize), Pair> = BTreeMap::new();
         for round in 0..self.options.rounds {
             for (number, step) in steps.iter().enumerate() {
@@ -94,7 +105,7 @@ impl Run<'_> {
                 let etcd = self.etcd()?;
                 for at in order(round) {
                     let namespace = format!("{round}-{number}-{at}");
-                    let figures = self.figures(step, at, &etcd.url(&namespace))?;
+                    let figures = self.figures(step, at, 300, &etcd.url(&namespace))?;
                     let both = figures
                         .percentiles
                         .unwrap_or([figures.per_second(), figures.micros()]);
@@ -102,9 +113,7 @@ impl Run<'_> {
                         values.entry((number, row)).or_default()[at].push(value);
                     }
                 }
-                let folder = etcd.folder().to_owned();
-                drop(etcd);
-                fs::remove_dir_all(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
+                end(etcd)?;
             }
         }
         for ((number, row), [windlass, other]) in values {
@@ -119,14 +128,58 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Runs a step: of windlass (0), or of the peer (1).
-    fn figures(&mut self, step: &Step, at: usize, store: &str) -> Left<Figures> {
-        let program = [self.contender.jobs.windlass(), self.contender.program][at];
-        let (count, limit) = if self.options.quick {
-            (50, 1)
-        } else {
-            (300, 3)
+    /// The memory of etcd with sleeping tasks. What a task adds is the difference to an etcd with one.
+    pub(super) fn sleepers(&mut self, report: &mut Report) -> Left<()> {
+        let count = self.options.sleepers.min(SLEEPERS);
+        let step = Step {
+            job: "sleepers",
+            setting: "",
+            slots: count,
+            rows: [
+                "resident set of etcd for each sleeping task, B",
+                "the same after a compaction and a restart, B",
+            ],
         };
+        let mut values: [Pair; 2] = Default::default();
+        for at in [0, 1] {
+            let one = self.resident(&step, at, 1)?;
+            let all = self.resident(&step, at, count)?;
+            for (row, (one, all)) in one.into_iter().zip(all).enumerate() {
+                values[row][at].push((all - one) / (count - 1).max(1) as f64);
+            }
+        }
+        let measures = step.rows.into_iter().zip(values);
+        report.rows(self.contender.name, count, measures);
+        Ok(())
+    }
+
+    /// The resident set of an etcd with `count` sleeping tasks: as it is, and after a compaction and a restart.
+    fn resident(&mut self, step: &Step, at: usize, count: usize) -> Left<[f64; 2]> {
+        let mut etcd = self.etcd()?;
+        self.figures(step, at, count, &etcd.url("sleepers"))?;
+        let resident = |etcd: &Cluster| etcd.resident(0).map(|bytes| bytes as f64);
+        let both = (|| {
+            let before = resident(&etcd)?;
+            let gateway = etcd.gateway(0);
+            gateway.compact(gateway.status()?.revision)?;
+            etcd.terminate(0)?;
+            etcd.restart(0)?;
+            Ok::<_, Box<dyn std::error::Error + Send + Sync>>([before, resident(&etcd)?])
+        })();
+        let both = both.map_err(|e| format!("the memory of etcd: {e}"))?;
+        end(etcd)?;
+        Ok(both)
+    }
+
+    /// Runs a step: of windlass (0), or of the peer (1).
+    fn figures(&mut self, step: &Step, at: usize, count: usize, store: &str) -> Left<Figures> {
+        let program = [self.contender.jobs.windlass(), self.contender.program][at];
+        let (count, limit) = match self.options.quick {
+            true if step.job != "sleepers" => (50, 1),
+            true => (count, 1),
+            false => (count, 3),
+        };
+        let patience = if step.slots > 1000 { CLAIMS } else { 0 };
         let job = Job {
             name: step.job,
             dir: self.folder,
@@ -137,7 +190,8 @@ impl Run<'_> {
             limit,
         };
         let executable = self.programs.get(program)?;
-        figures(Command::new(executable).args(job.arguments()), limit).map_err(|why| {
+        let mut command = Command::new(executable);
+        figures(command.args(job.arguments()), limit + patience).map_err(|why| {
             let Step {
                 job,
                 setting,
@@ -169,17 +223,25 @@ impl Run<'_> {
     }
 }
 
+/// Stops an etcd and removes its files.
+fn end(etcd: Cluster) -> Left<()> {
+    let folder = etcd.folder().to_owned();
+    drop(etcd);
+    fs::remove_dir_all(&folder).map_err(|e| format!("{}: {e}", folder.display()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn each_row_is_measured_once_for_each_number_in_flight() {
-        let steps = steps();
+        let steps = steps(false);
         for (at, step) in steps.iter().enumerate() {
             let is_same = |other: &&Step| other.rows == step.rows && other.slots == step.slots;
             assert_eq!(steps[..at].iter().find(is_same).map(|s| s.rows), None);
         }
-        assert_eq!(steps.len(), 2 * IN_FLIGHT.len() + 2);
+        assert_eq!(steps.len(), 3 * (IN_FLIGHT.len() + 1) + 2);
+        assert!(super::steps(true).iter().all(|step| step.slots < MOST));
     }
 }

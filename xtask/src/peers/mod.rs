@@ -73,14 +73,17 @@ fn measure(options: &Options, folder: &std::path::Path) -> Result<(), String> {
         }
         for measure in options.measures(contender) {
             let done = match (contender.jobs, measure) {
-                (Jobs::Machine, _) => {
-                    let run = machine::Run {
+                (Jobs::Machine, measure) => {
+                    let mut run = machine::Run {
                         options,
                         folder,
                         contender,
                         programs: &mut programs,
                     };
-                    run.measure(&mut report)
+                    match measure {
+                        Measure::Sleepers => run.sleepers(&mut report),
+                        _ => run.measure(&mut report),
+                    }
                 }
                 (Jobs::Queue, measure) => {
                     let mut run = flow::Run {

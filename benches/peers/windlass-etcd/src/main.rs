@@ -18,6 +18,7 @@ use windlass_peers_common::{Error, Job, Payload, meter::Meter};
 
 /// How long a single step may take.
 const PATIENCE: Duration = Duration::from_secs(60);
+const YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
 
 fn main() -> std::process::ExitCode {
     windlass_peers_common::run(async {
@@ -27,14 +28,20 @@ fn main() -> std::process::ExitCode {
             "transitions" => transitions(&job, &store).await,
             "starts" => starts(&job, &store).await,
             "pauses" => pauses(&job, &store).await,
+            "sleepers" => sleepers(&job, &store).await,
             other => Err(format!("could not run job '{other}'").into()),
         }
     })
 }
 
-/// Handlers return Checkpoint or Run at once. Each start of a handler follows a stored transition.
+/// Handlers return Checkpoint, Run or Sleep until now at once. Each start of a handler follows a stored
+/// transition.
 async fn transitions(job: &Job, store: &Store) -> Result<Value, Error> {
-    let runs = job.setting()? == "run";
+    let message: fn() -> Message = match job.setting()?.as_str() {
+        "run" => Message::run,
+        "sleep" => || Message::sleep_for(Duration::ZERO),
+        _ => Message::checkpoint,
+    };
     let starts = Arc::new(AtomicU64::new(0));
     let counts = starts.clone();
     let runner = Runner::builder(store)
@@ -42,12 +49,7 @@ async fn transitions(job: &Job, store: &Store) -> Result<Value, Error> {
         .handler("moves", move |_: TaskContext| {
             let n = counts.fetch_add(1, Ordering::SeqCst);
             // A handler that changes nothing is slowed down.
-            let message = if runs {
-                Message::run()
-            } else {
-                Message::checkpoint()
-            };
-            async move { message.with_data(&n) }
+            async move { message().with_data(&n) }
         })
         .start()
         .await?;
@@ -64,6 +66,35 @@ async fn transitions(job: &Job, store: &Store) -> Result<Value, Error> {
     sleep(job.limit).await;
     let done = starts.load(Ordering::SeqCst) - before;
     let figures = meter.figures(usize::try_from(done)?, Vec::new(), meter.elapsed());
+    runner.shutdown().await;
+    Ok(figures)
+}
+
+/// Each handler returns Sleep for a year at once. Returns when the states should be stored.
+async fn sleepers(job: &Job, store: &Store) -> Result<Value, Error> {
+    let starts = Arc::new(AtomicU64::new(0));
+    let counts = starts.clone();
+    let runner = Runner::builder(store)
+        .slots(1_000)
+        .handler("sleeps", move |_: TaskContext| {
+            counts.fetch_add(1, Ordering::SeqCst);
+            async { Message::sleep_for(YEAR) }
+        })
+        .start()
+        .await?;
+    let (meter, client) = (Meter::start(), Client::new(store));
+    let tasks = (0..job.count).map(|n| NewTask::new("sleeps").id(Payload::new(n, 0).id()).build());
+    for submitted in client
+        .submit_many(tasks.collect::<Result<Vec<_>, _>>()?)
+        .await
+    {
+        submitted?;
+    }
+    while starts.load(Ordering::SeqCst) < job.count as u64 {
+        sleep(Duration::from_millis(5)).await;
+    }
+    sleep(job.limit).await;
+    let figures = meter.figures(job.count, Vec::new(), meter.elapsed());
     runner.shutdown().await;
     Ok(figures)
 }
