@@ -72,6 +72,41 @@ async fn a_signal_wakes_a_parked_task_and_a_later_node_goes_on() {
     assert_eq!(world.client.wait_outcome(&sent).await.unwrap(), answered(9));
 }
 
+/// Answers the signals that are there when it starts, and pauses.
+async fn looks_once(task: TaskContext) -> Result<Message, BoxError> {
+    let commands = task.commands();
+    loop {
+        tokio::select! {
+            biased;
+            Some(command) = commands.next() => {
+                let Command::Signal(signal) = command else { continue };
+                task.answer(&signal, &signal.payload::<u64>()?).await?;
+            }
+            () = std::future::ready(()) => return Ok(Message::pause()),
+        }
+    }
+}
+
+/// The handler ran on another thread, and had returned before the signal that woke it was delivered. The
+/// signal counted as left without a reply.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_handler_that_ends_at_once_has_seen_the_signals_that_woke_it() {
+    let world = World::new().await;
+    let node = world.node("n").handler("looks", looks_once);
+    let _node = node.start().await.unwrap();
+    let id = world.client.submit(NewTask::new("looks")).await.unwrap();
+    let id = id.into_id();
+    for n in 0..2_000 {
+        // Also while the run before it ends.
+        let sent = world.client.command(&id, signal("n", n)).await.unwrap();
+        let outcome = world.client.wait_outcome(&sent).await.unwrap();
+        assert_eq!(outcome, answered(n));
+        if n % 8 == 0 {
+            world.rest(&id, StateKind::Paused).await;
+        }
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_signal_waits_for_the_first_claim() {
     let world = World::new().await;

@@ -48,6 +48,15 @@ impl Engine {
         while at < effects.len() {
             let effect = mem::replace(&mut effects[at], Effect::Disarm(Timer::Wake));
             at += 1;
+            if let Effect::Start { .. } = effect {
+                // A handler may end at once, on another thread: it gets what waits for it with its start.
+                let signals = effects.extract_if(at.., |e| matches!(e, Effect::Signal(_)));
+                self.waiting
+                    .extend(signals.filter_map(|effect| match effect {
+                        Effect::Signal(signal) => Some(signal),
+                        _ => None,
+                    }));
+            }
             if let Some(more) = self.carry_out(id, effect)
                 && let Some(slot) = self.slots.get_mut(id)
             {
@@ -67,6 +76,7 @@ impl Engine {
                 if self.is_over_limit(id) {
                     // It was claimed for a command, beyond the limits, and could run now: it waits
                     // until there is room.
+                    self.waiting.clear();
                     return Some([Input::Stop(StopReason::Balance), Input::Aborted]);
                 }
                 self.start(id, attempt);
@@ -139,7 +149,7 @@ impl Engine {
         let (now, began) = (self.now(), Instant::now());
         let number = self.slots.next_run();
         let Some(slot) = self.slots.get_mut(id) else {
-            return;
+            return self.waiting.clear();
         };
         let (signals, delivered) = Signals::new();
         let state = slot.machine.state();
@@ -157,6 +167,7 @@ impl Engine {
             span,
         };
         let parts = Arc::new(ContextParts::new(attempt, state, delivered, asks));
+        self.waiting.drain(..).for_each(|s| signals.deliver(s));
         let done = self.parts.tx.clone();
         let abort = spawn::spawn(
             slot.kind.handler.clone(),

@@ -119,6 +119,8 @@ pub(super) struct Engine {
     gather: Gather,
     /// Empty between two inputs; kept for its memory.
     effects: Vec<machine::Effect>,
+    /// What waits for the handler that is being started; empty otherwise.
+    waiting: Vec<machine::Signal>,
 }
 
 /// The node looks at the wall clock at least this often, should it have jumped.
@@ -161,6 +163,7 @@ impl Engine {
             outbox: Outbox::new(parts.coordinator.clone()),
             gather: Gather::default(),
             effects: Vec::new(),
+            waiting: Vec::new(),
             parts,
         }
     }

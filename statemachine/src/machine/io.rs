@@ -211,7 +211,8 @@ pub enum End {
 /// What the runner has to do.
 #[derive(Debug, Clone)]
 pub enum Effect {
-    /// Start the handler, for this attempt (1 for the first).
+    /// Start the handler, for this attempt (1 for the first). What follows as [`Effect::Signal`] of the same input
+    /// has to be delivered before the handler runs: the machine counts it as had from the start.
     Start {
         /// Its number.
         attempt: u32,
