@@ -115,7 +115,8 @@ async fn a_server_that_stands_still_past_the_lease_costs_the_claims_and_no_task(
 async fn a_node_whose_lease_is_taken_away_comes_back() {
     let server = Server::start();
     let (store, client) = open(&server.url("ns")).await;
-    let node = Runner::builder(&store).node("n").lease_ttl(secs(5));
+    // The next renewal would come after 100 seconds; another node may have the tasks long before.
+    let node = Runner::builder(&store).node("n").lease_ttl(secs(300));
     let node = node.handler("steps", steps).start().await.unwrap();
     let ids = submit_steps(&client, 5, 60).await;
     until("all run", async || {
@@ -129,7 +130,8 @@ async fn a_node_whose_lease_is_taken_away_comes_back() {
         .await
         .unwrap();
     for id in &ids {
-        let done = client.wait(id).await.unwrap();
+        let done = tokio::time::timeout(secs(60), client.wait(id)).await;
+        let done = done.expect("it ends before the next renewal").unwrap();
         assert_eq!(done.code(), StateKind::Completed);
         assert_eq!((done.state.claims, done.state.attempts), (2, 1));
     }

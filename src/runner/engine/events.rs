@@ -42,6 +42,10 @@ impl Engine {
         if let Some(error @ Error::StoreGone(_)) = why {
             return self.store_gone(error);
         }
+        if matches!(why, None | Some(Error::Fenced(_))) {
+            // The lease may be lost: a renewal tells, and is not due for a third of the lease otherwise.
+            self.parts.wanted.send_modify(|_| {});
+        }
         let why = why.map_or_else(|| "the stream ended".to_owned(), |e| e.to_string());
         warn!(node = %self.parts.node, why, "the watch broke off; watching again");
         self.start_watch(Duration::from_millis(200 + fastrand::u64(0..800)));
