@@ -26,7 +26,10 @@ pub use self::{
     rank::rank,
     resource::{Load, Memory, Probe, Resource},
 };
-use crate::store::{DataVersions, NodeRecord, TaskView};
+use crate::{
+    schedule,
+    store::{DataVersions, NodeRecord, TaskView},
+};
 
 /// What a task requires of the node that takes it.
 ///
@@ -83,7 +86,7 @@ pub struct Peer {
     pub kinds: Option<Vec<Kind>>,
     /// The data versions that it reads.
     pub data_versions: DataVersions,
-    /// It takes only tasks that have all of these labels.
+    /// It takes only schedules, and tasks that have all of these labels.
     pub labels: Labels,
     /// How many handlers it runs at once at the most.
     pub slots: u32,
@@ -129,13 +132,19 @@ impl Peer {
 
     /// Returns whether the node may take such a task.
     pub fn fits(&self, task: Requirements<'_>) -> bool {
-        let mut selected = self.labels.iter();
         self.kinds
             .as_ref()
             .is_none_or(|kinds| kinds.contains(task.kind))
             && self.data_versions.reads(task.kind, task.data_version)
-            && selected.all(|(name, value)| task.labels.and_then(|l| l.get(name)) == Some(value))
+            && selects(&self.labels, task.kind, task.labels)
     }
+}
+
+/// Returns whether a node with this selector takes tasks of the kind with these labels. The selector chooses
+/// the tasks that a node runs, and not the schedules that submit them: each node fires any of those.
+pub(crate) fn selects(selector: &Labels, kind: &Kind, labels: Option<&Labels>) -> bool {
+    let has = |(name, value)| labels.and_then(|labels: &Labels| labels.get(name)) == Some(value);
+    kind.as_str() == schedule::KIND || selector.iter().all(has)
 }
 
 /// The cluster, as this node knows it.

@@ -99,6 +99,21 @@ fn a_task_fits_a_node_of_its_kind_whose_labels_it_has() {
 }
 
 #[test]
+fn a_node_that_selects_labels_fires_schedules_without_them() {
+    let mut node = peer("b", 0);
+    node.labels = labels(&[("site", "berlin")]);
+    for (kind, fits) in [("schedule", true), ("k", false)] {
+        let kind = kind.parse().unwrap();
+        let task = Requirements {
+            kind: &kind,
+            labels: None,
+            data_version: 1,
+        };
+        assert_eq!(node.fits(task), fits, "{kind}");
+    }
+}
+
+#[test]
 fn a_task_fits_a_node_that_reads_its_data() {
     let mut node = peer("b", 0);
     node.data_versions.set("k".parse().unwrap(), 2);

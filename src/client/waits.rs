@@ -6,7 +6,10 @@ use jiff::Timestamp;
 use windlass_statemachine::{Bound, NodeName, TaskId, TaskState};
 
 use super::Client;
-use crate::store::{Error, LimitUse, LimitedBy, NodeRecord, TaskRecord};
+use crate::{
+    balancer::selects,
+    store::{Error, LimitUse, LimitedBy, NodeRecord, TaskRecord},
+};
 
 impl Client {
     /// Returns the limits that tasks use at present, by key: how many claims have a slot, how many tasks wait in
@@ -116,10 +119,7 @@ impl WaitReason {
         let version = state.data_version;
         let reads = |n: &NodeRecord| n.spec.data_versions.reads(&task.kind, version);
         let older = |nodes| Self::DataVersion { version, nodes };
-        let labelled = |n: &NodeRecord| {
-            let wanted = &n.spec.labels;
-            wanted.iter().all(|(k, v)| task.labels.get(k) == Some(v))
-        };
+        let labelled = |n: &NodeRecord| selects(&n.spec.labels, &task.kind, Some(&task.labels));
         let works = |n: &NodeRecord| !n.status.frozen && !n.status.draining;
         let fault_of = |n: &NodeRecord| {
             let mut faults = n.status.faults.iter();

@@ -150,7 +150,7 @@ impl Builder {
         self
     }
 
-    /// Takes only tasks that have this label.
+    /// Takes only tasks that have this label, and [schedules](crate::schedule) whatever their labels are.
     pub fn select(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.selector.insert(name.into(), value.into());
         self

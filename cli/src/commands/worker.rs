@@ -71,11 +71,13 @@ pub(crate) struct Args {
         value_parser = exec::read_retry)]
     retry: Retry,
 
-    /// Claim only tasks with this label; with several, only tasks that have them all
+    /// Claim only tasks with this label; with several, only tasks that have them all. Schedules are fired whatever
+    /// their labels
     #[arg(long, value_name = "LABEL=VALUE", value_parser = parse::label)]
     select: Vec<(String, String)>,
 
-    /// End when no task runs, is due or sleeps
+    /// End when no command (task of the kind exec) that it selects runs, is due or sleeps. Schedules do not count:
+    /// their next times may never come to an end
     #[arg(long)]
     until_idle: bool,
 }

@@ -31,7 +31,7 @@ pub struct NodeSpec {
     /// The data versions that it reads. A node of an earlier windlass has none: it reads version 1.
     #[serde(default, skip_serializing_if = "DataVersions::is_default")]
     pub data_versions: DataVersions,
-    /// It takes only tasks that have all of these labels.
+    /// It takes only schedules, and tasks that have all of these labels.
     #[serde(default)]
     pub labels: Labels,
     /// How many handlers it runs at once.
