@@ -1,9 +1,9 @@
 """Stores an order and submits the task that writes its invoice, in one SQL transaction.
 
-    windlass worker --store sqlite:shop.db &
-    python3 inbox.py shop.db o-17            # asks before it commits
+    windlass worker --store sqlite:shop.db     # in another terminal, first
+    python3 inbox.py shop.db o-17              # asks before it commits
 
-The table windlass_inbox exists once windlass has opened the file. A node takes
+The table windlass_inbox exists once the worker has opened the file. A node takes
 the row within milliseconds; without a node it waits. SQLite 3.37 or newer.
 """
 

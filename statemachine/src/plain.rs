@@ -1,8 +1,15 @@
 //! Errors of JSON in plain words: what a text has, and what would be right, without the names of Rust's types.
 
-use std::fmt;
+use std::{
+    collections::{BTreeMap, btree_map::Entry},
+    fmt,
+    marker::PhantomData,
+};
 
-use serde::de::DeserializeOwned;
+use serde::{
+    Deserialize, Deserializer,
+    de::{DeserializeOwned, MapAccess, Visitor},
+};
 
 use crate::Invalid;
 
@@ -87,6 +94,54 @@ pub fn object<T: DeserializeOwned>(text: &str) -> Result<T, Wrong> {
     read(text)
 }
 
+/// The fields of a JSON object, each once. A map of serde keeps the last of two fields with one name.
+///
+/// # Example
+///
+/// ```
+/// use windlass_statemachine::plain::{Fields, object};
+///
+/// let fields: Fields<u8> = object(r#"{"a":1,"b":2}"#).unwrap();
+/// assert_eq!(fields.0["b"], 2);
+/// let twice = object::<Fields<u8>>(r#"{"a":1,"a":2}"#).unwrap_err();
+/// assert_eq!(twice.to_string(), "'a' is given twice");
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fields<T>(pub BTreeMap<String, T>);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Fields<T> {
+    fn deserialize<D: Deserializer<'de>>(reader: D) -> Result<Self, D::Error> {
+        reader.deserialize_map(FieldsVisitor(PhantomData))
+    }
+}
+
+struct FieldsVisitor<T>(PhantomData<T>);
+
+impl<'de, T: Deserialize<'de>> Visitor<'de> for FieldsVisitor<T> {
+    type Value = Fields<T>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a map")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let mut fields = BTreeMap::new();
+        while let Some(name) = map.next_key::<String>()? {
+            let value = map.next_value()?;
+            match fields.entry(name) {
+                Entry::Vacant(field) => field.insert(value),
+                Entry::Occupied(field) => {
+                    let name = field.key();
+                    return Err(serde::de::Error::custom(format_args!(
+                        "'{name}' is given twice"
+                    )));
+                }
+            };
+        }
+        Ok(Fields(fields))
+    }
+}
+
 /// Reads a JSON document.
 ///
 /// # Errors
@@ -168,8 +223,10 @@ pub fn words(error: &serde_json::Error) -> String {
         })
     });
     let missing = || text.strip_prefix("missing field ").and_then(quoted);
+    let twice = || text.strip_prefix("duplicate field ").and_then(quoted);
     plain
         .or_else(|| missing().map(|(name, _)| format!("'{name}' is missing")))
+        .or_else(|| twice().map(|(name, _)| format!("'{name}' is given twice")))
         .unwrap_or_else(|| text.to_owned())
 }
 

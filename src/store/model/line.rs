@@ -141,7 +141,7 @@ type Texts = BTreeMap<String, Box<RawValue>>;
 
 impl Fields {
     fn parse(text: &str) -> Result<Self, Invalid> {
-        let left = plain::object(text)
+        let plain::Fields(left) = plain::object(text)
             .map_err(|wrong| Invalid::new("operation", format!("{wrong}; {EXAMPLE}")))?;
         let example = EXAMPLE;
         Ok(Self { left, example })

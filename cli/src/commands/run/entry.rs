@@ -256,8 +256,13 @@ impl Maker {
                 format!("{}; for plain lines give --each COMMAND", plain::words(&e)),
             )
         };
-        let mut fields: Map<String, Value> = match serde_json::from_str(line).map_err(not_json)? {
-            Value::Object(fields) => fields,
+        let fields: Value = serde_json::from_str(line).map_err(not_json)?;
+        let mut fields: Map<String, Value> = match fields {
+            Value::Object(_) => {
+                let fields = plain::object::<plain::Fields<Value>>(line);
+                let fields = fields.map_err(|wrong| wrong.into_invalid("task"))?;
+                fields.0.into_iter().collect()
+            }
             _ => {
                 let reason = "is not a JSON object; write it like {\"command\":\"true\"}, or give --each COMMAND for plain lines";
                 return Err(Invalid::new("task", reason));

@@ -69,6 +69,10 @@ fn a_wrong_field_is_named() {
         ("[1]", "operation"),
         ("7", "operation"),
         ("{}", "op"),
+        (
+            r#"{"op":"require","task":"a","exists":true,"exists":false}"#,
+            "operation",
+        ),
         (r#"{"op":"dance"}"#, "op"),
         (r#"{"op":7}"#, "op"),
         (r#"{"op":"submit","kind":"k"}"#, "id"),
