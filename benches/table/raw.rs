@@ -1,13 +1,20 @@
 //! [`Raw`]: SQLite without windlass, with the same settings, on one thread: what there is to reach.
 
-use std::{path::Path, time::Duration};
+use std::{
+    path::Path,
+    sync::{Arc, mpsc},
+    time::Duration,
+};
 
 use rusqlite::Connection;
+use tokio::{runtime::Runtime, sync::oneshot};
 
 use crate::support::{self, Meter, Rate};
 
 /// How many updates or inserts a transaction has.
 pub(crate) const GROUP: usize = 1000;
+/// Bytes of a line of history.
+const LINE: usize = 24;
 
 /// One table with a text in each row.
 pub(crate) struct Raw {
@@ -30,6 +37,7 @@ impl Raw {
              CREATE TABLE raw (n INTEGER PRIMARY KEY, text TEXT NOT NULL) STRICT;
              CREATE TABLE named (n INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE,
                  text TEXT NOT NULL) STRICT;
+             CREATE TABLE history (n INTEGER PRIMARY KEY, line TEXT NOT NULL) STRICT;
              BEGIN",
         )
         .unwrap();
@@ -72,6 +80,43 @@ impl Raw {
             done += group;
         }
         meter.rate(done as u64)
+    }
+
+    /// Updates rows for a while, one in a transaction with a line of history, for a caller that is a task of the
+    /// runtime: it hands each to the thread of the connection and waits for the answer. Returns how many a second.
+    pub(crate) fn handed_over(&mut self, runtime: &Runtime, time: Duration) -> Rate {
+        let (jobs, queue) = mpsc::channel::<oneshot::Sender<()>>();
+        let meter = Arc::new(Meter::start());
+        let caller = {
+            let meter = meter.clone();
+            runtime.spawn(async move {
+                let mut done = 0;
+                while meter.elapsed() < time {
+                    let (answer, answered) = oneshot::channel();
+                    jobs.send(answer).unwrap();
+                    answered.await.unwrap();
+                    done += 1;
+                }
+                done
+            })
+        };
+        // This thread is that of the connection.
+        let sql = "UPDATE raw SET text = ?2 WHERE n = ?1";
+        let mut update = self.conn.prepare_cached(sql).unwrap();
+        let sql = "INSERT INTO history (line) VALUES (?1)";
+        let mut line = self.conn.prepare_cached(sql).unwrap();
+        while let Ok(answer) = queue.recv() {
+            self.next += 1;
+            stamp(&mut self.text, self.next);
+            let n = self.hot[self.next % self.hot.len()];
+            self.conn.execute_batch("BEGIN IMMEDIATE").unwrap();
+            update.execute((n, &self.text)).unwrap();
+            line.execute([&self.text[..LINE]]).unwrap();
+            self.conn.execute_batch("COMMIT").unwrap();
+            answer.send(()).unwrap();
+        }
+        let done = runtime.block_on(caller).unwrap();
+        meter.rate(done)
     }
 
     /// Inserts rows with a name of 20 bytes for a while; answers how many a second.

@@ -102,10 +102,17 @@ pub(crate) fn few(setting: &Setting, report: &mut Report) {
         runtime.block_on(node.rate(time, CHECKPOINT));
         let mut raw = Raw::new(&file("raw"), in_flight, in_flight, stored(&runner));
         let mut rates = node.rows(&format!("raw, transactions of {in_flight} updates"));
+        let handed = "raw, a task that hands each update and line of history to a thread";
+        if in_flight == 1 {
+            rates.push((format!("{handed}, 1 in flight"), Vec::new()));
+        }
         for _ in 0..rounds {
             rates[0].1.push(raw.updates(time, in_flight));
             node.turn(&runtime, time, &mut rates);
             rates[4].1.push(held.rate(&runtime, time));
+            if let Some((_, handed)) = rates.get_mut(5) {
+                handed.push(raw.handed_over(&runtime, time));
+            }
         }
         runtime.block_on(node.runner.shutdown());
         tell_rates(report, &rates, |_| None);
