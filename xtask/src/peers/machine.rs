@@ -15,9 +15,8 @@ use super::{
 };
 use crate::{root, tools};
 
-/// How many tasks are in flight, and in a full run.
+/// How many tasks are in flight. Of 10,000 whose handlers return at once, Metafora had claimed 2,800 after seven minutes.
 const IN_FLIGHT: [usize; 4] = [1, 10, 100, 1000];
-const MOST: usize = 10_000;
 /// At most how many tasks sleep on etcd: a peer may claim less than a hundred a second.
 const SLEEPERS: usize = 10_000;
 /// How much longer a job may take in which so many tasks are claimed, in seconds.
@@ -33,8 +32,7 @@ struct Step {
 }
 
 /// The jobs of a round, in the order of the rows.
-fn steps(quick: bool) -> Vec<Step> {
-    let most = (!quick).then_some(MOST);
+fn steps() -> Vec<Step> {
     let mut steps = Vec::new();
     for (setting, rows) in [
         (
@@ -53,8 +51,7 @@ fn steps(quick: bool) -> Vec<Step> {
             ["Sleep until now a second", "processor time of a Sleep, µs"],
         ),
     ] {
-        let in_flight = IN_FLIGHT.into_iter().chain(most);
-        steps.extend(in_flight.map(|slots| Step {
+        steps.extend(IN_FLIGHT.map(|slots| Step {
             job: "transitions",
             setting,
             slots,
@@ -97,7 +94,7 @@ pub(super) struct Run<'a> {
 
 impl Run<'_> {
     pub(super) fn measure(&mut self, report: &mut Report) -> Left<()> {
-        let steps = steps(self.options.quick);
+        let steps = steps();
         let mut values: BTreeMap<(usize, usize), Pair> = BTreeMap::new();
         for round in 0..self.options.rounds {
             for (number, step) in steps.iter().enumerate() {
@@ -236,12 +233,11 @@ mod tests {
 
     #[test]
     fn each_row_is_measured_once_for_each_number_in_flight() {
-        let steps = steps(false);
+        let steps = steps();
         for (at, step) in steps.iter().enumerate() {
             let is_same = |other: &&Step| other.rows == step.rows && other.slots == step.slots;
             assert_eq!(steps[..at].iter().find(is_same).map(|s| s.rows), None);
         }
-        assert_eq!(steps.len(), 3 * (IN_FLIGHT.len() + 1) + 2);
-        assert!(super::steps(true).iter().all(|step| step.slots < MOST));
+        assert_eq!(steps.len(), 3 * IN_FLIGHT.len() + 2);
     }
 }
