@@ -5,19 +5,26 @@ use std::time::Duration;
 use windlass::{
     ActionKind, Command, Message, Outcome, StateKind,
     statemachine::state::LastCommand,
+    store::{Claimed, Lease},
     testing::{Fault, Operation},
 };
 
 use crate::support::*;
 
-/// Claims `a`, and writes a message so that only the state store gets it; then the node is gone.
-async fn half_written(message: Message, command: Option<Command>) -> (Kit, u64) {
+/// A node that has claimed `a` and made a checkpoint.
+async fn claimed() -> (Kit, Lease, Claimed) {
     let kit = Kit::new().await;
     let node = kit.node("first").await;
     kit.submit("a").await;
     let mut claimed = kit.claim(&node, "a").await.unwrap().unwrap();
     let first = Message::checkpoint().with_data(&1);
     kit.commit(&mut claimed, first, None).await.unwrap();
+    (kit, node, claimed)
+}
+
+/// Claims `a`, and writes a message so that only the state store gets it; then the node is gone.
+async fn half_written(message: Message, command: Option<Command>) -> (Kit, u64) {
+    let (kit, node, mut claimed) = claimed().await;
     let mut order = None;
     if let Some(command) = command {
         order = Some(kit.send("a", "c1", command).await);
@@ -161,12 +168,7 @@ async fn a_lost_answer_is_resolved_by_repeating() {
 /// second.
 #[tokio::test]
 async fn commands_of_one_missed_write_have_outcomes_of_their_own() {
-    let kit = Kit::new().await;
-    let node = kit.node("first").await;
-    kit.submit("a").await;
-    let mut claimed = kit.claim(&node, "a").await.unwrap().unwrap();
-    let first = Message::checkpoint().with_data(&1);
-    kit.commit(&mut claimed, first, None).await.unwrap();
+    let (kit, node, mut claimed) = claimed().await;
     let pause = kit.send("a", "c1", Command::Pause).await;
     let complete = Command::Complete { result: None };
     let complete = kit.send("a", "c2", complete).await;
@@ -199,12 +201,7 @@ async fn commands_of_one_missed_write_have_outcomes_of_their_own() {
 /// before it got its outcome, and no command made the step.
 #[tokio::test]
 async fn a_command_before_a_rejected_one_of_a_missed_write_keeps_its_effect() {
-    let kit = Kit::new().await;
-    let node = kit.node("first").await;
-    kit.submit("a").await;
-    let mut claimed = kit.claim(&node, "a").await.unwrap().unwrap();
-    let first = Message::checkpoint().with_data(&1);
-    kit.commit(&mut claimed, first, None).await.unwrap();
+    let (kit, node, mut claimed) = claimed().await;
     let complete = Command::Complete { result: None };
     let complete = kit.send("a", "c1", complete).await;
     let pause = kit.send("a", "c2", Command::Pause).await;
@@ -233,12 +230,7 @@ async fn a_command_before_a_rejected_one_of_a_missed_write_keeps_its_effect() {
 /// shortest path to the state, a sleep, and no error that would say what overrode the command.
 #[tokio::test]
 async fn the_return_that_overrode_a_command_of_a_missed_write_is_a_step() {
-    let kit = Kit::new().await;
-    let node = kit.node("first").await;
-    kit.submit("a").await;
-    let mut claimed = kit.claim(&node, "a").await.unwrap().unwrap();
-    let first = Message::checkpoint().with_data(&1);
-    kit.commit(&mut claimed, first, None).await.unwrap();
+    let (kit, node, mut claimed) = claimed().await;
     let checkpoint = kit.send("a", "c1", Command::Checkpoint).await;
     let run = kit.send("a", "c2", Command::Run).await;
     let mut write = kit.write(&mut claimed, Message::checkpoint(), Some(checkpoint));

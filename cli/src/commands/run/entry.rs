@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use serde::Deserialize;
+use serde::{Deserialize, de::IgnoredAny};
 use serde_json::{Map, Value, json};
 use windlass::{Invalid, Json, Limit, NewTask, statemachine::plain, store::Submit};
 
@@ -256,12 +256,11 @@ impl Maker {
                 format!("{}; for plain lines give --each COMMAND", plain::words(&e)),
             )
         };
-        let fields: Value = serde_json::from_str(line).map_err(not_json)?;
-        let mut fields: Map<String, Value> = match fields {
-            Value::Object(_) => {
-                let fields = plain::object::<plain::Fields<Value>>(line);
-                let fields = fields.map_err(|wrong| wrong.into_invalid("task"))?;
-                fields.0.into_iter().collect()
+        let mut fields: Map<String, Value> = match serde_json::from_str(line).map_err(not_json)? {
+            Value::Object(fields) => {
+                let once = plain::object::<plain::Fields<IgnoredAny>>(line);
+                once.map_err(|wrong| wrong.into_invalid("task"))?;
+                fields
             }
             _ => {
                 let reason = "is not a JSON object; write it like {\"command\":\"true\"}, or give --each COMMAND for plain lines";
