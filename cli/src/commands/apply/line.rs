@@ -36,7 +36,8 @@ const TIMES: [&str; 6] = [
 ///
 /// [`Invalid`] that names the field.
 pub(super) fn parse(text: &str, now: Timestamp) -> Result<Line, Invalid> {
-    let Ok(mut fields) = plain::object::<Fields>(text) else {
+    // A text that is no object, or gives a field twice, gets the error of any line.
+    let Ok(plain::Fields::<Box<RawValue>>(mut fields)) = plain::object(text) else {
         return Line::parse(text);
     };
     for name in TIMES {
@@ -198,6 +199,17 @@ mod tests {
         ] {
             let error = parse(text, NOW).unwrap_err().to_string();
             assert!(error.contains(says), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_field_that_is_given_twice_is_refused() {
+        for text in [
+            r#"{"op":"submit","id":"a","id":"b","kind":"k"}"#,
+            r#"{"op":"require","task":"a","exists":true,"exists":false}"#,
+        ] {
+            let error = parse(text, NOW).unwrap_err().to_string();
+            assert!(error.contains("is given twice"), "{error}");
         }
     }
 }
