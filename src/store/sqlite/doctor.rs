@@ -18,6 +18,7 @@ use super::{
     modes::{not_writable, permissions},
     schema,
     space::free,
+    stat,
     strays::{self, Repaired},
     waits, wal,
 };
@@ -193,7 +194,7 @@ fn mib(bytes: u64) -> String {
 }
 
 fn bytes_of(path: &Path, ending: &str) -> u64 {
-    file::length(&file::beside(path, ending))
+    stat::length(&file::beside(path, ending))
 }
 
 /// Examines the log of the file, and writes it back on request.

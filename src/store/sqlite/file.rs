@@ -13,7 +13,7 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-use super::errors;
+use super::{errors, stat::length};
 use crate::{MachineFault, store::Error};
 
 /// The endings of the files that SQLite keeps beside a database.
@@ -215,11 +215,6 @@ fn follow(path: &Path) -> io::Result<PathBuf> {
         }
     }
     Err(io::Error::other("the path has too many symbolic links"))
-}
-
-/// Returns the size of a file; 0 when it is not there.
-pub(super) fn length(path: &Path) -> u64 {
-    fs::metadata(path).map_or(0, |file| file.len())
 }
 
 /// Reads the metadata of the file. Refuses a missing file that has a log: SQLite deletes such a log.

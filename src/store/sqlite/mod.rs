@@ -70,6 +70,7 @@ mod retry;
 mod rows;
 mod schema;
 mod space;
+mod stat;
 mod state_store;
 mod strays;
 mod submit;

@@ -14,7 +14,7 @@ use super::{
     errors::{self, Stop},
     file,
     open_files::{Access, OpenFiles, Opening},
-    schema,
+    schema, stat,
 };
 use crate::store::Error;
 
@@ -68,7 +68,7 @@ pub(super) fn to_read(
 ) -> Result<(Arc<OpenFiles>, Connection), Error> {
     let path: Arc<Path> = file::existing(path)?.into();
     let [log, index] = ["-wal", "-shm"].map(|ending| file::beside(&path, ending));
-    let has_log = file::length(&log) > 0;
+    let has_log = stat::length(&log) > 0;
     // A process that has the file open keeps both files there.
     if log.exists() && index.exists() {
         match read_with(&path, Access::Read, options) {

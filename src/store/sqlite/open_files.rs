@@ -1,7 +1,7 @@
 //! [`OpenFiles`]: the files of an open store, and how they are open.
 
 use std::{
-    fs, io,
+    io,
     path::{Path, PathBuf},
     sync::{Arc, OnceLock},
 };
@@ -10,7 +10,8 @@ use rusqlite::Connection;
 
 use super::{
     errors,
-    file::{beside, length},
+    file::beside,
+    stat::{Identity, identity, length},
 };
 use crate::store::Error;
 
@@ -23,30 +24,6 @@ pub(super) enum Access {
     Read,
     /// They read a file that no process has open, without a log.
     Frozen,
-}
-
-/// Identifies a file, whatever its name. The numbers are not used again while the file is open.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Identity {
-    device: u64,
-    inode: u64,
-}
-
-#[cfg(unix)]
-fn identity(path: &Path) -> io::Result<Option<Identity>> {
-    use std::os::unix::fs::MetadataExt;
-
-    let found = fs::metadata(path)?;
-    Ok(Some(Identity {
-        device: found.dev(),
-        inode: found.ino(),
-    }))
-}
-
-/// Without such numbers, only a missing file is noticed.
-#[cfg(not(unix))]
-fn identity(path: &Path) -> io::Result<Option<Identity>> {
-    fs::metadata(path).map(|_| None)
 }
 
 /// A file that is about to be opened.
@@ -125,7 +102,7 @@ impl OpenFiles {
     }
 
     /// Checks that the names of the open files still lead to them. Fails for good once one does not.
-    /// Calls `stat` three times, about a microsecond each.
+    /// Calls `statx` three times, less than a microsecond each.
     pub(super) fn check(&self) -> Result<(), Error> {
         if let Some(reason) = self.gone.get() {
             return Err(Error::StoreGone(reason.clone()));

@@ -31,7 +31,7 @@ use super::{
     errors, file,
     open::Settings,
     open_files::OpenFiles,
-    space,
+    space, stat,
 };
 use crate::store::Error;
 
@@ -39,6 +39,8 @@ use crate::store::Error;
 /// file are written twice.
 const LEAST: u64 = 1000;
 const MOST: u64 = 10_000;
+/// The bytes before each page in the log.
+const FRAME_HEADER: u64 = 24;
 /// In how many steps the thread copies a log that reaches its limit. Each step ends with a sync of the
 /// file, and the syncs of transactions wait for it: steps make it short.
 const STEPS: u64 = 5;
@@ -158,13 +160,14 @@ impl Wal {
 
     /// Adapts the limit to the size of the file.
     fn adapt(&mut self, conn: &Connection) -> Sql<()> {
-        let limit = limit_of(file::length(&self.file) / self.page_bytes);
+        let limit = limit_of(stat::length(&self.file) / self.page_bytes);
         if limit == self.limit {
             return Ok(());
         }
         let set = |pragma: String| conn.query_row(&pragma, (), |_| Ok(()));
-        // The first commit after a checkpoint shortens a longer log to this size.
-        let bytes = limit * self.page_bytes;
+        // The first commit after a checkpoint shortens a longer log to this size. A log that reaches its limit, and
+        // a little more while it is copied, keeps its size: to lengthen it again costs each sync a write of the inode.
+        let bytes = (limit + limit / 4) * (self.page_bytes + FRAME_HEADER);
         set(format!("PRAGMA journal_size_limit = {bytes}"))?;
         self.limit = limit;
         Ok(())
@@ -180,7 +183,7 @@ impl Wal {
         }
         let free = space::free(&self.file).unwrap_or(u64::MAX);
         let most = free.min(2 * self.limit * self.page_bytes);
-        let bytes = file::length(&self.log);
+        let bytes = stat::length(&self.log);
         if bytes <= most {
             self.stuck = None;
             return;
@@ -191,7 +194,7 @@ impl Wal {
         };
         self.copier.wait(COPIED_WITHIN);
         let truncated = self.truncate(conn, patience);
-        let bytes = file::length(&self.log);
+        let bytes = stat::length(&self.log);
         if bytes <= most {
             self.stuck = None;
             return;
@@ -310,12 +313,12 @@ mod tests {
         wal.keep_short(&conn);
         assert_eq!(wal.copier.stage(), Stage::Idle);
         write_pages(&conn, LEAST);
-        let copied = file::length(&path);
+        let copied = stat::length(&path);
         assert!(copied < LEAST * 4096, "the transaction copied its pages");
         wal.keep_short(&conn);
         wal.copier.wait(Duration::from_secs(60));
         assert_eq!(wal.copier.stage(), Stage::Copied);
-        assert!(file::length(&path) >= LEAST * 4096);
+        assert!(stat::length(&path) >= LEAST * 4096);
         // These came while the thread copied.
         write_pages(&conn, 10);
         wal.keep_short(&conn);
