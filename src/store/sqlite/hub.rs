@@ -29,7 +29,7 @@ use super::{
     open_files::OpenFiles,
     progress::Progress,
     views::Views,
-    wake::{Bell, Pace, Ringer},
+    wake::{self, Bell, Pace, Ringer},
     watch::Watch,
     writer::Poster,
 };
@@ -88,7 +88,10 @@ impl Hub {
         };
         let thread = std::thread::Builder::new()
             .name("windlass-sqlite-watch".into())
-            .spawn(move || thread.run(&queue))
+            .spawn(move || {
+                wake::sleep_exactly();
+                thread.run(&queue);
+            })
             .map_err(|e| Error::unavailable_by("start the thread that watches", e))?;
         Ok(Self {
             messages,
