@@ -17,6 +17,7 @@
 //! | [`kills`] | tasks that run twice after their node was killed |
 //! | [`graph`] | tasks that wait for each other |
 //! | [`limits`] | tasks behind limits |
+//! | [`size`] | what a step costs beside 10,000 and beside a million tasks |
 //! | [`schedules`] | many schedules due in the same second |
 #![allow(
     clippy::unwrap_used,
@@ -41,6 +42,7 @@ mod parked;
 mod raw;
 mod report;
 mod schedules;
+mod size;
 mod support;
 mod transactions;
 mod transitions;
@@ -65,6 +67,7 @@ const TOPICS: &[Topic] = &[
     ("idle", parked::idle),
     ("memory", parked::memory),
     ("kills", kills::run),
+    ("size", size::run),
     ("graph", graph::run),
     ("limits", limits::run),
     ("schedules", schedules::due_at_once),
@@ -90,6 +93,8 @@ const TOPICS: &[Topic] = &[
     ("etcd-failover", cluster::failover),
     #[cfg(feature = "etcd")]
     ("etcd-shutdown", cluster::shutdown),
+    #[cfg(feature = "etcd")]
+    ("etcd-size", size::on_etcd),
     #[cfg(feature = "etcd")]
     ("etcd-graph", graph::on_etcd),
     #[cfg(feature = "etcd")]

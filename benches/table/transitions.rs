@@ -17,7 +17,7 @@ use std::{
 use rusqlite::Connection;
 use tokio::{runtime::Runtime, sync::watch, time::sleep};
 use windlass::{
-    ActionKind, Effects, Json, Message, NewTask, Runner, StateKind, TaskContext, TaskState,
+    ActionKind, Effects, Json, Message, NewTask, Runner, StateKind, TaskContext, TaskState, runner,
     statemachine::machine::{Step, Write},
     store::{Claim, Commit, Lease, NodeSpec, NodeStatus, Store},
 };
@@ -159,6 +159,15 @@ impl Node {
     pub(crate) async fn start(file: &Path, among: usize, in_flight: usize) -> Self {
         let store = support::open(file).await;
         fill(&store, among, in_flight).await;
+        Self::start_on(&store, in_flight, |builder| builder).await
+    }
+
+    /// Starts a node on a store that has this many tasks of the kind `hot`, and lets `also` add to it.
+    pub(crate) async fn start_on(
+        store: &Store,
+        in_flight: usize,
+        also: impl FnOnce(runner::Builder) -> runner::Builder,
+    ) -> Self {
         let shared = Arc::new(Shared {
             open: AtomicBool::new(false),
             mode: AtomicU8::new(CHECKPOINT),
@@ -170,12 +179,10 @@ impl Node {
             let shared = shared.clone();
             move |task: TaskContext| move_on(task, shared.clone(), opened.clone())
         };
-        let runner = Runner::builder(&store)
+        let builder = Runner::builder(store)
             .slots(in_flight as u32)
-            .handler("hot", handler)
-            .start()
-            .await
-            .unwrap();
+            .handler("hot", handler);
+        let runner = also(builder).start().await.unwrap();
         let node = Self {
             runner,
             shared,
