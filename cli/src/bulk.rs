@@ -80,11 +80,16 @@ pub(crate) struct Report {
 impl Report {
     /// Reports an action on one task.
     pub(crate) fn one(action: &'static str, item: Item) -> Self {
+        Self::new(action, vec![item])
+    }
+
+    /// Reports an action on these tasks.
+    pub(crate) fn new(action: &'static str, tasks: Vec<Item>) -> Self {
         Self {
             action,
             done: 0,
             failed: 0,
-            tasks: vec![item],
+            tasks,
         }
     }
 
@@ -114,12 +119,7 @@ impl Report {
             bar.inc(chunk.len() as u64);
         }
         bar.finish_and_clear();
-        Self {
-            action,
-            done: 0,
-            failed: 0,
-            tasks,
-        }
+        Self::new(action, tasks)
     }
 
     /// Prints the report, with `did` for the action (`deleted`). Returns the exit code.

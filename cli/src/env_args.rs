@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use windlass::Invalid;
 
 /// Which files.
-#[derive(Debug, Clone, Default, clap::Args)]
+#[derive(Debug, Clone, Default, PartialEq, clap::Args)]
 pub(crate) struct EnvArgs {
     /// Variables for the commands, from this file of NAME=VALUE lines: each attempt reads it, and no
     /// value is stored
@@ -34,6 +34,24 @@ impl EnvArgs {
     /// Whether no file is named.
     pub(crate) fn is_empty(&self) -> bool {
         self.env_file.is_none() && self.env_from.is_empty()
+    }
+
+    /// Sets the files in the props of a command, also where the props name others.
+    ///
+    /// # Errors
+    ///
+    /// As [`add_to`](Self::add_to).
+    pub(crate) fn set_in(&self, props: &mut Map<String, Value>) -> Result<(), Invalid> {
+        if self.env_file.is_some() {
+            props.remove("env_file");
+        }
+        if let Some(files) = props
+            .get_mut("env_from_file")
+            .and_then(Value::as_object_mut)
+        {
+            files.retain(|name, _| self.env_from.iter().all(|(given, _)| given != name));
+        }
+        self.add_to(props)
     }
 
     /// Adds the files to the props of a command, where the props do not name them.
@@ -70,7 +88,11 @@ impl EnvArgs {
 }
 
 /// The path from the root: the worker runs in another folder.
-fn absolute(field: &'static str, path: &Path) -> Result<String, Invalid> {
+///
+/// # Errors
+///
+/// [`Invalid`] for an absolute path that is no text.
+pub(crate) fn absolute(field: &'static str, path: &Path) -> Result<String, Invalid> {
     let path = std::path::absolute(path).map_err(|e| Invalid::new(field, e.to_string()))?;
     path.into_os_string()
         .into_string()

@@ -28,6 +28,7 @@ mod args;
 mod bulk;
 mod commands;
 mod config;
+mod dependents;
 mod env_args;
 mod exec;
 mod exit;

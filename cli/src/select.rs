@@ -126,10 +126,10 @@ impl SelectArgs {
     ) -> Result<Choice, Failure> {
         let filter = self.filter.filter();
         match (self.ids.is_empty(), filter.is_all(), self.all) {
-            (false, true, false) => self.by_id(client, out).await,
-            (false, ..) => Err(Failure::Usage(
-                "ids and filters do not go together; give one or the other".into(),
-            )),
+            (false, ..) => {
+                self.has_ids_alone()?;
+                self.by_id(client, out).await
+            }
             (true, true, false) => Err(Failure::Usage(format!(
                 "no task is named; give ids, filters such as --state, or --all to {verb} every task"
             ))),
@@ -137,26 +137,50 @@ impl SelectArgs {
         }
     }
 
-    async fn by_id(&self, client: &Client, out: &Output) -> Result<Choice, Failure> {
+    /// Rejects filters beside ids.
+    pub(crate) fn has_ids_alone(&self) -> Result<(), Failure> {
+        match self.filter.filter().is_all() && !self.all {
+            true => Ok(()),
+            false => Err(Failure::Usage(
+                "ids and filters do not go together; give one or the other".into(),
+            )),
+        }
+    }
+
+    /// Returns the ids that are given, each once.
+    pub(crate) fn ids(&self) -> Vec<TaskId> {
         let mut seen = HashSet::new();
-        let ids: Vec<TaskId> = self
-            .ids
-            .iter()
-            .filter(|id| seen.insert(*id))
-            .cloned()
-            .collect();
+        let ids = self.ids.iter().filter(|id| seen.insert(*id));
+        ids.cloned().collect()
+    }
+
+    async fn by_id(&self, client: &Client, out: &Output) -> Result<Choice, Failure> {
+        let ids = self.ids();
         if !self.dry_run {
             return Ok(Choice::Act(ids));
         }
-        let mut records = Vec::new();
-        let mut exit = Exit::Ok;
-        for id in ids {
-            match client.get(&id).await {
-                Ok(record) => records.push(record),
-                Err(e) => exit = Failure::from(e).report(),
-            }
-        }
+        let (records, exit) = read(client, ids).await;
         view::records(out, &records, client.store().clock().now())?;
+        Ok(Choice::Done(exit))
+    }
+
+    /// Selects the given ids and these tasks, with the dry run and the confirmation of a filter.
+    pub(crate) async fn choose_with(
+        &self,
+        client: &Client,
+        out: &Output,
+        verb: &str,
+        others: Vec<TaskRecord>,
+    ) -> Result<Choice, Failure> {
+        let mut ids = self.ids();
+        if !self.dry_run {
+            ids.extend(others.into_iter().map(|record| record.task.id));
+            return self.confirm(out, verb, ids);
+        }
+        let (mut records, exit) = read(client, ids).await;
+        records.extend(others);
+        view::records(out, &records, client.store().clock().now())?;
+        note_dry_run(out, verb, records.len());
         Ok(Choice::Done(exit))
     }
 
@@ -181,13 +205,16 @@ impl SelectArgs {
             }
             ids.extend(records.into_iter().map(|r| r.task.id));
         }
-        let count = count(ids.len());
         if self.dry_run {
-            out.note(format!(
-                "{verb}: {count} selected; nothing was changed (dry run)"
-            ));
+            note_dry_run(out, verb, ids.len());
             return Ok(Choice::Done(Exit::Ok));
         }
+        self.confirm(out, verb, ids)
+    }
+
+    /// Asks whether to act on these tasks.
+    fn confirm(&self, out: &Output, verb: &str, ids: Vec<TaskId>) -> Result<Choice, Failure> {
+        let count = count(ids.len());
         if !self.yes && !can_ask() {
             return Err(unasked(verb, &count));
         }
@@ -204,6 +231,25 @@ impl SelectArgs {
         }
         Ok(Choice::Act(ids))
     }
+}
+
+/// Reads tasks. Reports those that cannot be read, with the exit code of the last.
+async fn read(client: &Client, ids: Vec<TaskId>) -> (Vec<TaskRecord>, Exit) {
+    let (mut records, mut exit) = (Vec::new(), Exit::Ok);
+    for id in ids {
+        match client.get(&id).await {
+            Ok(record) => records.push(record),
+            Err(e) => exit = Failure::from(e).report(),
+        }
+    }
+    (records, exit)
+}
+
+fn note_dry_run(out: &Output, verb: &str, tasks: usize) {
+    let count = count(tasks);
+    out.note(format!(
+        "{verb}: {count} selected; nothing was changed (dry run)"
+    ));
 }
 
 /// `1 task`, `2 tasks`.

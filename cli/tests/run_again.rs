@@ -273,9 +273,9 @@ fn an_edited_line_with_an_id_says_what_to_do() {
     assert_eq!(code, 1);
     assert!(
         err.contains(
-            "line 1: task 't' has ended already, with another kind or other props than the line; to run this line \
-             alone, `windlass delete t`, then start the run again; --again runs all lines again, --retry-failed \
-             runs those that failed; another id makes another task"
+            "line 1: `windlass delete t`, then the same run again, runs this line alone; --again runs all lines \
+             again: task 't' completed in an earlier run, with another kind or other props than the line; another \
+             id makes another task"
         ),
         "{err}"
     );

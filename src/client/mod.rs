@@ -19,7 +19,7 @@ pub use record::Done;
 pub use signal::SignalError;
 pub use transaction::TransactionBuilder;
 pub use waiting::Waiting;
-pub use waits::WaitReason;
+pub use waits::{Selector, WaitReason};
 
 use crate::{
     job::Job,

@@ -2,14 +2,21 @@
 
 use std::fmt;
 
-use jiff::Timestamp;
-use windlass_statemachine::{Bound, NodeName, TaskId, TaskState};
+use jiff::{SignedDuration, Timestamp};
+use windlass_statemachine::{Bound, NodeName, TaskId, TaskState, TaskStatus, task::Labels};
 
 use super::Client;
 use crate::{
     balancer::selects,
+    schedule,
     store::{Error, LimitUse, LimitedBy, NodeRecord, TaskRecord},
 };
+
+/// A node with room claims a task within this time after the task is due.
+const CLAIMED_WITHIN: SignedDuration = SignedDuration::from_secs(1);
+
+/// How many nodes or tasks the text of a reason names.
+const NAMED: usize = 5;
 
 impl Client {
     /// Returns the limits that tasks use at present, by key: how many claims have a slot, how many tasks wait in
@@ -62,8 +69,8 @@ pub enum WaitReason {
         /// The nodes that have a handler for its kind.
         nodes: Vec<NodeName>,
     },
-    /// Those that read its data want other labels.
-    Labels(Vec<NodeName>),
+    /// Those that read its data take only tasks with other labels.
+    Labels(Vec<Selector>),
     /// Those that may take it are frozen or draining.
     Standing(Vec<NodeName>),
     /// Those that may take it cannot run its kind at present, for a fault of their machines.
@@ -73,7 +80,7 @@ pub enum WaitReason {
         /// What the machine of the first node lacks.
         reason: String,
     },
-    /// Those that may take it run as many handlers as they have slots for.
+    /// The slots of those that may take it are taken.
     Full(Vec<NodeName>),
     /// It waits for these tasks.
     Tasks(Vec<TaskId>),
@@ -82,6 +89,25 @@ pub enum WaitReason {
     /// The node that has claimed it does not live any more: others go on with it once its lease has
     /// ended.
     Lost(NodeName),
+}
+
+/// The labels that a node selects ([`Builder::select`](crate::runner::Builder::select)): it takes only tasks that have all
+/// of them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Selector {
+    /// The node.
+    pub node: NodeName,
+    /// The labels.
+    pub labels: Labels,
+}
+
+impl fmt::Display for Selector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let labels = self.labels.iter();
+        let labels: Vec<_> = labels.map(|(n, v)| format!("{n}={v}")).collect();
+        write!(f, "{} takes {}", self.node, labels.join(","))
+    }
 }
 
 impl WaitReason {
@@ -101,7 +127,8 @@ impl WaitReason {
             return waits.map(|waits| Self::Tasks(waits.tasks.clone()));
         }
         let limit = record.limited_by.clone().map(Self::Limit);
-        match Self::for_room(record, state, nodes) {
+        let overdue = now.duration_since(due_since(state)) >= CLAIMED_WITHIN;
+        match Self::for_room(record, (state, overdue), nodes) {
             // A free slot would not help.
             Err(full @ Self::Full(_)) => Some(limit.unwrap_or(full)),
             Err(other) => Some(other),
@@ -109,8 +136,13 @@ impl WaitReason {
         }
     }
 
-    /// Returns `Ok` when a node may take the task and has room for it.
-    fn for_room(record: &TaskRecord, state: &TaskState, nodes: &[NodeRecord]) -> Result<(), Self> {
+    /// Returns `Ok` when a node may take the task and has room for it. An overdue task is one that a node with room
+    /// would have claimed.
+    fn for_room(
+        record: &TaskRecord,
+        (state, overdue): (&TaskState, bool),
+        nodes: &[NodeRecord],
+    ) -> Result<(), Self> {
         let task = &record.task;
         let handles = |n: &NodeRecord| {
             let kinds = n.spec.kinds.as_ref();
@@ -127,18 +159,52 @@ impl WaitReason {
             fault.map(|fault| fault.reason.clone())
         };
         let faulty = |reason| move |nodes| Self::Fault { nodes, reason };
-        let has_room = |n: &NodeRecord| n.status.running < n.spec.slots;
+        // Schedules need no slot.
+        let has_room = |n: &NodeRecord| {
+            let taken = match overdue {
+                // A node reports what runs only when it renews its lease; the store counts its claims at once, also
+                // those that sleep and need no slot.
+                true => n.claims.max(n.status.running.into()),
+                false => n.status.running.into(),
+            };
+            task.kind.as_str() == schedule::KIND || taken < n.spec.slots.into()
+        };
 
         let left = nodes.iter().collect();
         let left = narrowed(left, handles).map_err(|_| Self::NoNode)?;
         let left = narrowed(left, reads).map_err(older)?;
-        let left = narrowed(left, labelled).map_err(Self::Labels)?;
+        let left = match narrowed(left.clone(), labelled) {
+            Ok(left) => left,
+            Err(_) => return Err(Self::Labels(left.into_iter().map(selector).collect())),
+        };
         let left = narrowed(left, works).map_err(Self::Standing)?;
         let reason = left.iter().find_map(|n| fault_of(n)).unwrap_or_default();
         let left = narrowed(left, |n| fault_of(n).is_none()).map_err(faulty(reason))?;
         narrowed(left, has_room).map_err(Self::Full)?;
         Ok(())
     }
+}
+
+/// Returns since when a node may claim a task.
+fn due_since(state: &TaskState) -> Timestamp {
+    match state.status {
+        TaskStatus::Sleeping { until } => until.max(state.since),
+        _ => state.since,
+    }
+}
+
+fn selector(node: &NodeRecord) -> Selector {
+    Selector {
+        node: node.spec.name.clone(),
+        labels: node.spec.labels.clone(),
+    }
+}
+
+/// Returns the first of these things as text.
+fn first<T: ToString>(all: &[T]) -> String {
+    let named: Vec<String> = all.iter().take(NAMED).map(T::to_string).collect();
+    let more = if all.len() > NAMED { ", …" } else { "" };
+    format!("{}{more}", named.join(", "))
 }
 
 /// Returns the nodes that pass the test; if none does, returns the names of all as an error.
@@ -155,53 +221,46 @@ fn narrowed(
 
 impl fmt::Display for WaitReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names = |nodes: &[NodeName]| {
-            let names: Vec<&str> = nodes.iter().map(|n| n.as_str()).collect();
-            names.join(", ")
-        };
         match self {
             Self::NoNode => f.write_str(
                 "no live node handles its kind: start one that does (for commands: `windlass worker`)",
             ),
             Self::DataVersion { version, nodes } => {
-                let nodes = names(nodes);
+                let nodes = first(nodes);
                 write!(
                     f,
                     "no live node reads data v{version} of its kind: start one that does ({nodes} \
                      read older data)"
                 )
             }
-            Self::Labels(nodes) => {
-                let nodes = names(nodes);
-                write!(f, "the nodes of its kind take other labels only: {nodes}")
+            Self::Labels(selectors) => {
+                let selectors = first(selectors);
+                write!(
+                    f,
+                    "no live node of its kind takes tasks with its labels: start one that does ({selectors})"
+                )
             }
             Self::Standing(nodes) => {
-                let nodes = names(nodes);
+                let nodes = first(nodes);
                 write!(f, "the nodes of its kind are frozen or draining: {nodes}")
             }
             Self::Fault { nodes, reason } => {
-                let nodes = names(nodes);
+                let nodes = first(nodes);
                 write!(
                     f,
                     "a fault of their machines stops the nodes of its kind ({nodes}): {reason}; they try again"
                 )
             }
             Self::Full(nodes) => {
-                let nodes = names(nodes);
+                let nodes = first(nodes);
                 write!(f, "the nodes of its kind have no free slot: {nodes}")
             }
             Self::Tasks(tasks) => {
-                let first: Vec<&str> = tasks.iter().take(5).map(|id| id.as_str()).collect();
-                let more = if tasks.len() > first.len() {
-                    ", …"
-                } else {
-                    ""
-                };
-                let tasks = match tasks.len() {
+                let count = match tasks.len() {
                     1 => "1 task".to_owned(),
                     more => format!("{more} tasks"),
                 };
-                write!(f, "it waits for {tasks}: {}{more}", first.join(", "))
+                write!(f, "it waits for {count}: {}", first(tasks))
             }
             Self::Limit(limited) => limit_text(limited, f),
             Self::Lost(node) => {
@@ -229,7 +288,7 @@ fn limit_text(LimitedBy { limit, until }: &LimitedBy, f: &mut fmt::Formatter<'_>
 
 #[cfg(test)]
 mod tests {
-    use windlass_statemachine::{Fence, Task, TaskStatus};
+    use windlass_statemachine::{Fence, Task};
 
     use super::*;
     use crate::store::{NodeFault, NodeSpec, NodeStatus};
@@ -279,7 +338,15 @@ mod tests {
         other_team.spec.labels.insert("team".into(), "b".into());
         let named = |name: &str| vec![name.parse().unwrap()];
         let nodes = [other_kind, other_team];
-        assert_eq!(why(&task, &nodes), Some(WaitReason::Labels(named("b"))));
+        let reason = why(&task, &nodes).unwrap();
+        assert!(
+            matches!(&reason, WaitReason::Labels(all) if all[0].node == named("b")[0]),
+            "{reason:?}"
+        );
+        assert_eq!(
+            reason.to_string(),
+            "no live node of its kind takes tasks with its labels: start one that does (b takes team=b)"
+        );
 
         let mut newer = record();
         newer.state.as_mut().unwrap().data_version = 3;
@@ -319,6 +386,20 @@ mod tests {
         full.status.running = 2;
         let nodes = [nodes[1].clone(), full];
         assert_eq!(why(&task, &nodes), Some(WaitReason::Full(named("full"))));
+        // The store counts its claims before the node reports that they run.
+        let mut claimed = node("full");
+        claimed.claims = 2;
+        let claimed = [claimed];
+        assert_eq!(why(&task, &claimed), None, "both may sleep");
+        let later = Timestamp::UNIX_EPOCH + CLAIMED_WITHIN;
+        let reason = WaitReason::of(&task, &claimed, later);
+        assert_eq!(reason, Some(WaitReason::Full(named("full"))));
+        let mut schedule = record();
+        schedule.task.kind = "schedule".parse().unwrap();
+        let mut every_kind = claimed[0].clone();
+        every_kind.spec.kinds = None;
+        let reason = WaitReason::of(&schedule, &[every_kind], later);
+        assert_eq!(reason, None, "it needs no slot");
         assert_eq!(why(&task, &[nodes[1].clone(), node("free")]), None);
     }
 

@@ -4,6 +4,7 @@ use jiff::{SignedDuration, Timestamp, civil::DateTime};
 use serde::{Deserialize, Serialize};
 
 use super::{
+    left_out::{LeftOut, Why, append},
     spec::Schedule,
     times::{Cursor, Times, before},
 };
@@ -96,6 +97,12 @@ pub(crate) struct Data {
     /// The last time that was refused.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) refused: Option<RefusedTime>,
+    /// The nominal time of the last run. Nodes of earlier versions do not store it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) last_run: Option<Timestamp>,
+    /// The last times that submitted no run. Nodes of earlier versions do not store them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) left_out: Vec<LeftOut>,
     /// What replaced the props.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) spec: Option<Schedule>,
@@ -120,9 +127,22 @@ impl Data {
         }
     }
 
+    /// Counts times that submit no run.
+    pub(crate) fn leave_out(&mut self, left_out: LeftOut) {
+        let (counts, times) = (&mut self.counts, left_out.times);
+        match left_out.why {
+            Why::Missed => counts.missed += times,
+            Why::Skipped => counts.skipped += times,
+            Why::Overlapped => counts.overlapped += times,
+            Why::Refused => counts.refused += times,
+            Why::Other => {}
+        }
+        append(&mut self.left_out, left_out, self.last_run);
+    }
+
     /// Counts a time whose run cannot be submitted.
     pub(crate) fn refuse(&mut self, refused: RefusedTime) {
-        self.counts.refused += 1;
+        self.leave_out(LeftOut::one(refused.nominal, Why::Refused));
         self.refused = Some(refused);
     }
 
@@ -156,5 +176,27 @@ impl Data {
     pub(crate) fn pass(&mut self, nominal: Timestamp, times: &Times) {
         self.last = Some(nominal);
         self.local = Some(times.local(nominal));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn data_of_earlier_and_later_versions_are_read() {
+        let earlier = r#"{"last":"2030-01-01T00:00:00Z","counts":{"fired":2,"missed":1}}"#;
+        let data: Data = serde_json::from_str(earlier).unwrap();
+        assert_eq!((data.counts.fired, data.last_run), (2, None));
+        assert_eq!(data.left_out, []);
+
+        let later = r#"{"counts":{"fired":2,"held":1},"held":[1],"left_out":[
+            {"first":"2030-01-01T00:00:00Z","last":"2030-01-01T01:00:00Z","times":2,"why":"held"}]}"#;
+        let mut data: Data = serde_json::from_str(later).unwrap();
+        assert_eq!((data.counts.fired, data.left_out[0].why), (2, Why::Other));
+        let nominal = "2030-01-01T02:00:00Z".parse().unwrap();
+        data.leave_out(LeftOut::one(nominal, Why::Missed));
+        let whys: Vec<Why> = data.left_out.iter().map(|entry| entry.why).collect();
+        assert_eq!(whys, [Why::Other, Why::Missed]);
     }
 }

@@ -3,6 +3,7 @@
 use jiff::{SignedDuration, Timestamp};
 
 use super::{
+    left_out::{LeftOut, Why},
     missed::Missed,
     times::{Cursor, Times},
 };
@@ -21,8 +22,8 @@ const LOOKED_AT: usize = 10_000;
 pub(crate) struct Due {
     /// The times to run, oldest first, and whether each is late.
     pub(crate) run: Vec<(Timestamp, bool)>,
-    /// How many were missed and are not made up for.
-    pub(crate) missed: u64,
+    /// Those that were missed and are not made up for.
+    pub(crate) missed: Option<LeftOut>,
     /// The last of the times, run or missed.
     pub(crate) last: Option<Timestamp>,
     /// Whether more times may have passed.
@@ -46,17 +47,14 @@ impl Due {
             let late = age > LATE_AFTER;
             match missed.run {
                 // Its run would fail at once.
-                _ if times.within().has_passed(nominal, now) => found.missed += 1,
+                _ if times.within().has_passed(nominal, now) => found.miss(nominal),
                 _ if !late && newest.is_none() => found.run.push((nominal, false)),
                 _ if !late => {
-                    newest = Some((nominal, false));
-                    found.missed += 1;
+                    found.replace(&mut newest, (nominal, false));
                 }
-                Missed::None => found.missed += 1,
-                _ if age > within => found.missed += 1,
-                Missed::Last => {
-                    found.missed += u64::from(newest.replace((nominal, true)).is_some());
-                }
+                Missed::None => found.miss(nominal),
+                _ if age > within => found.miss(nominal),
+                Missed::Last => found.replace(&mut newest, (nominal, true)),
                 Missed::All => found.run.push((nominal, true)),
             }
             if found.run.len() >= RUNS_AT_ONCE || looked >= LOOKED_AT {
@@ -66,12 +64,28 @@ impl Due {
         }
         // A later one may take its place.
         match newest {
-            Some(_) if found.more && next(times, cursor, now).is_some() => {
-                found.missed += 1;
+            Some((nominal, _)) if found.more && next(times, cursor, now).is_some() => {
+                found.miss(nominal);
             }
             newest => found.run.extend(newest),
         }
         found
+    }
+
+    /// Counts a time that is not made up for.
+    fn miss(&mut self, nominal: Timestamp) {
+        let missed = LeftOut::one(nominal, Why::Missed);
+        match &mut self.missed {
+            Some(all) => all.add(&missed),
+            None => self.missed = Some(missed),
+        }
+    }
+
+    /// Lets a newer time run in the place of an earlier one.
+    fn replace(&mut self, newest: &mut Option<(Timestamp, bool)>, newer: (Timestamp, bool)) {
+        if let Some((earlier, _)) = newest.replace(newer) {
+            self.miss(earlier);
+        }
     }
 }
 
@@ -110,6 +124,10 @@ mod tests {
         due.run.iter().map(run).collect()
     }
 
+    fn missed(due: &Due) -> u64 {
+        due.missed.as_ref().map_or(0, |missed| missed.times)
+    }
+
     #[test]
     fn a_time_is_due_from_its_due_time_on() {
         let spec = hourly().offset(5 * MINUTE);
@@ -127,17 +145,17 @@ mod tests {
         let (last, now) = ("2030-01-01T00:00:00Z", "2030-01-15T00:30:00Z");
         let found = due(&spec, last, now);
         assert_eq!(runs(&found), ["2030-01-15T00:00:00Z late"]);
-        assert_eq!(found.missed, 14 * 24 - 1);
+        assert_eq!(missed(&found), 14 * 24 - 1);
         assert_eq!(found.last, Some(at("2030-01-15T00:00:00Z")));
         let found = due(&spec.clone().missed(Missed::None, 60 * MINUTE), last, now);
-        assert_eq!((runs(&found).len(), found.missed), (0, 14 * 24));
+        assert_eq!((runs(&found).len(), missed(&found)), (0, 14 * 24));
         let found = due(&spec.missed(Missed::All, 3 * 60 * MINUTE), last, now);
         assert_eq!(
             runs(&found).len(),
             3,
             "01:00 of 3 hours before is too old by half an hour"
         );
-        assert_eq!(found.missed, 14 * 24 - 3);
+        assert_eq!(missed(&found), 14 * 24 - 3);
     }
 
     #[test]
@@ -151,7 +169,7 @@ mod tests {
         loop {
             let found = Due::new(&times, last.into(), at(now));
             last = found.last.unwrap();
-            missed += found.missed;
+            missed += self::missed(&found);
             run.extend(found.run);
             turns += 1;
             if !found.more {
@@ -179,7 +197,7 @@ mod tests {
             "2030-01-01T00:02:00Z",
         ];
         assert_eq!(runs(&found), expected);
-        assert_eq!(found.missed, 3);
+        assert_eq!(missed(&found), 3);
     }
 
     #[test]
@@ -188,6 +206,6 @@ mod tests {
         let spec = spec.missed(Missed::Last, 60 * MINUTE);
         let found = due(&spec, "2030-01-01T00:00:00Z", "2030-01-01T00:02:10Z");
         assert_eq!(runs(&found), ["2030-01-01T00:02:00Z"]);
-        assert_eq!(found.missed, 5);
+        assert_eq!(missed(&found), 5);
     }
 }

@@ -4,12 +4,14 @@ use std::time::Duration;
 
 use futures::future::try_join_all;
 use jiff::Timestamp;
+use tracing::{info, warn};
 use windlass_statemachine::{
     IfExists, Invalid, Message, Retry, StateKind, Task, TaskId, TaskState, message::SubmitTask,
 };
 
 use super::{
-    data::{Data, RefusedTime},
+    data::{Counts, Data, RefusedTime},
+    left_out::Why,
     run::{ScheduledFor, run_id},
     spec::Schedule,
     step::{Next, RunState, Step, Turn},
@@ -58,8 +60,32 @@ impl Scheduler {
         let spec = spec_of(&data, &task.task().props)?;
         let times = Times::new(task.id().as_str(), &spec)?;
         let now = self.store.clock().now();
+        let before = data.counts;
         let step = decide(&self.store, &times, (data, now)).await?;
+        log(task.id(), &before, &step.data);
         Ok(message(step))
+    }
+}
+
+/// Logs the times that submit no run.
+fn log(schedule: &TaskId, before: &Counts, data: &Data) {
+    let after = &data.counts;
+    let last = |why: Why| {
+        let entry = data.left_out.iter().rev().find(|entry| entry.why == why);
+        entry.map(|entry| entry.last.to_string())
+    };
+    if after.missed > before.missed {
+        let (times, last) = (after.missed - before.missed, last(Why::Missed));
+        warn!(%schedule, times, last, "times were missed: no node decided them while they were due");
+    }
+    if after.overlapped > before.overlapped {
+        let (times, last) = (after.overlapped - before.overlapped, last(Why::Overlapped));
+        info!(%schedule, times, last, "times submitted no run: an earlier run is live");
+    }
+    if after.refused > before.refused {
+        let reason = data.refused.as_ref().map(|refused| refused.reason.as_str());
+        let (times, last) = (after.refused - before.refused, last(Why::Refused));
+        warn!(%schedule, times, last, reason, "times submitted no run: another task has the id");
     }
 }
 

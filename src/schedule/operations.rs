@@ -8,9 +8,10 @@ use jiff::Timestamp;
 use windlass_statemachine::{Command, Invalid, Json, StateKind, TaskId};
 
 use super::{
-    Counts, KIND, LABEL, RefusedTime, ScheduledFor, Time,
+    Counts, KIND, LABEL, LeftOut, RefusedTime, ScheduledFor, Time,
     data::Data,
     handler::spec_of,
+    run::run_id,
     spec::Schedule,
     step::{Next, next},
     times::Times,
@@ -56,6 +57,21 @@ pub struct ScheduleRecord {
     pub note: Option<String>,
     /// The last time that submitted no run because another task has its id.
     pub refused: Option<RefusedTime>,
+    /// The nominal time of the last run, also of one that an operator requested. `None` before the first run, and
+    /// when a node of an earlier version, which does not store it, was the last to decide a time.
+    pub last_run: Option<Timestamp>,
+    /// The last times that submitted no run, oldest first: at most 10 entries.
+    pub left_out: Vec<LeftOut>,
+}
+
+impl ScheduleRecord {
+    /// Returns the id of the last run. That task may have been deleted.
+    ///
+    /// Without [`last_run`](Self::last_run), returns the id that a run of the [`last`](Self::last) time has.
+    pub fn last_run_id(&self) -> Option<TaskId> {
+        let nominal = self.last_run.or(self.last)?;
+        run_id(self.id.as_str(), nominal).ok()
+    }
 }
 
 /// What a client does with schedules, of [`Client::schedules`].
@@ -319,6 +335,8 @@ impl Schedules {
             skipped: data.skip,
             note: data.note.filter(|_| code == Some(StateKind::Paused)),
             refused: data.refused,
+            last_run: data.last_run,
+            left_out: data.left_out,
         }
     }
 }

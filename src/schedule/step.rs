@@ -9,6 +9,7 @@ use super::{
     data::{Data, RefusedTime},
     due::Due,
     hash::hash,
+    left_out::{LeftOut, Why},
     run::{By, run_id},
     spec::Overlap,
     times::Times,
@@ -136,17 +137,22 @@ impl<'a> Turn<'a> {
             return Ok(step);
         }
         step.data.note = None;
-        step.data.counts.missed += due.missed;
+        if let Some(missed) = due.missed {
+            step.data.leave_out(missed);
+        }
         let (skipped, mut run): (Vec<_>, Vec<_>) = due
             .run
             .into_iter()
             .partition(|(nominal, _)| step.data.skip.contains(nominal));
-        step.data.counts.skipped += skipped.len() as u64;
+        for (nominal, _) in skipped {
+            step.data.leave_out(LeftOut::one(nominal, Why::Skipped));
+        }
         if matches!(spec.overlap, Overlap::Cancel | Overlap::Kill) {
             // Each but the last would be stopped as soon as it is submitted.
             let all_but_last = run.len().saturating_sub(1);
-            step.data.counts.overlapped += all_but_last as u64;
-            run.drain(..all_but_last);
+            for (nominal, _) in run.drain(..all_but_last) {
+                step.data.leave_out(LeftOut::one(nominal, Why::Overlapped));
+            }
         }
         let (mut last, mut taken) = (due.last, None);
         for (nominal, late) in run {
@@ -206,7 +212,7 @@ impl Step {
             Overlap::Cancel | Overlap::Kill | Overlap::Pause => usize::MAX,
         };
         if live.len() >= most {
-            self.data.counts.overlapped += 1;
+            self.data.leave_out(LeftOut::one(nominal, Why::Overlapped));
             return Ok(());
         }
         let mut run = times.run(nominal, late, By::Time)?;
@@ -231,6 +237,7 @@ impl Step {
         }
         self.submit.push(run);
         self.data.counts.fired += 1;
+        self.data.last_run = Some(nominal);
         self.data.counts.late += u64::from(late);
         if follows(times.spec().overlap, times.spec().pause_on_failure) {
             live.push((nominal, false));

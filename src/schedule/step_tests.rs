@@ -1,7 +1,10 @@
 use jiff::SignedDuration;
 
 use super::*;
-use crate::{NewTask, schedule::Schedule};
+use crate::{
+    NewTask,
+    schedule::{Counts, Schedule},
+};
 
 fn at(text: &str) -> Timestamp {
     text.parse().unwrap()
@@ -212,4 +215,62 @@ fn times_after_the_last_run_are_not_passed() {
     let step = turn.step(&[]).unwrap();
     assert_eq!(submitted(&step), ["s@2030-01-01T01:00:00Z"]);
     assert_eq!(step.data.last, Some(at("2030-01-01T01:00:00Z")));
+}
+
+fn spans(data: &Data) -> Vec<String> {
+    let span = |entry: &LeftOut| {
+        let hour = |at: Timestamp| at.strftime("%H").to_string();
+        let (first, last) = (hour(entry.first), hour(entry.last));
+        format!("{} {first}-{last} x{}", entry.why, entry.times)
+    };
+    data.left_out.iter().map(span).collect()
+}
+
+#[test]
+fn times_without_a_run_are_kept_with_their_reason() {
+    // Each turn decides one time, and the run of 00:00 is live until 04:00.
+    let spec = hourly();
+    let times = Times::new("s", &spec).unwrap();
+    let mut data = Data {
+        last: Some(at("2030-01-01T00:00:00Z")),
+        runs: vec![at("2030-01-01T00:00:00Z")],
+        skip: vec![at("2030-01-01T05:00:00Z")],
+        ..Data::default()
+    };
+    for (hour, state) in [(1, LIVE), (2, LIVE), (3, LIVE), (4, RunState::Ended)] {
+        let turn = Turn::new(&times, data, at(&format!("2030-01-01T0{hour}:00:00Z")));
+        let states = vec![state; turn.followed().len()];
+        data = turn.step(&states).unwrap().data;
+    }
+    assert_eq!(spans(&data), ["overlapped 01-03 x3"]);
+    assert_eq!(data.last_run, Some(at("2030-01-01T04:00:00Z")));
+
+    // 05:00 is skipped, 06:00 to 09:00 are missed, 10:00 is late, and another task has the id of 11:00.
+    for now in ["05:00", "10:30", "11:00"] {
+        let turn = Turn::new(&times, data, at(&format!("2030-01-01T{now}:00Z")));
+        let taken = at("2030-01-01T11:00:00Z");
+        let refused = turn.wanted().contains(&taken).then(|| RefusedTime {
+            nominal: taken,
+            reason: "taken".to_owned(),
+        });
+        let turn = turn.refuse(refused.into_iter().collect());
+        let states = vec![RunState::Ended; turn.followed().len()];
+        data = turn.step(&states).unwrap().data;
+    }
+    let expected = [
+        "overlapped 01-03 x3",
+        "skipped 05-05 x1",
+        "missed 06-09 x4",
+        "refused 11-11 x1",
+    ];
+    assert_eq!(spans(&data), expected);
+    assert_eq!(data.last_run, Some(at("2030-01-01T10:00:00Z")));
+    let Counts {
+        overlapped,
+        skipped,
+        missed,
+        refused,
+        ..
+    } = data.counts;
+    assert_eq!((overlapped, skipped, missed, refused), (3, 1, 4, 1));
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use windlass::{
     StateKind,
-    schedule::{Backfill, LiveRuns, Missed, Overlap},
+    schedule::{Backfill, LiveRuns, Missed, Overlap, Why},
     store::Error,
 };
 
@@ -32,6 +32,16 @@ async fn a_paused_schedule_shows_its_note_and_skips_what_passes() -> Test {
     );
     let record = schedules.get("s").await?;
     assert_eq!((record.counts.fired, record.counts.skipped), (2, 5));
+    let [passed] = &record.left_out[..] else {
+        panic!("{:?}", record.left_out)
+    };
+    assert_eq!((passed.why, passed.times), (Why::Skipped, 5));
+    assert_eq!(
+        (passed.first, passed.last),
+        (at("2030-01-01T01:00:00Z"), at("2030-01-01T05:00:00Z"))
+    );
+    let last = record.last_run_id().ok_or("it has run")?;
+    assert_eq!(last.as_str(), "s@2030-01-01T06:00:00Z");
     let error = schedules.resume("s", false).await.unwrap_err();
     assert!(
         matches!(&error, Error::Invalid(e) if e.field() == "state"),
@@ -62,6 +72,8 @@ async fn a_resumed_schedule_can_make_up_for_what_passed() -> Test {
     assert_eq!(runs(&client, "s").await?, expected);
     let record = schedules.get("s").await?;
     assert_eq!((record.counts.late, record.counts.missed), (3, 3));
+    let missed: Vec<_> = record.left_out.iter().map(|e| (e.why, e.times)).collect();
+    assert_eq!(missed, [(Why::Missed, 3)]);
     let result = client.get("s@2030-01-01T04:00:00Z").await?.task;
     assert_eq!(result.labels["schedule-late"], "true");
     Ok(())
@@ -132,6 +144,12 @@ async fn a_time_can_be_skipped_and_a_range_backfilled() -> Test {
         "a dry run submits nothing"
     );
     assert_eq!(names(schedules.backfill("s", range).await?), missing);
+    let last = schedules.get("s").await?.last_run;
+    assert_eq!(
+        last,
+        Some(at("2030-01-01T02:00:00Z")),
+        "the backfilled times are earlier"
+    );
     simulation.advance(Duration::ZERO).await?;
     assert!(schedules.backfill("s", range).await?.is_empty());
     assert_eq!(schedules.backfill("s", range.all(true)).await?.len(), 4);

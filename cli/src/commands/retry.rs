@@ -2,6 +2,7 @@
 
 use crate::{
     bulk::Report,
+    dependents::{Dependents, dependents},
     exit::{Exit, Failure},
     global::Global,
     select::{Choice, SelectArgs, is_ended},
@@ -12,28 +13,47 @@ use crate::{
 #[command(after_help = "\
 Examples:
   windlass retry report-7
+  windlass retry fetch-7 --with-dependents --dry-run
   windlass retry --state failed --kind report --dry-run
   windlass retry --state failed --error 'connection refused' --yes
   windlass retry --quarantined --yes")]
 pub(crate) struct Args {
     #[command(flatten)]
     select: SelectArgs,
+
+    /// Also retry the tasks that failed only because they wait for one of these (after_ok), down the graph.
+    /// Asks as filters do
+    #[arg(long, requires = "ids")]
+    with_dependents: bool,
 }
 
 /// Restarts them.
 pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure> {
     let client = global.existing().await?;
     let out = global.out();
-    let ids = match args.select.choose(&client, &out, "retry", is_ended).await? {
+    let (choice, waves) = if args.with_dependents {
+        args.select.has_ids_alone()?;
+        let found = dependents(&client, &args.select.ids()).await?;
+        let Dependents { waves, others } = found;
+        let choice = args.select.choose_with(&client, &out, "retry", others);
+        (choice.await?, Some(waves))
+    } else {
+        let choice = args.select.choose(&client, &out, "retry", is_ended);
+        (choice.await?, None)
+    };
+    let ids = match choice {
         Choice::Act(ids) => ids,
         Choice::Done(exit) => return Ok(exit),
     };
-    let bar = out.progress(ids.len() as u64, "retry");
     let registry = client.store().registry();
-    Report::run("retry", ids, &bar, |ids| async {
-        let answers = registry.retry(ids).await;
-        answers.into_iter().map(|a| a.map(|()| None)).collect()
-    })
-    .await
-    .print(&out, "started again")
+    let mut tasks = Vec::new();
+    for wave in waves.unwrap_or_else(|| vec![ids]) {
+        let bar = out.progress(wave.len() as u64, "retry");
+        let report = Report::run("retry", wave, &bar, |ids| async {
+            let answers = registry.retry(ids).await;
+            answers.into_iter().map(|a| a.map(|()| None)).collect()
+        });
+        tasks.extend(report.await.tasks);
+    }
+    Report::new("retry", tasks).print(&out, "started again")
 }

@@ -97,7 +97,7 @@ impl Props {
     pub(crate) fn parse(json: &Json) -> Result<Self, Invalid> {
         let written: Written = plain::object(json.as_str())
             .map_err(|e| Invalid::new("props", hinted(json, e.into())))?;
-        check_variables(&written)?;
+        check_names(&written)?;
         let is_shell = written.shell.is_some();
         let (program, args) = program(written.command, written.shell, written.args)?;
         let ok_exit_codes = written.ok_exit_codes.unwrap_or_else(|| vec![0]);
@@ -164,7 +164,7 @@ fn hinted(json: &Json, error: String) -> String {
     }
 }
 
-fn check_variables(written: &Written) -> Result<(), Invalid> {
+fn check_names(written: &Written) -> Result<(), Invalid> {
     let is_bad = |name: &str| name.is_empty() || name.contains(['=', '\0']);
     let bad = |field: &'static str, name: &str| {
         let reason = format!("{name:?} is not a variable: names have no '=', and nothing has NUL");
@@ -191,6 +191,10 @@ fn check_variables(written: &Written) -> Result<(), Invalid> {
             let reason = format!("{name} stands in 'env' too; give it once");
             return Err(Invalid::new("props.env_from_file", reason));
         }
+    }
+    if written.cwd.as_ref().is_some_and(is_no_path) {
+        let reason = "names no folder; give the path of one, or leave it out";
+        return Err(Invalid::new("props.cwd", reason));
     }
     if written.env_file.as_ref().is_some_and(is_no_path) {
         return Err(Invalid::new(
@@ -223,8 +227,12 @@ fn program(
             return Err(Invalid::new("props.command", reason));
         }
     };
-    if program == "" {
+    if program.as_bytes().trim_ascii().is_empty() {
         return Err(Invalid::new(field, "is empty; give the program to run"));
+    }
+    if program.as_bytes().ends_with(b"/") {
+        let reason = "names a folder; give the program to run";
+        return Err(Invalid::new(field, reason));
     }
     let has_nul = |word: &Word| word.as_bytes().contains(&0);
     if has_nul(&program) || args.iter().any(has_nul) {
@@ -273,6 +281,9 @@ mod tests {
             ),
             ("[]", "props: is an array, not an object"),
             (r#"{"command":""}"#, "props.command: is empty"),
+            (r#"{"command":" "}"#, "props.command: is empty"),
+            (r#"{"command":"bin/"}"#, "props.command: names a folder"),
+            (r#"{"command":"a","cwd":""}"#, "props.cwd: names no folder"),
             (
                 r#"{"command":5}"#,
                 "props: command: is 5, not text in quotes",

@@ -139,6 +139,80 @@ fn yes_acts_on_matching_tasks() {
 }
 
 #[test]
+fn a_retry_takes_the_tasks_that_failed_because_of_it_along() {
+    let env = Env::new();
+    let flag = env.path("flag");
+    let lines = format!(
+        r#"{{"id":"a","props":{{"command":"test","args":["-e","{flag}"]}}}}
+{{"id":"other","props":{{"command":"false"}}}}
+{{"id":"b","props":{{"command":"true"}},"after_ok":["a"]}}
+{{"id":"c","props":{{"command":"true"}},"after_ok":["b","a"]}}
+{{"id":"d","props":{{"command":"true"}},"after_ok":["a","other"]}}
+{{"id":"e","props":{{"command":"true"}},"after_ok":["other"]}}
+"#
+    );
+    let submit = [
+        "submit", "--lines", "-", "--kind", "exec", "--retry", "never",
+    ];
+    env.run_with(&submit, &lines).ok();
+    let work = || env.run(&["worker", "--until-idle"]).ok();
+    let states = || -> Vec<(String, String)> {
+        let tasks = env.run(&["list", "-o", "json"]).ok().lines();
+        let text = |value: &serde_json::Value| value.as_str().unwrap().to_owned();
+        tasks
+            .iter()
+            .map(|t| (text(&t["id"]), text(&t["state"])))
+            .collect()
+    };
+    work();
+    assert!(states().iter().all(|(_, state)| state == "failed"));
+    env.write("flag", "");
+    let retry = ["retry", "a", "--with-dependents"];
+    let dry = env.run(&[&retry[..], &["--dry-run", "-o", "json"]].concat());
+    let dry = dry.ok();
+    let ids: Vec<_> = dry.lines().iter().map(|t| t["id"].clone()).collect();
+    assert_eq!(ids, ["a", "b", "c"], "the others would fail again");
+    assert!(
+        dry.err
+            .contains("retry: 3 tasks selected; nothing was changed"),
+        "{dry:?}"
+    );
+    env.run(&retry)
+        .fails(2, &["this would retry 3 tasks", "--yes"]);
+    env.run(&["retry", "--state", "failed", "--with-dependents"])
+        .fails(2, &["<ID>"]);
+    env.run(&["retry", "a", "--kind", "exec", "--with-dependents"])
+        .fails(2, &["do not go together"]);
+    let done = env.json(&[&retry[..], &["--yes"]].concat());
+    assert_eq!((&done["done"], &done["failed"]), (&json!(3), &json!(0)));
+    work();
+    let completed = ["a", "b", "c"];
+    for (id, state) in states() {
+        let is_completed = completed.contains(&id.as_str());
+        assert_eq!(state == "completed", is_completed, "{id} {state}");
+    }
+    // What else held it back is repaired by now, and does not fail because of it again.
+    env.run(&["delete", "other"]).ok();
+    let other = [
+        "submit",
+        "exec",
+        "--id",
+        "other",
+        "--props",
+        r#"{"command":"true"}"#,
+    ];
+    env.run(&other).ok();
+    work();
+    env.run(&["retry", "a", "--with-dependents", "--yes"]).ok();
+    work();
+    let failed: Vec<_> = states()
+        .into_iter()
+        .filter(|(_, s)| s == "failed")
+        .collect();
+    assert_eq!(failed, [("e".to_owned(), "failed".to_owned())]);
+}
+
+#[test]
 fn long_bulk_work_goes_in_steps() {
     let env = Env::new();
     let lines: String = (0..1300)

@@ -15,6 +15,7 @@ mod log_lines;
 mod nodes;
 mod reading;
 mod reference;
+mod schedule_commands;
 mod schedule_ends;
 mod schedules;
 mod settings;

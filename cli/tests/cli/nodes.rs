@@ -1,6 +1,9 @@
 //! `nodes` and `node`.
 
+use std::time::Duration;
+
 use serde_json::json;
+use windlass::{Runner, TaskContext, store::Store};
 
 use crate::env::Env;
 
@@ -71,4 +74,36 @@ async fn results_are_printed_though_the_nodes_cannot_be_read() {
         }
     }
     node.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_task_names_the_full_nodes_or_the_labels_that_it_waits_for() {
+    let env = Env::new();
+    let store = Store::open(&env.url()).await.unwrap();
+    let stay = |task: TaskContext| async move { task.stop_requested().await.message() };
+    let full = Runner::builder(&store).node("full").slots(1);
+    let full = full.handler("stay", stay).start().await.unwrap();
+    let picky = Runner::builder(&store).node("picky").select("team", "b");
+    let picky = picky.handler("other", stay).start().await.unwrap();
+    env.run(&["submit", "stay", "--id", "first"]).ok();
+    while env.json(&["get", "first"])["node"].is_null() {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    env.run(&["submit", "stay", "--id", "second"]).ok();
+    // Before the node reports that its handler runs.
+    let says = "the nodes of its kind have no free slot: full";
+    while env.json(&["get", "second"])["waits"] != says {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    let submit = ["submit", "other", "--id", "third", "--label", "team=a"];
+    let wait = ["--wait", "--timeout", "200ms"];
+    let submitted = env.run(&[&submit[..], &wait].concat()).code(5);
+    let labels = "no live node of its kind takes tasks with its labels: start one that does (picky takes team=b)";
+    assert!(submitted.err.contains(labels), "{submitted:?}");
+    let listed = env.run(&["list"]).ok();
+    for says in [says, labels] {
+        assert!(listed.out.contains(says), "{listed:?}");
+    }
+    full.shutdown().await;
+    picky.shutdown().await;
 }

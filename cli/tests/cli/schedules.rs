@@ -1,7 +1,10 @@
 //! `schedule`: what it prints, what it changes, how it fails.
 
 use serde_json::json;
-use windlass::{Client, store::Store};
+use windlass::{
+    Client, Json, NewTask,
+    store::{Reschedule, Store},
+};
 
 use crate::{env::Env, settings::ran};
 
@@ -366,6 +369,72 @@ async fn a_pause_that_no_node_has_taken_is_named_and_undone() {
     let shown = env.json(&["schedule", "get", "nightly"]);
     node.shutdown().await;
     assert_eq!(shown["state"], "sleeping");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_last_run_and_the_times_without_a_run_are_shown() {
+    let env = Env::new();
+    let words = [
+        "schedule", "create", "bad", "--every", "1s", "--count", "1", "--kind", "fail",
+    ];
+    env.run(&words).ok();
+    assert_eq!(
+        env.json(&["schedule", "get", "bad"])["last_run"],
+        json!(null)
+    );
+    let node = env.node("n1").await;
+    let store = Store::open(&env.url()).await.unwrap();
+    let client = Client::new(&store);
+    client.wait("bad").await.unwrap();
+    let run = client.schedules().get("bad").await.unwrap();
+    let run = run.last_run_id().unwrap();
+    client.wait(&run).await.unwrap();
+    node.shutdown().await;
+
+    let shown = env.run(&["schedule", "get", "bad"]).ok();
+    let line = format!("last run     {run} failed: out of luck\n");
+    assert!(shown.out.contains(&line), "{shown:?}");
+    for shown in [
+        env.json(&["schedule", "get", "bad"]),
+        env.json(&["schedule", "list"])[0].clone(),
+    ] {
+        let expected = json!({
+            "id": run,
+            "nominal": run.as_str().strip_prefix("bad@"),
+            "state": "failed",
+            "error": "out of luck",
+        });
+        assert_eq!(shown["last_run"], expected);
+        assert_eq!(shown["left_out"], json!([]));
+    }
+    let listed = env.run(&["schedule", "list"]).ok();
+    assert!(listed.out.contains("failed, "), "{listed:?}");
+    env.run(&["delete", run.as_str()]).ok();
+    let shown = env.json(&["schedule", "get", "bad"]);
+    assert_eq!(shown["last_run"], json!(null), "its task was deleted");
+
+    // As a node of a later version would store it.
+    let entry = |why: &str, last: &str, times: u64| json!({"first": "2030-01-01T00:00:00Z", "last": last, "times": times, "why": why});
+    let data = json!({"left_out": [
+        entry("missed", "2030-01-01T09:00:00Z", 10),
+        entry("overlapped", "2030-01-01T00:00:00Z", 1),
+        entry("moon", "2030-01-01T01:00:00Z", 2),
+    ]});
+    let spec = json!({"run": {"kind": "k"}, "cron": ["@hourly"]});
+    let task = NewTask::new("schedule").id("later").props(&spec);
+    client.submit(task).await.unwrap();
+    let data = Json::new("data", &data).unwrap();
+    let change = Reschedule::new("later".parse().unwrap()).data(data);
+    let change = client.transaction().reschedule(change);
+    change.commit().await.unwrap();
+    let shown = env.run(&["schedule", "get", "later"]).ok();
+    for says in [
+        "no run       2030-01-01T00:00:00Z to 2030-01-01T09:00:00Z, 10 times: missed: no worker decided it in time\n",
+        "no run       2030-01-01T00:00:00Z: overlapped: an earlier run was live\n",
+        "no run       2030-01-01T00:00:00Z, 2030-01-01T01:00:00Z: for a reason that this version does not know",
+    ] {
+        assert!(shown.out.contains(says), "{says} is not in {shown:?}");
+    }
 }
 
 #[test]

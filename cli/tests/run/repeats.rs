@@ -105,8 +105,13 @@ fn a_failed_line_that_was_corrected_runs_with_retry_failed() {
     place.write("graph", &lines("echo b >> log"));
     let (code, _, err) = place.run(&["run", "graph"]);
     assert_eq!(code, 1, "{err}");
+    // The remedy comes first, and once; the line behind it has no error of its own.
+    let says = "error: line 2: --retry-failed runs the lines that failed, as they are now; ";
+    assert!(err.contains(says), "{err}");
+    assert_eq!(err.matches("--retry-failed").count(), 1, "{err}");
+    assert_eq!(err.matches("error: ").count(), 2, "{err}");
     assert!(
-        err.contains("--retry-failed runs those that failed"),
+        err.contains("error: 1 line (3) was not submitted: "),
         "{err}"
     );
     let (code, _, err) = place.run(&["run", "--retry-failed", "graph"]);

@@ -95,7 +95,7 @@ fn a_command_behind_a_failed_one_is_not_run_and_counts() {
     assert_eq!(
         c["errors"][0]["error"],
         "could not run: task 'b' has to complete first (after_ok) and failed; retry the task that failed first, then \
-         those that wait for it"
+         those that wait for it (`windlass retry ID --with-dependents`)"
     );
     assert_eq!(c["waits_for_now"][0]["state"], "failed");
     let (_, out, _) = place.run(&["get", "c"]);
@@ -349,8 +349,7 @@ fn lines_behind_a_line_that_was_refused_are_not_run() {
     assert_eq!(code, 1, "{err}");
     for says in [
         "line 1: task 'a' exists already, with another kind or other props",
-        "line 2: after: names 'a', which line 1 could not submit; correct that line, and run the list again",
-        "line 3: after_ok: names 'b', which line 2 could not submit",
+        "error: 2 lines (2, 3) were not submitted: they wait for lines that have errors\n",
         "4 lines: 1 completed, 3 wrong",
     ] {
         assert!(err.contains(says), "{says}: {err}");
@@ -372,7 +371,7 @@ fn a_line_that_waits_for_what_is_no_line_and_no_task_is_not_run() {
     assert_eq!(code, 1, "{err}");
     for says in [
         "line 2: after: names 'a', which is no earlier line and no task of this store; correct the name, or put",
-        "line 3: after_ok: names 'd', which line 4 could not submit",
+        "error: 1 line (3) was not submitted: it waits for a line that has an error\n",
         "line 4: id: 'd' is a task for which line 3 waits",
     ] {
         assert!(err.contains(says), "{says}: {err}");

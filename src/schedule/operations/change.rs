@@ -12,6 +12,7 @@ use crate::{
     schedule::{
         data::Data,
         handler::spec_of,
+        left_out::{LeftOut, Why},
         spec::Schedule,
         times::{Times, before},
     },
@@ -25,7 +26,7 @@ pub(super) const TRIES: u32 = 100;
 pub(super) const PAUSE: Duration = Duration::from_millis(20);
 
 /// How many passed times are counted at most when a schedule is resumed.
-const COUNTED: usize = 10_000;
+const COUNTED: u64 = 10_000;
 
 /// A schedule as it was read.
 pub(super) struct Read {
@@ -219,7 +220,9 @@ impl Schedules {
             let mut data = read.data.clone();
             data.note = None;
             if !catch_up {
-                data.counts.skipped += passed(read, now);
+                if let Some(passed) = passed(read, now) {
+                    data.leave_out(passed);
+                }
                 data.last = Some(now);
                 data.local = None;
             }
@@ -280,16 +283,20 @@ pub(super) fn busy(id: &TaskId) -> Error {
     Invalid::new("data", reason).into()
 }
 
-/// How many times have passed since the last one that was decided.
-fn passed(read: &Read, now: Timestamp) -> u64 {
+/// The times that have passed since the last one that was decided.
+fn passed(read: &Read, now: Timestamp) -> Option<LeftOut> {
     let mut cursor = read.data.cursor(read.times.spec(), now);
-    let mut passed = 0;
-    while passed < COUNTED as u64
+    let mut passed: Option<LeftOut> = None;
+    while passed.as_ref().is_none_or(|some| some.times < COUNTED)
         && let Some(nominal) = read.times.next(cursor)
         && read.times.due(nominal) <= now
     {
         cursor = nominal.into();
-        passed += 1;
+        let one = LeftOut::one(nominal, Why::Skipped);
+        match &mut passed {
+            Some(all) => all.add(&one),
+            None => passed = Some(one),
+        }
     }
     passed
 }

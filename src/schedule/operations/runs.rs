@@ -210,6 +210,8 @@ enum Found {
 
 /// Lets the overlap policy know a run.
 fn follow(change: &mut Change, nominal: Timestamp) {
+    // A backfilled run is not the last one if a later time has run.
+    change.data.last_run = change.data.last_run.max(Some(nominal));
     let runs = &mut change.data.runs;
     if !runs.contains(&nominal) {
         runs.push(nominal);

@@ -12,6 +12,7 @@ use crate::{
     schedule::{
         By,
         handler::{decide, refused},
+        left_out::{LeftOut, Why, join},
         spec::Schedule,
         step::{Next, next},
         times::Times,
@@ -113,7 +114,7 @@ impl Schedules {
         {
             cursor = nominal.into();
             match change.data.skip.contains(&nominal) {
-                true => change.data.counts.skipped += 1,
+                true => change.data.leave_out(LeftOut::one(nominal, Why::Skipped)),
                 false => waiting.push(nominal),
             }
         }
@@ -127,6 +128,7 @@ impl Schedules {
             task.start_at = Some(times.due(nominal));
             change.submit.push(skipping(task));
             change.data.counts.fired += 1;
+            change.data.last_run = Some(nominal);
             change.data.runs.push(nominal);
         }
         Ok(())
@@ -161,6 +163,8 @@ impl Schedules {
             data.skip
                 .extend(earlier.skip.iter().filter(|at| **at > now));
             data.refused = data.refused.or(earlier.refused.clone());
+            data.last_run = data.last_run.or(earlier.last_run);
+            data.left_out = join(&earlier.left_out, &data.left_out);
             Ok((data.into(), ()))
         };
         match self.change(id, kept).await {

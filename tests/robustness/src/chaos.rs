@@ -1,4 +1,5 @@
 //! [`run`]: one run of everything at once, until everything has settled and was checked.
+#![allow(clippy::print_stderr, reason = "a test that names its seeds")]
 
 use std::time::{Duration, Instant as Moment};
 
@@ -140,6 +141,37 @@ pub async fn run(programs: Programs, settings: Settings) -> Result<Summary, BoxE
             Err(format!("WINDLASS_SEED={seed}, everything is in {folder}\n{e}").into())
         }
     }
+}
+
+/// What a run has to show so that what it checks means something: its name, and how often a run had
+/// it.
+pub type Shown = (&'static str, fn(&Summary) -> usize);
+
+/// How many runs are tried until everything was shown.
+const RUNS: usize = 4;
+
+/// Runs, and runs again with the next seeds while something has not happened yet: chance decides
+/// what happens in one run, and on a slow machine less does.
+///
+/// # Errors
+///
+/// As [`run`]; and what has happened in none of four runs.
+pub async fn run_until_shown(
+    programs: Programs,
+    settings: Settings,
+    shown: &[Shown],
+) -> Result<(), BoxError> {
+    let mut open: Vec<&Shown> = shown.iter().collect();
+    for seed in (settings.seed..).take(RUNS) {
+        let summary = run(programs, Settings { seed, ..settings }).await?;
+        eprintln!("seed {seed}: {summary}");
+        open.retain(|(_, count)| count(&summary) == 0);
+        if open.is_empty() {
+            return Ok(());
+        }
+    }
+    let names: Vec<&str> = open.iter().map(|(name, _)| *name).collect();
+    Err(format!("in {RUNS} runs there were no {}", names.join(", no ")).into())
 }
 
 async fn play(scene: &mut Scene, settings: Settings) -> Result<Summary, BoxError> {

@@ -15,6 +15,7 @@ use windlass::{
 
 use super::{
     before::Before,
+    changed::Changed,
     entry::BATCH,
     idle::Idle,
     live::Live,
@@ -66,6 +67,8 @@ pub(super) struct Batch {
     pub(super) order: Order,
     /// The lines that later lines may wait for.
     pub(super) before: Before,
+    /// The lines that were changed after their task had ended.
+    pub(super) changed: Changed,
     pub(super) settings: Settings,
     pub(super) started: Timestamp,
     pub(super) live: HashMap<TaskId, Live>,
@@ -94,6 +97,7 @@ impl Batch {
             read_all: false,
             order: Order::default(),
             before: Before::default(),
+            changed: Changed::default(),
             settings,
             live: HashMap::new(),
             unhandled: HashSet::new(),

@@ -14,8 +14,8 @@ pub(super) struct Before {
     undecided: HashSet<TaskId>,
     /// Those with an id of their own whose submit has a task as its result.
     accepted: HashSet<TaskId>,
-    /// Those without a task, each with its number.
-    refused: HashMap<TaskId, u64>,
+    /// Those without a task.
+    refused: HashSet<TaskId>,
     /// Those whose unique key another task has, each with that task.
     others: HashMap<TaskId, TaskId>,
     /// Tasks that are in the store and of no line before.
@@ -52,15 +52,15 @@ impl Before {
     }
 
     /// Notes a line without a task, unless another line has one of that id.
-    pub(super) fn refused(&mut self, id: &TaskId, line: u64) {
+    pub(super) fn refused(&mut self, id: &TaskId) {
         if !self.accepted.contains(id) {
-            self.refused.entry(id.clone()).or_insert(line);
+            self.refused.insert(id.clone());
         }
     }
 
-    /// The number of the line of this id that was refused.
-    pub(super) fn refused_at(&self, id: &TaskId) -> Option<u64> {
-        self.refused.get(id).copied()
+    /// Whether the line of this id was refused.
+    pub(super) fn is_refused(&self, id: &TaskId) -> bool {
+        self.refused.contains(id)
     }
 
     /// Whether the task of this id is known to exist.
@@ -172,10 +172,10 @@ mod tests {
     #[test]
     fn a_refused_line_of_an_id_that_another_line_has_hides_nothing() {
         let mut before = Before::default();
-        before.refused(&id("a"), 1);
-        assert_eq!(before.refused_at(&id("a")), Some(1));
+        before.refused(&id("a"));
+        assert!(before.is_refused(&id("a")));
         before.accepted(&id("a"));
-        before.refused(&id("a"), 3);
-        assert_eq!(before.refused_at(&id("a")), None);
+        before.refused(&id("a"));
+        assert!(!before.is_refused(&id("a")));
     }
 }

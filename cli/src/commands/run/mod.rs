@@ -21,6 +21,7 @@ mod again;
 mod args;
 mod batch;
 mod before;
+mod changed;
 mod entry;
 mod idle;
 mod inputs;

@@ -9,6 +9,14 @@ use super::{
 };
 use crate::{exit::Failure, output::Output};
 
+/// Why a task that a line waits for was never submitted.
+enum Never {
+    /// Its line was refused, with an error of its own.
+    Refused,
+    /// It is no earlier line and no task: the error.
+    Unknown(String),
+}
+
 impl Batch {
     /// Refuses lines that wait for a refused line, or for what is no earlier line and no task.
     pub(super) async fn with_tasks_to_wait_for(
@@ -17,8 +25,13 @@ impl Batch {
     ) -> Result<Vec<Numbering>, Failure> {
         let mut accepted = Vec::with_capacity(entries.len());
         for (line, entry) in entries {
-            match self.never_submitted(&entry.submit.task).await? {
-                Some(reason) => self.refuse(line, &entry.submit.task.id, &reason),
+            let task = &entry.submit.task;
+            match self.never_submitted(task).await? {
+                Some(Never::Refused) => {
+                    self.before.refused(&task.id);
+                    self.report.behind_refused(line);
+                }
+                Some(Never::Unknown(reason)) => self.refuse(line, &task.id, &reason),
                 None => accepted.push((line, entry)),
             }
         }
@@ -26,17 +39,14 @@ impl Batch {
     }
 
     /// Returns why a task would wait for one that was never submitted.
-    async fn never_submitted(&mut self, task: &Task) -> Result<Option<String>, Failure> {
+    async fn never_submitted(&mut self, task: &Task) -> Result<Option<Never>, Failure> {
         let Some(waits) = task.waits.as_deref() else {
             return Ok(None);
         };
         let field = if waits.ok { "after_ok" } else { "after" };
         for id in &waits.tasks {
-            if let Some(refused) = self.before.refused_at(id) {
-                return Ok(Some(format!(
-                    "{field}: names '{id}', which line {refused} could not submit; correct that line, and run the \
-                     list again"
-                )));
+            if self.before.is_refused(id) {
+                return Ok(Some(Never::Refused));
             }
             if self.before.exists(id) {
                 continue;
@@ -45,7 +55,7 @@ impl Batch {
                 true => self.before.found(id),
                 // It was pruned after the task of the line had been submitted.
                 false if self.is_there(&task.id).await? => {}
-                false => return Ok(Some(unknown(field, id))),
+                false => return Ok(Some(Never::Unknown(unknown(field, id)))),
             }
         }
         Ok(None)

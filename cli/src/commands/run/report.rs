@@ -31,6 +31,39 @@ const SHOWN: usize = 10;
 /// The interval of progress lines where there is no terminal.
 const REPORT_EVERY: Duration = Duration::from_secs(10);
 
+/// Lines that were not submitted because they wait for a line that was refused.
+#[derive(Debug, Default)]
+struct Behind {
+    lines: usize,
+    /// The numbers of the first of them.
+    first: Vec<u64>,
+}
+
+impl Behind {
+    fn add(&mut self, line: u64) {
+        self.lines += 1;
+        if self.first.len() < SHOWN {
+            self.first.push(line);
+        }
+    }
+
+    /// Returns the one error of all these lines.
+    fn text(&self) -> Option<String> {
+        let first: Vec<String> = self.first.iter().map(u64::to_string).collect();
+        let first = first.join(", ");
+        let more = if self.lines > SHOWN { ", …" } else { "" };
+        match self.lines {
+            0 => None,
+            1 => Some(format!(
+                "1 line ({first}) was not submitted: it waits for a line that has an error"
+            )),
+            many => Some(format!(
+                "{many} lines ({first}{more}) were not submitted: they wait for lines that have errors"
+            )),
+        }
+    }
+}
+
 /// Reports the progress of a run to a person or a program.
 pub(super) struct Report {
     out: Output,
@@ -47,6 +80,7 @@ pub(super) struct Report {
     failures: Vec<Failed>,
     /// Lines that ran although a task before them, named in `after`, had not completed.
     ran_behind_failed: u64,
+    behind_refused: Behind,
     /// Whether a later run finds the tasks: not in memory.
     is_kept: bool,
     /// Lines that equal an earlier one but for their options.
@@ -78,6 +112,7 @@ impl Report {
             verbose: global.verbose > 0,
             failures: Vec::new(),
             ran_behind_failed: 0,
+            behind_refused: Behind::default(),
             is_kept: global.store_url().is_ok_and(|url| url != "memory:"),
             other_options: 0,
             incomplete: 0,
@@ -116,6 +151,12 @@ impl Report {
         self.counts.wrong += 1;
         let text = format!("line {line}: {reason}");
         self.say(move |out| out.complain(text));
+    }
+
+    /// A line waits for a line that was refused, and is left out: the end says so once for all such lines.
+    pub(super) fn behind_refused(&mut self, line: u64) {
+        self.counts.wrong += 1;
+        self.behind_refused.add(line);
     }
 
     /// A line equals an earlier one but for its options. The first such line is named, the summary counts
@@ -297,6 +338,9 @@ impl Report {
             self.out.complain(format_args!(
                 "the output of {tasks} tasks was not printed whole; see the lines above that say 'missing here'"
             ));
+        }
+        if let Some(text) = self.behind_refused.text() {
+            self.out.complain(text);
         }
         if self.out.is_json() {
             self.out.json(&json!({

@@ -29,6 +29,16 @@ const INTRODUCTION: Duration = Duration::from_millis(500);
 /// The task of a line.
 pub(super) type Numbering = (u64, Entry);
 
+/// The result of a submit.
+enum Answer {
+    /// The task is new and followed, or the line is refused.
+    Settled,
+    /// The id belongs to a task that may be the same.
+    Known(Box<Numbering>),
+    /// The id belongs to a task of an earlier run that has ended, with other work.
+    Changed(TaskId),
+}
+
 impl Batch {
     /// Prints the store, and how many tasks of the batch it has from earlier runs.
     pub(super) async fn introduce(&self, url: &str) {
@@ -82,7 +92,7 @@ impl Batch {
 
     /// Reports a line that has no task: lines that wait for it are not submitted.
     pub(super) fn refuse(&mut self, line: u64, id: &TaskId, reason: &str) {
-        self.before.refused(id, line);
+        self.before.refused(id);
         self.report.wrong_line(line, reason);
     }
 
@@ -101,7 +111,7 @@ impl Batch {
 
     /// Submits tasks. Returns those whose id belongs to a task that may be the same.
     async fn send(&mut self, mut entries: Vec<Numbering>) -> Result<Vec<Numbering>, Failure> {
-        let mut known = Vec::new();
+        let (mut known, mut changed) = (Vec::new(), Vec::new());
         let deadline = Instant::now() + self.patience;
         let mut pause = Duration::from_millis(20);
         while !entries.is_empty() {
@@ -122,7 +132,11 @@ impl Batch {
                         }
                         again.push((line, entry));
                     }
-                    answer => known.extend(self.submitted(line, entry, answer)),
+                    answer => match self.submitted(line, entry, answer) {
+                        Answer::Settled => {}
+                        Answer::Known(entry) => known.push(*entry),
+                        Answer::Changed(id) => changed.push((line, id)),
+                    },
                 }
             }
             entries = again;
@@ -131,17 +145,14 @@ impl Batch {
                 pause = (pause * 2).min(Duration::from_secs(2));
             }
         }
+        for (line, id) in changed {
+            self.refuse_changed(line, &id).await?;
+        }
         Ok(known)
     }
 
-    /// Handles the answer to a submit. Returns the task if its id belongs to a task that may be the
-    /// same.
-    fn submitted(
-        &mut self,
-        line: u64,
-        mut entry: Entry,
-        answer: Result<Handle, Error>,
-    ) -> Option<Numbering> {
+    /// Handles the answer to a submit.
+    fn submitted(&mut self, line: u64, mut entry: Entry, answer: Result<Handle, Error>) -> Answer {
         let task = &entry.submit.task;
         let Settings {
             again,
@@ -162,7 +173,7 @@ impl Batch {
                 };
                 let live = live.behind(task);
                 self.follow(line, id, live);
-                return None;
+                return Answer::Settled;
             }
             Ok(there) => {
                 // Another task may have the unique key of the line: that one is followed.
@@ -171,20 +182,22 @@ impl Batch {
                     entry.has_stand_in = true;
                     entry.submit.task.id = there.into_id();
                 }
-                return Some((line, entry));
+                return Answer::Known(Box::new((line, entry)));
             }
             // The same work with other options: the task is as it was submitted first.
             Err(Error::AlreadyExists { .. } | Error::AlreadyFinished(_)) if entry.derived => {
-                return Some((line, entry));
+                return Answer::Known(Box::new((line, entry)));
             }
-            Err(Error::AlreadyFinished(_)) if replaces => return Some((line, entry)),
+            Err(Error::AlreadyFinished(_)) if replaces => {
+                return Answer::Known(Box::new((line, entry)));
+            }
             // The answer to the submit before was lost.
             Err(Error::AlreadyExists { .. })
                 if entry.submit.if_exists == IfExists::ReplaceFinished =>
             {
-                return Some((line, entry));
+                return Answer::Known(Box::new((line, entry)));
             }
-            Err(Error::AlreadyFinished(id)) => ended_with_other_work(&id),
+            Err(Error::AlreadyFinished(id)) => return Answer::Changed(id),
             Err(Error::AlreadyExists { .. }) if self.live.contains_key(&task.id) => {
                 other_work(&task.id)
             }
@@ -195,11 +208,28 @@ impl Batch {
             Err(e) => e.to_string(),
         };
         self.refuse(line, &entry.submit.task.id, &reason);
-        // The task may be that of another line, which is waited for.
-        if !self.live.contains_key(&entry.submit.task.id) {
-            self.named.forget(&entry.submit.task.id);
+        self.forget(&entry.submit.task.id);
+        Answer::Settled
+    }
+
+    /// Refuses a line whose task has ended in an earlier run, with other work.
+    async fn refuse_changed(&mut self, line: u64, id: &TaskId) -> Result<(), Failure> {
+        let code = match self.read(id).await {
+            Ok(record) => record.state.ok().map(|state| state.code()),
+            Err(Error::NotFound { .. } | Error::Corrupt { .. }) => None,
+            Err(error) => return Err(error.into()),
+        };
+        let reason = self.changed.reason(line, id, code);
+        self.refuse(line, id, &reason);
+        self.forget(id);
+        Ok(())
+    }
+
+    /// Lets the node forget a task of no line. It may be that of another line, which is waited for.
+    fn forget(&mut self, id: &TaskId) {
+        if !self.live.contains_key(id) {
+            self.named.forget(id);
         }
-        None
     }
 
     /// Reads the tasks with these ids, and follows live ones or counts ended ones. Returns the
@@ -240,9 +270,7 @@ impl Batch {
                 outdated.push((line, entry));
             } else {
                 self.met(line, &entry, record).await?;
-                if !self.live.contains_key(&id) {
-                    self.named.forget(&id);
-                }
+                self.forget(&id);
             }
         }
         outdated.extend(equal);
@@ -271,7 +299,7 @@ impl Batch {
         if is_own && !entry.derived && !record.task.is_same_work(&entry.submit.task) {
             let is_earlier = record.submitted_at < self.started;
             let reason = match code.is_some_and(StateKind::is_terminal) && is_earlier {
-                true => ended_with_other_work(&id),
+                true => self.changed.reason(line, &id, code),
                 false => other_work(&id),
             };
             self.refuse(line, &id, &reason);
@@ -361,15 +389,6 @@ impl Batch {
             live.first = line;
         }
     }
-}
-
-/// Why a line is refused whose id is that of a task of an earlier run with other work.
-fn ended_with_other_work(id: &TaskId) -> String {
-    format!(
-        "task '{id}' has ended already, with another kind or other props than the line; to run this line alone, \
-         `windlass delete {id}`, then start the run again; --again runs all lines again, --retry-failed runs \
-         those that failed; another id makes another task"
-    )
 }
 
 /// Why a line is refused whose id is that of other work.

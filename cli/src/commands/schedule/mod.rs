@@ -2,6 +2,7 @@
 
 mod crontab;
 mod import;
+mod last;
 mod show;
 mod spec;
 mod write;
@@ -45,9 +46,9 @@ pub(crate) struct Args {
 enum Ask {
     /// Create a schedule
     Create(Box<spec::CreateArgs>),
-    /// Show a schedule: its times, its counts, and the runs that were live when it last looked
+    /// Show a schedule: its times, its counts, its last run, the times without a run, and the live runs that it last saw
     Get(Which),
-    /// List schedules with their next times
+    /// List schedules with their next times and their last runs
     List(show::ListArgs),
     /// Change the given fields of a schedule; no time is lost or repeated
     Update(Box<spec::CreateArgs>),

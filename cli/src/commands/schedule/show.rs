@@ -1,5 +1,6 @@
 //! `windlass schedule get`, `list` and `preview`.
 
+use futures::{StreamExt, TryStreamExt, stream};
 use jiff::{SignedDuration, Timestamp, Zoned};
 use serde_json::{Value, json};
 use windlass::{
@@ -8,7 +9,10 @@ use windlass::{
     store::Page,
 };
 
-use super::spec::TimeArgs;
+use super::{
+    last::{LastRun, last_run, left_out_text},
+    spec::TimeArgs,
+};
 use crate::{
     exit::{Exit, Failure},
     global::Global,
@@ -23,6 +27,9 @@ const NO_NODE: &str =
 
 /// A time that passed longer ago than this is reported: a worker submits its run earlier.
 const OVERDUE: SignedDuration = SignedDuration::from_secs(3);
+
+/// How many last runs are read at the same time.
+const READ_AT_ONCE: usize = 32;
 
 /// How many schedules.
 #[derive(Debug, clap::Args)]
@@ -83,6 +90,7 @@ pub(super) fn view(record: &ScheduleRecord) -> Value {
         "skipped": record.skipped,
         "note": record.note,
         "refused": record.refused,
+        "left_out": record.left_out,
         "spec": spec,
         "wrong": wrong,
     })
@@ -120,6 +128,7 @@ pub(super) async fn get(id: &TaskId, global: &Global) -> Result<Exit, Failure> {
         .get(id)
         .await
         .map_err(Failure::of_schedule)?;
+    let last_run = last_run(&client, &record).await?;
     let waits = match client.is_handled(schedule::KIND).await? {
         true => None,
         false => Some(NO_NODE),
@@ -127,6 +136,7 @@ pub(super) async fn get(id: &TaskId, global: &Global) -> Result<Exit, Failure> {
     if out.is_json() {
         let mut view = view(&record);
         view["waits"] = json!(waits);
+        view["last_run"] = json!(last_run);
         out.json(&view)?;
         return Ok(Exit::Ok);
     }
@@ -176,12 +186,17 @@ pub(super) async fn get(id: &TaskId, global: &Global) -> Result<Exit, Failure> {
         ("end by", next.and_then(|time| time.end_by).map(text_of)),
         ("last", record.last.map(|at| at.to_string())),
         ("counts", Some(counts.join(", "))),
+        ("last run", last_run.as_ref().map(LastRun::text)),
+    ];
+    let left_out = record.left_out.iter();
+    let left_out = left_out.map(|entry| ("no run", Some(left_out_text(entry))));
+    let more = [
         ("refused", refused),
         ("runs", (!live.is_empty()).then(|| live.join(", "))),
         ("skips", (!skipped.is_empty()).then(|| skipped.join(", "))),
         ("spec", spec.map(|spec| json!(spec).to_string())),
     ];
-    for (name, value) in lines {
+    for (name, value) in lines.into_iter().chain(left_out).chain(more) {
         if let Some(value) = value {
             out.line(format!("{name:<12} {}", one_line(&value)))?;
         }
@@ -202,8 +217,18 @@ pub(super) async fn list(args: ListArgs, global: &Global) -> Result<Exit, Failur
         (after, left) = (*last, left - page.len());
         records.extend(page.into_iter().map(|(_, record)| record));
     }
+    let runs = records.iter().map(|record| last_run(&client, record));
+    let runs: Vec<Option<LastRun>> = stream::iter(runs)
+        .buffered(READ_AT_ONCE)
+        .try_collect()
+        .await?;
     if out.is_json() {
-        let views: Vec<_> = records.iter().map(view).collect();
+        let view = |(record, run)| {
+            let mut view = view(record);
+            view["last_run"] = json!(run);
+            view
+        };
+        let views: Vec<_> = records.iter().zip(&runs).map(view).collect();
         out.json(&views)?;
         return Ok(Exit::Ok);
     }
@@ -211,25 +236,33 @@ pub(super) async fn list(args: ListArgs, global: &Global) -> Result<Exit, Failur
         out.note("there are no schedules; `windlass schedule create` makes one");
     }
     let now = client.store().clock().now();
-    let rows = records.iter().map(|record| {
+    let rows = records.iter().zip(&runs).map(|(record, run)| {
         let state = match record.state {
             Some(code) => text(code).fg(color(code)),
             None => text("quarantined").fg(comfy_table::Color::Red),
         };
         let next = record.next.as_ref().map(|time| local(&time.local));
-        let last = record.last.map(|at| format!("{} ago", age(at, now)));
+        let ago = |at| format!("{} ago", age(at, now));
+        let last = match run {
+            Some(run) => {
+                let (code, color) = run.code();
+                text(format!("{code}, {}", ago(run.nominal))).fg(color)
+            }
+            // Its task was deleted.
+            None => text(record.last_run.map(ago).unwrap_or_default()),
+        };
         vec![
             text(&record.id),
             state,
             text(times(record)),
             text(next.unwrap_or_default()),
-            text(last.unwrap_or_default()),
+            last,
             text(record.counts.fired),
             text(record.note.as_deref().map(one_line).unwrap_or_default()),
         ]
     });
-    let header = ["ID", "STATE", "TIMES", "NEXT", "LAST", "FIRED", "NOTE"];
-    out.narrow_table(&header, &["NOTE", "FIRED", "LAST"], rows.collect())?;
+    let header = ["ID", "STATE", "TIMES", "NEXT", "LAST RUN", "FIRED", "NOTE"];
+    out.narrow_table(&header, &["NOTE", "FIRED", "LAST RUN"], rows.collect())?;
     Ok(Exit::Ok)
 }
 

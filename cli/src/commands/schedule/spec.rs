@@ -1,5 +1,7 @@
 //! The spec of a schedule, of options or JSON.
 
+use std::path::PathBuf;
+
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 use windlass::{
@@ -8,6 +10,7 @@ use windlass::{
 };
 
 use crate::{
+    env_args::{EnvArgs, absolute},
     exec,
     exit::Failure,
     input,
@@ -155,10 +158,21 @@ pub(super) struct RunArgs {
     #[arg(long, value_name = "POLICY")]
     retry: Option<String>,
 
-    /// The command that each run starts
+    /// The folder in which each command runs, on the machine of its worker; the worker's own folder by default.
+    /// A relative path counts from the present folder
+    #[arg(long, value_name = "DIR")]
+    cwd: Option<PathBuf>,
+
+    #[command(flatten)]
+    env: EnvArgs,
+
+    /// The command that each run starts. `update` keeps its folder and its files of variables
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<String>,
 }
+
+/// The fields of a command that an update with another command keeps: those with options of their own.
+const KEPT: [&str; 3] = ["cwd", "env_file", "env_from_file"];
 
 fn object(field: &'static str, json: &Json) -> Result<Map<String, Value>, Invalid> {
     json.get(field)
@@ -296,10 +310,13 @@ impl RunArgs {
             return Err(Invalid::new("run", reason).into());
         };
         if let [program, args @ ..] = self.command.as_slice() {
-            run.insert(
-                "props".to_owned(),
-                json!({ "command": program, "args": args }),
-            );
+            let mut props = json!({ "command": program, "args": args });
+            for field in KEPT {
+                if let Some(value) = run.get("props").and_then(|props| props.get(field)) {
+                    props[field] = value.clone();
+                }
+            }
+            run.insert("props".to_owned(), props);
             run.entry("kind").or_insert_with(|| exec::KIND.into());
         }
         set(run, "kind", self.kind.clone());
@@ -328,11 +345,36 @@ impl RunArgs {
             let reason = "is missing; give a command after --, or --kind";
             return Err(Invalid::new("run.kind", reason).into());
         }
-        if run.get("kind").and_then(Value::as_str) == Some(exec::KIND) {
-            let props = run.get("props").cloned().unwrap_or_default();
-            exec::Props::parse(&props.into())?;
+        if run.get("kind").and_then(Value::as_str) != Some(exec::KIND) {
+            return self.check_kind(run);
         }
+        // Props of the wrong type are an error below.
+        if self.has_place()
+            && let Some(props) = run.entry("props").or_insert(json!({})).as_object_mut()
+        {
+            if let Some(cwd) = &self.cwd {
+                props.insert("cwd".to_owned(), absolute("--cwd", cwd)?.into());
+            }
+            self.env.set_in(props)?;
+        }
+        let props = run.get("props").cloned().unwrap_or_default();
+        exec::Props::parse(&props.into())?;
         Ok(())
+    }
+
+    /// Whether a folder or a file of variables is given.
+    fn has_place(&self) -> bool {
+        self.cwd.is_some() || !self.env.is_empty()
+    }
+
+    /// Rejects the options of commands for runs of another kind.
+    fn check_kind(&self, run: &Map<String, Value>) -> Result<(), Failure> {
+        if !self.has_place() {
+            return Ok(());
+        }
+        let kind = run.get("kind").and_then(Value::as_str).unwrap_or_default();
+        let reason = format!("is for commands, which runs of kind '{kind}' are not; leave it out");
+        Err(Invalid::new("--cwd, --env-file or --env-from", reason).into())
     }
 }
 

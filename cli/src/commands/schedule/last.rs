@@ -1,0 +1,96 @@
+//! The last run of a schedule, and the times that submitted no run.
+
+use jiff::Timestamp;
+use windlass::{
+    Client, StateKind, Task, TaskId,
+    schedule::{LeftOut, ScheduleRecord, ScheduledFor, Why},
+    store::{Error, TaskRecord},
+};
+
+use crate::{exit::Failure, view::color};
+
+/// Returns the times of an entry and why they submitted no run, in one line.
+pub(super) fn left_out_text(entry: &LeftOut) -> String {
+    let LeftOut {
+        first, last, times, ..
+    } = entry;
+    let times = match times {
+        1 => first.to_string(),
+        2 => format!("{first}, {last}"),
+        _ => format!("{first} to {last}, {times} times"),
+    };
+    let why = match entry.why {
+        Why::Missed => "missed: no worker decided it in time",
+        Why::Skipped => "skipped, or the schedule was paused",
+        Why::Overlapped => "overlapped: an earlier run was live",
+        Why::Refused => "refused: another task has its id",
+        _ => "for a reason that this version does not know; update windlass to read it",
+    };
+    format!("{times}: {why}")
+}
+
+/// The outcome of the last run of a schedule.
+#[derive(Debug, serde::Serialize)]
+pub(super) struct LastRun {
+    id: TaskId,
+    pub(super) nominal: Timestamp,
+    /// `None` when its record cannot be read.
+    state: Option<StateKind>,
+    /// The last error if it has failed, or why its record cannot be read.
+    error: Option<String>,
+}
+
+impl LastRun {
+    /// Returns the name of its state, and the color of that state.
+    pub(super) fn code(&self) -> (&'static str, comfy_table::Color) {
+        match self.state {
+            Some(code) => (code.as_str(), color(code)),
+            None => ("quarantined", comfy_table::Color::Red),
+        }
+    }
+
+    pub(super) fn text(&self) -> String {
+        let (state, _) = self.code();
+        let error = self.error.as_ref().map(|error| format!(": {error}"));
+        format!("{} {state}{}", self.id, error.unwrap_or_default())
+    }
+}
+
+/// Returns the last run of a schedule; `None` before the first run, and when its task was deleted.
+pub(super) async fn last_run(
+    client: &Client,
+    record: &ScheduleRecord,
+) -> Result<Option<LastRun>, Failure> {
+    let Some(id) = record.last_run_id() else {
+        return Ok(None);
+    };
+    let unread = |error: String| (None, Some(error));
+    let (state, error) = match client.get(&id).await {
+        Ok(task) if !is_run(&task.task, &record.id) => return Ok(None),
+        Ok(TaskRecord {
+            state: Ok(state), ..
+        }) => {
+            let failed = state.code() == StateKind::Failed;
+            let error = state.errors.last().filter(|_| failed);
+            (Some(state.code()), error.map(|entry| entry.error.clone()))
+        }
+        Ok(TaskRecord {
+            state: Err(error), ..
+        }) => unread(error.to_string()),
+        // One damaged run does not hide the schedules.
+        Err(error @ Error::Corrupt { .. }) => unread(error.to_string()),
+        Err(Error::NotFound { .. }) => return Ok(None),
+        Err(error) => return Err(error.into()),
+    };
+    let nominal = record.last_run.or(record.last).unwrap_or_default();
+    Ok(Some(LastRun {
+        id,
+        nominal,
+        state,
+        error,
+    }))
+}
+
+fn is_run(task: &Task, schedule: &TaskId) -> bool {
+    ScheduledFor::of(task).is_some_and(|run| run.schedule == *schedule)
+}

@@ -1,0 +1,129 @@
+//! The commands of schedules: their folders, their files of variables, and what is rejected.
+
+use serde_json::json;
+
+use crate::env::Env;
+
+const CREATE: [&str; 5] = ["schedule", "create", "nightly", "--cron", "@daily"];
+
+fn props(env: &Env) -> serde_json::Value {
+    env.json(&["schedule", "get", "nightly"])["spec"]["run"]["props"].clone()
+}
+
+#[test]
+fn a_run_has_its_folder_and_its_variables() {
+    let env = Env::new();
+    let folder = env.path("work");
+    std::fs::create_dir(&folder).unwrap();
+    let variables = env.write("job.env", "GREETING=hello\n");
+    let token = env.write("token", "secret\n");
+    let from = format!("TOKEN={token}");
+    let options = [
+        "--cwd",
+        &folder,
+        "--env-file",
+        &variables,
+        "--env-from",
+        &from,
+    ];
+    let command = ["--", "sh", "-c", "echo $GREETING $TOKEN from $(pwd -P)"];
+    env.run(&[&CREATE[..], &options, &command].concat()).ok();
+    let expected = json!({
+        "command": "sh",
+        "args": ["-c", "echo $GREETING $TOKEN from $(pwd -P)"],
+        "cwd": folder,
+        "env_file": variables,
+        "env_from_file": {"TOKEN": token},
+    });
+    assert_eq!(props(&env), expected);
+    let run = env.json(&["schedule", "trigger", "nightly"])["runs"][0].clone();
+    env.run(&["worker", "--until-idle"]).ok();
+    let ended = env.json(&["get", run.as_str().unwrap()]);
+    let folder = std::fs::canonicalize(&folder).unwrap();
+    let output = format!("hello secret from {}\n", folder.display());
+    assert_eq!(ended["result"]["stdout"], output, "{ended}");
+}
+
+#[test]
+fn an_update_changes_the_given_options_of_a_command() {
+    let env = Env::new();
+    let (first, second) = (env.path("a.env"), env.path("b.env"));
+    let options = [
+        "--cwd",
+        "/first",
+        "--env-file",
+        &first,
+        "--env-from",
+        "A=/a",
+    ];
+    env.run(&[&CREATE[..], &options, &["--", "first"]].concat())
+        .ok();
+    let update = |more: &[&str]| {
+        env.run(&[&["schedule", "update", "nightly"], more].concat())
+            .ok();
+    };
+    update(&["--", "second", "word"]);
+    let mut expected = json!({
+        "command": "second",
+        "args": ["word"],
+        "cwd": "/first",
+        "env_file": first,
+        "env_from_file": {"A": "/a"},
+    });
+    assert_eq!(props(&env), expected);
+    update(&[
+        "--env-file",
+        &second,
+        "--env-from",
+        "A=/b",
+        "--env-from",
+        "B=/c",
+    ]);
+    expected["env_file"] = json!(second);
+    expected["env_from_file"] = json!({"A": "/b", "B": "/c"});
+    assert_eq!(props(&env), expected);
+    // A relative path counts from the present folder, not from that of the worker.
+    update(&["--cwd", "below"]);
+    let here = std::env::current_dir().unwrap();
+    expected["cwd"] = json!(here.join("below"));
+    assert_eq!(props(&env), expected);
+    // Props replace all of it, and options stand above them.
+    update(&["--props", r#"{"shell":"true","cwd":"/x"}"#, "--cwd", "/y"]);
+    assert_eq!(props(&env), json!({"shell": "true", "cwd": "/y"}));
+}
+
+#[test]
+fn a_command_that_can_only_fail_is_rejected() {
+    let env = Env::new();
+    for (words, says) in [
+        (&["--", ""][..], "props.command: is empty"),
+        (&["--", " "], "props.command: is empty"),
+        (&["--", "bin/"], "props.command: names a folder"),
+        (&["--cwd", "", "--", "true"], "'--cwd <DIR>'"),
+        (
+            &[
+                "--kind",
+                "exec",
+                "--props",
+                r#"{"command":"true","cwd":""}"#,
+            ],
+            "props.cwd: names no folder",
+        ),
+        (
+            &["--kind", "exec", "--cwd", "/x"],
+            "props.command: is missing",
+        ),
+        (
+            &["--kind", "report", "--cwd", "/x"],
+            "--cwd, --env-file or --env-from: is for commands, which runs of kind 'report' are not",
+        ),
+        (
+            &["--env-from", "A=/a", "--env-from", "A=/b", "--", "true"],
+            "--env-from: A is given twice",
+        ),
+    ] {
+        env.run(&[&CREATE[..], words].concat()).fails(2, &[says]);
+    }
+    let store = std::path::PathBuf::from(env.path("store.db"));
+    assert!(!store.exists(), "nothing was written");
+}
