@@ -41,13 +41,20 @@ pub(crate) fn watch(setting: &Setting, report: &mut Report) {
                 // 1,000 pauses of different tasks, or of the same one.
                 let each = setting.pick(200, 50);
                 let mut sides = [Times::new(), Times::new(), Times::new()];
+                let mut between = Times::new();
                 for _ in 0..setting.pick(5, 2) {
                     raw.puts(&mut sides[0], each, gap).await;
-                    node.pauses(&mut sides[1], each, gap).await;
+                    node.pauses(&mut sides[1], (&mut raw, &mut between), each, gap)
+                        .await;
                     node.submits(&mut sides[2], each, gap).await;
                 }
                 let beside = format!("{running} running, {pace}");
                 tell(report, &sides, &beside, 1.5);
+                // These puts meet the same stalls of etcd as the pauses: the writes of 1,000 pauses are around them.
+                let what = format!("put to watch between the pauses, {beside}");
+                between.tell(report, &what, None);
+                let ratio = sides[1].ms(0.99) / between.ms(0.99);
+                report.one("  p99 of the pause against it", ratio, "times", None);
             }
             node.runner.shutdown().await;
         }
@@ -186,8 +193,14 @@ impl Node {
         node
     }
 
-    /// Pauses tasks that run, and lets each run again before the next.
-    async fn pauses(&mut self, times: &mut Times, count: usize, gap: Duration) {
+    /// Pauses tasks that run, and lets each run again before the next. Puts a key between two pauses.
+    async fn pauses(
+        &mut self,
+        times: &mut Times,
+        (raw, between): (&mut Raw, &mut Times),
+        count: usize,
+        gap: Duration,
+    ) {
         for _ in 0..count {
             sleep(gap).await;
             let task = &self.running[self.next % self.running.len()];
@@ -198,6 +211,7 @@ impl Node {
             self.client.wait_outcome(&pause).await.unwrap();
             self.client.command(task, Command::Run).await.unwrap();
             self.starts.recv().await.unwrap();
+            raw.puts(between, 1, gap).await;
         }
     }
 

@@ -29,6 +29,34 @@ const EACH: usize = 6;
 /// How many transactions are under way at once.
 const AT_ONCE: usize = 4;
 
+/// How new a read is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Freshness {
+    /// As new as the member is. It may lag behind acknowledged writes, and behind its own watch: etcd
+    /// notifies watches before reads see the write.
+    Member,
+    /// Contains every write that was acknowledged before the read. The member asks its leader and waits
+    /// for its own log first: about as long as a write takes.
+    Acknowledged,
+}
+
+impl Freshness {
+    fn options(self) -> GetOptions {
+        match self {
+            Self::Member => GetOptions::new().with_serializable(),
+            Self::Acknowledged => GetOptions::new(),
+        }
+    }
+}
+
+/// What a read contains beside the tasks.
+#[derive(Clone, Copy)]
+struct Scope<'a> {
+    /// The registration of a node. A read without it contains the records of ended tasks.
+    node: Option<&'a str>,
+    freshness: Freshness,
+}
+
 /// Reads the tasks of a namespace. Clones share their state.
 #[derive(Clone)]
 pub(crate) struct Reader {
@@ -75,7 +103,11 @@ impl Access {
 impl Reader {
     /// Reads tasks.
     pub(crate) async fn read_many(&self, ids: &[TaskId]) -> Vec<Result<Snapshot, Fault>> {
-        let read = self.read_chunks(ids, None).await.into_iter();
+        let scope = Scope {
+            node: None,
+            freshness: Freshness::Acknowledged,
+        };
+        let read = self.read_chunks(ids, scope).await.into_iter();
         read.map(|read| read.map(|(snapshot, _)| snapshot))
             .collect()
     }
@@ -86,22 +118,27 @@ impl Reader {
         &self,
         ids: &[TaskId],
         node: &str,
+        freshness: Freshness,
     ) -> Vec<Result<(Snapshot, Option<i64>), Fault>> {
-        self.read_chunks(ids, Some(node)).await
+        let scope = Scope {
+            node: Some(node),
+            freshness,
+        };
+        self.read_chunks(ids, scope).await
     }
 
     async fn read_chunks(
         &self,
         ids: &[TaskId],
-        node: Option<&str>,
+        scope: Scope<'_>,
     ) -> Vec<Result<(Snapshot, Option<i64>), Fault>> {
-        let each = node.map_or(EACH, |_| FOR_CLAIM);
+        let each = scope.node.map_or(EACH, |_| FOR_CLAIM);
         loop {
             let operations = self.capacity.operations();
             let size = (operations.saturating_sub(1) / each).clamp(1, 31);
             let chunks: Vec<_> = ids
                 .chunks(size)
-                .map(|ids| self.read_chunk(ids, node))
+                .map(|ids| self.read_chunk(ids, scope))
                 .collect();
             let chunks: Vec<Vec<_>> = stream::iter(chunks).buffered(AT_ONCE).collect().await;
             let refused = chunks.iter().flatten().any(|read| {
@@ -118,25 +155,26 @@ impl Reader {
     async fn read_chunk(
         &self,
         ids: &[TaskId],
-        node: Option<&str>,
+        scope: Scope<'_>,
     ) -> Vec<Result<(Snapshot, Option<i64>), Fault>> {
-        let keys = &self.keys;
+        let (keys, node) = (&self.keys, scope.node);
+        let get = |key: String| TxnOp::get(key, Some(scope.freshness.options()));
         let mut operations = Vec::with_capacity(ids.len() * EACH + 1);
         for id in ids {
             let parts = keys.parts(id);
-            let range = GetOptions::new().with_range(end_of(&parts));
+            let range = scope.freshness.options().with_range(end_of(&parts));
             operations.extend([
-                TxnOp::get(keys.task(id), None),
+                get(keys.task(id)),
                 TxnOp::get(parts, Some(range)),
-                TxnOp::get(keys.state(id), None),
-                TxnOp::get(keys.parked(id), None),
-                TxnOp::get(keys.props_apart(id), None),
+                get(keys.state(id)),
+                get(keys.parked(id)),
+                get(keys.props_apart(id)),
             ]);
             if node.is_none() {
-                operations.push(TxnOp::get(keys.finished(id), None));
+                operations.push(get(keys.finished(id)));
             }
         }
-        operations.extend(node.map(|key| TxnOp::get(key, None)));
+        operations.extend(node.map(|key| get(key.to_owned())));
         let answer = match self.link.txn(Txn::new().and_then(operations)).await {
             Ok(answer) => answer,
             Err(fault) => return ids.iter().map(|_| Err(fault.clone())).collect(),
