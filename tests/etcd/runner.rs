@@ -108,36 +108,3 @@ async fn a_sleeper_wakes_and_holds_no_claim_meanwhile() {
     assert_eq!(done.state.claims, 2);
     node.shutdown().await;
 }
-
-/// Etcd notifies watches of a write before its reads see it. A claim whose first read is older than the event that
-/// led to it has to read again: no further event follows.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn each_task_of_a_stream_starts_although_reads_lag_behind_the_watch() {
-    let server = Server::start();
-    let (store, client) = open(&server.url("ns")).await;
-    let done = Arc::new(AtomicU32::new(0));
-    let counted = done.clone();
-    let handler = move |_: TaskContext| {
-        counted.fetch_add(1, Ordering::SeqCst);
-        async { Message::complete() }
-    };
-    let node = Runner::builder(&store).slots(1000).handler("k", handler);
-    let node = node.start().await.unwrap();
-    const TASKS: u32 = 5000;
-    let mut submits = tokio::task::JoinSet::new();
-    for n in 0..TASKS {
-        if n % 2 == 0 {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
-        let client = client.clone();
-        submits.spawn(async move { client.submit(NewTask::new("k")).await.map(|_| ()) });
-    }
-    while let Some(submitted) = submits.join_next().await {
-        submitted.unwrap().unwrap();
-    }
-    until("all have started", async || {
-        done.load(Ordering::SeqCst) == TASKS
-    })
-    .await;
-    node.shutdown().await;
-}

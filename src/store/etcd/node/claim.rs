@@ -17,7 +17,6 @@ use crate::store::{
     ChangeKind, Claim, Claimed, Error, Lease,
     etcd::{
         client::Fault,
-        read::Freshness,
         schema::{Hold, Of, Slot, Snapshot, commands::has_order, records, reported},
         write::{
             Edit, Item, Tried,
@@ -28,8 +27,8 @@ use crate::store::{
 };
 
 const OPERATION: &str = "claim a task";
-/// How often a claim is tried while the task changes. The first round reads what the member has.
-const ROUNDS: usize = 5;
+/// How often a claim is tried while the task changes.
+const ROUNDS: usize = 4;
 
 pub(super) type Answer = Result<Option<Claimed>, Error>;
 
@@ -44,31 +43,6 @@ pub(crate) struct Claimer {
 struct Shared {
     slots: SlotTable,
     waited: Waited,
-}
-
-/// One try of each claim of a call.
-#[derive(Debug, Clone, Copy)]
-struct Round {
-    freshness: Freshness,
-    is_last: bool,
-}
-
-impl Round {
-    fn of(number: usize) -> Self {
-        Self {
-            freshness: match number {
-                0 => Freshness::Member,
-                _ => Freshness::Acknowledged,
-            },
-            is_last: number + 1 == ROUNDS,
-        }
-    }
-
-    /// Returns whether the read of this round can show that a task is not to be claimed. An outdated
-    /// read cannot: no event might follow, and no node would claim the task.
-    fn may_refuse(self) -> bool {
-        self.freshness == Freshness::Acknowledged
-    }
 }
 
 /// A task that can be claimed, as it was found.
@@ -107,7 +81,7 @@ impl Claimer {
                 break;
             }
             let names: Vec<TaskId> = open.iter().map(|n| ids[*n].clone()).collect();
-            let tried = self.try_claims(lease, &names, Round::of(round)).await;
+            let tried = self.try_claims(lease, &names, round + 1 == ROUNDS).await;
             let mut again = Vec::new();
             for (n, answer) in open.into_iter().zip(tried) {
                 match answer {
@@ -127,15 +101,15 @@ impl Claimer {
         answers.into_iter().map(|a| a.unwrap_or(Ok(None))).collect()
     }
 
-    /// Tries each claim once. Returns `None` for a task that changed meanwhile, whose outcome is
-    /// unknown, or which an outdated read may have shown.
-    async fn try_claims(&self, lease: &Lease, ids: &[TaskId], round: Round) -> Vec<Option<Answer>> {
+    /// Tries each claim once. Returns `None` for a task that changed meanwhile, or whose outcome is
+    /// unknown.
+    async fn try_claims(&self, lease: &Lease, ids: &[TaskId], last: bool) -> Vec<Option<Answer>> {
         let reader = &self.leases.access.reader;
         let registration = reader.keys.registration(&lease.node);
         // A further lease is granted while the tasks are read. Each claim that finds no room grants
         // one.
         let (read, _) = join(
-            reader.read_for_claim(ids, &registration, round.freshness),
+            reader.read_for_claim(ids, &registration),
             self.leases.make_room(lease, ids.len()),
         )
         .await;
@@ -153,7 +127,7 @@ impl Claimer {
                 (Err(fault), _) => Err(fault),
                 (_, Err(fault)) => Err(fault.clone()),
             };
-            tries.push(self.try_claim(lease, id, read, round));
+            tries.push(self.try_claim(lease, id, read, last));
         }
         let mut answers = join_all(tries).await;
         if let Ok(shared) = shared {
@@ -167,17 +141,15 @@ impl Claimer {
         lease: &Lease,
         id: &TaskId,
         read: Result<(Snapshot, Option<i64>, Shared), Fault>,
-        round: Round,
+        last: bool,
     ) -> Option<Answer> {
         let (found, shared) = match read {
             Ok((found, Some(node), shared)) if node == number(lease.id) => (found, shared),
-            Ok(_) if !round.may_refuse() => return None,
             Ok(_) => return Some(Err(Error::lease_fenced(&lease.node))),
             Err(fault) => return Some(Err(fault.into_error(OPERATION))),
         };
-        let claimable = match self.claimable(lease, id, found, &shared, round).await {
+        let claimable = match self.claimable(lease, id, found, &shared).await {
             Ok(Some(claimable)) => claimable,
-            Ok(None) if !round.may_refuse() => return None,
             Ok(None) => return Some(Ok(None)),
             Err(error) => return Some(Err(error)),
         };
@@ -207,7 +179,7 @@ impl Claimer {
                 freed();
                 Some(Err(fault.into_error(OPERATION)))
             }
-            Tried::Lost(why) if round.is_last => {
+            Tried::Lost(why) if last => {
                 freed();
                 Some(Err(Error::unavailable(OPERATION, why)))
             }
@@ -220,28 +192,24 @@ impl Claimer {
         }
     }
 
-    /// Checks whether a task can be claimed. An outdated read refuses without any further step. Boxes
-    /// rare futures: thousands of these are under way at a time.
+    /// Checks whether a task can be claimed. Boxes rare futures: thousands of these are under way
+    /// at a time.
     async fn claimable(
         &self,
         lease: &Lease,
         id: &TaskId,
         found: Snapshot,
         shared: &Shared,
-        round: Round,
     ) -> Result<Option<Claimable>, Error> {
         if found.task.is_none() || found.quarantined().is_some() {
             return Ok(None);
         }
         let ours = match &found.owner {
-            Some(kv) if records::lease_of(kv) == lease.id && round.may_refuse() => true,
+            Some(kv) if records::lease_of(kv) == lease.id => true,
             Some(_) => return Ok(None),
             None => false,
         };
         if let Some(reason) = found.fault(id) {
-            if !round.may_refuse() {
-                return Ok(None);
-            }
             Box::pin(self.adoption.quarantine(id, &found, &reason)).await?;
             return Err(Error::corrupt_task(id, reason));
         }
@@ -250,7 +218,7 @@ impl Claimer {
             return Ok(None);
         };
         if state.code().is_terminal() {
-            if !ours && round.may_refuse() {
+            if !ours {
                 Box::pin(self.adoption.unschedule(id)).await?;
             }
             return Ok(None);
@@ -266,9 +234,7 @@ impl Claimer {
         };
         if !ours && !look_again && !rules::claim::is_claimable(&state, !found.queue.is_empty(), at)
         {
-            if round.may_refuse() {
-                Box::pin(self.adoption.park(id, &found, &state)).await;
-            }
+            Box::pin(self.adoption.park(id, &found, &state)).await;
             return Ok(None);
         }
         let mut picks = match ours {
@@ -283,7 +249,6 @@ impl Claimer {
                 Err(_) if has_order(&found.queue) || rules::claim::is_late(&state, at) => {
                     over_limit = true;
                 }
-                Err(_) if !round.may_refuse() => return Ok(None),
                 Err(full) => {
                     let task = id.clone();
                     let full = Some(full);
@@ -417,21 +382,5 @@ impl Claimable {
     fn claimed(&self, fence: Fence) -> TaskState {
         let lost_by = self.lost_by.as_ref().map(NodeName::as_str);
         self.state.clone().claimed(fence, lost_by, self.at)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_the_first_round_reads_what_the_member_has_and_it_refuses_nothing() {
-        let rounds: Vec<Round> = (0..ROUNDS).map(Round::of).collect();
-        let (first, others) = (rounds[0], &rounds[1..]);
-        assert_eq!(first.freshness, Freshness::Member);
-        assert!(!first.may_refuse() && !first.is_last);
-        assert!(others.iter().all(|round| round.may_refuse()));
-        assert_eq!(others.iter().filter(|round| round.is_last).count(), 1);
-        assert!(others.last().is_some_and(|round| round.is_last));
     }
 }

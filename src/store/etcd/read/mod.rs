@@ -6,4 +6,4 @@ mod format;
 pub(crate) mod reader;
 
 pub(crate) use commands::Known;
-pub(crate) use reader::{Access, Freshness, Reader};
+pub(crate) use reader::{Access, Reader};

@@ -29,34 +29,6 @@ const EACH: usize = 6;
 /// How many transactions are under way at once.
 const AT_ONCE: usize = 4;
 
-/// How new a read is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Freshness {
-    /// As new as the member is. It may lag behind acknowledged writes, and behind its own watch: etcd
-    /// notifies watches before reads see the write.
-    Member,
-    /// Contains every write that was acknowledged before the read. The member asks its leader and waits
-    /// for its own log first: about as long as a write takes.
-    Acknowledged,
-}
-
-impl Freshness {
-    fn options(self) -> GetOptions {
-        match self {
-            Self::Member => GetOptions::new().with_serializable(),
-            Self::Acknowledged => GetOptions::new(),
-        }
-    }
-}
-
-/// What a read contains beside the tasks.
-#[derive(Clone, Copy)]
-struct Scope<'a> {
-    /// The registration of a node. A read without it contains the records of ended tasks.
-    node: Option<&'a str>,
-    freshness: Freshness,
-}
-
 /// Reads the tasks of a namespace. Clones share their state.
 #[derive(Clone)]
 pub(crate) struct Reader {
@@ -103,11 +75,7 @@ impl Access {
 impl Reader {
     /// Reads tasks.
     pub(crate) async fn read_many(&self, ids: &[TaskId]) -> Vec<Result<Snapshot, Fault>> {
-        let scope = Scope {
-            node: None,
-            freshness: Freshness::Acknowledged,
-        };
-        let read = self.read_chunks(ids, scope).await.into_iter();
+        let read = self.read_chunks(ids, None).await.into_iter();
         read.map(|read| read.map(|(snapshot, _)| snapshot))
             .collect()
     }
@@ -118,27 +86,22 @@ impl Reader {
         &self,
         ids: &[TaskId],
         node: &str,
-        freshness: Freshness,
     ) -> Vec<Result<(Snapshot, Option<i64>), Fault>> {
-        let scope = Scope {
-            node: Some(node),
-            freshness,
-        };
-        self.read_chunks(ids, scope).await
+        self.read_chunks(ids, Some(node)).await
     }
 
     async fn read_chunks(
         &self,
         ids: &[TaskId],
-        scope: Scope<'_>,
+        node: Option<&str>,
     ) -> Vec<Result<(Snapshot, Option<i64>), Fault>> {
-        let each = scope.node.map_or(EACH, |_| FOR_CLAIM);
+        let each = node.map_or(EACH, |_| FOR_CLAIM);
         loop {
             let operations = self.capacity.operations();
             let size = (operations.saturating_sub(1) / each).clamp(1, 31);
             let chunks: Vec<_> = ids
                 .chunks(size)
-                .map(|ids| self.read_chunk(ids, scope))
+                .map(|ids| self.read_chunk(ids, node))
                 .collect();
             let chunks: Vec<Vec<_>> = stream::iter(chunks).buffered(AT_ONCE).collect().await;
             let refused = chunks.iter().flatten().any(|read| {
@@ -155,26 +118,27 @@ impl Reader {
     async fn read_chunk(
         &self,
         ids: &[TaskId],
-        scope: Scope<'_>,
+        node: Option<&str>,
     ) -> Vec<Result<(Snapshot, Option<i64>), Fault>> {
-        let (keys, node) = (&self.keys, scope.node);
-        let get = |key: String| TxnOp::get(key, Some(scope.freshness.options()));
+        let keys = &self.keys;
         let mut operations = Vec::with_capacity(ids.len() * EACH + 1);
         for id in ids {
             let parts = keys.parts(id);
-            let range = scope.freshness.options().with_range(end_of(&parts));
+            let range = GetOptions::new().with_range(end_of(&parts));
             operations.extend([
-                get(keys.task(id)),
+                TxnOp::get(keys.task(id), None),
                 TxnOp::get(parts, Some(range)),
-                get(keys.state(id)),
-                get(keys.parked(id)),
-                get(keys.props_apart(id)),
+                TxnOp::get(keys.state(id), None),
+                TxnOp::get(keys.parked(id), None),
+                TxnOp::get(keys.props_apart(id), None),
             ]);
             if node.is_none() {
-                operations.push(get(keys.finished(id)));
+                operations.push(TxnOp::get(keys.finished(id), None));
             }
         }
-        operations.extend(node.map(|key| get(key.to_owned())));
+        operations.extend(node.map(|key| TxnOp::get(key, None)));
+        // The reads are linearizable, which takes as long as a write. A serializable transaction is not an
+        // option: etcd 3.5.1 panics when the caller of one goes away (etcd issue 14110).
         let answer = match self.link.txn(Txn::new().and_then(operations)).await {
             Ok(answer) => answer,
             Err(fault) => return ids.iter().map(|_| Err(fault.clone())).collect(),
