@@ -10,7 +10,7 @@
 use std::time::Duration;
 
 use serde::Deserialize;
-use windlass::{BoxError, KindConfig, Message, Runner, TaskContext, store::Store};
+use windlass::{BoxError, KindConfig, Message, Retry, Runner, TaskContext, store::Store};
 
 /// What the Go program submits: the JSON of its task.
 #[derive(Deserialize)]
@@ -47,8 +47,8 @@ async fn main() -> Result<(), BoxError> {
     let store = Store::open(&url).await?;
     let runner = Runner::builder(&store)
         .node(name)
-        // Tasks of Metafora name no kind.
-        .default_handler(KindConfig::default(), handler)
+        // Tasks of Metafora name no kind. Eight errors within four hours fail one, as there.
+        .default_handler(KindConfig::default().retry(Retry::strikes()), handler)
         .start()
         .await?;
     println!("{} works", runner.node());
