@@ -270,6 +270,37 @@ async fn a_full_check_finds_an_index_that_contradicts_its_table() {
     );
 }
 
+/// SQLite's own check passes over entries of partial indexes that no row has.
+#[tokio::test]
+async fn a_full_check_finds_entries_of_a_partial_index_without_a_row() {
+    let file = file();
+    let store = file.open().await;
+    submit(&store, "t").await;
+    let index = "name = 'windlass_states_live'";
+    let schema = |sql: &str| {
+        let raw = file.raw();
+        raw.pragma_update(None, "writable_schema", true).unwrap();
+        raw.execute_batch(sql).unwrap();
+    };
+    schema(&format!(
+        "CREATE TABLE kept AS SELECT * FROM sqlite_schema WHERE {index};
+         DELETE FROM sqlite_schema WHERE {index}"
+    ));
+    let change = "UPDATE windlass_states SET ended_at = 1";
+    file.raw().execute_batch(change).unwrap();
+    schema("INSERT INTO sqlite_schema SELECT * FROM kept; DROP TABLE kept");
+    drop(store);
+
+    let store = file.open().await;
+    let mut how = Examination::default();
+    how.full = true;
+    let full = examine_as(&store, how).await;
+    let finding = of(&full, "integrity");
+    assert_eq!(finding.verdict, Verdict::Error, "{full:#?}");
+    let expected = "1 entries in index windlass_states_live for 0 rows";
+    assert!(finding.found.contains(expected), "{finding:?}");
+}
+
 #[cfg(unix)]
 #[tokio::test]
 async fn a_file_that_other_users_can_read_is_a_warning() {

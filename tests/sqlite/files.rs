@@ -139,6 +139,34 @@ async fn a_log_without_its_file_is_refused_and_left_alone() {
     }
 }
 
+/// The file was moved without its log, and a link took its place: the tasks in the log were not there.
+#[tokio::test]
+async fn a_link_with_a_log_beside_it_is_refused() {
+    for ending in ["-wal", "-journal"] {
+        let file = file();
+        killed(&file.path()).await;
+        let (path, log) = (file.path(), beside(&file.path(), ending));
+        fs::rename(beside(&path, "-wal"), &log).unwrap();
+        let folder = file.folder().join("elsewhere");
+        fs::create_dir(&folder).unwrap();
+        let real = folder.join("tasks.db");
+        fs::rename(&path, &real).unwrap();
+        symlink(&real, &path).unwrap();
+        // Also by a link to the link.
+        let other = file.folder().join("other.db");
+        symlink(&path, &other).unwrap();
+        for name in [&path, &other] {
+            let text = refused(name).await;
+            assert!(text.contains(&log.display().to_string()), "{text}");
+            assert!(text.contains("move the log to"), "{text}");
+        }
+        if ending == "-wal" {
+            fs::rename(&log, beside(&real, "-wal")).unwrap();
+            open(&path).await.unwrap().get(&id("t")).await.unwrap();
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_log_beside_an_empty_file_is_refused_and_left_alone() {
     let file = file();

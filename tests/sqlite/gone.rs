@@ -49,7 +49,7 @@ fn moved(path: &Path) -> PathBuf {
     beside(path, ".moved")
 }
 
-const AWAYS: [Away; 5] = [
+const AWAYS: [Away; 6] = [
     Away {
         name: "moved",
         go: |path| fs::rename(path, moved(path)).unwrap(),
@@ -68,6 +68,17 @@ const AWAYS: [Away; 5] = [
         go: |path| {
             fs::rename(path, moved(path)).unwrap();
             fs::copy(moved(path), path).unwrap();
+        },
+        back: |path| fs::rename(moved(path), path).unwrap(),
+    },
+    // Another program would follow the link, and use the logs beside the file to which it leads.
+    Away {
+        name: "replaced by a link to it",
+        go: |path| {
+            let link = beside(path, ".link");
+            fs::hard_link(path, moved(path)).unwrap();
+            std::os::unix::fs::symlink(moved(path), &link).unwrap();
+            fs::rename(link, path).unwrap();
         },
         back: |path| fs::rename(moved(path), path).unwrap(),
     },
@@ -206,8 +217,16 @@ impl Drop for Ends {
     }
 }
 
+/// What happens to the file while a handler runs.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Happens {
+    Moved,
+    MovedBeforeASubmit,
+    MovedAndBack,
+}
+
 /// Runs a node on the file, moves the file while a handler runs, and returns how the node ended.
-async fn node_of(file: &File, submit_meanwhile: bool) -> std::io::Result<Option<&'static str>> {
+async fn node_of(file: &File, happens: Happens) -> std::io::Result<Option<&'static str>> {
     let url = format!("sqlite:{}", file.path().display());
     let store = Store::open(&url).await.unwrap();
     let client = Client::new(&store);
@@ -233,8 +252,12 @@ async fn node_of(file: &File, submit_meanwhile: bool) -> std::io::Result<Option<
     assert!(node.failure().is_none());
 
     fs::rename(file.path(), moved(&file.path())).unwrap();
-    if submit_meanwhile {
-        is_gone(client.submit(NewTask::new("k")).await);
+    match happens {
+        Happens::Moved => {}
+        Happens::MovedBeforeASubmit => {
+            is_gone(client.submit(NewTask::new("k")).await);
+        }
+        Happens::MovedAndBack => fs::rename(moved(&file.path()), file.path()).unwrap(),
     }
     let ended = node.run_until(std::future::pending());
     let ended = tokio::time::timeout(LONG, ended).await.unwrap();
@@ -244,9 +267,23 @@ async fn node_of(file: &File, submit_meanwhile: bool) -> std::io::Result<Option<
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_whose_file_is_gone_stops_its_handlers_and_says_why() {
-    for submit_meanwhile in [false, true] {
-        let ended = node_of(&file(), submit_meanwhile).await.unwrap_err();
+    for happens in [Happens::Moved, Happens::MovedBeforeASubmit] {
+        let ended = node_of(&file(), happens).await.unwrap_err();
         let cause = ended.get_ref().and_then(|e| e.downcast_ref::<Error>());
         assert!(matches!(cause, Some(Error::StoreGone(_))), "{ended:?}");
     }
+}
+
+/// Tasks that another process submitted by the other name are in another log. A node that stood still meanwhile
+/// went on with a log that did not have them.
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_whose_file_was_away_and_is_back_ends() {
+    let ended = node_of(&file(), Happens::MovedAndBack).await.unwrap_err();
+    let cause = ended.get_ref().and_then(|e| e.downcast_ref::<Error>());
+    assert!(matches!(cause, Some(Error::StoreGone(_))), "{ended:?}");
+    assert!(
+        ended.to_string().contains("another name for a while"),
+        "{ended}"
+    );
 }

@@ -11,6 +11,11 @@ use crate::store::NodeCommandId;
 
 /// How many claim calls are under way at a time.
 const CALLS: usize = 4;
+/// How long the node makes no claim after the store has failed twice in a row, and at most, after more failures.
+const FAILED: Duration = Duration::from_millis(200);
+const FAILED_FOR_LONG: Duration = Duration::from_secs(5);
+/// How often the log repeats that claims fail.
+const WARN_EVERY: Duration = Duration::from_secs(60);
 
 /// A task that is being claimed. Events about it wait for the answer.
 #[derive(Debug, Default)]
@@ -35,12 +40,60 @@ pub(super) struct Claiming {
     next_call: u64,
     /// How long the last calls took, about.
     took: Duration,
+    failing: Option<Failing>,
+}
+
+/// Calls fail, each with every task in it.
+#[derive(Debug)]
+struct Failing {
+    since: Instant,
+    warned: Instant,
+    /// No claim is made until then.
+    until: Instant,
+    wait: Duration,
 }
 
 impl Claiming {
-    /// Returns whether one more call may be sent.
-    pub(super) fn has_room(&self) -> bool {
-        self.calls.len() < CALLS
+    /// Returns whether one more call may be sent. While the store fails, calls pause for longer and longer: each
+    /// of thousands of tasks would be tried again within a second otherwise.
+    pub(super) fn has_room(&self, now: Instant) -> bool {
+        self.calls.len() < CALLS && self.pause(now).is_none()
+    }
+
+    /// Returns how long no claim is made.
+    pub(super) fn pause(&self, now: Instant) -> Option<Duration> {
+        let failing = self.failing.as_ref()?;
+        let pause = failing.until.saturating_duration_since(now);
+        (!pause.is_zero()).then_some(pause)
+    }
+
+    /// Takes note of a call of which each claim has failed. Returns whether the log is to report it.
+    pub(super) fn failed(&mut self, now: Instant) -> bool {
+        let Some(failing) = &mut self.failing else {
+            self.failing = Some(Failing {
+                since: now,
+                warned: now,
+                until: now,
+                wait: Duration::ZERO,
+            });
+            return true;
+        };
+        // Other calls that were under way fail with it.
+        if now >= failing.until {
+            failing.wait = (failing.wait * 2).clamp(FAILED, FAILED_FOR_LONG);
+            failing.until = now + failing.wait;
+        }
+        let warns = now.saturating_duration_since(failing.warned) >= WARN_EVERY;
+        if warns {
+            failing.warned = now;
+        }
+        warns
+    }
+
+    /// Takes note of a claim that has not failed. Returns for how long claims have failed, if so.
+    pub(super) fn succeeded(&mut self, now: Instant) -> Option<Duration> {
+        let failing = self.failing.take()?;
+        Some(now.saturating_duration_since(failing.since))
     }
 
     /// Takes note of a task that the next call claims.
@@ -130,9 +183,33 @@ mod tests {
     fn only_so_many_calls_are_under_way() {
         let (mut claiming, now) = (Claiming::default(), Instant::now());
         let calls: Vec<u64> = (0..CALLS).map(|_| claiming.send(now)).collect();
-        assert!(!claiming.has_room());
+        assert!(!claiming.has_room(now));
         claiming.answered(calls[1], now);
-        assert!(claiming.has_room());
+        assert!(claiming.has_room(now));
+    }
+
+    /// A full disk had each of thousands of tasks tried again within a second, with a line of the log each.
+    #[test]
+    fn claims_that_fail_one_after_the_other_pause_for_longer_and_longer() {
+        let (mut claiming, start) = (Claiming::default(), Instant::now());
+        let mut now = start;
+        assert!(claiming.failed(now), "the first is reported");
+        assert!(claiming.has_room(now), "and may be of one task alone");
+        let mut pauses = Vec::new();
+        for _ in 0..7 {
+            assert!(!claiming.failed(now), "the others are not");
+            assert!(!claiming.failed(now), "those under way do not count");
+            assert!(!claiming.has_room(now));
+            let pause = claiming.pause(now).unwrap();
+            pauses.push(pause.as_millis());
+            now += pause;
+            assert!(claiming.has_room(now));
+        }
+        assert_eq!(pauses, [200, 400, 800, 1600, 3200, 5000, 5000]);
+        assert!(claiming.failed(start + WARN_EVERY), "but for one a minute");
+        assert_eq!(claiming.succeeded(start + WARN_EVERY), Some(WARN_EVERY));
+        assert_eq!(claiming.succeeded(start + WARN_EVERY), None);
+        assert!(claiming.has_room(start));
     }
 
     #[test]

@@ -41,7 +41,7 @@ impl Engine {
         let Some(lease) = self.lease.clone() else {
             return;
         };
-        while self.claiming.has_room() {
+        while self.claiming.has_room(now.at) {
             let views = self.next_claims(now);
             if views.is_empty() {
                 return;
@@ -100,6 +100,9 @@ impl Engine {
     pub(super) fn claimed(&mut self, claimed: ClaimAnswers) {
         self.claiming.answered(claimed.call, Instant::now());
         let is_current = (self.lease.as_ref()).is_some_and(|lease| lease.id == claimed.lease);
+        if is_current {
+            self.judge_claims(&claimed);
+        }
         for (view, answer) in claimed.answers {
             let pending = self.claiming.take(&view.id);
             if let Some(kind) = &pending.kind {
@@ -111,6 +114,23 @@ impl Engine {
                 // The lease is lost, and every claim on it.
                 self.not_claimed(&view.id, pending.latest);
             }
+        }
+    }
+
+    /// Reports that the store fails, or does no longer.
+    fn judge_claims(&mut self, claimed: &ClaimAnswers) {
+        let (now, node) = (Instant::now(), &self.parts.node);
+        let failed = |answer: &Result<_, Error>| answer.as_ref().is_err_and(Error::is_retryable);
+        let works = claimed.answers.iter().any(|(_, answer)| !failed(answer));
+        if works && let Some(time) = self.claiming.succeeded(now) {
+            info!(%node, seconds = time.as_secs(), "the store takes claims again");
+        }
+        if let Some((view, Err(error))) = claimed.answers.first()
+            && !works
+            && self.claiming.failed(now)
+        {
+            warn!(%node, task = %view.id, tasks = claimed.answers.len(), %error,
+                "tasks could not be claimed; trying again");
         }
     }
 
@@ -133,7 +153,7 @@ impl Engine {
             // Another node has it, or it can no longer be claimed.
             Ok(None) => self.not_claimed(&view.id, pending.latest),
             Err(Error::Unavailable { reason, .. }) => {
-                warn!(task = %view.id, %reason, "could not be claimed; trying again");
+                debug!(task = %view.id, %reason, "could not be claimed; trying again");
                 self.later(view, pending);
             }
             Err(Error::Corrupt { reason, .. }) => {

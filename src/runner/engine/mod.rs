@@ -262,6 +262,7 @@ impl Engine {
         let now = self.moment();
         let next = self.timers.next_in(now).into_iter();
         let next = next.chain(self.due.next_due_in(now));
+        let next = next.chain(self.claiming.pause(now.at));
         let next = next.chain(self.node_faults.next_in(now.at)).min();
         next.unwrap_or(LONGEST_WAIT).min(LONGEST_WAIT)
     }

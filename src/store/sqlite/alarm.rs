@@ -41,8 +41,10 @@ impl OwnWrites {
 pub(super) enum Notice {
     /// Another process wrote to the log.
     Written,
-    /// A file may have been moved, deleted or replaced.
+    /// A file was moved, and may be back.
     Moved,
+    /// A file may have been deleted or replaced.
+    Changed,
 }
 
 /// A thread that waits for reports. Dropping it ends the thread.
@@ -132,7 +134,7 @@ mod linux {
     use super::{Judge, Notice, OwnWrites, Verdict};
 
     /// The reports of a file that has another name, no name, or is about to be replaced.
-    const MOVED: AddWatchFlags = AddWatchFlags::IN_ATTRIB
+    const AWAY: AddWatchFlags = AddWatchFlags::IN_ATTRIB
         .union(AddWatchFlags::IN_MOVE_SELF)
         .union(AddWatchFlags::IN_DELETE_SELF);
 
@@ -141,7 +143,7 @@ mod linux {
     const PAUSE: Duration = Duration::from_millis(2);
 
     /// The reports of the log.
-    const OF_LOG: AddWatchFlags = MOVED.union(AddWatchFlags::IN_MODIFY);
+    const OF_LOG: AddWatchFlags = AWAY.union(AddWatchFlags::IN_MODIFY);
 
     pub(super) struct Listener {
         inotify: Arc<Inotify>,
@@ -158,7 +160,7 @@ mod linux {
         ) -> io::Result<Self> {
             let inotify = Arc::new(Inotify::init(InitFlags::IN_CLOEXEC)?);
             for file in files {
-                inotify.add_watch(file, MOVED)?;
+                inotify.add_watch(file, AWAY)?;
             }
             let path = log.to_path_buf();
             let log = inotify.add_watch(log, OF_LOG)?;
@@ -198,7 +200,7 @@ mod linux {
         /// without a report if a transaction of this process ends after the pause: it rings then.
         fn pause(&self) {
             // Fails when the log is gone, which is reported all the same.
-            let paused = self.inotify.add_watch(&self.log, MOVED);
+            let paused = self.inotify.add_watch(&self.log, AWAY);
             std::thread::sleep(PAUSE);
             if paused.is_ok()
                 && let Err(error) = self.inotify.add_watch(&self.log, OF_LOG)
@@ -225,8 +227,13 @@ mod linux {
             {
                 return;
             }
-            if events.iter().any(|e| e.mask.intersects(MOVED)) {
+            if events
+                .iter()
+                .any(|e| e.mask.contains(AddWatchFlags::IN_MOVE_SELF))
+            {
                 notice(Notice::Moved);
+            } else if events.iter().any(|e| e.mask.intersects(AWAY)) {
+                notice(Notice::Changed);
             }
             if !events
                 .iter()
@@ -298,16 +305,18 @@ mod tests {
     fn a_file_that_goes_away_is_noticed() {
         use std::{fs, sync::mpsc, time::Duration};
 
-        let away: [fn(&Path); 3] = [
-            |path| fs::remove_file(path).unwrap(),
-            |path| fs::rename(path, path.with_extension("moved")).unwrap(),
-            |path| {
+        let away: [(Notice, fn(&Path)); 3] = [
+            (Notice::Changed, |path| fs::remove_file(path).unwrap()),
+            (Notice::Moved, |path| {
+                fs::rename(path, path.with_extension("moved")).unwrap()
+            }),
+            (Notice::Changed, |path| {
                 let other = path.with_extension("other");
                 fs::write(&other, "").unwrap();
                 fs::rename(other, path).unwrap();
-            },
+            }),
         ];
-        for (n, go) in away.into_iter().enumerate() {
+        for (n, (expected, go)) in away.into_iter().enumerate() {
             for which in ["log", "file"] {
                 let folder = tempfile::tempdir().unwrap();
                 let [log, file] = ["log", "file"].map(|name| folder.path().join(name));
@@ -323,7 +332,7 @@ mod tests {
                 assert!(alarm.is_some());
                 go(&folder.path().join(which));
                 let first = noticed.recv_timeout(Duration::from_secs(10));
-                assert_eq!(first, Ok(Notice::Moved), "{n} {which}");
+                assert_eq!(first, Ok(expected), "{n} {which}");
             }
         }
     }

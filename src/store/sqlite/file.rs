@@ -142,7 +142,35 @@ fn resolve(path: &Path) -> Result<PathBuf, Error> {
         not_opened(&path, format!("{error}; {advice}"))
     })?;
     is_no_log(&real)?;
+    has_no_log_beside_links(&path, &real)?;
     Ok(real)
+}
+
+/// Refuses a link that has a log beside it: a file that was moved without its log, and a link in its place.
+fn has_no_log_beside_links(path: &Path, real: &Path) -> Result<(), Error> {
+    let mut link = path.to_owned();
+    for _ in 0..MAX_LINKS {
+        let Ok(target) = fs::read_link(&link) else {
+            break;
+        };
+        let mut logs = ["-wal", "-journal"]
+            .map(|ending| (ending, beside(&link, ending)))
+            .into_iter();
+        if let Some((ending, log)) = logs.find(|(_, log)| length(log) > 0) {
+            return Err(not_opened(
+                path,
+                format!(
+                    "it is a link to '{real}', but beside the link lies the log '{log}', which may hold acknowledged \
+                     tasks; stop every program that uses them, and move the log to '{real}{ending}' if it belongs to \
+                     that file, or away if it does not",
+                    real = real.display(),
+                    log = log.display(),
+                ),
+            ));
+        }
+        link = link.parent().unwrap_or(Path::new("/")).join(target);
+    }
+    Ok(())
 }
 
 /// Refuses a name that SQLite gives to the log of another database.

@@ -173,7 +173,12 @@ impl Thread {
                 }
                 Ok(Message::Inbox(writer)) => self.mail.writer = Some(writer),
                 Ok(Message::Notice(Notice::Written)) => self.pace.written(Instant::now()),
-                Ok(Message::Notice(Notice::Moved)) => self.checked = None,
+                Ok(Message::Notice(notice @ (Notice::Moved | Notice::Changed))) => {
+                    if notice == Notice::Moved {
+                        self.files.were_moved();
+                    }
+                    self.checked = None;
+                }
                 Ok(Message::Committed) | Err(RecvTimeoutError::Timeout) => {}
                 Ok(Message::Stop) | Err(RecvTimeoutError::Disconnected) => return,
             }
@@ -199,7 +204,7 @@ impl Thread {
         let (messages, bell) = (self.messages.clone(), self.bell.clone());
         let notice = move |notice| {
             // Of many writes the thread gets one message.
-            if notice == Notice::Moved || bell.rings(&bell.noticed) {
+            if notice != Notice::Written || bell.rings(&bell.noticed) {
                 let _ = messages.send(Message::Notice(notice));
             }
         };
@@ -249,8 +254,10 @@ impl Thread {
             return Ok(None);
         }
         if self.conn.is_none() {
-            // Before the first look: nothing is missed between the two.
+            // Before the first look: nothing is missed between the two. A write before that may be of a commit that
+            // becomes visible after the look.
             self.alarm = self.listen();
+            self.pace.written(Instant::now());
         }
         let conn = match self.conn.take() {
             Some(conn) => conn,

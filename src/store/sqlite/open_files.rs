@@ -122,6 +122,16 @@ impl OpenFiles {
         Ok(())
     }
 
+    /// Takes note that one of the files had another name for a while. What was written by that name is in other
+    /// logs, so it does not count whether the file is back.
+    pub(super) fn were_moved(&self) {
+        self.gone.get_or_init(|| {
+            let reason = self.reason(&self.path, "it, or its log, had another name for a while");
+            tracing::error!("{reason}");
+            reason
+        });
+    }
+
     /// Returns the first file whose name does not lead to it any more, and why.
     fn changed(&self) -> Result<Option<(&Path, &'static str)>, Error> {
         for (path, opened) in &self.files {

@@ -13,8 +13,8 @@ pub(super) struct Identity {
     inode: u64,
 }
 
-/// Returns which file a name leads to; `None` where files have no such numbers, and only a missing file is
-/// noticed.
+/// Returns which file has a name, without following a symbolic link: the logs of a file lie beside its own name.
+/// `None` where files have no such numbers, and only a missing file is noticed.
 ///
 /// # Errors
 ///
@@ -24,7 +24,7 @@ pub(super) fn identity(path: &Path) -> io::Result<Option<Identity>> {
     if let Some(found) = linux::identity(path)? {
         return Ok(Some(found));
     }
-    let found = fs::metadata(path)?;
+    let found = fs::symlink_metadata(path)?;
     Ok(identity_of(&found))
 }
 
@@ -65,8 +65,8 @@ mod linux {
     use super::Identity;
 
     /// Returns `None` where the system does not report just that.
-    fn look(path: &Path, what: StatxFlags) -> io::Result<Option<Statx>> {
-        match statx(CWD, path, AtFlags::empty(), what) {
+    fn look(path: &Path, how: AtFlags, what: StatxFlags) -> io::Result<Option<Statx>> {
+        match statx(CWD, path, how, what) {
             Ok(found) if StatxFlags::from_bits_retain(found.stx_mask).contains(what) => {
                 Ok(Some(found))
             }
@@ -76,7 +76,7 @@ mod linux {
     }
 
     pub(super) fn identity(path: &Path) -> io::Result<Option<Identity>> {
-        let found = look(path, StatxFlags::INO)?;
+        let found = look(path, AtFlags::SYMLINK_NOFOLLOW, StatxFlags::INO)?;
         Ok(found.map(|found| Identity {
             device: makedev(found.stx_dev_major, found.stx_dev_minor),
             inode: found.stx_ino,
@@ -84,7 +84,8 @@ mod linux {
     }
 
     pub(super) fn length(path: &Path) -> Option<u64> {
-        let found = look(path, StatxFlags::SIZE).ok().flatten();
+        let found = look(path, AtFlags::empty(), StatxFlags::SIZE);
+        let found = found.ok().flatten();
         found.map(|found| found.stx_size)
     }
 }
@@ -109,6 +110,17 @@ mod tests {
             "as the library has it"
         );
         assert_eq!((length(&a), length(&b)), (3, 5));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_symbolic_link_is_not_the_file_to_which_it_leads() {
+        let folder = tempfile::tempdir().unwrap();
+        let [file, link] = ["file", "link"].map(|name| folder.path().join(name));
+        fs::write(&file, "one").unwrap();
+        std::os::unix::fs::symlink(&file, &link).unwrap();
+        assert_ne!(identity(&file).unwrap(), identity(&link).unwrap());
+        assert_eq!(length(&link), 3);
     }
 
     #[test]

@@ -74,6 +74,7 @@ impl Writer {
             intake: Intake::new(queue),
             kept: Kept::default(),
             warned: None,
+            failing: None,
         };
         let thread = std::thread::Builder::new()
             .name("windlass-sqlite-write".into())
@@ -179,6 +180,8 @@ struct Thread {
     kept: Kept,
     /// When a warning about unreadable leases was last logged.
     warned: Option<Instant>,
+    /// When a warning about writes that fail was last logged; `None` after one that did not.
+    failing: Option<Instant>,
 }
 
 /// What stays from one transaction to the next.
@@ -224,7 +227,12 @@ impl Thread {
 
     fn serve(&mut self, mut jobs: Jobs) {
         match self.transact(&mut jobs) {
-            Ok(()) => self.answer(jobs.list, None),
+            Ok(()) => {
+                if self.failing.take().is_some() {
+                    tracing::info!(file = %self.setup.files.path().display(), "writes succeed again");
+                }
+                self.answer(jobs.list, None);
+            }
             // One job may fail alone (too large for the disk, a damaged page): each gets a transaction
             // of its own.
             Err((Stop::Sql(error), Phase::Work)) if jobs.list.len() > 1 => {
@@ -237,13 +245,17 @@ impl Thread {
         }
     }
 
-    fn answer(&self, jobs: Vec<Box<dyn Job>>, failed: Option<&Stop>) {
+    fn answer(&mut self, jobs: Vec<Box<dyn Job>>, failed: Option<&Stop>) {
         let Some(stop) = failed else {
             jobs.into_iter().for_each(|job| job.answer(None));
             return;
         };
         match stop {
-            Stop::Sql(error) => tracing::warn!(%error, "a write failed"),
+            Stop::Sql(error) if self.failing.is_none_or(|at| at.elapsed() >= WARN_EVERY) => {
+                self.failing = Some(Instant::now());
+                tracing::warn!(%error, "a write failed");
+            }
+            Stop::Sql(error) => tracing::debug!(%error, "a write failed"),
             // The check of the files has logged the cause.
             Stop::Refused(error) => tracing::debug!(%error, "a write was refused"),
         }
