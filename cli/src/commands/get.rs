@@ -5,8 +5,9 @@ use serde::Serialize;
 use windlass::{
     Client, Command, TaskId, TaskState,
     client::WaitReason,
+    jiff::Timestamp,
     statemachine::waits::MAX_WAITS,
-    store::{Change, CommandRecord, Error, TaskRecord},
+    store::{Change, ChangeKind, CommandRecord, Error, TaskRecord},
 };
 
 use crate::{
@@ -18,6 +19,9 @@ use crate::{
     unblocked::unblocked,
     view::{View, age, change_text, due, progress_text, state_name, text},
 };
+
+/// Among how many of the last changes the claim of a task is searched.
+const CLAIM_WITHIN: u32 = 100;
 
 /// Which task.
 #[derive(Debug, clap::Args)]
@@ -41,6 +45,9 @@ pub(crate) struct Args {
 struct Full<'a> {
     #[serde(flatten)]
     task: View<'a>,
+    /// When its node has claimed it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    claimed_at: Option<Timestamp>,
     /// Why it does not run, if it could.
     waits: Option<String>,
     /// The tasks that it waits for, with their states now.
@@ -67,9 +74,11 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
         Some(limit) => Some(client.history(&args.id, limit).await?),
         None => None,
     };
+    let claimed_at = claimed_at(&client, &record).await?;
     if out.is_json() {
         out.json(&Full {
             task: View::from(&record),
+            claimed_at,
             waits: waits.map(|w| w.to_string()),
             waits_for_now: others,
             commands: &commands,
@@ -77,7 +86,7 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
         })?;
         return Ok(Exit::Ok);
     }
-    show(&out, &record, waits.as_ref(), now)?;
+    show(&out, &record, (waits.as_ref(), claimed_at), now)?;
     show_others(&out, &record, &others)?;
     show_commands(&out, &commands)?;
     if let Some(history) = history {
@@ -89,11 +98,24 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     Ok(Exit::Ok)
 }
 
+/// Returns when the node of a task has claimed it, if that change is among the last ones.
+async fn claimed_at(client: &Client, record: &TaskRecord) -> Result<Option<Timestamp>, Failure> {
+    if record.node.is_none() {
+        return Ok(None);
+    }
+    let is_claim = |change: &&Change| match change.what {
+        ChangeKind::Claimed { fence, .. } => fence == record.fence,
+        _ => false,
+    };
+    let changes = client.history(&record.task.id, CLAIM_WITHIN).await?;
+    Ok(changes.iter().rev().find(is_claim).map(|change| change.at))
+}
+
 fn show(
     out: &Output,
     record: &TaskRecord,
-    waits: Option<&WaitReason>,
-    now: jiff::Timestamp,
+    (waits, claimed_at): (Option<&WaitReason>, Option<Timestamp>),
+    now: Timestamp,
 ) -> Result<(), Failure> {
     let view = View::from(record);
     let mut lines: Vec<(&str, String)> = vec![
@@ -111,7 +133,9 @@ fn show(
         "wakes",
         view.until.map(|u| format!("{u} ({})", due(u, now))),
     );
-    some("node", view.node.map(ToString::to_string));
+    let claimed = claimed_at.map(|at| format!(", for {}", age(at, now)));
+    let claimed = claimed.unwrap_or_default();
+    some("node", view.node.map(|node| format!("{node}{claimed}")));
     some("waits", waits.map(ToString::to_string));
     some("progress", view.progress.map(progress_text));
     let left = view

@@ -89,6 +89,14 @@ async fn a_task_names_the_full_nodes_or_the_labels_that_it_waits_for() {
     while env.json(&["get", "first"])["node"].is_null() {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
+    // Since when it runs there, not since when it could run.
+    assert!(env.json(&["get", "first"])["claimed_at"].is_string());
+    let shown = env.run(&["get", "first"]).ok().out;
+    let node = shown
+        .lines()
+        .find(|line| line.starts_with("node "))
+        .unwrap();
+    assert!(node.contains(", for "), "{shown}");
     env.run(&["submit", "stay", "--id", "second"]).ok();
     // Before the node reports that its handler runs.
     let says = "the nodes of its kind have no free slot: full";
