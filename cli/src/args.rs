@@ -2,7 +2,7 @@
 
 use std::{io, process::ExitCode, time::Duration};
 
-use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand, parser::ValueSource};
 
 use windlass::Command as TaskCommand;
 
@@ -101,6 +101,15 @@ pub(crate) enum Command {
 }
 
 impl Cli {
+    /// Reads the options, and whether the store comes from the command line.
+    fn of(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let mut cli = Self::from_arg_matches(matches)?;
+        let is = |name, source| matches.value_source(name) == Some(source);
+        cli.global.is_store_typed = is("store", ValueSource::CommandLine)
+            || is("store", ValueSource::DefaultValue) && is("config", ValueSource::CommandLine);
+        Ok(cli)
+    }
+
     /// Parses the command line, with the settings of the configuration file as its defaults.
     ///
     /// # Errors
@@ -112,7 +121,7 @@ impl Cli {
         let Words { words, off } = Words::typed(&command);
         let typed = command
             .try_get_matches_from(&words)
-            .and_then(|matches| Self::from_arg_matches(&matches))
+            .and_then(|matches| Self::of(&matches))
             .map_err(|e| {
                 let code = ExitCode::from(if e.use_stderr() { 2 } else { 0 });
                 match without_environment(e).print() {
@@ -133,7 +142,7 @@ impl Cli {
         let read = config
             .apply(command, &off)
             .try_get_matches_from(&words)
-            .and_then(|matches| Self::from_arg_matches(&matches));
+            .and_then(|matches| Self::of(&matches));
         read.map_err(|e| report(Failure::Usage(format!("config: {e}"))))
     }
 }

@@ -1,7 +1,8 @@
 //! The tasks that failed because tasks before them did not complete (`after_ok`), down the graph.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 
+use futures::{StreamExt, stream};
 use windlass::{
     Client, StateKind, TaskId, WaitOutcome, Waits,
     store::{Error, Filter, TaskRecord},
@@ -9,20 +10,32 @@ use windlass::{
 
 use crate::{exit::Failure, select::LARGEST};
 
+/// How many tasks are read at a time.
+const READS: usize = 32;
+
 /// Tasks, and those that failed because of them.
 #[derive(Debug)]
 pub(crate) struct Dependents {
-    /// All of them: each waits for tasks of earlier waves. A task that is retried before its predecessor fails again.
+    /// The named tasks to retry.
+    pub(crate) roots: Vec<TaskId>,
+    /// The named tasks that are live or have completed: they need no retry.
+    pub(crate) settled: Vec<(TaskId, StateKind)>,
+    /// All tasks to retry: each waits for tasks of earlier waves. A task that is retried before its predecessor fails
+    /// again.
     pub(crate) waves: Vec<Vec<TaskId>>,
     /// Those that failed because of others, in the same order.
     pub(crate) others: Vec<TaskRecord>,
 }
 
-/// Returns these tasks and those that failed only because they wait for one of them, or for one that failed for that reason.
-/// A task whose other predecessors did not complete would fail again, and is left out.
+/// Returns these tasks and those that failed only because they wait for one of them, or for one that failed for that
+/// reason. A task whose other predecessors did not complete would fail again, and is left out.
 ///
-/// Reads every failed task of the store: a task does not know which others wait for it.
-pub(crate) async fn dependents(client: &Client, roots: &[TaskId]) -> Result<Dependents, Failure> {
+/// The walk down the graph goes through tasks that are live or have completed: on etcd the retries are several writes,
+/// and a repeat of a command that was interrupted finds what that one did not retry.
+///
+/// Reads every failed task of the store, for a task does not know which others wait for it, and the other tasks that
+/// these wait for.
+pub(crate) async fn dependents(client: &Client, named: &[TaskId]) -> Result<Dependents, Failure> {
     let mut graph = Graph::default();
     let filter = Filter {
         states: vec![StateKind::Failed],
@@ -35,63 +48,50 @@ pub(crate) async fn dependents(client: &Client, roots: &[TaskId]) -> Result<Depe
         page.after = last.order;
         records.into_iter().for_each(|record| graph.add(record));
     }
-    graph.choose(roots.to_vec());
-    let mut settled: HashMap<TaskId, bool> = HashMap::new();
-    loop {
-        let mut free = Vec::new();
-        for (id, others) in graph.held_back() {
-            let mut is_free = true;
-            for other in others {
-                let is_settled = match settled.get(&other) {
-                    Some(known) => *known,
-                    None => {
-                        let found = is_settled(client, &other).await?;
-                        settled.insert(other, found);
-                        found
-                    }
-                };
-                is_free &= is_settled;
+    let (mut unread, named) = (named.to_vec(), named);
+    while !unread.is_empty() {
+        let reads = unread.drain(..).map(|id| async move {
+            let read = client.get(&id).await;
+            (id, read)
+        });
+        let read: Vec<_> = stream::iter(reads).buffered(READS).collect().await;
+        for (id, record) in read {
+            match record {
+                Ok(record) => graph.add_settled(&record),
+                Err(Error::NotFound { .. } | Error::Corrupt { .. }) => {}
+                Err(error) => return Err(error.into()),
             }
-            if is_free {
-                free.push(id);
-            }
+            graph.read.insert(id);
         }
-        if free.is_empty() {
-            return Ok(graph.waves(roots));
-        }
-        graph.choose(free);
+        unread = graph.unread();
     }
+    Ok(graph.dependents(named))
 }
 
-/// Whether a task that did not complete once has completed or is live by now.
-async fn is_settled(client: &Client, id: &TaskId) -> Result<bool, Failure> {
-    match client.get(id).await {
-        Ok(record) => {
-            let code = record.state.map(|state| state.code());
-            Ok(code.is_ok_and(|code| code == StateKind::Completed || !code.is_terminal()))
-        }
-        Err(Error::NotFound { .. } | Error::Corrupt { .. }) => Ok(false),
-        Err(error) => Err(error.into()),
-    }
-}
-
-/// The tasks that failed because of others.
+/// The tasks that failed because of others, and the graph around them.
 #[derive(Debug, Default)]
 struct Graph {
     records: HashMap<TaskId, TaskRecord>,
     /// The tasks because of which each of them failed.
     unmet: HashMap<TaskId, Vec<TaskId>>,
-    /// The tasks that failed because of each task, in submit order.
+    /// The tasks that are live or have completed, of those that were read.
+    settled: HashMap<TaskId, StateKind>,
+    /// The tasks that failed because of each task, in submit order; and those that are settled and wait or waited for
+    /// that task to complete.
     waiters: HashMap<TaskId, Vec<TaskId>>,
+    /// The tasks whose state is known: failed or read.
+    read: HashSet<TaskId>,
+    /// The tasks that others wait for, and whose state is not known yet.
+    next: Vec<TaskId>,
     /// The tasks that run again.
     chosen: HashSet<TaskId>,
-    /// Tasks of which a part of the predecessors runs again, in submit order.
-    touched: BTreeSet<(u64, TaskId)>,
 }
 
 impl Graph {
-    /// Adds a failed task, if it failed because of others.
+    /// Adds a failed task.
     fn add(&mut self, record: TaskRecord) {
+        let id = record.task.id.clone();
+        self.read.insert(id.clone());
         let state = record.state.as_ref().ok();
         let waits = state.and_then(|state| state.waits.as_deref());
         let Some(waits) = waits.filter(|waits| Waits::unmet(waits).is_some()) else {
@@ -100,50 +100,75 @@ impl Graph {
         let unmet = waits.waited().into_iter();
         let unmet = unmet.filter(|one| one.outcome != WaitOutcome::Completed);
         let unmet: Vec<TaskId> = unmet.map(|one| one.task).collect();
-        let id = record.task.id.clone();
-        for other in &unmet {
-            let waiters = self.waiters.entry(other.clone()).or_default();
-            waiters.push(id.clone());
-        }
+        self.link(&unmet, &id);
         self.unmet.insert(id.clone(), unmet);
         self.records.insert(id, record);
     }
 
-    /// Chooses these tasks, and those that failed because of chosen ones alone.
-    fn choose(&mut self, tasks: Vec<TaskId>) {
-        self.chosen.extend(tasks.iter().cloned());
-        let mut next = tasks;
+    /// Adds a task that others wait for, if it is live or has completed.
+    fn add_settled(&mut self, record: &TaskRecord) {
+        let Ok(state) = &record.state else { return };
+        let code = state.code();
+        if code.is_terminal() && code != StateKind::Completed {
+            return;
+        }
+        let id = &record.task.id;
+        self.settled.insert(id.clone(), code);
+        let waits = state.waits.as_deref().or(record.task.waits.as_deref());
+        if let Some(waits) = waits.filter(|waits| waits.ok) {
+            self.link(&waits.tasks, id);
+        }
+    }
+
+    /// Notes that the walk goes from these tasks to another one.
+    fn link(&mut self, tasks: &[TaskId], to: &TaskId) {
+        for task in tasks {
+            self.waiters
+                .entry(task.clone())
+                .or_default()
+                .push(to.clone());
+            self.next.push(task.clone());
+        }
+    }
+
+    /// Returns the tasks that others wait for and whose state is not known, each once.
+    fn unread(&mut self) -> Vec<TaskId> {
+        let mut seen = HashSet::new();
+        let mut unread = std::mem::take(&mut self.next);
+        unread.retain(|id| !self.read.contains(id) && seen.insert(id.clone()));
+        unread
+    }
+
+    /// Chooses the named tasks that are not settled, and those that the walk from a named task reaches and that failed
+    /// because of chosen or settled ones alone.
+    fn choose(&mut self, named: &[TaskId]) {
+        let mut reached: HashSet<TaskId> = named.iter().cloned().collect();
+        let roots = named.iter().filter(|id| !self.settled.contains_key(*id));
+        self.chosen.extend(roots.cloned());
+        let mut next = named.to_vec();
         while let Some(id) = next.pop() {
-            for waiter in self.waiters.get(&id).cloned().unwrap_or_default() {
-                let is_free = self.others(&waiter).is_empty();
-                if is_free && self.chosen.insert(waiter.clone()) {
-                    next.push(waiter);
-                } else if !is_free {
-                    let order = self.records.get(&waiter).map_or(0, |record| record.order);
-                    self.touched.insert((order, waiter));
+            for waiter in self.waiters.get(&id).into_iter().flatten() {
+                let is_settled = self.settled.contains_key(waiter);
+                if !is_settled && !self.is_free(waiter) || !reached.insert(waiter.clone()) {
+                    continue;
                 }
+                if !is_settled {
+                    self.chosen.insert(waiter.clone());
+                }
+                next.push(waiter.clone());
             }
         }
-        let chosen = &self.chosen;
-        self.touched.retain(|(_, id)| !chosen.contains(id));
     }
 
-    /// Returns the tasks because of which a task failed and that are not chosen.
-    fn others(&self, id: &TaskId) -> Vec<TaskId> {
-        let unmet = self.unmet.get(id).into_iter().flatten();
-        let others = unmet.filter(|id| !self.chosen.contains(*id));
-        others.cloned().collect()
+    /// Whether a task failed because of chosen or settled tasks alone.
+    fn is_free(&self, id: &TaskId) -> bool {
+        let mut unmet = self.unmet.get(id).into_iter().flatten();
+        unmet.all(|id| self.chosen.contains(id) || self.settled.contains_key(id))
     }
 
-    /// Returns the tasks of which only a part of the predecessors is chosen, each with the others.
-    fn held_back(&self) -> Vec<(TaskId, Vec<TaskId>)> {
-        let touched = self.touched.iter();
-        let held_back = touched.map(|(_, id)| (id.clone(), self.others(id)));
-        held_back.collect()
-    }
-
-    /// Returns the chosen tasks in waves: each failed because of tasks of earlier waves.
-    fn waves(mut self, roots: &[TaskId]) -> Dependents {
+    /// Returns the tasks to retry for the named ones in waves: each failed because of tasks of earlier waves.
+    fn dependents(mut self, named: &[TaskId]) -> Dependents {
+        self.choose(named);
         let mut before: HashMap<TaskId, usize> = HashMap::new();
         for id in &self.chosen {
             let unmet = self.unmet.get(id).into_iter().flatten();
@@ -173,9 +198,18 @@ impl Graph {
             }
             waves.push(std::mem::replace(&mut wave, next));
         }
-        let others = waves.iter().flatten().filter(|id| !roots.contains(id));
+        let others = waves.iter().flatten().filter(|id| !named.contains(id));
         let others: Vec<TaskRecord> = others.filter_map(|id| self.records.remove(id)).collect();
-        Dependents { waves, others }
+        let (settled, roots): (Vec<_>, Vec<_>) =
+            (named.iter().cloned()).partition(|id| self.settled.contains_key(id));
+        let settled = settled.into_iter();
+        let settled = settled.filter_map(|id| self.settled.remove_entry(&id));
+        Dependents {
+            roots,
+            settled: settled.collect(),
+            waves,
+            others,
+        }
     }
 }
 
@@ -219,27 +253,43 @@ mod tests {
         names.map(Iterator::collect).collect()
     }
 
-    fn graph() -> Graph {
-        let mut graph = Graph::default();
-        for record in [
+    /// A live task that waits for these.
+    fn live(name: &str, tasks: &[&str]) -> TaskRecord {
+        let mut record = failed(1, name, tasks);
+        let waits = record.task.waits.clone().unwrap();
+        record.state = Ok(TaskState::new(Timestamp::UNIX_EPOCH).waiting(*waits));
+        record
+    }
+
+    /// A task that completed after these.
+    fn completed(name: &str, tasks: &[&str]) -> TaskRecord {
+        let mut record = failed(1, name, tasks);
+        let state = record.state.as_mut().unwrap();
+        state.status = TaskStatus::Completed { result: None };
+        record
+    }
+
+    fn failed_ones() -> [TaskRecord; 6] {
+        [
             failed(2, "b", &["a"]),
             failed(3, "c", &["a"]),
             failed(4, "d", &["b", "c"]),
             failed(5, "e", &["d", "other"]),
             failed(6, "f", &["e"]),
             failed(7, "g", &["elsewhere"]),
-        ] {
-            graph.add(record);
-        }
+        ]
+    }
+
+    fn graph() -> Graph {
+        let mut graph = Graph::default();
+        failed_ones().into_iter().for_each(|one| graph.add(one));
         graph
     }
 
     #[test]
     fn tasks_come_after_all_that_they_wait_for() {
-        let mut graph = graph();
-        graph.choose(vec![id("a")]);
-        assert_eq!(graph.held_back(), [(id("e"), vec![id("other")])]);
-        let found = graph.waves(&[id("a")]);
+        let found = graph().dependents(&[id("a")]);
+        assert_eq!((found.roots, found.settled), (vec![id("a")], vec![]));
         let expected = [vec!["a"], vec!["b", "c"], vec!["d"]];
         assert_eq!(names(&found.waves), expected);
         let others = found.others.iter().map(|record| record.task.id.as_str());
@@ -249,19 +299,15 @@ mod tests {
     #[test]
     fn a_task_whose_other_predecessors_are_settled_runs_again() {
         let mut graph = graph();
-        graph.choose(vec![id("a")]);
-        graph.choose(vec![id("e")]);
-        assert_eq!(graph.held_back(), []);
-        let waves = graph.waves(&[id("a")]).waves;
+        graph.add_settled(&completed("other", &[]));
+        let waves = graph.dependents(&[id("a")]).waves;
         let expected = [vec!["a"], vec!["b", "c"], vec!["d"], vec!["e"], vec!["f"]];
         assert_eq!(names(&waves), expected);
     }
 
     #[test]
     fn the_named_tasks_have_waves_too() {
-        let mut graph = graph();
-        graph.choose(vec![id("b"), id("a")]);
-        let found = graph.waves(&[id("b"), id("a")]);
+        let found = graph().dependents(&[id("b"), id("a")]);
         assert_eq!(names(&found.waves), [vec!["a"], vec!["b", "c"], vec!["d"]]);
         assert_eq!(found.others.len(), 2);
     }
@@ -271,7 +317,51 @@ mod tests {
         let mut graph = Graph::default();
         graph.add(failed(1, "a", &["b"]));
         graph.add(failed(2, "b", &["a"]));
-        graph.choose(vec![id("a")]);
-        assert_eq!(names(&graph.waves(&[id("a")]).waves), [vec!["a", "b"]]);
+        let waves = graph.dependents(&[id("a")]).waves;
+        assert_eq!(names(&waves), [vec!["a", "b"]]);
+    }
+
+    /// The walk ended at a task that an interrupted command had retried.
+    #[test]
+    fn the_walk_goes_through_live_and_completed_tasks() {
+        for (settle, expected) in [
+            (&["a"][..], vec![vec!["b", "c"], vec!["d"]]),
+            (&["a", "b"], vec![vec!["c"], vec!["d"]]),
+            (&["a", "b", "c"], vec![vec!["d"]]),
+            (&["a", "b", "c", "d"], vec![]),
+            (&["a", "b", "c", "d", "other"], vec![vec!["e"], vec!["f"]]),
+        ] {
+            for of in [live, completed] {
+                let mut graph = Graph::default();
+                for record in failed_ones() {
+                    if !settle.contains(&record.task.id.as_str()) {
+                        graph.add(record);
+                    }
+                }
+                for name in settle {
+                    let before: &[&str] = match *name {
+                        "b" | "c" => &["a"],
+                        "d" => &["b", "c"],
+                        _ => &[],
+                    };
+                    graph.add_settled(&of(name, before));
+                }
+                let found = graph.dependents(&[id("a")]);
+                assert_eq!(names(&found.waves), expected, "{settle:?}");
+                assert_eq!(found.roots, []);
+                assert_eq!(found.settled[0].0, id("a"));
+            }
+        }
+    }
+
+    #[test]
+    fn the_walk_ends_at_a_task_that_failed_or_was_killed() {
+        let mut graph = Graph::default();
+        graph.add(failed(3, "c", &["b"]));
+        let mut killed = completed("b", &["a"]);
+        killed.state.as_mut().unwrap().status = TaskStatus::Killed;
+        graph.add_settled(&killed);
+        graph.add_settled(&completed("a", &[]));
+        assert_eq!(graph.dependents(&[id("a")]).waves.len(), 0);
     }
 }

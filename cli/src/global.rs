@@ -21,6 +21,7 @@ use windlass::runner::REPORTS;
 
 use crate::{
     exit::{Exit, Failure},
+    hint::Hint,
     output::{Format, Output},
     supervisor::Link,
     text::escaped,
@@ -113,6 +114,10 @@ pub(crate) struct Global {
     )]
     pub(crate) config: Option<PathBuf>,
 
+    /// Whether the command line names the store, or the configuration file that does.
+    #[arg(skip)]
+    pub(crate) is_store_typed: bool,
+
     /// What this process receives from its supervisor, if it has one.
     #[arg(skip)]
     pub(crate) link: Link,
@@ -187,6 +192,11 @@ impl Global {
                 terminal && !set("NO_COLOR") && std::env::var_os("TERM").is_none_or(|t| t != "dumb")
             }
         }
+    }
+
+    /// Returns what makes the command lines that messages print.
+    pub(crate) fn hint(&self) -> Hint {
+        Hint::new(self.store.as_deref().filter(|_| self.is_store_typed))
     }
 
     /// Where to print.

@@ -8,6 +8,7 @@
 //! | `opening` | opens the store that they name |
 //! | `exit` | the exit codes, and the errors that lead to them |
 //! | `output` | tables, JSON, notes, progress bars |
+//! | `hint` | the command lines that messages print, quoted for a shell |
 //! | `text` | text without control characters |
 //! | `select` | selects tasks: ids or filters, dry run, confirmation |
 //! | `bulk` | an action on many tasks, and its outcomes |
@@ -35,6 +36,7 @@ mod exit;
 mod flags;
 mod global;
 mod hash;
+mod hint;
 mod input;
 mod layout;
 mod line;

@@ -164,15 +164,14 @@ impl SelectArgs {
         Ok(Choice::Done(exit))
     }
 
-    /// Selects the given ids and these tasks, with the dry run and the confirmation of a filter.
+    /// Selects these ids and tasks, with the dry run and the confirmation of a filter.
     pub(crate) async fn choose_with(
         &self,
         client: &Client,
         out: &Output,
         verb: &str,
-        others: Vec<TaskRecord>,
+        (mut ids, others): (Vec<TaskId>, Vec<TaskRecord>),
     ) -> Result<Choice, Failure> {
-        let mut ids = self.ids();
         if !self.dry_run {
             ids.extend(others.into_iter().map(|record| record.task.id));
             return self.confirm(out, verb, ids);

@@ -273,8 +273,8 @@ fn an_edited_line_with_an_id_says_what_to_do() {
     assert_eq!(code, 1);
     assert!(
         err.contains(
-            "line 1: `windlass delete t`, then the same run again, runs this line alone; --again runs all lines \
-             again: task 't' completed in an earlier run, with another kind or other props than the line; another \
+            "line 1: `windlass delete t`, then the same run again, runs this line and the lines that wait for it; --again \
+             runs all lines again: task 't' completed in an earlier run, with another kind or other props than the line; another \
              id makes another task"
         ),
         "{err}"

@@ -95,7 +95,7 @@ pub enum Error {
 
     /// The schedule has ended. A retry would run it with the spec with which it has ended.
     #[error(
-        "schedule '{0}' has ended; `windlass schedule update {0}` starts it again, or create one under another id"
+        "schedule '{0}' has ended; `windlass schedule update ID` starts it again, or create one under another id"
     )]
     ScheduleEnded(TaskId),
 

@@ -22,7 +22,8 @@ pub(crate) struct Args {
     select: SelectArgs,
 
     /// Also retry the tasks that failed only because they wait for one of these (after_ok), down the graph.
-    /// Asks as filters do
+    /// A named task that is live or has completed is not retried itself: a repeat finishes what an interrupted
+    /// command began. Asks as filters do
     #[arg(long, requires = "ids")]
     with_dependents: bool,
 }
@@ -34,8 +35,18 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     let (choice, waves) = if args.with_dependents {
         args.select.has_ids_alone()?;
         let found = dependents(&client, &args.select.ids()).await?;
-        let Dependents { waves, others } = found;
-        let choice = args.select.choose_with(&client, &out, "retry", others);
+        let Dependents {
+            roots,
+            settled,
+            waves,
+            others,
+        } = found;
+        for (id, state) in settled {
+            out.note(format!(
+                "note: task '{id}' is {state}, and is not retried; tasks that failed because of it are"
+            ));
+        }
+        let choice = (args.select).choose_with(&client, &out, "retry", (roots, others));
         (choice.await?, Some(waves))
     } else {
         let choice = args.select.choose(&client, &out, "retry", is_ended);

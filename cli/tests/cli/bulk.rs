@@ -212,6 +212,66 @@ fn a_retry_takes_the_tasks_that_failed_because_of_it_along() {
     assert_eq!(failed, [("e".to_owned(), "failed".to_owned())]);
 }
 
+/// On etcd the retries are several writes. After the client was killed between two of them, a repeat was refused while
+/// the first task was live, and found no task behind it once it had completed.
+#[test]
+fn a_repeat_of_an_interrupted_retry_with_dependents_finishes_it() {
+    let env = Env::new();
+    let flag = env.path("flag");
+    let lines = format!(
+        r#"{{"id":"a","props":{{"command":"test","args":["-e","{flag}"]}}}}
+{{"id":"b","props":{{"command":"true"}},"after_ok":["a"]}}
+{{"id":"c","props":{{"command":"true"}},"after_ok":["b"]}}
+{{"id":"d","props":{{"command":"true"}},"after_ok":["c","a"]}}
+"#
+    );
+    let submit = [
+        "submit", "--lines", "-", "--kind", "exec", "--retry", "never",
+    ];
+    let work = || env.run(&["worker", "--until-idle"]).ok();
+    let state = |id: &str| env.json(&["get", id])["state"].clone();
+    let retry = ["retry", "a", "--with-dependents", "--yes"];
+    // What the interrupted command had retried, and whether that has completed by the repeat.
+    for (retried, completes) in [
+        (&["a"][..], false),
+        (&["a"], true),
+        (&["a", "b"], false),
+        (&["a", "b"], true),
+    ] {
+        env.run_with(&submit, &lines).ok();
+        work();
+        assert_eq!(state("d"), "failed");
+        env.write("flag", "");
+        for id in retried {
+            env.run(&["retry", id]).ok();
+        }
+        if completes {
+            work();
+            assert_eq!(state(retried[retried.len() - 1]), "completed");
+        }
+        let repeat = env.run(&retry).ok();
+        let says = match completes {
+            true => "note: task 'a' is completed, and is not retried",
+            false => "note: task 'a' is runnable, and is not retried",
+        };
+        assert!(repeat.err.contains(says), "{repeat:?}");
+        let left = 4 - retried.len();
+        let says = format!("{left} tasks: started again\n");
+        assert_eq!(repeat.out, says, "{retried:?} {completes}");
+        work();
+        for id in ["a", "b", "c", "d"] {
+            assert_eq!(state(id), "completed", "{id}: {retried:?} {completes}");
+        }
+        let nothing = env.run(&retry).ok();
+        assert!(
+            nothing.err.contains("retry: no task matches"),
+            "{nothing:?}"
+        );
+        env.run(&["delete", "--all", "--yes"]).ok();
+        std::fs::remove_file(&flag).unwrap();
+    }
+}
+
 #[test]
 fn long_bulk_work_goes_in_steps() {
     let env = Env::new();

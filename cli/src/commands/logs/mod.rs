@@ -105,7 +105,11 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
         follow: args.follow,
     };
     let printer = Printer::new(out.clone(), args.id.clone(), &options);
-    let source = Source { logs, wanted };
+    let source = Source {
+        logs,
+        wanted,
+        hint: global.hint(),
+    };
     if args.follow {
         Follow::new(client, source, printer, out)
             .run(record)

@@ -6,6 +6,7 @@ use super::{printer::Printer, select::Wanted, stored::Stored};
 use crate::{
     exec,
     exit::Failure,
+    hint::Hint,
     logs::{Bytes, Logs, Run, Stream},
     output::Output,
 };
@@ -14,6 +15,7 @@ use crate::{
 pub(super) struct Source {
     pub(super) logs: Option<Logs>,
     pub(super) wanted: Wanted,
+    pub(super) hint: Hint,
 }
 
 impl Source {
@@ -68,8 +70,9 @@ impl Source {
                 }
                 None if named => return Err(no_such(record, &local)),
                 None => out.note(format!(
-                    "task '{0}' keeps no output; `windlass get {0}` shows what there is",
-                    record.task.id
+                    "task '{}' keeps no output; `{}` shows what there is",
+                    record.task.id,
+                    self.hint.on_task("get", &record.task.id)
                 )),
             }
         }

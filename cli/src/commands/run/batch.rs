@@ -28,6 +28,7 @@ use super::{
 use crate::{
     exec::KIND,
     exit::{Exit, Failure},
+    hint::Hint,
     order::Order,
     waiting::PATIENCE,
 };
@@ -58,6 +59,7 @@ pub(super) struct Settings {
 /// The tasks of a run.
 pub(super) struct Batch {
     pub(super) client: Client,
+    pub(super) hint: Hint,
     pub(super) report: Report,
     pub(super) named: Named,
     pub(super) name: String,
@@ -88,6 +90,7 @@ impl Batch {
         name: &str,
         settings: Settings,
     ) -> Self {
+        let hint = report.hint().clone();
         Self {
             started: client.store().clock().now(),
             client,
@@ -97,7 +100,8 @@ impl Batch {
             read_all: false,
             order: Order::default(),
             before: Before::default(),
-            changed: Changed::default(),
+            changed: Changed::new(hint.clone(), settings),
+            hint,
             settings,
             live: HashMap::new(),
             unhandled: HashSet::new(),
@@ -360,7 +364,7 @@ impl Batch {
             let why = if live.is_blocked() {
                 "waiting for tasks that have not ended".to_owned()
             } else if live.state == StateKind::Paused {
-                "paused; `windlass resume` lets them go on".to_owned()
+                format!("paused; `{}` lets them go on", self.hint.command("resume"))
             } else {
                 format!("of kind '{}', for which no worker is there", live.kind)
             };

@@ -11,7 +11,7 @@ use windlass::{
 };
 
 use super::{batch::Batch, live::Live};
-use crate::{exit::Failure, view::due};
+use crate::{exit::Failure, hint::Hint, view::due};
 
 /// How long nothing runs before the run says what it waits for.
 const AFTER: Duration = Duration::from_secs(5);
@@ -49,7 +49,12 @@ impl Idle {
 }
 
 /// Returns what a task waits for, given the live nodes.
-fn reason(record: &TaskRecord, nodes: &[NodeRecord], now: Timestamp) -> Option<String> {
+fn reason(
+    record: &TaskRecord,
+    nodes: &[NodeRecord],
+    now: Timestamp,
+    hint: &Hint,
+) -> Option<String> {
     if let Some(reason) = WaitReason::of(record, nodes, now) {
         return Some(reason.to_string());
     }
@@ -58,7 +63,10 @@ fn reason(record: &TaskRecord, nodes: &[NodeRecord], now: Timestamp) -> Option<S
         TaskStatus::Sleeping { until } => {
             Some(format!("it sleeps, its time is {}", due(*until, now)))
         }
-        TaskStatus::Paused => Some("it is paused: `windlass resume` lets it go on".into()),
+        TaskStatus::Paused => {
+            let resume = hint.on_task("resume", &record.task.id);
+            Some(format!("it is paused: `{resume}` lets it go on"))
+        }
         _ => None,
     }
 }
@@ -94,7 +102,7 @@ impl Batch {
                 Err(e) if e.is_retryable() => return Ok(()),
                 Err(e) => return Err(e.into()),
             };
-            if let Some(reason) = reason(&record, &nodes, clock.now()) {
+            if let Some(reason) = reason(&record, &nodes, clock.now(), &self.hint) {
                 self.report.idle(self.live.len(), (line, &id), &reason);
                 return Ok(());
             }

@@ -132,8 +132,9 @@ impl Printing {
         let _ = self.jobs.send(job);
     }
 
-    /// Waits until all is printed, or a reason to stop comes: then `None`.
-    pub(super) async fn finish(self, stops: &mut Stops<'_>) -> Option<Printed> {
+    /// Waits until all is printed, or a reason to stop comes: then `None`, and a line names the command that prints
+    /// the rest.
+    pub(super) async fn finish(self, stops: &mut Stops<'_>, logs: String) -> Option<Printed> {
         drop(self.jobs);
         tokio::select! {
             printed = self.done => Some(printed.unwrap_or_default()),
@@ -143,7 +144,7 @@ impl Printing {
                 thread::spawn(move || {
                     let _ = writeln!(
                         std::io::stderr(),
-                        "error: interrupted while output was printed; `windlass logs ID` prints what is missing"
+                        "error: interrupted while output was printed; `{logs}` prints what is missing"
                     );
                     let _ = end.send(());
                 });

@@ -19,6 +19,7 @@ use crate::{
     exec::{KIND, Output as Captured},
     exit::Failure,
     global::Global,
+    hint::{Hint, quoted},
     output::Output,
     text::one_line,
     view::age,
@@ -81,6 +82,7 @@ pub(super) struct Report {
     /// Lines that ran although a task before them, named in `after`, had not completed.
     ran_behind_failed: u64,
     behind_refused: Behind,
+    hint: Hint,
     /// Whether a later run finds the tasks: not in memory.
     is_kept: bool,
     /// Lines that equal an earlier one but for their options.
@@ -113,6 +115,7 @@ impl Report {
             failures: Vec::new(),
             ran_behind_failed: 0,
             behind_refused: Behind::default(),
+            hint: global.hint(),
             is_kept: global.store_url().is_ok_and(|url| url != "memory:"),
             other_options: 0,
             incomplete: 0,
@@ -125,6 +128,11 @@ impl Report {
     /// What standard error shows.
     pub(super) fn screen(&self) -> &Screen {
         &self.screen
+    }
+
+    /// What makes the command lines that messages print.
+    pub(super) fn hint(&self) -> &Hint {
+        &self.hint
     }
 
     /// Whether something did not complete.
@@ -240,7 +248,7 @@ impl Report {
         let Some(printing) = self.printing.take() else {
             return true;
         };
-        match printing.finish(stops).await {
+        match printing.finish(stops, self.hint.command("logs ID")).await {
             Some(printed) => {
                 self.incomplete = printed.incomplete;
                 self.unwritten = printed.unwritten;
@@ -381,8 +389,8 @@ impl Report {
         if self.failures.len() > SHOWN {
             let more = counts.failed - SHOWN as u64;
             self.out.complain(format_args!(
-                "and {more} more; `windlass list --state failed --label batch={}` shows them",
-                self.batch
+                "and {more} more; `{}` shows them",
+                self.on_batch("list --state failed --label")
             ));
         }
         for (why, lines) in &waiting {
@@ -390,11 +398,11 @@ impl Report {
             self.out.complain(format_args!("{lines} {are} {why}"));
         }
         if left_out > 0 {
-            let batch = shell_words::quote(&self.batch);
             self.out.note(format_args!(
-                "note: {left_out} tasks of this batch are from an earlier input and were not run; \
-                 `windlass worker --until-idle --select batch={batch}` runs them, and \
-                 `windlass delete --label batch={batch} --state runnable,sleeping,paused,fault` deletes them"
+                "note: {left_out} tasks of this batch are from an earlier input and were not run; `{}` runs them, and \
+                 `{}` deletes them",
+                self.on_batch("worker --until-idle --select"),
+                self.on_batch("delete --state runnable,sleeping,paused,fault --label")
             ));
         }
         if self.other_options > 1 {
@@ -449,13 +457,19 @@ impl Report {
         self.end(all)
     }
 
+    /// Returns a command line whose last option takes the label of the batch.
+    fn on_batch(&self, words: &str) -> String {
+        let batch = quoted(&self.batch);
+        self.hint.command(&format!("{words} batch={batch}"))
+    }
+
     /// Returns whether all completed, unless its output is not where it should be.
     fn end(&self, all: bool) -> Result<bool, Failure> {
         match self.unwritten {
             0 => Ok(all),
             tasks => Err(Failure::Store(format!(
-                "the output of {tasks} tasks could not be written; `windlass logs ID` prints it, and so does \
-                 the same run again"
+                "the output of {tasks} tasks could not be written; `{}` prints it, and so does the same run again",
+                self.hint.command("logs ID")
             ))),
         }
     }

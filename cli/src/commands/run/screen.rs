@@ -11,7 +11,9 @@ use std::{
 use indicatif::{ProgressBar, ProgressStyle};
 use windlass::store::{Error, sqlite::Location};
 
-use crate::{global::Global, output::Output, text::one_line, view::human, waiting::patiently};
+use crate::{
+    global::Global, hint::Hint, output::Output, text::one_line, view::human, waiting::patiently,
+};
 
 /// A disk with less than this is full.
 const FULL: u64 = 1 << 20;
@@ -26,6 +28,7 @@ pub(super) struct Screen {
     /// The file of the store, if it is one.
     file: Option<PathBuf>,
     outage: Arc<Mutex<Outage>>,
+    hint: Hint,
 }
 
 /// What shows that the store fails.
@@ -75,6 +78,7 @@ impl Screen {
             bar,
             file: Location::of(url).map(|file| file.path().to_owned()),
             outage: Arc::default(),
+            hint: global.hint(),
         }
     }
 
@@ -142,7 +146,7 @@ impl Screen {
         drop(outage);
         self.clear();
         let free = self.free();
-        self.note(waiting_text(self.file.as_deref(), free, error));
+        self.note(waiting_text(self.file.as_deref(), free, error, &self.hint));
     }
 
     /// The store does what it was asked. Says so if a line said that it did not.
@@ -189,7 +193,12 @@ impl Screen {
 }
 
 /// Says that the run waits for the store, why, and what ends that.
-fn waiting_text(file: Option<&Path>, free: Option<u64>, error: Option<&Error>) -> String {
+fn waiting_text(
+    file: Option<&Path>,
+    free: Option<u64>,
+    error: Option<&Error>,
+    hint: &Hint,
+) -> String {
     let reason = error.map(|e| one_line(&e.to_string()));
     match (file, reason) {
         (Some(file), _) if free.is_some_and(|free| free < FULL) => format!(
@@ -202,9 +211,10 @@ fn waiting_text(file: Option<&Path>, free: Option<u64>, error: Option<&Error>) -
              program hold the file locked?",
             file.display()
         ),
-        (None, None) => {
-            "the store takes no writes: waiting; `windlass doctor` says more".to_owned()
-        }
+        (None, None) => format!(
+            "the store takes no writes: waiting; `{}` says more",
+            hint.command("doctor")
+        ),
     }
 }
 
@@ -232,7 +242,7 @@ mod tests {
             ),
             (None, None, None, "`windlass doctor` says more"),
         ] {
-            let text = waiting_text(file, free, error);
+            let text = waiting_text(file, free, error, &Hint::default());
             assert!(text.contains(says), "{text}");
         }
     }

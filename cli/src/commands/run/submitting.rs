@@ -12,13 +12,14 @@ use windlass::{
 
 use super::{
     batch::{Batch, Settings},
+    changed::Ended,
     entry::{BATCH, Entry},
     inputs,
     live::Live,
     source::{Numbered, in_order},
     tally::Failed,
 };
-use crate::exit::Failure;
+use crate::{exit::Failure, hint::option};
 
 /// How many tasks are read at a time.
 const READS: usize = 32;
@@ -203,7 +204,8 @@ impl Batch {
             }
             Err(Error::AlreadyExists { name, .. }) => format!(
                 "task '{name}' exists already, with another kind or other props than the line, and has \
-                 not ended; `windlass delete {name}` makes room for the line, another id makes another task"
+                 not ended; {}",
+                self.room(&task.id)
             ),
             Err(e) => e.to_string(),
         };
@@ -214,15 +216,21 @@ impl Batch {
 
     /// Refuses a line whose task has ended in an earlier run, with other work.
     async fn refuse_changed(&mut self, line: u64, id: &TaskId) -> Result<(), Failure> {
-        let code = match self.read(id).await {
-            Ok(record) => record.state.ok().map(|state| state.code()),
-            Err(Error::NotFound { .. } | Error::Corrupt { .. }) => None,
+        let ended = match self.read(id).await {
+            Ok(record) => Ended::of(&record, &self.name),
+            Err(Error::NotFound { .. } | Error::Corrupt { .. }) => Ended::unreadable(id.clone()),
             Err(error) => return Err(error.into()),
         };
-        let reason = self.changed.reason(line, id, code);
+        let reason = self.changed.reason(line, &ended);
         self.refuse(line, id, &reason);
         self.forget(id);
         Ok(())
+    }
+
+    /// Says what makes room for a line whose id another task has.
+    fn room(&self, id: &TaskId) -> String {
+        let delete = self.hint.on_task("delete", id);
+        format!("`{delete}` makes room for the line, another id makes another task")
     }
 
     /// Lets the node forget a task of no line. It may be that of another line, which is waited for.
@@ -288,9 +296,10 @@ impl Batch {
         if is_own && !in_batch && (code != Some(StateKind::Completed) || self.settings.again) {
             let reason = match batch {
                 Some(other) => {
-                    format!("task '{id}' is of the batch '{other}'; give --batch {other}")
+                    let batch = option("--batch", other);
+                    format!("task '{id}' is of the batch '{other}'; give {batch}")
                 }
-                None => format!("task '{id}' was not submitted by run; choose another id"),
+                None => format!("task '{id}' was not submitted by run; {}", self.room(&id)),
             };
             self.refuse(line, &id, &reason);
             return Ok(());
@@ -299,7 +308,7 @@ impl Batch {
         if is_own && !entry.derived && !record.task.is_same_work(&entry.submit.task) {
             let is_earlier = record.submitted_at < self.started;
             let reason = match code.is_some_and(StateKind::is_terminal) && is_earlier {
-                true => self.changed.reason(line, &id, code),
+                true => (self.changed).reason(line, &Ended::of(&record, &self.name)),
                 false => other_work(&id),
             };
             self.refuse(line, &id, &reason);

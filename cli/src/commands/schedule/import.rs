@@ -18,6 +18,7 @@ use crate::{
     exec,
     exit::{Exit, Failure},
     global::Global,
+    hint::Hint,
     output::Output,
 };
 
@@ -86,7 +87,7 @@ pub(super) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     };
     for job in &crontab.jobs {
         match importer.import(job).await {
-            Ok(imported) => imported.print(&out)?,
+            Ok(imported) => imported.print(&out, &global.hint())?,
             Err(failure @ (Failure::Store(_) | Failure::Pipe)) => return Err(failure),
             Err(failure) => {
                 out.complain(failure.about(&format!("line {}", job.line)));
@@ -136,14 +137,15 @@ struct Imported {
 }
 
 impl Imported {
-    fn print(&self, out: &Output) -> Result<(), Failure> {
+    fn print(&self, out: &Output, hint: &Hint) -> Result<(), Failure> {
         let Self {
             id, spec, action, ..
         } = self;
         if self.differs {
             out.note(format!(
                 "note: '{id}' keeps its zone and options, which are others than those of this import; \
-                 `windlass schedule update {id}` changes them"
+                 `{}` changes them",
+                hint.on_task("schedule update", id)
             ));
         }
         match out.is_json() {
