@@ -181,6 +181,35 @@ impl Schedule {
         }
     }
 
+    /// Returns whether the fields that give the nominal times are those of another spec.
+    pub(crate) fn has_times_of(&self, other: &Self) -> bool {
+        // Each field is named: a new one has to be put on one of the two sides.
+        let Self {
+            cron,
+            every,
+            at,
+            except,
+            start,
+            end,
+            zone,
+            gap,
+            fold,
+            run: _,
+            count: _,
+            offset: _,
+            jitter: _,
+            start_within: _,
+            end_within: _,
+            overlap: _,
+            missed: _,
+            pause_on_failure: _,
+            since: _,
+        } = self;
+        (cron, every, at, except) == (&other.cron, &other.every, &other.at, &other.except)
+            && (start, end, zone) == (&other.start, &other.end, &other.zone)
+            && (gap, fold) == (&other.gap, &other.fold)
+    }
+
     /// Reads the JSON form, as in the props of the task.
     ///
     /// # Errors
