@@ -253,7 +253,10 @@ fn times_without_a_run_are_kept_with_their_reason() {
             nominal: taken,
             reason: "taken".to_owned(),
         });
-        let turn = turn.refuse(refused.into_iter().collect());
+        let turn = turn.with_taken(Taken {
+            refused: refused.into_iter().collect(),
+            ..Taken::default()
+        });
         let states = vec![RunState::Ended; turn.followed().len()];
         data = turn.step(&states).unwrap().data;
     }

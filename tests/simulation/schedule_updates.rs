@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use windlass::{
     Client, Command, StateKind,
-    schedule::{Counts, Missed, Overlap, Schedule, Why},
+    schedule::{Backfill, Counts, Missed, Overlap, Schedule, Why},
+    testing::CrashPoint,
 };
 
 use crate::schedules::{HOUR, MINUTE, Test, at, of, runs, simulation};
@@ -170,5 +171,78 @@ async fn a_killed_schedule_has_no_times_until_an_update() -> Test {
     assert_eq!(hours(&client).await?, ["00:00", "04:00"]);
     let record = schedules.get("s").await?;
     assert_eq!((decided(record.counts), record.left_out.len()), (2, 0));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_backfill_of_an_undecided_time_counts_once() -> Test {
+    for overlap in [Overlap::Allow(99), Overlap::Skip, Overlap::Kill] {
+        let mut simulation = simulation().await?;
+        let client = simulation.client().clone();
+        let schedules = client.schedules();
+        let spec = all("endless").cron("@hourly").overlap(overlap);
+        let spec = spec.offset(10 * MINUTE);
+        schedules.create("s", spec).await?;
+        schedules.pause("s", None).await?;
+        // 00:00 to 04:00 are not decided, nor is 05:00, which is due at 05:10.
+        simulation.advance(5 * HOUR + 5 * MINUTE).await?;
+        let range = Backfill::new(at("2030-01-01T00:00:00Z"), at("2030-01-01T05:00:00Z"));
+        assert_eq!(schedules.backfill("s", range).await?.len(), 6);
+        schedules.resume("s", true).await?;
+        simulation.advance(10 * MINUTE).await?;
+        let record = schedules.get("s").await?;
+        let counts = record.counts;
+        assert_eq!((counts.requested, decided(counts)), (6, 0), "{overlap:?}");
+        assert_eq!(record.last, Some(at("2030-01-01T05:00:00Z")));
+        assert_eq!(hours(&client).await?.len(), 6);
+        for run in client.schedules().live_runs(&record.id).await? {
+            let state = client.get(&run).await?.state?;
+            assert_eq!(state.code(), StateKind::Sleeping, "no run ends itself");
+        }
+        assert_eq!(record.left_out, [], "{overlap:?}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_update_after_a_backfill_counts_its_times_once() -> Test {
+    let mut simulation = simulation().await?;
+    let client = simulation.client().clone();
+    let schedules = client.schedules();
+    let spec = of("report").cron("@hourly").offset(10 * MINUTE);
+    schedules.create("s", spec.clone()).await?;
+    simulation.advance(5 * MINUTE).await?;
+    let midnight = at("2030-01-01T00:00:00Z");
+    let range = Backfill::new(midnight, midnight);
+    assert_eq!(schedules.backfill("s", range).await?.len(), 1);
+    schedules.update("s", spec).await?;
+    simulation.advance(HOUR + 10 * MINUTE).await?;
+    assert_eq!(hours(&client).await?, ["00:00", "01:00"]);
+    let counts = schedules.get("s").await?.counts;
+    assert_eq!((counts.requested, counts.fired, decided(counts)), (1, 1, 1));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_crash_between_a_backfill_and_its_time_counts_it_once() -> Test {
+    for write in 1..=4 {
+        for point in [CrashPoint::Before(write), CrashPoint::After(write)] {
+            let mut simulation = simulation().await?;
+            let client = simulation.client().clone();
+            let schedules = client.schedules();
+            let spec = of("report").cron("@hourly").offset(10 * MINUTE);
+            schedules.create("s", spec).await?;
+            simulation.advance(5 * MINUTE).await?;
+            let midnight = at("2030-01-01T00:00:00Z");
+            let range = Backfill::new(midnight, midnight);
+            schedules.backfill("s", range).await?;
+            simulation.crash_at(point);
+            simulation.advance(HOUR + 10 * MINUTE).await?;
+            assert_eq!(hours(&client).await?, ["00:00", "01:00"], "{point:?}");
+            let counts = schedules.get("s").await?.counts;
+            assert_eq!((counts.requested, counts.fired), (1, 1), "{point:?}");
+            assert_eq!(decided(counts), 1, "{point:?}");
+        }
+    }
     Ok(())
 }

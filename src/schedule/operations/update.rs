@@ -12,7 +12,7 @@ use crate::{
     schedule::{
         By,
         data::Data,
-        handler::{decide, refused},
+        handler::{decide, taken},
         left_out::{LeftOut, Why, join},
         spec::Schedule,
         step::{Next, next},
@@ -144,9 +144,11 @@ impl Schedules {
                 false => waiting.push(nominal),
             }
         }
-        let refused = refused(self.client.store(), times, &waiting).await?;
+        let taken = taken(self.client.store(), times, &waiting).await?;
+        // A run that an operator requested was counted then.
+        waiting.retain(|nominal| !taken.runs.contains(nominal));
         for nominal in waiting {
-            if let Some(refused) = refused.iter().find(|refused| refused.nominal == nominal) {
+            if let Some(refused) = taken.refused.iter().find(|refused| refused.nominal == nominal) {
                 change.data.refuse(refused.clone());
                 continue;
             }
