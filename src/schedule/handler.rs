@@ -80,7 +80,7 @@ fn log(schedule: &TaskId, before: &Counts, data: &Data) {
     }
     if after.overlapped > before.overlapped {
         let (times, last) = (after.overlapped - before.overlapped, last(Why::Overlapped));
-        info!(%schedule, times, last, "times submitted no run: an earlier run is live");
+        info!(%schedule, times, last, "times submitted no run: an earlier run was live, or a later time replaced them");
     }
     if after.refused > before.refused {
         let reason = data.refused.as_ref().map(|refused| refused.reason.as_str());

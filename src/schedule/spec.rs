@@ -144,9 +144,10 @@ pub enum Overlap {
     /// The run waits for the end of the one before it, as do all of the runs before.
     QueueAll,
     /// The earlier runs get the command `complete`, so they may end in their own way; the run waits for their
-    /// ends.
+    /// ends. Of several times that are due at once, only the last submits a run. The others count as overlapped.
     Cancel,
-    /// The earlier runs get the command `kill`; the run waits for their ends.
+    /// The earlier runs get the command `kill`; the run waits for their ends. Several times that are due at once are
+    /// decided as under [`Cancel`](Self::Cancel).
     Kill,
     /// The run is submitted, and the earlier ones get the command `pause`.
     Pause,

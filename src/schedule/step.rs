@@ -176,7 +176,11 @@ impl<'a> Turn<'a> {
             if taken.runs.contains(&nominal) {
                 continue;
             }
-            match taken.refused.iter().find(|refused| refused.nominal == nominal) {
+            match taken
+                .refused
+                .iter()
+                .find(|refused| refused.nominal == nominal)
+            {
                 Some(refused) => step.data.refuse(refused.clone()),
                 None => step.take(times, &mut live, (nominal, late))?,
             }

@@ -1,11 +1,12 @@
 //! Each nominal time counts once, whatever an operator does before it is decided, in virtual time.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use windlass::{
-    Client, Command, StateKind,
+    Client, Command, Message, Runner, StateKind, TaskContext,
     schedule::{Backfill, Counts, Missed, Overlap, Schedule, Why},
-    testing::CrashPoint,
+    store::Store,
+    testing::{CrashPoint, TokioClock},
 };
 
 use crate::schedules::{HOUR, MINUTE, Test, at, of, runs, simulation};
@@ -74,11 +75,15 @@ async fn an_update_to_other_times_counts_those_of_a_pause_as_skipped() -> Test {
         schedules.pause("s", None).await?;
         // 03:00 is due at 03:10.
         simulation.advance(3 * HOUR + 5 * MINUTE).await?;
-        schedules.update("s", all("report").cron("30 * * * *")).await?;
+        schedules
+            .update("s", all("report").cron("30 * * * *"))
+            .await?;
         let record = schedules.get("s").await?;
         assert_eq!((record.counts.skipped, decided(record.counts)), (3, 3));
         simulation.advance(HOUR).await?;
-        schedules.update("s", all("report").cron("45 * * * *")).await?;
+        schedules
+            .update("s", all("report").cron("45 * * * *"))
+            .await?;
         // 03:30 is one of the second spec, 04:45 one of the third.
         simulation.advance(HOUR).await?;
         let record = schedules.get("s").await?;
@@ -244,5 +249,44 @@ async fn a_crash_between_a_backfill_and_its_time_counts_it_once() -> Test {
             assert_eq!(decided(counts), 1, "{point:?}");
         }
     }
+    Ok(())
+}
+
+/// No node is there when the times are due, so the update is the first to look.
+#[tokio::test(start_paused = true)]
+async fn an_update_that_meets_a_failed_run_leaves_the_pause_to_a_node() -> Test {
+    let clock = Arc::new(TokioClock::new(at("2030-01-01T00:00:00Z")));
+    let store = Store::open_with_clock("memory:", clock).await?;
+    let client = Client::new(&store);
+    let schedules = client.schedules();
+    let node = || {
+        let node = Runner::builder(&store).handler("broken", |_: TaskContext| async {
+            Message::fail("disk full")
+        });
+        node.start()
+    };
+    let spec = all("broken").cron("@hourly").pause_on_failure(true);
+    schedules.create("s", spec.clone()).await?;
+    let first = node().await?;
+    tokio::time::sleep(MINUTE).await;
+    first.shutdown().await;
+    tokio::time::sleep(3 * HOUR).await;
+    schedules.update("s", spec).await?;
+    assert_eq!(
+        hours(&client).await?,
+        ["00:00"],
+        "the run of 00:00 has failed"
+    );
+    let second = node().await?;
+    tokio::time::sleep(MINUTE).await;
+    let record = schedules.get("s").await?;
+    assert_eq!(record.state, Some(StateKind::Paused));
+    assert_eq!(hours(&client).await?, ["00:00"]);
+    assert_eq!(
+        decided(record.counts),
+        1,
+        "01:00 to 03:00 wait for the resume"
+    );
+    second.shutdown().await;
     Ok(())
 }

@@ -148,7 +148,11 @@ impl Schedules {
         // A run that an operator requested was counted then.
         waiting.retain(|nominal| !taken.runs.contains(nominal));
         for nominal in waiting {
-            if let Some(refused) = taken.refused.iter().find(|refused| refused.nominal == nominal) {
+            if let Some(refused) = taken
+                .refused
+                .iter()
+                .find(|refused| refused.nominal == nominal)
+            {
                 change.data.refuse(refused.clone());
                 continue;
             }
