@@ -14,7 +14,7 @@ use super::{
 #[serde(default)]
 #[non_exhaustive]
 pub struct Counts {
-    /// Runs that were submitted because their time came.
+    /// Runs that were submitted because their time came. A run that was requested before is not one of them.
     pub fired: u64,
     /// Those of them that were submitted more than a minute after they were due.
     pub late: u64,
@@ -22,7 +22,7 @@ pub struct Counts {
     pub skipped: u64,
     /// Times that passed while no node was running, and are not made up for.
     pub missed: u64,
-    /// Times that submitted no run because earlier ones were live.
+    /// Times that submitted no run because earlier runs were live, or because a later time replaced them.
     pub overlapped: u64,
     /// Times that submitted no run because a task that is no run of the schedule has its id.
     pub refused: u64,

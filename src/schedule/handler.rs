@@ -14,7 +14,7 @@ use super::{
     left_out::Why,
     run::{ScheduledFor, run_id},
     spec::Schedule,
-    step::{Next, RunState, Step, Turn},
+    step::{Next, RunState, Step, Taken, Turn},
     times::Times,
 };
 use crate::{
@@ -80,7 +80,7 @@ fn log(schedule: &TaskId, before: &Counts, data: &Data) {
     }
     if after.overlapped > before.overlapped {
         let (times, last) = (after.overlapped - before.overlapped, last(Why::Overlapped));
-        info!(%schedule, times, last, "times submitted no run: an earlier run is live");
+        info!(%schedule, times, last, "times submitted no run: an earlier run was live, or a later time replaced them");
     }
     if after.refused > before.refused {
         let reason = data.refused.as_ref().map(|refused| refused.reason.as_str());
@@ -100,8 +100,8 @@ pub(crate) async fn decide(
     (data, now): (Data, Timestamp),
 ) -> Result<Step, Error> {
     let turn = Turn::new(times, data, now);
-    let refused = refused(store, times, &turn.wanted()).await?;
-    let turn = turn.refuse(refused);
+    let taken = taken(store, times, &turn.wanted()).await?;
+    let turn = turn.with_taken(taken);
     let states = states(store, times, turn.followed()).await?;
     Ok(turn.step(&states)?)
 }
@@ -117,25 +117,30 @@ pub(crate) fn spec_of(
     }
 }
 
-/// Returns those of the times whose run has the id of another task.
-pub(crate) async fn refused(
+/// Returns those of the times whose run has the id of a task.
+pub(crate) async fn taken(
     store: &Store,
     times: &Times,
     wanted: &[Timestamp],
-) -> Result<Vec<RefusedTime>, Error> {
+) -> Result<Taken, Error> {
     let wanted = wanted.iter().map(|nominal| async {
         let id = run_id(times.id(), *nominal)?;
         let reason = match store.registry().get(&id).await {
-            Ok(record) => taken_by(times.id(), &record.task),
+            Ok(record) => Some(taken_by(times.id(), &record.task)),
             Err(Error::NotFound { .. }) => None,
-            Err(error @ Error::Corrupt { .. }) => Some(error.to_string()),
+            Err(error @ Error::Corrupt { .. }) => Some(Some(error.to_string())),
             Err(error) => return Err(error),
         };
-        let nominal = *nominal;
-        Ok(reason.map(|reason| RefusedTime { nominal, reason }))
+        Ok(reason.map(|reason| (*nominal, reason)))
     });
-    let refused = try_join_all(wanted).await?;
-    Ok(refused.into_iter().flatten().collect())
+    let mut taken = Taken::default();
+    for (nominal, reason) in try_join_all(wanted).await?.into_iter().flatten() {
+        match reason {
+            Some(reason) => taken.refused.push(RefusedTime { nominal, reason }),
+            None => taken.runs.push(nominal),
+        }
+    }
+    Ok(taken)
 }
 
 /// Returns why a task with the id of a run is none of the schedule; `None` for a run.

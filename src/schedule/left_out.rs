@@ -15,7 +15,8 @@ pub enum Why {
     Missed,
     /// An operator skipped it, or the schedule was paused.
     Skipped,
-    /// Earlier runs were live, and the overlap policy submits no other.
+    /// Earlier runs were live, and the overlap policy submits no other. Or a later time that was due at once replaced it,
+    /// under [`Overlap::Cancel`](super::Overlap::Cancel) and [`Overlap::Kill`](super::Overlap::Kill).
     Overlapped,
     /// A task that is no run of the schedule has its id.
     Refused,

@@ -45,7 +45,8 @@ pub struct ScheduleRecord {
     pub stored: Json,
     /// How many times went which way.
     pub counts: Counts,
-    /// The last nominal time that was decided, since the last update and the last resume that skipped times.
+    /// The last nominal time that was decided. `None` after an update, or a resume that skipped times, until the next
+    /// one is decided. An update of a paused schedule that keeps its times keeps it.
     pub last: Option<Timestamp>,
     /// The next time that is to submit a run, if the schedule is live and not paused.
     pub next: Option<Time>,

@@ -144,9 +144,10 @@ pub enum Overlap {
     /// The run waits for the end of the one before it, as do all of the runs before.
     QueueAll,
     /// The earlier runs get the command `complete`, so they may end in their own way; the run waits for their
-    /// ends.
+    /// ends. Of several times that are due at once, only the last submits a run. The others count as overlapped.
     Cancel,
-    /// The earlier runs get the command `kill`; the run waits for their ends.
+    /// The earlier runs get the command `kill`; the run waits for their ends. Several times that are due at once are
+    /// decided as under [`Cancel`](Self::Cancel).
     Kill,
     /// The run is submitted, and the earlier ones get the command `pause`.
     Pause,
@@ -179,6 +180,35 @@ impl Schedule {
             pause_on_failure: false,
             since: None,
         }
+    }
+
+    /// Returns whether the fields that give the nominal times are those of another spec.
+    pub(crate) fn has_times_of(&self, other: &Self) -> bool {
+        // Each field is named: a new one has to be put on one of the two sides.
+        let Self {
+            cron,
+            every,
+            at,
+            except,
+            start,
+            end,
+            zone,
+            gap,
+            fold,
+            run: _,
+            count: _,
+            offset: _,
+            jitter: _,
+            start_within: _,
+            end_within: _,
+            overlap: _,
+            missed: _,
+            pause_on_failure: _,
+            since: _,
+        } = self;
+        (cron, every, at, except) == (&other.cron, &other.every, &other.at, &other.except)
+            && (start, end, zone) == (&other.start, &other.end, &other.zone)
+            && (gap, fold) == (&other.gap, &other.fold)
     }
 
     /// Reads the JSON form, as in the props of the task.

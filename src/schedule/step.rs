@@ -26,6 +26,16 @@ pub(crate) enum RunState {
     Failed { error: String },
 }
 
+/// The due times whose run has an id that a task has already.
+#[derive(Debug, Default)]
+pub(crate) struct Taken {
+    /// The task is the run: an operator requested it before the schedule decided the time, or the clock was set back.
+    /// It was counted then.
+    pub(crate) runs: Vec<Timestamp>,
+    /// The task is no run of the schedule.
+    pub(crate) refused: Vec<RefusedTime>,
+}
+
 /// What follows a turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Next {
@@ -55,7 +65,7 @@ pub(crate) struct Turn<'a> {
     data: Data,
     now: Timestamp,
     due: Due,
-    refused: Vec<RefusedTime>,
+    taken: Taken,
 }
 
 impl<'a> Turn<'a> {
@@ -70,7 +80,7 @@ impl<'a> Turn<'a> {
             data,
             now,
             due,
-            refused: Vec::new(),
+            taken: Taken::default(),
         }
     }
 
@@ -80,9 +90,9 @@ impl<'a> Turn<'a> {
         due.filter(|at| !self.data.skip.contains(at)).collect()
     }
 
-    /// Names the times whose run cannot be submitted.
-    pub(crate) fn refuse(self, refused: Vec<RefusedTime>) -> Self {
-        Self { refused, ..self }
+    /// Names the times whose run is there or cannot be submitted.
+    pub(crate) fn with_taken(self, taken: Taken) -> Self {
+        Self { taken, ..self }
     }
 
     /// Returns the earlier runs whose state matters.
@@ -106,7 +116,7 @@ impl<'a> Turn<'a> {
             mut data,
             now,
             due,
-            refused,
+            taken,
         } = self;
         let runs = followed.into_iter().zip(states);
         let spec = times.spec();
@@ -150,22 +160,30 @@ impl<'a> Turn<'a> {
         if matches!(spec.overlap, Overlap::Cancel | Overlap::Kill) {
             // Each but the last would be stopped as soon as it is submitted.
             let all_but_last = run.len().saturating_sub(1);
-            for (nominal, _) in run.drain(..all_but_last) {
+            let replaced = run.drain(..all_but_last);
+            for (nominal, _) in replaced.filter(|(nominal, _)| !taken.runs.contains(nominal)) {
                 step.data.leave_out(LeftOut::one(nominal, Why::Overlapped));
             }
         }
-        let (mut last, mut taken) = (due.last, None);
+        let (mut last, mut decided) = (due.last, None);
         for (nominal, late) in run {
             if step.data.is_complete(times.spec()) {
                 // The times after the last run are not decided.
-                last = taken;
+                last = decided;
                 break;
             }
-            match refused.iter().find(|refused| refused.nominal == nominal) {
+            decided = Some(nominal);
+            if taken.runs.contains(&nominal) {
+                continue;
+            }
+            match taken
+                .refused
+                .iter()
+                .find(|refused| refused.nominal == nominal)
+            {
                 Some(refused) => step.data.refuse(refused.clone()),
                 None => step.take(times, &mut live, (nominal, late))?,
             }
-            taken = Some(nominal);
         }
         if !live.is_empty() {
             live.drain(..live.len().saturating_sub(FOLLOWED));

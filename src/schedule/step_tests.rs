@@ -253,7 +253,10 @@ fn times_without_a_run_are_kept_with_their_reason() {
             nominal: taken,
             reason: "taken".to_owned(),
         });
-        let turn = turn.refuse(refused.into_iter().collect());
+        let turn = turn.with_taken(Taken {
+            refused: refused.into_iter().collect(),
+            ..Taken::default()
+        });
         let states = vec![RunState::Ended; turn.followed().len()];
         data = turn.step(&states).unwrap().data;
     }
@@ -273,4 +276,27 @@ fn times_without_a_run_are_kept_with_their_reason() {
         ..
     } = data.counts;
     assert_eq!((overlapped, skipped, missed, refused), (3, 1, 4, 1));
+}
+
+#[test]
+fn each_time_that_a_later_one_replaces_is_overlapped() {
+    for overlap in [Overlap::Cancel, Overlap::Kill] {
+        let spec = Schedule::new(NewTask::new("k")).cron("* * * * * *");
+        let times = Times::new("s", &spec.overlap(overlap)).unwrap();
+        let data = Data {
+            last: Some(at("2030-01-01T00:00:00Z")),
+            ..Data::default()
+        };
+        // No run is live. The run of the third second was requested, and is none of the others.
+        let requested = at("2030-01-01T00:00:03Z");
+        let turn = Turn::new(&times, data, at("2030-01-01T00:00:10Z"));
+        let turn = turn.with_taken(Taken {
+            runs: vec![requested],
+            ..Taken::default()
+        });
+        let step = turn.step(&[]).unwrap();
+        assert_eq!(submitted(&step), ["s@2030-01-01T00:00:10Z"], "{overlap:?}");
+        let counts = step.data.counts;
+        assert_eq!((counts.fired, counts.overlapped), (1, 8), "{overlap:?}");
+    }
 }

@@ -25,7 +25,7 @@ pub(super) const TRIES: u32 = 100;
 /// The pause before a change is made again.
 pub(super) const PAUSE: Duration = Duration::from_millis(20);
 
-/// How many passed times are counted at most when a schedule is resumed.
+/// How many passed times one write counts at most.
 const COUNTED: u64 = 10_000;
 
 /// A schedule as it was read.
@@ -35,6 +35,8 @@ pub(super) struct Read {
     json: Option<Json>,
     pub(super) data: Data,
     pub(super) times: Times,
+    /// Whether the spec is wrong, so that the times are those of another one.
+    pub(super) is_wrong: bool,
 }
 
 /// A change of a schedule, with what belongs to the same write.
@@ -88,6 +90,7 @@ impl Schedules {
         let data = data_of(state.data.as_ref())?;
         let spec = spec_of(&data, &record.task.props);
         let times = spec.and_then(|spec| Times::new(id.as_str(), &spec));
+        let is_wrong = times.is_err();
         let times = match (times, instead) {
             (Err(_), Some(spec)) => Times::new(id.as_str(), spec),
             (times, _) => times,
@@ -95,6 +98,7 @@ impl Schedules {
         Ok(Read {
             times: times?,
             json: state.data,
+            is_wrong,
             data,
             code,
             id,
@@ -218,17 +222,19 @@ impl Schedules {
                 return Err(Invalid::new("state", reason).into());
             }
             let mut data = read.data.clone();
-            data.note = None;
-            if !catch_up {
-                if let Some(passed) = passed(read, now) {
-                    data.leave_out(passed);
-                }
-                data.last = Some(now);
-                data.local = None;
+            let is_due = |nominal| read.times.due(nominal) <= now;
+            let is_whole = catch_up || skip_passed(&mut data, &read.times, now, is_due);
+            if is_whole {
+                data.note = None;
             }
-            Ok((data.into(), ()))
+            Ok((data.into(), is_whole))
         };
-        self.change(id.clone(), resumed).await?;
+        loop {
+            let (_, is_whole) = self.change(id.clone(), resumed).await?;
+            if is_whole {
+                break;
+            }
+        }
         self.client.command(&id, Command::Run).await?;
         Ok(())
     }
@@ -283,14 +289,31 @@ pub(super) fn busy(id: &TaskId) -> Error {
     Invalid::new("data", reason).into()
 }
 
-/// The times that have passed since the last one that was decided.
-fn passed(read: &Read, now: Timestamp) -> Option<LeftOut> {
-    let mut cursor = read.data.cursor(read.times.spec(), now);
+/// Counts the times that have passed while the schedule was paused as skipped, and moves on to the present, or to the
+/// first time that has not passed. Returns whether that was done: one write counts a part of very many times.
+pub(super) fn skip_passed(
+    data: &mut Data,
+    times: &Times,
+    now: Timestamp,
+    has_passed: impl Fn(Timestamp) -> bool,
+) -> bool {
+    let mut cursor = data.cursor(times.spec(), now);
     let mut passed: Option<LeftOut> = None;
-    while passed.as_ref().is_none_or(|some| some.times < COUNTED)
-        && let Some(nominal) = read.times.next(cursor)
-        && read.times.due(nominal) <= now
+    let mut last = now;
+    let mut is_whole = true;
+    // The times after the last run of a count are none of the schedule.
+    while !data.is_complete(times.spec())
+        && let Some(nominal) = times.next(cursor)
+        && nominal <= now
     {
+        if !has_passed(nominal) {
+            last = before(nominal);
+            break;
+        }
+        if passed.as_ref().is_some_and(|some| some.times >= COUNTED) {
+            (last, is_whole) = (cursor.last, false);
+            break;
+        }
         cursor = nominal.into();
         let one = LeftOut::one(nominal, Why::Skipped);
         match &mut passed {
@@ -298,5 +321,11 @@ fn passed(read: &Read, now: Timestamp) -> Option<LeftOut> {
             None => passed = Some(one),
         }
     }
-    passed
+    if let Some(passed) = passed {
+        data.leave_out(passed);
+    }
+    data.last = Some(last);
+    data.local = None;
+    data.skip.retain(|skipped| *skipped > last);
+    is_whole
 }

@@ -12,7 +12,7 @@ use crate::{
         step::FOLLOWED,
         times::{Cursor, before},
     },
-    store::{Error, IfExists, Submit},
+    store::{Error, IfExists, Reason, Submit},
 };
 
 /// How many times one backfill takes at most.
@@ -161,25 +161,59 @@ impl Schedules {
                 runs.push((nominal, run));
             }
         }
-        for some in runs.chunks(AT_ONCE).filter(|_| !range.dry_run) {
+        let mut submitted = Vec::new();
+        for some in runs.chunks(AT_ONCE) {
+            let some = match range.dry_run {
+                true => some.to_vec(),
+                false => self.submit_missing(&id, some, range.all).await?,
+            };
+            submitted.extend(some.into_iter().map(|(_, run)| run));
+        }
+        Ok(submitted)
+    }
+
+    /// Submits runs in one transaction, and returns them. Those that are there by now are left out: the schedule has
+    /// counted them, or another backfill.
+    async fn submit_missing(
+        &self,
+        id: &TaskId,
+        runs: &[(Timestamp, TaskId)],
+        all: bool,
+    ) -> Result<Vec<(Timestamp, TaskId)>, Error> {
+        let mut missing = runs.to_vec();
+        let if_exists = match all {
+            true => IfExists::ReplaceFinished,
+            false => IfExists::Refuse,
+        };
+        while !missing.is_empty() {
             let backfilled = |read: &super::change::Read, now| {
                 let mut change = Change::from(read.data.clone());
-                for (nominal, _) in some {
+                for (nominal, _) in &missing {
                     let mut task = read.times.run(*nominal, false, By::Backfill)?;
                     read.times.set_deadlines(&mut task, now);
-                    let if_exists = match range.all {
-                        true => IfExists::ReplaceFinished,
-                        false => IfExists::Skip,
-                    };
                     change.submit.push(Submit { task, if_exists });
                     change.data.counts.requested += 1;
                     follow(&mut change, *nominal);
                 }
                 Ok((change, ()))
             };
-            self.change(id.clone(), backfilled).await?;
+            let refusals = match self.change(id.clone(), backfilled).await {
+                Ok(_) => break,
+                Err(Error::Refused(refusals)) => refusals,
+                Err(error) => return Err(error),
+            };
+            let is_there = |run: &TaskId| {
+                let exists = |reason: &Reason| matches!(reason, Reason::Exists | Reason::Finished);
+                let mut refusals = refusals.iter();
+                refusals.any(|one| one.task == *run && exists(&one.reason))
+            };
+            let before = missing.len();
+            missing.retain(|(_, run)| !is_there(run));
+            if missing.len() == before {
+                return Err(Error::Refused(refusals));
+            }
         }
-        Ok(runs.into_iter().map(|(_, run)| run).collect())
+        Ok(missing)
     }
 
     /// Returns what has the id of a run.

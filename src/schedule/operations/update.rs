@@ -5,13 +5,14 @@ use windlass_statemachine::{IfExists, Invalid, StateKind, TaskId};
 
 use super::{
     Schedules,
-    change::{Change, PAUSE, Read, TRIES, busy, skipping},
+    change::{Change, PAUSE, Read, TRIES, busy, skip_passed, skipping},
     data_of, name,
 };
 use crate::{
     schedule::{
         By,
-        handler::{decide, refused},
+        data::Data,
+        handler::{decide, taken},
         left_out::{LeftOut, Why, join},
         spec::Schedule,
         step::{Next, next},
@@ -23,6 +24,9 @@ use crate::{
 impl Schedules {
     /// Replaces the spec of a schedule. The times of the earlier spec that have passed are decided by it,
     /// and the new spec begins now: no time is lost, repeated or made up for.
+    ///
+    /// A paused schedule stays paused, and submits no run. The times that have passed during the pause stay undecided
+    /// until [`resume`](Self::resume) if the new spec has the same times. Otherwise they count as skipped.
     ///
     /// A schedule that has failed, completed or was killed starts again with the new spec, and keeps its
     /// counts and its live runs. So does one whose present spec is wrong: no time of that one is decided.
@@ -37,14 +41,18 @@ impl Schedules {
         schedule: Schedule,
     ) -> Result<(), Error> {
         let id = name(id)?;
-        for _ in 0..TRIES {
+        let mut tries = 0;
+        while tries < TRIES {
             let record = self.client.get(&id).await?;
             self.is_schedule(&record)?;
             let has_ended = record.state.as_ref();
             if has_ended.is_ok_and(|state| state.code().is_terminal()) {
                 match self.restart(record, schedule.clone()).await {
                     // Another update was first.
-                    Err(Error::AlreadyExists { .. } | Error::NotFound { .. }) => continue,
+                    Err(Error::AlreadyExists { .. } | Error::NotFound { .. }) => {
+                        tries += 1;
+                        continue;
+                    }
                     restarted => return restarted,
                 }
             }
@@ -55,14 +63,21 @@ impl Schedules {
             };
             spec.check(id.as_str(), now)?;
             let read = match self.read_or(id.clone(), Some(&spec)).await {
-                Err(Error::ScheduleEnded(_)) => continue,
+                Err(Error::ScheduleEnded(_)) => {
+                    tries += 1;
+                    continue;
+                }
                 read => read?,
             };
             let (change, is_whole) = self.replace(&read, spec, now).await?;
             match self.write(&read, change).await? {
                 Some(_) if is_whole => return Ok(()),
+                // Each part goes further, however many there are.
                 Some(_) => {}
-                None => tokio::time::sleep(PAUSE).await,
+                None => {
+                    tries += 1;
+                    tokio::time::sleep(PAUSE).await;
+                }
             }
         }
         Err(busy(&id))
@@ -77,21 +92,32 @@ impl Schedules {
     ) -> Result<(Change, bool), Error> {
         let times = Times::new(read.id.as_str(), &spec)?;
         let mut change = Change::from(read.data.clone());
-        if read.code != StateKind::Paused {
+        let mut is_paused = read.code == StateKind::Paused;
+        if !is_paused {
             let moment = (read.data.clone(), now);
             let step = decide(self.client.store(), &read.times, moment).await?;
-            change.submit = step.submit.into_iter().map(skipping).collect();
-            change.send = step.send;
-            change.data = step.data;
-            if step.next == Next::Again {
+            // A node pauses it at its next time.
+            is_paused = step.next == Next::Pause;
+            if !is_paused {
+                change.submit = step.submit.into_iter().map(skipping).collect();
+                change.send = step.send;
+                change.data = step.data;
+                if step.next == Next::Again {
+                    return Ok((change, false));
+                }
+                self.submit_waiting(&read.times, &mut change, now).await?;
+            }
+        }
+        if is_paused && !read.is_wrong {
+            if !pass_paused(&mut change.data, &read.times, &spec, now) {
                 return Ok((change, false));
             }
-            self.submit_waiting(&read.times, &mut change, now).await?;
+        } else {
+            change.data.last = Some(now);
+            change.data.local = None;
+            change.data.skip.retain(|at| *at > now);
         }
         change.data.spec = Some(spec);
-        change.data.last = Some(now);
-        change.data.local = None;
-        change.data.skip.retain(|at| *at > now);
         change.due = match next(&times, &change.data, now) {
             Next::Sleep(due) => Some(due),
             _ => Some(now),
@@ -118,9 +144,15 @@ impl Schedules {
                 false => waiting.push(nominal),
             }
         }
-        let refused = refused(self.client.store(), times, &waiting).await?;
+        let taken = taken(self.client.store(), times, &waiting).await?;
+        // A run that an operator requested was counted then.
+        waiting.retain(|nominal| !taken.runs.contains(nominal));
         for nominal in waiting {
-            if let Some(refused) = refused.iter().find(|refused| refused.nominal == nominal) {
+            if let Some(refused) = taken
+                .refused
+                .iter()
+                .find(|refused| refused.nominal == nominal)
+            {
                 change.data.refuse(refused.clone());
                 continue;
             }
@@ -173,4 +205,18 @@ impl Schedules {
             kept => kept.map(drop),
         }
     }
+}
+
+/// Keeps the times that have passed during a pause if the new spec has the same times: a resume decides them.
+/// Otherwise they count as skipped. Returns whether all of them are counted.
+fn pass_paused(data: &mut Data, earlier: &Times, spec: &Schedule, now: Timestamp) -> bool {
+    let has_more = !data.is_complete(earlier.spec()) && !data.is_complete(spec);
+    if !has_more || !spec.has_times_of(earlier.spec()) {
+        return skip_passed(data, earlier, now, |_| true);
+    }
+    // The new spec counts from the update on, so a schedule that has decided no time needs the earlier moment.
+    let cursor = data.cursor(earlier.spec(), now);
+    data.last = Some(cursor.last);
+    data.local = cursor.local;
+    true
 }

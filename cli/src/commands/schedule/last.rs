@@ -22,7 +22,7 @@ pub(super) fn left_out_text(entry: &LeftOut) -> String {
     let why = match entry.why {
         Why::Missed => "missed: no worker decided it in time",
         Why::Skipped => "skipped, or the schedule was paused",
-        Why::Overlapped => "overlapped: an earlier run was live",
+        Why::Overlapped => "overlapped: an earlier run was live, or a later time replaced it",
         Why::Refused => "refused: another task has its id",
         _ => "for a reason that this version does not know; update windlass to read it",
     };
