@@ -168,12 +168,14 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
         node: runner.node().clone(),
         grace: args.node.grace,
         lease: args.node.lease_ttl,
+        unstored: runner.unstored(),
     };
     let renewals = runner.lease_deadlines();
     let ran = tokio::select! {
         ran = runner.run_until_stopped(async { ended = batch.work(lines).await }, &mut stops) => ran,
         () = stopping.speak(receives, renewals) => Ok(None),
     };
+    stopping.conclude();
     let exit = match ran
         .map_err(Failure::from)
         .and_then(|signal| ended.map(|()| signal))
