@@ -261,3 +261,18 @@ fn a_program_that_is_removed_is_found_in_a_later_folder_of_path() {
     assert_eq!(output.status.code(), Some(0), "{err}");
     assert_eq!(place.read("ran"), "a 1\nb 2\nb 3\n");
 }
+
+/// `shell_words` reads a word that begins with `#` as a comment.
+#[test]
+fn a_number_sign_in_each_is_an_ordinary_character() {
+    let place = Place::new();
+    let each = "printf '%s|' issue #{} end";
+    let (code, out, err) = place.run_with(&["run", "--each", each, "--print-output"], b"7\n");
+    assert_eq!((code, out.as_str()), (0, "issue|#7|end|"), "{err}");
+
+    // The line is an argument of the program `#touch`, and no program of its own.
+    let each = ["run", "--each", "#touch {}", "--retry", "1"];
+    let (code, _, err) = place.run_with(&each, b"true\n");
+    assert_eq!(code, 1, "{err}");
+    assert!(err.contains("#touch"), "{err}");
+}

@@ -7,6 +7,7 @@
 //! | `inputs` | the files that a task reads, and whether they changed |
 //! | `names` | names that the same call has again |
 //! | `named` | which tasks the node may claim |
+//! | `words` | the words of a command template without a shell |
 //! | `script` | where a line stands in a script for sh |
 //! | `batch` | following the tasks to their end |
 //! | `before` | the lines that later lines may wait for |
@@ -37,6 +38,7 @@ mod source;
 mod stopping;
 mod submitting;
 mod tally;
+mod words;
 
 use futures::StreamExt;
 use tokio::sync::mpsc::unbounded_channel;
