@@ -1,5 +1,7 @@
 //! The lines of a batch, and the options of `windlass run`.
 
+use serde_json::json;
+
 use super::*;
 
 #[test]
@@ -275,4 +277,21 @@ fn a_number_sign_in_each_is_an_ordinary_character() {
     let (code, _, err) = place.run_with(&each, b"true\n");
     assert_eq!(code, 1, "{err}");
     assert!(err.contains("#touch"), "{err}");
+}
+
+/// Its node listed the kind `schedule`, and claimed no schedule.
+#[test]
+fn the_node_of_a_run_lists_no_schedules() {
+    let place = Place::new();
+    place.write("tasks", "1\n");
+    let each = ": {}; touch began; while [ ! -e go ]; do sleep 0.02; done";
+    let run = place.start(&["run", "--each", each, "--shell", "tasks"]);
+    until("its command runs", || place.path("began").exists());
+    let (code, out, err) = place.run(&["nodes", "-o", "json"]);
+    assert_eq!(code, 0, "{err}");
+    let node: Value = serde_json::from_str(out.trim()).unwrap();
+    let node = if node.is_array() { &node[0] } else { &node };
+    assert_eq!(node["kinds"], json!(["exec"]), "{out}");
+    place.write("go", "");
+    assert_eq!(run.wait(), Some(0));
 }

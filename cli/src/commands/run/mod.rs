@@ -150,6 +150,8 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
         .slots(args.jobs)
         // Completed tasks are kept: a later run skips them.
         .retention(None)
+        // It claims the tasks of its lines only, and a schedule never ends.
+        .without_schedules()
         .select("batch", maker.batch())
         .balancer(named)
         .start()
