@@ -279,6 +279,33 @@ fn a_number_sign_in_each_is_an_ordinary_character() {
     assert!(err.contains("#touch"), "{err}");
 }
 
+/// A line that was too large ran the others, and ended with exit code 1.
+#[test]
+fn a_line_that_is_too_large_is_wrong_before_anything_runs() {
+    let place = Place::new();
+    let large = "x".repeat(1_500_000);
+    place.write(
+        "tasks",
+        &format!(
+            "{{\"id\":\"small\",\"shell\":\"touch ran\"}}\n{{\"id\":\"large\",\"command\":\"echo\",\"args\":[\"{large}\"]}}\n"
+        ),
+    );
+    let (code, _, err) = place.run(&["run", "tasks"]);
+    assert_eq!(code, 2, "{err}");
+    assert!(err.contains("tasks: line 2: props has 15000"), "{err}");
+    assert!(err.contains("the store takes at most 1048576"), "{err}");
+    assert!(
+        err.contains("1 of 2 lines is wrong and nothing was run"),
+        "{err}"
+    );
+    assert!(!place.path("ran").exists() && !place.path("s.db").exists());
+
+    let (code, _, err) = place.run(&["run", "tasks", "--keep-going"]);
+    assert_eq!(code, 1, "{err}");
+    assert!(err.contains("line 2: props has 15000"), "{err}");
+    assert!(place.path("ran").exists());
+}
+
 /// Its node listed the kind `schedule`, and claimed no schedule.
 #[test]
 fn the_node_of_a_run_lists_no_schedules() {
