@@ -109,6 +109,47 @@ fn a_store_that_takes_no_writes_is_waited_for_in_one_line() {
     assert_eq!(run.wait(), Some(0));
 }
 
+/// It waited for ever where the lease was renewed: a second signal ended it.
+#[test]
+fn one_signal_ends_a_run_whose_results_cannot_be_stored() {
+    let place = Place::new();
+    place.write("lines", "1\n");
+    let command = "touch ran-{}; while [ ! -e go ]; do sleep 0.02; done";
+    // The lease outlives the test.
+    let args = [
+        "run",
+        "--each",
+        command,
+        "--shell",
+        "--lease-ttl",
+        "10m",
+        "--grace",
+        "2s",
+        "lines",
+    ];
+    let run = start(&place, &args);
+    until("its command runs", || place.path("ran-1").exists());
+    let other = rusqlite::Connection::open(place.path("s.db")).unwrap();
+    other
+        .busy_timeout(std::time::Duration::from_secs(20))
+        .unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    place.write("go", "");
+    let says = |text: &str| place.read("err").contains(text);
+    until("it says that the store takes no writes", || {
+        says("the store does not answer: waiting (could not commit")
+    });
+    run.signal(Signal::SIGTERM);
+    until("it ends", || says("1 left for another run"));
+    assert_eq!(run.wait(), Some(130));
+    let err = place.read("err");
+    let given_up = ": 1 end could not be stored; its command runs again";
+    assert_eq!(err.matches(given_up).count(), 1, "{err}");
+    assert!(!err.contains("waiting for 1 command to end"), "{err}");
+    assert!(!err.contains("works again"), "{err}");
+    other.execute_batch("ROLLBACK").unwrap();
+}
+
 #[test]
 fn a_name_that_is_no_text_reaches_the_command_byte_for_byte() {
     let place = Place::new();

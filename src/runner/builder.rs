@@ -16,6 +16,7 @@ use windlass_statemachine::{Invalid, Kind, NodeName, task::Labels};
 use super::{
     config::{KindConfig, NodeConfig, check_slots},
     engine::{Engine, Parts},
+    handle::Unstored,
     input::In,
     kinds::{KindEntry, Kinds},
     lease::{self, Keeper, Wanted},
@@ -278,6 +279,7 @@ impl Builder {
         let retention = config.retention;
         let peers_changed = Arc::new(Notify::new());
         let failure = Arc::new(OnceLock::new());
+        let (unstored, unstored_rx) = watch::channel(Unstored::default());
         let engine = Engine::new(Parts {
             coordinator: coordinator.clone(),
             clock: store.clock().clone(),
@@ -289,6 +291,7 @@ impl Builder {
             until: until_rx.clone(),
             wanted,
             failure: failure.clone(),
+            unstored,
             peers_changed: peers_changed.clone(),
             tx: tx.clone(),
             rx,
@@ -309,6 +312,7 @@ impl Builder {
             ended: Some(ended),
             failure,
             until: until_rx,
+            unstored: unstored_rx,
         })
     }
 }

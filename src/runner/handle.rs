@@ -47,6 +47,19 @@ pub struct Snapshot {
     pub tasks: Vec<RunningTask>,
 }
 
+/// The tasks whose handlers have returned here, and whose results the store does not take at present (a full
+/// disk, a cluster without a quorum). The node sends the results again.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Unstored {
+    /// The tasks; empty while the store takes writes.
+    pub tasks: Vec<TaskId>,
+    /// Why the store does not take the results.
+    pub reason: String,
+    /// Whether the node has stopped without them: the tasks are as they were last persisted, and run again.
+    pub given_up: bool,
+}
+
 /// A request to the engine.
 pub(super) enum Control {
     Shutdown,

@@ -19,7 +19,7 @@ pub(crate) mod spawn;
 pub use self::{
     builder::{Builder, StartError},
     config::KindConfig,
-    handle::{RunningTask, Snapshot},
+    handle::{RunningTask, Snapshot, Unstored},
     lease::lease_margin,
     node::Runner,
     reports::REPORTS,

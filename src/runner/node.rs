@@ -12,7 +12,7 @@ use tracing::{info, warn};
 use windlass_statemachine::NodeName;
 
 use super::{
-    handle::{Control, Snapshot},
+    handle::{Control, Snapshot, Unstored},
     input::In,
     signals::StopSignals,
 };
@@ -65,6 +65,7 @@ pub struct Runner {
     pub(super) ended: Option<JoinHandle<()>>,
     pub(super) failure: Arc<OnceLock<Error>>,
     pub(super) until: watch::Receiver<Instant>,
+    pub(super) unstored: watch::Receiver<Unstored>,
 }
 
 impl Runner {
@@ -105,6 +106,12 @@ impl Runner {
         })
     }
 
+    /// Returns a receiver of the results that the store does not take at present. The receiver stays usable
+    /// after the node has stopped.
+    pub fn unstored(&self) -> watch::Receiver<Unstored> {
+        self.unstored.clone()
+    }
+
     /// Stops claiming. Tasks that run go on.
     pub fn freeze(&self) {
         self.request(Control::Freeze);
@@ -127,6 +134,10 @@ impl Runner {
 
     /// Stops: claims no more tasks, asks every handler to release its task, aborts handlers at the end of
     /// their grace, and ends the lease. Returns when the lease has ended.
+    ///
+    /// When the store takes no writes, the node sends the results of its handlers again until the grace is
+    /// over, and for at least 6 s after the first failure. Then it gives the results up
+    /// ([`unstored`](Self::unstored)): their tasks are as they were last persisted, and run again.
     pub async fn shutdown(mut self) {
         self.request(Control::Shutdown);
         self.wait().await;

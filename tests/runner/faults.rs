@@ -7,7 +7,7 @@ use std::sync::{
 use std::time::Duration;
 
 use windlass::{
-    BoxError, Command, Message, NewTask, StateKind, TaskContext,
+    BoxError, Command, KindConfig, Message, NewTask, StateKind, TaskContext,
     store::{ChangeKind, Error, Filter, Lease},
     testing::{Fault, Operation},
 };
@@ -273,4 +273,70 @@ async fn waiting_outlives_a_store_that_is_down_for_a_moment() {
         matches!(missing, Err(Error::NotFound { .. })),
         "{missing:?}"
     );
+}
+
+/// The node waited for ever: its lease was renewed, and no write of a task was taken.
+#[tokio::test(start_paused = true)]
+async fn a_shutdown_gives_up_results_that_the_store_does_not_take() {
+    let world = World::new().await;
+    let config = KindConfig::default().stop_grace(secs(60));
+    let node = world
+        .node("n")
+        .handler_with("k", config, |_: TaskContext| async {
+            tokio::time::sleep(secs(1)).await;
+            Message::complete()
+        })
+        .start()
+        .await
+        .unwrap();
+    world.listed(&node).await;
+    let mut unstored = node.unstored();
+    world.faults.fail(Operation::Commit, Fault::Before, 10_000);
+    let id = world.client.submit(NewTask::new("k")).await.unwrap();
+    let id = id.into_id();
+    let waits = unstored.wait_for(|unstored| !unstored.tasks.is_empty());
+    let waits = waits.await.unwrap().clone();
+    assert_eq!(waits.tasks, vec![id.clone()]);
+    assert!(!waits.reason.is_empty() && !waits.given_up);
+
+    let asked = tokio::time::Instant::now();
+    node.shutdown().await;
+    let took = asked.elapsed();
+    assert!((secs(60)..secs(63)).contains(&took), "{took:?}");
+    let waits = unstored.borrow().clone();
+    assert_eq!((waits.tasks, waits.given_up), (vec![id.clone()], true));
+
+    // The lease has ended: the task is free, and runs again.
+    world.faults.heal();
+    let node = world.node("m");
+    let _node = node
+        .handler("k", |_: TaskContext| async { Message::complete() })
+        .start()
+        .await
+        .unwrap();
+    assert!(world.client.wait(&id).await.unwrap().is_completed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_shutdown_waits_for_a_store_that_takes_the_results_again() {
+    let world = World::new().await;
+    let node = world
+        .node("n")
+        .handler("k", |_: TaskContext| async { Message::complete() })
+        .start()
+        .await
+        .unwrap();
+    world.listed(&node).await;
+    let mut unstored = node.unstored();
+    world.faults.fail(Operation::Commit, Fault::Before, 10_000);
+    let id = world.client.submit(NewTask::new("k")).await.unwrap();
+    let waits = unstored.wait_for(|unstored| !unstored.tasks.is_empty());
+    drop(waits.await.unwrap());
+    let healed = async {
+        tokio::time::sleep(secs(20)).await;
+        world.faults.heal();
+    };
+    tokio::join!(node.shutdown(), healed);
+    assert!(!unstored.borrow().given_up);
+    assert_eq!(world.code(id.id()).await, StateKind::Completed);
 }

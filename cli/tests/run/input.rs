@@ -1,5 +1,7 @@
 //! The lines of a batch, and the options of `windlass run`.
 
+use serde_json::json;
+
 use super::*;
 
 #[test]
@@ -260,4 +262,63 @@ fn a_program_that_is_removed_is_found_in_a_later_folder_of_path() {
     let err = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(0), "{err}");
     assert_eq!(place.read("ran"), "a 1\nb 2\nb 3\n");
+}
+
+/// `shell_words` reads a word that begins with `#` as a comment.
+#[test]
+fn a_number_sign_in_each_is_an_ordinary_character() {
+    let place = Place::new();
+    let each = "printf '%s|' issue #{} end";
+    let (code, out, err) = place.run_with(&["run", "--each", each, "--print-output"], b"7\n");
+    assert_eq!((code, out.as_str()), (0, "issue|#7|end|"), "{err}");
+
+    // The line is an argument of the program `#touch`, and no program of its own.
+    let each = ["run", "--each", "#touch {}", "--retry", "1"];
+    let (code, _, err) = place.run_with(&each, b"true\n");
+    assert_eq!(code, 1, "{err}");
+    assert!(err.contains("#touch"), "{err}");
+}
+
+/// A line that was too large ran the others, and ended with exit code 1.
+#[test]
+fn a_line_that_is_too_large_is_wrong_before_anything_runs() {
+    let place = Place::new();
+    let large = "x".repeat(1_500_000);
+    place.write(
+        "tasks",
+        &format!(
+            "{{\"id\":\"small\",\"shell\":\"touch ran\"}}\n{{\"id\":\"large\",\"command\":\"echo\",\"args\":[\"{large}\"]}}\n"
+        ),
+    );
+    let (code, _, err) = place.run(&["run", "tasks"]);
+    assert_eq!(code, 2, "{err}");
+    assert!(err.contains("tasks: line 2: props has 15000"), "{err}");
+    assert!(err.contains("the store takes at most 1048576"), "{err}");
+    assert!(
+        err.contains("1 of 2 lines is wrong and nothing was run"),
+        "{err}"
+    );
+    assert!(!place.path("ran").exists() && !place.path("s.db").exists());
+
+    let (code, _, err) = place.run(&["run", "tasks", "--keep-going"]);
+    assert_eq!(code, 1, "{err}");
+    assert!(err.contains("line 2: props has 15000"), "{err}");
+    assert!(place.path("ran").exists());
+}
+
+/// Its node listed the kind `schedule`, and claimed no schedule.
+#[test]
+fn the_node_of_a_run_lists_no_schedules() {
+    let place = Place::new();
+    place.write("tasks", "1\n");
+    let each = ": {}; touch began; while [ ! -e go ]; do sleep 0.02; done";
+    let run = place.start(&["run", "--each", each, "--shell", "tasks"]);
+    until("its command runs", || place.path("began").exists());
+    let (code, out, err) = place.run(&["nodes", "-o", "json"]);
+    assert_eq!(code, 0, "{err}");
+    let node: Value = serde_json::from_str(out.trim()).unwrap();
+    let node = if node.is_array() { &node[0] } else { &node };
+    assert_eq!(node["kinds"], json!(["exec"]), "{out}");
+    place.write("go", "");
+    assert_eq!(run.wait(), Some(0));
 }

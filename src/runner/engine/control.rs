@@ -17,7 +17,7 @@ impl Engine {
         match control {
             Control::Shutdown => {
                 info!(node = %self.parts.node, tasks = self.slots.len(), "shutting down");
-                self.standing.stop();
+                self.standing.stop(Instant::now());
                 self.stop_all(StopReason::Shutdown, false);
             }
             Control::Abort => {

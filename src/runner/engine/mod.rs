@@ -34,6 +34,7 @@ mod slot;
 mod standing;
 mod table;
 mod timers;
+mod unstored;
 mod watching;
 
 use std::{
@@ -70,6 +71,7 @@ use super::{
     commit::Answers,
     config::NodeConfig,
     due::{DueIndex, Moment},
+    handle::Unstored,
     input::{In, LeaseEvent},
     kinds::Kinds,
     lease::Wanted,
@@ -94,6 +96,8 @@ pub(super) struct Parts {
     pub(super) wanted: watch::Sender<Wanted>,
     /// Why the node has stopped by itself.
     pub(super) failure: Arc<OnceLock<Error>>,
+    /// The results that the store does not take.
+    pub(super) unstored: watch::Sender<Unstored>,
     /// Notified when the other nodes have to be read again.
     pub(super) peers_changed: Arc<Notify>,
     pub(super) tx: mpsc::UnboundedSender<In>,
@@ -234,7 +238,7 @@ impl Engine {
         if self.lease.is_some() && *self.parts.until.borrow() <= Instant::now() {
             self.lease_lost();
         }
-        if self.standing.abort_is_over(Instant::now()) {
+        if self.standing.abort_is_over(Instant::now()) || self.stop_is_over() {
             self.go_without_the_store();
         }
         for (slot, answer) in arrived.answers.drain(..) {
@@ -255,6 +259,7 @@ impl Engine {
         // In this order: the store commits the claims with the writes before them.
         self.outbox.enqueue();
         self.claim_pass();
+        self.report_unstored();
         self.report_status();
     }
 
@@ -314,24 +319,28 @@ impl Engine {
         }
         error!(node = %self.parts.node, tasks = self.slots.len(),
             "the store is gone: stopped every handler, the node ends");
-        self.standing.stop();
+        self.standing.stop(Instant::now());
         self.claiming.clear();
         self.forget_lease();
     }
 
-    /// An abort has waited for the store for long enough. A task that is not stored by now is as it was
+    /// The stop has waited for the store for long enough. A task that is not stored by now is as it was
     /// last persisted, and free when the node has left its lease, or the lease has ended.
     fn go_without_the_store(&mut self) {
         if self.lease.is_some() && !self.is_empty() {
+            let reason = self.outbox.failing().map(|failing| failing.reason.as_str());
             warn!(node = %self.parts.node, tasks = self.slots.len() + self.claiming.len(),
-                "could not release every task: the store does not answer; they are free when the lease ends");
+                reason = reason.unwrap_or("the store does not answer"),
+                "could not release every task; they are free when the lease ends");
         }
         self.claiming.clear();
         self.forget_lease();
     }
 
     fn forget_lease(&mut self) {
+        self.give_up_unstored();
         self.lease = None;
+        self.outbox.forget_failures();
         self.watch.end();
         self.due.clear();
         for slot in self.slots.ids() {

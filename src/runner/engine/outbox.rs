@@ -8,7 +8,7 @@ use std::{
 };
 
 use futures::{Stream, StreamExt, future::BoxFuture, stream::FuturesUnordered};
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 use tracing::warn;
 
 use crate::{
@@ -19,6 +19,13 @@ use crate::{
     },
     store::{Commit, Coordinator, Error},
 };
+
+/// Since when the store has taken no write, and why.
+#[derive(Debug)]
+pub(super) struct Failing {
+    pub(super) since: Instant,
+    pub(super) reason: String,
+}
 
 /// A call of the store that is answered.
 type Answered = (Batch, Vec<Result<(), Error>>);
@@ -32,6 +39,7 @@ pub(super) struct Outbox {
     next: Vec<(SlotId, Commit)>,
     calls: FuturesUnordered<BoxFuture<'static, Answered>>,
     claims: FuturesUnordered<BoxFuture<'static, ClaimAnswers>>,
+    failing: Option<Failing>,
 }
 
 impl Outbox {
@@ -41,7 +49,18 @@ impl Outbox {
             next: Vec::new(),
             calls: FuturesUnordered::new(),
             claims: FuturesUnordered::new(),
+            failing: None,
         }
+    }
+
+    /// Returns since when the store has taken no write; `None` after one that it took.
+    pub(super) fn failing(&self) -> Option<&Failing> {
+        self.failing.as_ref()
+    }
+
+    /// Forgets the failures: the writes under way are those of a lost lease.
+    pub(super) fn forget_failures(&mut self) {
+        self.failing = None;
     }
 
     /// Adds a write to the next call.
@@ -91,6 +110,7 @@ impl Outbox {
         lease: Option<u64>,
     ) -> Poll<Answers> {
         while let Poll::Ready(Some((batch, answers))) = Pin::new(&mut self.calls).poll_next(cx) {
+            self.note(&answers);
             let sorted = batch.sort(answers, lease, fastrand::f64());
             if let Some(unavailable) = sorted.report {
                 let (task, error) = (&unavailable.task, &unavailable.error);
@@ -104,6 +124,22 @@ impl Outbox {
             }
         }
         Poll::Pending
+    }
+
+    /// Takes note of whether the store takes writes.
+    fn note(&mut self, answers: &[Result<(), Error>]) {
+        let failed = |answer: &Result<(), Error>| {
+            let error = answer.as_ref().err().filter(|e| e.is_retryable())?;
+            Some(error.to_string())
+        };
+        let since = self.failing.take().map(|failing| failing.since);
+        if answers.iter().any(Result::is_ok) {
+            return;
+        }
+        self.failing = answers.iter().find_map(failed).map(|reason| Failing {
+            since: since.unwrap_or_else(Instant::now),
+            reason,
+        });
     }
 
     /// Leaves the calls that are under way to a task of their own: the engine ends.

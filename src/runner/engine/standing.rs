@@ -8,7 +8,8 @@ use crate::store::{NodeCommandId, NodeFault, NodeStatus};
 
 /// How long an aborted handler may still block its thread before the node goes on without it.
 pub(super) const STUCK_AFTER: Duration = Duration::from_secs(5);
-/// How long an abort waits for the store: a moment longer than for a handler that is stuck.
+/// How long an abort waits for the store: a moment longer than for a handler that is stuck. A stop waits at
+/// least as long for a store that takes no writes.
 const ABORT_WITHIN: Duration = STUCK_AFTER.saturating_add(Duration::from_secs(1));
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -35,6 +36,8 @@ pub(super) enum Report {
 #[derive(Debug, Default)]
 pub(super) struct Standing {
     mode: Mode,
+    /// When the stop began.
+    stopping_since: Option<Instant>,
     /// When an abort no longer waits for the store.
     abort_by: Option<Instant>,
     /// Drain commands that wait, by their order.
@@ -84,19 +87,28 @@ impl Standing {
         drains
     }
 
-    pub(super) fn stop(&mut self) {
+    pub(super) fn stop(&mut self, now: Instant) {
         self.mode = Mode::Stopping;
+        self.stopping_since.get_or_insert(now);
     }
 
     /// Stops without a grace. The store is waited for from the first abort on.
     pub(super) fn abort(&mut self, now: Instant) {
-        self.mode = Mode::Stopping;
+        self.stop(now);
         self.abort_by.get_or_insert(now + ABORT_WITHIN);
     }
 
     /// Returns whether an abort has waited for the store for long enough.
     pub(super) fn abort_is_over(&self, now: Instant) -> bool {
         self.abort_by.is_some_and(|by| by <= now)
+    }
+
+    /// Returns whether a stop whose handlers have all ended no longer waits for a store that has taken no
+    /// write since `failing`: the grace is over, and the store had some time.
+    pub(super) fn stop_is_over(&self, now: Instant, grace: Duration, failing: Instant) -> bool {
+        let waited = |since: Instant, wait| now.saturating_duration_since(since) >= wait;
+        (self.stopping_since).is_some_and(|since| waited(since, grace))
+            && waited(failing, ABORT_WITHIN)
     }
 
     /// Keeps a drain command until the node is empty. Returns whether it is a new one.
@@ -155,7 +167,7 @@ mod tests {
     #[test]
     fn a_node_that_stops_neither_freezes_nor_drains_nor_works_again() {
         let mut standing = Standing::default();
-        standing.stop();
+        standing.stop(Instant::now());
         assert!(!standing.freeze() && !standing.unfreeze() && !standing.drain());
         assert!(!standing.await_drain(NodeCommandId(1)));
         assert_eq!(standing.mode(), Mode::Stopping);
@@ -199,6 +211,20 @@ mod tests {
         standing.abort(now + ABORT_WITHIN / 2);
         assert!(!standing.abort_is_over(now + ABORT_WITHIN / 2));
         assert!(standing.abort_is_over(now + ABORT_WITHIN));
+    }
+
+    #[test]
+    fn a_stop_waits_for_the_store_until_the_grace_is_over_and_not_for_less_than_an_abort() {
+        let (mut standing, now) = (Standing::default(), Instant::now());
+        let grace = ABORT_WITHIN * 2;
+        assert!(!standing.stop_is_over(now + grace, grace, now));
+        standing.stop(now);
+        assert!(!standing.stop_is_over(now + grace / 2, grace, now));
+        assert!(standing.stop_is_over(now + grace, grace, now));
+        let failing = now + grace - ABORT_WITHIN / 2;
+        assert!(!standing.stop_is_over(now + grace, grace, failing));
+        assert!(standing.stop_is_over(failing + ABORT_WITHIN, grace, failing));
+        assert!(!standing.stop_is_over(now + grace, Duration::MAX, now));
     }
 
     #[test]

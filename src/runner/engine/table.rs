@@ -61,6 +61,12 @@ impl SlotTable {
         self.slots.values()
     }
 
+    /// Returns the slots whose handlers have returned, and whose release is being stored.
+    pub(super) fn unstored(&self) -> impl Iterator<Item = &Slot> {
+        let ends = |slot: &&Slot| slot.run.is_none() && slot.machine.is_ending();
+        self.slots.values().filter(ends)
+    }
+
     pub(super) fn len(&self) -> usize {
         self.slots.len()
     }

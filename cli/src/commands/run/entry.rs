@@ -15,6 +15,7 @@ use super::{
     inputs::{self, Inputs, Stamp},
     names::{default_batch, slug},
     script::{Script, check_words},
+    words,
 };
 use crate::{
     env_args::EnvArgs,
@@ -106,7 +107,7 @@ impl Maker {
                 script: Script::new(text).map_err(|e| Failure::Usage(format!("--each: {e}")))?,
             },
             Some(text) => {
-                let words = shell_words::split(text).map_err(|e| {
+                let words = words::split(text).map_err(|e| {
                     Failure::Usage(format!("--each: '{text}' cannot be split into words: {e}"))
                 })?;
                 check_words(&words).map_err(|e| Failure::Usage(format!("--each: {e}")))?;

@@ -7,6 +7,7 @@
 //! | `inputs` | the files that a task reads, and whether they changed |
 //! | `names` | names that the same call has again |
 //! | `named` | which tasks the node may claim |
+//! | `words` | the words of a command template without a shell |
 //! | `script` | where a line stands in a script for sh |
 //! | `batch` | following the tasks to their end |
 //! | `before` | the lines that later lines may wait for |
@@ -37,6 +38,7 @@ mod source;
 mod stopping;
 mod submitting;
 mod tally;
+mod words;
 
 use futures::StreamExt;
 use tokio::sync::mpsc::unbounded_channel;
@@ -148,6 +150,8 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
         .slots(args.jobs)
         // Completed tasks are kept: a later run skips them.
         .retention(None)
+        // It claims the tasks of its lines only, and a schedule never ends.
+        .without_schedules()
         .select("batch", maker.batch())
         .balancer(named)
         .start()
@@ -168,12 +172,14 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
         node: runner.node().clone(),
         grace: args.node.grace,
         lease: args.node.lease_ttl,
+        unstored: runner.unstored(),
     };
     let renewals = runner.lease_deadlines();
     let ran = tokio::select! {
         ran = runner.run_until_stopped(async { ended = batch.work(lines).await }, &mut stops) => ran,
         () = stopping.speak(receives, renewals) => Ok(None),
     };
+    stopping.conclude();
     let exit = match ran
         .map_err(Failure::from)
         .and_then(|signal| ended.map(|()| signal))

@@ -2,6 +2,7 @@
 //! store.
 
 use std::{
+    collections::HashMap,
     io::IsTerminal,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -32,10 +33,14 @@ pub(super) struct Screen {
 }
 
 /// What shows that the store fails.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Sign {
-    /// A call of this run returned an error.
-    Call,
+    /// A call that reads returned an error.
+    Read,
+    /// A call that writes returned an error.
+    Write,
+    /// The node could not store the result of a command.
+    Result,
     /// The node did not renew its lease in time.
     Lease,
 }
@@ -43,18 +48,20 @@ pub(super) enum Sign {
 /// What is known of the store.
 #[derive(Debug, Default)]
 struct Outage {
-    /// Since when each sign has shown that it fails.
-    calls: Option<Instant>,
-    lease: Option<Instant>,
+    /// The signs that show that it fails, and since when. A sign ends by its own kind of success: a full disk
+    /// lets the store read, and may let a small write through.
+    signs: HashMap<Sign, Instant>,
     /// When a line said so.
     said: Option<Instant>,
 }
 
 impl Outage {
-    fn sign(&mut self, sign: Sign) -> &mut Option<Instant> {
-        match sign {
-            Sign::Call => &mut self.calls,
-            Sign::Lease => &mut self.lease,
+    /// Ends a sign. Returns when a line said that the store fails, if one did and no sign is left.
+    fn works(&mut self, sign: Sign) -> Option<Instant> {
+        self.signs.remove(&sign);
+        match self.signs.is_empty() {
+            true => self.said.take(),
+            false => None,
         }
     }
 }
@@ -119,27 +126,32 @@ impl Screen {
             let answer = ask();
             async move {
                 let answer = answer.await;
-                self.answered(answer.as_ref().err());
+                self.sign(Sign::Read, answer.as_ref().err());
                 answer
             }
         });
         answer.await
     }
 
-    /// A call of the store returned this error, or none.
+    /// Takes note of a write that returned this error, or none.
     pub(super) fn answered(&self, error: Option<&Error>) {
+        self.sign(Sign::Write, error);
+    }
+
+    /// Takes note of a call of the store that returned this error, or none.
+    fn sign(&self, sign: Sign, error: Option<&Error>) {
         match error.filter(|e| e.is_retryable()) {
-            Some(error) => self.store_fails(Sign::Call, Some(error)),
-            None => self.store_works(Sign::Call),
+            Some(error) => self.store_fails(sign, Some(&error.to_string())),
+            None => self.store_works(sign),
         }
     }
 
     /// The store does not do what it was asked. Says so once, unless it is over in a moment.
-    pub(super) fn store_fails(&self, sign: Sign, error: Option<&Error>) {
+    pub(super) fn store_fails(&self, sign: Sign, error: Option<&str>) {
         let mut outage = self.lock();
-        let since = *outage.sign(sign).get_or_insert_with(Instant::now);
+        let since = *outage.signs.entry(sign).or_insert_with(Instant::now);
         // A lease has been late for a while already.
-        if outage.said.is_some() || sign == Sign::Call && since.elapsed() < HICCUP {
+        if outage.said.is_some() || sign != Sign::Lease && since.elapsed() < HICCUP {
             return;
         }
         outage.said = Some(Instant::now());
@@ -151,13 +163,7 @@ impl Screen {
 
     /// The store does what it was asked. Says so if a line said that it did not.
     pub(super) fn store_works(&self, sign: Sign) {
-        let mut outage = self.lock();
-        *outage.sign(sign) = None;
-        if outage.calls.is_some() || outage.lease.is_some() {
-            return;
-        }
-        let said = outage.said.take();
-        drop(outage);
+        let said = self.lock().works(sign);
         if let Some(since) = said {
             if let Some(bar) = &self.bar {
                 bar.reset();
@@ -167,6 +173,20 @@ impl Screen {
                 human(since.elapsed())
             ));
         }
+    }
+
+    /// Says that the results of these many commands were given up.
+    pub(super) fn results_given_up(&self, commands: usize, reason: &str) {
+        let why = match self.is_full() {
+            true => "the store is full".to_owned(),
+            false => one_line(reason),
+        };
+        self.note(given_up_text(commands, &why));
+    }
+
+    /// Whether the disk of the store has no room.
+    pub(super) fn is_full(&self) -> bool {
+        self.free().is_some_and(|free| free < FULL)
     }
 
     /// Whether a line said that the store fails: what a bar shows would be stale.
@@ -196,10 +216,10 @@ impl Screen {
 fn waiting_text(
     file: Option<&Path>,
     free: Option<u64>,
-    error: Option<&Error>,
+    error: Option<&str>,
     hint: &Hint,
 ) -> String {
-    let reason = error.map(|e| one_line(&e.to_string()));
+    let reason = error.map(one_line);
     match (file, reason) {
         (Some(file), _) if free.is_some_and(|free| free < FULL) => format!(
             "the store is full: waiting; free space on the disk of {}, and the run goes on",
@@ -218,14 +238,49 @@ fn waiting_text(
     }
 }
 
+/// Says that the results of commands were given up, and what follows.
+fn given_up_text(commands: usize, why: &str) -> String {
+    match commands {
+        1 => format!("{why}: 1 end could not be stored; its command runs again"),
+        n => format!("{why}: {n} ends could not be stored; their commands run again"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
+    fn a_read_that_succeeds_does_not_end_an_outage_of_writes() {
+        let now = Instant::now();
+        for sign in [Sign::Write, Sign::Result] {
+            let mut outage = Outage {
+                signs: HashMap::from([(sign, now), (Sign::Read, now), (Sign::Lease, now)]),
+                said: Some(now),
+            };
+            assert_eq!(outage.works(Sign::Read), None);
+            assert_eq!(outage.works(Sign::Lease), None);
+            assert_eq!(outage.works(sign), Some(now));
+            assert_eq!(outage.works(sign), None, "it is said once");
+        }
+    }
+
+    #[test]
+    fn the_ends_that_were_given_up_are_counted() {
+        assert_eq!(
+            given_up_text(1, "the store is full"),
+            "the store is full: 1 end could not be stored; its command runs again"
+        );
+        assert_eq!(
+            given_up_text(2, "the store is full"),
+            "the store is full: 2 ends could not be stored; their commands run again"
+        );
+    }
+
+    #[test]
     fn the_line_says_what_is_waited_for() {
         let file = Some(Path::new("/data/w.db"));
-        let error = Error::unavailable("submit a task", "no leader");
+        let error = Error::unavailable("submit a task", "no leader").to_string();
         for (file, free, error, says) in [
             (
                 file,
@@ -237,7 +292,7 @@ mod tests {
             (
                 None,
                 None,
-                Some(&error),
+                Some(error.as_str()),
                 "waiting (could not submit a task: the store is unavailable: no leader)",
             ),
             (None, None, None, "`windlass doctor` says more"),

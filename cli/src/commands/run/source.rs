@@ -7,7 +7,10 @@ use std::{
 };
 
 use tokio::sync::mpsc;
-use windlass::TaskId;
+use windlass::{
+    Task, TaskId,
+    store::{Error, Limits},
+};
 
 use super::entry::{Entry, Maker};
 use crate::{exit::Failure, input, order::Order, output::Output};
@@ -203,7 +206,7 @@ pub(super) fn nothing_run(name: &str, wrong: u64, lines: u64) -> Failure {
     ))
 }
 
-/// Returns the task of a line that comes after those that it waits for.
+/// Returns the task of a line that fits into a store and comes after those that it waits for.
 pub(super) fn in_order(
     entry: Result<Entry, String>,
     line: u64,
@@ -211,9 +214,20 @@ pub(super) fn in_order(
 ) -> Result<Entry, String> {
     let entry = entry?;
     let task = &entry.submit.task;
+    check_size(task).map_err(|e| e.to_string())?;
     let checked = order.check_work(task);
     let checked = checked.and_then(|()| order.check(line, task, !entry.derived));
     checked.map(|()| entry).map_err(|e| e.to_string())
+}
+
+/// Checks the size of the props before the store is open. Every store has the same limit; one with a
+/// smaller limit would refuse the task at its submit.
+fn check_size(task: &Task) -> Result<(), Error> {
+    let (bytes, limit) = (task.props.len(), Limits::default().max_bytes);
+    match bytes > limit {
+        true => Err(Error::too_large("props", bytes, limit)),
+        false => Ok(()),
+    }
 }
 
 /// The next line that is not empty.

@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use futures::{Stream, StreamExt};
 use tokio::{
-    sync::mpsc::UnboundedReceiver,
+    sync::{mpsc::UnboundedReceiver, watch},
     time::{Instant, sleep, timeout},
 };
 use windlass::{
     Client, NodeName,
+    runner::Unstored,
     store::{Filter, Page},
 };
 
@@ -24,6 +25,8 @@ const EVERY: Duration = Duration::from_secs(5);
 const MOMENT: Duration = Duration::from_millis(100);
 /// How long the store may take to list them.
 const LOOK: Duration = Duration::from_millis(500);
+/// The interval at which results that the store does not take are looked at.
+const LOOK_AT_RESULTS: Duration = Duration::from_millis(250);
 /// How many of them are named.
 const NAMED: usize = 3;
 /// How many of them are counted.
@@ -38,6 +41,8 @@ pub(super) struct Stopping {
     pub(super) grace: Duration,
     /// How long the node's lease lasts without a renewal.
     pub(super) lease: Duration,
+    /// The results that the store does not take.
+    pub(super) unstored: watch::Receiver<Unstored>,
 }
 
 /// A command that runs.
@@ -60,6 +65,7 @@ impl Stopping {
                 }
             }
             () = self.watch_lease(renewals) => {}
+            () = self.watch_results() => {}
         }
         std::future::pending::<()>().await;
     }
@@ -77,6 +83,30 @@ impl Stopping {
                 Ok(Some(_)) | Err(_) => self.screen.store_fails(Sign::Lease, None),
                 Ok(None) => return,
             }
+        }
+    }
+
+    /// Reports when the node cannot store the results of commands, and when it can again.
+    async fn watch_results(&self) {
+        loop {
+            {
+                let unstored = self.unstored.borrow();
+                match unstored.tasks.is_empty() {
+                    true => self.screen.store_works(Sign::Result),
+                    false => self
+                        .screen
+                        .store_fails(Sign::Result, Some(&unstored.reason)),
+                }
+            }
+            sleep(LOOK_AT_RESULTS).await;
+        }
+    }
+
+    /// Reports the results that the node has given up.
+    pub(super) fn conclude(&self) {
+        let unstored = self.unstored.borrow();
+        if unstored.given_up {
+            (self.screen).results_given_up(unstored.tasks.len(), &unstored.reason);
         }
     }
 
@@ -102,13 +132,36 @@ impl Stopping {
                 }
                 () = sleep(EVERY) => {
                     let commands = self.commands().await;
-                    if commands.as_ref().is_none_or(|commands| !commands.is_empty()) {
+                    if commands.as_ref().is_some_and(Vec::is_empty) {
+                        self.wait_for_store(begun);
+                    } else if commands.as_ref().is_none_or(|commands| !commands.is_empty()) {
                         let waits = self.waits(commands.as_deref(), begun);
                         self.screen.note(format_args!("still {waits}"));
                     }
                 }
             }
         }
+    }
+
+    /// Reports that the commands have ended and the store does not take their results.
+    fn wait_for_store(&self, begun: Instant) {
+        let unstored = self.unstored.borrow();
+        let ends = match unstored.tasks.len() {
+            0 => return,
+            1 => "the end of 1 command".to_owned(),
+            n => format!("the ends of {n} commands"),
+        };
+        let why = match self.screen.is_full() {
+            true => "is full",
+            false => "takes no writes",
+        };
+        let left = match self.grace.saturating_sub(begun.elapsed()) {
+            Duration::ZERO => "soon".to_owned(),
+            left => format!("in {}", human(left)),
+        };
+        self.screen.note(format_args!(
+            "still waiting to store {ends}: the store {why}; what is not stored {left} is given up"
+        ));
     }
 
     /// Names the running commands, and when they are killed.
@@ -129,7 +182,7 @@ impl Stopping {
         )
     }
 
-    /// The commands that this node runs; `None` when the store does not say.
+    /// The commands that this node runs and that have not ended; `None` when the store does not say.
     async fn commands(&self) -> Option<Vec<Waited>> {
         let filter = Filter {
             kind: KIND.parse().ok(),
@@ -141,7 +194,10 @@ impl Stopping {
             limit: COUNTED,
         };
         let listed = timeout(LOOK, self.client.list(&filter, page)).await;
-        let commands = listed.ok()?.ok()?.into_iter().map(|record| {
+        let records = listed.ok()?.ok()?;
+        let ended = &self.unstored.borrow().tasks;
+        let runs = (records.into_iter()).filter(|record| !ended.contains(&record.task.id));
+        let commands = runs.map(|record| {
             let props = Props::parse(&record.task.props);
             Waited {
                 id: record.task.id.to_string(),
