@@ -305,10 +305,11 @@ mod tests {
     fn a_file_that_goes_away_is_noticed() {
         use std::{fs, sync::mpsc, time::Duration};
 
-        let away: [(Notice, fn(&Path)); 3] = [
+        type Away = (Notice, fn(&Path));
+        let away: [Away; 3] = [
             (Notice::Changed, |path| fs::remove_file(path).unwrap()),
             (Notice::Moved, |path| {
-                fs::rename(path, path.with_extension("moved")).unwrap()
+                fs::rename(path, path.with_extension("moved")).unwrap();
             }),
             (Notice::Changed, |path| {
                 let other = path.with_extension("other");

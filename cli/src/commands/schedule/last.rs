@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use windlass::{
-    Client, StateKind, Task, TaskId,
+    Client, FailedAttempt, StateKind, Task, TaskId, TaskState,
     schedule::{LeftOut, ScheduleRecord, ScheduledFor, Why},
     store::{Error, TaskRecord},
 };
@@ -36,7 +36,7 @@ pub(super) struct LastRun {
     pub(super) nominal: Timestamp,
     /// `None` when its record cannot be read.
     state: Option<StateKind>,
-    /// The last error if it has failed, or why its record cannot be read.
+    /// The last error if it has failed, the failed attempt if it is retried, or why its record cannot be read.
     error: Option<String>,
 }
 
@@ -69,11 +69,7 @@ pub(super) async fn last_run(
         Ok(task) if !is_run(&task.task, &record.id) => return Ok(None),
         Ok(TaskRecord {
             state: Ok(state), ..
-        }) => {
-            let failed = state.code() == StateKind::Failed;
-            let error = state.errors.last().filter(|_| failed);
-            (Some(state.code()), error.map(|entry| entry.error.clone()))
-        }
+        }) => (Some(state.code()), error_of(&state)),
         Ok(TaskRecord {
             state: Err(error), ..
         }) => unread(error.to_string()),
@@ -91,6 +87,33 @@ pub(super) async fn last_run(
     }))
 }
 
+fn error_of(state: &TaskState) -> Option<String> {
+    match state.code() {
+        StateKind::Failed => Some(state.errors.last()?.error.clone()),
+        StateKind::Completed | StateKind::Killed => None,
+        _ => Some(FailedAttempt::last_of(state)?.to_string()),
+    }
+}
+
 fn is_run(task: &Task, schedule: &TaskId) -> bool {
     ScheduledFor::of(task).is_some_and(|run| run.schedule == *schedule)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A run between two attempts looked healthy: it was asleep.
+    #[test]
+    fn a_run_that_is_retried_shows_its_failed_attempt() {
+        let mut state = TaskState::new(Timestamp::UNIX_EPOCH);
+        assert_eq!(error_of(&state), None);
+        state.errors.push(Timestamp::UNIX_EPOCH, "exit code 9", 8);
+        state.attempts = 5;
+        let error = error_of(&state).unwrap();
+        assert!(
+            error.starts_with("attempt 5 failed: exit code 9"),
+            "{error}"
+        );
+    }
 }
