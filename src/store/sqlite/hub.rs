@@ -257,7 +257,9 @@ impl Thread {
             // Before the first look: nothing is missed between the two. A write before that may be of a commit that
             // becomes visible after the look.
             self.alarm = self.listen();
-            self.pace.written(Instant::now());
+            let now = Instant::now();
+            self.pace.written(now);
+            self.pace.committed(now);
         }
         let conn = match self.conn.take() {
             Some(conn) => conn,
