@@ -230,6 +230,21 @@ async fn a_clock_that_was_ahead_is_reported() {
     );
 }
 
+/// Changes a table behind the back of one of its indexes.
+fn change_without(file: &File, index: &str, change: &str) {
+    let schema = |sql: &str| {
+        let raw = file.raw();
+        raw.pragma_update(None, "writable_schema", true).unwrap();
+        raw.execute_batch(sql).unwrap();
+    };
+    schema(&format!(
+        "CREATE TABLE kept AS SELECT * FROM sqlite_schema WHERE name = '{index}';
+         DELETE FROM sqlite_schema WHERE name = '{index}'"
+    ));
+    file.raw().execute_batch(change).unwrap();
+    schema("INSERT INTO sqlite_schema SELECT * FROM kept; DROP TABLE kept");
+}
+
 /// A quick check counts the rows of an index, and compares none.
 #[tokio::test]
 async fn a_full_check_finds_an_index_that_contradicts_its_table() {
@@ -239,19 +254,8 @@ async fn a_full_check_finds_an_index_that_contradicts_its_table() {
     let insert = "INSERT INTO windlass_commands (ord, id, n, sent_at, command, outcome)
          SELECT 900, 'c', n, 0, '{}', '{}' FROM windlass_tasks";
     file.raw().execute_batch(insert).unwrap();
-    let index = "name = 'windlass_commands_of_task'";
-    let schema = |sql: &str| {
-        let raw = file.raw();
-        raw.pragma_update(None, "writable_schema", true).unwrap();
-        raw.execute_batch(sql).unwrap();
-    };
-    schema(&format!(
-        "CREATE TABLE kept AS SELECT * FROM sqlite_schema WHERE {index};
-         DELETE FROM sqlite_schema WHERE {index}"
-    ));
     let change = "UPDATE windlass_commands SET n = n + 1";
-    file.raw().execute_batch(change).unwrap();
-    schema("INSERT INTO sqlite_schema SELECT * FROM kept; DROP TABLE kept");
+    change_without(&file, "windlass_commands_of_task", change);
     drop(store);
 
     let store = file.open().await;
@@ -276,19 +280,8 @@ async fn a_full_check_finds_entries_of_a_partial_index_without_a_row() {
     let file = file();
     let store = file.open().await;
     submit(&store, "t").await;
-    let index = "name = 'windlass_states_live'";
-    let schema = |sql: &str| {
-        let raw = file.raw();
-        raw.pragma_update(None, "writable_schema", true).unwrap();
-        raw.execute_batch(sql).unwrap();
-    };
-    schema(&format!(
-        "CREATE TABLE kept AS SELECT * FROM sqlite_schema WHERE {index};
-         DELETE FROM sqlite_schema WHERE {index}"
-    ));
     let change = "UPDATE windlass_states SET ended_at = 1";
-    file.raw().execute_batch(change).unwrap();
-    schema("INSERT INTO sqlite_schema SELECT * FROM kept; DROP TABLE kept");
+    change_without(&file, "windlass_states_live", change);
     drop(store);
 
     let store = file.open().await;
