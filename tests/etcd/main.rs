@@ -22,6 +22,7 @@ mod limits;
 mod lost_answers;
 mod metafora;
 mod namespaces;
+mod new_tasks;
 mod props;
 mod quarantine;
 mod quota;

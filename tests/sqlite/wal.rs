@@ -70,10 +70,7 @@ async fn a_long_reader_lets_the_log_grow_and_its_end_shortens_it() {
         .execute_batch("BEGIN; SELECT count(*) FROM windlass_tasks")
         .unwrap();
     let longest = write(&file, &store, "t", 2 * LIMIT).await;
-    assert!(
-        longest > KEPT + WRITE,
-        "{longest}: the reader held nothing"
-    );
+    assert!(longest > KEPT + WRITE, "{longest}: the reader held nothing");
     reader.execute_batch("COMMIT").unwrap();
     // Once it is copied, the next commit starts it again and shortens it.
     let deadline = Instant::now() + Duration::from_secs(60);

@@ -9,7 +9,7 @@ use super::{
         options::{self, Options},
     },
     doctor::Doctor,
-    node::{Adoption, Claimer, Claims, Committer, Effects, Leases, NodeCommands, Peers},
+    node::{Adoption, Claimer, Claims, Committer, Effects, Leases, NewTasks, NodeCommands, Peers},
     parts::{Clearing, Parts},
     read::{Access, Reader},
     schema::{Fences, KeyValue, Keys, namespace},
@@ -145,7 +145,7 @@ impl Components {
             reader,
             clock,
         };
-        let claims = Arc::new(Claims::default());
+        let (claims, new) = (Arc::new(Claims::default()), Arc::new(NewTasks::default()));
         let limits = options.limits;
         let max_bytes = limits.max_bytes;
         let (after, every) = (options.compact_after, options.look_every);
@@ -169,6 +169,7 @@ impl Components {
             claimer: Claimer {
                 leases: leases.clone(),
                 adoption: adoption.clone(),
+                new: new.clone(),
             },
             committer: Committer {
                 access: access(),
@@ -181,6 +182,7 @@ impl Components {
             watcher: Watcher {
                 reader: access().reader,
                 claims,
+                new,
                 peers: peers.clone(),
                 adoption,
                 commands: node_commands.clone(),

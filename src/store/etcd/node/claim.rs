@@ -1,4 +1,5 @@
-//! Claims: many tasks are read at once, and claimed in one combined write.
+//! Claims: many tasks are read at once, and claimed in one combined write. A new task, which the watch has
+//! brought as its submit wrote it, is claimed without a read.
 
 use std::sync::Arc;
 
@@ -10,6 +11,7 @@ use super::{
     adopt::Adoption,
     claims::Held,
     lease::{Leases, number},
+    new_tasks::NewTasks,
     slots::{Refused, SlotTable},
     waits::{LookedAt, Waited},
 };
@@ -17,7 +19,9 @@ use crate::store::{
     ChangeKind, Claim, Claimed, Error, Lease,
     etcd::{
         client::Fault,
-        schema::{Hold, Of, Slot, Snapshot, commands::has_order, records, reported},
+        schema::{
+            Hold, KeyValue, Layout, Of, Slot, Snapshot, commands::has_order, records, reported,
+        },
         write::{
             Edit, Item, Tried,
             slots::{Pick, Slots},
@@ -36,6 +40,16 @@ pub(super) type Answer = Result<Option<Claimed>, Error>;
 pub(crate) struct Claimer {
     pub(crate) leases: Leases,
     pub(crate) adoption: Adoption,
+    pub(crate) new: Arc<NewTasks>,
+}
+
+/// A task that is to be claimed, and how it was found.
+struct Looked {
+    found: Snapshot,
+    /// The lease that the node is registered with.
+    node: Option<i64>,
+    /// It was not read: it is assumed to be as its submit wrote it. The claim compares that, and reads the props.
+    is_new: bool,
 }
 
 /// What a call of claims reads for all its tasks. Clones share it.
@@ -48,6 +62,7 @@ struct Shared {
 /// A task that can be claimed, as it was found.
 struct Claimable {
     found: Snapshot,
+    is_new: bool,
     task: Arc<Task>,
     state: TaskState,
     order: u64,
@@ -105,15 +120,14 @@ impl Claimer {
     /// unknown.
     async fn try_claims(&self, lease: &Lease, ids: &[TaskId], last: bool) -> Vec<Option<Answer>> {
         let reader = &self.leases.access.reader;
-        let registration = reader.keys.registration(&lease.node);
         // A further lease is granted while the tasks are read. Each claim that finds no room grants
         // one.
         let (read, _) = join(
-            reader.read_for_claim(ids, &registration),
+            self.look_at(lease, ids),
             self.leases.make_room(lease, ids.len()),
         )
         .await;
-        let tasks = || read.iter().flatten().map(|(found, _)| found);
+        let tasks = || read.iter().flatten().map(|looked| &looked.found);
         let (slots, waited) = join(
             SlotTable::read(reader, tasks()),
             Waited::read(reader, tasks()),
@@ -123,7 +137,7 @@ impl Claimer {
         let mut tries = Vec::with_capacity(ids.len());
         for (id, read) in ids.iter().zip(read) {
             let read = match (read, &shared) {
-                (Ok((found, node)), Ok(shared)) => Ok((found, node, shared.clone())),
+                (Ok(looked), Ok(shared)) => Ok((looked, shared.clone())),
                 (Err(fault), _) => Err(fault),
                 (_, Err(fault)) => Err(fault.clone()),
             };
@@ -136,19 +150,55 @@ impl Claimer {
         answers
     }
 
+    /// Reads the tasks that are not new, and takes the others as the watch has brought them.
+    async fn look_at(&self, lease: &Lease, ids: &[TaskId]) -> Vec<Result<Looked, Fault>> {
+        let reader = &self.leases.access.reader;
+        let new = |id| match reader.keys.layout() {
+            Some(Layout::Own) => self.new.take(id),
+            // The props of the task are beside it.
+            Some(Layout::Shared) | None => None,
+        };
+        let new: Vec<Option<KeyValue>> = ids.iter().map(new).collect();
+        let others = ids.iter().zip(&new).filter(|(_, new)| new.is_none());
+        let others: Vec<TaskId> = others.map(|(id, _)| id.clone()).collect();
+        let registration = reader.keys.registration(&lease.node);
+        let read = reader.read_for_claim(&others, &registration).await;
+        let mut read = read.into_iter();
+        let mut look = |new: Option<KeyValue>| match new {
+            Some(task) => Some(Ok(Looked {
+                found: Snapshot {
+                    fences: reader.fences.clone(),
+                    revision: task.mod_revision(),
+                    task: Some(task),
+                    ..Snapshot::default()
+                },
+                node: Some(number(lease.id)),
+                is_new: true,
+            })),
+            None => read.next().map(|read| {
+                read.map(|(found, node)| Looked {
+                    found,
+                    node,
+                    is_new: false,
+                })
+            }),
+        };
+        new.into_iter().filter_map(&mut look).collect()
+    }
+
     async fn try_claim(
         &self,
         lease: &Lease,
         id: &TaskId,
-        read: Result<(Snapshot, Option<i64>, Shared), Fault>,
+        read: Result<(Looked, Shared), Fault>,
         last: bool,
     ) -> Option<Answer> {
-        let (found, shared) = match read {
-            Ok((found, Some(node), shared)) if node == number(lease.id) => (found, shared),
+        let (looked, shared) = match read {
+            Ok((looked, shared)) if looked.node == Some(number(lease.id)) => (looked, shared),
             Ok(_) => return Some(Err(Error::lease_fenced(&lease.node))),
             Err(fault) => return Some(Err(fault.into_error(OPERATION))),
         };
-        let claimable = match self.claimable(lease, id, found, &shared).await {
+        let claimable = match self.claimable(lease, id, looked, &shared).await {
             Ok(Some(claimable)) => claimable,
             Ok(None) => return Some(Ok(None)),
             Err(error) => return Some(Err(error)),
@@ -164,8 +214,15 @@ impl Claimer {
             }
         };
         let before = pipeline.capacity.operations();
-        match Tried::of(pipeline.write(item).await, before, &pipeline.capacity) {
+        let mut answer = pipeline.write(item).await;
+        let props = answer.as_mut().ok().and_then(|done| done.read.take());
+        match Tried::of(answer, before, &pipeline.capacity) {
             Tried::Written(revision) => {
+                let Some(claimable) = claimable.with_props(id, props) else {
+                    // The next round reads the task, which this node owns now, and quarantines it.
+                    freed();
+                    return None;
+                };
                 if claimable.look_again {
                     shared.waited.look_again(id, claimable.at);
                 }
@@ -198,7 +255,7 @@ impl Claimer {
         &self,
         lease: &Lease,
         id: &TaskId,
-        found: Snapshot,
+        Looked { found, is_new, .. }: Looked,
         shared: &Shared,
     ) -> Result<Option<Claimable>, Error> {
         if found.task.is_none() || found.quarantined().is_some() {
@@ -280,6 +337,7 @@ impl Claimer {
             over_limit,
             look_again,
             found,
+            is_new,
         }))
     }
 
@@ -300,8 +358,14 @@ impl Claimer {
         let mut item = self.leases.access.item(id, places);
         let mut edit = Edit::new(self.leases.access.keys(), id, &mut item);
         // The mark too: the task may have been quarantined since the read.
-        let compared = [Of::Owner, Of::Task, Of::TaskState, Of::Parked];
-        edit.when_as_found(&task.found, &compared);
+        edit.when_as_found(&task.found, &[Of::Task, Of::TaskState, Of::Parked]);
+        if task.is_new {
+            edit.when_bare();
+            edit.when_registered(node, number(lease.id));
+            edit.get_props();
+        } else {
+            edit.when_as_found(&task.found, &[Of::Owner]);
+        }
         edit.when_none_lives(&task.none_live);
         let slots = Slots {
             token: task.token,
@@ -378,6 +442,15 @@ fn kept(found: &Snapshot) -> Vec<Pick> {
 }
 
 impl Claimable {
+    /// Adds the props that the claim of a new task has read. `None` if they are no JSON.
+    fn with_props(mut self, id: &TaskId, props: Option<KeyValue>) -> Option<Self> {
+        if self.is_new {
+            self.found.props_apart = props;
+            self.task = Arc::new(self.found.whole_task(id).ok()?);
+        }
+        Some(self)
+    }
+
     /// Its state once it is claimed.
     fn claimed(&self, fence: Fence) -> TaskState {
         let lost_by = self.lost_by.as_ref().map(NodeName::as_str);

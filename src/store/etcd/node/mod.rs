@@ -9,6 +9,7 @@ mod copies;
 mod effects;
 mod lease;
 mod leave;
+mod new_tasks;
 mod peers;
 mod room;
 mod slots;
@@ -21,6 +22,7 @@ pub(crate) use command::NodeCommands;
 pub(crate) use commit::Committer;
 pub(crate) use effects::Effects;
 pub(crate) use lease::{Leases, number};
+pub(crate) use new_tasks::NewTasks;
 pub(crate) use peers::Peers;
 #[cfg(test)]
 pub(crate) use slots::Full;

@@ -147,6 +147,15 @@ impl Envelope {
             .unwrap_or_else(|| number(kv.create_revision(), self.place))
     }
 
+    /// Returns whether a submit wrote this key last, for a task that is due at once.
+    pub(crate) fn is_as_submitted(&self, kv: &KeyValue) -> bool {
+        kv.create_revision() == kv.mod_revision()
+            && self.order.is_none()
+            && self.start_at.is_none()
+            // A client of Metafora gives no time.
+            && self.submitted_at.is_some()
+    }
+
     pub(crate) fn submitted_at(&self) -> Timestamp {
         self.submitted_at.unwrap_or(Timestamp::UNIX_EPOCH)
     }

@@ -19,13 +19,13 @@ use windlass_statemachine::Kind;
 
 use super::{
     list::{Listed, list},
-    mirror::Mirror,
+    mirror::{Changed, Mirror},
 };
 use crate::store::{
     Error, Event, EventStream, Lease, NodeCommandId,
     etcd::{
         client::Fault,
-        node::{Adoption, Claims, NodeCommands, Peers, Refused, number},
+        node::{Adoption, Claims, NewTasks, NodeCommands, Peers, Refused, number},
         read::Reader,
         schema::{KeyValue, end_of, registrations},
     },
@@ -64,6 +64,7 @@ impl From<Fault> for Left {
 pub(crate) struct Watcher {
     pub(crate) reader: Reader,
     pub(crate) claims: Arc<Claims>,
+    pub(crate) new: Arc<NewTasks>,
     pub(crate) peers: Peers,
     pub(crate) adoption: Adoption,
     pub(crate) commands: NodeCommands,
@@ -340,6 +341,11 @@ impl Watching {
             match which {
                 TASKS => {
                     let news = self.mirror.task_key(event.event_type(), kv, now);
+                    match news.change {
+                        Some(Changed::Submitted(id)) => self.by.new.add(id, kv),
+                        Some(Changed::Taken(id)) => self.by.new.forget(&id),
+                        None => {}
+                    }
                     if let Some((id, at)) = news.unowned {
                         self.by.claims.deleted(&id, self.by.reader.fences.of(at));
                     }

@@ -77,9 +77,19 @@ pub(crate) struct Mirror {
     releases: Releases,
 }
 
+/// Whether a task is as its submit wrote it.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Changed {
+    /// It is, and can be claimed at once, without a slot of a limit.
+    Submitted(TaskId),
+    /// It was claimed or deleted.
+    Taken(TaskId),
+}
+
 /// What a key reports beside the entry.
 #[derive(Default)]
 pub(crate) struct News {
+    pub(crate) change: Option<Changed>,
     /// An owner's key was deleted.
     pub(crate) unowned: Option<(TaskId, i64)>,
     /// A command for a task that this lease owns.
@@ -126,10 +136,17 @@ impl Mirror {
         let (put, at) = (event == EventType::Put, kv.mod_revision());
         match part {
             Part::Props => {}
-            Part::Task if put => self.put_task(&id, kv),
-            Part::Task => self.remove_task(&id, at),
+            Part::Task if put => {
+                let is_new = self.put_task(&id, kv);
+                news.change = is_new.then_some(Changed::Submitted(id));
+            }
+            Part::Task => {
+                self.remove_task(&id, at);
+                news.change = Some(Changed::Taken(id));
+            }
             Part::Owner => {
                 if put {
+                    news.change = Some(Changed::Taken(id.clone()));
                     self.limited.claimed(&id, slots_of(kv));
                 } else {
                     self.limited.released(&id);
@@ -182,10 +199,11 @@ impl Mirror {
         news
     }
 
-    fn put_task(&mut self, id: &TaskId, kv: &KeyValue) {
+    /// Returns whether it is a new task that can be claimed as its submit wrote it.
+    fn put_task(&mut self, id: &TaskId, kv: &KeyValue) -> bool {
         // The mirror skips a task that cannot be read. The next claim of it quarantines it.
         let Ok(envelope) = Envelope::read(kv).or_else(|_| Envelope::foreign()) else {
-            return;
+            return false;
         };
         let wanted = self
             .kinds
@@ -196,12 +214,15 @@ impl Mirror {
             self.waiters.remove(id);
             self.limited.remove(id);
             self.waiters.other(id, true);
-            return self.touch_waiters(id);
+            self.touch_waiters(id);
+            return false;
         }
+        let is_as_submitted = envelope.is_as_submitted(kv);
         let (order, submitted_at) = (envelope.order(kv), envelope.submitted_at());
         let (priority, data_version) = (envelope.priority, envelope.data_version);
         let submitted = envelope.deadlines().and_then(|late| late.first());
         let limits = envelope.terms.map_or_else(Vec::new, |terms| terms.limits);
+        let has_limits = !limits.is_empty();
         self.limited.put(id, order, limits);
         let labels = (!envelope.labels.is_empty()).then(|| Arc::new(envelope.labels));
         let before = self.tasks.get(id);
@@ -230,6 +251,7 @@ impl Mirror {
             self.waiters.other(id, false);
             self.touch_waiters(id);
         }
+        is_new && is_as_submitted && !has_limits && mark == Mark::None
     }
 
     fn remove_task(&mut self, id: &TaskId, at: i64) {

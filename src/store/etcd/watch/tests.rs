@@ -3,7 +3,7 @@
 use etcd_client::EventType::{Delete, Put};
 use tokio::time::Instant;
 
-use super::mirror::Mirror;
+use super::mirror::{Changed, Mirror};
 use crate::store::{
     Event,
     etcd::schema::{Fences, KeyValue, Keys},
@@ -103,6 +103,47 @@ async fn an_id_that_is_used_again_is_reported_as_gone_and_as_another_task() {
     mirror.task_key(Delete, &task(2), now);
     mirror.task_key(Put, &task(3), now);
     assert_eq!(reported(&mut mirror), ["gone", "due"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_is_new_until_it_is_claimed_or_deleted() {
+    let id = || "a".parse().unwrap_or_else(|e| panic!("{e}"));
+    let submitted = |more: &str, written: i64| KeyValue {
+        written,
+        ..KeyValue::new(
+            "/n/tasks/a",
+            &format!(r#"{{"kind":"k","submitted_at":"2030-01-01T00:00:00Z"{more}}}"#),
+            3,
+        )
+    };
+    let now = Instant::now();
+    let change = |mirror: &mut Mirror, event, kv: &KeyValue| mirror.task_key(event, kv, now).change;
+    let new = submitted("", 3);
+    let mut known = mirror();
+    assert_eq!(
+        change(&mut known, Put, &new),
+        Some(Changed::Submitted(id()))
+    );
+    assert_eq!(change(&mut known, Put, &new), None, "it is reported twice");
+    for (event, kv) in [(Put, owner(9, 4)), (Delete, new)] {
+        let taken = Some(Changed::Taken(id()));
+        assert_eq!(change(&mut known, event, &kv), taken);
+    }
+    let limits = r#","terms":{"limits":[{"key":"c","at_most":1}]}"#;
+    let later = r#","start_at":"2030-01-02T00:00:00Z""#;
+    for (kv, what) in [
+        (submitted("", 4), "it was changed since"),
+        (submitted(r#","order":7"#, 3), "it was retried or copied"),
+        (submitted(later, 3), "it starts later"),
+        (submitted(limits, 3), "it needs a slot of a limit"),
+        (task(3), "Metafora's client submitted it"),
+    ] {
+        assert_eq!(change(&mut mirror(), Put, &kv), None, "{what}");
+    }
+    let mut parked_first = mirror();
+    parked_first.parked_key(Put, &parked("{}", 3), false);
+    let kv = submitted("", 3);
+    assert_eq!(change(&mut parked_first, Put, &kv), None, "it waits");
 }
 
 #[tokio::test(start_paused = true)]

@@ -7,7 +7,10 @@ use std::collections::{HashSet, VecDeque};
 use tokio::sync::oneshot;
 
 use super::item::Item;
-use crate::store::etcd::client::{Fault, Limit};
+use crate::store::etcd::{
+    client::{Fault, Limit},
+    schema::KeyValue,
+};
 
 /// How many waiting items are looked at for one outer. More cost time and do not fill it better.
 const LOOK: usize = 1000;
@@ -17,6 +20,8 @@ const LOOK: usize = 1000;
 pub(crate) struct Done {
     /// The revision that wrote it; `None` when one of its comparisons did not hold.
     pub(crate) written: Option<i64>,
+    /// The key that it has read ([`Item::get`]).
+    pub(crate) read: Option<KeyValue>,
 }
 
 pub(crate) type Answer = oneshot::Sender<Result<Done, Fault>>;

@@ -9,8 +9,8 @@ use super::{item::Item, slots::Slots};
 use crate::store::{
     ChangeKind, Error,
     etcd::schema::{
-        Entry, Envelope, Hold, Keys, Layout, Of, Owner, Parked, Snapshot, Stored, json::write,
-        ranges::ranges, records::write_state, snapshot::PropsKeys,
+        Entry, Envelope, Hold, Keys, Layout, Of, Owner, Parked, Snapshot, Stored, end_of,
+        json::write, ranges::ranges, records::write_state, snapshot::PropsKeys,
     },
     rules,
 };
@@ -68,6 +68,23 @@ impl<'a> Edit<'a> {
         let slot = self.keys.slot(self.id);
         self.item
             .when_not_after(&slot, &format!("{slot}0"), revision);
+    }
+
+    /// Compares that the task has nothing beside its envelope: no owner, no command, no props of Metafora.
+    pub(crate) fn when_bare(&mut self) {
+        let parts = self.keys.parts(self.id);
+        let end = String::from_utf8_lossy(&end_of(&parts)).into_owned();
+        self.item.when_not_after(&parts, &end, 0);
+    }
+
+    /// Compares that a node is registered with this lease.
+    pub(crate) fn when_registered(&mut self, node: &NodeName, lease: i64) {
+        self.item.when_on(&self.keys.registration(node), lease);
+    }
+
+    /// Reads the props of the task in the same transaction, in a layout of our own.
+    pub(crate) fn get_props(&mut self) {
+        self.item.get(&self.keys.props_apart(self.id));
     }
 
     /// Compares that none of these tasks is live.

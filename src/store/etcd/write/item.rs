@@ -13,6 +13,8 @@ pub(crate) enum Guard {
     There(String),
     /// No key from the first to before the second was written after this revision.
     NotAfter(String, String, i64),
+    /// The key is attached to this lease.
+    On(String, i64),
 }
 
 /// What a write does.
@@ -30,6 +32,8 @@ pub(crate) enum Op {
     /// Deletes a key if it has this value and was not written after this revision. Otherwise the
     /// rest of the item is still written.
     DeleteIf(String, String, i64),
+    /// Reads a key.
+    Get(String),
     /// Does all of these. Beside the others they count as one operation.
     All(Vec<Op>),
 }
@@ -49,6 +53,8 @@ pub(crate) struct Item {
     pub(crate) places: u32,
     pub(crate) bytes: usize,
     pub(crate) lease: Option<i64>,
+    /// It reads a key.
+    pub(crate) reads: bool,
     /// It is written after the earlier ordered items: a submit.
     pub(crate) in_order: bool,
     /// It overtakes the waiting items: other nodes wait for what it reports.
@@ -121,6 +127,19 @@ impl Item {
         self.weigh(from, to.len());
         let guard = Guard::NotAfter(from.to_owned(), to.to_owned(), revision);
         self.when.push(guard);
+    }
+
+    /// Compares that the key is attached to this lease.
+    pub(crate) fn when_on(&mut self, key: &str, lease: i64) {
+        self.weigh(key, 0);
+        self.when.push(Guard::On(key.to_owned(), lease));
+    }
+
+    /// Reads a key in the same transaction. The outcome has it; an item reads one at most.
+    pub(crate) fn get(&mut self, key: &str) {
+        self.weigh(key, 0);
+        self.reads = true;
+        self.then.push(Op::Get(key.to_owned()));
     }
 
     pub(crate) fn put(&mut self, key: &str, value: String) {
@@ -199,6 +218,7 @@ impl Guard {
             }
             Self::There(key) => Compare::create_revision(key.as_str(), CompareOp::Greater, 0),
             Self::NotAfter(from, to, revision) => until(from, *revision).with_range(to.as_str()),
+            Self::On(key, lease) => Compare::lease(key.as_str(), CompareOp::Equal, *lease),
         }
     }
 }
@@ -227,6 +247,7 @@ impl Op {
                 let same = Compare::value(key.as_str(), CompareOp::Equal, value.as_str());
                 delete_when(key, vec![same, until(key, *revision)])
             }
+            Self::Get(key) => TxnOp::get(key.as_str(), None),
             Self::All(ops) => {
                 let ops: Vec<TxnOp> = ops.iter().map(Self::to_txn_op).collect();
                 TxnOp::txn(Txn::new().and_then(ops))
@@ -262,10 +283,12 @@ mod tests {
         item.when_at("k", 7);
         item.when_there("k");
         item.when_not_after("k", "k0", 7);
+        item.when_on("k", 9);
         let when = [
             Compare::mod_revision("k", CompareOp::Equal, 7),
             Compare::create_revision("k", CompareOp::Greater, 0),
             Compare::mod_revision("k", CompareOp::Less, 8).with_range("k0"),
+            Compare::lease("k", CompareOp::Equal, 9),
         ];
         let expected = Txn::new().when(when).and_then([]);
         assert_eq!(debug(&item.to_txn()), debug(&expected));
@@ -282,6 +305,9 @@ mod tests {
         item.delete_ranges(vec![(b"a".to_vec(), b"b".to_vec())]);
         item.delete_at("k", 7);
         item.delete_if("k", "v", 7);
+        assert!(!item.reads);
+        item.get("k");
+        assert!(item.reads);
         let up_to = |end: &str| Some(DeleteOptions::new().with_range(end));
         let delete_when = |when: Vec<Compare>| {
             let delete = [TxnOp::delete("k", None)];
@@ -298,6 +324,7 @@ mod tests {
                 Compare::value("k", CompareOp::Equal, "v"),
                 Compare::mod_revision("k", CompareOp::Less, 8),
             ]),
+            TxnOp::get("k", None),
         ];
         let expected = Txn::new().when([]).and_then(then);
         assert_eq!(debug(&item.to_txn()), debug(&expected));

@@ -12,7 +12,7 @@ use std::{
     },
 };
 
-use etcd_client::{Txn, TxnOp, TxnOpResponse};
+use etcd_client::{Txn, TxnOp, TxnOpResponse, TxnResponse};
 use futures::{StreamExt, future::BoxFuture, stream::FuturesUnordered};
 use tokio::sync::{mpsc, oneshot};
 
@@ -21,8 +21,8 @@ use super::{
     item::Item,
 };
 use crate::store::etcd::{
-    client::{Capacity, Fault, Limit, Link},
-    schema::numbers::PLACES,
+    client::{Capacity, Fault, Limit, Link, kv},
+    schema::{KeyValue, numbers::PLACES},
 };
 
 /// Takes items. An own task writes them, and ends with the last clone. Clones are the same
@@ -84,7 +84,7 @@ impl Pipeline {
 /// The items of one outer, and the answer to it.
 struct Outer {
     items: Vec<Waiting>,
-    answer: Result<etcd_client::TxnResponse, Fault>,
+    answer: Result<TxnResponse, Fault>,
 }
 
 struct Writer {
@@ -153,12 +153,13 @@ impl Writer {
             }
         };
         let revision = response.header().map_or(0, |header| header.revision());
-        let written = |succeeded: bool| succeeded.then_some(revision);
+        let done = |item: &Item, response: &TxnResponse| Done {
+            written: response.succeeded().then_some(revision),
+            read: item.reads.then(|| read(response)).flatten(),
+        };
         if items.len() == 1 {
             for waiting in items {
-                let done = Done {
-                    written: written(response.succeeded()),
-                };
+                let done = done(&waiting.item, &response);
                 let _ = waiting.answer.send(Ok(done));
             }
             return;
@@ -167,9 +168,7 @@ impl Writer {
             let TxnOpResponse::Txn(nested) = nested else {
                 continue;
             };
-            let done = Done {
-                written: written(nested.succeeded()),
-            };
+            let done = done(&waiting.item, &nested);
             let _ = waiting.answer.send(Ok(done));
         }
     }
@@ -208,6 +207,12 @@ impl Writer {
         }
         self.queue.put_back(again);
     }
+}
+
+/// Returns the key that a transaction has read, if there is one.
+fn read(response: &TxnResponse) -> Option<KeyValue> {
+    let mut got = response.op_responses().into_iter();
+    kv(got.find(|one| matches!(one, TxnOpResponse::Get(_))))
 }
 
 async fn send(link: Link, items: Vec<Waiting>) -> Outer {

@@ -36,6 +36,7 @@ fn writes(item: &Item) -> Vec<(&str, &str)> {
         &Op::Put(ref key, ref value) | &Op::PutOn(ref key, ref value, _) => (&**key, &**value),
         Op::Delete(key) | Op::DeleteRange(key, _) => (&**key, "-"),
         Op::DeleteAt(key, _) | Op::DeleteIf(key, ..) => (&**key, "-?"),
+        Op::Get(key) => (&**key, "?"),
         Op::All(_) => ("", ""),
     };
     item.then.iter().map(of).collect()

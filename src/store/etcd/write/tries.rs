@@ -34,8 +34,10 @@ impl Tried {
     /// Reads the answer to a write that was built for servers which take `before` operations.
     pub(crate) fn of(answer: Result<Done, Fault>, before: usize, capacity: &Capacity) -> Self {
         match answer {
-            Ok(Done { written: Some(at) }) => Self::Written(at),
-            Ok(Done { written: None }) => Self::Changed,
+            Ok(Done {
+                written: Some(at), ..
+            }) => Self::Written(at),
+            Ok(Done { written: None, .. }) => Self::Changed,
             Err(Fault::Unknown(why)) => Self::Lost(why),
             Err(fault) if capacity.has_shrunk(before, &fault) => Self::TooLarge,
             Err(fault) => Self::Failed(fault),
@@ -177,6 +179,13 @@ mod tests {
         NotNow,
     }
 
+    fn done(written: Option<i64>) -> Done {
+        Done {
+            written,
+            read: None,
+        }
+    }
+
     /// Servers with one key: whether it is there, and how often it was written.
     #[derive(Default)]
     struct Servers {
@@ -191,8 +200,8 @@ mod tests {
             let next = self.next.pop_front().unwrap_or(Next::NotNow);
             self.is_there |= matches!(next, Next::Written | Next::Changed | Next::LostAndWritten);
             match next {
-                Next::Written => Ok(Done { written: Some(7) }),
-                Next::Changed => Ok(Done { written: None }),
+                Next::Written => Ok(done(Some(7))),
+                Next::Changed => Ok(done(None)),
                 Next::LostAndWritten | Next::Lost => Err(Fault::Unknown("no answer".into())),
                 Next::NotNow => Err(Fault::NotNow("no leader".into())),
                 Next::TooLarge => {
