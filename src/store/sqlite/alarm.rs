@@ -8,16 +8,23 @@
 use std::{
     path::Path,
     sync::{
-        Arc,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicBool, AtomicU32, Ordering},
     },
+    time::{Duration, Instant},
 };
+
+/// A report this soon after the end of a transaction of this process may be of that transaction: the thread that
+/// waits for reports runs a moment later.
+const LATE: Duration = Duration::from_millis(20);
 
 /// Whether the writer of this process is at work. Readers need no notice of its writes: it wakes them
 /// after each commit.
 #[derive(Debug, Default)]
 pub(super) struct OwnWrites {
     under_way: AtomicBool,
+    /// When the last transaction has ended.
+    ended: Mutex<Option<Instant>>,
 }
 
 impl OwnWrites {
@@ -28,7 +35,14 @@ impl OwnWrites {
 
     /// The transaction has ended.
     pub(super) fn end(&self) {
+        *self.ended.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
         self.under_way.store(false, Ordering::Release);
+    }
+
+    /// Returns whether the last transaction has ended within [`LATE`].
+    fn have_just_ended(&self) -> bool {
+        let ended = *self.ended.lock().unwrap_or_else(PoisonError::into_inner);
+        ended.is_some_and(|at| at.elapsed() < LATE)
     }
 
     fn are_under_way(&self) -> bool {
@@ -41,6 +55,8 @@ impl OwnWrites {
 pub(super) enum Notice {
     /// Another process wrote to the log.
     Written,
+    /// Another process wrote to the log, or this one did a moment ago.
+    PerhapsWritten,
     /// A file was moved, and may be back.
     Moved,
     /// A file may have been deleted or replaced.
@@ -97,6 +113,8 @@ struct Judge {
 enum Verdict {
     /// Another process wrote.
     Notice,
+    /// Another process wrote, or this one did a moment ago.
+    Perhaps,
     /// This process writes.
     Ignore,
     /// This process writes much: the reports pause.
@@ -107,7 +125,10 @@ impl Judge {
     fn judge(&self, own: &OwnWrites) -> Verdict {
         if !own.are_under_way() {
             self.own_in_a_row.store(0, Ordering::Relaxed);
-            return Verdict::Notice;
+            return match own.have_just_ended() {
+                true => Verdict::Perhaps,
+                false => Verdict::Notice,
+            };
         }
         match self.own_in_a_row.fetch_add(1, Ordering::Relaxed) {
             before if before < OWN_IN_A_ROW => Verdict::Ignore,
@@ -243,11 +264,12 @@ mod linux {
             }
             match judge.judge(own) {
                 Verdict::Notice => notice(Notice::Written),
+                Verdict::Perhaps => notice(Notice::PerhapsWritten),
                 Verdict::Ignore => {}
                 Verdict::Pause => {
                     reports.pause();
                     if !own.are_under_way() {
-                        notice(Notice::Written);
+                        notice(Notice::PerhapsWritten);
                     }
                 }
             }
@@ -269,6 +291,12 @@ mod tests {
         }
         assert_eq!(judge.judge(&own), Verdict::Pause);
         own.end();
+        assert_eq!(
+            judge.judge(&own),
+            Verdict::Perhaps,
+            "it may be a late report"
+        );
+        *own.ended.lock().unwrap() = Instant::now().checked_sub(LATE);
         assert_eq!(judge.judge(&own), Verdict::Notice);
         own.begin();
         assert_eq!(judge.judge(&own), Verdict::Ignore, "the count starts again");

@@ -173,6 +173,9 @@ impl Thread {
                 }
                 Ok(Message::Inbox(writer)) => self.mail.writer = Some(writer),
                 Ok(Message::Notice(Notice::Written)) => self.pace.written(Instant::now()),
+                Ok(Message::Notice(Notice::PerhapsWritten)) => {
+                    self.pace.perhaps_written(Instant::now());
+                }
                 Ok(Message::Notice(notice @ (Notice::Moved | Notice::Changed))) => {
                     if notice == Notice::Moved {
                         self.files.were_moved();
@@ -185,6 +188,7 @@ impl Thread {
             let bell = &self.bell;
             bell.rung.store(false, Ordering::Release);
             bell.noticed.store(false, Ordering::Release);
+            bell.perhaps.store(false, Ordering::Release);
             wait = match self.turn() {
                 Ok(wait) => wait,
                 Err(error) => {
@@ -204,7 +208,12 @@ impl Thread {
         let (messages, bell) = (self.messages.clone(), self.bell.clone());
         let notice = move |notice| {
             // Of many writes the thread gets one message.
-            if notice != Notice::Written || bell.rings(&bell.noticed) {
+            let rings = match notice {
+                Notice::Written => bell.rings(&bell.noticed),
+                Notice::PerhapsWritten => bell.rings(&bell.perhaps),
+                Notice::Moved | Notice::Changed => true,
+            };
+            if rings {
                 let _ = messages.send(Message::Notice(notice));
             }
         };
@@ -257,9 +266,7 @@ impl Thread {
             // Before the first look: nothing is missed between the two. A write before that may be of a commit that
             // becomes visible after the look.
             self.alarm = self.listen();
-            let now = Instant::now();
-            self.pace.written(now);
-            self.pace.committed(now);
+            self.pace.perhaps_written(Instant::now());
         }
         let conn = match self.conn.take() {
             Some(conn) => conn,

@@ -29,6 +29,8 @@ pub(super) struct Bell {
     pub(super) rung: AtomicBool,
     /// The thread gets a message of a write of another process.
     pub(super) noticed: AtomicBool,
+    /// The thread gets a message of a write that may be of another process.
+    pub(super) perhaps: AtomicBool,
 }
 
 impl Bell {
@@ -99,6 +101,18 @@ impl Pace {
         });
     }
 
+    /// Another process may have written. The thread looks less often than after a write that another process is known
+    /// to have made: mostly there was none.
+    pub(super) fn perhaps_written(&mut self, now: Instant) {
+        let is_awaited = |write: Write| {
+            !write.has_followed && now.saturating_duration_since(write.at) < Duration::from_secs(5)
+        };
+        if !self.written.is_some_and(is_awaited) {
+            self.written(now);
+            self.committed(now);
+        }
+    }
+
     /// A commit is visible.
     pub(super) fn committed(&mut self, now: Instant) {
         if let Some(write) = self.written.as_mut().filter(|write| !write.has_followed) {
@@ -152,6 +166,28 @@ mod tests {
         ] {
             assert_eq!(pace.wait(true, after(millis)), wait, "after {millis} ms");
         }
+    }
+
+    /// Each renewal of an idle node was looked for up to a thousand times when the report of its write came late.
+    #[test]
+    fn a_write_that_may_be_of_this_process_is_looked_for_less_often() {
+        let start = Instant::now();
+        let after = |millis| start + Duration::from_millis(millis);
+        let mut pace = Pace::default();
+        pace.perhaps_written(start);
+        let (mut looks, mut at) = (0, start);
+        while at < after(5000) {
+            at += pace.wait(true, at);
+            looks += 1;
+        }
+        assert!(looks < 80, "{looks}");
+        pace.written(after(5000));
+        pace.perhaps_written(after(5001));
+        let wait = pace.wait(true, after(5001));
+        assert_eq!(wait, SYNC, "it hides no write of another process");
+        pace.perhaps_written(after(60_000));
+        let wait = pace.wait(true, after(60_000));
+        assert_eq!(wait, Duration::from_micros(250), "that write was given up");
     }
 
     #[test]
