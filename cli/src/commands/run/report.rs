@@ -1,9 +1,8 @@
 //! [`Report`]: progress, failures and the summary of a run.
 
-use std::{
-    collections::HashMap,
-    time::{Duration, Instant},
-};
+mod summary;
+
+use std::time::{Duration, Instant};
 
 use indicatif::HumanDuration;
 use jiff::Timestamp;
@@ -13,15 +12,13 @@ use windlass::{StateKind, TaskId, TaskStatus, store::TaskRecord};
 use super::{
     printing::{Ended, Job, Printing, Stops},
     screen::Screen,
-    tally::{Counts, Failed, Left, Span},
+    tally::{Counts, Failed, Span},
 };
 use crate::{
     exec::{KIND, Output as Captured},
-    exit::Failure,
     global::Global,
-    hint::{Hint, quoted},
+    hint::Hint,
     output::Output,
-    text::one_line,
     view::age,
 };
 
@@ -325,165 +322,4 @@ impl Report {
         let text = format!("nothing runs, {tasks}: line {line} ({id}): {reason}");
         self.say(move |out| out.note(text));
     }
-
-    /// Prints the summary; answers whether everything completed.
-    pub(super) fn conclude(self, interrupted: bool, left: Left) -> Result<bool, Failure> {
-        let Left {
-            lines: left,
-            waiting,
-            left_out,
-        } = left;
-        self.screen.clear();
-        let counts = &self.counts;
-        // Where the lines were counted, those that were not read yet are left too.
-        let unread = self.total.map_or(0, |t| t.saturating_sub(counts.settled()));
-        let left = left.max(unread);
-        let lines = counts.settled() + left;
-        let seconds = self.started.elapsed().as_secs_f64();
-        let all = counts.completed == lines && !interrupted && self.incomplete == 0;
-        if self.incomplete > 0 {
-            let tasks = self.incomplete;
-            self.out.complain(format_args!(
-                "the output of {tasks} tasks was not printed whole; see the lines above that say 'missing here'"
-            ));
-        }
-        if let Some(text) = self.behind_refused.text() {
-            self.out.complain(text);
-        }
-        if self.out.is_json() {
-            self.out.json(&json!({
-                "batch": self.batch,
-                "lines": lines,
-                "completed": counts.completed,
-                "completed_before": counts.before(),
-                "from_earlier_run": counts.earlier,
-                "earlier_run": self.earlier,
-                "failed": counts.failed,
-                "not_run": counts.not_run,
-                "wrong": counts.wrong,
-                "left": left,
-                "waiting": waiting,
-                "left_out": left_out,
-                "interrupted": interrupted,
-                "seconds": (seconds * 1000.0).round() / 1000.0,
-                "failures": self.failures,
-            }))?;
-            return self.end(all);
-        }
-        let by_id = self.failures.iter().map(|failed| (&failed.id, failed));
-        let by_id: HashMap<&TaskId, &Failed> = by_id.collect();
-        for failed in self.failures.iter().take(SHOWN) {
-            let before = if failed.before { " before" } else { "" };
-            let error = match root(failed, &by_id) {
-                Some(root) => format!(
-                    "not run: task '{}' before it {}; after_ok requires that it completes",
-                    root.id,
-                    root.outcome()
-                ),
-                None => one_line(failed.error.as_deref().unwrap_or("no error is kept")),
-            };
-            let (id, state) = (&failed.id, &failed.state);
-            self.out
-                .complain(format_args!("{id} {state}{before}: {error}"));
-        }
-        if self.failures.len() > SHOWN {
-            let more = counts.failed - SHOWN as u64;
-            self.out.complain(format_args!(
-                "and {more} more; `{}` shows them",
-                self.on_batch("list --state failed --label")
-            ));
-        }
-        for (why, lines) in &waiting {
-            let are = if *lines == 1 { "line is" } else { "lines are" };
-            self.out.complain(format_args!("{lines} {are} {why}"));
-        }
-        if left_out > 0 {
-            self.out.note(format_args!(
-                "note: {left_out} tasks of this batch are from an earlier input and were not run; `{}` runs them, and \
-                 `{}` deletes them",
-                self.on_batch("worker --until-idle --select"),
-                self.on_batch("delete --state runnable,sleeping,paused,fault --label")
-            ));
-        }
-        if self.other_options > 1 {
-            self.out.note(format_args!(
-                "note: {} lines equal an earlier one but for labels, priority or retry policy; their tasks have \
-                 those of the earlier line",
-                self.other_options
-            ));
-        }
-        let plural = if lines == 1 { "" } else { "s" };
-        let mut text = format!("{lines} line{plural}: {} completed", counts.completed);
-        if counts.earlier > 0 {
-            let when = self.earlier.text(Timestamp::now());
-            text.push_str(&format!(
-                ", {} from an earlier run ({when})",
-                counts.earlier
-            ));
-        }
-        for (number, what) in [
-            (counts.repeated, "for an equal line"),
-            (counts.failed, "failed"),
-            (
-                counts.not_run,
-                "of them not run (a task before them did not complete)",
-            ),
-            (counts.wrong, "wrong"),
-            (left, "left for another run"),
-        ] {
-            if number > 0 {
-                text.push_str(&format!(", {number} {what}"));
-            }
-        }
-        let batch = &self.batch;
-        self.out
-            .note(format_args!("{text}; in {seconds:.1} s, as batch {batch}"));
-        if counts.earlier > 0 && counts.before() == counts.completed {
-            self.out
-                .note("--again runs again what completed in an earlier run");
-        }
-        match self.ran_behind_failed {
-            0 => {}
-            1 => (self.out)
-                .note("1 line ran although a line before it failed (after); after_ok stops it"),
-            many => self.out.note(format_args!(
-                "{many} lines ran although a line before them failed (after); after_ok stops them"
-            )),
-        }
-        if counts.failed > 0 && self.is_kept {
-            self.out
-                .note("`windlass run … --retry-failed` runs again what failed");
-        }
-        self.end(all)
-    }
-
-    /// Returns a command line whose last option takes the label of the batch.
-    fn on_batch(&self, words: &str) -> String {
-        let batch = quoted(&self.batch);
-        self.hint.command(&format!("{words} batch={batch}"))
-    }
-
-    /// Returns whether all completed, unless its output is not where it should be.
-    fn end(&self, all: bool) -> Result<bool, Failure> {
-        match self.unwritten {
-            0 => Ok(all),
-            tasks => Err(Failure::Store(format!(
-                "the output of {tasks} tasks could not be written; `{}` prints it, and so does the same run again",
-                self.hint.command("logs ID")
-            ))),
-        }
-    }
-}
-
-/// Returns the first task of the chain because of which a task was not run, if it is known.
-fn root<'a>(failed: &Failed, by_id: &HashMap<&TaskId, &'a Failed>) -> Option<&'a Failed> {
-    let mut root = *by_id.get(failed.unmet.as_ref()?)?;
-    // A task waits for earlier lines only; the bound is for tasks that other programs submitted.
-    for _ in 0..by_id.len() {
-        match &root.unmet {
-            None => return Some(root),
-            Some(id) => root = by_id.get(id)?,
-        }
-    }
-    None
 }

@@ -1,33 +1,26 @@
 //! Claims: many tasks are read at once, and claimed in one combined write. A new task, which the watch has
 //! brought as its submit wrote it, is claimed without a read.
 
+mod claimable;
+mod look;
+
 use std::sync::Arc;
 
 use futures::future::{join, join_all};
-use jiff::Timestamp;
-use windlass_statemachine::{Fence, NodeName, Task, TaskId, TaskState};
+use windlass_statemachine::TaskId;
 
+use self::{claimable::Claimable, look::Looked};
 use super::{
     adopt::Adoption,
     claims::Held,
     lease::{Leases, number},
     new_tasks::NewTasks,
     slots::{Refused, SlotTable},
-    waits::{LookedAt, Waited},
+    waits::Waited,
 };
 use crate::store::{
-    ChangeKind, Claim, Claimed, Error, Lease,
-    etcd::{
-        client::Fault,
-        schema::{
-            Hold, KeyValue, Layout, Of, Slot, Snapshot, commands::has_order, records, reported,
-        },
-        write::{
-            Edit, Item, Tried,
-            slots::{Pick, Slots},
-        },
-    },
-    rules,
+    Claim, Claimed, Error, Lease,
+    etcd::{client::Fault, schema::reported, write::Tried},
 };
 
 const OPERATION: &str = "claim a task";
@@ -43,48 +36,11 @@ pub(crate) struct Claimer {
     pub(crate) new: Arc<NewTasks>,
 }
 
-/// A task that is to be claimed, and how it was found.
-struct Looked {
-    found: Snapshot,
-    /// The lease that the node is registered with.
-    node: Option<i64>,
-    /// It was not read: it is assumed to be as its submit wrote it. The claim compares that, and reads the props.
-    is_new: bool,
-}
-
 /// What a call of claims reads for all its tasks. Clones share it.
 #[derive(Clone)]
 struct Shared {
     slots: SlotTable,
     waited: Waited,
-}
-
-/// A task that can be claimed, as it was found.
-struct Claimable {
-    found: Snapshot,
-    is_new: bool,
-    task: Arc<Task>,
-    state: TaskState,
-    order: u64,
-    submitted_at: Timestamp,
-    waited_until: Option<Timestamp>,
-    /// The data version in the envelope.
-    data_version: u32,
-    /// The node that had it when it was lost.
-    lost_by: Option<NodeName>,
-    abandoned: bool,
-    /// The lease to which the claim is attached.
-    token: i64,
-    /// When it is claimed.
-    at: Timestamp,
-    /// The tasks that must not be live when the claim is written.
-    none_live: Vec<TaskId>,
-    /// The slots of limits that the claim takes.
-    picks: Vec<Pick>,
-    /// Whether it is claimed beyond its limits, for the commands that wait for it.
-    over_limit: bool,
-    /// Whether the tasks that it waits for are looked at again once the claim is written.
-    look_again: bool,
 }
 
 impl Claimer {
@@ -150,42 +106,6 @@ impl Claimer {
         answers
     }
 
-    /// Reads the tasks that are not new, and takes the others as the watch has brought them.
-    async fn look_at(&self, lease: &Lease, ids: &[TaskId]) -> Vec<Result<Looked, Fault>> {
-        let reader = &self.leases.access.reader;
-        let new = |id| match reader.keys.layout() {
-            Some(Layout::Own) => self.new.take(id),
-            // The props of the task are beside it.
-            Some(Layout::Shared) | None => None,
-        };
-        let new: Vec<Option<KeyValue>> = ids.iter().map(new).collect();
-        let others = ids.iter().zip(&new).filter(|(_, new)| new.is_none());
-        let others: Vec<TaskId> = others.map(|(id, _)| id.clone()).collect();
-        let registration = reader.keys.registration(&lease.node);
-        let read = reader.read_for_claim(&others, &registration).await;
-        let mut read = read.into_iter();
-        let mut look = |new: Option<KeyValue>| match new {
-            Some(task) => Some(Ok(Looked {
-                found: Snapshot {
-                    fences: reader.fences.clone(),
-                    revision: task.mod_revision(),
-                    task: Some(task),
-                    ..Snapshot::default()
-                },
-                node: Some(number(lease.id)),
-                is_new: true,
-            })),
-            None => read.next().map(|read| {
-                read.map(|(found, node)| Looked {
-                    found,
-                    node,
-                    is_new: false,
-                })
-            }),
-        };
-        new.into_iter().filter_map(&mut look).collect()
-    }
-
     async fn try_claim(
         &self,
         lease: &Lease,
@@ -249,143 +169,6 @@ impl Claimer {
         }
     }
 
-    /// Checks whether a task can be claimed. Boxes rare futures: thousands of these are under way
-    /// at a time.
-    async fn claimable(
-        &self,
-        lease: &Lease,
-        id: &TaskId,
-        Looked { found, is_new, .. }: Looked,
-        shared: &Shared,
-    ) -> Result<Option<Claimable>, Error> {
-        if found.task.is_none() || found.quarantined().is_some() {
-            return Ok(None);
-        }
-        let ours = match &found.owner {
-            Some(kv) if records::lease_of(kv) == lease.id => true,
-            Some(_) => return Ok(None),
-            None => false,
-        };
-        if let Some(reason) = found.fault(id) {
-            Box::pin(self.adoption.quarantine(id, &found, &reason)).await?;
-            return Err(Error::corrupt_task(id, reason));
-        }
-        let read = (found.state(), found.whole_task(id), found.envelope());
-        let (Ok((state, hold)), Ok(task), Ok((envelope, order))) = read else {
-            return Ok(None);
-        };
-        if state.code().is_terminal() {
-            if !ours {
-                Box::pin(self.adoption.unschedule(id)).await?;
-            }
-            return Ok(None);
-        }
-        let at = self.leases.access.now();
-        let LookedAt {
-            state,
-            none_live,
-            look_again,
-        } = match state.is_waiting() {
-            true => Box::pin(self.looked_at(state, &shared.waited, at)).await?,
-            false => LookedAt::plain(state),
-        };
-        if !ours && !look_again && !rules::claim::is_claimable(&state, !found.queue.is_empty(), at)
-        {
-            Box::pin(self.adoption.park(id, &found, &state)).await;
-            return Ok(None);
-        }
-        let mut picks = match ours {
-            true => kept(&found),
-            false => Vec::new(),
-        };
-        let mut over_limit = ours && picks.is_empty() && !task.limits.is_empty();
-        if !ours && !task.limits.is_empty() {
-            let picked = shared.slots.pick(&task.limits, at).await;
-            match picked.map_err(|fault| fault.into_error(OPERATION))? {
-                Ok(picked) => picks = picked,
-                Err(_) if has_order(&found.queue) || rules::claim::is_late(&state, at) => {
-                    over_limit = true;
-                }
-                Err(full) => {
-                    let task = id.clone();
-                    let full = Some(full);
-                    let refused = Refused { task, full };
-                    self.leases.claims.refused(lease.id, refused);
-                    return Ok(None);
-                }
-            }
-        }
-        let lost_by = hold.claimed_by.filter(|_| !ours);
-        let abandoned = lost_by.is_some() || (ours && hold.abandoned);
-        let token = match self.leases.claims.room(lease.id) {
-            Some(token) => token,
-            None => Box::pin(self.leases.lease_for_claim(lease)).await?,
-        };
-        Ok(Some(Claimable {
-            task: Arc::new(task),
-            state,
-            order,
-            submitted_at: envelope.submitted_at(),
-            waited_until: envelope.waited_until(),
-            data_version: envelope.data_version,
-            lost_by,
-            abandoned,
-            token,
-            at,
-            none_live,
-            picks,
-            over_limit,
-            look_again,
-            found,
-            is_new,
-        }))
-    }
-
-    fn claim_item(&self, lease: &Lease, id: &TaskId, task: &Claimable) -> Result<Item, Error> {
-        let node = &lease.node;
-        let mut what = Vec::new();
-        if task.lost_by.is_some() {
-            what.push(ChangeKind::Lost {
-                fence: task.state.fence,
-            });
-        }
-        what.push(ChangeKind::Claimed {
-            node: node.clone(),
-            fence: Fence(0),
-            abandoned: task.abandoned,
-        });
-        let places = what.len() as u32;
-        let mut item = self.leases.access.item(id, places);
-        let mut edit = Edit::new(self.leases.access.keys(), id, &mut item);
-        // The mark too: the task may have been quarantined since the read.
-        edit.when_as_found(&task.found, &[Of::Task, Of::TaskState, Of::Parked]);
-        if task.is_new {
-            edit.when_bare();
-            edit.when_registered(node, number(lease.id));
-            edit.get_props();
-        } else {
-            edit.when_as_found(&task.found, &[Of::Owner]);
-        }
-        edit.when_none_lives(&task.none_live);
-        let slots = Slots {
-            token: task.token,
-            picks: &task.picks,
-        };
-        edit.put_owner(node, lease.id, &slots)?;
-        let state = task.claimed(task.state.fence);
-        let hold = Hold {
-            by_claim: true,
-            abandoned: task.abandoned,
-            ..Hold::of(node)
-        };
-        edit.put_state(&state, &hold)?;
-        if task.found.parked.is_some() {
-            edit.delete(Of::Parked);
-        }
-        edit.put_history(state.version, &what, task.at)?;
-        Ok(item)
-    }
-
     fn won(&self, lease: &Lease, id: &TaskId, task: Claimable, at: i64) -> Claimed {
         let fence = self.leases.access.reader.fences.of(at);
         let state = task.claimed(fence);
@@ -426,34 +209,5 @@ impl Claimer {
             abandoned: task.abandoned,
             over_limit: task.over_limit,
         }
-    }
-}
-
-/// Returns the slots of a claim of this node, for the claim that repeats it.
-fn kept(found: &Snapshot) -> Vec<Pick> {
-    let revision = found.revision_of(Of::Owner);
-    let slots = found.slots().into_iter();
-    let pick = |slot: Slot| Pick {
-        // The slot of a limit on starts may be another claim's by now.
-        revision: slot.start.is_none().then_some(revision),
-        slot,
-    };
-    slots.map(pick).collect()
-}
-
-impl Claimable {
-    /// Adds the props that the claim of a new task has read. `None` if they are no JSON.
-    fn with_props(mut self, id: &TaskId, props: Option<KeyValue>) -> Option<Self> {
-        if self.is_new {
-            self.found.props_apart = props;
-            self.task = Arc::new(self.found.whole_task(id).ok()?);
-        }
-        Some(self)
-    }
-
-    /// Its state once it is claimed.
-    fn claimed(&self, fence: Fence) -> TaskState {
-        let lost_by = self.lost_by.as_ref().map(NodeName::as_str);
-        self.state.clone().claimed(fence, lost_by, self.at)
     }
 }
