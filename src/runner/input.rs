@@ -1,6 +1,6 @@
 //! [`In`]: the inputs of the engine, sent by its helpers.
 
-use tokio::sync::OwnedSemaphorePermit;
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use super::{handle::Control, spawn::Ended};
 use crate::{
@@ -56,7 +56,8 @@ pub(super) struct RunEnded {
 #[derive(Debug)]
 pub(super) enum LeaseEvent {
     Gained(Lease),
-    Lost,
+    /// The engine answers when every handler has ended.
+    Lost(oneshot::Sender<()>),
     /// The store is gone for good.
     StoreGone(Error),
 }

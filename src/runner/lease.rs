@@ -7,7 +7,11 @@
 use std::{pin::pin, sync::Arc, time::Duration};
 
 use tokio::{
-    sync::{mpsc, watch},
+    sync::{
+        mpsc,
+        oneshot::{self, error::TryRecvError},
+        watch,
+    },
     time::{Instant, sleep, sleep_until, timeout, timeout_at},
 };
 use tracing::{error, info, warn};
@@ -77,17 +81,17 @@ fn backoff(wait: &mut Duration, longest: Duration) -> Duration {
 /// The interval at which the log repeats that a node cannot work.
 const REPORT_EVERY: Duration = Duration::from_secs(60);
 
+/// A lease that counts as lost.
+struct Lost {
+    lease: Lease,
+    /// Answers when the handlers of its claims have ended.
+    handlers: oneshot::Receiver<()>,
+}
+
 impl Keeper {
     pub(super) async fn run(mut self, first: (Lease, Instant)) {
-        let mut current = Some(first);
+        let (mut lease, mut until) = first;
         loop {
-            let (lease, until) = match current.take() {
-                Some(held) => held,
-                None => match self.rejoin().await {
-                    Some(held) => held,
-                    None => return,
-                },
-            };
             self.until.send_replace(until);
             if self
                 .to_engine
@@ -102,8 +106,17 @@ impl Keeper {
                 return;
             }
             self.until.send_replace(Instant::now());
-            if self.to_engine.send(In::Lease(LeaseEvent::Lost)).is_err() {
+            let (ended, handlers) = oneshot::channel();
+            if self
+                .to_engine
+                .send(In::Lease(LeaseEvent::Lost(ended)))
+                .is_err()
+            {
                 return;
+            }
+            match self.rejoin(Lost { lease, handlers }).await {
+                Some(held) => (lease, until) = held,
+                None => return,
             }
         }
     }
@@ -216,7 +229,8 @@ impl Keeper {
     }
 
     /// Joins again, without a time limit; `None` when asked to leave meanwhile.
-    async fn rejoin(&mut self) -> Option<(Lease, Instant)> {
+    async fn rejoin(&mut self, lost: Lost) -> Option<(Lease, Instant)> {
+        let mut lost = Some(lost);
         let mut wait = Duration::from_millis(50);
         let mut reported: Option<Instant> = None;
         loop {
@@ -243,6 +257,8 @@ impl Keeper {
                     let _ = self.to_engine.send(In::Lease(LeaseEvent::StoreGone(e)));
                     return None;
                 }
+                // A renewal that the store got late can have made the lost lease as long as a new one.
+                Err(Error::AlreadyExists { .. }) if self.abandon(&mut lost).await => {}
                 Err(e) => {
                     if reported.is_none_or(|at| at.elapsed() >= REPORT_EVERY) {
                         self.report_no_lease(&e);
@@ -255,6 +271,21 @@ impl Keeper {
                     }
                 }
             }
+        }
+    }
+
+    /// Ends the lease that the node has lost, once its handlers have ended, so that its name and its tasks are free
+    /// now. Returns whether that was done.
+    async fn abandon(&self, lost: &mut Option<Lost>) -> bool {
+        let have_ended = |lost: &mut Lost| lost.handlers.try_recv() != Err(TryRecvError::Empty);
+        let Some(lost) = lost.take_if(have_ended) else {
+            return false;
+        };
+        let ended = timeout(self.last_wait(), self.coordinator.abandon(&lost.lease));
+        match ended.await {
+            Ok(Ok(())) => true,
+            // The lease ends by itself.
+            Ok(Err(_)) | Err(_) => false,
         }
     }
 

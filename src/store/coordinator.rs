@@ -109,7 +109,9 @@ pub type EventStream = Pin<Box<dyn Stream<Item = Vec<Event>> + Send>>;
 /// 11. **Lost leases.** When a lease ends without [`leave`](Self::leave), each of its claims is
 ///     removed, marked as abandoned for the next claim, and delivered to the watches, within a
 ///     second of its end while any node of the namespace lives.
-///     Cases: `leases::a_lost_node_abandons_its_tasks`, `leases::an_abandoned_claim_counts_once`.
+///     [`abandon`](Self::abandon) ends such a lease at once.
+///     Cases: `leases::a_lost_node_abandons_its_tasks`, `leases::an_abandoned_claim_counts_once`,
+///     `leases::an_abandoned_lease_ends_at_once`.
 /// 12. **Node commands.** A command waits for its node, which gets it from the watch, and leaves the
 ///     queue when the node answers on its own lease. The first answer is kept for the sender.
 ///     Cases: `watch::node_commands_are_reported`, `watch::an_answered_node_command_is_gone`,
@@ -194,6 +196,15 @@ pub trait Coordinator: Send + Sync + 'static {
     ///
     /// [`Error::Unavailable`].
     async fn leave(&self, lease: &Lease) -> Result<(), Error>;
+
+    /// Ends a lease that its node counts as lost: each claim that it still has is abandoned, as when the lease
+    /// ends by itself, and the name of the node is free. The node calls it when its handlers have ended. Nothing
+    /// changes for a lease that has ended.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unavailable`].
+    async fn abandon(&self, lease: &Lease) -> Result<(), Error>;
 
     /// Lists every live task of these kinds (`None`: of all), then reports what changes. First
     /// [`Event::Reset`], then the tasks, then [`Event::Listed`]. Node commands that wait come too.

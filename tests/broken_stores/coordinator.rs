@@ -50,6 +50,14 @@ impl Coordinator for PlantedStore {
         self.inner.leave(lease).await
     }
 
+    async fn abandon(&self, lease: &Lease) -> Result<(), Error> {
+        if self.has(Defect::AbandonedClaimsAreReleased) {
+            return self.leave(lease).await;
+        }
+        self.write(Call::Abandon(lease.clone()));
+        self.inner.abandon(lease).await
+    }
+
     async fn watch(&self, lease: &Lease, kinds: Option<Vec<Kind>>) -> Result<EventStream, Error> {
         let kinds = kinds.filter(|_| !self.has(Defect::EveryKindIsDelivered));
         let events = self.inner.watch(lease, kinds).await?;

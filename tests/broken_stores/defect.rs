@@ -70,6 +70,7 @@ pub(crate) enum Defect {
     NamesAreShared,
     EndedLeasesAreRenewed,
     LeavingIsForgotten,
+    AbandonedClaimsAreReleased,
     AnyLeaseAcknowledges,
     // Tasks.
     TakenIdsAreAccepted,

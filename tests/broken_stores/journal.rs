@@ -22,6 +22,7 @@ pub(crate) enum Call {
     Join(NodeSpec, Duration),
     Renew(Lease, NodeStatus),
     Leave(Lease),
+    Abandon(Lease),
     Claim(Lease, Vec<TaskId>),
     Commit(Vec<Commit>),
     Acknowledge(Lease, NodeCommandId, String),
@@ -41,6 +42,7 @@ impl Call {
             Self::Join(spec, ttl) => drop(store.join(&spec, ttl).await),
             Self::Renew(lease, status) => drop(store.renew(&lease, &status).await),
             Self::Leave(lease) => drop(store.leave(&lease).await),
+            Self::Abandon(lease) => drop(store.abandon(&lease).await),
             Self::Claim(lease, ids) => drop(store.claim(&lease, ids).await),
             Self::Commit(commits) => drop(store.commit(commits).await),
             Self::Acknowledge(lease, order, outcome) => {

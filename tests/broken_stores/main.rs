@@ -134,6 +134,7 @@ planted! {
     names_that_are_shared: NamesAreShared is found by leases::two_nodes_with_one_name_are_refused;
     ended_leases_that_are_renewed: EndedLeasesAreRenewed is found by leases::an_ended_lease_is_gone;
     leaving_that_is_forgotten: LeavingIsForgotten is found by leases::leaving_releases_the_tasks;
+    abandoned_claims_that_are_released: AbandonedClaimsAreReleased is found by leases::an_abandoned_lease_ends_at_once;
     taken_ids_that_are_accepted: TakenIdsAreAccepted is found by submit::a_live_id_is_refused;
     tasks_that_are_all_the_same: EveryTaskIsTheSame is found by submit::another_task_is_not_the_same;
     integers_that_become_floats: IntegersBecomeFloats is found by submit::large_integers_survive;

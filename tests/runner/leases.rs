@@ -154,6 +154,43 @@ async fn a_renewal_that_is_seen_after_its_time_counts_as_lost_for_all() {
     assert!(stood_still.elapsed() < secs(30));
 }
 
+/// The store had carried out a renewal whose answer came too late. So the lease that the node had lost was as long as a
+/// new one, and the node waited for its end.
+#[tokio::test(start_paused = true)]
+async fn a_node_ends_the_lease_that_it_has_lost_and_joins_again_at_once() {
+    let world = World::new().await;
+    let ends = RunEnds::default();
+    let guards = ends.clone();
+    let node = world
+        .node("n")
+        .lease_ttl(secs(15))
+        .handler("k", move |task| guards.clone().hold(task));
+    let _node = node.start().await.unwrap();
+    let id = world.running("k").await;
+    let renewals = world.faults.calls(Operation::Renew);
+    world
+        .faults
+        .fail(Operation::Renew, Fault::Late(secs(60)), 1);
+    world
+        .until("a renewal is under way", || async {
+            world.faults.calls(Operation::Renew) > renewals
+        })
+        .await;
+    // Its lease lives for 15 s from now, and counts as lost after about 7.
+    let renewed = Instant::now();
+    world
+        .until("it runs again", || async {
+            world.client.get(&id).await.unwrap().state.unwrap().claims == 2
+        })
+        .await;
+    let after = renewed.elapsed();
+    assert!(secs(5) < after && after < secs(9), "{after:?}");
+    assert_eq!(world.faults.calls(Operation::Abandon), 1);
+    assert_eq!(ends.all()[0].stop, Some(Stop::Node(StopReason::LeaseLost)));
+    let state = world.client.get(&id).await.unwrap().state.unwrap();
+    assert_eq!(state.attempts, 1, "the claim counts as lost");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_node_that_loses_its_lease_stops_its_handlers_and_comes_back() {
     let world = World::new().await;

@@ -46,7 +46,7 @@ use std::{
 
 use jiff::Timestamp;
 use tokio::{
-    sync::{Notify, mpsc, watch},
+    sync::{Notify, mpsc, oneshot, watch},
     time::{Instant, sleep},
 };
 use tracing::{debug, error, warn};
@@ -108,6 +108,8 @@ pub(super) struct Engine {
     parts: Parts,
     standing: Standing,
     lease: Option<Lease>,
+    /// Gets an answer when every handler of the lost lease has ended.
+    lost: Option<oneshot::Sender<()>>,
     watch: Watch,
     /// The tasks that can be claimed, and when.
     due: DueIndex,
@@ -154,6 +156,7 @@ impl Engine {
         Self {
             standing: Standing::default(),
             lease: None,
+            lost: None,
             watch: Watch::default(),
             due: DueIndex::default(),
             claiming: Claiming::default(),
@@ -275,7 +278,10 @@ impl Engine {
     fn input(&mut self, input: In) {
         match input {
             In::Lease(LeaseEvent::Gained(lease)) => self.lease_gained(lease),
-            In::Lease(LeaseEvent::Lost) => self.lease_lost(),
+            In::Lease(LeaseEvent::Lost(handlers)) => {
+                self.lost = Some(handlers);
+                self.lease_lost();
+            }
             In::Lease(LeaseEvent::StoreGone(error)) => self.store_gone(error),
             In::Events(batch) if self.watch.is_current(batch.epoch) => {
                 for event in batch.events {
@@ -377,6 +383,12 @@ impl Engine {
                 wanted.status = status;
                 report == Report::AtOnce
             });
+        }
+        if self.slots.len() == 0
+            && let Some(lost) = self.lost.take()
+        {
+            // A keeper that has joined again needs no answer.
+            let _ = lost.send(());
         }
         if self.is_empty() {
             self.answer_drains("drained");

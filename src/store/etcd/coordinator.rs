@@ -30,6 +30,10 @@ impl Coordinator for EtcdStore {
         self.0.leases.leave(lease).await
     }
 
+    async fn abandon(&self, lease: &Lease) -> Result<(), Error> {
+        self.0.leases.abandon(lease).await
+    }
+
     async fn watch(&self, lease: &Lease, kinds: Option<Vec<Kind>>) -> Result<EventStream, Error> {
         self.0.watcher.watch(lease, kinds).await
     }

@@ -33,6 +33,12 @@ impl Coordinator for MemoryStore {
         Ok(())
     }
 
+    async fn abandon(&self, lease: &Lease) -> Result<(), Error> {
+        let (mut world, now) = self.shared.lock();
+        world.end_lease(lease.id, true, now);
+        Ok(())
+    }
+
     async fn watch(&self, lease: &Lease, kinds: Option<Vec<Kind>>) -> Result<EventStream, Error> {
         self.shared.watch(lease, kinds)
     }

@@ -230,6 +230,10 @@ impl Coordinator for Split {
         self.coordinator.leave(lease).await
     }
 
+    async fn abandon(&self, lease: &Lease) -> Result<(), Error> {
+        self.coordinator.abandon(lease).await
+    }
+
     async fn watch(&self, lease: &Lease, kinds: Option<Vec<Kind>>) -> Result<EventStream, Error> {
         self.coordinator.watch(lease, kinds).await
     }

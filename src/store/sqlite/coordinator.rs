@@ -48,8 +48,16 @@ impl Coordinator for SqliteStore {
         let left = self
             .0
             .writer
-            .run("leave", 1, move |batch| leases::leave(batch, id));
+            .run("leave", 1, move |batch| leases::leave(batch, id, None));
         left.await
+    }
+
+    async fn abandon(&self, lease: &Lease) -> Result<(), Error> {
+        let (id, node) = (lease.id, lease.node.to_string());
+        let ended = self.0.writer.run("end a lost lease", 1, move |batch| {
+            leases::leave(batch, id, Some(&node))
+        });
+        ended.await
     }
 
     async fn watch(&self, lease: &Lease, kinds: Option<Vec<Kind>>) -> Result<EventStream, Error> {

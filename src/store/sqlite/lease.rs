@@ -192,10 +192,11 @@ pub(super) fn renew(batch: &mut Batch<'_>, lease: &Lease, status: &str) -> Resul
     Ok(())
 }
 
-pub(super) fn leave(batch: &mut Batch<'_>, lease: u64) -> Sql<()> {
+/// Ends a lease that lives. Its claims are lost by the node `lost_by`, or released without one.
+pub(super) fn leave(batch: &mut Batch<'_>, lease: u64, lost_by: Option<&str>) -> Sql<()> {
     let live = "SELECT 1 FROM windlass_leases WHERE id = ?1 AND ended_at IS NULL";
     if batch.first(live, [lease as i64], |_| Ok(()))?.is_some() {
-        end(batch, lease as i64, None)?;
+        end(batch, lease as i64, lost_by)?;
     }
     Ok(())
 }

@@ -7,7 +7,7 @@ use windlass_statemachine::{Message, StateKind};
 
 use super::{
     Harness,
-    kit::{Kit, LONG, assert_matches},
+    kit::{Kit, LONG, assert_matches, with_data},
     wait::eventually,
 };
 use crate::store::{ChangeKind, Error, NodeCommand, NodeCommandId, NodeStatus, TaskView};
@@ -202,6 +202,30 @@ pub async fn leaving_releases_the_tasks(harness: &dyn Harness) {
     let next = kit.claim(&second, "a").await;
     assert!(!next.abandoned);
     assert_eq!((next.state.attempts, next.state.errors.total()), (0, 0));
+}
+
+/// A lease that its node counts as lost can be ended before its time. Its claims are abandoned, and the name of the
+/// node is free.
+pub async fn an_abandoned_lease_ends_at_once(harness: &dyn Harness) {
+    let kit = Kit::new(harness).await;
+    let (first, second) = (kit.node("n1").await, kit.node("n2").await);
+    let mut watch = kit.watch(&second).await;
+    watch.listed().await;
+    let claimed = kit.claimed(&first, "a").await;
+    kit.coordinator().abandon(&first).await.unwrap();
+    assert_matches!(kit.renew(&first).await, Err(Error::Fenced(_)));
+    watch.task("a", "a task", |v| v.claimed_by.is_none()).await;
+    let again = kit.node("n1").await;
+    // The lease that has ended is not the one that the node has now.
+    kit.coordinator().abandon(&first).await.unwrap();
+    kit.renew(&again).await.unwrap();
+    let data = with_data(Message::checkpoint(), 1);
+    assert_matches!(kit.try_commit(&claimed, &data).await, Err(Error::Fenced(_)));
+    let next = kit.claim(&again, "a").await;
+    assert!(next.abandoned);
+    assert_eq!(next.state.attempts, 1);
+    let error = &next.state.errors.last().unwrap().error;
+    assert!(error.contains("n1"), "names the node: {error}");
 }
 
 /// The sender of a node command can read the answer of the node; the first answer stays.

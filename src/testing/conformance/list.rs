@@ -226,6 +226,7 @@ macro_rules! conformance_tests {
                 a_lost_node_abandons_its_tasks,
                 an_abandoned_claim_counts_once,
                 leaving_releases_the_tasks,
+                an_abandoned_lease_ends_at_once,
                 node_commands_are_answered,
                 a_foreign_lease_answers_no_command,
                 a_dead_node_takes_no_commands,

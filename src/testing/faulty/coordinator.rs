@@ -38,6 +38,15 @@ impl Coordinator for FaultyStore {
         self.call(Operation::Leave, call).await
     }
 
+    async fn abandon(&self, lease: &Lease) -> Result<(), Error> {
+        if self.check_lease(lease).is_err() {
+            // As `leave`.
+            return Ok(());
+        }
+        let call = self.coordinator().abandon(lease);
+        self.call(Operation::Abandon, call).await
+    }
+
     async fn watch(&self, lease: &Lease, kinds: Option<Vec<Kind>>) -> Result<EventStream, Error> {
         self.check_lease(lease)?;
         let call = self.coordinator().watch(lease, kinds);

@@ -24,6 +24,8 @@ pub enum Operation {
     Renew,
     /// `Coordinator::leave`.
     Leave,
+    /// `Coordinator::abandon`.
+    Abandon,
     /// `Coordinator::watch`.
     Watch,
     /// `Coordinator::claim`.

@@ -103,6 +103,10 @@ impl Coordinator for Late {
         self.inner.leave(lease).await
     }
 
+    async fn abandon(&self, lease: &Lease) -> Result<(), Error> {
+        self.inner.abandon(lease).await
+    }
+
     async fn peers(&self) -> Result<Vec<NodeRecord>, Error> {
         self.inner.peers().await
     }

@@ -19,18 +19,27 @@ const ROUNDS: usize = 4;
 
 impl Leases {
     pub(crate) async fn leave(&self, lease: &Lease) -> Result<(), Error> {
-        let node = self.claims.node(lease.id);
-        let ids = node.map_or_else(|| vec![number(lease.id)], |node| node.ids());
-        for id in &ids {
-            self.release(lease, *id).await?;
+        for id in self.ids(lease) {
+            self.release(lease, id).await?;
         }
+        self.abandon(lease).await
+    }
+
+    /// Ends the lease with the claims that it has: the next claim of each finds that it was lost.
+    pub(crate) async fn abandon(&self, lease: &Lease) -> Result<(), Error> {
         // The main lease last: while it lives, the node does.
-        for id in ids.iter().rev() {
-            let revoked = self.access.link().revoke(*id).await;
+        for id in self.ids(lease).into_iter().rev() {
+            let revoked = self.access.link().revoke(id).await;
             revoked.map_err(|fault| fault.into_error(OPERATION))?;
         }
         self.claims.lost(lease.id);
         Ok(())
+    }
+
+    /// Returns the leases of the node, the main one first.
+    fn ids(&self, lease: &Lease) -> Vec<i64> {
+        let node = self.claims.node(lease.id);
+        node.map_or_else(|| vec![number(lease.id)], |node| node.ids())
     }
 
     /// Releases the claims that are attached to one lease of a node.
