@@ -1,15 +1,18 @@
 //! Waits for the end of a task, for the outcome of a command, and until no task matches a filter.
 
 use std::{
-    sync::{Mutex, PoisonError},
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
 use futures::StreamExt;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 use windlass_statemachine::{CommandId, Invalid, Outcome, StateKind, TaskId};
 
-use super::{Client, Done, Waiting, name, waiting::Reporter};
+use super::{Client, Done, WaitReason, Waiting, name, waiting::Reporter};
 use crate::store::{Change, ChangeKind, ChangeStream, Error, Filter, Page, TaskRecord};
 
 /// After this time a wait reads the store again, in case a change was missed (a pruned history, a broken
@@ -98,7 +101,7 @@ impl Client {
     }
 
     /// Waits until a task has ended. [`wait_with`](Self::wait_with) also reports what happens
-    /// meanwhile.
+    /// meanwhile; this logs a warning after 5 s when no live node handles the kind.
     ///
     /// # Errors
     ///
@@ -108,12 +111,29 @@ impl Client {
         &self,
         id: impl TryInto<TaskId, Error: Into<Invalid>>,
     ) -> Result<Done, Error> {
-        let id: TaskId = name(id)?;
+        let id = &name::<TaskId>(id)?;
+        let (begun, is_told) = (Instant::now(), &AtomicBool::new(false));
         self.until(
-            |change| change.task == id && may_end(&change.what),
-            || async { ended(self.get(&id).await?) },
+            |change| change.task == *id && may_end(&change.what),
+            || async move {
+                let record = self.get(id).await?;
+                if begun.elapsed() >= LOOK_AGAIN && !is_told.swap(true, Ordering::Relaxed) {
+                    self.warn_of_no_node(&record).await?;
+                }
+                ended(record)
+            },
         )
         .await
+    }
+
+    /// Logs that no node handles the kind of a task that is waited for: mostly its handler was forgotten.
+    async fn warn_of_no_node(&self, record: &TaskRecord) -> Result<(), Error> {
+        let (nodes, now) = (self.nodes().await?, self.store().clock().now());
+        if WaitReason::of(record, &nodes, now) == Some(WaitReason::NoNode) {
+            let (id, kind) = (&record.task.id, &record.task.kind);
+            tracing::warn!(task = %id, %kind, "waits for a task whose kind no live node handles");
+        }
+        Ok(())
     }
 
     /// Waits until a task has ended, and reports each failed attempt and each reason for which no node

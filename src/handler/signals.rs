@@ -169,6 +169,40 @@ impl Commands {
     pub async fn next(&self) -> Option<Command> {
         self.received.next().await
     }
+
+    /// Returns the next command if one waits already. A loop over it takes what has come so far, such as the signals
+    /// that woke the task, and goes on.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use windlass::{
+    ///     ActionKind, Command, Message, TaskContext,
+    ///     testing::Call,
+    /// };
+    ///
+    /// /// Polls, with the interval of the last signal.
+    /// async fn poll(task: TaskContext) -> Result<Message, windlass::BoxError> {
+    ///     let mut every: u64 = task.data()?.unwrap_or(60);
+    ///     let commands = task.commands();
+    ///     while let Some(command) = commands.try_next() {
+    ///         if let Command::Signal(signal) = command {
+    ///             every = signal.payload()?;
+    ///         }
+    ///     }
+    ///     Ok(Message::sleep_for(Duration::from_secs(every)).with_data(&every))
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), windlass::BoxError> {
+    /// let ran = Call::new().command(Command::signal("every", &5)?).run(poll).await?;
+    /// assert_eq!((ran.kind(), ran.data::<u64>()?), (ActionKind::Sleep, Some(5)));
+    /// # Ok(()) }
+    /// ```
+    pub fn try_next(&self) -> Option<Command> {
+        self.next().now_or_never().flatten()
+    }
 }
 
 impl Stream for Commands {

@@ -1,14 +1,18 @@
 //! The checks that write nothing.
 
-use std::{path::Path, process::Command};
+use std::{
+    path::Path,
+    process::{Command, Stdio},
+};
 
 use super::{cargo, root, run, tools};
 
 type Check = fn(&Path, &mut Vec<String>);
 
 /// The checks in their order, by their names on the command line.
-const CHECKS: [(&str, Check); 6] = [
+const CHECKS: [(&str, Check); 7] = [
     ("formatting", check_formatting),
+    ("locks", check_locks),
     ("lints", check_lints),
     ("features", check_features),
     ("docs", check_docs),
@@ -75,6 +79,21 @@ pub(crate) fn rustfmt_of_peers() -> Command {
         rustfmt.args(sources.iter().filter(|file| file.is_file()));
     }
     rustfmt
+}
+
+/// The lock files of the programs of windlass in `benches/peers/`, which are outside of the workspace: a new dependency of
+/// the library has to be in them too.
+fn check_locks(protoc: &Path, failed: &mut Vec<String>) {
+    for program in ["windlass", "windlass-etcd"] {
+        let manifest = root().join("benches/peers").join(program);
+        let mut metadata = cargo_with(protoc, &["metadata", "--locked", "--format-version", "1"]);
+        metadata
+            .arg("--manifest-path")
+            .arg(manifest.join("Cargo.toml"))
+            .stdout(Stdio::null());
+        let what = format!("the lock file of benches/peers/{program}");
+        note(&what, &mut metadata, failed);
+    }
 }
 
 fn check_lints(protoc: &Path, failed: &mut Vec<String>) {

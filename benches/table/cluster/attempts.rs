@@ -47,6 +47,10 @@ impl Coordinator for Counting {
         self.store.leave(lease).await
     }
 
+    async fn abandon(&self, lease: &Lease) -> Result<(), Error> {
+        self.store.abandon(lease).await
+    }
+
     async fn watch(&self, lease: &Lease, kinds: Option<Vec<Kind>>) -> Result<EventStream, Error> {
         self.store.watch(lease, kinds).await
     }
