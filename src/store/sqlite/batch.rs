@@ -4,14 +4,15 @@ use std::cell::{Cell, RefCell};
 
 use hashbrown::HashMap;
 use jiff::Timestamp;
-use rusqlite::{CachedStatement, Connection, Params, Row, Statement};
+use rusqlite::{CachedStatement, Connection, Params, Row, Statement, params_from_iter};
 use windlass_statemachine::{Fence, StateKind, TaskId};
 
 use super::{
     boot::LeaseClock,
     codes::{CLAIMED, Log, micros},
-    errors::Stop,
+    errors::{self, Stop},
     heads::Heads,
+    lines::{self, Line},
 };
 use crate::store::Limits;
 
@@ -55,6 +56,8 @@ pub(super) struct Batch<'c> {
     /// The newest changes of tasks, from one transaction to the next.
     pub(super) heads: &'c Heads,
     newest: i64,
+    /// The newest changes, as far as they are not in the table yet.
+    lines: Vec<Line>,
     /// The stored `fence_floor`, once it has been read in this transaction.
     floor: Cell<Option<i64>>,
     /// The leases that this transaction ends: logged when it is durable.
@@ -82,6 +85,7 @@ impl<'c> Batch<'c> {
             limits: environment.limits,
             clock: environment.clock,
             heads: environment.heads,
+            lines: Vec::new(),
             floor: Cell::new(None),
             lost: Vec::new(),
             waits: WaitNews::default(),
@@ -194,20 +198,16 @@ impl<'c> Batch<'c> {
     /// As [`change`](Self::change), for a change that happened at another time.
     pub(super) fn change_at(&mut self, n: i64, prev: i64, at: i64, log: Log) -> Sql<i64> {
         let seq = self.next();
-        self.run(
-            "INSERT INTO windlass_changes (seq, n, prev, at, what, detail, fence, command)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
-            (
-                seq,
-                n,
-                prev,
-                at,
-                log.what,
-                log.detail,
-                log.fence,
-                log.command,
-            ),
-        )?;
+        self.lines.push(Line {
+            seq,
+            n,
+            prev,
+            at,
+            log,
+        });
+        if self.lines.len() == lines::MOST {
+            self.write_lines()?;
+        }
         self.newest = seq;
         if log.what != CLAIMED {
             self.codes.get_mut().clear();
@@ -218,11 +218,32 @@ impl<'c> Batch<'c> {
         Ok(seq)
     }
 
+    /// Inserts the changes that are not in the table yet. Whoever reads the table in the transaction calls it
+    /// before.
+    pub(super) fn write_lines(&mut self) -> Sql<()> {
+        let lines = std::mem::take(&mut self.lines);
+        for group in lines::groups(&lines) {
+            self.run(group.insert, params_from_iter(group.params()))?;
+            // Other rows hold the numbers that were counted here.
+            if group.last() != Some(self.conn.last_insert_rowid()) {
+                return Err(errors::misnumbered());
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends the work of the transaction, which can be committed then. Returns the leases that it ends.
+    pub(super) fn finish(mut self) -> Sql<Vec<Lost>> {
+        self.write_lines()?;
+        Ok(self.lost)
+    }
+
     /// Runs `work` in a savepoint. If `work` is refused, none of its writes stay.
     pub(super) fn all_or_nothing<T>(
         &mut self,
         work: impl FnOnce(&mut Self) -> Result<T, Stop>,
     ) -> Result<T, Stop> {
+        self.write_lines()?;
         let newest = self.newest;
         self.run("SAVEPOINT item", ())?;
         let result = work(self);
@@ -231,6 +252,7 @@ impl<'c> Batch<'c> {
             Err(Stop::Refused(_)) => {
                 self.run("ROLLBACK TO item", ())?;
                 self.newest = newest;
+                self.lines.clear();
                 self.codes.get_mut().clear();
                 self.floor.set(None);
             }
