@@ -19,6 +19,14 @@ use super::{
 };
 use crate::store::{Claim, Claimed, Error, Lease, rules};
 
+// A claim mostly changes neither the code, which an index holds, nor the rare columns.
+const CLAIMS: &str =
+    "UPDATE windlass_states SET due = ?2, owner = ?3, fence = ?4, last = ?5, version = ?6, state = ?7
+     WHERE n = ?1";
+const CHANGES: &str =
+    "UPDATE windlass_states SET due = ?2, owner = ?3, fence = ?4, last = ?5, version = ?6, state = ?7,
+        code = ?8, limited = ?9, deadline = ?10, waits = iif(?11, 0, waits) WHERE n = ?1";
+
 /// A task as its claim finds it.
 struct Found {
     n: i64,
@@ -149,6 +157,7 @@ fn claim(
         }
     };
     let was_waiting = state.is_waiting();
+    let before = (state.code(), state.deadline());
     let state = waits::looked_at(batch, state)?;
     let is_commanded = found.pending > 0;
     if !found.claimed && !rules::claim::is_claimable(&state, is_commanded, batch.now) {
@@ -182,23 +191,17 @@ fn claim(
     let text = to_json(&state)?;
     let has_waited = was_waiting && !state.is_waiting();
     let seq = batch.change(n, found.last, Log::claimed(owner, fence, abandoned))?;
-    batch.run(
-        "UPDATE windlass_states SET code = ?2, due = ?3, owner = ?4, fence = ?5, last = ?8, version = ?6,
-                state = ?7, limited = ?9, deadline = ?10, waits = iif(?11, 0, waits) WHERE n = ?1",
-        (
-            n,
-            from_code(state.code()),
-            state.due().map(micros),
-            owner,
-            fence,
-            state.version as i64,
-            text,
-            seq,
-            admission.limited(&task),
-            state.deadline().map(micros),
-            has_waited,
-        ),
-    )?;
+    let (due, version) = (state.due().map(micros), state.version as i64);
+    let (code, deadline, limited) = (state.code(), state.deadline(), admission.limited(&task));
+    if before == (code, deadline) && limited == found.limited && !has_waited {
+        batch.run(CLAIMS, (n, due, owner, fence, seq, version, text))?;
+    } else {
+        let (code, deadline) = (from_code(code), deadline.map(micros));
+        let row = (
+            n, due, owner, fence, seq, version, text, code, limited, deadline, has_waited,
+        );
+        batch.run(CHANGES, row)?;
+    }
     if has_waited {
         waits::clear(batch, n)?;
     }
