@@ -1,11 +1,11 @@
 //! [`Builder`]: putting a node together.
 
 use std::{
-    collections::HashMap,
     sync::{Arc, OnceLock},
     time::Duration,
 };
 
+use hashbrown::HashMap;
 use tokio::{
     sync::{Notify, mpsc, watch},
     time::{Instant, sleep},

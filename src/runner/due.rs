@@ -7,14 +7,9 @@ mod interned;
 mod ready;
 mod turns;
 
-use std::{
-    collections::{BTreeSet, HashMap},
-    hash::BuildHasher,
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::BTreeSet, hash::BuildHasher, sync::Arc, time::Duration};
 
-use hashbrown::{DefaultHashBuilder, HashTable};
+use hashbrown::{DefaultHashBuilder, HashMap, HashTable};
 use jiff::Timestamp;
 use tokio::time::Instant;
 use windlass_statemachine::{Kind, TaskId, task::Labels};

@@ -1,7 +1,8 @@
 //! [`Kinds`]: the kinds that a node has handlers for.
 
-use std::{collections::HashMap, sync::Arc};
+use std::sync::Arc;
 
+use hashbrown::HashMap;
 use windlass_statemachine::Kind;
 
 use super::config::KindConfig;

@@ -5,7 +5,7 @@ mod same;
 use std::{
     fmt,
     hash::{Hash, Hasher},
-    sync::Arc,
+    sync::{Arc, LazyLock},
 };
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::DeserializeOwned};
@@ -52,7 +52,9 @@ pub const MAX_DEPTH: usize = 100;
 impl Json {
     /// The document `null`.
     pub fn null() -> Self {
-        Self(RawValue::NULL.to_owned().into())
+        // Every new task begins with it.
+        static NULL: LazyLock<Json> = LazyLock::new(|| Json(RawValue::NULL.to_owned().into()));
+        NULL.clone()
     }
 
     /// Writes a value as JSON. `field` is named in the error.

@@ -1,6 +1,8 @@
 //! [`Interned`]: values that many entries share, as small numbers.
 
-use std::{collections::HashMap, hash::Hash};
+use std::hash::Hash;
+
+use hashbrown::HashMap;
 
 /// Values by number. A number is used again when the last use of its value is over.
 #[derive(Debug)]

@@ -7,11 +7,9 @@
 //! virtual time, which passes that of the kind before it with each task that is taken out. The kind with the lowest
 //! time is the next. A kind that has had no ready task joins at the present time.
 
-use std::{
-    cmp::Reverse,
-    collections::{BTreeSet, HashMap},
-    sync::Arc,
-};
+use std::{cmp::Reverse, collections::BTreeSet, sync::Arc};
+
+use hashbrown::HashMap;
 
 use super::{
     KindId,

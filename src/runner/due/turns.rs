@@ -4,10 +4,9 @@
 //! key with the lowest time is the next. The tasks without a key share one time. A key that has had no ready
 //! task joins at the present virtual time, so that it earns no credit while it is idle.
 
-use std::{
-    collections::{BTreeSet, HashMap},
-    sync::Arc,
-};
+use std::{collections::BTreeSet, sync::Arc};
+
+use hashbrown::HashMap;
 
 use super::interned::Interned;
 

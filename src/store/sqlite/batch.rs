@@ -4,14 +4,15 @@ use std::cell::{Cell, RefCell};
 
 use hashbrown::HashMap;
 use jiff::Timestamp;
-use rusqlite::{CachedStatement, Connection, Params, Row, Statement};
+use rusqlite::{CachedStatement, Connection, Params, Row, Statement, params_from_iter};
 use windlass_statemachine::{Fence, StateKind, TaskId};
 
 use super::{
     boot::LeaseClock,
     codes::{CLAIMED, Log, micros},
-    errors::Stop,
+    errors::{self, Stop},
     heads::Heads,
+    lines::{self, Line},
 };
 use crate::store::Limits;
 
@@ -55,6 +56,8 @@ pub(super) struct Batch<'c> {
     /// The newest changes of tasks, from one transaction to the next.
     pub(super) heads: &'c Heads,
     newest: i64,
+    /// The newest changes, as far as they are not in the table yet.
+    lines: Vec<Line>,
     /// The stored `fence_floor`, once it has been read in this transaction.
     floor: Cell<Option<i64>>,
     /// The leases that this transaction ends: logged when it is durable.
@@ -82,6 +85,7 @@ impl<'c> Batch<'c> {
             limits: environment.limits,
             clock: environment.clock,
             heads: environment.heads,
+            lines: Vec::new(),
             floor: Cell::new(None),
             lost: Vec::new(),
             waits: WaitNews::default(),
@@ -143,6 +147,22 @@ impl<'c> Batch<'c> {
         })
     }
 
+    /// Calls `read` with each row of a query.
+    pub(super) fn each(
+        &self,
+        sql: &'static str,
+        params: impl Params,
+        mut read: impl FnMut(&Row<'_>) -> Sql<()>,
+    ) -> Sql<()> {
+        self.with(sql, |statement| {
+            let mut rows = statement.query(params)?;
+            while let Some(row) = rows.next()? {
+                read(row)?;
+            }
+            Ok(())
+        })
+    }
+
     /// Returns the number that the next change gets.
     pub(super) fn next(&self) -> i64 {
         self.newest + 1
@@ -194,20 +214,16 @@ impl<'c> Batch<'c> {
     /// As [`change`](Self::change), for a change that happened at another time.
     pub(super) fn change_at(&mut self, n: i64, prev: i64, at: i64, log: Log) -> Sql<i64> {
         let seq = self.next();
-        self.run(
-            "INSERT INTO windlass_changes (seq, n, prev, at, what, detail, fence, command)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
-            (
-                seq,
-                n,
-                prev,
-                at,
-                log.what,
-                log.detail,
-                log.fence,
-                log.command,
-            ),
-        )?;
+        self.lines.push(Line {
+            seq,
+            n,
+            prev,
+            at,
+            log,
+        });
+        if self.lines.len() == lines::MOST {
+            self.write_lines()?;
+        }
         self.newest = seq;
         if log.what != CLAIMED {
             self.codes.get_mut().clear();
@@ -218,11 +234,32 @@ impl<'c> Batch<'c> {
         Ok(seq)
     }
 
+    /// Inserts the changes that are not in the table yet. Whoever reads the table in the transaction calls it
+    /// before.
+    pub(super) fn write_lines(&mut self) -> Sql<()> {
+        let lines = std::mem::take(&mut self.lines);
+        for group in lines::groups(&lines) {
+            self.run(group.insert, params_from_iter(group.params()))?;
+            // Other rows hold the numbers that were counted here.
+            if group.last() != Some(self.conn.last_insert_rowid()) {
+                return Err(errors::misnumbered());
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends the work of the transaction, which can be committed then. Returns the leases that it ends.
+    pub(super) fn finish(mut self) -> Sql<Vec<Lost>> {
+        self.write_lines()?;
+        Ok(self.lost)
+    }
+
     /// Runs `work` in a savepoint. If `work` is refused, none of its writes stay.
     pub(super) fn all_or_nothing<T>(
         &mut self,
         work: impl FnOnce(&mut Self) -> Result<T, Stop>,
     ) -> Result<T, Stop> {
+        self.write_lines()?;
         let newest = self.newest;
         self.run("SAVEPOINT item", ())?;
         let result = work(self);
@@ -231,6 +268,7 @@ impl<'c> Batch<'c> {
             Err(Stop::Refused(_)) => {
                 self.run("ROLLBACK TO item", ())?;
                 self.newest = newest;
+                self.lines.clear();
                 self.codes.get_mut().clear();
                 self.floor.set(None);
             }
@@ -256,4 +294,85 @@ pub(super) fn first<T>(
 ) -> Sql<Option<T>> {
     let mut rows = statement.query(params)?;
     rows.next()?.map(read).transpose()
+}
+
+#[cfg(test)]
+mod tests {
+    use windlass_statemachine::StateKind;
+
+    use super::*;
+    use crate::store::{Error, sqlite::schema};
+
+    const CHANGES: &str = "SELECT seq, n FROM windlass_changes ORDER BY seq";
+
+    fn file() -> Connection {
+        let mut conn = Connection::open_in_memory().unwrap();
+        schema::migrate(&mut conn, "memory").unwrap();
+        conn
+    }
+
+    fn with_batch<T>(conn: &Connection, work: impl FnOnce(Batch<'_>) -> T) -> T {
+        let environment = Environment {
+            limits: Limits::default(),
+            clock: &LeaseClock::new(None),
+            heads: &Heads::default(),
+        };
+        work(Batch::new(conn, Timestamp::UNIX_EPOCH, environment).unwrap())
+    }
+
+    fn changes(conn: &Connection) -> Vec<(i64, i64)> {
+        let mut changes = conn.prepare(CHANGES).unwrap();
+        let rows = changes.query_map((), |row| Ok((row.get(0)?, row.get(1)?)));
+        rows.unwrap().collect::<Sql<_>>().unwrap()
+    }
+
+    fn submitted() -> Log {
+        Log::submitted(StateKind::Runnable)
+    }
+
+    #[test]
+    fn every_change_is_in_the_table_at_the_end() {
+        let conn = file();
+        let numbers: Vec<_> = (1..=100).map(|n| (n, 1000 + n)).collect();
+        with_batch(&conn, |mut batch| {
+            for (seq, n) in &numbers {
+                assert_eq!(batch.change(*n, 0, submitted()).unwrap(), *seq);
+            }
+            batch.finish().unwrap();
+        });
+        assert_eq!(changes(&conn), numbers);
+    }
+
+    #[test]
+    fn a_refusal_takes_back_the_changes_of_its_savepoint_only() {
+        let conn = file();
+        conn.execute_batch("BEGIN").unwrap();
+        with_batch(&conn, |mut batch| {
+            batch.change(7, 0, submitted()).unwrap();
+            let refused = batch.all_or_nothing(|batch| {
+                for n in 100..150 {
+                    batch.change(n, 0, submitted())?;
+                }
+                Err::<(), _>(Stop::Refused(Error::unavailable("work", "no")))
+            });
+            assert!(refused.is_err());
+            assert_eq!(batch.change(8, 0, submitted()).unwrap(), 2);
+            batch.finish().unwrap();
+        });
+        assert_eq!(changes(&conn), [(1, 7), (2, 8)]);
+    }
+
+    #[test]
+    fn a_number_that_is_not_the_counted_one_is_an_error() {
+        let conn = file();
+        with_batch(&conn, |mut batch| {
+            batch.change(7, 0, submitted()).unwrap();
+            let other = "INSERT INTO windlass_changes VALUES (5, 0, 0, 0, 0, 0, 0, 0)";
+            conn.execute(other, ()).unwrap();
+            let Err(error) = batch.finish() else {
+                panic!("the change has the number 6");
+            };
+            assert!(error.to_string().contains("number after the newest"));
+        });
+    }
 }

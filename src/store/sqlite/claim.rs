@@ -1,15 +1,16 @@
 //! Claiming tasks.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
-use rusqlite::Row;
+use hashbrown::HashSet;
+use rusqlite::{Row, params_from_iter, types::ToSqlOutput};
 use windlass_statemachine::{Fence, Task, TaskId, TaskState};
 
 use super::{
     batch::{Batch, Sql},
     codes::{Log, from_code, micros},
     command,
-    errors::Stop,
+    errors::{Stop, item},
     limits::{self, Admission},
     retry::quarantine,
     rows,
@@ -17,6 +18,14 @@ use super::{
     waits,
 };
 use crate::store::{Claim, Claimed, Error, Lease, rules};
+
+// A claim mostly changes neither the code, which an index holds, nor the rare columns.
+const CLAIMS: &str =
+    "UPDATE windlass_states SET due = ?2, owner = ?3, fence = ?4, last = ?5, version = ?6, state = ?7
+     WHERE n = ?1";
+const CHANGES: &str =
+    "UPDATE windlass_states SET due = ?2, owner = ?3, fence = ?4, last = ?5, version = ?6, state = ?7,
+        code = ?8, limited = ?9, deadline = ?10, waits = iif(?11, 0, waits) WHERE n = ?1";
 
 /// A task as its claim finds it.
 struct Found {
@@ -30,42 +39,111 @@ struct Found {
     record: Result<(Task, TaskState), String>,
 }
 
-fn found(row: &Row<'_>) -> Sql<Found> {
-    let record = match (rows::task(row, 8)?, rows::state(row, 4)?) {
+/// Reads a task of this id from the columns of [`select`].
+fn found(row: &Row<'_>, id: &TaskId) -> Sql<Found> {
+    let record = match (rows::named_task(row, 9, id.clone())?, rows::state(row, 5)?) {
         (Some((_, Some(wrong))), _) | (_, Err(wrong)) => Err(wrong),
         (Some((task, None)), Ok(state)) => Ok((task, state)),
-        (None, _) => Err("its id cannot be read".to_owned()),
+        (None, _) => Err("its kind cannot be read".to_owned()),
     };
     Ok(Found {
-        n: row.get(0)?,
-        last: row.get(1)?,
-        pending: row.get(2)?,
-        lost_by: row.get(3)?,
-        claimed: row.get(5)?,
-        fence: row.get(6)?,
-        limited: row.get(7)?,
+        n: row.get(1)?,
+        last: row.get(2)?,
+        pending: row.get(3)?,
+        lost_by: row.get(4)?,
+        claimed: row.get(6)?,
+        fence: row.get(7)?,
+        limited: row.get(8)?,
         record,
     })
 }
 
+/// How many tasks a statement reads: this many, fewer, or one.
+const MANY: usize = 16;
+const FEW: usize = 4;
+
+static SELECTS: LazyLock<[String; 3]> = LazyLock::new(|| [MANY, FEW, 1].map(select));
+
+/// Returns the statement that reads this many tasks. Its parameters are their ids and the lease.
+fn select(count: usize) -> String {
+    let ids: Vec<_> = (0..count).map(|place| format!("({place}, ?)")).collect();
+    format!(
+        "WITH wanted (place, id) AS (VALUES {ids})
+         SELECT w.place, s.n, s.last, s.pending, s.lost_by, s.state, s.owner IS NOT NULL, s.fence, s.limited, {columns}
+         FROM wanted w CROSS JOIN windlass_tasks t ON t.id = w.id CROSS JOIN windlass_states s ON s.n = t.n
+         WHERE s.ended_at IS NULL AND s.quarantine IS NULL AND (s.owner = ?{lease} OR s.owner IS NULL)",
+        ids = ids.join(", "),
+        columns = rows::named_task_columns!(),
+        lease = count + 1,
+    )
+}
+
+/// Returns a statement for the first tasks, and how many it reads. None of them twice: the claim of a task changes
+/// what the next one finds.
+fn next(ids: &[TaskId]) -> (&'static str, usize) {
+    let are_different = |ids: &[TaskId]| {
+        let mut seen = HashSet::with_capacity(ids.len());
+        ids.iter().all(|id| seen.insert(id))
+    };
+    let fits = |count: usize| ids.get(..count).is_some_and(are_different);
+    let [many, few, one] = &*SELECTS;
+    if fits(MANY) {
+        (many, MANY)
+    } else if fits(FEW) {
+        (few, FEW)
+    } else {
+        (one, 1)
+    }
+}
+
+/// Reads tasks with the statement for so many. `None` is a task that cannot be claimed.
+fn find(
+    batch: &Batch<'_>,
+    select: &'static str,
+    ids: &[TaskId],
+    lease: &Lease,
+) -> Sql<Vec<Option<Found>>> {
+    let mut all: Vec<Option<Found>> = Vec::new();
+    all.resize_with(ids.len(), || None);
+    let lease = ToSqlOutput::from(lease.id as i64);
+    let params = ids.iter().map(|id| ToSqlOutput::from(id.as_str()));
+    batch.each(select, params_from_iter(params.chain([lease])), |row| {
+        let place = row.get::<_, u32>(0)? as usize;
+        if let (Some(id), Some(to)) = (ids.get(place), all.get_mut(place)) {
+            *to = Some(found(row, id)?);
+        }
+        Ok(())
+    })?;
+    Ok(all)
+}
+
+/// Claims tasks for a live lease; returns `None` for a task that cannot be claimed.
+pub(super) fn all(
+    batch: &mut Batch<'_>,
+    lease: &Lease,
+    mut ids: &[TaskId],
+) -> Sql<Vec<Result<Option<Claimed>, Error>>> {
+    let mut claimed = Vec::with_capacity(ids.len());
+    while !ids.is_empty() {
+        let (select, count) = next(ids);
+        let (group, others) = ids.split_at(count);
+        let found = find(batch, select, group, lease)?;
+        for (id, found) in group.iter().zip(found) {
+            claimed.push(item(claim(batch, lease, id, found))?);
+        }
+        ids = others;
+    }
+    Ok(claimed)
+}
+
 /// Claims a task for a live lease; returns `None` when the task cannot be claimed.
-pub(super) fn claim(
+fn claim(
     batch: &mut Batch<'_>,
     lease: &Lease,
     id: &TaskId,
+    found: Option<Found>,
 ) -> Result<Option<Claimed>, Stop> {
     let owner = lease.id as i64;
-    let found = batch.first(
-        concat!(
-            "SELECT s.n, s.last, s.pending, s.lost_by, s.state, s.owner IS NOT NULL, s.fence, s.limited, ",
-            rows::task_columns!(),
-            " FROM windlass_tasks t JOIN windlass_states s ON s.n = t.n
-         WHERE t.id = ?1 AND s.ended_at IS NULL AND s.quarantine IS NULL
-           AND (s.owner = ?2 OR s.owner IS NULL)"
-        ),
-        (id.as_str(), owner),
-        found,
-    )?;
     let Some(found) = found else {
         return Ok(None);
     };
@@ -79,6 +157,7 @@ pub(super) fn claim(
         }
     };
     let was_waiting = state.is_waiting();
+    let before = (state.code(), state.deadline());
     let state = waits::looked_at(batch, state)?;
     let is_commanded = found.pending > 0;
     if !found.claimed && !rules::claim::is_claimable(&state, is_commanded, batch.now) {
@@ -112,23 +191,17 @@ pub(super) fn claim(
     let text = to_json(&state)?;
     let has_waited = was_waiting && !state.is_waiting();
     let seq = batch.change(n, found.last, Log::claimed(owner, fence, abandoned))?;
-    batch.run(
-        "UPDATE windlass_states SET code = ?2, due = ?3, owner = ?4, fence = ?5, last = ?8, version = ?6,
-                state = ?7, limited = ?9, deadline = ?10, waits = iif(?11, 0, waits) WHERE n = ?1",
-        (
-            n,
-            from_code(state.code()),
-            state.due().map(micros),
-            owner,
-            fence,
-            state.version as i64,
-            text,
-            seq,
-            admission.limited(&task),
-            state.deadline().map(micros),
-            has_waited,
-        ),
-    )?;
+    let (due, version) = (state.due().map(micros), state.version as i64);
+    let (code, deadline, limited) = (state.code(), state.deadline(), admission.limited(&task));
+    if before == (code, deadline) && limited == found.limited && !has_waited {
+        batch.run(CLAIMS, (n, due, owner, fence, seq, version, text))?;
+    } else {
+        let (code, deadline) = (from_code(code), deadline.map(micros));
+        let row = (
+            n, due, owner, fence, seq, version, text, code, limited, deadline, has_waited,
+        );
+        batch.run(CHANGES, row)?;
+    }
     if has_waited {
         waits::clear(batch, n)?;
     }

@@ -86,8 +86,7 @@ impl Coordinator for SqliteStore {
             if !leases::lives(batch.connection(), lease.id as i64)? {
                 return Ok(all_failed(count, &Error::lease_fenced(&lease.node)));
             }
-            let one = |task| item(claim::claim(batch, &lease, task));
-            tasks.iter().map(one).collect()
+            claim::all(batch, &lease, &tasks)
         });
         claimed.await.unwrap_or_else(|e| all_failed(count, &e))
     }

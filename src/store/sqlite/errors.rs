@@ -72,6 +72,13 @@ fn code(error: &Sql) -> Option<ErrorCode> {
     }
 }
 
+/// Returns the error of a log whose next number is not the one after its greatest.
+pub(super) fn misnumbered() -> Sql {
+    let text = "the next change would not get the number after the newest one";
+    let corrupt = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_CORRUPT);
+    Sql::SqliteFailure(corrupt, Some(text.to_owned()))
+}
+
 /// Returns whether another connection holds the lock.
 pub(super) fn is_busy(error: &Sql) -> bool {
     matches!(

@@ -52,6 +52,7 @@ mod jobs;
 mod last_look;
 mod lease;
 mod limits;
+mod lines;
 mod location;
 mod log;
 mod mail;

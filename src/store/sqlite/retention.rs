@@ -47,10 +47,11 @@ pub(super) fn purge(
 /// Deletes up to `limit` of the oldest changes from before `before`, and returns their number. The
 /// newest change stays: the numbering goes on from it.
 pub(super) fn history(
-    batch: &Batch<'_>,
+    batch: &mut Batch<'_>,
     (before, now): (Timestamp, Timestamp),
     limit: u32,
 ) -> Sql<u64> {
+    batch.write_lines()?;
     let conn = batch.connection();
     let newest = newest(conn)?;
     let mut ats =

@@ -15,10 +15,18 @@ use crate::store::{CommandRecord, Error, TaskRecord};
 /// The columns that [`task`] reads.
 macro_rules! task_columns {
     () => {
-        "t.id, t.kind, t.priority, t.labels, t.start_at, t.retry, t.props, t.terms"
+        concat!("t.id, ", $crate::store::sqlite::rows::named_task_columns!())
     };
 }
 pub(super) use task_columns;
+
+/// The columns that [`named_task`] reads.
+macro_rules! named_task_columns {
+    () => {
+        "t.kind, t.priority, t.labels, t.start_at, t.retry, t.props, t.terms"
+    };
+}
+pub(super) use named_task_columns;
 
 /// The columns that [`record`] reads; `l` is the lease of the claim.
 pub(super) const RECORD: &str = concat!(
@@ -66,18 +74,24 @@ pub(super) fn state(row: &Row<'_>, column: usize) -> Sql<Result<TaskState, Strin
     Ok(state.and_then(|state| state.ok_or_else(|| "state: is missing".to_owned())))
 }
 
-/// Returns a task from the columns [`task_columns`], from `first` on, and the first reason why a field cannot be read. Such a field has its default. `None` when the
-/// id cannot be read.
+/// Returns a task from the columns [`task_columns`], from `first` on, as [`named_task`] does. `None` when the id
+/// cannot be read.
 pub(super) fn task(row: &Row<'_>, first: usize) -> Sql<Option<(Task, Option<String>)>> {
+    match id(row, first)? {
+        Some(id) => named_task(row, first + 1, id),
+        None => Ok(None),
+    }
+}
+
+/// Returns the task of this id from the columns [`named_task_columns`], from `first` on, and the first reason why a
+/// field cannot be read. Such a field has its default.
+pub(super) fn named_task(
+    row: &Row<'_>,
+    first: usize,
+    id: TaskId,
+) -> Sql<Option<(Task, Option<String>)>> {
     let mut wrong = None;
-    let Some(id) = text(row, first)?
-        .ok()
-        .flatten()
-        .and_then(|t| TaskId::new(t).ok())
-    else {
-        return Ok(None);
-    };
-    let kind = match text(row, first + 1)?.map(|text| Kind::new(text.unwrap_or_default())) {
+    let kind = match text(row, first)?.map(|text| Kind::new(text.unwrap_or_default())) {
         Ok(Ok(kind)) => Some(kind),
         Ok(Err(e)) => keep(&mut wrong, e),
         Err(e) => keep(&mut wrong, format!("kind: {e}")),
@@ -86,25 +100,25 @@ pub(super) fn task(row: &Row<'_>, first: usize) -> Sql<Option<(Task, Option<Stri
         return Ok(None);
     };
     let mut task = Task::new(id, kind);
-    task.priority = row.get(first + 2)?;
-    task.labels = json(row, first + 3, "labels")?
+    task.priority = row.get(first + 1)?;
+    task.labels = json(row, first + 2, "labels")?
         .unwrap_or_else(|e| keep(&mut wrong, e))
         .unwrap_or_default();
-    task.start_at = match text(row, first + 4)? {
+    task.start_at = match text(row, first + 3)? {
         Ok(Some(text)) => windlass_statemachine::time::parse("start_at", text)
             .map_or_else(|e| keep(&mut wrong, e), Some),
         Ok(None) => None,
         Err(e) => keep(&mut wrong, format!("start_at: {e}")),
     };
-    task.retry = json(row, first + 5, "retry")?.unwrap_or_else(|e| keep(&mut wrong, e));
-    let props = text(row, first + 6)?.map(|text| Json::parse("props", text.unwrap_or("null")));
+    task.retry = json(row, first + 4, "retry")?.unwrap_or_else(|e| keep(&mut wrong, e));
+    let props = text(row, first + 5)?.map(|text| Json::parse("props", text.unwrap_or("null")));
     task.props = match props {
         Ok(Ok(props)) => Some(props),
         Ok(Err(e)) => keep(&mut wrong, e),
         Err(e) => keep(&mut wrong, format!("props: {e}")),
     }
     .unwrap_or_default();
-    let terms = json(row, first + 7, "terms")?.unwrap_or_else(|e| keep(&mut wrong, e));
+    let terms = json(row, first + 6, "terms")?.unwrap_or_else(|e| keep(&mut wrong, e));
     if let Some(terms) = terms {
         task.set_terms(terms);
     }

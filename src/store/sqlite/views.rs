@@ -1,7 +1,8 @@
 //! [`Views`]: reads tasks for watches, as nodes need them.
 
-use std::{collections::HashMap, sync::Arc};
+use std::sync::Arc;
 
+use hashbrown::HashMap;
 use rusqlite::{Connection, Row, Statement};
 use windlass_statemachine::{Fence, Kind, QueuedCommand, StateKind, TaskId, task::Labels};
 

@@ -1,8 +1,7 @@
 //! [`Watch`]: a node's reader of the log of changes, with its own place in it. The changes that a slow
 //! reader has not read are in the file, not in memory.
 
-use std::collections::HashSet;
-
+use hashbrown::HashSet;
 use rusqlite::Connection;
 use tokio::sync::mpsc::{self, error::TrySendError};
 use windlass_statemachine::Kind;

@@ -328,7 +328,7 @@ fn work(setup: &Setup, intake: &mut Intake, kept: &Kept, jobs: &mut Jobs) -> Sql
         kept.lines.look(&mut batch)?;
     }
     waits::settle(&mut batch)?;
-    Ok(std::mem::take(&mut batch.lost))
+    batch.finish()
 }
 
 /// Returns whether there is a lease to end or a line of a limit to look at.
