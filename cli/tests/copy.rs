@@ -55,6 +55,19 @@ fn a_copy_is_the_same_and_can_be_made_again() {
     assert!(said.contains("0 copied, 5 there already"), "{said}");
 }
 
+/// A copy was repeated after a task had been deleted in the source, said nothing of it, and the task ran in the target.
+#[test]
+fn tasks_that_only_the_target_has_are_named() {
+    let place = filled();
+    let copy = ["copy", "--from", "sqlite:s.db", "--to", "sqlite:t.db"];
+    let said = ok(&place, &copy, 0);
+    assert!(!said.contains("that the source does not have"), "{said}");
+    ok(&place, &["--store", "sqlite:s.db", "delete", "b"], 0);
+    let said = ok(&place, &copy, 0);
+    let note = "the target has 1 task that the source does not have: b;";
+    assert!(said.contains(note), "{said}");
+}
+
 #[test]
 fn another_task_is_reported_and_replaced_only_when_asked() {
     let place = filled();

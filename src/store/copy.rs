@@ -325,6 +325,9 @@ impl<'a> Copier<'a> {
             .filter(|id| !report.moved.contains(*id))
             .collect();
         let mut came = self.to.transfer()?.ids().await?;
+        let sent: HashSet<TaskId> = self.from.transfer()?.ids().await?.into_iter().collect();
+        let only_there = came.iter().filter(|id| !sent.contains(*id));
+        report.only_there = only_there.cloned().collect();
         came.retain(|id| ours.contains(id));
         let sent = ids.iter().filter(|id| ours.contains(id));
         let out_of_place = sent.zip(&came).find(|(sent, came)| sent != came);

@@ -249,6 +249,21 @@ async fn a_wait_reports_no_failure_from_before_the_task_made_progress() {
     assert_eq!(reports, []);
 }
 
+/// A handler that was not registered left its client waiting without a word.
+#[tokio::test(start_paused = true)]
+async fn a_wait_for_a_kind_that_no_node_handles_is_logged_once() {
+    let log = Log::default();
+    let _logging = log.begin();
+    let world = World::new().await;
+    let task = NewTask::new("forgotten").id("t");
+    let task = world.client.submit(task).await.unwrap();
+    let waited = tokio::time::timeout(secs(60), task.wait()).await;
+    assert!(waited.is_err(), "it has not ended");
+    let lines = log.lines_with("waits for a task whose kind no live node handles");
+    assert_eq!(lines.len(), 1, "{lines:?}");
+    assert!(lines[0].contains("task=t kind=forgotten"), "{lines:?}");
+}
+
 /// What is logged on this thread.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<u8>>>);

@@ -8,10 +8,13 @@ use std::{
 
 use indicatif::ProgressBar;
 use tokio::time::sleep;
-use windlass::store::{
-    Error, Store,
-    copy::{Copier, Problem, Report},
-    sqlite::{Location, SqliteStore},
+use windlass::{
+    TaskId,
+    store::{
+        Error, Store,
+        copy::{Copier, Problem, Report},
+        sqlite::{Location, SqliteStore},
+    },
 };
 
 use crate::{
@@ -231,6 +234,22 @@ fn show(out: &Output, report: &Report, dry_run: bool) -> Result<(), Failure> {
         }
     }
     out.line(line)?;
+    if !report.only_there.is_empty() {
+        let first = report.only_there.iter().take(NAMED);
+        let first: Vec<&str> = first.map(TaskId::as_str).collect();
+        let more = report.only_there.len() - first.len();
+        let more = if more > 0 {
+            format!(" and {more} more")
+        } else {
+            String::new()
+        };
+        out.note(format!(
+            "the target has {} that the source does not have: {}{more}; delete those that were copied before and that the \
+             source has deleted since, or they run in the target",
+            tasks(report.only_there.len() as u64),
+            first.join(", ")
+        ));
+    }
     if report.history_kept < report.history {
         out.note(format!(
             "of {} changes of the history the target keeps {} (a store on etcd keeps the last 64 of a task)",

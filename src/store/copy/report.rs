@@ -53,6 +53,10 @@ pub struct Report {
     pub verified: u64,
     /// The tasks that differ, or that this run appended in another order.
     pub wrong: Vec<Problem>,
+    /// The tasks that the target has and the source has not, in the target's order of submits; empty before
+    /// [`verify`](super::Copier::verify). They are of the target itself, or were copied before and deleted in the
+    /// source since.
+    pub only_there: Vec<TaskId>,
     /// The number of changes in the history of the source.
     pub history: u64,
     /// The number of these that the target keeps.
