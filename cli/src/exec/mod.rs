@@ -33,10 +33,12 @@
 //! | `WINDLASS_SCHEDULED_FOR` | the nominal time (RFC 3339), for a run of a schedule |
 //! | `WINDLASS_WAITED` | the tasks that it has waited for, with their outcomes, as JSON |
 //! | `WINDLASS_STATE_DIR` | a folder for the command's own progress, kept between attempts |
+//! | `WINDLASS_STORE` | the URL of the store, so that the command can submit tasks ([`environment`]) |
 
 mod capture;
 mod conclude;
 mod env_file;
+mod environment;
 mod fault;
 mod folder;
 mod folders;
@@ -57,11 +59,10 @@ mod watched;
 mod word;
 
 use std::{
-    ffi::{OsStr, OsString},
     io::ErrorKind,
     path::{Path, PathBuf},
     process::Stdio,
-    sync::{Arc, OnceLock},
+    sync::Arc,
     time::Duration,
 };
 
@@ -107,6 +108,8 @@ pub(crate) struct Exec {
     max_bytes: usize,
     /// The processes that end what this handler starts: this one, and its supervisor.
     holders: Arc<[Identity]>,
+    /// The URL of the store, for the commands.
+    store: Option<Arc<str>>,
     /// The upper bound of every task's grace.
     longest_grace: Duration,
     variables: env_file::Reader,
@@ -141,6 +144,7 @@ impl Exec {
             folders,
             max_bytes,
             holders: process::these(None),
+            store: None,
             longest_grace: Duration::MAX,
             variables: env_file::Reader::default(),
             programs: Arc::default(),
@@ -150,6 +154,12 @@ impl Exec {
     /// Writes the output of the commands to these logs.
     pub(crate) fn logs(mut self, logs: Logs) -> Self {
         self.logs = logs;
+        self
+    }
+
+    /// Names the store to the commands by this URL, unless it is of no use to them.
+    pub(crate) fn store(mut self, url: &str) -> Self {
+        self.store = environment::store_for_commands(url).map(Arc::from);
         self
     }
 
@@ -268,13 +278,12 @@ impl Exec {
                 let reason = "the command was not started: the lease of this node is over";
                 return Err(NotStarted::NotRun(reason.to_owned().into()));
             }
-            match Group::start(&mut prepare(
-                task,
-                props,
-                variables,
-                folder,
-                found.as_deref(),
-            )) {
+            let mut command = prepare(props, found.as_deref());
+            // A later one has precedence.
+            let store = self.store.as_deref().map(|url| (environment::STORE, url));
+            command.envs(store).envs(variables).envs(&props.env);
+            name_attempt(&mut command, task, folder);
+            match Group::start(&mut command) {
                 Ok(group) => return Ok(group),
                 Err(e)
                     if e.kind() == ErrorKind::ExecutableFileBusy && Instant::now() < deadline => {}
@@ -330,14 +339,8 @@ enum NotStarted {
     NotRun(NotRun),
 }
 
-/// `found` is the path of the program, if it is known.
-fn prepare(
-    task: &TaskContext,
-    props: &Props,
-    variables: &Variables,
-    folder: &Folder,
-    found: Option<&Path>,
-) -> Command {
+/// The command without its own variables; `found` is the path of the program, if it is known.
+fn prepare(props: &Props, found: Option<&Path>) -> Command {
     let mut command = match found {
         Some(path) => Command::new(path),
         None => Command::new(&props.program),
@@ -345,18 +348,11 @@ fn prepare(
     if found.is_some() {
         command.arg0(&props.program);
     }
-    for name in own_variables() {
+    for name in environment::own_variables() {
         command.env_remove(name);
     }
     command
         .args(&props.args)
-        .envs(variables)
-        .envs(&props.env)
-        .env("WINDLASS_TASK_ID", task.id().as_str())
-        .env("WINDLASS_ATTEMPT", task.attempt().to_string())
-        .env("WINDLASS_INCARNATION", task.incarnation().to_string())
-        .env(leftover::FENCE, task.fence().to_string())
-        .env(leftover::STATE_DIR, &folder.path)
         .stdin(if props.stdin.is_some() {
             Stdio::piped()
         } else {
@@ -364,33 +360,24 @@ fn prepare(
         })
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
-    if let Some(time) = task.scheduled_for() {
-        command.env("WINDLASS_SCHEDULED_FOR", time.nominal.to_string());
-    }
-    if let Some(waited) = waited::json(task) {
-        command.env("WINDLASS_WAITED", waited);
-    }
     if let Some(cwd) = &props.cwd {
         command.current_dir(cwd);
     }
     command
 }
 
-/// The variables of this process that are its own configuration. They do not change while it runs.
-fn own_variables() -> &'static [OsString] {
-    static NAMES: OnceLock<Vec<OsString>> = OnceLock::new();
-    NAMES.get_or_init(|| {
-        let all = std::env::vars_os();
-        let own = all.filter(|(name, value)| is_own(name, value));
-        own.map(|(name, _)| name).collect()
-    })
-}
-
-/// Whether a variable of the worker is its own configuration, which no command inherits: it may hold
-/// a password, and what a command prints is kept. The name of the store is inherited, so that a
-/// command can submit tasks, unless it holds a password.
-fn is_own(name: &OsStr, value: &OsStr) -> bool {
-    let is_store = name == "WINDLASS_STORE";
-    let has_password = || value.to_str().is_none_or(windlass::store::has_password);
-    name.as_encoded_bytes().starts_with(b"WINDLASS_") && (!is_store || has_password())
+/// Sets the variables that say which attempt of which task it is.
+fn name_attempt(command: &mut Command, task: &TaskContext, folder: &Folder) {
+    command
+        .env("WINDLASS_TASK_ID", task.id().as_str())
+        .env("WINDLASS_ATTEMPT", task.attempt().to_string())
+        .env("WINDLASS_INCARNATION", task.incarnation().to_string())
+        .env(leftover::FENCE, task.fence().to_string())
+        .env(leftover::STATE_DIR, &folder.path);
+    if let Some(time) = task.scheduled_for() {
+        command.env("WINDLASS_SCHEDULED_FOR", time.nominal.to_string());
+    }
+    if let Some(waited) = waited::json(task) {
+        command.env("WINDLASS_WAITED", waited);
+    }
 }
