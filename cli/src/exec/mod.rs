@@ -50,6 +50,7 @@ pub(crate) mod operators;
 pub(crate) mod process;
 mod programs;
 mod props;
+mod record;
 mod retry;
 mod spares;
 #[cfg(test)]
@@ -80,9 +81,10 @@ use self::{
     fault::NotRun,
     folder::Folder,
     group::Group,
-    leftover::Running,
+    leftover::{For, NotEnded},
     process::Identity,
     programs::Programs,
+    record::{NotWritten, Running},
     watched::{Ended, Keeping, Watched},
 };
 use crate::logs::Logs;
@@ -122,7 +124,7 @@ impl StatefulHandler for Exec {
         let message = match Props::parse(&task.task().props) {
             Ok(props) => match self.attempt(&task, &props).await {
                 Ok(message) => message,
-                Err(not_run) => not_run.message(&task),
+                Err(not_run) => not_run.message(&task).await,
             },
             Err(e) => Message::fail(format_args!("the task cannot be run: {e}")),
         };
@@ -183,7 +185,8 @@ impl Exec {
             .as_ref()
             .is_ok_and(|m| m.kind() == ActionKind::Complete);
         // Once the claim may be another node's, so may the folder.
-        if !task.lease_left().is_zero() {
+        let is_lost = matches!(message, Err(NotRun::ClaimLost(_)));
+        if !is_lost && !task.lease_left().is_zero() {
             self.folders
                 .retire(task.id(), task.order(), &folder.path, completes);
         }
@@ -199,7 +202,8 @@ impl Exec {
         let grace = props.grace.min(self.longest_grace);
         // A stop waits for this: the claim must not be released while a leftover runs.
         let hurry = task.stop_requested().map(|stop| left_of(grace, &stop));
-        leftover::end(folder, grace, hurry).await?;
+        has_lease(task)?;
+        leftover::end(folder, For::Claim(task.fence()), grace, hurry).await?;
         if let Some(stop) = task.stop_requested().now_or_never() {
             return Ok(stop.message());
         }
@@ -210,14 +214,18 @@ impl Exec {
             return Err(format!("props.cwd: '{cwd}' is not a folder").into());
         }
         let variables = self.variables.read(props).await?;
-        let written_down = |e| NotRun::own_file(&folder.record, &e);
+        let written_down = |e| match e {
+            NotWritten::LaterClaim(fence) => NotEnded::OtherClaim(fence).into(),
+            NotWritten::File(e) => NotRun::own_file(&folder.record, &e),
+        };
         let running = Running {
             fence: task.fence(),
             holders: &self.holders,
             grace,
         };
         let spares = self.folders.spares();
-        let mut record = leftover::about_to_start(folder, running, spares).map_err(written_down)?;
+        has_lease(task)?;
+        let mut record = record::about_to_start(folder, running, spares).map_err(written_down)?;
         let mut group = match self.start(task, props, &variables, folder).await {
             Ok(group) => group,
             Err(not_started) => {
@@ -229,7 +237,8 @@ impl Exec {
             }
         };
         let started = Instant::now();
-        record.is(group.id()).map_err(written_down)?;
+        let written = record.is(group.id());
+        written.map_err(|e| NotRun::own_file(&folder.record, &e))?;
         let (run, log) = self.logs.begin(task);
         let keeping = Keeping {
             run,
@@ -273,11 +282,7 @@ impl Exec {
         let mut pause = Duration::from_millis(20);
         let mut found = self.found(props, variables);
         loop {
-            // A process that stood still learns here that its lease is over, before the engine does.
-            if task.lease_left().is_zero() {
-                let reason = "the command was not started: the lease of this node is over";
-                return Err(NotStarted::NotRun(reason.to_owned().into()));
-            }
+            has_lease(task).map_err(NotStarted::NotRun)?;
             let mut command = prepare(props, found.as_deref());
             // A later one has precedence.
             let store = self.store.as_deref().map(|url| (environment::STORE, url));
@@ -317,6 +322,15 @@ impl Exec {
         self.max_bytes
             .saturating_sub(task.task().props.len())
             .saturating_sub(1024)
+    }
+}
+
+/// Fails when the lease is over: a process that stood still learns it here, before the engine does. Then
+/// another node may have the task, and a command of its own on this machine.
+fn has_lease(task: &TaskContext) -> Result<(), NotRun> {
+    match task.lease_left().is_zero() {
+        true => Err(NotRun::ClaimLost("the lease of this node is over".into())),
+        false => Ok(()),
     }
 }
 
