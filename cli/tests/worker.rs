@@ -3,7 +3,7 @@
 mod live;
 
 use std::{
-    fs::File,
+    fs::{self, File},
     process::{Command, Stdio},
     thread::sleep,
     time::Duration,
@@ -340,14 +340,71 @@ fn a_command_inherits_none_of_the_configuration_of_windlass() {
             "TASK_ID",
         ];
         let set = set.iter().map(|name| format!("WINDLASS_{name}"));
-        let set: Vec<String> = set.filter(|n| own_store || n != "WINDLASS_STORE").collect();
-        assert_eq!(names, set, "{out}");
+        assert_eq!(names, set.collect::<Vec<_>>(), "{out}");
+        let store = format!("WINDLASS_STORE={}", place.store());
+        assert!(own.contains(&store.as_str()), "{out}");
         assert!(own.contains(&"WINDLASS_LOG=of the task"), "{out}");
         assert!(
             out.contains("OF_THE_USER=kept") && !out.contains("secret"),
             "{out}"
         );
     }
+}
+
+#[test]
+fn a_command_submits_to_the_store_of_its_worker_whatever_names_it() {
+    let place = Place::new();
+    fs::create_dir(place.path("other")).unwrap();
+    place.write("config.toml", "store = \"sqlite:s.db\"\n");
+    let child = "echo $WINDLASS_STORE; \"$PROGRAM\" submit exec --id \"$CHILD\" --props '{\"command\":\"true\"}'";
+    let windlass = |how: &str, args: &[&str]| {
+        let mut windlass = place.windlass(&[]);
+        windlass.env_remove("WINDLASS_STORE");
+        match how {
+            "variable" => windlass.env("WINDLASS_STORE", "sqlite:s.db"),
+            "option" => windlass.args(["--store", "sqlite:s.db?synchronous=normal"]),
+            "file" => windlass.args(["--config", "config.toml"]),
+            // In the data directory.
+            _ => &mut windlass,
+        };
+        let out = windlass.args(args).output().unwrap();
+        let text = String::from_utf8_lossy(&out.stderr);
+        assert!(out.status.success(), "{how} {args:?}: {text}");
+        String::from_utf8(out.stdout).unwrap()
+    };
+    for how in ["variable", "option", "file", "default"] {
+        let name = format!("child-of-{how}");
+        let props = json!({
+            "shell": child,
+            "cwd": place.path("other"),
+            "env": {"PROGRAM": env!("CARGO_BIN_EXE_windlass"), "CHILD": name},
+        });
+        let props = props.to_string();
+        windlass(how, &["submit", "exec", "--id", how, "--props", &props]);
+        windlass(how, &["worker", "--until-idle", "--retry", "never"]);
+        let url = windlass(how, &["logs", how]);
+        assert!(url.contains("sqlite:/"), "{how}: {url}");
+        assert_eq!(url.contains("?synchronous=normal"), how == "option");
+        windlass(how, &["get", &name]);
+        assert_eq!(fs::read_dir(place.path("other")).unwrap().count(), 0);
+    }
+    // A variable of the task stands above it.
+    let props = json!({"shell": "echo $WINDLASS_STORE", "env": {"WINDLASS_STORE": "its own"}});
+    submit(&place, "own", &props);
+    windlass("variable", &["worker", "--until-idle"]);
+    assert_eq!(windlass("variable", &["logs", "own"]), "its own\n");
+    // No other process has this store.
+    let args = [
+        "--store",
+        "memory:",
+        "run",
+        "--shell",
+        "--each",
+        "echo [$WINDLASS_STORE] {}",
+    ];
+    let args = [&args[..], &["--print-output", "lines"]].concat();
+    place.write("lines", "x\n");
+    assert_eq!(place.run(&args).1, "[] x\n");
 }
 
 #[test]

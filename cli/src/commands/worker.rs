@@ -148,10 +148,14 @@ impl NodeArgs {
     ) -> runner::Builder {
         let store = client.store();
         let config = KindConfig::default().stop_grace(self.grace).retry(policy);
-        let exec = Exec::new(folders.clone(), store.registry().limits().max_bytes)
+        let mut exec = Exec::new(folders.clone(), store.registry().limits().max_bytes)
             .logs(logs)
             .longest_grace(self.grace)
             .supervised_by(global.link.supervisor());
+        // A store that is open has one.
+        if let Ok(url) = global.store_url() {
+            exec = exec.store(&url);
+        }
         Runner::builder(store)
             .lease_ttl(self.lease_ttl)
             .wait_for_name(self.lease_ttl + Duration::from_secs(2))

@@ -1,10 +1,15 @@
 //! [`NotRun`]: whose fault it is that a command did not run, the task's or the machine's.
 
-use std::{io, path::Path};
+use std::{io, path::Path, time::Duration};
 
+use tokio::time::timeout;
+use tracing::warn;
 use windlass::{MachineFault, Message, TaskContext};
 
-use super::operators;
+use super::{leftover::NotEnded, operators};
+
+/// How long the engine may take to report a lost claim.
+const REPORT: Duration = Duration::from_secs(1);
 
 /// Why there is no message from a command.
 #[derive(Debug, PartialEq, Eq)]
@@ -13,6 +18,18 @@ pub(super) enum NotRun {
     Attempt(String),
     /// This machine cannot run commands at present: no attempt of the task.
     Machine(String),
+    /// Another node has the task, or may have it: no attempt of the task.
+    ClaimLost(String),
+}
+
+impl From<NotEnded> for NotRun {
+    fn from(error: NotEnded) -> Self {
+        let reason = error.to_string();
+        match error {
+            NotEnded::OtherClaim(_) => Self::ClaimLost(reason),
+            NotEnded::Lives(_) => Self::Attempt(reason),
+        }
+    }
 }
 
 impl From<String> for NotRun {
@@ -49,10 +66,22 @@ impl NotRun {
     }
 
     /// The message that follows.
-    pub(super) fn message(self, task: &TaskContext) -> Message {
+    pub(super) async fn message(self, task: &TaskContext) -> Message {
         match self {
             Self::Attempt(reason) => Message::error(reason),
             Self::Machine(reason) => task.node_fault(reason),
+            Self::ClaimLost(reason) => {
+                warn!(reason, "the command was not started: the claim is lost");
+                // The store rejects what follows. If it does not (an older backup of it was restored, so
+                // that fences repeat), no attempt is counted, and the node does not try again at once.
+                if task.lease_left().is_zero() {
+                    return Message::release();
+                }
+                match timeout(REPORT, task.stop_requested()).await {
+                    Ok(stop) => stop.message(),
+                    Err(_) => Message::release(),
+                }
+            }
         }
     }
 }

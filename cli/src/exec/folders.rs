@@ -29,7 +29,11 @@ use tokio_util::task::TaskTracker;
 use tracing::{debug, warn};
 use windlass::{Client, TaskId};
 
-use super::{folder::Folder, leftover, spares::Spares};
+use super::{
+    folder::Folder,
+    leftover::{self, For},
+    spares::Spares,
+};
 use crate::{
     exit::Failure,
     logs::Logs,
@@ -295,7 +299,7 @@ impl Folders {
                 if leftover::is_held(&folder) {
                     continue;
                 }
-                if let Err(error) = leftover::end(&folder, grace.min(GRACE), pending()).await {
+                if let Err(error) = leftover::end(&folder, For::Nobody, grace.min(GRACE), pending()).await {
                     warn!(folder = %folder.path.display(), %error, "the command of a task that is over still runs");
                     continue;
                 }

@@ -1,4 +1,4 @@
-//! A command that would start when the lease of its node is over.
+//! A command that would start when the lease of its node is over, and one that would be ended.
 
 use std::{path::PathBuf, pin::pin, task::Poll, thread, time::Duration};
 
@@ -12,7 +12,11 @@ use windlass::{
     store::Store,
 };
 
-use super::{Exec, Folders, KIND};
+use super::{
+    Exec, Folders, KIND,
+    record::{self, Running},
+    spares::Spares,
+};
 
 /// No test waits longer for anything.
 const LONG: Duration = Duration::from_secs(30);
@@ -55,9 +59,27 @@ async fn no_command_starts_after_the_lease_of_its_node() {
     let dir = tempfile::tempdir().unwrap();
     let url = format!("sqlite:{}", dir.path().join("s").display());
     let marker = dir.path().join("started");
+    let script = format!("touch {}; sleep 600", marker.display());
+    let task = NewTask::new(KIND).props(&json!({"shell": script, "grace": "200ms"}));
+    let id = client.submit(task).await.unwrap().into_id();
+    // Another node may end it, or have put its own command in its place.
+    let folders = Folders::of_store(&url, &client).await.unwrap();
+    let order = client.get(&id).await.unwrap().order;
+    let folder = folders.prepare(&id, order).await.unwrap();
+    let mut left = tokio::process::Command::new("sleep");
+    let mut left = left.arg("600").process_group(0).kill_on_drop(true).spawn();
+    let left = left.as_mut().unwrap();
+    let running = Running {
+        fence: windlass::Fence(0),
+        holders: &[],
+        grace: Duration::ZERO,
+    };
+    let spares = Spares::default();
+    let mut record = record::about_to_start(&folder, running, &spares).unwrap();
+    record.is(left.id().unwrap() as i32).unwrap();
     let (polled, mut returned) = unbounded_channel();
     let handler = AfterTheLease {
-        exec: Exec::new(Folders::of_store(&url, &client).await.unwrap(), 1 << 20),
+        exec: Exec::new(folders, 1 << 20),
         marker: marker.clone(),
         polled,
     };
@@ -67,10 +89,8 @@ async fn no_command_starts_after_the_lease_of_its_node() {
         .start()
         .await
         .unwrap();
-    let script = format!("touch {}; sleep 600", marker.display());
-    let task = NewTask::new(KIND).props(&json!({"shell": script, "grace": "200ms"}));
-    client.submit(task).await.unwrap();
     let returned = timeout(LONG, returned.recv()).await.unwrap().unwrap();
     assert!(returned && !marker.exists(), "the command was started");
+    assert!(left.try_wait().unwrap().is_none(), "it was signalled");
     runner.shutdown().await;
 }

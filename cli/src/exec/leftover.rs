@@ -2,7 +2,7 @@
 //!
 //! A worker ends its commands, and when it is killed its supervisor does. What remains is that both
 //! are killed at once, or that there is no supervisor. So every running command is written down beside
-//! the task's folder before it starts, with the processes that end it:
+//! the task's folder before it starts ([`Record`]), with the processes that end it:
 //!
 //! - The next attempt on the same machine ends whatever still lives before it starts its own ([`end`]).
 //! - A worker that starts ends the commands whose processes have ended, whether or not their tasks run
@@ -11,30 +11,24 @@
 //! A process is known again by its number together with the time it started and the machine's start,
 //! and, should the worker have died before it could write that down, by the variable
 //! `WINDLASS_STATE_DIR` in its environment, which names the task's folder.
+//!
+//! A worker that stood still may have lost its claim without knowing. So an attempt ends nothing of a
+//! claim with a greater fence, and looks at the record again before every signal.
 
-use std::{
-    fs,
-    future::Future,
-    io::{self, Write},
-    os::unix::fs::MetadataExt,
-    path::Path,
-    pin::pin,
-    time::Duration,
-};
+use std::{future::Future, path::PathBuf, pin::pin, time::Duration};
 
 use futures::{FutureExt, future};
 use nix::sys::signal::Signal;
-use serde::{Deserialize, Serialize};
+use thiserror::Error;
 use tokio::time::{Instant, sleep};
 use tracing::warn;
 use windlass::Fence;
 
 use super::{
     folder::Folder,
-    process::{self, Identity},
-    spares::Spares,
+    process,
+    record::{self, Record},
 };
-use crate::place::{write_new_private, write_private};
 
 /// The variable that names the file where a command keeps its progress.
 pub(crate) const STATE_DIR: &str = "WINDLASS_STATE_DIR";
@@ -44,142 +38,61 @@ pub(crate) const FENCE: &str = "WINDLASS_FENCE";
 /// How long a killed group may take to be gone.
 const AFTER_KILL: Duration = Duration::from_secs(5);
 
-/// What is written down of a running command.
-#[derive(Debug, Serialize, Deserialize)]
-struct Record {
-    fence: Fence,
-    /// The leader of its group; `None` from before it starts until it has.
-    #[serde(default)]
-    leader: Option<Identity>,
-    /// The processes that end it: the worker and its supervisor. Empty in records of versions that
-    /// did not write them down.
-    #[serde(default)]
-    holders: Vec<Identity>,
-    /// How long it has between SIGTERM and SIGKILL, in milliseconds.
-    #[serde(default)]
-    grace_ms: Option<u64>,
+/// Why the command of an earlier attempt did not end.
+#[derive(Debug, Error)]
+pub(crate) enum NotEnded {
+    /// The task has a later claim, or had one: nothing was signalled since.
+    #[error("the record of the running command is that of another claim, with the fence {0}")]
+    OtherClaim(Fence),
+    /// Something of it still lives.
+    #[error("{0}")]
+    Lives(String),
 }
 
-/// What is written down of a command before it starts.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Running<'a> {
-    /// The fence of its claim.
-    pub(crate) fence: Fence,
-    /// The processes that end it: the worker and its supervisor.
-    pub(crate) holders: &'a [Identity],
-    /// How long it has between SIGTERM and SIGKILL.
-    pub(crate) grace: Duration,
-}
-
-impl Running<'_> {
-    fn record(self, leader: Option<Identity>) -> Record {
-        Record {
-            fence: self.fence,
-            leader,
-            holders: self.holders.to_vec(),
-            grace_ms: u64::try_from(self.grace.as_millis()).ok(),
-        }
-    }
-}
-
-impl Record {
-    /// Reads the last line: the line of the start is followed by one that names the process.
-    fn read(path: &Path) -> Option<Self> {
-        let text = fs::read(path).ok()?;
-        let lines = text.split(|byte| *byte == b'\n').rev();
-        // The last one may not be whole yet.
-        lines.flat_map(serde_json::from_slice).next()
-    }
-
-    fn line(&self) -> io::Result<Vec<u8>> {
-        let mut line = serde_json::to_vec(self)?;
-        line.push(b'\n');
-        Ok(line)
-    }
-
-    /// Whether a process that ends the command certainly lives.
-    fn is_held(&self) -> bool {
-        self.holders.iter().any(Identity::lives)
-    }
-
-    /// Whether no process that ends the command lives any more: none of them, on this machine.
-    fn is_orphan(&self) -> bool {
-        let gone = |holder: &Identity| holder.is_here() && !holder.lives();
-        !self.holders.is_empty() && self.holders.iter().all(gone)
-    }
-}
-
-/// The record of a command that this process starts.
-#[derive(Debug)]
-pub(crate) struct Started<'a> {
-    folder: &'a Folder,
-    running: Running<'a>,
-    file: fs::File,
-    spares: &'a Spares,
-}
-
-/// Says that a command is about to start.
-pub(crate) fn about_to_start<'a>(
-    folder: &'a Folder,
-    running: Running<'a>,
-    spares: &'a Spares,
-) -> io::Result<Started<'a>> {
-    let line = running.record(None).line()?;
-    // A file that is not whole yet is of a command that has not started.
-    let file = match spares.begin(&folder.record, &line) {
-        Some(file) => file,
-        None => match write_new_private(&folder.record, &line) {
-            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => replace(&folder.record, &line)?,
-            written => written?,
-        },
-    };
-    Ok(Started {
-        folder,
-        running,
-        file,
-        spares,
+/// The groups that have a process of this folder whose claim is accepted; `None` is a process that does
+/// not say.
+fn groups_of(folder: &Folder, accepts: impl Fn(Option<Fence>) -> bool) -> Vec<i32> {
+    let mut dir = format!("{STATE_DIR}=").into_bytes();
+    dir.extend_from_slice(folder.path.as_os_str().as_encoded_bytes());
+    process::groups_where(|environment| {
+        let entries = || environment.split(|byte| *byte == 0);
+        entries().any(|entry| entry == dir) && accepts(entries().find_map(fence_in))
     })
 }
 
-/// Replaces a record by a rename: the old one is read until the new one is whole. The new one need
-/// not survive a crash of the machine: the process does not.
-fn replace(record: &Path, line: &[u8]) -> io::Result<fs::File> {
-    let mut new = record.as_os_str().to_owned();
-    // No folder's name has this.
-    new.push("~");
-    let file = write_private(Path::new(&new), line)?;
-    fs::rename(new, record)?;
-    Ok(file)
+/// The fence in the entry of an environment that holds one.
+fn fence_in(entry: &[u8]) -> Option<Fence> {
+    let value = entry.strip_prefix(FENCE.as_bytes())?.strip_prefix(b"=")?;
+    std::str::from_utf8(value).ok()?.parse().ok().map(Fence)
 }
 
-impl Started<'_> {
-    /// Says which process the command is.
-    pub(crate) fn is(&mut self, pid: i32) -> io::Result<()> {
-        let line = self.running.record(Identity::of(pid)).line()?;
-        self.file.write_all(&line)
+/// The groups of an orphan: that of its leader, and those of processes that have left it.
+fn groups_of_orphan(folder: &Folder, record: &Record) -> Vec<i32> {
+    // By the fence, too: a worker may have started the next attempt just now.
+    let mut groups = groups_of(folder, |fence| fence == Some(record.fence));
+    if let Some(leader) = record.leader.as_ref().filter(|leader| leader.lives())
+        && !groups.contains(&leader.pid)
+    {
+        groups.push(leader.pid);
     }
+    groups
+}
 
-    /// Says that the command has ended. The record of another claim stays: it replaced this one,
-    /// which has no name since.
-    pub(crate) fn ended(self) {
-        if self.file.metadata().is_ok_and(|file| file.nlink() > 0) {
-            self.spares.take(&self.folder.record, self.file);
+/// The group of a command that a process may still end.
+fn group_of_held(folder: &Folder, record: &Record) -> Vec<i32> {
+    if let Some(leader) = &record.leader {
+        if !leader.is_here() {
+            return Vec::new();
+        }
+        if leader.lives() {
+            return vec![leader.pid];
         }
     }
-}
-
-/// Says that the command of this claim has ended, for a worker that is gone.
-fn ended(folder: &Folder, fence: Fence) {
-    if Record::read(&folder.record).is_some_and(|record| record.fence == fence) {
-        let _ = fs::remove_file(&folder.record);
+    let mut groups = groups_of(folder, |fence| fence.is_none_or(|f| f == record.fence));
+    if let Some(leader) = &record.leader {
+        groups.retain(|group| *group == leader.pid);
     }
-}
-
-/// The entry of a command's environment that names its folder.
-fn state_dir(folder: &Folder) -> Vec<u8> {
-    let mut entry = format!("{STATE_DIR}=").into_bytes();
-    entry.extend_from_slice(folder.path.as_os_str().as_encoded_bytes());
-    entry
+    groups
 }
 
 /// A command whose worker and supervisor have ended.
@@ -187,44 +100,38 @@ struct Orphan {
     folder: Folder,
     fence: Fence,
     grace: Option<Duration>,
-    /// Its group, and those of processes that have left it.
-    groups: Vec<i32>,
+    leftover: Leftover,
 }
 
 impl Orphan {
     /// Returns the command of the folder if no process is left to end it.
     fn of(folder: Folder) -> Option<Self> {
         let record = Record::read(&folder.record).filter(Record::is_orphan)?;
-        // By the fence, too: a worker may have started the next attempt just now.
-        let fence = format!("{FENCE}={}", record.fence).into_bytes();
-        let mut groups = process::groups_with(&[&state_dir(&folder), &fence]);
-        if let Some(leader) = record.leader.filter(Identity::lives)
-            && !groups.contains(&leader.pid)
-        {
-            groups.push(leader.pid);
-        }
         Some(Self {
-            folder,
             fence: record.fence,
-            grace: record.grace_ms.map(Duration::from_millis),
-            groups,
+            grace: record.grace(),
+            leftover: Leftover {
+                groups: groups_of_orphan(&folder, &record),
+                record: folder.record.clone(),
+                of: Some(record.fence),
+            },
+            folder,
         })
     }
 
     /// Ends it; SIGKILL comes after the task's grace, or this one if it is shorter.
     async fn end(self, longest: Duration) {
-        if !self.groups.is_empty() {
-            let (folder, groups) = (self.folder.path.display(), &self.groups);
+        let groups = &self.leftover.groups;
+        if !groups.is_empty() {
+            let folder = self.folder.path.display();
             warn!(%folder, fence = %self.fence, ?groups,
                 "the command of a worker that was killed still runs: ending it");
         }
         let grace = self.grace.map_or(longest, |grace| grace.min(longest));
-        match Leftover::of(self.groups)
-            .end(grace, future::pending())
-            .await
-        {
-            Ok(()) => ended(&self.folder, self.fence),
-            Err(error) => warn!(error, "a command that was left could not be ended"),
+        match self.leftover.end(grace, future::pending()).await {
+            // The claim that has replaced the record has ended the command before.
+            Ok(()) | Err(NotEnded::OtherClaim(_)) => record::ended(&self.folder, self.fence),
+            Err(error) => warn!(%error, "a command that was left could not be ended"),
         }
     }
 }
@@ -243,23 +150,19 @@ pub(crate) async fn end_orphans(folders: Vec<Folder>, grace: Duration) {
     futures::future::join_all(all).await;
 }
 
-/// The groups that an earlier attempt has left.
-fn groups(folder: &Folder) -> Vec<i32> {
-    // One that cannot be read is as good as one that names no process.
-    let leader = Record::read(&folder.record).and_then(|record| record.leader);
-    if let Some(leader) = &leader {
-        if !leader.is_here() {
-            return Vec::new();
-        }
-        if leader.lives() {
-            return vec![leader.pid];
-        }
+/// For whom a leftover is ended.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum For {
+    /// The attempt of this claim, which starts its own command next.
+    Claim(Fence),
+    /// No attempt: the task is over.
+    Nobody,
+}
+
+impl For {
+    fn is_before(self, fence: Fence) -> bool {
+        matches!(self, Self::Claim(own) if own < fence)
     }
-    let mut groups = process::groups_with(&[&state_dir(folder)]);
-    if let Some(leader) = leader {
-        groups.retain(|group| *group == leader.pid);
-    }
-    groups
 }
 
 /// Ends what an earlier attempt has left running: SIGTERM, and SIGKILL after the grace. When `hurry`
@@ -267,20 +170,26 @@ fn groups(folder: &Folder) -> Vec<i32> {
 ///
 /// # Errors
 ///
-/// When something of it still lives.
+/// When something of it still lives, and when a later claim has a command on this machine: that one
+/// is left alone.
 pub(crate) async fn end(
     folder: &Folder,
+    whose: For,
     grace: Duration,
     hurry: impl Future<Output = Duration>,
-) -> Result<(), String> {
+) -> Result<(), NotEnded> {
     if !folder.record.exists() {
         return Ok(());
     }
     let place = folder.clone();
     // If this future is dropped meanwhile, the search drops what it finds, and so kills it.
-    let leftover = tokio::task::spawn_blocking(move || Leftover::of(groups(&place)))
+    let leftover = tokio::task::spawn_blocking(move || Leftover::find(&place, whose))
         .await
-        .map_err(|e| format!("could not look for what an earlier attempt left: {e}"))?;
+        .map_err(|e| {
+            NotEnded::Lives(format!(
+                "could not look for what an earlier attempt left: {e}"
+            ))
+        })??;
     for group in &leftover.groups {
         warn!(
             group,
@@ -292,29 +201,66 @@ pub(crate) async fn end(
 
 /// Groups that an earlier attempt has left. Dropping it sends SIGKILL to those that live.
 #[derive(Debug)]
-struct Leftover {
+pub(super) struct Leftover {
     groups: Vec<i32>,
+    /// The file that names the command.
+    record: PathBuf,
+    /// The fence of the command; `None` for a record that cannot be read.
+    of: Option<Fence>,
 }
 
 impl Leftover {
-    fn of(groups: Vec<i32>) -> Self {
-        Self { groups }
+    /// Looks for what an earlier attempt has left.
+    pub(super) fn find(folder: &Folder, whose: For) -> Result<Self, NotEnded> {
+        let found = Record::read(&folder.record);
+        let groups = match &found {
+            Some(record) if whose.is_before(record.fence) => {
+                return Err(NotEnded::OtherClaim(record.fence));
+            }
+            Some(record) if record.is_orphan() => groups_of_orphan(folder, record),
+            Some(record) => group_of_held(folder, record),
+            // As good as one that names no process.
+            None => groups_of(folder, |fence| fence.is_none_or(|f| !whose.is_before(f))),
+        };
+        Ok(Self {
+            groups,
+            record: folder.record.clone(),
+            of: found.map(|record| record.fence),
+        })
+    }
+
+    /// Whether the groups may be signalled: the record is still the one by which they were found. One
+    /// that is gone means that another process has ended them; their numbers may be those of others.
+    fn is_current(&self) -> Result<bool, NotEnded> {
+        let now = Record::read(&self.record).map(|record| record.fence);
+        match now {
+            Some(other) if now != self.of => Err(NotEnded::OtherClaim(other)),
+            _ => Ok(now == self.of),
+        }
+    }
+
+    /// Leaves the groups alone from now on.
+    pub(super) fn take_groups(&mut self) -> Vec<i32> {
+        std::mem::take(&mut self.groups)
     }
 
     fn lives(&self) -> bool {
         self.groups.iter().any(|group| process::group_lives(*group))
     }
 
-    fn signal(&self, signal: Signal) -> Result<(), String> {
+    fn signal(&self, signal: Signal) -> Result<(), NotEnded> {
         let living = self.groups.iter().filter(|g| process::group_lives(**g));
         let mut failed = Ok(());
         for group in living {
+            if !self.is_current()? {
+                break;
+            }
             let sent = process::signal_group(*group, signal)
                 .and_then(|()| process::signal_group(*group, Signal::SIGCONT));
             if let Err(e) = sent {
-                failed = Err(format!(
+                failed = Err(NotEnded::Lives(format!(
                     "process group {group} of an earlier attempt cannot be ended: {e}"
-                ));
+                )));
             }
         }
         failed
@@ -322,18 +268,18 @@ impl Leftover {
 
     /// Ends the groups: SIGTERM, and SIGKILL after the grace. When `hurry` resolves, at most its
     /// output is left of the grace.
-    async fn end(
+    pub(super) async fn end(
         mut self,
         grace: Duration,
         hurry: impl Future<Output = Duration>,
-    ) -> Result<(), String> {
+    ) -> Result<(), NotEnded> {
         let mut hurry = pin!(hurry.fuse());
         for (signal, wait) in [(Signal::SIGTERM, grace), (Signal::SIGKILL, AFTER_KILL)] {
             let began = Instant::now();
             let mut wait = wait;
             let mut pause = Duration::from_millis(2);
             self.signal(signal)?;
-            while self.lives() && began.elapsed() < wait {
+            while self.lives() && began.elapsed() < wait && self.is_current()? {
                 let left = wait.saturating_sub(began.elapsed());
                 tokio::select! {
                     most = &mut hurry, if signal == Signal::SIGTERM => {
@@ -345,13 +291,14 @@ impl Leftover {
                 }
             }
         }
+        let is_current = self.is_current()?;
         // What has ended is not signalled again: its number may be another group's later.
-        let groups = std::mem::take(&mut self.groups);
+        let groups = self.take_groups();
         match groups.iter().find(|g| process::group_lives(**g)) {
-            Some(group) => Err(format!(
+            Some(group) if is_current => Err(NotEnded::Lives(format!(
                 "process group {group} of an earlier attempt was killed and is still there"
-            )),
-            None => Ok(()),
+            ))),
+            _ => Ok(()),
         }
     }
 }
@@ -359,7 +306,7 @@ impl Leftover {
 impl Drop for Leftover {
     fn drop(&mut self) {
         if let Err(error) = self.signal(Signal::SIGKILL) {
-            warn!(error, "a command that was left could not be killed");
+            warn!(%error, "a command that was left could not be killed");
         }
     }
 }

@@ -33,10 +33,12 @@
 //! | `WINDLASS_SCHEDULED_FOR` | the nominal time (RFC 3339), for a run of a schedule |
 //! | `WINDLASS_WAITED` | the tasks that it has waited for, with their outcomes, as JSON |
 //! | `WINDLASS_STATE_DIR` | a folder for the command's own progress, kept between attempts |
+//! | `WINDLASS_STORE` | the URL of the store, so that the command can submit tasks ([`environment`]) |
 
 mod capture;
 mod conclude;
 mod env_file;
+mod environment;
 mod fault;
 mod folder;
 mod folders;
@@ -48,6 +50,7 @@ pub(crate) mod operators;
 pub(crate) mod process;
 mod programs;
 mod props;
+mod record;
 mod retry;
 mod spares;
 #[cfg(test)]
@@ -57,11 +60,10 @@ mod watched;
 mod word;
 
 use std::{
-    ffi::{OsStr, OsString},
     io::ErrorKind,
     path::{Path, PathBuf},
     process::Stdio,
-    sync::{Arc, OnceLock},
+    sync::Arc,
     time::Duration,
 };
 
@@ -79,9 +81,10 @@ use self::{
     fault::NotRun,
     folder::Folder,
     group::Group,
-    leftover::Running,
+    leftover::{For, NotEnded},
     process::Identity,
     programs::Programs,
+    record::{NotWritten, Running},
     watched::{Ended, Keeping, Watched},
 };
 use crate::logs::Logs;
@@ -107,6 +110,8 @@ pub(crate) struct Exec {
     max_bytes: usize,
     /// The processes that end what this handler starts: this one, and its supervisor.
     holders: Arc<[Identity]>,
+    /// The URL of the store, for the commands.
+    store: Option<Arc<str>>,
     /// The upper bound of every task's grace.
     longest_grace: Duration,
     variables: env_file::Reader,
@@ -119,7 +124,7 @@ impl StatefulHandler for Exec {
         let message = match Props::parse(&task.task().props) {
             Ok(props) => match self.attempt(&task, &props).await {
                 Ok(message) => message,
-                Err(not_run) => not_run.message(&task),
+                Err(not_run) => not_run.message(&task).await,
             },
             Err(e) => Message::fail(format_args!("the task cannot be run: {e}")),
         };
@@ -141,6 +146,7 @@ impl Exec {
             folders,
             max_bytes,
             holders: process::these(None),
+            store: None,
             longest_grace: Duration::MAX,
             variables: env_file::Reader::default(),
             programs: Arc::default(),
@@ -150,6 +156,12 @@ impl Exec {
     /// Writes the output of the commands to these logs.
     pub(crate) fn logs(mut self, logs: Logs) -> Self {
         self.logs = logs;
+        self
+    }
+
+    /// Names the store to the commands by this URL, unless it is of no use to them.
+    pub(crate) fn store(mut self, url: &str) -> Self {
+        self.store = environment::store_for_commands(url).map(Arc::from);
         self
     }
 
@@ -173,7 +185,8 @@ impl Exec {
             .as_ref()
             .is_ok_and(|m| m.kind() == ActionKind::Complete);
         // Once the claim may be another node's, so may the folder.
-        if !task.lease_left().is_zero() {
+        let is_lost = matches!(message, Err(NotRun::ClaimLost(_)));
+        if !is_lost && !task.lease_left().is_zero() {
             self.folders
                 .retire(task.id(), task.order(), &folder.path, completes);
         }
@@ -189,7 +202,8 @@ impl Exec {
         let grace = props.grace.min(self.longest_grace);
         // A stop waits for this: the claim must not be released while a leftover runs.
         let hurry = task.stop_requested().map(|stop| left_of(grace, &stop));
-        leftover::end(folder, grace, hurry).await?;
+        has_lease(task)?;
+        leftover::end(folder, For::Claim(task.fence()), grace, hurry).await?;
         if let Some(stop) = task.stop_requested().now_or_never() {
             return Ok(stop.message());
         }
@@ -200,14 +214,18 @@ impl Exec {
             return Err(format!("props.cwd: '{cwd}' is not a folder").into());
         }
         let variables = self.variables.read(props).await?;
-        let written_down = |e| NotRun::own_file(&folder.record, &e);
+        let written_down = |e| match e {
+            NotWritten::LaterClaim(fence) => NotEnded::OtherClaim(fence).into(),
+            NotWritten::File(e) => NotRun::own_file(&folder.record, &e),
+        };
         let running = Running {
             fence: task.fence(),
             holders: &self.holders,
             grace,
         };
         let spares = self.folders.spares();
-        let mut record = leftover::about_to_start(folder, running, spares).map_err(written_down)?;
+        has_lease(task)?;
+        let mut record = record::about_to_start(folder, running, spares).map_err(written_down)?;
         let mut group = match self.start(task, props, &variables, folder).await {
             Ok(group) => group,
             Err(not_started) => {
@@ -219,7 +237,8 @@ impl Exec {
             }
         };
         let started = Instant::now();
-        record.is(group.id()).map_err(written_down)?;
+        let written = record.is(group.id());
+        written.map_err(|e| NotRun::own_file(&folder.record, &e))?;
         let (run, log) = self.logs.begin(task);
         let keeping = Keeping {
             run,
@@ -263,18 +282,13 @@ impl Exec {
         let mut pause = Duration::from_millis(20);
         let mut found = self.found(props, variables);
         loop {
-            // A process that stood still learns here that its lease is over, before the engine does.
-            if task.lease_left().is_zero() {
-                let reason = "the command was not started: the lease of this node is over";
-                return Err(NotStarted::NotRun(reason.to_owned().into()));
-            }
-            match Group::start(&mut prepare(
-                task,
-                props,
-                variables,
-                folder,
-                found.as_deref(),
-            )) {
+            has_lease(task).map_err(NotStarted::NotRun)?;
+            let mut command = prepare(props, found.as_deref());
+            // A later one has precedence.
+            let store = self.store.as_deref().map(|url| (environment::STORE, url));
+            command.envs(store).envs(variables).envs(&props.env);
+            name_attempt(&mut command, task, folder);
+            match Group::start(&mut command) {
                 Ok(group) => return Ok(group),
                 Err(e)
                     if e.kind() == ErrorKind::ExecutableFileBusy && Instant::now() < deadline => {}
@@ -311,6 +325,15 @@ impl Exec {
     }
 }
 
+/// Fails when the lease is over: a process that stood still learns it here, before the engine does. Then
+/// another node may have the task, and a command of its own on this machine.
+fn has_lease(task: &TaskContext) -> Result<(), NotRun> {
+    match task.lease_left().is_zero() {
+        true => Err(NotRun::ClaimLost("the lease of this node is over".into())),
+        false => Ok(()),
+    }
+}
+
 /// How much of the grace a stop leaves to what an earlier attempt left. Half of it, so that SIGKILL
 /// comes before the handler's own grace is over. Nothing when another node may start the task.
 fn left_of(grace: Duration, stop: &Stop) -> Duration {
@@ -330,14 +353,8 @@ enum NotStarted {
     NotRun(NotRun),
 }
 
-/// `found` is the path of the program, if it is known.
-fn prepare(
-    task: &TaskContext,
-    props: &Props,
-    variables: &Variables,
-    folder: &Folder,
-    found: Option<&Path>,
-) -> Command {
+/// The command without its own variables; `found` is the path of the program, if it is known.
+fn prepare(props: &Props, found: Option<&Path>) -> Command {
     let mut command = match found {
         Some(path) => Command::new(path),
         None => Command::new(&props.program),
@@ -345,18 +362,11 @@ fn prepare(
     if found.is_some() {
         command.arg0(&props.program);
     }
-    for name in own_variables() {
+    for name in environment::own_variables() {
         command.env_remove(name);
     }
     command
         .args(&props.args)
-        .envs(variables)
-        .envs(&props.env)
-        .env("WINDLASS_TASK_ID", task.id().as_str())
-        .env("WINDLASS_ATTEMPT", task.attempt().to_string())
-        .env("WINDLASS_INCARNATION", task.incarnation().to_string())
-        .env(leftover::FENCE, task.fence().to_string())
-        .env(leftover::STATE_DIR, &folder.path)
         .stdin(if props.stdin.is_some() {
             Stdio::piped()
         } else {
@@ -364,33 +374,24 @@ fn prepare(
         })
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
-    if let Some(time) = task.scheduled_for() {
-        command.env("WINDLASS_SCHEDULED_FOR", time.nominal.to_string());
-    }
-    if let Some(waited) = waited::json(task) {
-        command.env("WINDLASS_WAITED", waited);
-    }
     if let Some(cwd) = &props.cwd {
         command.current_dir(cwd);
     }
     command
 }
 
-/// The variables of this process that are its own configuration. They do not change while it runs.
-fn own_variables() -> &'static [OsString] {
-    static NAMES: OnceLock<Vec<OsString>> = OnceLock::new();
-    NAMES.get_or_init(|| {
-        let all = std::env::vars_os();
-        let own = all.filter(|(name, value)| is_own(name, value));
-        own.map(|(name, _)| name).collect()
-    })
-}
-
-/// Whether a variable of the worker is its own configuration, which no command inherits: it may hold
-/// a password, and what a command prints is kept. The name of the store is inherited, so that a
-/// command can submit tasks, unless it holds a password.
-fn is_own(name: &OsStr, value: &OsStr) -> bool {
-    let is_store = name == "WINDLASS_STORE";
-    let has_password = || value.to_str().is_none_or(windlass::store::has_password);
-    name.as_encoded_bytes().starts_with(b"WINDLASS_") && (!is_store || has_password())
+/// Sets the variables that say which attempt of which task it is.
+fn name_attempt(command: &mut Command, task: &TaskContext, folder: &Folder) {
+    command
+        .env("WINDLASS_TASK_ID", task.id().as_str())
+        .env("WINDLASS_ATTEMPT", task.attempt().to_string())
+        .env("WINDLASS_INCARNATION", task.incarnation().to_string())
+        .env(leftover::FENCE, task.fence().to_string())
+        .env(leftover::STATE_DIR, &folder.path);
+    if let Some(time) = task.scheduled_for() {
+        command.env("WINDLASS_SCHEDULED_FOR", time.nominal.to_string());
+    }
+    if let Some(waited) = waited::json(task) {
+        command.env("WINDLASS_WAITED", waited);
+    }
 }

@@ -146,21 +146,18 @@ pub(crate) fn group_lives(group: i32) -> bool {
     }
 }
 
-/// Returns the groups that have a process whose environment has all of these entries: not our own
-/// group, nor that of our parent (the supervisor).
-pub(crate) fn groups_with(entries: &[&[u8]]) -> Vec<i32> {
+/// Returns the groups that have a process with a matching environment (entries that end with a zero byte): not
+/// our own group, nor that of our parent (the supervisor).
+pub(crate) fn groups_where(matches: impl Fn(&[u8]) -> bool) -> Vec<i32> {
     let own = [Ok(getpgrp()), getpgid(Some(getppid()))].map(|group| group.map_or(0, Pid::as_raw));
-    let has_all = |pid: i32| {
+    let has = |pid: i32| {
         // Those of other users cannot be read, and are not ours.
-        fs::read(format!("/proc/{pid}/environ")).is_ok_and(|env| {
-            let has = |entry: &&[u8]| env.split(|b| *b == 0).any(|e| e == *entry);
-            entries.iter().all(has)
-        })
+        fs::read(format!("/proc/{pid}/environ")).is_ok_and(|environment| matches(&environment))
     };
     let mut groups: Vec<i32> = all()
         .into_iter()
         .flatten()
-        .filter(|(pid, stat)| !own.contains(&stat.group) && stat.lives() && has_all(*pid))
+        .filter(|(pid, stat)| !own.contains(&stat.group) && stat.lives() && has(*pid))
         .map(|(_, stat)| stat.group)
         .collect();
     groups.sort_unstable();

@@ -15,6 +15,7 @@ use nix::sys::signal::Signal;
 use super::{process::Stat, *};
 
 mod groups;
+mod leftovers;
 
 /// No test waits longer for anything.
 const LONG: Duration = Duration::from_secs(30);
@@ -334,7 +335,7 @@ async fn the_next_attempt_ends_what_an_earlier_one_left() {
             grace: Duration::ZERO,
         };
         let spares = super::spares::Spares::default();
-        let mut record = leftover::about_to_start(&folder, running, &spares).unwrap();
+        let mut record = record::about_to_start(&folder, running, &spares).unwrap();
         if recorded {
             record.is(pid).unwrap();
         }

@@ -1,0 +1,158 @@
+//! What an attempt may end of others: never the command of a later claim.
+
+use std::{fs, process::Child};
+
+use super::{
+    leftover::{For, Leftover, NotEnded},
+    *,
+};
+use windlass::Fence;
+
+/// A folder with the record of a claim, and the process that it names.
+struct Left {
+    _dir: TempDir,
+    folder: Folder,
+    child: Child,
+}
+
+impl Left {
+    fn of(fence: u64) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = Folder {
+            path: dir.path().join("t@1"),
+            record: dir.path().join("t@1.run"),
+        };
+        let mut command = std::process::Command::new("sleep");
+        command
+            .arg("600")
+            .env(leftover::STATE_DIR, &folder.path)
+            .env(leftover::FENCE, fence.to_string());
+        std::os::unix::process::CommandExt::process_group(&mut command, 0);
+        let left = Self {
+            _dir: dir,
+            folder,
+            child: command.spawn().unwrap(),
+        };
+        left.record(fence);
+        left
+    }
+
+    fn pid(&self) -> i32 {
+        self.child.id() as i32
+    }
+
+    /// Writes the record of a claim that names the process.
+    fn record(&self, fence: u64) {
+        let spares = spares::Spares::default();
+        let running = running(fence);
+        let mut record = record::about_to_start(&self.folder, running, &spares).unwrap();
+        record.is(self.pid()).unwrap();
+    }
+
+    fn lives(&self) -> bool {
+        process::group_lives(self.pid())
+    }
+}
+
+impl Drop for Left {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn running(fence: u64) -> Running<'static> {
+    Running {
+        fence: Fence(fence),
+        holders: &[],
+        grace: Duration::ZERO,
+    }
+}
+
+#[tokio::test]
+async fn a_claim_ends_the_command_of_an_earlier_claim_and_of_no_later_one() {
+    for (own, ends) in [(6, false), (7, true), (8, true)] {
+        let left = Left::of(7);
+        let claim = For::Claim(Fence(own));
+        let ended = leftover::end(&left.folder, claim, LONG, std::future::pending()).await;
+        match ended {
+            Ok(()) => assert!(ends && !left.lives(), "{own}"),
+            Err(NotEnded::OtherClaim(Fence(7))) => assert!(!ends && left.lives(), "{own}"),
+            Err(e) => panic!("{own}: {e}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_process_of_a_later_claim_is_not_found_by_its_folder() {
+    for (record, own, finds) in [
+        (Some(5), 6, false),
+        (Some(7), 8, true),
+        (None, 6, false),
+        (None, 7, true),
+    ] {
+        let left = Left::of(7);
+        match record {
+            // Its process is not written down yet.
+            Some(fence) => {
+                let line = json!({"fence": fence}).to_string();
+                fs::write(&left.folder.record, line).unwrap();
+            }
+            None => fs::write(&left.folder.record, "").unwrap(),
+        }
+        let mut found = Leftover::find(&left.folder, For::Claim(Fence(own))).unwrap();
+        let found = found.take_groups();
+        assert_eq!(!found.is_empty(), finds, "{record:?} {own}: {found:?}");
+    }
+}
+
+#[tokio::test]
+async fn nothing_is_signalled_once_another_claim_has_the_record() {
+    // Whether the future is dropped, or runs to its end.
+    for drops in [true, false] {
+        let left = Left::of(5);
+        let found = Leftover::find(&left.folder, For::Claim(Fence(6))).unwrap();
+        left.record(7);
+        match drops {
+            true => drop(found),
+            false => {
+                let ended = found.end(Duration::ZERO, std::future::pending()).await;
+                assert!(matches!(ended, Err(NotEnded::OtherClaim(Fence(7)))));
+            }
+        }
+        assert!(left.lives(), "dropped: {drops}");
+    }
+    // The number of a group that another process has ended may be another's.
+    let left = Left::of(5);
+    let found = Leftover::find(&left.folder, For::Claim(Fence(6))).unwrap();
+    fs::remove_file(&left.folder.record).unwrap();
+    assert!(found.end(LONG, std::future::pending()).await.is_ok() && left.lives());
+
+    let left = Left::of(5);
+    drop(Leftover::find(&left.folder, For::Claim(Fence(6))).unwrap());
+    until("it is killed", async || !left.lives()).await;
+}
+
+#[tokio::test]
+async fn the_record_of_a_later_claim_stays() {
+    let left = Left::of(7);
+    let before = fs::read(&left.folder.record).unwrap();
+    let spares = spares::Spares::default();
+    for _ in 0..2 {
+        let refused = record::about_to_start(&left.folder, running(6), &spares).unwrap_err();
+        assert!(matches!(refused, NotWritten::LaterClaim(Fence(7))));
+        assert_eq!(fs::read(&left.folder.record).unwrap(), before);
+        // A spare record takes the place of no later one either.
+        let other = left.folder.record.with_extension("other");
+        let file = fs::File::create(&other).unwrap();
+        spares.take(&other, file);
+    }
+    // A later claim takes its place, and the command that ends afterwards leaves that record.
+    let folder = left.folder.clone();
+    let first = record::about_to_start(&folder, running(8), &spares).unwrap();
+    let second = record::about_to_start(&folder, running(9), &spares).unwrap();
+    first.ended();
+    assert!(folder.record.exists());
+    second.ended();
+    assert!(!folder.record.exists());
+}

@@ -1,0 +1,168 @@
+//! The commands that other claims of a task have left on this machine: which of them a worker ends.
+#![cfg(target_os = "linux")]
+#![allow(
+    clippy::unwrap_used,
+    reason = "helpers of tests, outside of the test functions that clippy knows"
+)]
+
+mod live;
+
+use std::{
+    fs,
+    os::unix::process::CommandExt,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+};
+
+use live::{Place, is_alive, until, until_gone};
+use serde_json::{Value, json};
+
+fn submit(place: &Place, id: &str, script: &str) {
+    let props = json!({"shell": script, "cwd": place.path(""), "grace": "10m"});
+    let (code, _, err) = place.run(&["submit", "exec", "--id", id, "--props", &props.to_string()]);
+    assert_eq!(code, 0, "{err}");
+}
+
+/// A process that stands for the command of another claim; it ignores SIGTERM.
+struct Other {
+    child: Child,
+    marker: PathBuf,
+}
+
+impl Other {
+    fn start(place: &Place) -> Self {
+        let script = "exec 2>/dev/null; trap 'echo told >> told' TERM; touch ready; \
+                      while :; do sleep 0.05; done";
+        let mut command = Command::new("sh");
+        command
+            .args(["-c", script])
+            .current_dir(place.path(""))
+            .stdin(Stdio::null())
+            .process_group(0);
+        let child = command.spawn().unwrap();
+        let marker = place.path("ready");
+        until("the process is there", || marker.exists());
+        Self { child, marker }
+    }
+
+    fn lives(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_none() && self.marker.exists()
+    }
+
+    /// Writes the record of a claim with this fence that names the process as its command, in the
+    /// place of the one that is there.
+    fn record(&self, path: &Path, fence: u64) {
+        let (command, holder) = (identity(self.child.id()), identity(std::process::id()));
+        let record =
+            json!({"fence": fence, "leader": command, "holders": [holder], "grace_ms": 100});
+        let new = path.with_extension("new");
+        fs::write(&new, format!("{record}\n")).unwrap();
+        fs::rename(new, path).unwrap();
+    }
+}
+
+impl Drop for Other {
+    fn drop(&mut self) {
+        let group = nix::unistd::Pid::from_raw(self.child.id() as i32);
+        let _ = nix::sys::signal::killpg(group, nix::sys::signal::Signal::SIGKILL);
+        let _ = self.child.wait();
+    }
+}
+
+/// A process as a record names it.
+fn identity(pid: u32) -> Value {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    let fields = stat.rsplit(')').next().unwrap().split_whitespace();
+    let start: u64 = fields.clone().nth(19).unwrap().parse().unwrap();
+    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
+    let space = fs::read_link("/proc/self/ns/pid").unwrap();
+    json!({"pid": pid, "start": start, "boot": boot.trim(), "space": space})
+}
+
+/// Submits a task, and returns the path of the record of its running command.
+fn submit_with_record(place: &Place, id: &str, script: &str) -> PathBuf {
+    // One that fails leaves its folder, and so the folder of the store.
+    submit(place, "first", "touch \"$WINDLASS_STATE_DIR/file\"; exit 1");
+    let (code, _, err) = place.run(&["worker", "--until-idle", "--retry", "never"]);
+    assert_eq!(code, 0, "{err}");
+    submit(place, id, script);
+    let order = place.get(id)["order"].as_u64().unwrap();
+    let store = fs::read_dir(place.path("s.db.tasks")).unwrap().next();
+    let store = store.unwrap().unwrap().path();
+    store.join(format!("{id}@{order}.run"))
+}
+
+/// What a worker finds that stood still between the claim and the start of the command, while the next
+/// owner started its own.
+#[test]
+fn a_worker_leaves_the_command_of_a_later_claim_alone() {
+    let place = Place::new();
+    let record = submit_with_record(&place, "t", "touch started");
+    let mut other = Other::start(&place);
+    other.record(&record, 1_000_000);
+    let before = fs::read(&record).unwrap();
+    let worker = place.start(&["worker", "--retry", "never"]);
+    until("the task was claimed, and claimed again", || {
+        place.get("t")["claims"].as_u64() >= Some(2) || place.path("started").exists()
+    });
+    assert!(!place.path("started").exists() && other.lives());
+    assert_eq!(place.read("told"), "", "it got SIGTERM");
+    assert_eq!(fs::read(&record).unwrap(), before);
+    assert_eq!(place.get("t")["attempts"], 0, "a lost claim is no attempt");
+    // The other claim has ended.
+    fs::remove_file(&record).unwrap();
+    until("it runs", || place.get("t")["state"] == "completed");
+    drop(worker);
+    assert!(other.lives());
+}
+
+/// The claim is lost after the search for what an earlier attempt left.
+#[test]
+fn a_worker_that_ends_a_leftover_stops_when_a_later_claim_has_a_command() {
+    let place = Place::new();
+    let record = submit_with_record(&place, "t", "touch started");
+    let mut other = Other::start(&place);
+    other.record(&record, 1);
+    let worker = place.start(&["worker", "--retry", "never", "--grace", "10m"]);
+    place.until_lines("told", 1);
+    other.record(&record, 1_000_000);
+    let before = fs::read(&record).unwrap();
+    // Earlier, this dropped the attempt and so sent SIGKILL.
+    assert_eq!(place.run(&["delete", "t", "--yes"]).0, 0);
+    submit(&place, "u", "true");
+    until("the worker goes on", || {
+        place.get("u")["state"] == "completed"
+    });
+    until("the delete is done", || place.run(&["get", "t"]).0 != 0);
+    worker.signal(nix::sys::signal::Signal::SIGTERM);
+    assert_eq!(worker.wait(), Some(0));
+    assert!(other.lives());
+    assert_eq!(place.read("told"), "told\n");
+    assert_eq!(fs::read(&record).unwrap(), before);
+}
+
+#[test]
+fn the_next_attempt_ends_what_left_the_group_when_worker_and_supervisor_were_killed() {
+    let place = Place::new();
+    let script = "if [ -e pids ]; then exit 0; fi; \
+        (setsid sh -c 'echo $$ > far; exec sleep 600' &); while ! [ -s far ]; do sleep 0.01; done; \
+        echo $$ $(cat far) > pids.new; mv pids.new pids; sleep 600";
+    submit(&place, "t", script);
+    let first = place.start(&["worker", "--lease-ttl", "5s"]);
+    let pids = place.pids("pids");
+    let second = place.start(&["worker", "--grace", "1s"]);
+    until("the second worker works", || {
+        let nodes = place.run(&["nodes", "-o", "json"]).1;
+        nodes.matches("\"name\"").count() == 2
+    });
+    first.kill();
+    until("the next attempt runs", || {
+        place.get("t")["state"] == "completed"
+    });
+    assert!(
+        !pids.iter().any(|pid| is_alive(*pid)),
+        "something of the first attempt lives beside the next"
+    );
+    drop(second);
+    until_gone(&pids);
+}
