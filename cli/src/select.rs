@@ -6,7 +6,7 @@ use std::{
 };
 
 use windlass::{
-    Client, Kind, NodeName, StateKind, TaskId,
+    Client, Invalid, Kind, NodeName, StateKind, TaskId,
     store::{Filter, Page, TaskRecord},
 };
 
@@ -21,7 +21,7 @@ use crate::{
 #[command(next_help_heading = "Filters")]
 pub(crate) struct FilterArgs {
     /// Only tasks in this state; several with commas for any of them
-    #[arg(long = "state", value_name = "STATE", value_delimiter = ',')]
+    #[arg(long = "state", value_name = "STATE", value_delimiter = ',', value_parser = state)]
     states: Vec<StateKind>,
 
     /// Only tasks of this kind
@@ -40,6 +40,10 @@ pub(crate) struct FilterArgs {
     #[arg(long, value_name = "NODE")]
     node: Option<NodeName>,
 
+    /// Only tasks that a node has claimed: those that run
+    #[arg(long)]
+    claimed: bool,
+
     /// Only tasks with this text in one of their errors
     #[arg(long, value_name = "TEXT")]
     error: Option<String>,
@@ -47,6 +51,18 @@ pub(crate) struct FilterArgs {
     /// Only quarantined tasks: their record cannot be read
     #[arg(long)]
     quarantined: bool,
+}
+
+/// Reads a state. A task that runs has none of its own.
+fn state(text: &str) -> Result<StateKind, String> {
+    text.parse().map_err(|e: Invalid| match text {
+        "running" => {
+            "a task that runs is in the state runnable, and a node has it; --claimed selects the tasks \
+             that a node has"
+                .to_owned()
+        }
+        _ => e.to_string(),
+    })
 }
 
 fn label_filter(text: &str) -> Result<(String, Option<String>), String> {
@@ -72,6 +88,7 @@ impl FilterArgs {
             labels: self.labels.clone(),
             id_prefix: self.prefix.clone(),
             node: self.node.clone(),
+            claimed: self.claimed,
             error: self.error.clone(),
         }
     }

@@ -42,6 +42,11 @@ async fn filters_say_which_tasks() {
     assert_eq!(ids(&["--label", "team=b"]), ["f1"]);
     assert_eq!(ids(&["--prefix", "f"]), ["f1"]);
     assert_eq!(ids(&["--node", "n1"]), ["s1"]);
+    assert_eq!(ids(&["--claimed"]), ["s1"]);
+    assert_eq!(
+        ids(&["--claimed", "--kind", "double"]),
+        Vec::<String>::new()
+    );
     assert_eq!(ids(&["--error", "OUT of"]), ["f1"]);
     assert_eq!(ids(&["--quarantined"]), Vec::<String>::new());
     assert_eq!(ids(&["--limit", "2"]), ["d1", "f1"]);
