@@ -142,7 +142,11 @@ impl Failure {
                 "target": "windlass",
             });
             // Where standard error is closed no program reads it.
-            let _ = writeln!(std::io::stderr(), "{line}");
+            let _ = writeln!(
+                std::io::stderr(),
+                "{}",
+                crate::text::json(&line.to_string())
+            );
         }
         self.exit()
     }
