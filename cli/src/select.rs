@@ -210,12 +210,15 @@ impl SelectArgs {
     ) -> Result<Choice, Failure> {
         let now = client.store().clock().now();
         let mut ids = Vec::new();
+        let mut left_out = 0;
         let mut page = LARGEST;
         loop {
             let mut records = client.list(filter, page).await?;
             let Some(last) = records.last() else { break };
             page.after = last.order;
+            let matching = records.len();
             records.retain(wanted);
+            left_out += matching - records.len();
             if self.dry_run && !records.is_empty() {
                 view::records(out, &records, now)?;
             }
@@ -225,7 +228,16 @@ impl SelectArgs {
             note_dry_run(out, verb, ids.len());
             return Ok(Choice::Done(Exit::Ok));
         }
-        self.confirm(out, verb, ids)
+        let is_none = ids.is_empty() && left_out > 0;
+        let choice = self.confirm(out, verb, ids)?;
+        if is_none {
+            let takes = match verb {
+                "retry" => "that have ended or are quarantined",
+                _ => "that have not ended",
+            };
+            out.note(format!("note: {verb} takes only tasks {takes}"));
+        }
+        Ok(choice)
     }
 
     /// Asks whether to act on these tasks.

@@ -343,10 +343,16 @@ fn a_sleeping_task_is_resumed_and_not_retried() {
     let env = Env::new();
     env.run(&["submit", "k", "--id", "a", "--in", "1h"]).ok();
     env.run(&["retry", "a"]).fails(
-        2,
+        1,
         &[
             "error: task 'a': state: is sleeping; retry starts only tasks that have ended",
             "resume it to run it now",
         ],
     );
+    let none = env.run(&["retry", "--state", "sleeping", "--yes"]).ok();
+    let says =
+        "retry: no task matches\nnote: retry takes only tasks that have ended or are quarantined\n";
+    assert_eq!(none.err, says);
+    let none = env.run(&["retry", "--kind", "other", "--yes"]).ok();
+    assert_eq!(none.err, "retry: no task matches\n");
 }

@@ -288,3 +288,32 @@ async fn watch_shows_what_went_wrong() {
     assert!(text.contains("out of luck"), "{text}");
     node.shutdown().await;
 }
+
+#[test]
+fn a_missed_deadline_is_a_field_of_the_json() {
+    let env = Env::new();
+    let command = ["--", "true"];
+    let options = ["submit", "--id", "a", "--start-by", "1ms"];
+    env.run(&[&options[..], &command].concat()).ok();
+    env.run(&[&["submit", "--id", "b"], &command[..]].concat())
+        .ok();
+    let missed = env.json(&["get", "a"])["missed"].clone();
+    let missed = missed.as_str().unwrap();
+    assert!(missed.starts_with("did not start by"), "{missed}");
+    let table = env.run(&["get", "a"]).ok().out;
+    assert!(table.contains(missed), "{table}");
+    assert_eq!(env.json(&["get", "b"])["missed"], json!(null));
+    env.run(&["worker", "--until-idle"]).ok();
+    for (id, state) in [("a", "failed"), ("b", "completed")] {
+        let ended = env.json(&["get", id]);
+        assert_eq!(
+            (&ended["state"], &ended["missed"]),
+            (&json!(state), &json!(null))
+        );
+        let table = env.run(&["get", id]).ok().out;
+        assert!(
+            !table.lines().any(|line| line.starts_with("data ")),
+            "{table}"
+        );
+    }
+}
