@@ -136,6 +136,11 @@ pub struct DataVersionsPage;
 #[doc = include_str!("../docs/waiting.md")]
 pub struct WaitingPage;
 
+/// Compiles the code of the page about signals.
+#[cfg(doctest)]
+#[doc = include_str!("../docs/signals.md")]
+pub struct SignalsPage;
+
 /// Compiles the code of the page about limits.
 #[cfg(doctest)]
 #[doc = include_str!("../docs/limits.md")]

@@ -107,7 +107,9 @@ fn the_examples_of_services_use_what_there_is() {
     let (cli, operations) = (read("docs/cli.md"), read("docs/operations-etcd.md"));
     let unit = read("examples/systemd/windlass-worker.service");
     let yaml = read("examples/kubernetes/worker.yaml");
-    let all = format!("{unit}\n{}\n{yaml}", read("examples/systemd/worker.env"));
+    let [etcd, sqlite] = ["worker.env", "worker-sqlite.env"];
+    let [etcd, sqlite] = [etcd, sqlite].map(|name| read(&format!("examples/systemd/{name}")));
+    let all = format!("{unit}\n{etcd}\n{sqlite}\n{yaml}");
     let worker = cli.split("## `windlass worker`").nth(1).unwrap();
     let worker = worker.split("\n## ").next().unwrap();
     let words = |of: &'static str| {

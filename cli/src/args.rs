@@ -1,8 +1,12 @@
 //! The command line: its commands, and what each of them runs.
 
-use std::{io, process::ExitCode, time::Duration};
+use std::{ffi::OsString, io, process::ExitCode, time::Duration};
 
-use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand, parser::ValueSource};
+use clap::{
+    ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand,
+    error::{ContextKind, ContextValue, ErrorKind},
+    parser::ValueSource,
+};
 
 use windlass::Command as TaskCommand;
 
@@ -124,7 +128,7 @@ impl Cli {
             .and_then(|matches| Self::of(&matches))
             .map_err(|e| {
                 let code = ExitCode::from(if e.use_stderr() { 2 } else { 0 });
-                match without_environment(e).print() {
+                match explained(without_environment(e), &words).print() {
                     // A closed pipe is not an error.
                     Err(e) if e.kind() != io::ErrorKind::BrokenPipe => {
                         Failure::from(e).report().into()
@@ -205,6 +209,24 @@ fn without_environment(error: clap::Error) -> clap::Error {
     }
     let again = command.try_get_matches_from(std::env::args_os());
     again.err().unwrap_or(error)
+}
+
+/// Adds to the error of a `--timeout` without `--wait` how the command itself is limited.
+fn explained(mut error: clap::Error, words: &[OsString]) -> clap::Error {
+    let is_missing = match error.get(ContextKind::InvalidArg) {
+        Some(ContextValue::Strings(args)) => args.iter().any(|arg| arg == "--wait"),
+        _ => false,
+    };
+    if error.kind() == ErrorKind::MissingRequiredArgument
+        && is_missing
+        && words.iter().any(|word| word == "submit")
+    {
+        let tip = "--timeout is how long --wait waits; the limit of a command is 'timeout' in its props: \
+                   --props '{\"command\":\"make\",\"timeout\":\"1h\"}'";
+        let tips = ContextValue::StyledStrs(vec![tip.into()]);
+        error.insert(ContextKind::Suggested, tips);
+    }
+    error
 }
 
 #[cfg(test)]

@@ -142,7 +142,11 @@ impl Failure {
                 "target": "windlass",
             });
             // Where standard error is closed no program reads it.
-            let _ = writeln!(std::io::stderr(), "{line}");
+            let _ = writeln!(
+                std::io::stderr(),
+                "{}",
+                crate::text::json(&line.to_string())
+            );
         }
         self.exit()
     }
@@ -179,6 +183,8 @@ impl From<store::Error> for Failure {
                 }
                 Self::NotFound(text)
             }
+            // The state of a task or a schedule forbids it: no mistake in the words.
+            store::Error::Invalid(e) if e.field() == "state" => Self::No(text),
             store::Error::Invalid(_)
             | store::Error::TooLarge { .. }
             | store::Error::Unsupported { .. } => Self::Usage(text),
@@ -243,6 +249,7 @@ mod tests {
             (store::Error::AlreadyFinished(id.clone()), 1),
             (store::Error::ScheduleEnded(id.clone()), 1),
             (Invalid::new("x", "y").into(), 2),
+            (store::Error::not_retried(windlass::StateKind::Runnable), 1),
             (store::Error::unavailable("list", "busy"), 4),
             (store::Error::Unusable("not ours".into()), 4),
             (store::Error::fenced(&id), 4),

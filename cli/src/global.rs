@@ -24,7 +24,7 @@ use crate::{
     hint::Hint,
     output::{Format, Output},
     supervisor::Link,
-    text::escaped,
+    text::{JsonLines, escaped},
 };
 
 /// When to use colours.
@@ -168,7 +168,12 @@ impl Global {
                 .with_ansi(self.colors(std::io::stderr().is_terminal()))
                 .init(),
             // A span's own fields are in the object `span`.
-            LogFormat::Json => log.json().flatten_event(true).with_span_list(false).init(),
+            LogFormat::Json => log
+                .json()
+                .flatten_event(true)
+                .with_span_list(false)
+                .with_writer(|| JsonLines)
+                .init(),
         }
         Ok(())
     }

@@ -4,6 +4,8 @@ use std::{borrow::Cow, fmt::Write};
 
 use windlass::{TaskId, store::without_password};
 
+use crate::text::is_unprintable;
+
 /// Makes command lines that act on the store of this call.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Hint {
@@ -52,14 +54,14 @@ pub(crate) fn quoted(text: &str) -> Cow<'_, str> {
     if !text.is_empty() && !text.starts_with('=') && text.chars().all(is_plain) {
         return text.into();
     }
-    if !text.chars().any(char::is_control) {
+    if !text.chars().any(is_unprintable) {
         return format!("'{}'", text.replace('\'', r"'\''")).into();
     }
     let mut word = String::from("$'");
     for c in text.chars() {
         match c {
             '\'' | '\\' => word.extend(['\\', c]),
-            c if c.is_control() => {
+            c if is_unprintable(c) => {
                 for byte in c.encode_utf8(&mut [0; 4]).bytes() {
                     // Three octal digits, so that a digit behind them is no part of the escape.
                     let _ = write!(word, "\\{byte:03o}");
@@ -105,13 +107,14 @@ mod tests {
             "é x",
             "\\",
             "a\nb",
+            "a\u{202e}b\u{9b}",
             "\u{1b}[2J1'\\",
             "=ls",
             "",
         ] {
             let quoted = quoted(text);
             assert_eq!(words(&quoted), format!("{text}|"), "{quoted}");
-            assert!(!quoted.chars().any(char::is_control), "{quoted}");
+            assert!(!quoted.chars().any(is_unprintable), "{quoted}");
         }
         assert_eq!(quoted("report-2026"), "report-2026");
     }

@@ -22,11 +22,13 @@
 //! | `exec` | the kind `exec`: tasks that are commands of the operating system |
 //! | `supervisor` | the process above a worker, which ends what a killed worker leaves running |
 //! | `config` | settings from a file, as defaults of the options |
+//! | `command_args` | a command as words and options |
 //! | `env_args` | the options that name files with variables for commands |
 //! | `hash` | names made of content |
 
 mod args;
 mod bulk;
+mod command_args;
 mod commands;
 mod config;
 mod dependents;

@@ -156,9 +156,11 @@ impl Global {
     /// Whether the file is there and holds tables of windlass, if the store is one.
     fn exists(&self) -> Result<(), Failure> {
         let url = self.store_url()?;
-        let Some(path) = Location::of(&url).map(|file| file.path()) else {
+        let Some(file) = Location::of(&url) else {
             return Ok(());
         };
+        let path = file.path();
+        file.options().map_err(|e| not_opened(&url, e))?;
         let shown = path.display();
         if !SqliteStore::exists(path)? {
             return Err(Failure::Store(format!(

@@ -7,7 +7,12 @@ use comfy_table::{Attribute, Cell, ContentArrangement, Table, presets};
 use indicatif::{ProgressBar, ProgressState, ProgressStyle};
 use serde::Serialize;
 
-use crate::{exit::Failure, layout, logs::Stream, text::one_line};
+use crate::{
+    exit::Failure,
+    layout,
+    logs::Stream,
+    text::{json, one_line},
+};
 
 /// How to print.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
@@ -66,7 +71,7 @@ impl Output {
     /// Prints a JSON document on a line of its own.
     pub(crate) fn json<T: Serialize + ?Sized>(&self, value: &T) -> Result<(), Failure> {
         match serde_json::to_string(value) {
-            Ok(text) => self.line(text),
+            Ok(text) => self.line(json(&text)),
             Err(e) => Err(Failure::Store(format!("this has no JSON form: {e}"))),
         }
     }

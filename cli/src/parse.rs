@@ -8,7 +8,7 @@ use std::{
 };
 
 use jiff::{SignedDuration, Span, SpanRelativeTo, Timestamp};
-use windlass::{Limit, Unique};
+use windlass::{Invalid, Limit, Unique};
 
 /// Reads a duration such as `90s`, `15m`, `1h30m` or `7d`.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
@@ -147,7 +147,16 @@ pub(crate) fn unique(text: &str) -> Result<Unique, String> {
             "'{text}' is not a key with a period; write it like mail-ann=1h"
         ));
     };
-    Unique::new(key, duration(within)?).map_err(|e| e.to_string())
+    Unique::new(key, duration(within)?).map_err(|e| of_period(&e, within))
+}
+
+/// The text of an error about a key or its period, with the period as it was given.
+fn of_period(error: &Invalid, within: &str) -> String {
+    match error.field() {
+        "unique.within" => format!("'{within}' is not from 1ms to 366d"),
+        "limits.within" => format!("'{within}' is not from 1ms to 7d"),
+        _ => error.to_string(),
+    }
 }
 
 /// What `--at-once` does.
@@ -198,7 +207,7 @@ pub(crate) fn rate(text: &str) -> Result<Limit, String> {
         ));
     };
     one_limit(key, "--rate")?;
-    Limit::starts(key, most, duration(within)?).map_err(|e| e.to_string())
+    Limit::starts(key, most, duration(within)?).map_err(|e| of_period(&e, within))
 }
 
 #[cfg(test)]
@@ -277,7 +286,8 @@ mod tests {
         for (text, says) in [
             ("a=1", "is not a key with a number and a period"),
             ("a=0/1m", "limits.starts: 0 is not from 1 to 10000"),
-            ("a=1/0s", "limits.within: "),
+            ("a=1/0s", "'0s' is not from 1ms to 7d"),
+            ("c=3/9999d", "'9999d' is not from 1ms to 7d"),
         ] {
             let error = rate(text).unwrap_err();
             assert!(error.contains(says), "{error}");
@@ -323,7 +333,8 @@ mod tests {
             ("a", "write it like mail-ann=1h"),
             ("a=soon", "'soon' is not a duration"),
             ("=1h", "unique.key: "),
-            ("a=0s", "unique.within: 0ns is not from 1 ms to 366 days"),
+            ("a=0s", "'0s' is not from 1ms to 366d"),
+            ("ab=500d", "'500d' is not from 1ms to 366d"),
         ] {
             let error = unique(text).unwrap_err();
             assert!(error.contains(says), "{text}: {error}");

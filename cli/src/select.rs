@@ -6,7 +6,7 @@ use std::{
 };
 
 use windlass::{
-    Client, Kind, NodeName, StateKind, TaskId,
+    Client, Invalid, Kind, NodeName, StateKind, TaskId,
     store::{Filter, Page, TaskRecord},
 };
 
@@ -21,7 +21,7 @@ use crate::{
 #[command(next_help_heading = "Filters")]
 pub(crate) struct FilterArgs {
     /// Only tasks in this state; several with commas for any of them
-    #[arg(long = "state", value_name = "STATE", value_delimiter = ',')]
+    #[arg(long = "state", value_name = "STATE", value_delimiter = ',', value_parser = state)]
     states: Vec<StateKind>,
 
     /// Only tasks of this kind
@@ -40,6 +40,10 @@ pub(crate) struct FilterArgs {
     #[arg(long, value_name = "NODE")]
     node: Option<NodeName>,
 
+    /// Only tasks that a node has claimed: those that run
+    #[arg(long)]
+    claimed: bool,
+
     /// Only tasks with this text in one of their errors
     #[arg(long, value_name = "TEXT")]
     error: Option<String>,
@@ -47,6 +51,18 @@ pub(crate) struct FilterArgs {
     /// Only quarantined tasks: their record cannot be read
     #[arg(long)]
     quarantined: bool,
+}
+
+/// Reads a state. A task that runs has none of its own.
+fn state(text: &str) -> Result<StateKind, String> {
+    text.parse().map_err(|e: Invalid| match text {
+        "running" => {
+            "a task that runs is in the state runnable, and a node has it; --claimed selects the tasks \
+             that a node has"
+                .to_owned()
+        }
+        _ => e.to_string(),
+    })
 }
 
 fn label_filter(text: &str) -> Result<(String, Option<String>), String> {
@@ -72,6 +88,7 @@ impl FilterArgs {
             labels: self.labels.clone(),
             id_prefix: self.prefix.clone(),
             node: self.node.clone(),
+            claimed: self.claimed,
             error: self.error.clone(),
         }
     }
@@ -193,12 +210,15 @@ impl SelectArgs {
     ) -> Result<Choice, Failure> {
         let now = client.store().clock().now();
         let mut ids = Vec::new();
+        let mut left_out = 0;
         let mut page = LARGEST;
         loop {
             let mut records = client.list(filter, page).await?;
             let Some(last) = records.last() else { break };
             page.after = last.order;
+            let matching = records.len();
             records.retain(wanted);
+            left_out += matching - records.len();
             if self.dry_run && !records.is_empty() {
                 view::records(out, &records, now)?;
             }
@@ -208,7 +228,16 @@ impl SelectArgs {
             note_dry_run(out, verb, ids.len());
             return Ok(Choice::Done(Exit::Ok));
         }
-        self.confirm(out, verb, ids)
+        let is_none = ids.is_empty() && left_out > 0;
+        let choice = self.confirm(out, verb, ids)?;
+        if is_none {
+            let takes = match verb {
+                "retry" => "that have ended or are quarantined",
+                _ => "that have not ended",
+            };
+            out.note(format!("note: {verb} takes only tasks {takes}"));
+        }
+        Ok(choice)
     }
 
     /// Asks whether to act on these tasks.

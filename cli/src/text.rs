@@ -1,29 +1,56 @@
 //! Makes text safe to print.
 
-/// The text on one line, without control characters.
+use std::{borrow::Cow, fmt::Write as _, io};
+
+pub(crate) use windlass::statemachine::text::{escaped, is_unprintable};
+
+/// The text on one line, without control characters and invisible ones.
 pub(crate) fn one_line(text: &str) -> String {
     let mut line = String::with_capacity(text.len());
     for c in text.trim_end().chars() {
         match c {
             '\n' | '\t' => line.push(' '),
             '\r' => {}
-            c if c.is_control() => line.extend(c.escape_default()),
+            c if is_unprintable(c) => line.extend(c.escape_default()),
             c => line.push(c),
         }
     }
     line
 }
 
-/// The text with its control characters escaped: `\n` for a line break.
-pub(crate) fn escaped(text: &str) -> String {
-    let mut line = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            c if c.is_control() => line.extend(c.escape_default()),
-            c => line.push(c),
+/// A JSON document whose strings have escapes such as `\u202e` for the characters that are not printed
+/// as they are. A line break at its end stays.
+pub(crate) fn json(document: &str) -> Cow<'_, str> {
+    let escapes = |c: char| c != '\n' && is_unprintable(c);
+    if !document.contains(escapes) {
+        return document.into();
+    }
+    let mut line = String::with_capacity(document.len() + 16);
+    for c in document.chars() {
+        match escapes(c) {
+            // Each is one unit of UTF-16. Writing to a string does not fail.
+            true => drop(write!(line, "\\u{:04x}", u32::from(c))),
+            false => line.push(c),
         }
     }
-    line
+    line.into()
+}
+
+/// Standard error, where each write is whole lines of JSON.
+pub(crate) struct JsonLines;
+
+impl io::Write for JsonLines {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match std::str::from_utf8(bytes) {
+            Ok(text) => io::stderr().write_all(json(text).as_bytes())?,
+            Err(_) => io::stderr().write_all(bytes)?,
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        io::stderr().flush()
+    }
 }
 
 #[cfg(test)]
@@ -38,5 +65,19 @@ mod tests {
     #[test]
     fn nothing_reaches_a_terminal_that_it_would_obey() {
         assert_eq!(one_line("a\nb\x1b[2Jc\r\n"), "a b\\u{1b}[2Jc");
+        assert_eq!(
+            one_line("ok \u{202e}txt.exe\u{9b}31m\u{2066}"),
+            "ok \\u{202e}txt.exe\\u{9b}31m\\u{2066}"
+        );
+    }
+
+    #[test]
+    fn json_has_escapes_that_read_back_as_the_same_text() {
+        let text = "é \u{202e}\u{9b}\u{7f}\u{feff}\u{2028} 😀";
+        let document = serde_json::to_string(text).unwrap() + "\n";
+        let line = json(&document);
+        assert_eq!(line, "\"é \\u202e\\u009b\\u007f\\ufeff\\u2028 😀\"\n");
+        assert_eq!(serde_json::from_str::<String>(&line).unwrap(), text);
+        assert_eq!(json("{\"a\":\"é\"}\n"), "{\"a\":\"é\"}\n");
     }
 }

@@ -123,6 +123,23 @@ fn a_file_and_a_folder_that_are_read_only_are_read() {
     }
 }
 
+/// Modes do not bind root, whose file it is only when root runs the tests.
+#[test]
+fn a_file_of_another_user_is_reported_with_its_owner_and_mode() {
+    if !nix::unistd::geteuid().is_root() {
+        return;
+    }
+    let shared = Shared::new();
+    set_mode(&shared.file(), 0o600);
+    set_mode(&shared.place.path(""), 0o777);
+    for args in [&["submit", "k"][..], &["list"]] {
+        let (code, _, err) = shared.run(args);
+        assert_eq!(code, 4, "{err}");
+        let says = "the file belongs to the user 'root' and has mode 0600; run as that user";
+        assert!(err.contains(says), "{args:?}: {err}");
+    }
+}
+
 #[test]
 fn what_writes_says_that_the_file_is_read_only_and_changes_nothing() {
     let shared = Shared::new();

@@ -203,6 +203,33 @@ fn a_name_that_is_taken_is_waited_for_and_then_refused() {
     assert_eq!(code, 0, "its own earlier life is waited for: {err}");
 }
 
+#[test]
+fn a_worker_that_waits_for_its_name_stops_at_a_signal() {
+    let place = Place::new();
+    let first = place.start(&["worker", "--name", "a"]);
+    until("it is there", || {
+        place.run(&["nodes", "-o", "json"]).1.contains("\"a\"")
+    });
+    let log = File::create(place.path("second.log")).unwrap();
+    let mut second = place
+        .windlass(&["worker", "--name", "a", "-v"])
+        .stderr(log)
+        .spawn()
+        .unwrap();
+    until("it waits", || {
+        place.read("second.log").contains("the name is taken")
+    });
+    kill(
+        Pid::from_raw(i32::try_from(second.id()).unwrap()),
+        Signal::SIGTERM,
+    )
+    .unwrap();
+    assert_eq!(second.wait().unwrap().code(), Some(0));
+    let log = place.read("second.log");
+    assert!(log.contains("stopped signal=\"SIGTERM\""), "{log}");
+    first.kill();
+}
+
 /// Its lease would hold for ten minutes more, which is longer than this test waits for anything.
 #[cfg(target_os = "linux")]
 #[test]

@@ -6,7 +6,7 @@ use std::{fmt, str::FromStr, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 
-use crate::Invalid;
+use crate::{Invalid, text::is_unprintable};
 
 /// The longest id, kind or node name, in bytes.
 pub const MAX_NAME_BYTES: usize = 256;
@@ -32,10 +32,7 @@ fn check(field: &'static str, text: &str) -> Result<(), Invalid> {
             "'{text}' begins with '_', which is reserved; begin with another character"
         ));
     }
-    if let Some(bad) = text
-        .chars()
-        .find(|c| *c == '/' || c.is_control() || is_invisible(*c))
-    {
+    if let Some(bad) = text.chars().find(|c| *c == '/' || is_unprintable(*c)) {
         return wrong(format!(
             "'{}' contains {bad:?}; use printable text without '/'",
             text.escape_debug()
@@ -47,11 +44,6 @@ fn check(field: &'static str, text: &str) -> Result<(), Invalid> {
         ));
     }
     Ok(())
-}
-
-/// Line and paragraph separators, direction overrides and other characters that print as nothing.
-fn is_invisible(c: char) -> bool {
-    matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
 }
 
 macro_rules! name {

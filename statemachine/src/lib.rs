@@ -58,6 +58,7 @@ pub mod size;
 pub mod state;
 pub mod task;
 pub mod terms;
+pub mod text;
 pub mod time;
 pub mod transition;
 pub mod waits;

@@ -50,6 +50,8 @@ struct Full<'a> {
     claimed_at: Option<Timestamp>,
     /// Why it does not run, if it could.
     waits: Option<String>,
+    /// The deadline that has passed, until a node of its kind fails it.
+    missed: Option<String>,
     /// The tasks that it waits for, with their states now.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     waits_for_now: Vec<Other>,
@@ -80,6 +82,7 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
             task: View::from(&record),
             claimed_at,
             waits: waits.map(|w| w.to_string()),
+            missed: missed(&record, now),
             waits_for_now: others,
             commands: &commands,
             history: history.as_deref(),
@@ -178,12 +181,9 @@ fn show(
     );
     some("start by", view.start_by.map(|at| at.to_string()));
     some("end by", view.end_by.map(|at| at.to_string()));
-    let missed = record.state.as_ref().ok();
     some(
         "missed",
-        missed
-            .and_then(|state| state.missed(now))
-            .map(|text| format!("{text}; a node of its kind fails it")),
+        missed(record, now).map(|text| format!("{text}; a node of its kind fails it")),
     );
     some(
         "unique",
@@ -196,7 +196,12 @@ fn show(
         "props",
         (!view.props.is_null()).then(|| view.props.to_string()),
     );
-    some("data", view.data.map(ToString::to_string));
+    some(
+        "data",
+        view.data
+            .filter(|data| !data.is_null())
+            .map(ToString::to_string),
+    );
     some("result", view.result.map(ToString::to_string));
     some(
         "commands",
@@ -212,6 +217,11 @@ fn show(
         }
     }
     Ok(())
+}
+
+/// The deadline that a task has missed, and that no node has noticed yet.
+fn missed(record: &TaskRecord, now: Timestamp) -> Option<String> {
+    record.state.as_ref().ok()?.missed(now)
 }
 
 /// A task that another task waits for.

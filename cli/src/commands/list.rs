@@ -23,6 +23,7 @@ use crate::{
 #[command(after_help = "\
 Examples:
   windlass list
+  windlass list --claimed
   windlass list --state failed,fault --kind report
   windlass list --label team=billing --error timeout -o json | jq -r .id
   windlass list --state runnable --watch")]

@@ -37,7 +37,7 @@ enum Ask {
     Drain(Which),
     /// Run the balancer now
     Balance(Which),
-    /// Release one task
+    /// Release one task; the node does not claim it for 30 seconds, so that another node can
     StopTask(WhichTask),
 }
 
@@ -93,8 +93,13 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     if out.is_json() {
         out.json(&json!({ "node": node, "action": name, "order": order, "answer": answer }))?;
     } else {
+        let then = match (name, answer.as_deref()) {
+            ("stop-task", None) => "; once it is released, this node does not claim it for 30 s",
+            ("stop-task", Some("released")) => "; this node does not claim it for 30 s",
+            _ => "",
+        };
         let answer = answer.unwrap_or_else(|| "sent".into());
-        out.line(format!("{node}: {name}: {answer}"))?;
+        out.line(format!("{node}: {name}: {answer}{then}"))?;
     }
     Ok(if is_done { Exit::Ok } else { Exit::No })
 }

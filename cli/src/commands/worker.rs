@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use futures::StreamExt;
 use tracing::info;
 use windlass::{
     Client, KindConfig, NodeName, Retry, Runner, StateKind,
@@ -207,10 +208,15 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     for (name, value) in &args.select {
         builder = builder.select(name, value);
     }
-    let runner = builder
-        .start()
-        .await
-        .map_err(|e| not_started(e, "--slots"))?;
+    let mut stops = global.link.stops().map_err(signals)?;
+    // A start can wait for the name of an earlier worker.
+    let runner = tokio::select! {
+        started = builder.start() => started.map_err(|e| not_started(e, "--slots"))?,
+        Some(signal) = stops.next() => {
+            info!(signal, "stopped");
+            return Ok(Exit::Ok);
+        }
+    };
     let store = windlass::store::without_password(&global.store_url()?);
     info!(node = %runner.node(), slots = args.slots, store, "working");
     let filter = Filter {
@@ -235,7 +241,6 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
         }
     };
     global.link.report(&runner);
-    let stops = global.link.stops().map_err(signals)?;
     let signal = runner.run_until_stopped(done, stops).await?;
     folders.settle().await;
     info!(signal, "stopped");

@@ -1,12 +1,16 @@
 //! [`NotRun`]: whose fault it is that a command did not run, the task's or the machine's.
 
-use std::{io, path::Path, time::Duration};
+use std::{
+    io,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use tokio::time::timeout;
 use tracing::warn;
 use windlass::{MachineFault, Message, TaskContext};
 
-use super::{leftover::NotEnded, operators};
+use super::{leftover::NotEnded, operators, props::Props};
 
 /// How long the engine may take to report a lost claim.
 const REPORT: Duration = Duration::from_secs(1);
@@ -40,7 +44,8 @@ impl From<String> for NotRun {
 
 impl NotRun {
     /// The program could not be started.
-    pub(super) fn start(program: &str, error: &io::Error) -> Self {
+    pub(super) fn start(props: &Props, error: &io::Error) -> Self {
+        let program = &props.program.to_string();
         match MachineFault::of(error) {
             Some(fault) => Self::Machine(format!("could not start '{program}': {fault}")),
             None => {
@@ -49,7 +54,11 @@ impl NotRun {
                     _ => None,
                 };
                 let hint = hint.map_or(String::new(), |hint| format!("; {hint}"));
-                Self::Attempt(format!("'{program}' cannot be run: {error}{hint}"))
+                let place = in_own_folder(props).map_or(String::new(), |folder| {
+                    let folder = folder.display();
+                    format!(" in {folder}, the worker's folder; give 'cwd' in the props")
+                });
+                Self::Attempt(format!("'{program}' cannot be run: {error}{place}{hint}"))
             }
         }
     }
@@ -86,15 +95,51 @@ impl NotRun {
     }
 }
 
+/// The worker's folder, if the path of the program counts from it.
+fn in_own_folder(props: &Props) -> Option<PathBuf> {
+    let program = PathBuf::from(props.program.to_os_string());
+    let counts = program.is_relative() && program.components().count() > 1;
+    match counts && props.cwd.is_none() {
+        true => std::env::current_dir().ok(),
+        false => None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use nix::errno::Errno;
 
     use super::*;
 
+    fn props(text: &str) -> Props {
+        Props::parse(&windlass::Json::parse("props", text).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn a_path_that_counts_from_the_workers_folder_is_reported_with_it() {
+        let start = |text| match NotRun::start(&props(text), &Errno::ENOENT.into()) {
+            NotRun::Attempt(reason) => reason,
+            NotRun::Machine(reason) => panic!("{reason}"),
+        };
+        let folder = std::env::current_dir().unwrap();
+        let place = format!(
+            "'./here.sh' cannot be run: No such file or directory (os error 2) in {}, the worker's \
+             folder; give 'cwd' in the props",
+            folder.display()
+        );
+        assert_eq!(start(r#"{"command":"./here.sh"}"#), place);
+        for text in [
+            r#"{"command":"./here.sh","cwd":"/tmp"}"#,
+            r#"{"command":"/here.sh"}"#,
+            r#"{"command":"here.sh"}"#,
+        ] {
+            assert!(!start(text).contains("folder"), "{text}");
+        }
+    }
+
     #[test]
     fn a_lack_of_the_machine_is_not_the_tasks_and_a_wrong_program_is() {
-        let start = |errno| NotRun::start("tar", &io::Error::from(errno));
+        let start = |errno: Errno| NotRun::start(&props(r#"{"command":"tar"}"#), &errno.into());
         for errno in [Errno::EMFILE, Errno::EAGAIN, Errno::ENOMEM, Errno::ETXTBSY] {
             let NotRun::Machine(reason) = start(errno) else {
                 panic!("{errno} is not the task's");

@@ -295,10 +295,7 @@ impl Exec {
                 // It was removed since. Another one may have its name.
                 Err(_) if found.take().is_some() => continue,
                 Err(e) => {
-                    return Err(NotStarted::NotRun(NotRun::start(
-                        &props.program.to_string(),
-                        &e,
-                    )));
+                    return Err(NotStarted::NotRun(NotRun::start(props, &e)));
                 }
             }
             tokio::select! {

@@ -105,6 +105,10 @@ fn wrong_input_names_the_field() {
         ("list --limit 0", "limit: 0 is not from 1 to 1000000"),
         ("list --limit 9999999", "limit: 9999999 is not from 1"),
         ("list --state happy", "--state"),
+        (
+            "list --state running",
+            "a task that runs is in the state runnable, and a node has it; --claimed selects the tasks that a node has",
+        ),
         ("kill a --timeout 1s", "--wait"),
         ("watch --after 999999", "after: "),
         (
@@ -339,10 +343,16 @@ fn a_sleeping_task_is_resumed_and_not_retried() {
     let env = Env::new();
     env.run(&["submit", "k", "--id", "a", "--in", "1h"]).ok();
     env.run(&["retry", "a"]).fails(
-        2,
+        1,
         &[
             "error: task 'a': state: is sleeping; retry starts only tasks that have ended",
             "resume it to run it now",
         ],
     );
+    let none = env.run(&["retry", "--state", "sleeping", "--yes"]).ok();
+    let says =
+        "retry: no task matches\nnote: retry takes only tasks that have ended or are quarantined\n";
+    assert_eq!(none.err, says);
+    let none = env.run(&["retry", "--kind", "other", "--yes"]).ok();
+    assert_eq!(none.err, "retry: no task matches\n");
 }

@@ -36,3 +36,43 @@ fn no_value_writes_a_line_of_its_own_into_the_log() {
         assert!(!line.starts_with("2030"), "{line}");
     }
 }
+
+/// A command's output could turn the text of a list around, or clear the terminal, with characters that are no
+/// ASCII.
+#[test]
+fn no_invisible_character_of_an_error_is_printed() {
+    let env = Env::new();
+    let wrong = "ok \u{202e}txt.exe\u{9b}31m\u{2066}";
+    let line = format!("printf '{wrong}' >&2; exit 3");
+    env.run(&[
+        "submit", "--id", "a\u{e9}", "--retry", "never", "--shell", &line,
+    ])
+    .ok();
+    let hidden = |text: &str| text.contains(['\u{202e}', '\u{9b}', '\u{2066}']);
+    for format in ["text", "json"] {
+        let log = ["worker", "--until-idle", "--log-format", format];
+        let worker = env.run(&log).ok();
+        assert!(
+            worker.err.contains("txt.exe") && !hidden(&worker.err),
+            "{worker:?}"
+        );
+        env.run(&["retry", "a\u{e9}"]).ok();
+    }
+    env.run(&["worker", "--until-idle"]).ok();
+    for words in [
+        &["list"][..],
+        &["get", "a\u{e9}"],
+        &["watch", "--after", "0", "--limit", "3"],
+        &["list", "-o", "json"],
+        &["get", "a\u{e9}", "-o", "json"],
+    ] {
+        let ran = env.run(words).ok();
+        assert!(!hidden(&ran.out), "{words:?}: {ran:?}");
+        assert!(ran.out.contains("a\u{e9}"), "{words:?}: {ran:?}");
+    }
+    let error = &env.json(&["get", "a\u{e9}"])["errors"][0]["error"];
+    assert!(
+        error.as_str().unwrap().ends_with(wrong),
+        "JSON reads back: {error}"
+    );
+}

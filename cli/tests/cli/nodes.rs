@@ -36,6 +36,10 @@ async fn nodes_are_listed_and_steered() {
             (&json!(command[0]), &json!(answer))
         );
     }
+    assert_eq!(
+        env.run(&["node", "stop-task", "n1", "a"]).ok().out,
+        "n1: stop-task: sent; once it is released, this node does not claim it for 30 s\n"
+    );
     let ran = env
         .run(&["node", "stop-task", "n1", "zzz", "--wait"])
         .code(1);

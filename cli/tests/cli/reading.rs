@@ -42,6 +42,11 @@ async fn filters_say_which_tasks() {
     assert_eq!(ids(&["--label", "team=b"]), ["f1"]);
     assert_eq!(ids(&["--prefix", "f"]), ["f1"]);
     assert_eq!(ids(&["--node", "n1"]), ["s1"]);
+    assert_eq!(ids(&["--claimed"]), ["s1"]);
+    assert_eq!(
+        ids(&["--claimed", "--kind", "double"]),
+        Vec::<String>::new()
+    );
     assert_eq!(ids(&["--error", "OUT of"]), ["f1"]);
     assert_eq!(ids(&["--quarantined"]), Vec::<String>::new());
     assert_eq!(ids(&["--limit", "2"]), ["d1", "f1"]);
@@ -282,4 +287,33 @@ async fn watch_shows_what_went_wrong() {
     assert!(text.contains("runnable → fault by error"), "{text}");
     assert!(text.contains("out of luck"), "{text}");
     node.shutdown().await;
+}
+
+#[test]
+fn a_missed_deadline_is_a_field_of_the_json() {
+    let env = Env::new();
+    let command = ["--", "true"];
+    let options = ["submit", "--id", "a", "--start-by", "1ms"];
+    env.run(&[&options[..], &command].concat()).ok();
+    env.run(&[&["submit", "--id", "b"], &command[..]].concat())
+        .ok();
+    let missed = env.json(&["get", "a"])["missed"].clone();
+    let missed = missed.as_str().unwrap();
+    assert!(missed.starts_with("did not start by"), "{missed}");
+    let table = env.run(&["get", "a"]).ok().out;
+    assert!(table.contains(missed), "{table}");
+    assert_eq!(env.json(&["get", "b"])["missed"], json!(null));
+    env.run(&["worker", "--until-idle"]).ok();
+    for (id, state) in [("a", "failed"), ("b", "completed")] {
+        let ended = env.json(&["get", id]);
+        assert_eq!(
+            (&ended["state"], &ended["missed"]),
+            (&json!(state), &json!(null))
+        );
+        let table = env.run(&["get", id]).ok().out;
+        assert!(
+            !table.lines().any(|line| line.starts_with("data ")),
+            "{table}"
+        );
+    }
 }

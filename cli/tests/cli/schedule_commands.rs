@@ -87,6 +87,13 @@ fn an_update_changes_the_given_options_of_a_command() {
     let here = std::env::current_dir().unwrap();
     expected["cwd"] = json!(here.join("below"));
     assert_eq!(props(&env), expected);
+    update(&["--shell", "a | b"]);
+    let mut line = expected.clone();
+    line["shell"] = json!("a | b");
+    if let Some(line) = line.as_object_mut() {
+        line.retain(|name, _| name != "command" && name != "args");
+    }
+    assert_eq!(props(&env), line);
     // Props replace all of it, and options stand above them.
     update(&["--props", r#"{"shell":"true","cwd":"/x"}"#, "--cwd", "/y"]);
     assert_eq!(props(&env), json!({"shell": "true", "cwd": "/y"}));
@@ -112,6 +119,10 @@ fn a_command_that_can_only_fail_is_rejected() {
         (
             &["--kind", "exec", "--cwd", "/x"],
             "props.command: is missing",
+        ),
+        (
+            &["--kind", "report", "--", "true"],
+            "-- COMMAND or --shell: is for commands, which runs of kind 'report' are not",
         ),
         (
             &["--kind", "report", "--cwd", "/x"],

@@ -243,7 +243,7 @@ fn each_wrong_field_of_a_schedule_is_named() {
     env.run(&[&CREATE[..], &["--", "true"]].concat())
         .fails(1, &["exists already"]);
     env.run(&["schedule", "resume", "nightly"])
-        .fails(2, &["state: of 'nightly' is sleeping"]);
+        .fails(1, &["state: of 'nightly' is sleeping"]);
     env.run(&["schedule", "skip", "nightly", "2030-01-01T00:00:00Z"])
         .fails(2, &["time: 2030-01-01"]);
     env.run(&["submit", "k", "--id", "task"]).ok();

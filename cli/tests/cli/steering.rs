@@ -151,7 +151,7 @@ async fn retry_starts_again_and_delete_ends_everything() {
         (&json!(1), &json!(2))
     );
     env.run(&["submit", "stay", "--id", "s"]).ok();
-    env.run(&["retry", "s"]).fails(2, &["state"]);
+    env.run(&["retry", "s"]).fails(1, &["state"]);
     assert_eq!(
         env.run(&["delete", "f", "s"]).ok().out,
         "2 tasks: deleted\n"

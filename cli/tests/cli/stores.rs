@@ -101,3 +101,20 @@ fn a_taken_id_says_what_differs() {
         env.run(&words).fails(1, &["exists already", says]);
     }
 }
+
+#[test]
+fn a_mistyped_parameter_of_a_url_makes_no_file() {
+    let env = Env::new();
+    let url = format!("{}?synchronus=normal", env.url());
+    for words in [
+        &["submit", "--", "true"][..],
+        &["list"],
+        &["worker", "--until-idle"],
+    ] {
+        let says = ["unknown parameter 'synchronus'", "synchronous=normal"];
+        env.run(&[words[..1].as_ref(), &["--store", &url], &words[1..]].concat())
+            .fails(2, &says);
+    }
+    let folder = std::fs::read_dir(env.path("")).unwrap();
+    assert_eq!(folder.count(), 0, "nothing was made");
+}

@@ -346,3 +346,105 @@ fn deadlines_are_times_or_durations() {
     env.run(&["submit", "--lines", &file]).ok();
     assert_eq!(env.json(&["get", "c"])["end_by"], at);
 }
+
+#[test]
+fn a_command_line_is_a_task_of_the_kind_exec() {
+    let env = Env::new();
+    let props = |id: &str| env.json(&["get", id])["props"].clone();
+    let folder = env.path("work");
+    std::fs::create_dir(&folder).unwrap();
+    let command = ["--", "sh", "-c", "echo from $(pwd -P) --wait"];
+    env.run(&[&["submit", "--id", "a", "--cwd", &folder], &command[..]].concat())
+        .ok();
+    let expected = json!({
+        "command": "sh",
+        "args": ["-c", "echo from $(pwd -P) --wait"],
+        "cwd": folder,
+    });
+    assert_eq!(props("a"), expected);
+    let shell = ["submit", "exec", "--id", "b", "--shell", "echo $((1 + 1))"];
+    env.run(&shell).ok();
+    assert_eq!(props("b"), json!({"shell": "echo $((1 + 1))"}));
+    env.run(&["worker", "--until-idle"]).ok();
+    let output = |id: &str| env.json(&["get", id])["result"]["stdout"].clone();
+    let folder = std::fs::canonicalize(&folder).unwrap();
+    assert_eq!(output("a"), format!("from {} --wait\n", folder.display()));
+    assert_eq!(output("b"), "2\n");
+    // A folder is also for props, which may name their own.
+    let own = [r#"{"command":"true"}"#, r#"{"command":"true","cwd":"/x"}"#];
+    for (id, given, cwd) in [("c", own[0], "/y"), ("d", own[1], "/x")] {
+        env.run(&[
+            "submit", "exec", "--id", id, "--props", given, "--cwd", "/y",
+        ])
+        .ok();
+        assert_eq!(props(id)["cwd"], cwd);
+    }
+    let hint = env.run(&["submit", "--", "ls", "|", "wc"]).ok();
+    assert!(
+        hint.err.contains("give the line as --shell 'LINE'"),
+        "{hint:?}"
+    );
+}
+
+#[test]
+fn a_timeout_is_of_the_wait_and_the_task_goes_on() {
+    let env = Env::new();
+    env.run(&["submit", "--timeout", "5s", "--", "true"]).fails(
+        2,
+        &[
+            "--wait",
+            "tip: --timeout is how long --wait waits; the limit of a command is 'timeout' in its props: --props \
+             '{\"command\":\"make\",\"timeout\":\"1h\"}'",
+        ],
+    );
+    let other = env.run(&["pause", "a", "--timeout", "5s"]);
+    assert!(!other.fails(2, &["--wait"]).err.contains("tip"));
+    let store = env.url();
+    let kill = format!("windlass kill --store {store} 'a b'");
+    for (id, options, kill) in [
+        ("a", &[][..], "windlass kill a"),
+        ("a b", &["--store", &store], &kill),
+    ] {
+        let words = ["submit", "k", "--id", id, "--wait", "--timeout", "50ms"];
+        let ran = env.run(&[&words[..], options].concat());
+        let says = format!(
+            "task '{id}' has not ended after 50ms (--timeout); it goes on; end it with: {kill}\n"
+        );
+        assert!(ran.code == 5 && ran.err.ends_with(&says), "{ran:?}");
+    }
+}
+
+#[test]
+fn a_command_line_that_cannot_be_a_task_is_rejected() {
+    let env = Env::new();
+    for (words, says) in [
+        (
+            &["exec", "--props", "{}", "--", "true"][..],
+            &["'--props <JSON>'", "[COMMAND]"][..],
+        ),
+        (
+            &["exec", "--props", "{}", "--shell", "true"],
+            &["'--props <JSON>'", "--shell <LINE>"],
+        ),
+        (
+            &["--shell", "true", "--", "true"],
+            &["--shell <LINE>", "[COMMAND]"],
+        ),
+        (
+            &["report", "--", "true"],
+            &["-- COMMAND or --shell: is for commands, which tasks of kind 'report' are not"],
+        ),
+        (
+            &["report", "--cwd", "/x"],
+            &["--cwd, --env-file or --env-from: is for commands"],
+        ),
+        (&["--", ""], &["props.command: is empty"]),
+        (&["exec", "--cwd", "/x"], &["props.command: is missing"]),
+        (&["exec"], &["props.command: is missing; give the program"]),
+        (&["--wait"], &["KIND"]),
+    ] {
+        env.run(&[&["submit"], words].concat()).fails(2, says);
+    }
+    let store = std::path::PathBuf::from(env.path("store.db"));
+    assert!(!store.exists(), "nothing was written");
+}

@@ -5,7 +5,9 @@ use std::{fmt, io::Write as _, time::Duration};
 
 use tokio::time::Instant;
 use tracing::{debug, dispatcher, warn};
-use windlass_statemachine::{FailedAttempt, Kind, Message, StateKind, machine::Write};
+use windlass_statemachine::{
+    FailedAttempt, Kind, Message, StateKind, machine::Write, text::escaped,
+};
 
 use super::{Engine, slot::Run};
 use crate::runner::{input::SlotId, reports::REPORTS};
@@ -48,7 +50,7 @@ impl Engine {
     /// Writes a line to standard error, in a program without a subscriber.
     fn to_stderr(&self, line: fmt::Arguments<'_>) {
         if self.parts.config.failures_to_stderr && !dispatcher::has_been_set() {
-            let line = format!("windlass: {line}\n");
+            let line = format!("windlass: {}\n", escaped(&line.to_string()));
             // A program whose standard error is closed gets no report.
             let _ = std::io::stderr().write_all(line.as_bytes());
         }

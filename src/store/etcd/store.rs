@@ -5,7 +5,7 @@ use std::{fmt, sync::Arc};
 use super::{
     client::{
         Capacity, Fault, Link,
-        diagnose::diagnose,
+        diagnose::{diagnose, refused},
         options::{self, Options},
     },
     doctor::Doctor,
@@ -251,6 +251,7 @@ async fn unconnected(options: &Options, fault: Fault) -> Error {
             Some(advice) => Error::Unusable(format!("etcd: {reason}; {advice}")),
             None => {
                 let members = options.endpoints.join(", ");
+                let reason = refused(reason).unwrap_or(reason);
                 Error::unavailable("connect to etcd", format!("{members}: {reason}"))
             }
         };

@@ -33,6 +33,8 @@ pub struct Filter {
     pub id_prefix: Option<String>,
     /// Claimed by this node.
     pub node: Option<NodeName>,
+    /// Only those that a node has claimed.
+    pub claimed: bool,
     /// With this text in one of the errors that are kept (case does not matter).
     pub error: Option<String>,
 }
@@ -46,7 +48,7 @@ impl Filter {
     /// Whether only live tasks can match, so that a store need not read those that have ended.
     pub(crate) fn is_live_only(&self) -> bool {
         let live = !self.states.is_empty() && !self.states.iter().any(|code| code.is_terminal());
-        live || self.node.is_some()
+        live || self.claimed || self.node.is_some()
     }
 
     /// Whether the filter selects this record.
@@ -68,6 +70,7 @@ impl Filter {
                 .node
                 .as_ref()
                 .is_none_or(|n| record.node.as_ref() == Some(n))
+            && (!self.claimed || record.node.is_some())
             && self.error.as_ref().is_none_or(|text| {
                 let text = text.to_lowercase();
                 match &record.state {

@@ -158,21 +158,53 @@ pub(super) fn opening(path: &Path, error: &Sql) -> Error {
         )),
         Some(ErrorCode::DatabaseCorrupt) => damaged(path, error),
         Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => read_only(path),
-        Some(ErrorCode::CannotOpen) if space::fault_of(path).is_none() => Error::Unusable(format!(
-            "'{file}' cannot be opened or made ({error}); check that its folder can be written by \
-             this user: SQLite keeps two more files beside it"
-        )),
+        Some(ErrorCode::CannotOpen) if space::fault_of(path).is_none() => {
+            Error::Unusable(match of_another_user(path) {
+                Some(text) => format!("'{file}' cannot be opened ({error}): {text}"),
+                None => format!(
+                    "'{file}' cannot be opened or made ({error}); check that its folder can be written \
+                     by this user: SQLite keeps two more files beside it"
+                ),
+            })
+        }
         _ => running(path, "open the file", error),
     }
 }
 
 /// Returns the error of a file that cannot be written, or whose folder cannot.
 pub(super) fn read_only(path: &Path) -> Error {
+    let of_another_user = of_another_user(path).map_or(String::new(), |text| format!("; {text}"));
     Error::Unusable(format!(
         "'{}' is read-only for this user; make the file and its folder writable (SQLite keeps two \
-         more files beside it), or choose another file",
+         more files beside it), or choose another file{of_another_user}",
         path.display()
     ))
+}
+
+/// Returns the owner and the mode of a file that belongs to another user and that this one cannot write.
+#[cfg(unix)]
+fn of_another_user(path: &Path) -> Option<String> {
+    use std::os::unix::fs::MetadataExt;
+
+    use nix::unistd::{AccessFlags, Uid, User, access, geteuid};
+
+    let found = std::fs::metadata(path).ok()?;
+    let owner = Uid::from_raw(found.uid());
+    if owner == geteuid() || access(path, AccessFlags::R_OK | AccessFlags::W_OK).is_ok() {
+        return None;
+    }
+    let name = User::from_uid(owner).ok().flatten();
+    let name = name.map_or_else(|| owner.to_string(), |user| user.name);
+    let mode = found.mode() & 0o7777;
+    Some(format!(
+        "the file belongs to the user '{name}' and has mode {mode:04o}; run as that user, or give this user \
+         access to it"
+    ))
+}
+
+#[cfg(not(unix))]
+fn of_another_user(_: &Path) -> Option<String> {
+    None
 }
 
 /// Returns the error of a log that holds changes and whose index is missing.

@@ -5,7 +5,8 @@ use std::path::Path;
 use super::{Options, Synchronous};
 use crate::store::Error;
 
-/// Separates the path from the setting. Any other `?` is part of the name of the file.
+/// Separates the path from the setting. Any other `?` is part of the name of the file: a file whose name
+/// looks like a path with another parameter can only be opened, not made.
 const SETTING: &str = "?synchronous=";
 
 /// The file of a store, and how its URL says to open it.
@@ -47,12 +48,31 @@ impl<'a> Location<'a> {
         Path::new(self.path)
     }
 
+    /// Returns the name of a parameter that the end of the path looks like: `mode` of `jobs.db?mode=ro`.
+    fn parameter(&self) -> Option<&'a str> {
+        let (_, parameter) = self.path.rsplit_once('?')?;
+        let (name, _) = parameter.split_once('=')?;
+        let is_name = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
+        (!name.is_empty() && name.chars().all(is_name)).then_some(name)
+    }
+
     /// Returns the default options with the setting of the URL.
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`] (field `store`) for another level than `full` and `normal`.
+    /// [`Error::Invalid`] (field `store`) for another level than `full` and `normal`, and for another parameter
+    /// (`sqlite:jobs.db?synchronus=normal`), unless there is a file with that name.
     pub fn options(&self) -> Result<Options, Error> {
+        if let Some(name) = self.parameter()
+            && !self.path().exists()
+        {
+            let reason = format!(
+                "the URL has an unknown parameter '{name}', and there is no file '{}'; the known ones are \
+                 synchronous=full and synchronous=normal",
+                self.path
+            );
+            return Err(windlass_statemachine::Invalid::new("store", reason).into());
+        }
         let synchronous = match self.synchronous {
             None | Some("full") => Synchronous::Full,
             Some("normal") => Synchronous::Normal,
@@ -91,7 +111,6 @@ mod tests {
             ),
             // Any other question mark is part of the name.
             ("sqlite:a?b.db", "a?b.db", Synchronous::Full),
-            ("sqlite:a?mode=ro", "a?mode=ro", Synchronous::Full),
             (
                 "sqlite:a?b.db?synchronous=normal",
                 "a?b.db",
@@ -109,6 +128,38 @@ mod tests {
             "etcd://h:1/n",
         ] {
             assert_eq!(Location::of(url), None, "{url}");
+        }
+    }
+
+    #[test]
+    fn an_unknown_parameter_is_refused_unless_there_is_such_a_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.db?synchronus=normal");
+        let url = format!("sqlite:{}", path.display());
+        for (url, name) in [
+            (url.as_str(), "synchronus"),
+            ("sqlite:none.db?mode=ro", "mode"),
+            ("sqlite:none.db?cache=1&synchronous=full", "cache"),
+            ("sqlite:none.db?x=1?synchronous=full", "x"),
+        ] {
+            let error = Location::of(url).unwrap().options().unwrap_err();
+            let says =
+                format!("store: the URL has an unknown parameter '{name}', and there is no file");
+            let text = error.to_string();
+            assert!(
+                text.starts_with(&says) && text.contains("synchronous=normal"),
+                "{text}"
+            );
+        }
+        std::fs::write(&path, "").unwrap();
+        assert!(Location::of(&url).unwrap().options().is_ok());
+        for url in [
+            "sqlite:none?",
+            "sqlite:none?b.db",
+            "sqlite:none?=b",
+            "sqlite:no ne?a b=c",
+        ] {
+            assert!(Location::of(url).unwrap().options().is_ok(), "{url}");
         }
     }
 

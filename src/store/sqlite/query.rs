@@ -37,7 +37,9 @@ pub(super) fn get(conn: &Connection, id: &TaskId) -> Result<TaskRecord, Stop> {
 fn list_query(filter: &Filter, page: Page) -> (String, Vec<Value>) {
     // SQLite does not know that few tasks are live or claimed, and most have ended.
     let index = match filter {
-        Filter { node: Some(_), .. } => Some("windlass_states_owned"),
+        Filter { node: Some(_), .. } | Filter { claimed: true, .. } => {
+            Some("windlass_states_owned")
+        }
         Filter {
             id_prefix: None, ..
         } if filter.is_live_only() => Some("windlass_states_live"),
@@ -85,6 +87,9 @@ fn list_query(filter: &Filter, page: Page) -> (String, Vec<Value>) {
         sql +=
             " AND s.owner = (SELECT id FROM windlass_leases WHERE node = ? AND ended_at IS NULL)";
         values.push(node.to_string().into());
+    }
+    if filter.claimed {
+        sql += " AND s.owner IS NOT NULL";
     }
     sql += &format!(" ORDER BY {n}");
     (sql, values)
@@ -251,7 +256,11 @@ mod tests {
             node: Some("n".parse().unwrap()),
             ..Filter::default()
         };
-        for (filter, tasks) in [(live, 10), (of_kind, 10), (of_node, 1)] {
+        let claimed = Filter {
+            claimed: true,
+            ..Filter::default()
+        };
+        for (filter, tasks) in [(live, 10), (of_kind, 10), (of_node, 1), (claimed, 1)] {
             let (alone, found) = steps(0, &filter);
             assert_eq!(found, tasks, "{filter:?}");
             let among = steps(3000, &filter);

@@ -119,6 +119,10 @@ pub async fn filters_select_matching_tasks(harness: &dyn Harness) {
         kind: Some("other".parse().unwrap()),
         ..Filter::default()
     };
+    let claimed = Filter {
+        claimed: true,
+        ..Filter::default()
+    };
     let none: &[&str] = &[];
     for (filter, expected) in [
         (states(&[StateKind::Failed]), &["failed"][..]),
@@ -133,6 +137,7 @@ pub async fn filters_select_matching_tasks(harness: &dyn Harness) {
         (labels("tea", None), none),
         (labels("team", Some("re")), none),
         (of_node("n"), &["red-2"]),
+        (claimed, &["red-2"]),
         (of_node("other"), none),
         (error("disk full"), &["failed"]),
         (error("sdb"), none),

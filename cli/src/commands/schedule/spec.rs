@@ -1,7 +1,5 @@
 //! The spec of a schedule, of options or JSON.
 
-use std::path::PathBuf;
-
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 use windlass::{
@@ -10,7 +8,7 @@ use windlass::{
 };
 
 use crate::{
-    env_args::{EnvArgs, absolute},
+    command_args::CommandArgs,
     exec,
     exit::Failure,
     input,
@@ -137,7 +135,7 @@ pub(super) struct RunArgs {
     kind: Option<String>,
 
     /// The props of the runs: JSON, @FILE, or - for standard input
-    #[arg(long, value_name = "JSON", conflicts_with = "command")]
+    #[arg(long, value_name = "JSON")]
     props: Option<String>,
 
     /// The priority of the runs
@@ -158,17 +156,9 @@ pub(super) struct RunArgs {
     #[arg(long, value_name = "POLICY")]
     retry: Option<String>,
 
-    /// The folder in which each command runs, on the machine of its worker; the worker's own folder by default.
-    /// A relative path counts from the present folder
-    #[arg(long, value_name = "DIR")]
-    cwd: Option<PathBuf>,
-
+    /// What each run starts. `update` keeps its folder and its files of variables.
     #[command(flatten)]
-    env: EnvArgs,
-
-    /// The command that each run starts. `update` keeps its folder and its files of variables
-    #[arg(last = true, value_name = "COMMAND")]
-    command: Vec<String>,
+    command: CommandArgs,
 }
 
 /// The fields of a command that an update with another command keeps: those with options of their own.
@@ -304,13 +294,12 @@ impl RunArgs {
     /// Sets the fields that were given.
     pub(super) fn apply(&self, spec: &mut Map<String, Value>) -> Result<(), Failure> {
         let is_wrong = spec.get("run").is_some_and(|run| !run.is_object());
-        let is_replaced = self.kind.is_some() || !self.command.is_empty();
+        let is_replaced = self.kind.is_some() || self.command.is_given();
         let Some(run) = inner(spec, "run").filter(|_| is_replaced || !is_wrong) else {
             let reason = "is no object; write it like {\"kind\":\"exec\"}";
             return Err(Invalid::new("run", reason).into());
         };
-        if let [program, args @ ..] = self.command.as_slice() {
-            let mut props = json!({ "command": program, "args": args });
+        if let Some(mut props) = self.command.props() {
             for field in KEPT {
                 if let Some(value) = run.get("props").and_then(|props| props.get(field)) {
                     props[field] = value.clone();
@@ -342,39 +331,23 @@ impl RunArgs {
             run.insert("retry".to_owned(), retry.get("retry")?);
         }
         if !run.contains_key("kind") {
-            let reason = "is missing; give a command after --, or --kind";
+            let reason = "is missing; give a command after --, --shell or --kind";
             return Err(Invalid::new("run.kind", reason).into());
         }
-        if run.get("kind").and_then(Value::as_str) != Some(exec::KIND) {
-            return self.check_kind(run);
+        let kind = run.get("kind").and_then(Value::as_str).unwrap_or_default();
+        self.command.check_kind("runs", kind)?;
+        if kind != exec::KIND {
+            return Ok(());
         }
         // Props of the wrong type are an error below.
-        if self.has_place()
+        if self.command.has_place()
             && let Some(props) = run.entry("props").or_insert(json!({})).as_object_mut()
         {
-            if let Some(cwd) = &self.cwd {
-                props.insert("cwd".to_owned(), absolute("--cwd", cwd)?.into());
-            }
-            self.env.set_in(props)?;
+            self.command.set_in(props)?;
         }
         let props = run.get("props").cloned().unwrap_or_default();
         exec::Props::parse(&props.into())?;
         Ok(())
-    }
-
-    /// Whether a folder or a file of variables is given.
-    fn has_place(&self) -> bool {
-        self.cwd.is_some() || !self.env.is_empty()
-    }
-
-    /// Rejects the options of commands for runs of another kind.
-    fn check_kind(&self, run: &Map<String, Value>) -> Result<(), Failure> {
-        if !self.has_place() {
-            return Ok(());
-        }
-        let kind = run.get("kind").and_then(Value::as_str).unwrap_or_default();
-        let reason = format!("is for commands, which runs of kind '{kind}' are not; leave it out");
-        Err(Invalid::new("--cwd, --env-file or --env-from", reason).into())
     }
 }
 

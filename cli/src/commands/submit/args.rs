@@ -7,11 +7,11 @@ use std::{
 
 use jiff::Timestamp;
 use serde_json::{Map, Value};
-use windlass::{Invalid, Limit, NewTask, Unique, statemachine::plain, store::Submit};
+use windlass::{Invalid, Json, Limit, NewTask, Unique, statemachine::plain, store::Submit};
 
 use super::super::steer::after;
 use crate::{
-    env_args::EnvArgs,
+    command_args::CommandArgs,
     exec,
     exit::Failure,
     input,
@@ -25,16 +25,18 @@ use crate::{
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  windlass submit exec --id backup-7 --props '{\"command\":\"tar\",\"args\":[\"czf\",\"/tmp/home.tgz\",\"home\"]}'
+  windlass submit --id backup-7 --cwd /srv -- tar czf /tmp/home.tgz home
+  windlass submit --shell 'sort words.txt > sorted.txt' --cwd .
+  windlass submit exec --props '{\"command\":\"make\",\"timeout\":\"1h\"}' --cwd . --wait
   windlass submit report --props @report.json --in 2h --label team=billing --priority 5
   windlass submit poll --retry '{\"policy\":\"exponential\",\"attempts\":5}' --wait --timeout 1m
-  windlass submit exec --props '{\"command\":\"./report\"}' --after-ok fetch-1,fetch-2
+  windlass submit --after-ok fetch-1,fetch-2 -- /usr/local/bin/report
   windlass submit mail --props '{\"to\":\"ann\"}' --unique mail-ann=1h
   windlass submit call --at-once customer=acme=3 --rate api=100/1m
   windlass submit --lines tasks.jsonl --kind report --idempotent --keep-going")]
 pub(crate) struct Args {
-    /// The kind of the task: which handler runs it
-    #[arg(value_name = "KIND", required_unless_present_any = ["kind", "lines"])]
+    /// The kind of the task: which handler runs it; exec by default when a command is given
+    #[arg(value_name = "KIND", required_unless_present_any = ["kind", "lines", "shell", "command"])]
     pub(super) kind_given: Option<String>,
 
     /// The same; with --lines the kind of lines without one
@@ -109,9 +111,6 @@ pub(crate) struct Args {
     #[arg(long, value_name = "POLICY")]
     pub(super) retry: Option<String>,
 
-    #[command(flatten)]
-    pub(super) env: EnvArgs,
-
     /// Accept an existing task with this id and the same kind and props as submitted (spaces and
     /// the order of names in the props do not matter)
     #[arg(long)]
@@ -132,6 +131,9 @@ pub(crate) struct Args {
 
     #[command(flatten)]
     pub(crate) wait: WaitArgs,
+
+    #[command(flatten)]
+    pub(super) command: CommandArgs,
 
     /// Whether the hint to shells was given.
     #[arg(skip)]
@@ -154,7 +156,12 @@ fn by(
 impl Args {
     /// The task of the options.
     pub(super) fn task(&self, now: Timestamp) -> Result<TaskLine, Failure> {
-        let props = self.props.as_deref().map(|p| input::json("props", p));
+        let props = match (&self.props, self.command.props()) {
+            (Some(text), _) => input::json("props", text)?,
+            (None, props) => props.map(Json::from).unwrap_or_default(),
+        };
+        let kind = self.kind_given.clone().or_else(|| self.kind.clone());
+        let is_command = self.command.is_given();
         let retry = self
             .retry
             .as_deref()
@@ -165,8 +172,8 @@ impl Args {
         };
         Ok(TaskLine {
             id: self.id.clone(),
-            kind: self.kind_given.clone().or_else(|| self.kind.clone()),
-            props: props.transpose()?.unwrap_or_default(),
+            kind: kind.or_else(|| is_command.then(|| exec::KIND.to_owned())),
+            props,
             start_at,
             priority: self.priority,
             labels: self.labels.iter().cloned().collect(),
@@ -194,20 +201,19 @@ impl Args {
             task
         };
         let mut submit = task.build()?;
-        if submit.task.kind.as_str() != exec::KIND {
-            if self.env.is_empty() {
-                return Ok(submit);
-            }
-            let reason = format!(
-                "is for commands, which tasks of kind '{}' are not; leave it out",
-                submit.task.kind
-            );
-            return Err(Invalid::new("--env-file or --env-from", reason));
+        let kind = submit.task.kind.as_str();
+        self.command.check_kind("tasks", kind)?;
+        if kind != exec::KIND {
+            return Ok(submit);
         }
-        if !self.env.is_empty() {
-            let mut props: Map<String, Value> =
-                plain::object(submit.task.props.as_str()).map_err(|e| Invalid::new("props", e))?;
-            self.env.add_to(&mut props)?;
+        // Without props the error names the command that is missing.
+        if self.command.has_place() || submit.task.props.is_null() {
+            let mut props = match submit.task.props.is_null() {
+                true => Map::new(),
+                false => plain::object(submit.task.props.as_str())
+                    .map_err(|e| Invalid::new("props", e))?,
+            };
+            self.command.add_to(&mut props)?;
             submit.task.props = Value::Object(props).into();
         }
         // Invalid props of a command are an error now, not a failed task later.
@@ -217,9 +223,12 @@ impl Args {
             && let Some(word) = exec::operators::among(words)
             && !self.hinted.swap(true, Ordering::Relaxed)
         {
+            let instead = match self.command.is_given() {
+                true => "give the line as --shell 'LINE'",
+                false => "put the line into 'shell' instead of 'command'",
+            };
             out.note(format!(
-                "note: '{word}' is an argument of '{}': no shell reads it; put the line into 'shell' \
-                 instead of 'command' to have one",
+                "note: '{word}' is an argument of '{}': no shell reads it; {instead} to have one",
                 props.program
             ));
         }

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 use serde_json::json;
 use windlass::{
-    Client, StateKind, Task,
+    Client, StateKind, Task, TaskId,
     client::{Done, Waiting},
     store::Error,
 };
@@ -99,7 +99,8 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
             }
         };
         let deadline = Deadline::after(args.wait.timeout);
-        Some(ended(&client, &id, deadline, report).await?)
+        let ended = ended(&client, &id, deadline, report).await;
+        Some(ended.map_err(|failure| goes_on(failure, &id, global))?)
     } else {
         None
     };
@@ -118,7 +119,11 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
             done.result_json(),
             done.error().filter(|_| !done.is_completed()),
         ) {
-            (Some(result), _) => out.line(format!("{}: {result}", done.code()))?,
+            (Some(result), _) => out.line(format!(
+                "{}: {}",
+                done.code(),
+                one_line(&result.to_string())
+            ))?,
             (None, Some(error)) => {
                 out.line(format!("{}: {}", done.code(), one_line(error)))?;
             }
@@ -130,6 +135,17 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     } else {
         Exit::No
     })
+}
+
+/// Adds to a timeout of the wait how to end the task.
+fn goes_on(failure: Failure, id: &TaskId, global: &Global) -> Failure {
+    match failure {
+        Failure::Timeout(text) => {
+            let kill = global.hint().on_task("kill", id);
+            Failure::Timeout(format!("{text}; it goes on; end it with: {kill}"))
+        }
+        failure => failure,
+    }
 }
 
 /// Notes the first task that a new task waits for and that does not exist: its wait is over.

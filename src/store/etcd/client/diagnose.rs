@@ -32,6 +32,13 @@ pub(crate) async fn diagnose(options: &Options, reason: &str) -> Option<&'static
     (speaks_plainly == Some(false)).then_some(NO_ETCD)
 }
 
+/// Returns the reason of a connection that was refused, in the place of the texts of each layer.
+pub(crate) fn refused(reason: &str) -> Option<&'static str> {
+    reason.contains("Connection refused").then_some(
+        "Connection refused: no server listens there; start etcd, or look at host and port",
+    )
+}
+
 /// Returns whether the first server that answers speaks HTTP/2 without TLS.
 async fn speaks_plainly(options: &Options) -> Option<bool> {
     for endpoint in &options.endpoints {

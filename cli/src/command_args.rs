@@ -1,0 +1,103 @@
+//! [`CommandArgs`]: a command of the operating system, as words and options of a command line.
+
+use std::path::PathBuf;
+
+use serde_json::{Map, Value, json};
+use windlass::Invalid;
+
+use crate::{
+    env_args::{EnvArgs, absolute},
+    exec,
+};
+
+/// The command, its folder and its variables.
+#[derive(Debug, Default, PartialEq, clap::Args)]
+pub(crate) struct CommandArgs {
+    /// Run this line with a shell (/bin/sh -c), in the place of COMMAND
+    #[arg(long, value_name = "LINE", conflicts_with_all = ["props", "command"])]
+    shell: Option<String>,
+
+    /// The folder in which a command runs, on the machine of its worker; the worker's own folder by default.
+    /// A relative path counts from the present folder
+    #[arg(long, value_name = "DIR")]
+    cwd: Option<PathBuf>,
+
+    #[command(flatten)]
+    env: EnvArgs,
+
+    /// The command to run: a program and its arguments, which no shell reads
+    #[arg(last = true, value_name = "COMMAND", conflicts_with = "props")]
+    command: Vec<String>,
+}
+
+impl CommandArgs {
+    /// Whether there is a command.
+    pub(crate) fn is_given(&self) -> bool {
+        self.shell.is_some() || !self.command.is_empty()
+    }
+
+    /// The props of the command that is given, without its folder and its variables.
+    pub(crate) fn props(&self) -> Option<Value> {
+        match (&self.shell, self.command.as_slice()) {
+            (Some(line), _) => Some(json!({ "shell": line })),
+            (None, [program, args @ ..]) => Some(json!({ "command": program, "args": args })),
+            (None, []) => None,
+        }
+    }
+
+    /// Whether a folder or a file of variables is given.
+    pub(crate) fn has_place(&self) -> bool {
+        self.cwd.is_some() || !self.env.is_empty()
+    }
+
+    /// Sets the folder and the files of variables in the props of a command, also where the props
+    /// name others.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`] for a path that is no text, and for a variable with two files.
+    pub(crate) fn set_in(&self, props: &mut Map<String, Value>) -> Result<(), Invalid> {
+        if self.cwd.is_some() {
+            props.remove("cwd");
+        }
+        self.add_cwd(props)?;
+        self.env.set_in(props)
+    }
+
+    /// Adds the folder and the files of variables to the props of a command, where the props do not
+    /// name them.
+    ///
+    /// # Errors
+    ///
+    /// As [`set_in`](Self::set_in).
+    pub(crate) fn add_to(&self, props: &mut Map<String, Value>) -> Result<(), Invalid> {
+        self.add_cwd(props)?;
+        self.env.add_to(props)
+    }
+
+    fn add_cwd(&self, props: &mut Map<String, Value>) -> Result<(), Invalid> {
+        if let Some(cwd) = &self.cwd
+            && !props.contains_key("cwd")
+        {
+            props.insert("cwd".to_owned(), absolute("--cwd", cwd)?.into());
+        }
+        Ok(())
+    }
+
+    /// Rejects the options of commands for tasks of another kind. `what` names the tasks.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`] that names the options.
+    pub(crate) fn check_kind(&self, what: &str, kind: &str) -> Result<(), Invalid> {
+        let field = match (self.is_given(), self.has_place()) {
+            _ if kind == exec::KIND => return Ok(()),
+            (true, _) => "-- COMMAND or --shell",
+            (false, true) => "--cwd, --env-file or --env-from",
+            (false, false) => return Ok(()),
+        };
+        let reason =
+            format!("is for commands, which {what} of kind '{kind}' are not; leave it out");
+        Err(Invalid::new(field, reason))
+    }
+}

@@ -1,0 +1,38 @@
+//! Characters that are not printed as they are.
+
+/// Returns whether a character is a control character or prints as nothing: line and paragraph
+/// separators, characters that change the direction of the text around them, and other invisible ones.
+///
+/// # Example
+///
+/// ```
+/// use windlass_statemachine::text::is_unprintable;
+///
+/// assert!(is_unprintable('\n') && is_unprintable('\u{9b}') && is_unprintable('\u{202e}'));
+/// assert!(!is_unprintable('a') && !is_unprintable('é') && !is_unprintable(' '));
+/// ```
+pub fn is_unprintable(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
+}
+
+/// Returns the text with its unprintable characters escaped: `\n` for a line break, and `\u{202e}` for a
+/// character that changes the direction of the text.
+///
+/// # Example
+///
+/// ```
+/// use windlass_statemachine::text::escaped;
+///
+/// assert_eq!(escaped("a\nb\u{202e}cé"), "a\\nb\\u{202e}cé");
+/// ```
+pub fn escaped(text: &str) -> String {
+    let mut line = String::with_capacity(text.len());
+    for c in text.chars() {
+        match is_unprintable(c) {
+            true => line.extend(c.escape_default()),
+            false => line.push(c),
+        }
+    }
+    line
+}
