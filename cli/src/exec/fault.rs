@@ -119,7 +119,7 @@ mod tests {
     fn a_path_that_counts_from_the_workers_folder_is_reported_with_it() {
         let start = |text| match NotRun::start(&props(text), &Errno::ENOENT.into()) {
             NotRun::Attempt(reason) => reason,
-            NotRun::Machine(reason) => panic!("{reason}"),
+            NotRun::Machine(reason) | NotRun::ClaimLost(reason) => panic!("{reason}"),
         };
         let folder = std::env::current_dir().unwrap();
         let place = format!(
