@@ -34,7 +34,18 @@ impl Left {
             child: command.spawn().unwrap(),
         };
         left.record(fence);
+        left.wait_for_environment();
         left
+    }
+
+    /// Linux shows the environment of a process a moment after its start.
+    fn wait_for_environment(&self) {
+        let environment = format!("/proc/{}/environ", self.pid());
+        let began = std::time::Instant::now();
+        while fs::read(&environment).unwrap().is_empty() {
+            assert!(began.elapsed() < LONG, "{environment} is empty");
+            std::thread::yield_now();
+        }
     }
 
     fn pid(&self) -> i32 {
