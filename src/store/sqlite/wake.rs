@@ -89,36 +89,50 @@ pub(super) struct Pace {
 struct Write {
     /// When it was noticed, or when a commit became visible after it.
     at: Instant,
+    expected: Expected,
+}
+
+/// Whether a commit will follow a write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Expected {
+    /// It will.
+    Commit,
+    /// It will if another process wrote, and not this one.
+    PerhapsCommit,
     /// A commit is visible since. It may be an earlier one than that of this write, which follows soon then.
-    has_followed: bool,
+    PerhapsAnother,
 }
 
 impl Pace {
     pub(super) fn written(&mut self, now: Instant) {
         self.written = Some(Write {
             at: now,
-            has_followed: false,
+            expected: Expected::Commit,
         });
     }
 
-    /// Another process may have written. The thread looks less often than after a write that another process is known
-    /// to have made: mostly there was none.
+    /// Another process may have written. Soon the thread looks less often than after a write that another process is
+    /// known to have made: mostly there was none.
     pub(super) fn perhaps_written(&mut self, now: Instant) {
         let is_awaited = |write: Write| {
-            !write.has_followed && now.saturating_duration_since(write.at) < Duration::from_secs(5)
+            let since = now.saturating_duration_since(write.at);
+            write.expected == Expected::Commit && since < Duration::from_secs(5)
         };
         if !self.written.is_some_and(is_awaited) {
-            self.written(now);
-            self.committed(now);
+            self.written = Some(Write {
+                at: now,
+                expected: Expected::PerhapsCommit,
+            });
         }
     }
 
     /// A commit is visible.
     pub(super) fn committed(&mut self, now: Instant) {
-        if let Some(write) = self.written.as_mut().filter(|write| !write.has_followed) {
+        let awaits = |write: &&mut Write| write.expected != Expected::PerhapsAnother;
+        if let Some(write) = self.written.as_mut().filter(awaits) {
             *write = Write {
                 at: now,
-                has_followed: true,
+                expected: Expected::PerhapsAnother,
             };
         }
     }
@@ -132,13 +146,13 @@ impl Pace {
         };
         // A sync of the disk takes from a tenth of a millisecond to seconds.
         let since = now.saturating_duration_since(write.at).as_millis();
-        match (write.has_followed, since) {
-            (false, 0..2) => SYNC,
-            (true, 0..2) => Duration::from_micros(250),
-            (_, 2..10) | (false, 10..30) => Duration::from_millis(1),
-            (true, 10..30) | (false, 30..5000) => POLL,
+        match (write.expected, since) {
+            (Expected::PerhapsAnother, 0..2) => Duration::from_micros(250),
+            (_, 0..2) => SYNC,
+            (_, 2..10) | (Expected::Commit, 10..30) => Duration::from_millis(1),
+            (_, 10..30) | (Expected::Commit, 30..5000) => POLL,
             // A write that was noticed before an earlier commit became visible may still be on its way.
-            (true, 30..5000) | (false, 5000..60_000) => SELDOM,
+            (_, 30..5000) | (Expected::Commit, 5000..60_000) => SELDOM,
             _ => QUIET,
         }
     }
@@ -180,14 +194,15 @@ mod tests {
             at += pace.wait(true, at);
             looks += 1;
         }
-        assert!(looks < 80, "{looks}");
+        assert!(looks < 130, "{looks}");
         pace.written(after(5000));
         pace.perhaps_written(after(5001));
         let wait = pace.wait(true, after(5001));
         assert_eq!(wait, SYNC, "it hides no write of another process");
         pace.perhaps_written(after(60_000));
         let wait = pace.wait(true, after(60_000));
-        assert_eq!(wait, Duration::from_micros(250), "that write was given up");
+        assert_eq!(wait, SYNC, "that write was given up");
+        assert_eq!(pace.wait(true, after(60_050)), SELDOM);
     }
 
     #[test]
