@@ -131,7 +131,7 @@ pub(crate) fn idle(setting: &Setting, report: &mut Report) {
         shares.push(100.0 * used.as_secs_f64() / begun.elapsed().as_secs_f64());
     }
     let what = format!("an idle node with {count} parked tasks");
-    report.median(what, &shares, "% of a core", Some(Goal::Most(1.0)));
+    report.median(what, &shares, "% of a core", Some(Goal::Most(0.1)));
 }
 
 pub(crate) fn lateness(setting: &Setting, report: &mut Report) {

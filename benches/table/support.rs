@@ -181,6 +181,18 @@ pub(crate) fn used(process: u32) -> Duration {
     Duration::from_millis(ticks.sum::<u64>() * 10)
 }
 
+/// Processor time of the threads that a process has now, in nanoseconds: finer than [`used`], for a process whose
+/// threads do not end.
+pub(crate) fn used_by_threads(process: u32) -> Duration {
+    let threads = std::fs::read_dir(format!("/proc/{process}/task")).unwrap();
+    let of = |thread: std::io::Result<std::fs::DirEntry>| -> u64 {
+        let statistics = thread.unwrap().path().join("schedstat");
+        let statistics = std::fs::read_to_string(statistics).unwrap();
+        statistics.split(' ').next().unwrap().parse().unwrap()
+    };
+    Duration::from_nanos(threads.map(of).sum())
+}
+
 /// A rate, with the processor time that went into it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Rate {
@@ -310,7 +322,7 @@ impl Other {
 
     /// Processor time that it has used.
     pub(crate) fn used(&self) -> Duration {
-        used(self.child.id())
+        used_by_threads(self.child.id())
     }
 }
 
