@@ -24,7 +24,7 @@ use crate::{
 /// How many tasks become due at once, and how many are submitted for that.
 const DUE: usize = 20_000;
 /// How long after their submit they become due at the earliest.
-const LATER: SignedDuration = SignedDuration::from_secs(2);
+const LATER: SignedDuration = SignedDuration::from_secs(10);
 
 /// What is measured, and the greatest ratio between the costs at both sizes.
 const WHAT: [&str; 3] = [
