@@ -31,7 +31,7 @@ struct Other {
 
 impl Other {
     fn start(place: &Place) -> Self {
-        let script = "exec 2>/dev/null; trap 'echo told >> told' TERM; touch ready; \
+        let script = "exec 2>/dev/null; trap 'echo TERM >> signals' TERM; touch ready; \
                       while :; do sleep 0.05; done";
         let mut command = Command::new("sh");
         command
@@ -106,7 +106,7 @@ fn a_worker_leaves_the_command_of_a_later_claim_alone() {
         place.get("t")["claims"].as_u64() >= Some(2) || place.path("started").exists()
     });
     assert!(!place.path("started").exists() && other.lives());
-    assert_eq!(place.read("told"), "", "it got SIGTERM");
+    assert_eq!(place.read("signals"), "", "it got SIGTERM");
     assert_eq!(fs::read(&record).unwrap(), before);
     assert_eq!(place.get("t")["attempts"], 0, "a lost claim is no attempt");
     // The other claim has ended.
@@ -124,7 +124,7 @@ fn a_worker_that_ends_a_leftover_stops_when_a_later_claim_has_a_command() {
     let mut other = Other::start(&place);
     other.record(&record, 1);
     let worker = place.start(&["worker", "--retry", "never", "--grace", "10m"]);
-    place.until_lines("told", 1);
+    place.until_lines("signals", 1);
     other.record(&record, 1_000_000);
     let before = fs::read(&record).unwrap();
     // Earlier, this dropped the attempt and so sent SIGKILL.
@@ -137,7 +137,7 @@ fn a_worker_that_ends_a_leftover_stops_when_a_later_claim_has_a_command() {
     worker.signal(nix::sys::signal::Signal::SIGTERM);
     assert_eq!(worker.wait(), Some(0));
     assert!(other.lives());
-    assert_eq!(place.read("told"), "told\n");
+    assert_eq!(place.read("signals"), "TERM\n");
     assert_eq!(fs::read(&record).unwrap(), before);
 }
 

@@ -234,7 +234,7 @@ impl<'c> Batch<'c> {
         Ok(seq)
     }
 
-    /// Inserts the changes that are not in the table yet. Whoever reads the table in the transaction calls it
+    /// Inserts the changes that are not in the table yet. A statement of the transaction that reads the table needs it
     /// before.
     pub(super) fn write_lines(&mut self) -> Sql<()> {
         let lines = std::mem::take(&mut self.lines);
