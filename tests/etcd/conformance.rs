@@ -30,26 +30,44 @@ fn shared() -> Arc<Server> {
     })
 }
 
+/// How the keys of a namespace are laid out.
+#[derive(Clone, Copy)]
+enum Layout {
+    /// As this version makes a new namespace.
+    Compact,
+    /// As an earlier version made one.
+    Own,
+    /// As one that nodes of Metafora share.
+    Shared,
+}
+
+/// What an earlier version wrote first to a new namespace.
+const OWN: &str = r#"{"marks":"this namespace needs a newer version of windlass: its keys are laid out in another way","bases":[],"layout":"own"}"#;
+
 struct Etcd {
+    layout: Layout,
     server: Arc<Server>,
     namespace: Mutex<String>,
     /// The value that was damaged last.
     sound: Mutex<Vec<u8>>,
 }
 
-impl Default for Etcd {
-    fn default() -> Self {
+impl Etcd {
+    fn of(layout: Layout) -> Self {
         Self {
+            layout,
             server: shared(),
             namespace: Mutex::default(),
             sound: Mutex::default(),
         }
     }
-}
 
-impl Etcd {
     fn url(&self) -> String {
-        self.server.url(&self.namespace.lock().unwrap())
+        let url = self.server.url(&self.namespace.lock().unwrap());
+        match self.layout {
+            Layout::Compact | Layout::Own => url,
+            Layout::Shared => format!("{url}?metafora-nodes=true"),
+        }
     }
 
     async fn fresh(&self) -> EtcdStore {
@@ -59,7 +77,14 @@ impl Etcd {
     async fn fresh_with(&self, clock: Arc<dyn Clock>) -> EtcdStore {
         static COUNT: AtomicUsize = AtomicUsize::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
-        *self.namespace.lock().unwrap() = format!("ns{count}");
+        let namespace = format!("ns{count}");
+        if matches!(self.layout, Layout::Own) {
+            let endpoint = [format!("http://{}", self.server.endpoint())];
+            let mut client = Client::connect(endpoint, None).await.unwrap();
+            let key = format!("/{namespace}/meta/fences");
+            client.put(key, OWN, None).await.unwrap();
+        }
+        *self.namespace.lock().unwrap() = namespace;
         self.connect(clock).await
     }
 
@@ -148,5 +173,7 @@ impl StateHarness for Etcd {
     }
 }
 
-windlass::conformance_tests!(etcd, Etcd::default());
-windlass::state_store_conformance_tests!(etcd_states, Etcd::default());
+windlass::conformance_tests!(etcd, Etcd::of(Layout::Compact));
+windlass::conformance_tests!(etcd_own_layout, Etcd::of(Layout::Own));
+windlass::conformance_tests!(etcd_shared_layout, Etcd::of(Layout::Shared));
+windlass::state_store_conformance_tests!(etcd_states, Etcd::of(Layout::Compact));

@@ -17,6 +17,7 @@ mod conformance;
 mod examine;
 mod failover;
 mod failures;
+mod history;
 mod idle;
 mod limits;
 mod lost_answers;

@@ -113,7 +113,7 @@ async fn what_is_done_to_tasks_leaves_a_namespace_inside_alone() {
         plant(&mut etcd, "b", &format!("a/{folder}/x")).await;
     }
     let planted = keys(&mut etcd, "/a/").await;
-    assert!(planted.len() > 1000, "{}", planted.len());
+    assert!(planted.len() > 700, "{}", planted.len());
 
     let store = connect(&server.url("a")).await;
     let names = FOLDERS.iter().copied().chain(["x", "1"]);

@@ -4,25 +4,19 @@ use futures::future::join_all;
 use windlass::{
     BoxError, Client, Message, NewTask, Runner, TaskContext, TaskId,
     store::{
-        ChangeKind, Filter, Page, Store,
+        Filter, Page, Store,
         examine::{Examination, Finding, Verdict},
     },
 };
 
 use crate::{
     server::Server,
-    support::{code, open, raw, until},
+    support::{code, keys_below, open, raw, until},
 };
 
 /// The keys of the namespace `ns`, with their values.
 async fn keys(etcd: &mut etcd_client::Client, prefix: &str) -> Vec<(String, String)> {
-    let all = etcd_client::GetOptions::new().with_prefix();
-    let found = etcd.get(format!("/ns/{prefix}"), Some(all)).await.unwrap();
-    let text = |kv: &etcd_client::KeyValue| {
-        let (key, value) = (kv.key_str().unwrap(), kv.value_str().unwrap());
-        (key.to_owned(), value.to_owned())
-    };
-    found.kvs().iter().map(text).collect()
+    keys_below(etcd, &format!("/ns/{prefix}")).await
 }
 
 async fn examine(store: &Store) -> Vec<Finding> {
@@ -53,7 +47,7 @@ async fn submit_as_metafora(etcd: &mut etcd_client::Client) {
 async fn is_apart(etcd: &mut etcd_client::Client) -> bool {
     let format = keys(etcd, "meta/fences").await;
     let stored = format.first().map(|(_, value)| value.as_str());
-    stored.unwrap_or_default().contains(r#""layout":"own""#)
+    stored.unwrap_or_default().contains(r#""layout":"compact""#)
 }
 
 /// Returns the length of the props.
@@ -124,46 +118,6 @@ async fn the_props_of_a_new_namespace_are_outside_of_the_watched_keys() {
     assert_eq!(wrong.count(), 0, "{findings:#?}");
     client.delete(&id).await.unwrap();
     assert!(apart(&mut etcd).await.is_empty());
-}
-
-/// The lines take the keys of older ones: etcd deletes nothing, and its index does not grow with each transition.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_history_of_a_task_in_a_new_namespace_has_64_keys_and_is_in_order() {
-    let server = Server::start();
-    let (store, client) = open(&server.url("ns")).await;
-    let node = Runner::builder(&store)
-        .node("n")
-        .handler("k", hundred_steps);
-    let node = node.start().await.unwrap();
-    let id: TaskId = "a".parse().unwrap();
-    client.submit(NewTask::new("k").id("a")).await.unwrap();
-    until("it has ended", async || {
-        code(&client, &id).await == Some(windlass::StateKind::Completed)
-    })
-    .await;
-    node.shutdown().await;
-    let mut etcd = raw(&server.endpoint()).await;
-    assert_eq!(keys(&mut etcd, "history/a/").await.len(), 64);
-    let lines = store.registry().history(&id, 1000).await.unwrap();
-    let version = client.get(&id).await.unwrap().state.unwrap().version;
-    assert!(version > 100, "{version}");
-    assert!(lines.is_sorted_by_key(|line| line.seq), "{lines:#?}");
-    assert!(lines.len() >= 64, "{}", lines.len());
-    // The next incarnation goes on where this one ended.
-    client.retry(&id).await.unwrap();
-    let again = store.registry().history(&id, 1000).await.unwrap();
-    let last = again.last().unwrap();
-    assert_eq!(last.what, ChangeKind::Retried);
-    assert_eq!(keys(&mut etcd, "history/a/").await.len(), 64);
-    client.delete(&id).await.unwrap();
-    assert_eq!(keys(&mut etcd, "history/a/").await.len(), 0);
-}
-
-async fn hundred_steps(task: TaskContext) -> Result<Message, BoxError> {
-    for step in 0..100 {
-        task.checkpoint(&step).await?;
-    }
-    Ok(Message::complete())
 }
 
 /// Metafora's client, or an earlier version, was there first: all of them go on to find the props.

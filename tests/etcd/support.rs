@@ -72,6 +72,20 @@ impl Drop for Breaking {
     }
 }
 
+/// The keys with this prefix, with their values.
+pub(crate) async fn keys_below(
+    etcd: &mut etcd_client::Client,
+    prefix: &str,
+) -> Vec<(String, String)> {
+    let all = etcd_client::GetOptions::new().with_prefix();
+    let found = etcd.get(prefix, Some(all)).await.unwrap();
+    let text = |kv: &etcd_client::KeyValue| {
+        let (key, value) = (kv.key_str().unwrap(), kv.value_str().unwrap());
+        (key.to_owned(), value.to_owned())
+    };
+    found.kvs().iter().map(text).collect()
+}
+
 /// How long a test waits for what must come.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
 

@@ -24,7 +24,7 @@ use crate::{
 const EACH: usize = 120;
 const UNDER_WAY: usize = 4;
 
-/// Etcd without windlass: each transition compares a key, puts a state and a line of history.
+/// Etcd without windlass: each transition compares a key, puts a state, and a line of history as a key of its own.
 struct Raw {
     client: Client,
     state: String,
@@ -117,12 +117,25 @@ impl Raw {
     }
 }
 
-/// The average size of the values below a prefix.
-async fn size(client: &mut Client, prefix: &str) -> usize {
+/// The average size of a state without its lines of history, and that of a line.
+async fn sizes(client: &mut Client) -> (usize, usize) {
     let options = GetOptions::new().with_prefix().with_limit(500);
-    let got = client.get(prefix, Some(options)).await.unwrap();
-    let bytes: usize = got.kvs().iter().map(|kv| kv.value().len()).sum();
-    bytes / got.kvs().len().max(1)
+    let got = client.get("/node/state/", Some(options)).await.unwrap();
+    let (mut states, mut bytes, mut lines) = (0, 0, Vec::new());
+    for kv in got.kvs() {
+        let mut state: serde_json::Value = serde_json::from_slice(kv.value()).unwrap();
+        let of_state = state.as_object_mut().unwrap().remove("lines").unwrap();
+        lines.extend(
+            of_state
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|line| line.to_string().len()),
+        );
+        states += 1;
+        bytes += state.to_string().len();
+    }
+    (bytes / states, lines.iter().sum::<usize>() / lines.len())
 }
 
 pub(crate) fn rates(setting: &Setting, report: &mut Report) {
@@ -147,12 +160,7 @@ fn with(setting: &Setting, cluster: &Cluster, in_flight: usize, report: &mut Rep
     let mut held = runtime.block_on(Held::new(Path::new(&held), in_flight, in_flight));
     runtime.block_on(node.rate(time, CHECKPOINT));
     let mut client = runtime.block_on(cluster.raw());
-    let (state, line) = runtime.block_on(async {
-        (
-            size(&mut client, "/node/state/").await,
-            size(&mut client, "/node/history/").await,
-        )
-    });
+    let (state, line) = runtime.block_on(sizes(&mut client));
     let mut raw = runtime.block_on(Raw::new(client, (state, line), in_flight));
     let each = raw.each;
     let mut rates = node.rows(&format!(

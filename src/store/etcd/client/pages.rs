@@ -39,6 +39,21 @@ fn key_at(prefix: &[u8], position: u128) -> Vec<u8> {
 }
 
 impl Link {
+    /// Reads a key as it was at this revision; `None` when it was not there, or the revision is compacted.
+    pub(crate) async fn get_key_at(
+        &self,
+        key: &str,
+        revision: i64,
+    ) -> Result<Option<KeyValue>, Fault> {
+        let options = GetOptions::new().with_revision(revision.max(1));
+        let mut client = self.kv();
+        match self.call(client.get(key, Some(options))).await {
+            Ok(mut answer) => Ok(answer.take_kvs().pop().map(KeyValue::from)),
+            Err(Fault::Compacted) => Ok(None),
+            Err(fault) => Err(fault),
+        }
+    }
+
     /// Passes every key from `from` (a prefix of all of them) to before `end` to `take`, as of this
     /// revision (0: the newest). Returns the revision that was read.
     pub(crate) async fn scan(

@@ -11,7 +11,7 @@ use crate::store::{
         client::Fault,
         read::Access,
         schema::{
-            Layout, Registration,
+            Registration,
             format::{FOREIGN_ADVICE, FOREIGN_NODES},
             json::parse,
             registrations::{self, METAFORA},
@@ -108,7 +108,10 @@ impl Doctor {
             let reader = &self.access.reader;
             let registered = registrations::read(&reader.keys, kv);
             if registered.is_some_and(|(_, (_, node))| node.spec.version == METAFORA)
-                && reader.keys.layout() == Some(Layout::Own)
+                && reader
+                    .keys
+                    .layout()
+                    .is_some_and(|layout| !layout.is_shared())
             {
                 foreign.add(name.clone());
             }

@@ -93,7 +93,7 @@ impl KeyCheck {
         if FOLDERS.contains(&name) && inner.is_none() {
             // The form fits both namespaces. The value decides.
             let own = match folder {
-                "history" => parse::<Entry>(&kv).is_ok(),
+                "history" => Entry::is_readable(&kv),
                 "outcomes" => Stored::read(Some(more), &kv).became.is_some(),
                 _ => true,
             };

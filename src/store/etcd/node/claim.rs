@@ -20,7 +20,11 @@ use super::{
 };
 use crate::store::{
     Claim, Claimed, Error, Lease,
-    etcd::{client::Fault, schema::reported, write::Tried},
+    etcd::{
+        client::Fault,
+        schema::{Recent, reported},
+        write::Tried,
+    },
 };
 
 const OPERATION: &str = "claim a task";
@@ -126,8 +130,8 @@ impl Claimer {
         let (claims, pipeline) = (&self.leases.claims, &self.leases.access.pipeline);
         let token = claimable.token;
         let freed = || claims.freed(lease.id, token);
-        let item = match self.claim_item(lease, id, &claimable) {
-            Ok(item) => item,
+        let (item, recent) = match self.claim_item(lease, id, &claimable) {
+            Ok(made) => made,
             Err(error) => {
                 freed();
                 return Some(Err(error));
@@ -143,10 +147,11 @@ impl Claimer {
                     freed();
                     return None;
                 };
+                let recent = recent.written(revision);
                 if claimable.look_again {
                     shared.waited.look_again(id, claimable.at);
                 }
-                Some(Ok(Some(self.won(lease, id, claimable, revision))))
+                Some(Ok(Some(self.won(lease, id, (claimable, recent), revision))))
             }
             Tried::Failed(Fault::LeaseGone) => {
                 claims.lost(lease.id);
@@ -169,7 +174,14 @@ impl Claimer {
         }
     }
 
-    fn won(&self, lease: &Lease, id: &TaskId, task: Claimable, at: i64) -> Claimed {
+    /// Keeps a claim that was written at this revision.
+    fn won(
+        &self,
+        lease: &Lease,
+        id: &TaskId,
+        (task, recent): (Claimable, Recent),
+        at: i64,
+    ) -> Claimed {
         let fence = self.leases.access.reader.fences.of(at);
         let state = task.claimed(fence);
         let props = task.found.props_keys();
@@ -184,6 +196,7 @@ impl Claimer {
             node: lease.node.clone(),
             fence,
             state_revision: at,
+            recent,
             task: task.task.clone(),
             order: task.order,
             submitted_at: task.submitted_at,

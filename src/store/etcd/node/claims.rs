@@ -11,7 +11,7 @@ use windlass_statemachine::{Fence, NodeName, Task, TaskId};
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::{room::NodeLease, slots::Refused};
-use crate::store::etcd::schema::{Envelope, Slot, Stored, snapshot::PropsKeys};
+use crate::store::etcd::schema::{Envelope, Recent, Slot, Stored, snapshot::PropsKeys};
 
 /// One claim.
 #[derive(Debug, Clone)]
@@ -23,6 +23,8 @@ pub(crate) struct Held {
     pub(crate) fence: Fence,
     /// The revision that wrote the state last.
     pub(crate) state_revision: i64,
+    /// The lines of history that the value of the state has.
+    pub(crate) recent: Recent,
     pub(crate) task: Arc<Task>,
     pub(crate) order: u64,
     pub(crate) submitted_at: Timestamp,
@@ -127,10 +129,17 @@ impl Claims {
         }
     }
 
-    /// Notes that the state of a claim was written, and these commands were settled.
-    pub(crate) fn wrote(&self, id: &TaskId, fence: Fence, revision: i64, settled: &[u64]) {
+    /// Notes that the state of a claim was written at this revision, with these lines of history.
+    pub(crate) fn wrote(&self, id: &TaskId, fence: Fence, revision: i64, recent: Recent) {
         self.change(id, fence, |held| {
             held.state_revision = revision;
+            held.recent = recent;
+        });
+    }
+
+    /// Notes that these commands were settled.
+    pub(crate) fn settled(&self, id: &TaskId, fence: Fence, settled: &[u64]) {
+        self.change(id, fence, |held| {
             held.queue.retain(|stored| !settled.contains(&stored.order));
         });
     }

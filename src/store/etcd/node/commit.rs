@@ -12,8 +12,8 @@ use crate::store::{
     Claim, Commit, Error, Transaction,
     etcd::{
         read::Access,
-        schema::{Hold, Of, Owner, Snapshot, Stored, json::parse},
-        write::{Edit, Item, Tries, Wrote},
+        schema::{Hold, Of, Owner, Recent, Snapshot, Stored, json::parse},
+        write::{Edit, Item, Step, Tries, Wrote},
     },
     rules,
 };
@@ -54,10 +54,18 @@ impl Committer {
 
 /// What one try writes.
 enum Part {
-    /// The transition. After it, this remains of the tasks that its effects delete.
-    Transition(Left),
+    /// The transition.
+    Transition(After),
     /// The outcomes of these commands, before the transition.
     Rejections(Vec<u64>),
+}
+
+/// What follows a transition that is written.
+struct After {
+    /// What remains of the tasks that its effects delete.
+    left: Left,
+    /// The lines of history that the state has then.
+    recent: Recent,
 }
 
 struct Transition<'a> {
@@ -70,9 +78,9 @@ struct Transition<'a> {
 }
 
 impl Transition<'_> {
-    /// Writes the transition. Returns the revision; `None` when an earlier try had written it. What
-    /// this process knows of the claim is not read.
-    async fn carry_out(&self, known: Option<Box<Held>>) -> Result<Option<i64>, Error> {
+    /// Writes the transition. Returns the revision, and the lines of history that the state has; `None` when an
+    /// earlier try had written it. What this process knows of the claim is not read.
+    async fn carry_out(&self, known: Option<Box<Held>>) -> Result<Option<(i64, Recent)>, Error> {
         let (id, fence, claims) = (&self.claim.task, self.claim.fence, &self.by.claims);
         let mut tries = Tries::new(&self.by.access.pipeline, OPERATION)
             .at_most(TRIES)
@@ -88,13 +96,13 @@ impl Transition<'_> {
             match self.next(&mut held).await {
                 Ok(None) => return Ok(None),
                 Ok(Some((item, part))) => match (tries.write(item).await?, part) {
-                    (Wrote::At(at), Part::Transition(left)) => {
+                    (Wrote::At(at), Part::Transition(After { left, recent })) => {
                         self.by.effects.drop_left(left).await;
-                        return Ok(Some(at));
+                        return Ok(Some((at, recent.written(at))));
                     }
                     (Wrote::At(_), Part::Rejections(gone)) => {
                         held.queue.retain(|s| !gone.contains(&s.order));
-                        claims.wrote(id, fence, held.state_revision, &gone);
+                        claims.settled(id, fence, &gone);
                         continue;
                     }
                     (Wrote::Nothing | Wrote::Unknown, _) => {}
@@ -129,7 +137,7 @@ impl Transition<'_> {
                 Ok(()) => self.item(held).await,
                 Err(error) => Err(error),
             };
-            let (item, left) = match item {
+            let (item, after) = match item {
                 Ok(made) => made,
                 // An invalid write is reported only under the live claim.
                 Err(error) => {
@@ -143,7 +151,7 @@ impl Transition<'_> {
             }
             let is_unknown = |order: &u64| held.queue.iter().all(|known| known.order != *order);
             if !write.outcomes.iter().any(|(order, _)| is_unknown(order)) {
-                return Ok(Some((item, Part::Transition(left))));
+                return Ok(Some((item, Part::Transition(after))));
             }
             // A command came since the claim, and no watch has delivered it here. Others settled or
             // deleted a command that a read does not find either.
@@ -151,7 +159,7 @@ impl Transition<'_> {
                 return Ok(None);
             };
             if now.queue.iter().all(|stored| !is_unknown(&stored.order)) {
-                return Ok(Some((item, Part::Transition(left))));
+                return Ok(Some((item, Part::Transition(after))));
             }
             by.claims.keep(&self.claim.task, (*now).clone());
             *held = now;
@@ -159,13 +167,14 @@ impl Transition<'_> {
     }
 
     /// Keeps what the transition, written at this revision, changed about the claim.
-    fn keep(&self, written: Option<i64>) {
+    fn keep(&self, written: Option<(i64, Recent)>) {
         let (id, fence, claims) = (&self.claim.task, self.claim.fence, &self.by.claims);
         if rules::history::ends_claim(self.write) {
             claims.forget(id, fence);
-        } else if let Some(at) = written {
+        } else if let Some((at, recent)) = written {
             let settled = self.write.outcomes.iter().map(|(order, _)| *order);
-            claims.wrote(id, fence, at, &settled.collect::<Vec<_>>());
+            claims.wrote(id, fence, at, recent);
+            claims.settled(id, fence, &settled.collect::<Vec<_>>());
             claims.wrote_data_version(id, fence, self.write.state.data_version);
         }
     }
@@ -195,8 +204,8 @@ impl Transition<'_> {
         !hold.by_claim && stored.fence == self.claim.fence && stored.version == version
     }
 
-    /// The write of the transition, and what remains to delete after it.
-    async fn item(&self, held: &Held) -> Result<(Item, Left), Error> {
+    /// The write of the transition, and what follows it.
+    async fn item(&self, held: &Held) -> Result<(Item, After), Error> {
         let (by, write, id) = (self.by, self.write, &self.claim.task);
         let (state, now, ends) = (&write.state, by.access.now(), self.ends());
         let what = rules::history::lines(self.claim.fence, write);
@@ -220,8 +229,13 @@ impl Transition<'_> {
             true => Hold::default(),
             false => Hold::of(&held.node),
         };
-        edit.put_state(state, &hold)?;
-        edit.put_history(state.version, &what, now)?;
+        let step = Step {
+            state,
+            hold: &hold,
+            what: &what,
+            now,
+        };
+        let recent = edit.put_step(&step, &held.recent)?;
         edit.settle(&held.queue, &write.outcomes, ends.then(|| state.code()))?;
         if ends {
             let envelope = held.envelope();
@@ -242,7 +256,8 @@ impl Transition<'_> {
             edit.put_envelope(Of::Task, &envelope.live(held.order, state))?;
         }
         let Some(effects) = &self.effects else {
-            return Ok((item, Left::new()));
+            let left = Left::new();
+            return Ok((item, After { left, recent }));
         };
         let own = Own {
             task: id,
@@ -250,7 +265,8 @@ impl Transition<'_> {
             now,
             place: item.place + lines,
         };
-        Box::pin(by.effects.add(item, effects, &own)).await
+        let (item, left) = Box::pin(by.effects.add(item, effects, &own)).await?;
+        Ok((item, After { left, recent }))
     }
 
     /// Rejects some of very many commands that wait for a task which is about to end.
@@ -287,6 +303,7 @@ fn held_of(claim: &Claim, found: Snapshot) -> Option<Held> {
         node: parse::<Owner>(owner).ok()?.node,
         fence: claim.fence,
         state_revision: found.revision_of(Of::TaskState),
+        recent: found.recent(),
         task: Arc::new(task),
         order,
         submitted_at: envelope.submitted_at(),

@@ -92,7 +92,7 @@ impl Leases {
         edit.delete_owner(found);
         // The next node that claims it quarantines what cannot be read.
         if let (Ok((state, _)), true) = (found.state(), found.task.is_some()) {
-            edit.put_state(&state, &Hold::default())?;
+            edit.put_state(&state, &Hold::default(), &found.recent())?;
             edit.put_parked(&state)?;
             let fence = self.access.reader.fences.of(owner.mod_revision());
             let name = format!("{:012}-left", state.version);

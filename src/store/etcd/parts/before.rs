@@ -145,7 +145,7 @@ async fn present(id: &TaskId, found: &Snapshot, parts: &Parts) -> Result<Option<
             version: state.version,
             fence: state.fence,
         },
-        Err(_) => parts.counted(id).await?,
+        Err(_) => parts.counted(id, found).await?,
     };
     if let Some(owner) = &found.owner {
         last.fence = found.fences.of(owner.mod_revision());

@@ -47,7 +47,7 @@ impl Parts {
         if to.change.due.is_some() || to.change.data.is_some() {
             // A claim that was lost before is still counted by the next one.
             let by_claim = false;
-            edit.put_state(state, &Hold { by_claim, ..hold })?;
+            edit.put_state(state, &Hold { by_claim, ..hold }, &found.recent())?;
             if !edit.put_parked(state)? {
                 edit.delete(Of::Parked);
             }

@@ -7,16 +7,19 @@ use super::Parts;
 use crate::store::{
     ChangeKind, Error,
     etcd::{
-        schema::{Entry, Hold, Of, Snapshot, namespace::version_of, ranges::name_of},
-        write::{Edit, Item},
+        schema::{
+            Entry, Hold, Layout, Of, Recent, Snapshot, namespace::version_of, ranges::name_of,
+        },
+        write::{Edit, Item, Step},
     },
     rules::retry::Counted,
 };
 
 impl Parts {
-    /// Reads the version and fence of the last write of a task from its history, whose keys or
-    /// lines have versions.
-    pub(crate) async fn counted(&self, id: &TaskId) -> Result<Counted, Error> {
+    /// Reads the version and fence of the last write of a task with an unreadable state from its history, whose keys
+    /// or lines have versions. Where the newest lines are lost with the state, the version may be greater than that
+    /// of the last write, and is never less.
+    pub(crate) async fn counted(&self, id: &TaskId, found: &Snapshot) -> Result<Counted, Error> {
         let prefix = self.access().keys().histories(id);
         let reader = &self.access().reader;
         let entries = reader.all(&prefix, "read the history of a task").await?;
@@ -29,7 +32,31 @@ impl Parts {
                 last.fence = last.fence.max(change.what.fence().unwrap_or_default());
             }
         }
+        if let (Some(state), Some(Layout::Compact)) = (&found.state, self.access().keys().layout())
+        {
+            last.version = match self.recent(found).await?.last_version() {
+                Some(version) => last.version.max(version),
+                None => Recent::last_possible(last.version),
+            };
+            last.fence = last.fence.max(found.fences.of(state.mod_revision()));
+        }
         Ok(last)
+    }
+
+    /// Returns the newest lines of the history of a task, which its state has. Those of an unreadable state are in the
+    /// value before it, as long as etcd keeps that.
+    async fn recent(&self, found: &Snapshot) -> Result<Recent, Error> {
+        let Some(state) = &found.state else {
+            return Ok(Recent::default());
+        };
+        if let Ok(recent) = Recent::read(state) {
+            return Ok(recent);
+        }
+        let key = String::from_utf8_lossy(state.key()).into_owned();
+        let before = state.mod_revision() - 1;
+        let read = self.access().link().get_key_at(&key, before).await;
+        let before = read.map_err(|fault| fault.into_error("read the history of a task"))?;
+        Ok(Recent::of(before.as_ref()))
     }
 
     /// Adds the retry of a task, if it is as found.
@@ -44,6 +71,7 @@ impl Parts {
         let read = found.envelope();
         let (mut envelope, order) = read.map_err(|reason| Error::corrupt_task(id, reason))?;
         self.access().reader.decided("retry a task").await?;
+        let recent = self.recent(found).await?;
         let mut edit = Edit::new(self.access().keys(), id, item);
         edit.when_as_found(found, &[Of::Task, Of::Finished, Of::TaskState, Of::Owner]);
         let has_other_data = envelope.data_version != state.data_version;
@@ -58,10 +86,16 @@ impl Parts {
         if found.owner.is_some() {
             edit.delete_owner(found);
         }
-        edit.put_state(state, &Hold::default())?;
+        let step = Step {
+            state,
+            hold: &Hold::default(),
+            what: &[ChangeKind::Retried],
+            now,
+        };
+        edit.put_step(&step, &recent)?;
         if !edit.put_parked(state)? {
             edit.delete(Of::Parked);
         }
-        edit.put_history(state.version, &[ChangeKind::Retried], now)
+        Ok(())
     }
 }

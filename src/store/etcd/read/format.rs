@@ -37,7 +37,7 @@ impl Reader {
         let format: Format = json::parse(kv).map_err(unreadable)?;
         self.fences.set(format.marks);
         let layout = self.keys.keep_layout(format.layout);
-        if self.metafora_nodes && layout == Layout::Own {
+        if self.metafora_nodes && !layout.is_shared() {
             let reason = format!(
                 "has metafora-nodes=true, but '{}' was made without it, and nodes of Metafora cannot read the \
                  props of its tasks; copy it to a namespace that is made with metafora-nodes=true (windlass copy)",
@@ -57,7 +57,7 @@ impl Reader {
             if let Some(layout) = self.keys.layout() {
                 return Ok(layout);
             }
-            if !self.metafora_nodes && self.put_format(Layout::Own).await? {
+            if !self.metafora_nodes && self.put_format(Layout::Compact).await? {
                 info!(
                     namespace = self.keys.root(),
                     "made the layout of a new namespace"
@@ -91,7 +91,7 @@ impl Reader {
         let text = json::write("format", &format).map_err(Fault::Refused)?;
         let is_none = |key: &str| Compare::create_revision(key, CompareOp::Equal, 0);
         let mut when = vec![is_none(&key)];
-        if layout == Layout::Own {
+        if !layout.is_shared() {
             when.extend(USED.map(|folder| {
                 let from = format!("{}{folder}", self.keys.root());
                 is_none(&from).with_range(end_of(&from))

@@ -15,6 +15,30 @@ pub(crate) enum Layout {
     /// the key of the one that is 64 writes older. So etcd has no keys to delete, and its index does not grow
     /// with each transition until the next compaction.
     Own,
+    /// As [`Own`](Self::Own), with fewer keys: the value of the state has the newest lines of the history
+    /// ([`Recent`](super::Recent)). A new namespace has this layout.
+    Compact,
+}
+
+impl Layout {
+    /// Returns whether nodes and clients of Metafora find all that they read.
+    pub(crate) fn is_shared(self) -> bool {
+        self == Self::Shared
+    }
+
+    /// How the value of `meta/fences` names it; `None` for the shared one.
+    fn name(self) -> Option<&'static str> {
+        match self {
+            Self::Shared => None,
+            Self::Own => Some("own"),
+            Self::Compact => Some("compact"),
+        }
+    }
+
+    fn named(name: &str) -> Option<Self> {
+        let mut all = [Self::Own, Self::Compact].into_iter();
+        all.find(|layout| layout.name() == Some(name))
+    }
 }
 
 /// `/NS/meta/fences`.
@@ -34,9 +58,6 @@ const NOTICE: &str =
 pub(crate) const FOREIGN_NODES: &str = "nodes of Metafora run tasks of this namespace without their props, which are where they do not read";
 pub(crate) const FOREIGN_ADVICE: &str = "stop these nodes, and copy the namespace to one that is made with \
                                          metafora-nodes=true in its URL (windlass copy)";
-
-/// How the layout of our own is named in the value.
-const OWN: &str = "own";
 
 /// The value of the key.
 #[derive(Clone, Serialize, Deserialize)]
@@ -65,16 +86,16 @@ impl Default for MarksOrNotice {
 
 impl From<Format> for Stored {
     fn from(format: Format) -> Self {
-        match format.layout {
-            Layout::Shared => Self {
+        match format.layout.name() {
+            None => Self {
                 marks: MarksOrNotice::Marks(format.marks),
                 bases: None,
                 layout: None,
             },
-            Layout::Own => Self {
+            Some(name) => Self {
                 marks: MarksOrNotice::Notice(NOTICE.to_owned()),
                 bases: Some(format.marks),
-                layout: Some(OWN.to_owned()),
+                layout: Some(name.to_owned()),
             },
         }
     }
@@ -84,17 +105,18 @@ impl TryFrom<Stored> for Format {
     type Error = String;
 
     fn try_from(stored: Stored) -> Result<Self, String> {
-        match (stored.marks, stored.layout.as_deref()) {
-            (MarksOrNotice::Marks(marks), None) => Ok(Self {
+        let known = stored.layout.as_deref().and_then(Layout::named);
+        match (stored.marks, stored.layout, known) {
+            (MarksOrNotice::Marks(marks), None, _) => Ok(Self {
                 marks,
                 layout: Layout::Shared,
             }),
-            (MarksOrNotice::Notice(_), Some(OWN)) => Ok(Self {
+            (MarksOrNotice::Notice(_), _, Some(layout)) => Ok(Self {
                 marks: stored.bases.unwrap_or_default(),
-                layout: Layout::Own,
+                layout,
             }),
-            (MarksOrNotice::Notice(notice), _) => Err(notice),
-            (_, Some(layout)) => Err(format!(
+            (MarksOrNotice::Notice(notice), ..) => Err(notice),
+            (_, Some(layout), _) => Err(format!(
                 "a newer version of windlass wrote it (layout '{layout}'): update this one"
             )),
         }
@@ -114,7 +136,7 @@ mod tests {
     fn both_forms_are_read_as_they_were_written() {
         let mut marks = Marks::default();
         assert!(!marks.raise(10, windlass_statemachine::Fence(50)));
-        for layout in [Layout::Shared, Layout::Own] {
+        for layout in [Layout::Shared, Layout::Own, Layout::Compact] {
             let format = Format {
                 marks: marks.clone(),
                 layout,
@@ -144,13 +166,15 @@ mod tests {
             #[expect(dead_code, reason = "only its form counts")]
             marks: Vec<(i64, u64)>,
         }
-        let format = Format {
-            layout: Layout::Own,
-            ..Format::default()
-        };
-        let text = serde_json::to_string(&format).unwrap();
-        let refused = serde_json::from_str::<Earlier>(&text).unwrap_err();
-        assert!(refused.to_string().contains(NOTICE), "{refused}");
+        for layout in [Layout::Own, Layout::Compact] {
+            let format = Format {
+                layout,
+                ..Format::default()
+            };
+            let text = serde_json::to_string(&format).unwrap();
+            let refused = serde_json::from_str::<Earlier>(&text).unwrap_err();
+            assert!(refused.to_string().contains(NOTICE), "{refused}");
+        }
     }
 
     #[test]

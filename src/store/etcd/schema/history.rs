@@ -9,10 +9,13 @@ use super::{
     json::{is_zero, parse, write},
     kv::KeyValue,
     numbers::number,
+    phrase::{self, Phrase},
+    recent::read_lines,
 };
 use crate::store::{Change, ChangeKind, Error};
 
-/// `/NS/history/ID/VERSION`, or `/NS/history/ID/rNN` in a layout of our own: the changes of one write.
+/// The changes of one write: `/NS/history/ID/VERSION` in a shared namespace, `/NS/history/ID/rNN` in the layout `Own`,
+/// and a line of the state or of a block in the layout `Compact` ([`Recent`](super::Recent)).
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Entry {
     at: Timestamp,
@@ -20,11 +23,24 @@ pub(crate) struct Entry {
     place: u32,
     /// The version of the task that the write made, where the key does not have it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    version: Option<u64>,
+    pub(super) version: Option<u64>,
+    /// The revision of the write, if a later one has written the value.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) revision: Option<i64>,
     /// The number of a line from another store.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     seq: Option<u64>,
+    #[serde(deserialize_with = "phrase::changes")]
     what: Vec<ChangeKind>,
+}
+
+/// An [`Entry`] as the line of a state or of a block: as short as it is readable.
+#[derive(Serialize)]
+struct Line {
+    at: Timestamp,
+    #[serde(skip_serializing_if = "is_zero")]
+    place: u32,
+    what: Vec<Phrase>,
 }
 
 impl Entry {
@@ -43,15 +59,32 @@ impl Entry {
             at,
             place,
             version,
+            revision: None,
             seq: None,
             what: what.to_vec(),
         };
         write("history", &entry)
     }
 
-    /// Returns the version of the task that an entry holds.
+    /// Returns the version of the task that an entry holds, the last one that a block holds.
     pub(crate) fn version(kv: &KeyValue) -> Option<u64> {
-        parse::<Self>(kv).ok()?.version
+        let entries = Self::all(kv).into_iter();
+        entries.filter_map(|entry| entry.version).max()
+    }
+
+    /// Writes the line of a state, which adds version and revision. Its time is that of the microsecond.
+    pub(crate) fn write_line(
+        at: Timestamp,
+        place: u32,
+        what: &[ChangeKind],
+    ) -> Result<String, Error> {
+        let microsecond = Timestamp::from_microsecond(at.as_microsecond());
+        let line = Line {
+            at: microsecond.unwrap_or(at),
+            place,
+            what: what.iter().map(Phrase::of).collect(),
+        };
+        write("history", &line)
     }
 
     /// Writes a change from another store.
@@ -60,19 +93,46 @@ impl Entry {
             at: change.at,
             place: 0,
             version: None,
+            revision: None,
             seq: Some(change.seq),
             what: vec![change.what.clone()],
         };
         write("history", &entry)
     }
 
-    /// Reads the changes of an entry.
+    /// Returns the entries of a key below `history/`: one, or those of a block.
+    fn all(kv: &KeyValue) -> Vec<Self> {
+        match is_block(kv) {
+            true => read_lines(kv).unwrap_or_default(),
+            false => parse(kv).into_iter().collect(),
+        }
+    }
+
+    /// Returns whether a value is that of a key below `history/`.
+    pub(crate) fn is_readable(kv: &KeyValue) -> bool {
+        !Self::all(kv).is_empty()
+    }
+
+    /// Reads the changes of a key below `history/`.
     pub(crate) fn read(id: &TaskId, kv: &KeyValue, fences: &Fences) -> Vec<Change> {
-        let Ok(entry) = parse::<Self>(kv) else {
-            return Vec::new();
-        };
-        let revision = kv.mod_revision();
-        let changes = entry.what.into_iter().zip(entry.place..);
+        let entries = Self::all(kv).into_iter();
+        entries
+            .flat_map(|entry| entry.changes(id, kv.mod_revision(), fences))
+            .collect()
+    }
+
+    /// As [`read`](Self::read), without what an earlier write has reported.
+    pub(crate) fn read_new(id: &TaskId, kv: &KeyValue, fences: &Fences) -> Vec<Change> {
+        match is_block(kv) {
+            true => Vec::new(),
+            false => Self::read(id, kv, fences),
+        }
+    }
+
+    /// Returns the changes. `written` is the revision that wrote the value.
+    pub(super) fn changes(self, id: &TaskId, written: i64, fences: &Fences) -> Vec<Change> {
+        let revision = self.revision.unwrap_or(written);
+        let changes = self.what.into_iter().zip(self.place..);
         changes
             .map(|(mut what, place)| {
                 // A claim learns its fence only after its write.
@@ -82,12 +142,18 @@ impl Entry {
                     *fence = fences.of(revision);
                 }
                 Change {
-                    seq: entry.seq.unwrap_or_else(|| number(revision, place)),
-                    at: entry.at,
+                    seq: self.seq.unwrap_or_else(|| number(revision, place)),
+                    at: self.at,
                     task: id.clone(),
                     what,
                 }
             })
             .collect()
     }
+}
+
+/// Returns whether the value is a block: the lines that a state had no more room for
+/// ([`Recent`](super::Recent)).
+pub(super) fn is_block(kv: &KeyValue) -> bool {
+    kv.value().starts_with(br#"{"lines":"#)
 }

@@ -108,9 +108,9 @@ impl Keys {
 
     /// The key that has the props of a new task.
     pub(crate) fn new_props(&self, id: &TaskId) -> String {
-        match self.layout().unwrap_or_default() {
-            Layout::Shared => self.props(id),
-            Layout::Own => self.props_apart(id),
+        match self.layout().unwrap_or_default().is_shared() {
+            true => self.props(id),
+            false => self.props_apart(id),
         }
     }
 
@@ -161,10 +161,10 @@ impl Keys {
         format!("{}history/{id}/{version:012}", self.root)
     }
 
-    /// The line of the write that made this version, in a layout of our own: each `ring` writes later, a line takes
-    /// the key.
-    pub(crate) fn history_ring(&self, id: &TaskId, version: u64, ring: u64) -> String {
-        format!("{}history/{id}/{RING}{:02}", self.root, version % ring)
+    /// The line, or the block of lines, with this number in a ring of so many: each `ring` numbers later, another one
+    /// takes the key.
+    pub(crate) fn history_ring(&self, id: &TaskId, number: u64, ring: u64) -> String {
+        format!("{}history/{id}/{RING}{:02}", self.root, number % ring)
     }
 
     /// The prefix of the commands of a task that have an outcome.

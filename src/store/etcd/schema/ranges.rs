@@ -70,8 +70,7 @@ pub(crate) fn node_commands_of(found: &[KeyValue], prefix: &str) -> Found {
 /// Returns which of these keys are entries of the history of a task. In a namespace `history`
 /// inside this one, `history/tasks/ID` is a task.
 pub(crate) fn history_of(found: &[KeyValue], prefix: &str) -> Found {
-    let own =
-        |kv: &KeyValue| name_of(kv, prefix).is_some_and(is_history) && parse::<Entry>(kv).is_ok();
+    let own = |kv: &KeyValue| name_of(kv, prefix).is_some_and(is_history) && Entry::is_readable(kv);
     let found = found.iter();
     found.map(|kv| (kv.key().to_vec(), own(kv))).collect()
 }
@@ -161,8 +160,10 @@ mod tests {
             ("p/000000000002", "[]]"),
             ("p/tasks", &entry),
             ("p/000000000003/x", &entry),
+            ("p/r01", &format!(r#"{{"lines":[{entry}]}}"#)),
+            ("p/r02", r#"{"lines":[1]}"#),
         ]);
-        let expected = [true, true, false, false, false];
+        let expected = [true, true, false, false, false, true, false];
         assert_eq!(own(history_of(&kvs, "p/")), expected);
     }
 }

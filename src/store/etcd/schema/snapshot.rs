@@ -8,10 +8,11 @@ use super::{
     json::{parse, text_of},
     keys::{Of, Part},
     kv::{KeyValue, revision},
+    recent::{self, Recent},
     records::{Envelope, Hold, Owner, Parked, read_state},
     slots::{Slot, slots_of},
 };
-use crate::store::{Error, TaskRecord};
+use crate::store::{Change, Error, TaskRecord};
 
 /// Keys that have props of a task.
 pub(crate) type PropsKeys = &'static [Of];
@@ -125,6 +126,17 @@ impl Snapshot {
             Some(kv) => read_state(kv, &self.fences),
             None => Ok((self.envelope()?.0.first_state(), Hold::default())),
         }
+    }
+
+    /// Returns the newest lines of its history, which the value of its state has.
+    pub(crate) fn recent(&self) -> Recent {
+        Recent::of(self.state.as_ref())
+    }
+
+    /// Returns the changes in these lines.
+    pub(crate) fn recent_changes(&self, id: &TaskId) -> Vec<Change> {
+        let state = self.state.as_ref();
+        state.map_or_else(Vec::new, |kv| recent::changes_of(id, kv, &self.fences))
     }
 
     /// Returns why the task is quarantined, if it is.

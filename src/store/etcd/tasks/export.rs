@@ -104,11 +104,15 @@ impl Queries {
             .collect();
         commands.sort_by_key(|command| command.order);
         commands.dedup_by(|a, b| a.order == b.order);
-        let mut history: Vec<_> = entries
-            .iter()
-            .flat_map(|kv| Entry::read(id, kv, &self.reader.fences))
-            .collect();
+        let mut history = found.recent_changes(id);
+        history.extend(
+            entries
+                .iter()
+                .flat_map(|kv| Entry::read(id, kv, &self.reader.fences)),
+        );
         history.sort_by_key(|change| change.seq);
+        // A write may have moved lines of the state to a block between the two reads.
+        history.dedup_by_key(|change| change.seq);
         // A task that has ended was lost by no node, whatever a Metafora node has left.
         let hold = found.state().map(|(_, hold)| hold).unwrap_or_default();
         let lost_by = hold

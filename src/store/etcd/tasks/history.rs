@@ -23,6 +23,8 @@ impl Queries {
                 },
             });
         }
+        // The state first: a write that moves its lines to a block meanwhile leaves them in both.
+        changes.extend(found.recent_changes(id));
         let prefix = self.reader.keys.histories(id);
         let entries = self.reader.all(&prefix, OPERATION).await?;
         changes.extend(
@@ -44,6 +46,7 @@ impl Queries {
         let first = found.envelope().map_or(0, |(_, order)| order);
         changes.retain(|change| change.seq >= first);
         changes.sort_by_key(|change| change.seq);
+        changes.dedup_by_key(|change| change.seq);
         let over = changes.len().saturating_sub(limit as usize);
         changes.drain(..over);
         Ok(changes)

@@ -63,7 +63,7 @@ impl Retries {
         let state = found.state().map(|(state, _)| state);
         let last = match &state {
             Ok(_) => Counted::default(),
-            Err(_) => self.parts.counted(id).await?,
+            Err(_) => self.parts.counted(id, found).await?,
         };
         let whole = found.whole_task(id);
         let record = Record {

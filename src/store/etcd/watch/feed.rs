@@ -21,8 +21,9 @@ use crate::store::{
         client::Fault,
         read::Access,
         schema::{
-            Entry, Envelope, Fences, KeyValue, Keys, Part, Stored, end_of,
+            Entry, Envelope, Fences, KeyValue, Keys, Layout, Part, Stored, end_of,
             numbers::{PLACES, number, revision_of},
+            recent,
         },
     },
 };
@@ -275,7 +276,13 @@ fn changes_of(
             && let Some((id, _)) = rest.split_once('/')
             && let Ok(id) = TaskId::new(id)
         {
-            changes.extend(Entry::read(&id, kv, fences));
+            changes.extend(Entry::read_new(&id, kv, fences));
+        } else if put
+            && keys.layout() == Some(Layout::Compact)
+            && let Some(id) = keys.strip(kv.key(), "state/")
+            && let Ok(id) = TaskId::new(id)
+        {
+            changes.extend(recent::new_changes_of(&id, kv, fences));
         }
     }
     deleted.retain(|id| !moved.contains(id));

@@ -59,7 +59,7 @@ pub(crate) async fn list(
         .await?;
     let mut outdated = Vec::new();
     // Nodes of Metafora leave such marks, and in a layout of our own there are none.
-    if mirror.has_marks() && keys.layout() != Some(Layout::Own) {
+    if mirror.has_marks() && keys.layout().is_none_or(Layout::is_shared) {
         let mut take = |kv: KeyValue| outdated.extend(mirror.outdated_by(&kv));
         let states = keys.all_states();
         reader.link.scan_keys(at, &states, &mut take).await?;

@@ -9,8 +9,8 @@ use super::{item::Item, slots::Slots};
 use crate::store::{
     ChangeKind, Error,
     etcd::schema::{
-        Entry, Envelope, Hold, Keys, Layout, Of, Owner, Parked, Snapshot, Stored, end_of,
-        json::write, ranges::ranges, records::write_state, snapshot::PropsKeys,
+        Entry, Envelope, Hold, Keys, Layout, Of, Owner, Parked, Recent, Snapshot, Stored, end_of,
+        json::write, ranges::ranges, recent::BLOCKS, records::write_state, snapshot::PropsKeys,
     },
     rules,
 };
@@ -28,6 +28,14 @@ pub(crate) struct Edit<'a> {
     pub(super) keys: &'a Keys,
     pub(super) id: &'a TaskId,
     pub(super) item: &'a mut Item,
+}
+
+/// The state that a write of a task makes, and what the history says of it.
+pub(crate) struct Step<'a> {
+    pub(crate) state: &'a TaskState,
+    pub(crate) hold: &'a Hold,
+    pub(crate) what: &'a [ChangeKind],
+    pub(crate) now: Timestamp,
 }
 
 /// A command that is sent.
@@ -98,10 +106,39 @@ impl<'a> Edit<'a> {
         self.item.delete(&self.keys.of(self.id, of));
     }
 
-    pub(crate) fn put_state(&mut self, state: &TaskState, hold: &Hold) -> Result<(), Error> {
+    /// Puts a state with these lines of history.
+    pub(crate) fn put_state(
+        &mut self,
+        state: &TaskState,
+        hold: &Hold,
+        recent: &Recent,
+    ) -> Result<(), Error> {
         let key = self.keys.state(self.id);
-        self.item.put(&key, write_state(state, hold)?);
+        self.item
+            .put(&key, recent.extend(write_state(state, hold)?));
         Ok(())
+    }
+
+    /// Puts the state that a step makes, and adds its line to the history. `recent` has the lines in the value of the
+    /// state until now. Returns those in the new value.
+    pub(crate) fn put_step(&mut self, step: &Step<'_>, recent: &Recent) -> Result<Recent, Error> {
+        let &Step { state, hold, .. } = step;
+        let mut recent = recent.clone();
+        if self.keys.layout() != Some(Layout::Compact) {
+            self.put_state(state, hold, &recent)?;
+            self.put_history(state.version, step.what, step.now)?;
+            return Ok(recent);
+        }
+        let (version, place) = (state.version, self.item.place);
+        let line = Entry::write_line(step.now, place, step.what)?;
+        let full = recent.push(version, line);
+        self.put_state(state, hold, &recent)?;
+        if let Some(full) = full {
+            let key = self.keys.history_ring(self.id, full.number, BLOCKS);
+            self.item.put(&key, full.text);
+        }
+        self.cut_history(version);
+        Ok(recent)
     }
 
     /// Puts the owner of the task, and the slots of limits that it takes.
@@ -154,8 +191,8 @@ impl<'a> Edit<'a> {
         self.item.put(&key, props.as_str().to_owned());
     }
 
-    /// Adds a line to the history of the task, and cuts off the oldest ones now and then.
-    pub(crate) fn put_history(
+    /// Adds a line to the history of the task as a key, and cuts off the oldest ones now and then.
+    pub(super) fn put_history(
         &mut self,
         version: u64,
         what: &[ChangeKind],
@@ -167,13 +204,19 @@ impl<'a> Edit<'a> {
                 let key = self.keys.history(self.id, version);
                 (key, Entry::write(now, place, what)?)
             }
-            Layout::Own => {
+            Layout::Own | Layout::Compact => {
                 let key = self.keys.history_ring(self.id, version, HISTORY);
                 (key, Entry::write_version(now, place, what, Some(version))?)
             }
         };
         self.item.put(&key, line);
-        // In a layout of our own these are lines from another store, and those beside the task's writes.
+        self.cut_history(version);
+        Ok(())
+    }
+
+    /// Cuts off the oldest lines now and then. In a layout of our own these are lines from another store, and those
+    /// beside the task's writes.
+    fn cut_history(&mut self, version: u64) {
         if let Some(old) = version.checked_sub(HISTORY)
             && version.is_multiple_of(CUT_EVERY)
         {
@@ -181,7 +224,6 @@ impl<'a> Edit<'a> {
             let all = self.keys.histories(self.id);
             self.item.delete_range(&all, format!("{old}~"));
         }
-        Ok(())
     }
 
     /// Adds a line with this name to the history, beside those of the task's writes.
@@ -211,7 +253,7 @@ impl<'a> Edit<'a> {
         let state = TaskState::first(task, now);
         if self.put_parked(&state)? {
             // A node of Metafora ignores `start_at` and reads the state.
-            return self.put_state(&state, &Hold::default());
+            return self.put_state(&state, &Hold::default(), &Recent::default());
         }
         // A Metafora node that ends a task leaves its state and our mark.
         self.delete(Of::Parked);

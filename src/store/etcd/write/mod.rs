@@ -14,7 +14,7 @@ pub(crate) mod tries;
 mod union;
 
 pub(crate) use batch::Done;
-pub(crate) use edit::Edit;
+pub(crate) use edit::{Edit, Step};
 pub(crate) use item::Item;
 pub(crate) use pipeline::Pipeline;
 pub(crate) use tries::{Tried, Tries, Wrote};

@@ -10,9 +10,9 @@ use crate::store::{
     ChangeKind, Error, Lease,
     etcd::{
         node::{lease::number, slots::Refused, waits::LookedAt},
-        schema::{Hold, KeyValue, Of, Slot, Snapshot, commands::has_order, records},
+        schema::{Hold, KeyValue, Of, Recent, Slot, Snapshot, commands::has_order, records},
         write::{
-            Edit, Item,
+            Edit, Item, Step,
             slots::{Pick, Slots},
         },
     },
@@ -140,12 +140,13 @@ impl Claimer {
         }))
     }
 
+    /// Returns the write of the claim, and the lines of history that the state has then.
     pub(super) fn claim_item(
         &self,
         lease: &Lease,
         id: &TaskId,
         task: &Claimable,
-    ) -> Result<Item, Error> {
+    ) -> Result<(Item, Recent), Error> {
         let node = &lease.node;
         let mut what = Vec::new();
         if task.lost_by.is_some() {
@@ -182,12 +183,17 @@ impl Claimer {
             abandoned: task.abandoned,
             ..Hold::of(node)
         };
-        edit.put_state(&state, &hold)?;
+        let step = Step {
+            state: &state,
+            hold: &hold,
+            what: &what,
+            now: task.at,
+        };
+        let recent = edit.put_step(&step, &task.found.recent())?;
         if task.found.parked.is_some() {
             edit.delete(Of::Parked);
         }
-        edit.put_history(state.version, &what, task.at)?;
-        Ok(item)
+        Ok((item, recent))
     }
 }
 

@@ -9,7 +9,7 @@ use crate::store::{
     etcd::{
         node::number,
         schema::{
-            KeyValue, Layout, Reported,
+            KeyValue, Reported,
             format::{FOREIGN_ADVICE, FOREIGN_NODES},
             node_commands,
             ranges::is_pointer,
@@ -33,7 +33,12 @@ impl Watching {
             };
             let is_foreign = |(_, known): &Reported| known.spec.version == METAFORA;
             if reported.as_ref().is_some_and(is_foreign)
-                && self.by.reader.keys.layout() == Some(Layout::Own)
+                && self
+                    .by
+                    .reader
+                    .keys
+                    .layout()
+                    .is_some_and(|layout| !layout.is_shared())
             {
                 error!(%node, "{FOREIGN_NODES}; {FOREIGN_ADVICE}");
             }

@@ -1,0 +1,175 @@
+//! The history of a task in a new namespace: the newest lines are in the value of its state, the others in blocks.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use futures::StreamExt;
+use windlass::{
+    BoxError, Client, Message, NewTask, Runner, StateKind, TaskContext, TaskId,
+    store::{Change, ChangeKind, Store},
+};
+
+use crate::{
+    server::Server,
+    support::{code, keys_below, open, raw, until},
+};
+
+const PATIENCE: Duration = Duration::from_secs(30);
+
+fn id() -> TaskId {
+    "a".parse().unwrap()
+}
+
+async fn hundred_steps(task: TaskContext) -> Result<Message, BoxError> {
+    for step in 0..100 {
+        task.checkpoint(&step).await?;
+    }
+    Ok(Message::complete())
+}
+
+/// Runs the task `a` with a hundred checkpoints to its end.
+async fn run(store: &Store, client: &Client) {
+    let node = Runner::builder(store).node("n").handler("k", hundred_steps);
+    let node = node.start().await.unwrap();
+    client.submit(NewTask::new("k").id("a")).await.unwrap();
+    until("it has ended", async || {
+        code(client, &id()).await == Some(StateKind::Completed)
+    })
+    .await;
+    node.shutdown().await;
+}
+
+async fn history(store: &Store) -> Vec<Change> {
+    store.registry().history(&id(), 1000).await.unwrap()
+}
+
+/// Blocks take the keys of older ones: etcd deletes nothing, and its index does not grow with each transition.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_history_of_a_task_has_16_keys_at_most_and_is_in_order() {
+    let server = Server::start();
+    let (store, client) = open(&server.url("ns")).await;
+    run(&store, &client).await;
+    let mut etcd = raw(&server.endpoint()).await;
+    assert_eq!(keys_below(&mut etcd, "/ns/history/a/").await.len(), 16);
+    let lines = history(&store).await;
+    let version = client.get(&id()).await.unwrap().state.unwrap().version;
+    assert!(version > 100, "{version}");
+    assert!(lines.is_sorted_by_key(|line| line.seq), "{lines:#?}");
+    assert!(lines.len() >= 64, "{}", lines.len());
+    // The next incarnation goes on where this one ended.
+    client.retry(&id()).await.unwrap();
+    let again = history(&store).await;
+    assert_eq!(again.last().unwrap().what, ChangeKind::Retried);
+    assert_eq!(keys_below(&mut etcd, "/ns/history/a/").await.len(), 16);
+    client.delete(&id()).await.unwrap();
+    assert_eq!(keys_below(&mut etcd, "/ns/history/a/").await, []);
+    assert_eq!(keys_below(&mut etcd, "/ns/state/a").await, []);
+}
+
+/// A task that was claimed a few times has no key of its history but its state.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_history_of_a_short_task_is_in_its_state() {
+    let server = Server::start();
+    let (store, client) = open(&server.url("ns")).await;
+    let node = Runner::builder(&store).node("n");
+    let node = node.handler("k", async |_: TaskContext| Message::complete());
+    let node = node.start().await.unwrap();
+    client.submit(NewTask::new("k").id("a")).await.unwrap();
+    client.wait(&id()).await.unwrap();
+    node.shutdown().await;
+    let mut etcd = raw(&server.endpoint()).await;
+    assert_eq!(keys_below(&mut etcd, "/ns/history/").await, []);
+    let what: Vec<ChangeKind> = history(&store)
+        .await
+        .into_iter()
+        .map(|line| line.what)
+        .collect();
+    assert!(
+        matches!(
+            &what[..],
+            [
+                ChangeKind::Submitted { .. },
+                ChangeKind::Claimed { .. },
+                ChangeKind::Moved {
+                    to: StateKind::Completed,
+                    ..
+                }
+            ]
+        ),
+        "{what:#?}"
+    );
+}
+
+/// A line is in several values of the state and then in a block, and is reported once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_feed_reports_each_line_once_and_with_the_place_of_the_history() {
+    let server = Server::start();
+    let (store, client) = open(&server.url("ns")).await;
+    let mut feed = store.registry().changes(None).await.unwrap();
+    run(&store, &client).await;
+    client.retry(&id()).await.unwrap();
+    let mut reported: Vec<Change> = Vec::new();
+    while !reported.iter().any(|line| line.what == ChangeKind::Retried) {
+        let next = tokio::time::timeout(PATIENCE, feed.next()).await.unwrap();
+        reported.extend(next.unwrap().unwrap());
+    }
+    let places: BTreeSet<u64> = reported.iter().map(|line| line.seq).collect();
+    assert_eq!(places.len(), reported.len(), "{reported:#?}");
+    let checkpoints = reported.iter().map(|line| &line.what);
+    let checkpoints = checkpoints.filter(|what| matches!(what, ChangeKind::Checkpointed { .. }));
+    assert_eq!(checkpoints.count(), 100);
+    let lines = history(&store).await;
+    let newest: Vec<&Change> = lines.iter().rev().take(64).collect();
+    let of_feed: Vec<&Change> = reported.iter().rev().take(64).collect();
+    assert_eq!(newest, of_feed);
+    // A feed that resumes in the middle reports the rest.
+    let middle = reported[50].seq;
+    let mut again = store.registry().changes(Some(middle)).await.unwrap();
+    let mut rest = Vec::new();
+    while rest.len() < reported.len() - 51 {
+        let next = tokio::time::timeout(PATIENCE, again.next()).await.unwrap();
+        rest.extend(next.unwrap().unwrap());
+    }
+    assert_eq!(rest, reported[51..]);
+}
+
+/// Neither the state nor the value before it can be read: what they had is lost, but no version is used again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_task_whose_newest_lines_are_lost_goes_on_with_a_greater_version() {
+    let server = Server::start();
+    let (store, client) = open(&server.url("ns")).await;
+    let node = Runner::builder(&store).node("n");
+    let node = node.handler("k", async |task: TaskContext| {
+        for step in 0..10 {
+            task.checkpoint(&step).await?;
+        }
+        Ok::<_, BoxError>(Message::pause())
+    });
+    let node = node.start().await.unwrap();
+    client.submit(NewTask::new("k").id("a")).await.unwrap();
+    until("it is paused", async || {
+        code(&client, &id()).await == Some(StateKind::Paused)
+    })
+    .await;
+    node.shutdown().await;
+    let before = client.get(&id()).await.unwrap().state.unwrap();
+    let lines = history(&store).await;
+    let mut etcd = raw(&server.endpoint()).await;
+    for text in ["{", "{{"] {
+        etcd.put("/ns/state/a", text, None).await.unwrap();
+    }
+    client.retry(&id()).await.unwrap();
+    let state = client.get(&id()).await.unwrap().state.unwrap();
+    assert!(
+        state.version > before.version,
+        "{} after {}",
+        state.version,
+        before.version
+    );
+    assert!(state.incarnation > before.incarnation);
+    let after = history(&store).await;
+    // Those of the blocks are there, and the retry is the last.
+    let (last, kept) = after.split_last().unwrap();
+    assert_eq!(last.what, ChangeKind::Retried);
+    assert!(kept.len() > 8, "{after:#?}");
+    assert_eq!(kept, &lines[..kept.len()]);
+}
