@@ -10,6 +10,7 @@ mod bad_input;
 mod bulk;
 mod candidates;
 mod config;
+mod crontab;
 mod env;
 mod log_lines;
 mod nodes;

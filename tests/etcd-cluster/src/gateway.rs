@@ -118,6 +118,16 @@ impl Gateway {
         self.post("/v3/kv/compaction", &body).map(|_| ())
     }
 
+    /// Rewrites the database of the member without its free pages.
+    ///
+    /// # Errors
+    ///
+    /// When it does not answer.
+    pub fn defragment(self) -> Result<(), BoxError> {
+        self.post("/v3/maintenance/defragment", &json!({}))
+            .map(|_| ())
+    }
+
     /// Asks the member, which has to be the leader, to let another one lead.
     ///
     /// # Errors

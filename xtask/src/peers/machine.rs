@@ -20,10 +20,11 @@ const IN_FLIGHT: [usize; 4] = [1, 10, 100, 1000];
 /// At most how many tasks sleep on etcd: a peer may claim less than a hundred a second.
 const SLEEPERS: usize = 10_000;
 /// What is measured of them.
-const RESIDENT: [&str; 3] = [
+const RESIDENT: [&str; 4] = [
     "resident set of etcd for each sleeping task, B",
     "the same once other writes have replaced the raft log, B",
     "the same after a compaction and a restart, B",
+    "the same after a defragmentation, too, B",
 ];
 /// So many writes replace the entries of the raft log that etcd keeps in memory, the last 5,000 before its last snapshot.
 const OTHER_WRITES: usize = 11_000;
@@ -142,7 +143,7 @@ impl Run<'_> {
             slots: count,
             rows: [""; 2],
         };
-        let mut values: [Pair; 3] = Default::default();
+        let mut values: [Pair; 4] = Default::default();
         for at in [0, 1] {
             let one = self.resident(&step, at, 1)?;
             let all = self.resident(&step, at, count)?;
@@ -156,7 +157,7 @@ impl Run<'_> {
     }
 
     /// The resident set of an etcd with `count` sleeping tasks, for the rows [`RESIDENT`].
-    fn resident(&mut self, step: &Step, at: usize, count: usize) -> Left<[f64; 3]> {
+    fn resident(&mut self, step: &Step, at: usize, count: usize) -> Left<[f64; 4]> {
         let mut etcd = self.etcd()?;
         self.figures(step, at, count, &etcd.url("sleepers"))?;
         let resident = |etcd: &Cluster| etcd.resident(0).map(|bytes| bytes as f64);
@@ -170,7 +171,12 @@ impl Run<'_> {
             gateway.compact(gateway.status()?.revision)?;
             etcd.terminate(0)?;
             etcd.restart(0)?;
-            Ok::<_, Box<dyn std::error::Error + Send + Sync>>([before, later, resident(&etcd)?])
+            let compacted = resident(&etcd)?;
+            etcd.gateway(0).defragment()?;
+            etcd.terminate(0)?;
+            etcd.restart(0)?;
+            let all = [before, later, compacted, resident(&etcd)?];
+            Ok::<_, Box<dyn std::error::Error + Send + Sync>>(all)
         })();
         let all = all.map_err(|e| format!("the memory of etcd: {e}"))?;
         end(etcd)?;

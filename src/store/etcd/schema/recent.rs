@@ -6,7 +6,12 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use windlass_statemachine::TaskId;
 
-use super::{fences::Fences, history::Entry, json::parse, kv::KeyValue};
+use super::{
+    fences::Fences,
+    history::Entry,
+    json::{extended, parse},
+    kv::KeyValue,
+};
 use crate::store::Change;
 
 /// How many lines a state has at most.
@@ -84,9 +89,7 @@ impl Recent {
 
     fn take(&mut self) -> Full {
         let first = self.0.first().map_or(0, |line| line.version);
-        let mut text = String::from("{");
-        self.write(&mut text);
-        text.push('}');
+        let text = self.text();
         self.0.clear();
         Full {
             number: first / LINES as u64,
@@ -103,34 +106,30 @@ impl Recent {
     }
 
     /// Adds them to the JSON object of a state.
-    pub(crate) fn extend(&self, mut state: String) -> String {
-        if self.0.is_empty() || state.pop() != Some('}') {
-            return state;
+    pub(crate) fn extend(&self, state: String) -> String {
+        match self.0.is_empty() {
+            true => state,
+            false => extended(state, &self.text()),
         }
-        if !state.ends_with('{') {
-            state.push(',');
-        }
-        self.write(&mut state);
-        state.push('}');
-        state
     }
 
-    /// Writes the field.
-    fn write(&self, to: &mut String) {
-        to.push_str(r#""lines":["#);
+    /// Writes them as the field of a JSON object.
+    fn text(&self) -> String {
+        let mut text = String::from(r#"{"lines":["#);
         let mut expected = None;
         for (n, line) in self.0.iter().enumerate() {
-            to.push_str(if n > 0 { ",{" } else { "{" });
+            text.push_str(if n > 0 { ",{" } else { "{" });
             if line.revision > 0 {
-                to.push_str(&format!(r#""revision":{},"#, line.revision));
+                text.push_str(&format!(r#""revision":{},"#, line.revision));
             }
             if expected != Some(line.version) {
-                to.push_str(&format!(r#""version":{},"#, line.version));
+                text.push_str(&format!(r#""version":{},"#, line.version));
             }
-            to.push_str(line.text.trim_start_matches('{'));
-            expected = Some(line.version + 1);
+            text.push_str(line.text.trim_start_matches('{'));
+            expected = Some(line.version.saturating_add(1));
         }
-        to.push(']');
+        text.push_str("]}");
+        text
     }
 
     /// Returns the version of the last line.
