@@ -2,11 +2,7 @@
 
 use std::{ffi::OsString, io, process::ExitCode, time::Duration};
 
-use clap::{
-    ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand,
-    error::{ContextKind, ContextValue, ErrorKind},
-    parser::ValueSource,
-};
+use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand, parser::ValueSource};
 
 use windlass::Command as TaskCommand;
 
@@ -211,20 +207,10 @@ fn without_environment(error: clap::Error) -> clap::Error {
     again.err().unwrap_or(error)
 }
 
-/// Adds to the error of a `--timeout` without `--wait` how the command itself is limited.
+/// Adds to an error of the arguments of `submit` what is right.
 fn explained(mut error: clap::Error, words: &[OsString]) -> clap::Error {
-    let is_missing = match error.get(ContextKind::InvalidArg) {
-        Some(ContextValue::Strings(args)) => args.iter().any(|arg| arg == "--wait"),
-        _ => false,
-    };
-    if error.kind() == ErrorKind::MissingRequiredArgument
-        && is_missing
-        && words.iter().any(|word| word == "submit")
-    {
-        let tip = "--timeout is how long --wait waits; the limit of a command is 'timeout' in its props: \
-                   --props '{\"command\":\"make\",\"timeout\":\"1h\"}'";
-        let tips = ContextValue::StyledStrs(vec![tip.into()]);
-        error.insert(ContextKind::Suggested, tips);
+    if words.iter().any(|word| word == "submit") {
+        commands::submit::tip::add(&mut error);
     }
     error
 }

@@ -103,10 +103,11 @@ pub(crate) async fn note_unhandled(
     out: &Output,
     kinds: &BTreeSet<Kind>,
     (what, then): (&str, &str),
-) {
+) -> bool {
     let Some(nodes) = nodes_for_a_note(client).await else {
-        return;
+        return false;
     };
+    let mut any = false;
     for kind in kinds {
         let handled = nodes.iter().any(|n| {
             let kinds = n.spec.kinds.as_ref();
@@ -116,8 +117,10 @@ pub(crate) async fn note_unhandled(
             out.note(format!(
                 "{what}: no live node handles kind '{kind}'; {then} when one starts"
             ));
+            any = true;
         }
     }
+    any
 }
 
 /// The live nodes; `None` when they cannot be read.

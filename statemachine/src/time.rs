@@ -1,6 +1,6 @@
 //! Reading times, with errors that name the field.
 
-use jiff::Timestamp;
+use jiff::{Timestamp, civil::DateTime};
 use serde::{Deserialize, Deserializer, de::Error};
 
 use crate::Invalid;
@@ -17,13 +17,21 @@ use crate::Invalid;
 /// use windlass_statemachine::time::parse;
 ///
 /// assert!(parse("until", "2030-01-02T03:04:05Z").is_ok());
+/// let local = parse("until", "2030-01-02T03:04").unwrap_err();
+/// assert_eq!(
+///     local.to_string(),
+///     "until: '2030-01-02T03:04' has no time zone; write 2030-01-02T03:04:00Z, or an offset for Z"
+/// );
 /// assert!(parse("until", "tomorrow").unwrap_err().to_string().starts_with("until: 'tomorrow'"));
 /// ```
 pub fn parse(field: &'static str, text: &str) -> Result<Timestamp, Invalid> {
     text.parse().map_err(|_| {
-        let reason = format!(
-            "'{text}' is not a time up to the year 9999; write it like 2030-01-02T03:04:05Z"
-        );
+        let reason = match text.parse::<DateTime>() {
+            Ok(local) => format!("'{text}' has no time zone; write {local}Z, or an offset for Z"),
+            Err(_) => format!(
+                "'{text}' is not a time up to the year 9999; write it like 2030-01-02T03:04:05Z"
+            ),
+        };
         Invalid::new(field, reason)
     })
 }

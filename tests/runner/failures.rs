@@ -215,7 +215,7 @@ async fn a_wait_reports_why_no_node_runs_the_task() {
     assert_eq!(
         *reports.lock().unwrap(),
         [
-            "waits: no live node handles its kind: start one that does (for commands: `windlass worker`)"
+            "waits: no live node handles its kind: start one that does (`windlass worker` handles `exec`)"
         ]
     );
 }

@@ -56,7 +56,7 @@ impl NotRun {
                 let hint = hint.map_or(String::new(), |hint| format!("; {hint}"));
                 let place = in_own_folder(props).map_or(String::new(), |folder| {
                     let folder = folder.display();
-                    format!(" in {folder}, the worker's folder; give 'cwd' in the props")
+                    format!(" in {folder}, the worker's folder; give --cwd ('cwd' in the props)")
                 });
                 Self::Attempt(format!("'{program}' cannot be run: {error}{place}{hint}"))
             }
@@ -124,7 +124,7 @@ mod tests {
         let folder = std::env::current_dir().unwrap();
         let place = format!(
             "'./here.sh' cannot be run: No such file or directory (os error 2) in {}, the worker's \
-             folder; give 'cwd' in the props",
+             folder; give --cwd ('cwd' in the props)",
             folder.display()
         );
         assert_eq!(start(r#"{"command":"./here.sh"}"#), place);

@@ -48,7 +48,7 @@ mod lease_tests;
 mod leftover;
 pub(crate) mod operators;
 pub(crate) mod process;
-mod programs;
+pub(crate) mod programs;
 mod props;
 mod record;
 mod retry;

@@ -48,6 +48,12 @@ impl Programs {
     }
 }
 
+/// Returns whether `PATH` has a program with this name.
+pub(crate) fn is_known(name: &OsStr) -> bool {
+    let folders = env::var_os("PATH").unwrap_or_default();
+    !name.is_empty() && search(name, &folders).is_some()
+}
+
 /// The first program with this name. A relative folder ends the search: a command may start elsewhere.
 fn search(name: &OsStr, folders: &OsStr) -> Option<PathBuf> {
     let folders = env::split_paths(folders).take_while(|folder| folder.is_absolute());

@@ -24,4 +24,5 @@ mod signals;
 mod steering;
 mod stores;
 mod submitting;
+mod tips;
 mod variables;

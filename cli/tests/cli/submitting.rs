@@ -387,34 +387,6 @@ fn a_command_line_is_a_task_of_the_kind_exec() {
 }
 
 #[test]
-fn a_timeout_is_of_the_wait_and_the_task_goes_on() {
-    let env = Env::new();
-    env.run(&["submit", "--timeout", "5s", "--", "true"]).fails(
-        2,
-        &[
-            "--wait",
-            "tip: --timeout is how long --wait waits; the limit of a command is 'timeout' in its props: --props \
-             '{\"command\":\"make\",\"timeout\":\"1h\"}'",
-        ],
-    );
-    let other = env.run(&["pause", "a", "--timeout", "5s"]);
-    assert!(!other.fails(2, &["--wait"]).err.contains("tip"));
-    let store = env.url();
-    let kill = format!("windlass kill --store {store} 'a b'");
-    for (id, options, kill) in [
-        ("a", &[][..], "windlass kill a"),
-        ("a b", &["--store", &store], &kill),
-    ] {
-        let words = ["submit", "k", "--id", id, "--wait", "--timeout", "50ms"];
-        let ran = env.run(&[&words[..], options].concat());
-        let says = format!(
-            "task '{id}' has not ended after 50ms (--timeout); it goes on; end it with: {kill}\n"
-        );
-        assert!(ran.code == 5 && ran.err.ends_with(&says), "{ran:?}");
-    }
-}
-
-#[test]
 fn a_command_line_that_cannot_be_a_task_is_rejected() {
     let env = Env::new();
     for (words, says) in [

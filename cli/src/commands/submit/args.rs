@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use serde_json::{Map, Value};
 use windlass::{Invalid, Json, Limit, NewTask, Unique, statemachine::plain, store::Submit};
 
-use super::super::steer::after;
+use super::{super::steer::after, tip};
 use crate::{
     command_args::CommandArgs,
     exec,
@@ -161,6 +161,12 @@ impl Args {
             (None, props) => props.map(Json::from).unwrap_or_default(),
         };
         let kind = self.kind_given.clone().or_else(|| self.kind.clone());
+        if let Some(kind) = kind.as_deref().filter(|kind| kind.contains('/'))
+            && let Some(tip) = tip::for_kind(kind)
+        {
+            let reason = format!("'{kind}' contains '/', which no kind does; {tip}");
+            return Err(Invalid::new("kind", reason).into());
+        }
         let is_command = self.command.is_given();
         let retry = self
             .retry

@@ -2,6 +2,7 @@
 
 mod args;
 mod lines;
+pub(crate) mod tip;
 
 use std::collections::BTreeSet;
 
@@ -84,13 +85,15 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     }
     let is_over = answer.existing().is_some_and(StateKind::is_terminal);
     if !is_over {
-        note_unhandled(
-            &client,
-            &out,
-            &BTreeSet::from([kind]),
-            ("queued", "it runs"),
-        )
-        .await;
+        let kinds = BTreeSet::from([kind.clone()]);
+        let waits = note_unhandled(&client, &out, &kinds, ("queued", "it runs")).await;
+        if waits
+            && submit.task.props.is_null()
+            && let Some(tip) = tip::for_kind(kind.as_str())
+        {
+            let delete = global.hint().on_task("delete", &id);
+            out.note(format!("tip: {tip}; {delete} removes this task"));
+        }
     }
     let done = if args.wait.wait {
         let report = |waiting: Waiting| {
