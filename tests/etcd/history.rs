@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, time::Duration};
 
 use futures::StreamExt;
 use windlass::{
-    BoxError, Client, Message, NewTask, Runner, StateKind, TaskContext, TaskId,
+    BoxError, Client, Command, Message, NewTask, Runner, StateKind, TaskContext, TaskId,
     store::{Change, ChangeKind, Store},
 };
 
@@ -132,6 +132,115 @@ async fn the_feed_reports_each_line_once_and_with_the_place_of_the_history() {
     assert_eq!(rest, reported[51..]);
 }
 
+/// A program that only reads does not decide the layout, and connects before there is one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_feed_that_is_open_before_the_first_write_reports_all() {
+    let server = Server::start();
+    let (reader, _) = open(&server.url("ns")).await;
+    let mut feed = reader.registry().changes(None).await.unwrap();
+    let (store, client) = open(&server.url("ns")).await;
+    run(&store, &client).await;
+    let mut reported: Vec<Change> = Vec::new();
+    let is_end = |line: &Change| {
+        let to = StateKind::Completed;
+        matches!(&line.what, ChangeKind::Moved { to: end, .. } if *end == to)
+    };
+    while !reported.iter().any(is_end) {
+        let next = tokio::time::timeout(PATIENCE, feed.next()).await.unwrap();
+        reported.extend(next.unwrap().unwrap());
+    }
+    // Submitted, claimed, a hundred checkpoints, and the end.
+    assert!(reported.len() >= 103, "{reported:#?}");
+    let lines = history(&store).await;
+    assert_eq!(lines[lines.len() - 64..], reported[reported.len() - 64..]);
+}
+
+/// A copy into a namespace raises the fences of the claims that follow. A feed is no node, so it may be open meanwhile.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_open_feed_reports_the_fences_that_a_copy_has_raised() {
+    let server = Server::start();
+    let (from, client) = open(&server.url("from")).await;
+    let mut etcd = raw(&server.endpoint()).await;
+    for _ in 0..500 {
+        etcd.put("other", "", None).await.unwrap();
+    }
+    let node = Runner::builder(&from).node("n").handler("k", paused);
+    let node = node.start().await.unwrap();
+    client.submit(NewTask::new("k").id("a")).await.unwrap();
+    until("it is paused", async || {
+        code(&client, &id()).await == Some(StateKind::Paused)
+    })
+    .await;
+    node.shutdown().await;
+    let far = Server::start();
+    let (to, client) = open(&far.url("to")).await;
+    client.submit(NewTask::new("other")).await.unwrap();
+    let (reader, _) = open(&far.url("to")).await;
+    let mut feed = reader.registry().changes(None).await.unwrap();
+    let exported = from.transfer().unwrap().export(&[id()]).await;
+    let exported = exported.into_iter().map(Result::unwrap).collect();
+    for imported in to.transfer().unwrap().import(exported).await {
+        imported.unwrap();
+    }
+    let node = Runner::builder(&to).node("n").handler("k", paused);
+    let node = node.start().await.unwrap();
+    client.command(&id(), Command::Run).await.unwrap();
+    let mut claimed = None;
+    while claimed.is_none() {
+        let next = tokio::time::timeout(PATIENCE, feed.next()).await.unwrap();
+        let lines = next.unwrap().unwrap().into_iter();
+        claimed = lines
+            .map(|line| line.what)
+            .find(|what| matches!(what, ChangeKind::Claimed { .. }));
+    }
+    node.shutdown().await;
+    let lines = history(&to).await;
+    let stored = lines.iter().rev().map(|line| &line.what);
+    let stored = stored
+        .clone()
+        .find(|what| matches!(what, ChangeKind::Claimed { .. }));
+    assert_eq!(claimed.as_ref(), stored);
+    let fence = claimed.unwrap().fence().unwrap();
+    assert!(fence.0 > 500, "{fence}");
+}
+
+async fn paused(_: TaskContext) -> Message {
+    Message::pause()
+}
+
+/// An operator overwrites the state of a task that a node has claimed.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_that_repairs_the_state_of_its_task_keeps_the_lines() {
+    let server = Server::start();
+    let (store, client) = open(&server.url("ns")).await;
+    let (go, going) = tokio::sync::watch::channel(false);
+    let handler = move |_: TaskContext| {
+        let mut going = going.clone();
+        async move {
+            going.wait_for(|go| *go).await?;
+            Ok::<_, BoxError>(Message::complete())
+        }
+    };
+    let node = Runner::builder(&store).node("n").handler("k", handler);
+    let node = node.start().await.unwrap();
+    client.submit(NewTask::new("k").id("a")).await.unwrap();
+    until("it runs", async || {
+        client.get(&id()).await.unwrap().node.is_some()
+    })
+    .await;
+    let before = history(&store).await;
+    assert_eq!(before.len(), 2, "{before:#?}");
+    let mut etcd = raw(&server.endpoint()).await;
+    for text in ["{", "{{"] {
+        etcd.put("/ns/state/a", text, None).await.unwrap();
+    }
+    go.send(true).unwrap();
+    client.wait(&id()).await.unwrap();
+    node.shutdown().await;
+    let after = history(&store).await;
+    assert_eq!((after.len(), &after[..2]), (3, &before[..]));
+}
+
 /// Neither the state nor the value before it can be read: what they had is lost, but no version is used again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_task_whose_newest_lines_are_lost_goes_on_with_a_greater_version() {
@@ -151,25 +260,24 @@ async fn a_task_whose_newest_lines_are_lost_goes_on_with_a_greater_version() {
     })
     .await;
     node.shutdown().await;
-    let before = client.get(&id()).await.unwrap().state.unwrap();
-    let lines = history(&store).await;
+    let mut before = client.get(&id()).await.unwrap().state.unwrap();
+    let mut lines = history(&store).await;
     let mut etcd = raw(&server.endpoint()).await;
-    for text in ["{", "{{"] {
-        etcd.put("/ns/state/a", text, None).await.unwrap();
+    for _ in 0..3 {
+        for text in ["{", "{{"] {
+            etcd.put("/ns/state/a", text, None).await.unwrap();
+        }
+        client.retry(&id()).await.unwrap();
+        let state = client.get(&id()).await.unwrap().state.unwrap();
+        let (old, new) = (before.version, state.version);
+        assert!(new > old, "{new} after {old}");
+        assert!(state.incarnation > before.incarnation);
+        let after = history(&store).await;
+        // What is not lost is there, and the retry is the last.
+        let (last, kept) = after.split_last().unwrap();
+        assert_eq!(last.what, ChangeKind::Retried);
+        assert!(kept.len() > 8, "{after:#?}");
+        assert_eq!(kept, &lines[..kept.len()]);
+        (before, lines) = (state, after);
     }
-    client.retry(&id()).await.unwrap();
-    let state = client.get(&id()).await.unwrap().state.unwrap();
-    assert!(
-        state.version > before.version,
-        "{} after {}",
-        state.version,
-        before.version
-    );
-    assert!(state.incarnation > before.incarnation);
-    let after = history(&store).await;
-    // Those of the blocks are there, and the retry is the last.
-    let (last, kept) = after.split_last().unwrap();
-    assert_eq!(last.what, ChangeKind::Retried);
-    assert!(kept.len() > 8, "{after:#?}");
-    assert_eq!(kept, &lines[..kept.len()]);
 }

@@ -195,7 +195,12 @@ impl Transition<'_> {
             by.claims.forget(id, self.claim.fence);
             return Err(Error::fenced(id));
         }
-        let held = held_of(self.claim, found).ok_or_else(|| Error::fenced(id))?;
+        let recent = match by.claims.get(id, self.claim.fence) {
+            // Somebody has overwritten the state: what this process knows of the lines is what there was.
+            Some(known) if found.state().is_err() => known.recent,
+            _ => by.access.reader.recent(&found).await?.unwrap_or_default(),
+        };
+        let held = held_of(self.claim, found, recent).ok_or_else(|| Error::fenced(id))?;
         Ok(Some(Box::new(held)))
     }
 
@@ -293,7 +298,7 @@ impl Transition<'_> {
 }
 
 /// Returns the claim as read with its task.
-fn held_of(claim: &Claim, found: Snapshot) -> Option<Held> {
+fn held_of(claim: &Claim, found: Snapshot, recent: Recent) -> Option<Held> {
     let owner = found.owner.as_ref()?;
     let task = found.whole_task(&claim.task).ok()?;
     let (envelope, order) = found.envelope().ok()?;
@@ -303,7 +308,7 @@ fn held_of(claim: &Claim, found: Snapshot) -> Option<Held> {
         node: parse::<Owner>(owner).ok()?.node,
         fence: claim.fence,
         state_revision: found.revision_of(Of::TaskState),
-        recent: found.recent(),
+        recent,
         task: Arc::new(task),
         order,
         submitted_at: envelope.submitted_at(),

@@ -20,8 +20,9 @@ impl Parts {
     /// or lines have versions. Where the newest lines are lost with the state, the version may be greater than that
     /// of the last write, and is never less.
     pub(crate) async fn counted(&self, id: &TaskId, found: &Snapshot) -> Result<Counted, Error> {
-        let prefix = self.access().keys().histories(id);
         let reader = &self.access().reader;
+        reader.decided("retry a task").await?;
+        let prefix = self.access().keys().histories(id);
         let entries = reader.all(&prefix, "read the history of a task").await?;
         let mut last = Counted::default();
         for kv in &entries {
@@ -34,29 +35,13 @@ impl Parts {
         }
         if let (Some(state), Some(Layout::Compact)) = (&found.state, self.access().keys().layout())
         {
-            last.version = match self.recent(found).await?.last_version() {
-                Some(version) => last.version.max(version),
+            last.version = match reader.recent(found).await? {
+                Some(recent) => last.version.max(recent.last_version().unwrap_or(0)),
                 None => Recent::last_possible(last.version),
             };
             last.fence = last.fence.max(found.fences.of(state.mod_revision()));
         }
         Ok(last)
-    }
-
-    /// Returns the newest lines of the history of a task, which its state has. Those of an unreadable state are in the
-    /// value before it, as long as etcd keeps that.
-    async fn recent(&self, found: &Snapshot) -> Result<Recent, Error> {
-        let Some(state) = &found.state else {
-            return Ok(Recent::default());
-        };
-        if let Ok(recent) = Recent::read(state) {
-            return Ok(recent);
-        }
-        let key = String::from_utf8_lossy(state.key()).into_owned();
-        let before = state.mod_revision() - 1;
-        let read = self.access().link().get_key_at(&key, before).await;
-        let before = read.map_err(|fault| fault.into_error("read the history of a task"))?;
-        Ok(Recent::of(before.as_ref()))
     }
 
     /// Adds the retry of a task, if it is as found.
@@ -71,7 +56,7 @@ impl Parts {
         let read = found.envelope();
         let (mut envelope, order) = read.map_err(|reason| Error::corrupt_task(id, reason))?;
         self.access().reader.decided("retry a task").await?;
-        let recent = self.recent(found).await?;
+        let recent = self.access().reader.recent(found).await?;
         let mut edit = Edit::new(self.access().keys(), id, item);
         edit.when_as_found(found, &[Of::Task, Of::Finished, Of::TaskState, Of::Owner]);
         let has_other_data = envelope.data_version != state.data_version;
@@ -92,7 +77,11 @@ impl Parts {
             what: &[ChangeKind::Retried],
             now,
         };
-        edit.put_step(&step, &recent)?;
+        match recent {
+            Some(recent) => drop(edit.put_step(&step, &recent)?),
+            // The state alone would not tell the next retry of this version, if it cannot be read either.
+            None => edit.put_step_apart(&step)?,
+        }
         if !edit.put_parked(state)? {
             edit.delete(Of::Parked);
         }

@@ -29,7 +29,8 @@ impl Reader {
         }
     }
 
-    fn set_format(&self, kv: &KeyValue) -> Result<(), Fault> {
+    /// Takes over the format that this key has.
+    pub(crate) fn set_format(&self, kv: &KeyValue) -> Result<(), Fault> {
         let unreadable = |reason| {
             let what = self.keys.fences();
             Fault::Refused(Error::Unusable(format!("{what} cannot be read: {reason}")))

@@ -15,7 +15,7 @@ use crate::{
         etcd::{
             client::{Capacity, Fault, Limit, Link, kv, kvs},
             schema::{
-                Fences, Horizon, KeyValue, Keys, Part, Snapshot, end_of, json::parse,
+                Fences, Horizon, KeyValue, Keys, Part, Recent, Snapshot, end_of, json::parse,
                 ranges::is_pointer, revision,
             },
             write::{Item, Pipeline},
@@ -210,6 +210,21 @@ impl Reader {
         let read = self.link.get_all(prefix).await;
         let read = read.map(|(kvs, _)| kvs);
         read.map_err(|fault| fault.into_error(operation))
+    }
+
+    /// Returns the newest lines of the history of a task, which its state has. Those of an unreadable state are in the
+    /// value before it, as long as etcd keeps that; `None` when they are lost.
+    pub(crate) async fn recent(&self, found: &Snapshot) -> Result<Option<Recent>, Error> {
+        let Some(state) = &found.state else {
+            return Ok(Some(Recent::default()));
+        };
+        if let Ok(recent) = Recent::read(state) {
+            return Ok(Some(recent));
+        }
+        let key = String::from_utf8_lossy(state.key()).into_owned();
+        let before = self.link.get_key_at(&key, state.mod_revision() - 1).await;
+        let before = before.map_err(|fault| fault.into_error("read the history of a task"))?;
+        Ok(before.and_then(|kv| Recent::read(&kv).ok()))
     }
 
     /// Reads how far back history is reported, and the revision that wrote this.

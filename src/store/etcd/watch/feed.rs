@@ -21,7 +21,7 @@ use crate::store::{
         client::Fault,
         read::Access,
         schema::{
-            Entry, Envelope, Fences, KeyValue, Keys, Layout, Part, Stored, end_of,
+            Entry, Envelope, Fences, KeyValue, Keys, Part, Stored, end_of,
             numbers::{PLACES, number, revision_of},
             recent,
         },
@@ -134,6 +134,17 @@ impl Following {
         }
     }
 
+    /// Takes over the format of the namespace when it was written: a copy into it raises the fences of later claims.
+    fn follow_format(&self, events: &[&Event]) -> Result<(), Fault> {
+        let reader = &self.feed.access.reader;
+        let key = reader.keys.fences();
+        let format = events.iter().filter_map(|event| event.kv());
+        for kv in format.filter(|kv| kv.key() == key.as_bytes() && !kv.value().is_empty()) {
+            reader.set_format(&KeyValue::from(kv.clone()))?;
+        }
+        Ok(())
+    }
+
     async fn try_next(&mut self) -> Result<Vec<Change>, Fault> {
         let mut stream = match self.stream.take() {
             Some(stream) => stream,
@@ -190,6 +201,7 @@ impl Following {
                 .take_while(|event| at(event) == revision)
                 .count();
             let of_one: Vec<&Event> = events.drain(..count).collect();
+            self.follow_format(&of_one)?;
             changes.extend(changes_of(
                 (self.feed.access.keys(), &self.feed.access.reader.fences),
                 revision,
@@ -278,7 +290,6 @@ fn changes_of(
         {
             changes.extend(Entry::read_new(&id, kv, fences));
         } else if put
-            && keys.layout() == Some(Layout::Compact)
             && let Some(id) = keys.strip(kv.key(), "state/")
             && let Ok(id) = TaskId::new(id)
         {

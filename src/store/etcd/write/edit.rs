@@ -191,6 +191,16 @@ impl<'a> Edit<'a> {
         self.item.put(&key, props.as_str().to_owned());
     }
 
+    /// As [`put_step`](Self::put_step), with the line as a key that names the version.
+    pub(crate) fn put_step_apart(&mut self, step: &Step<'_>) -> Result<(), Error> {
+        let &Step { state, hold, .. } = step;
+        self.put_state(state, hold, &Recent::default())?;
+        let key = self.keys.history(self.id, state.version);
+        let line = Entry::write(step.now, self.item.place, step.what)?;
+        self.item.put(&key, line);
+        Ok(())
+    }
+
     /// Adds a line to the history of the task as a key, and cuts off the oldest ones now and then.
     pub(super) fn put_history(
         &mut self,
