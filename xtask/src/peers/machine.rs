@@ -1,6 +1,6 @@
 //! Transitions, starts and commands of windlass and one peer on one etcd, in alternating rounds.
 
-use std::{collections::BTreeMap, fs, path::Path, process::Command};
+use std::{collections::BTreeMap, fs, path::Path, process::Command, thread, time::Duration};
 
 use windlass_etcd_cluster::{Cluster, cluster::Setup};
 
@@ -28,6 +28,8 @@ const RESIDENT: [&str; 4] = [
 ];
 /// So many writes replace the entries of the raft log that etcd keeps in memory, the last 5,000 before its last snapshot.
 const OTHER_WRITES: usize = 11_000;
+/// For so many half seconds the resident set has not shrunk.
+const STEADY: usize = 6;
 /// How much longer a job may take in which so many tasks are claimed, in seconds.
 const CLAIMS: u64 = 600;
 
@@ -101,6 +103,19 @@ pub(super) struct Run<'a> {
     pub(super) programs: &'a mut Programs,
 }
 
+/// The resident set of the member once it has not shrunk for a while: a start leaves garbage of the log that it has read.
+fn settled(etcd: &Cluster) -> Result<f64, Box<dyn std::error::Error + Send + Sync>> {
+    let mut least = etcd.resident(0)?;
+    let mut steady = 0;
+    while steady < STEADY {
+        thread::sleep(Duration::from_millis(500));
+        let now = etcd.resident(0)?;
+        steady = if now < least { 0 } else { steady + 1 };
+        least = least.min(now);
+    }
+    Ok(least as f64)
+}
+
 impl Run<'_> {
     pub(super) fn measure(&mut self, report: &mut Report) -> Left<()> {
         let steps = steps();
@@ -160,7 +175,7 @@ impl Run<'_> {
     fn resident(&mut self, step: &Step, at: usize, count: usize) -> Left<[f64; 4]> {
         let mut etcd = self.etcd()?;
         self.figures(step, at, count, &etcd.url("sleepers"))?;
-        let resident = |etcd: &Cluster| etcd.resident(0).map(|bytes| bytes as f64);
+        let resident = settled;
         let all = (|| {
             let before = resident(&etcd)?;
             let gateway = etcd.gateway(0);
