@@ -79,7 +79,7 @@ impl Parts {
         };
         match recent {
             Some(recent) => drop(edit.put_step(&step, &recent)?),
-            // The state alone would not tell the next retry of this version, if it cannot be read either.
+            // The next retry needs this version, also when it cannot read the state either.
             None => edit.put_step_apart(&step)?,
         }
         if !edit.put_parked(state)? {

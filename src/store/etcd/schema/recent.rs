@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_has_the_revision_of_its_write_whoever_writes_the_state_later() {
+    fn a_line_keeps_the_revision_of_its_write_in_later_values_of_the_state() {
         let mut recent = Recent::default();
         assert_eq!(recent.push(1, line(1)), None);
         let kv = state(&recent, 7);
