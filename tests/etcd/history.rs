@@ -235,7 +235,12 @@ async fn a_node_that_repairs_the_state_of_its_task_keeps_the_lines() {
         etcd.put("/ns/state/a", text, None).await.unwrap();
     }
     go.send(true).unwrap();
-    client.wait(&id()).await.unwrap();
+    // Until then the state cannot be read, which ends a wait.
+    until("it has ended", async || {
+        let state = client.get(&id()).await.unwrap().state;
+        state.is_ok_and(|state| state.code() == StateKind::Completed)
+    })
+    .await;
     node.shutdown().await;
     let after = history(&store).await;
     assert_eq!((after.len(), &after[..2]), (3, &before[..]));
