@@ -14,7 +14,10 @@ use toml::de::{DeTable, DeValue};
 
 use windlass::statemachine::plain;
 
-use crate::{exit::Failure, input::text_of};
+use crate::{
+    exit::Failure,
+    input::{text_of, without_mark},
+};
 
 /// The commands that may have a table.
 pub(crate) const TABLES: [&str; 2] = ["worker", "run"];
@@ -123,7 +126,7 @@ impl Config {
 
 impl Source<'_> {
     fn read(&self, command: &Command) -> Result<Config, Failure> {
-        let text = self.text.strip_prefix('\u{feff}').unwrap_or(self.text);
+        let text = without_mark(self.text);
         let skipped = self.text.len() - text.len();
         let table = DeTable::parse(text).map_err(|e| {
             let at = e.span().map_or(0, |span| span.start + skipped);

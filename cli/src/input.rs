@@ -23,8 +23,7 @@ pub(crate) fn json(field: &'static str, text: &str) -> Result<Json, Failure> {
         }
         None => text.to_owned(),
     };
-    let text = read.strip_prefix(MARK).unwrap_or(&read);
-    Ok(Json::parse(field, text)?)
+    Ok(Json::parse(field, without_mark(&read))?)
 }
 
 /// Reads the text of a file of at most `most` bytes.
@@ -52,53 +51,67 @@ pub(crate) fn text_of(path: &Path, most: u64) -> std::io::Result<String> {
 /// Opens a file, or standard input for `-`, to be read line by line.
 pub(crate) fn lines(field: &str, path: &str) -> Result<Box<dyn BufRead>, Failure> {
     if path == "-" {
-        return Ok(Box::new(SkipMark::new(std::io::stdin())));
+        return Ok(Box::new(BufReader::new(SkipMark::new(std::io::stdin()))));
     }
     let failed = |e| Failure::file(&format!("{field}: the file {path}"), &e);
     let file = std::fs::File::open(path).map_err(failed)?;
     if file.metadata().map_err(failed)?.is_dir() {
         return Err(failed(std::io::Error::other("is a folder; name a file")));
     }
-    Ok(Box::new(SkipMark::new(file)))
+    Ok(Box::new(BufReader::new(SkipMark::new(file))))
 }
 
 /// The byte order mark, in UTF-8. Some editors write it at the start of a file.
 const MARK: &str = "\u{feff}";
 
-/// Skips a byte order mark at the start. Reads nothing before the first call.
-struct SkipMark<R> {
-    from: BufReader<R>,
+/// Returns a text without a byte order mark at its start.
+pub(crate) fn without_mark(text: &str) -> &str {
+    text.strip_prefix(MARK).unwrap_or(text)
+}
+
+/// Skips a byte order mark at the start. Reads nothing before the first call, and then no more than is needed.
+pub(crate) struct SkipMark<R> {
+    from: R,
     begun: bool,
+    /// The first bytes, if they are no mark.
+    held: Vec<u8>,
 }
 
 impl<R: Read> SkipMark<R> {
-    fn new(from: R) -> Self {
+    pub(crate) fn new(from: R) -> Self {
         Self {
-            from: BufReader::new(from),
+            from,
             begun: false,
+            held: Vec::new(),
         }
+    }
+
+    /// Reads the first bytes: a further one only while they may be a mark, since a pipe may have no more for now.
+    fn begin(&mut self) -> std::io::Result<()> {
+        while !self.begun {
+            let mut next = [0; MARK.len()];
+            let room = next.split_at_mut(MARK.len() - self.held.len()).0;
+            let read = self.from.read(room)?;
+            self.held.extend_from_slice(&room[..read]);
+            let is_mark = self.held == MARK.as_bytes();
+            if is_mark {
+                self.held.clear();
+            }
+            self.begun = is_mark || read == 0 || !MARK.as_bytes().starts_with(&self.held);
+        }
+        Ok(())
     }
 }
 
 impl<R: Read> Read for SkipMark<R> {
     fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
-        let read = self.fill_buf()?.read(into)?;
-        self.consume(read);
-        Ok(read)
-    }
-}
-
-impl<R: Read> BufRead for SkipMark<R> {
-    fn fill_buf(&mut self) -> std::io::Result<&[u8]> {
-        if !self.begun && self.from.fill_buf()?.starts_with(MARK.as_bytes()) {
-            self.from.consume(MARK.len());
+        self.begin()?;
+        if self.held.is_empty() {
+            return self.from.read(into);
         }
-        self.begun = true;
-        self.from.fill_buf()
-    }
-
-    fn consume(&mut self, bytes: usize) {
-        self.from.consume(bytes);
+        let read = self.held.as_slice().read(into)?;
+        self.held.drain(..read);
+        Ok(read)
     }
 }
 
@@ -154,6 +167,54 @@ pub(crate) fn next_bytes(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Gives one byte at a time, and fails once that is more than was wanted.
+    struct Slow(Vec<u8>);
+
+    impl Read for Slow {
+        fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
+            if self.0.is_empty() {
+                return Err(std::io::Error::other("has no more for now"));
+            }
+            into[0] = self.0.remove(0);
+            Ok(1)
+        }
+    }
+
+    #[test]
+    fn a_mark_is_skipped_at_the_start_alone_and_costs_no_byte_more() {
+        for (bytes, wanted) in [
+            (&b"\xef\xbb\xbfab"[..], &b"ab"[..]),
+            (b"ab\xef\xbb\xbf", b"ab\xef\xbb\xbf"),
+            (b"\xef\xbb\xbf\xef\xbb\xbfa", b"\xef\xbb\xbfa"),
+            (b"\xef\xbba", b"\xef\xbba"),
+            (b"\xefa", b"\xefa"),
+        ] {
+            let mut read = Vec::new();
+            SkipMark::new(bytes).read_to_end(&mut read).unwrap();
+            assert_eq!(read, wanted);
+            let mut slow = SkipMark::new(Slow(bytes.to_vec()));
+            read.resize(wanted.len(), 0);
+            slow.read_exact(&mut read).unwrap();
+            assert_eq!(read, wanted);
+        }
+        for bytes in [&b""[..], b"\xef", b"\xef\xbb", b"\xef\xbb\xbf"] {
+            let mut read = Vec::new();
+            SkipMark::new(bytes).read_to_end(&mut read).unwrap();
+            let wanted = if bytes.len() == MARK.len() {
+                &b""[..]
+            } else {
+                bytes
+            };
+            assert_eq!(read, wanted);
+        }
+        let mut slow = SkipMark::new(Slow(b"a".to_vec()));
+        assert_eq!(
+            slow.read(&mut [0; 8]).unwrap(),
+            1,
+            "no second byte is awaited"
+        );
+    }
 
     #[test]
     fn lines_end_in_many_ways() {

@@ -15,6 +15,7 @@ use std::{
 use tracing::warn;
 
 use super::props::Props;
+use crate::input::without_mark;
 
 /// The largest file of variables.
 const MAX_FILE: u64 = 1 << 20;
@@ -129,7 +130,7 @@ impl Reader {
 ///
 /// The number of the line that is wrong, and what would be right.
 fn parse(text: &str) -> Result<BTreeMap<String, String>, String> {
-    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let text = without_mark(text);
     let mut variables = BTreeMap::new();
     for (at, line) in text.lines().enumerate() {
         let about = |reason: &str| format!("line {}: {reason}", at + 1);

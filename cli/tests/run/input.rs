@@ -57,6 +57,32 @@ fn a_name_that_is_not_utf8_is_reported_by_line() {
 }
 
 #[test]
+fn a_byte_order_mark_and_windows_line_ends_are_no_part_of_a_line() {
+    let place = Place::new();
+    let each = [
+        "run",
+        "-j",
+        "1",
+        "--each",
+        "printf <%s> {}",
+        "--print-output",
+    ];
+    let lines = "\u{feff}a\r\nb\r\nlast";
+    place.write("list", lines);
+    let (code, out, err) = place.run(&[&each[..], &["--batch", "file", "list"]].concat());
+    assert_eq!((code, out.as_str()), (0, "<a><b><last>"), "{err}");
+    let from_pipe = [&each[..], &["--batch", "pipe"]].concat();
+    let (code, out, err) = place.run_with(&from_pipe, lines.as_bytes());
+    assert_eq!((code, out.as_str()), (0, "<a><b><last>"), "{err}");
+    place.write(
+        "tasks",
+        "\u{feff}{\"command\":\"printf\",\"args\":[\"hi\"]}\r\n",
+    );
+    let (code, out, err) = place.run(&["run", "--print-output", "tasks"]);
+    assert_eq!((code, out.as_str()), (0, "hi"), "{err}");
+}
+
+#[test]
 fn input_lines_are_never_executed() {
     let place = Place::new();
     let lines = "$(touch canary)\n`touch canary`\n'; touch canary; '\n\"; touch canary; \"\n-n\n";

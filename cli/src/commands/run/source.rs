@@ -103,14 +103,19 @@ impl Source {
     }
 
     fn reader(&mut self) -> io::Result<Box<dyn io::Read + Send>> {
-        match (&mut self.file, self.stream.take()) {
+        let reader: Box<dyn io::Read + Send> = match (&mut self.file, self.stream.take()) {
             (Some(file), _) => {
                 file.rewind()?;
-                Ok(Box::new(file.try_clone()?))
+                Box::new(file.try_clone()?)
             }
-            (None, Some(stream)) => Ok(stream),
-            (None, None) => Err(io::Error::other("it was read before")),
-        }
+            (None, Some(stream)) => stream,
+            (None, None) => return Err(io::Error::other("it was read before")),
+        };
+        Ok(match self.end {
+            b'\n' => Box::new(input::SkipMark::new(reader)),
+            // A file name may begin with these bytes.
+            _ => reader,
+        })
     }
 
     /// Reads every line and keeps none.
