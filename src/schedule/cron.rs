@@ -1,11 +1,15 @@
 //! [`Expression`]: a cron expression, as a pattern of local times without a time zone.
 
+mod field;
+
 use croner::{
     Cron, Weekday,
     parser::{CronParser, Seconds, Year},
 };
 use jiff::civil::{Date, DateTime, date};
 use windlass_statemachine::Invalid;
+
+use self::field::FIELDS;
 
 /// The names for common expressions, with a field for the seconds.
 const NAMED: [(&str, &str); 7] = [
@@ -18,15 +22,8 @@ const NAMED: [(&str, &str); 7] = [
     ("@hourly", "0 0 * * * *"),
 ];
 
-/// The fields of an expression, and what each takes.
-const FIELDS: [(&str, &str); 6] = [
-    ("second", "0 to 59"),
-    ("minute", "0 to 59"),
-    ("hour", "0 to 23"),
-    ("day of the month", "1 to 31"),
-    ("month", "1 to 12, or JAN to DEC"),
-    ("day of the week", "0 to 7, or SUN to SAT"),
-];
+/// The first year without times of an expression.
+pub(crate) const END: i16 = 5000;
 
 /// The calendar repeats after this many years: a date that does not come within them never comes.
 const CALENDAR: i16 = 400;
@@ -67,26 +64,46 @@ impl Expression {
             other => other.to_owned(),
         };
         let words: Vec<&str> = fields.split_whitespace().collect();
-        let [second, minute, hour, _, _, _] = words.as_slice() else {
+        let [second, minute, hour, day, month, weekday] = words.as_slice() else {
             return Err(wrong(&format!("it has {} fields", words.len())));
         };
+        for (field, word) in FIELDS.iter().zip(&words) {
+            field.check(word).map_err(|reason| wrong(&reason))?;
+        }
         let cron = parser()
             .parse(&fields)
             .map_err(|e| match wrong_field(&words) {
                 Some(reason) => wrong(&reason),
                 None => wrong(&e.to_string()),
             })?;
+        if let Some(reason) = empty_field(&cron, &words) {
+            return Err(wrong(&reason));
+        }
         let stepped = |word: &str| word.contains(['*', '/', '?']);
         let every_hour = ["*", "?", "*/1", "0-23"].contains(hour);
         let expression = Self {
             steps: stepped(second) || stepped(minute) || every_hour,
             cron,
         };
+        let no_such_day = "no year has such a day; change the day of the month or the month";
         if !expression.ever_comes() {
-            let reason = format!(
-                "'{text}' never comes: no year has such a day; change the day of the month or the month"
-            );
+            let reason = format!("'{text}' never comes: {no_such_day}");
             return Err(Invalid::new(field, reason));
+        }
+        // Of two days of which one is enough, the weekday hides that the other never comes.
+        let is_any = |word: &str| word == "*" || word == "?";
+        if !is_any(day) && !is_any(weekday) && !weekday.starts_with('+') {
+            let alone = format!("0 0 0 {day} {month} *");
+            let alone = parser()
+                .parse(&alone)
+                .map(|cron| Self { cron, steps: false });
+            if alone.is_ok_and(|alone| !alone.ever_comes()) {
+                let reason = format!(
+                    "'{text}' has a day of the month that never comes beside its day of the week: {no_such_day}, \
+                     or write * for the day of the month"
+                );
+                return Err(Invalid::new(field, reason));
+            }
         }
         Ok(expression)
     }
@@ -149,8 +166,29 @@ fn wrong_field(words: &[&str]) -> Option<String> {
     };
     let is_wrong = |at: &usize| parser().parse(&alone(*at)).is_err();
     let at = (0..words.len()).find(is_wrong)?;
-    let ((name, range), word) = (FIELDS.get(at)?, words.get(at)?);
-    Some(format!("the {name} is {word}; write {range}"))
+    let (field, word) = (FIELDS.get(at)?, words.get(at)?);
+    Some(format!(
+        "the {} is {word}; write {}",
+        field.name, field.takes
+    ))
+}
+
+/// Returns the first field that was read without a value in it, as `L` for the hour: it would never come.
+fn empty_field(cron: &Cron, words: &[&str]) -> Option<String> {
+    let pattern = &cron.pattern;
+    let parts = [
+        &pattern.seconds,
+        &pattern.minutes,
+        &pattern.hours,
+        &pattern.months,
+    ];
+    let places = [0, 1, 2, 4];
+    let (_, at) = (parts.iter().zip(places)).find(|(part, _)| part.values().is_empty())?;
+    let (field, word) = (FIELDS.get(at)?, words.get(at)?);
+    Some(format!(
+        "the {} is {word}; write {}",
+        field.name, field.takes
+    ))
 }
 
 #[cfg(test)]
@@ -247,11 +285,91 @@ mod tests {
             ("0 0 * * FUN", "the day of the week is FUN; write 0 to 7"),
             ("61 0 0 1 1 *", "the second is 61; write 0 to 59"),
             ("a b c d e", "the minute is a; write"),
-            ("5-1 * * * *", "the minute is 5-1; write 0 to 59"),
-            ("*/0 * * * *", "the minute is */0; write 0 to 59"),
+            ("0-70 * * * *", "the minute is 0-70; write 0 to 59"),
+            ("0 L * * *", "the hour is L; write 0 to 23"),
+            ("0 0 * L *", "the month is L; write 1 to 12"),
         ] {
             let refused = Expression::parse("cron", text).unwrap_err();
             assert!(refused.reason().contains(says), "{text}: {refused}");
+        }
+    }
+
+    #[test]
+    fn a_word_that_means_less_than_it_says_is_refused_with_what_to_write() {
+        for (text, says) in [
+            (
+                "*/90 * * * *",
+                "the step of the minute is 90, but an hour has 60 minutes, so that only 0 would be left; give \
+                 'every' an interval of 90m instead, or write 0",
+            ),
+            ("*/61 * * * * *", "'every' an interval of 61s"),
+            ("0 */36 * * *", "'every' an interval of 36h"),
+            (
+                "0 0 */40 * *",
+                "a month has 31 days, so that only 1 would be left; give 'every' an interval of 40d",
+            ),
+            (
+                "0 0 1 */18 *",
+                "a year has 12 months, so that only 1 would be left; write the months, as in 1,7",
+            ),
+            (
+                "0 0 * * */8",
+                "a week has 7 days, so that only 0 would be left",
+            ),
+            ("0 0 * * +*/8", "a week has 7 days"),
+            ("1,*/90 * * * *", "an interval of 90m"),
+            (
+                "0-30/45 * * * *",
+                "but 0-30 has 31 minutes, so that only 0 would be left",
+            ),
+            (
+                "0 0 * * MON-WED/4",
+                "but MON-WED has 3 days, so that only MON would be left",
+            ),
+            (
+                "*/0 * * * *",
+                "the step of the minute is 0; write 1 or more",
+            ),
+            (
+                "0 1-5/0 * * *",
+                "the step of the hour is 0; write 1 or more",
+            ),
+            ("/5 * * * *", "the minute is /5; write */5"),
+            ("5/15 * * * *", "the minute is 5/15; write 5-59/15"),
+            ("0 0 * MAR/2 *", "the month is MAR/2; write MAR-12/2"),
+            (
+                "5-1 * * * *",
+                "which ends before it begins; write it as two: 5-59,0-1",
+            ),
+            ("0 22-6 * * *", "write it as two: 22-23,0-6"),
+            ("0 0 * * FRI-MON", "write it as two: FRI-7,0-MON"),
+            (
+                "1,,2 * * * *",
+                "the list of the minute, 1,,2, has an empty part; write 1,2",
+            ),
+            ("0 , * * *", "has an empty part; write 0 to 23"),
+            (
+                "0 0 31 2 MON",
+                "has a day of the month that never comes beside its day of the week",
+            ),
+        ] {
+            let refused = Expression::parse("cron", text).unwrap_err();
+            assert!(refused.reason().contains(says), "{text}: {refused}");
+        }
+        // What is written there is an expression; a step of the whole field is what it says.
+        for text in [
+            "*/60 * * * *",
+            "0 */24 * * *",
+            "0 0 */31 * *",
+            "0 0 1 */12 *",
+            "0 0 * * */7",
+            "0 0 * * FRI-7,0-MON",
+            "5-59/15 * * * *",
+            "0 0 * MAR-12/2 *",
+            "0 0 31 4,5 MON",
+        ] {
+            let read = Expression::parse("cron", text);
+            assert!(read.is_ok(), "{text}: {read:?}");
         }
     }
 

@@ -4,7 +4,7 @@ use jiff::{SignedDuration, Timestamp, ToSpan, Zoned, civil::DateTime, tz::TimeZo
 use windlass_statemachine::{Invalid, Kind, TaskId, task::MAX_LABEL_BYTES};
 
 use super::{
-    cron::Expression,
+    cron::{END as CRON_END, Expression},
     data::Data,
     deadlines::Within,
     hash::hash,
@@ -150,8 +150,14 @@ impl Times {
     fn check_first(&self, from: Timestamp) -> Result<(), Invalid> {
         let before = before(from);
         let Some(mut last) = self.next(before.into()) else {
+            let crons_end =
+                !self.crons.is_empty() && from.to_zoned(TimeZone::UTC).year() >= CRON_END;
             let reason = match self.has_times() {
                 false => "has no times; give 'cron', 'every' or 'at'".to_owned(),
+                true if crons_end => format!(
+                    "fires at no time after {from}: a cron expression gives times before the year {CRON_END}; \
+                     give 'every' or 'at' for later ones, or an earlier 'start'"
+                ),
                 true => format!(
                     "fires at no time after {from}: each is excluded, after 'end', or past; change \
                      'except', 'end', 'start' or 'at'"

@@ -192,3 +192,39 @@ fn limits_are_kept_and_what_fits_one_run_is_refused() {
         assert!(refused.to_string().contains(&instead), "{refused}");
     }
 }
+
+#[test]
+fn a_cron_expression_after_its_last_year_is_refused_with_that_reason() {
+    let spec = spec().cron("@daily").start(at("9000-01-01T00:00:00Z"));
+    let refused = spec.check("s", at(NOW)).unwrap_err();
+    assert!(
+        refused.reason().contains("before the year 5000"),
+        "{refused}"
+    );
+}
+
+proptest::proptest! {
+    #[test]
+    fn no_schedule_fails_at_the_end_of_time(
+        before in 0_i64..40_000_000,
+        every in 1_i64..40_000_000,
+        offset in 0_i64..=i64::MAX,
+        jitter in 0_i64..40_000_000,
+        within in 1_i64..=i64::MAX,
+        zone in proptest::sample::select(vec!["UTC", "Pacific/Kiritimati", "America/Los_Angeles"]),
+    ) {
+        let start = Timestamp::MAX - SignedDuration::from_secs(before);
+        let seconds = |n: i64| Duration::from_secs(n.unsigned_abs());
+        let plain = spec().every(seconds(every), start).start(start).zone(zone).at(Timestamp::MAX);
+        let spec = plain.offset(seconds(offset)).jitter(seconds(jitter)).start_within(seconds(within));
+        // Whether the fields fit together is not what is tested: each gives an answer.
+        drop(spec.check("s", start));
+        if let Ok(times) = spec.preview("s", start, 5) {
+            proptest::prop_assert!(times.windows(2).all(|pair| pair[0].nominal < pair[1].nominal));
+            proptest::prop_assert!(times.iter().all(|time| time.due >= time.nominal));
+        }
+        let cron = self::spec().cron("@hourly").start(start).zone(zone);
+        proptest::prop_assert!(cron.check("s", start).is_err());
+        proptest::prop_assert!(cron.preview("s", start, 5).is_ok_and(|times| times.is_empty()));
+    }
+}
