@@ -8,7 +8,7 @@ use std::{fmt, marker::PhantomData, time::Duration};
 use jiff::Timestamp;
 use serde::Serialize;
 use windlass_statemachine::{
-    Invalid, Json, Kind, Retry, SubmitTask, Task, TaskId, Waits, Wake, task::Labels,
+    Invalid, Json, Kind, Retry, SubmitTask, Task, TaskId, Waits, Wake, task::Labels, time::LAST,
 };
 
 use crate::{
@@ -260,10 +260,10 @@ impl<J> NewTask<J> {
 }
 
 fn start_at(start: Wake, now: Timestamp) -> Result<Timestamp, Invalid> {
-    let beyond = "is beyond the year 9999; start the task sooner";
+    let beyond = || format!("is beyond {LAST}; start the task sooner");
     start
         .resolve(now)
-        .map_err(|_| Invalid::new("start_in", beyond))
+        .map_err(|_| Invalid::new("start_in", beyond()))
 }
 
 impl<J> TryFrom<NewTask<J>> for SubmitTask {

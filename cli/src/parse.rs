@@ -130,13 +130,20 @@ pub(crate) enum Moment {
 
 /// Reads a time or a duration.
 pub(crate) fn moment(text: &str) -> Result<Moment, String> {
-    if let Ok(wait) = duration(text) {
-        return Ok(Moment::In(wait));
+    match duration(text) {
+        Ok(wait) => return Ok(Moment::In(wait)),
+        Err(reason) if text.starts_with('-') => return Err(reason),
+        Err(_) => {}
     }
-    time(text).map(Moment::At).map_err(|_| {
-        format!(
-            "'{text}' is neither a time nor a duration; write it like 2030-01-02T03:04:05Z or 15m"
-        )
+    time(text).map(Moment::At).map_err(|reason| {
+        // What is almost a time gets the error of one.
+        let is_date = text.starts_with(|c: char| c.is_ascii_digit()) && text.contains('-');
+        match is_date {
+            true => reason,
+            false => format!(
+                "'{text}' is neither a time nor a duration; write it like 2030-01-02T03:04:05Z or 15m"
+            ),
+        }
     })
 }
 
@@ -320,6 +327,19 @@ mod tests {
                 .unwrap_err()
                 .contains("neither a time nor a duration")
         );
+        for (text, says) in [
+            ("-5m", "'-5m' is negative"),
+            (
+                "9999-12-31T23:59:59Z",
+                "is not a time up to 9999-12-30T22:00:00Z",
+            ),
+            (
+                "2030-01-02T03:04",
+                "has no time zone; write 2030-01-02T03:04:00Z",
+            ),
+        ] {
+            assert!(moment(text).unwrap_err().contains(says), "{text}");
+        }
     }
 
     #[test]

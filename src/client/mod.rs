@@ -191,7 +191,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`] (field `until`) for no time at all or one beyond the year 9999, and those of
+    /// [`Error::Invalid`] (field `until`) for no time at all or one beyond the last time, `9999-12-30T22:00:00Z`, and those of
     /// [`command`](Self::command).
     pub async fn sleep_for(
         &self,

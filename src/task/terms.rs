@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use windlass_statemachine::{Invalid, Limit, Task, Unique, Wake};
+use windlass_statemachine::{Invalid, Limit, Task, Unique, Wake, time::LAST};
 
 use super::NewTask;
 
@@ -33,9 +33,9 @@ impl NewTerms {
     /// Gives a task these terms; durations count from `now`.
     pub(super) fn put(self, task: &mut Task, now: Timestamp) -> Result<(), Invalid> {
         let resolve = |field, wake: Option<Wake>| {
-            let beyond = "is beyond the year 9999; give an earlier time";
+            let beyond = || format!("is beyond {LAST}; give an earlier time");
             let at = wake.map(|wake| wake.resolve(now)).transpose();
-            at.map_err(|_| Invalid::new(field, beyond))
+            at.map_err(|_| Invalid::new(field, beyond()))
         };
         task.start_by = resolve("start_by", self.start_by)?;
         task.end_by = resolve("end_by", self.end_by)?;

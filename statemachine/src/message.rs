@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 pub use effects::{Effects, SendCommand, SubmitTask};
 
-use crate::{Invalid, Json, state::FIRST_DATA_VERSION, waits::Waits};
+use crate::{Invalid, Json, state::FIRST_DATA_VERSION, time::LAST, waits::Waits};
 
 /// When a sleep ends: at a time, or a while after the message is applied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,7 +27,7 @@ impl Wake {
     ///
     /// # Errors
     ///
-    /// [`Invalid`] (field `until`) when it is beyond the year 9999.
+    /// [`Invalid`] (field `until`) when it is beyond the last time, `9999-12-30T22:00:00Z`.
     pub fn resolve(self, now: Timestamp) -> Result<Timestamp, Invalid> {
         match self {
             Self::At(at) => Ok(at),
@@ -35,7 +35,8 @@ impl Wake {
                 .ok()
                 .and_then(|wait| now.checked_add(wait).ok())
                 .ok_or_else(|| {
-                    Invalid::new("until", "is beyond the year 9999; sleep for a shorter time")
+                    let beyond = format!("is beyond {LAST}; sleep for a shorter time");
+                    Invalid::new("until", beyond)
                 }),
         }
     }
@@ -226,7 +227,7 @@ impl Message {
         .into()
     }
 
-    /// Sleep for `wait` from when the message is applied. Beyond the year 9999 the message becomes
+    /// Sleep for `wait` from when the message is applied. Beyond the last time the message becomes
     /// an [`error`](Self::error).
     pub fn sleep_for(wait: Duration) -> Self {
         Action::Sleep {

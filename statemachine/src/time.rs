@@ -1,9 +1,13 @@
 //! Reading times, with errors that name the field.
 
-use jiff::{Timestamp, civil::DateTime};
+use jiff::{Timestamp, civil::DateTime, tz::TimeZone};
 use serde::{Deserialize, Deserializer, de::Error};
 
 use crate::Invalid;
+
+/// The last time that a task may have, in whole seconds. The year 9999 ends later, but its last day is not a day of
+/// that year in every time zone.
+pub const LAST: &str = "9999-12-30T22:00:00Z";
 
 /// Reads an RFC 3339 time.
 ///
@@ -26,11 +30,13 @@ use crate::Invalid;
 /// ```
 pub fn parse(field: &'static str, text: &str) -> Result<Timestamp, Invalid> {
     text.parse().map_err(|_| {
-        let reason = match text.parse::<DateTime>() {
-            Ok(local) => format!("'{text}' has no time zone; write {local}Z, or an offset for Z"),
-            Err(_) => format!(
-                "'{text}' is not a time up to the year 9999; write it like 2030-01-02T03:04:05Z"
-            ),
+        // A local time that is no time of UTC is not one to write.
+        let local = text.parse::<DateTime>().ok();
+        let reason = match local.filter(|local| local.to_zoned(TimeZone::UTC).is_ok()) {
+            Some(local) => format!("'{text}' has no time zone; write {local}Z, or an offset for Z"),
+            None => {
+                format!("'{text}' is not a time up to {LAST}; write it like 2030-01-02T03:04:05Z")
+            }
         };
         Invalid::new(field, reason)
     })
@@ -56,4 +62,69 @@ fn of_field<'de, D: Deserializer<'de>>(
     text.map(|t| parse(field, &t))
         .transpose()
         .map_err(D::Error::custom)
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::SignedDuration;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// The text of the time this many seconds after the last one, in December 9999. It may be none.
+    fn text(after: i64) -> String {
+        let second = (30 * 24 + 22) * 3600 + after;
+        let (day, second) = (second / 86_400, second % 86_400);
+        let (minute, second) = (second / 60, second % 60);
+        format!(
+            "9999-12-{day:02}T{:02}:{:02}:{second:02}Z",
+            minute / 60,
+            minute % 60
+        )
+    }
+
+    #[test]
+    fn the_last_time_is_named_by_the_errors() {
+        let last: Timestamp = LAST.parse().unwrap();
+        assert_eq!(last.as_second(), Timestamp::MAX.as_second());
+        for after in [
+            "9999-12-31T23:59:59Z",
+            "9999-12-31T23:59:59",
+            "10000-01-01T00:00:00Z",
+        ] {
+            let refused = parse("until", after).unwrap_err();
+            let says = format!("'{after}' is not a time up to {LAST}");
+            assert!(refused.reason().starts_with(&says), "{refused}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_time_is_read_up_to_the_last_one_and_no_further(seconds in -300_000_i64..=93_599) {
+            let text = text(seconds);
+            match parse("until", &text) {
+                Ok(at) => {
+                    prop_assert!(seconds <= 0, "{text}");
+                    prop_assert_eq!(at.to_string(), text);
+                }
+                Err(refused) => {
+                    prop_assert!(seconds > 0, "{text}: {refused}");
+                    prop_assert!(refused.reason().contains(LAST), "{refused}");
+                }
+            }
+        }
+
+        #[test]
+        fn a_local_time_gets_the_advice_that_works(second in -377_705_116_800_i64..253_402_300_800) {
+            let local = DateTime::constant(1970, 1, 1, 0, 0, 0, 0);
+            let Ok(local) = local.checked_add(SignedDuration::from_secs(second)) else {
+                return Ok(());
+            };
+            let refused = parse("until", &local.to_string()).unwrap_err();
+            let advice = refused.reason().split_once("; write ").map(|(_, advice)| advice);
+            let advice = advice.and_then(|advice| advice.split(", or").next()).unwrap();
+            let advice = advice.trim_start_matches("it like ");
+            prop_assert!(parse("until", advice).is_ok(), "{refused}");
+        }
+    }
 }

@@ -10,7 +10,7 @@ use crate::{Invalid, StateKind, TaskId};
 /// How many tasks one task may wait for.
 pub const MAX_WAITS: usize = 1000;
 
-/// The wake-up of a waiting task without a deadline: the last instant of the year 9999.
+/// The wake-up of a waiting task without a deadline: the last instant that there is.
 pub const NO_DEADLINE: Timestamp = Timestamp::MAX;
 
 /// The outcome of a task that another task waits for.

@@ -242,7 +242,7 @@ fn a_sleep_beyond_the_year_9999_is_refused_and_names_the_field() {
             let refused = transition(&full(from), &Message::sleep_for(wait), at(200)).unwrap_err();
             assert_eq!(
                 refused.to_string(),
-                "until: is beyond the year 9999; sleep for a shorter time"
+                "until: is beyond 9999-12-30T22:00:00Z; sleep for a shorter time"
             );
         }
     }

@@ -139,7 +139,7 @@ async fn a_start_beyond_the_year_9999_fails_the_task() {
     let id = simulation.client().submit(NewTask::new("parent"));
     let id = id.await.unwrap();
     let done = simulation.run(&id).await.unwrap();
-    let error = "start_in: is beyond the year 9999; start the task sooner";
+    let error = "start_in: is beyond 9999-12-30T22:00:00Z; start the task sooner";
     assert_eq!(done.error(), Some(error));
     assert_eq!(done.code(), StateKind::Failed);
 }

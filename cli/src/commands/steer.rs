@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, time::Duration};
 
 use futures::StreamExt;
 use jiff::{SignedDuration, Timestamp};
-use windlass::{Client, Command, Invalid, Kind};
+use windlass::{Client, Command, Invalid, Kind, statemachine::time::LAST};
 
 use crate::{
     bulk::{Item, Report},
@@ -116,7 +116,7 @@ pub(crate) fn after(
     SignedDuration::try_from(wait)
         .ok()
         .and_then(|wait| now.checked_add(wait).ok())
-        .ok_or_else(|| Invalid::new(field, "ends beyond the year 9999; give a shorter time"))
+        .ok_or_else(|| Invalid::new(field, format!("ends beyond {LAST}; give a shorter time")))
 }
 
 /// Sends complete.

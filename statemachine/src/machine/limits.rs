@@ -27,7 +27,7 @@ pub(super) fn unfit_answer(answer: &Answer, durable: &TaskState, limit: usize) -
 }
 
 /// Returns the message, or an error in its place when the store would refuse its data or result, or
-/// when it submits a task that starts beyond the year 9999. A retry changes none of these.
+/// when it submits a task that starts beyond the last time, `9999-12-30T22:00:00Z`. A retry changes none of these.
 pub(super) fn checked(
     mut message: Message,
     durable: &TaskState,

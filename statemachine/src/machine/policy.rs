@@ -45,7 +45,7 @@ impl Machine {
             Decision::Fail => Message::error(""),
         };
         if draft.apply(&answer, None, env).is_err() {
-            // A sleep beyond the year 9999 counts as giving up.
+            // A sleep beyond the last time, `9999-12-30T22:00:00Z` counts as giving up.
             let error = Message::error("the retry policy asked for an endless sleep");
             let _ = draft.apply(&error, None, env);
         }

@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use super::{Message, Wake};
 use crate::{
     Command, CommandId, Guard, IfExists, Invalid, Require, Reschedule, Submit, Task, TaskId,
+    time::LAST,
 };
 
 /// A command that is sent to a task as an effect of a transition.
@@ -274,12 +275,12 @@ impl Message {
     ///
     /// # Errors
     ///
-    /// [`Invalid`] (field `start_in`) when one is beyond the year 9999.
+    /// [`Invalid`] (field `start_in`) when one is beyond the last time, `9999-12-30T22:00:00Z`.
     pub(crate) fn resolve_starts(&mut self, now: Timestamp) -> Result<(), Invalid> {
         for (at, wait) in std::mem::take(&mut self.starts) {
             let start = Wake::After(wait).resolve(now);
-            let beyond = "is beyond the year 9999; start the task sooner";
-            let start = start.map_err(|_| Invalid::new("start_in", beyond))?;
+            let beyond = || format!("is beyond {LAST}; start the task sooner");
+            let start = start.map_err(|_| Invalid::new("start_in", beyond()))?;
             if let Some(submit) = self.effects.submit.get_mut(at) {
                 submit.task.start_at = Some(start);
             }

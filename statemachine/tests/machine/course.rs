@@ -163,7 +163,7 @@ fn a_submitted_task_with_a_wait_starts_that_long_after_the_return() {
     );
     assert_eq!(
         rig.error(),
-        "start_in: is beyond the year 9999; start the task sooner"
+        "start_in: is beyond 9999-12-30T22:00:00Z; start the task sooner"
     );
     assert!(rig.write.unwrap().effects.is_empty());
 }

@@ -233,7 +233,7 @@ fn a_sleep_beyond_the_year_9999_is_an_error_of_the_handler() {
     assert_eq!(
         rig.error(),
         "the handler returned a message that cannot be applied: \
-         until: is beyond the year 9999; sleep for a shorter time"
+         until: is beyond 9999-12-30T22:00:00Z; sleep for a shorter time"
     );
     assert_eq!(
         rig.written().data,
