@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
-use super::span::Length;
+use super::{span::Length, template::or_default};
 
 /// Which of the times are made up for that came while no node was running.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -23,14 +23,18 @@ pub enum Missed {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct MissedTimes {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub(crate) run: Missed,
-    #[serde(default = "an_hour")]
+    #[serde(default = "an_hour", deserialize_with = "or_an_hour")]
     pub(crate) within: Length,
 }
 
 fn an_hour() -> Length {
     Duration::from_secs(3600).into()
+}
+
+fn or_an_hour<'de, D: Deserializer<'de>>(from: D) -> Result<Length, D::Error> {
+    Ok(Option::deserialize(from)?.unwrap_or_else(an_hour))
 }
 
 impl Default for MissedTimes {

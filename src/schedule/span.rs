@@ -1,10 +1,10 @@
-//! Durations of a schedule, in their JSON form.
+//! Durations and times of a schedule, in their JSON form.
 
 use std::time::Duration;
 
-use jiff::{SignedDuration, Span, SpanRelativeTo, fmt::friendly};
+use jiff::{SignedDuration, Span, SpanRelativeTo, Timestamp, fmt::friendly};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
-use windlass_statemachine::Invalid;
+use windlass_statemachine::{Invalid, time::parse};
 
 /// A duration as it is written: `90s`, `15m`, `1h30m`, `7d`. It may be negative until it is checked.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -56,6 +56,27 @@ impl Serialize for Length {
 impl<'de> Deserialize<'de> for Length {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         String::deserialize(from)?.parse().map_err(D::Error::custom)
+    }
+}
+
+/// Reads a time that may be absent. The error is that of every other time; the reader adds the field.
+pub(super) fn time<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Timestamp>, D::Error> {
+    Ok(Option::<At>::deserialize(from)?.map(|at| at.0))
+}
+
+/// Reads times, as [`time`]; `null` for none.
+pub(super) fn times<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Timestamp>, D::Error> {
+    let times = Option::<Vec<At>>::deserialize(from)?.unwrap_or_default();
+    Ok(times.into_iter().map(|at| at.0).collect())
+}
+
+struct At(Timestamp);
+
+impl<'de> Deserialize<'de> for At {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let read = parse("time", &String::deserialize(from)?);
+        read.map(Self)
+            .map_err(|wrong| D::Error::custom(wrong.reason()))
     }
 }
 

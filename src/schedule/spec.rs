@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use jiff::{Timestamp, civil::Date};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use windlass_statemachine::{Invalid, Json, plain};
 
 use super::{
     missed::{Missed, MissedTimes},
-    span::Length,
-    template::{Template, is_default},
+    span::{Length, time, times},
+    template::{Template, is_default, or_default},
     zone::{Fold, Gap},
 };
 use crate::NewTask;
@@ -54,47 +54,66 @@ use crate::NewTask;
 #[must_use]
 pub struct Schedule {
     pub(crate) run: Template,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, deserialize_with = "or_default")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) cron: Vec<String>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, deserialize_with = "or_default")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) every: Vec<Every>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, deserialize_with = "times")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) at: Vec<Timestamp>,
-    #[serde(default, skip_serializing_if = "Except::is_empty")]
+    #[serde(default, deserialize_with = "or_default")]
+    #[serde(skip_serializing_if = "Except::is_empty")]
     pub(crate) except: Except,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "time")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) start: Option<Timestamp>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "time")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) end: Option<Timestamp>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) count: Option<u64>,
-    #[serde(default = "utc", skip_serializing_if = "is_utc")]
+    #[serde(default = "utc", deserialize_with = "or_utc")]
+    #[serde(skip_serializing_if = "is_utc")]
     pub(crate) zone: String,
-    #[serde(default, skip_serializing_if = "Length::is_zero")]
+    #[serde(default, deserialize_with = "or_default")]
+    #[serde(skip_serializing_if = "Length::is_zero")]
     pub(crate) offset: Length,
-    #[serde(default, skip_serializing_if = "Length::is_zero")]
+    #[serde(default, deserialize_with = "or_default")]
+    #[serde(skip_serializing_if = "Length::is_zero")]
     pub(crate) jitter: Length,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) start_within: Option<Length>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) end_within: Option<Length>,
-    #[serde(default, skip_serializing_if = "is_default")]
+    #[serde(default, deserialize_with = "or_default")]
+    #[serde(skip_serializing_if = "is_default")]
     pub(crate) gap: Gap,
-    #[serde(default, skip_serializing_if = "is_default")]
+    #[serde(default, deserialize_with = "or_default")]
+    #[serde(skip_serializing_if = "is_default")]
     pub(crate) fold: Fold,
-    #[serde(default, skip_serializing_if = "is_default")]
+    #[serde(default, deserialize_with = "or_default")]
+    #[serde(skip_serializing_if = "is_default")]
     pub(crate) overlap: Overlap,
-    #[serde(default, skip_serializing_if = "is_default")]
+    #[serde(default, deserialize_with = "or_default")]
+    #[serde(skip_serializing_if = "is_default")]
     pub(crate) missed: MissedTimes,
-    #[serde(default, skip_serializing_if = "is_default")]
+    #[serde(default, deserialize_with = "or_default")]
+    #[serde(skip_serializing_if = "is_default")]
     pub(crate) pause_on_failure: bool,
     /// From when on the times count; set when the schedule is created or replaced.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "time")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) since: Option<Timestamp>,
 }
 
 fn utc() -> String {
     "UTC".to_owned()
+}
+
+fn or_utc<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
+    Ok(Option::deserialize(from)?.unwrap_or_else(utc))
 }
 
 fn is_utc(zone: &String) -> bool {
@@ -107,7 +126,8 @@ fn is_utc(zone: &String) -> bool {
 pub(crate) struct Every {
     pub(crate) interval: Length,
     /// One of the times; 1970-01-01T00:00:00Z by default.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "time")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) anchor: Option<Timestamp>,
 }
 
@@ -115,12 +135,15 @@ pub(crate) struct Every {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Except {
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, deserialize_with = "or_default")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) cron: Vec<String>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, deserialize_with = "times")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) at: Vec<Timestamp>,
     /// Whole days in the zone of the schedule.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, deserialize_with = "or_default")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) dates: Vec<Date>,
 }
 
@@ -211,7 +234,7 @@ impl Schedule {
             && (gap, fold) == (&other.gap, &other.fold)
     }
 
-    /// Reads the JSON form, as in the props of the task.
+    /// Reads the JSON form, as in the props of the task. A field that is `null` is one that is left out.
     ///
     /// # Errors
     ///
@@ -361,3 +384,7 @@ impl Schedule {
         self
     }
 }
+
+#[cfg(test)]
+#[path = "spec_tests.rs"]
+mod tests;

@@ -1,6 +1,6 @@
 //! [`Template`]: what the runs of a schedule have in common.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use windlass_statemachine::{Invalid, Json, Kind, Limit, Retry, Task, TaskId, task::Labels};
 
 use crate::NewTask;
@@ -13,6 +13,15 @@ pub(super) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 
+/// Reads a field that may be `null`, which is as good as absent.
+pub(super) fn or_default<'de, D, T>(from: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Default + Deserialize<'de>,
+{
+    Ok(Option::deserialize(from)?.unwrap_or_default())
+}
+
 /// What a run is made of.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -20,13 +29,16 @@ pub(crate) struct Template {
     pub(crate) kind: String,
     #[serde(default, skip_serializing_if = "Json::is_null")]
     pub(crate) props: Json,
-    #[serde(default, skip_serializing_if = "is_default")]
+    #[serde(default, deserialize_with = "or_default")]
+    #[serde(skip_serializing_if = "is_default")]
     pub(crate) priority: i32,
-    #[serde(default, skip_serializing_if = "Labels::is_empty")]
+    #[serde(default, deserialize_with = "or_default")]
+    #[serde(skip_serializing_if = "Labels::is_empty")]
     pub(crate) labels: Labels,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) retry: Option<Retry>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, deserialize_with = "or_default")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) limits: Vec<Limit>,
     /// Why the task that the template was made of is wrong.
     #[serde(skip)]

@@ -150,6 +150,18 @@ fn times_are_previewed_without_a_schedule() {
 }
 
 #[test]
+fn a_preview_has_a_bound() {
+    let env = Env::new();
+    let words = ["schedule", "preview", "--cron", "* * * * *", "-n"];
+    for count in ["0", "10001", "1000000000", "99999999999999999999"] {
+        env.run(&[&words[..], &[count]].concat())
+            .fails(2, &["is not from 1 to 10000"]);
+    }
+    let times = env.json(&[&words[..], &["10000"]].concat());
+    assert_eq!(times.as_array().unwrap().len(), 10_000);
+}
+
+#[test]
 fn each_wrong_field_of_a_schedule_is_named() {
     let env = Env::new();
     for (options, says) in [

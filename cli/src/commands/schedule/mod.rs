@@ -1,8 +1,10 @@
 //! `windlass schedule`: schedules, which submit runs at times.
 
 mod crontab;
+mod field;
 mod import;
 mod last;
+mod origin;
 mod show;
 mod spec;
 mod write;
@@ -15,7 +17,6 @@ use serde_json::json;
 use windlass::{
     Client, StateKind, TaskId,
     schedule::{Backfill, LiveRuns, Schedules},
-    store::Error,
 };
 
 use crate::{
@@ -50,8 +51,8 @@ enum Ask {
     Get(Which),
     /// List schedules with their next times and their last runs
     List(show::ListArgs),
-    /// Change the given fields of a schedule; no time is lost or repeated
-    Update(Box<spec::CreateArgs>),
+    /// Change the given fields of a schedule, and remove those of --clear; no time is lost or repeated
+    Update(Box<spec::UpdateArgs>),
     /// Pause a schedule
     Pause(PauseArgs),
     /// Resume a paused schedule; times that have passed are skipped
@@ -277,12 +278,4 @@ fn runs(out: &Output, id: &TaskId, action: &str, runs: &[TaskId]) -> Result<Exit
         out.line(format!("{id}: {action} {run}"))?;
     }
     Ok(Exit::Ok)
-}
-
-/// Whether an id is taken.
-fn is_taken(error: &Error) -> bool {
-    matches!(
-        error,
-        Error::AlreadyExists { .. } | Error::AlreadyFinished(_) | Error::ScheduleEnded(_)
-    )
 }

@@ -2,21 +2,23 @@
 
 use futures::{StreamExt, TryStreamExt, stream};
 use jiff::{SignedDuration, Timestamp, Zoned};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use windlass::{
     TaskId,
-    schedule::{self, ScheduleRecord, Time},
+    schedule::{self, Schedule, ScheduleRecord, Time},
     store::Page,
 };
 
 use super::{
+    field::{ClearArgs, kept},
     last::{LastRun, last_run, left_out_text},
-    spec::TimeArgs,
+    spec::{TimeArgs, read},
 };
 use crate::{
     exit::{Exit, Failure},
     global::Global,
     output::Output,
+    parse::number,
     text::one_line,
     view::{age, color, text},
 };
@@ -46,12 +48,45 @@ pub(super) struct PreviewArgs {
     #[arg(value_name = "ID")]
     id: Option<TaskId>,
 
-    /// Print this many times
-    #[arg(short = 'n', long = "next", value_name = "N", default_value = "10", value_parser = super::count)]
+    /// Print this many times: 1 to 10000
+    #[arg(short = 'n', long = "next", value_name = "N", default_value = "10", value_parser = previewed)]
     times: usize,
 
     #[command(flatten)]
     spec: TimeArgs,
+
+    #[command(flatten)]
+    clear: ClearArgs,
+}
+
+impl PreviewArgs {
+    /// Returns a schedule with the options that were given; `None` if there are none.
+    fn changed(
+        &self,
+        id: &TaskId,
+        record: ScheduleRecord,
+        out: &Output,
+    ) -> Result<Option<Schedule>, Failure> {
+        if self.spec == TimeArgs::default() && self.clear == ClearArgs::default() {
+            return Ok(None);
+        }
+        let before = self.spec.present(record)?;
+        let mut spec = before.clone();
+        self.clear.apply(&mut spec);
+        self.spec.apply(&mut spec)?;
+        for note in kept(&before, &spec) {
+            out.note(format!("note: '{id}': {note}"));
+        }
+        read(spec).map(Some)
+    }
+}
+
+/// The most times of one preview: all of them are in memory, as a table or a JSON array.
+const MOST_PREVIEWED: usize = 10_000;
+
+/// Reads how many times a preview prints.
+fn previewed(text: &str) -> Result<usize, String> {
+    number(text, 1..=MOST_PREVIEWED)
 }
 
 /// A local time with its offset and the name of its zone.
@@ -96,25 +131,28 @@ pub(super) fn view(record: &ScheduleRecord) -> Value {
     })
 }
 
+/// The fields that give times.
+pub(super) const TIMES: [&str; 3] = ["cron", "every", "at"];
+
+/// The times that one of these fields gives, in short.
+pub(super) fn time_texts(spec: &Map<String, Value>, field: &str) -> Vec<String> {
+    let list = spec.get(field).and_then(Value::as_array);
+    let text = |value: &Value| match value.get("interval") {
+        Some(interval) => Some(format!("every {}", interval.as_str().unwrap_or("?"))),
+        None => value.as_str().map(str::to_owned),
+    };
+    list.into_iter().flatten().filter_map(text).collect()
+}
+
 /// The times of a spec, in short.
 fn times(record: &ScheduleRecord) -> String {
     let spec = match &record.spec {
         Ok(spec) => json!(spec),
         Err(wrong) => return one_line(&wrong.to_string()),
     };
-    let texts = |field: &str| -> Vec<String> {
-        let list = spec[field].as_array().cloned().unwrap_or_default();
-        let texts = list.iter().filter_map(Value::as_str);
-        texts.map(str::to_owned).collect()
-    };
-    let mut all = texts("cron");
-    for every in spec["every"].as_array().into_iter().flatten() {
-        all.push(format!(
-            "every {}",
-            every["interval"].as_str().unwrap_or("?")
-        ));
-    }
-    all.extend(texts("at"));
+    let fields = spec.as_object().into_iter();
+    let texts = fields.flat_map(|spec| TIMES.map(|field| time_texts(spec, field)));
+    let all = texts.flatten().collect::<Vec<_>>();
     let zone = spec["zone"].as_str().map(|zone| format!(" {zone}"));
     format!("{}{}", all.join(", "), zone.unwrap_or_default())
 }
@@ -274,7 +312,7 @@ pub(super) async fn preview(args: PreviewArgs, global: &Global) -> Result<Exit, 
             let client = global.reading().await?;
             let schedules = client.schedules();
             let record = schedules.get(id).await.map_err(Failure::of_schedule)?;
-            match args.spec.changed(record)? {
+            match args.changed(id, record, &out)? {
                 None => schedules
                     .preview(id, args.times)
                     .await

@@ -7,6 +7,7 @@ use windlass::{
     schedule::{Schedule, ScheduleRecord},
 };
 
+use super::field::ClearArgs;
 use crate::{
     command_args::CommandArgs,
     exec,
@@ -27,17 +28,30 @@ pub(super) struct CreateArgs {
     pub(super) run: RunArgs,
 }
 
-impl CreateArgs {
+/// A schedule and the changes of its fields.
+#[derive(Debug, clap::Args)]
+pub(super) struct UpdateArgs {
+    #[command(flatten)]
+    pub(super) fields: CreateArgs,
+    #[command(flatten)]
+    pub(super) clear: ClearArgs,
+}
+
+impl UpdateArgs {
     /// Whether an option was given.
     pub(super) fn has_options(&self) -> bool {
-        self.times != TimeArgs::default() || self.run != RunArgs::default()
+        let CreateArgs { times, run, .. } = &self.fields;
+        *times != TimeArgs::default()
+            || *run != RunArgs::default()
+            || self.clear != ClearArgs::default()
     }
 }
 
 /// The times.
 #[derive(Debug, Default, PartialEq, clap::Args)]
 pub(super) struct TimeArgs {
-    /// The whole schedule as JSON, @FILE or - for standard input; the other options override its fields
+    /// The schedule as JSON, @FILE or - for standard input; the other options override its fields. A field that is
+    /// null is left out
     #[arg(long, value_name = "JSON")]
     spec: Option<String>,
 
@@ -246,18 +260,6 @@ impl TimeArgs {
         spec.insert("run".to_owned(), json!({ "kind": exec::KIND }));
         self.apply(&mut spec)?;
         read(spec)
-    }
-
-    /// Returns a schedule with the options that were given; `None` if there are none.
-    pub(super) fn changed(&self, record: ScheduleRecord) -> Result<Option<Schedule>, Failure> {
-        let mut given = Map::new();
-        self.apply(&mut given)?;
-        if given.is_empty() {
-            return Ok(None);
-        }
-        let mut spec = self.present(record)?;
-        self.apply(&mut spec)?;
-        read(spec).map(Some)
     }
 
     /// Returns the fields of a schedule. One that cannot be read has none if a whole one is given; otherwise the

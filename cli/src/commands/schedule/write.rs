@@ -5,7 +5,10 @@ use std::collections::BTreeSet;
 use serde_json::Map;
 use windlass::{Client, Kind, TaskId, schedule};
 
-use super::spec::{CreateArgs, read};
+use super::{
+    field::kept,
+    spec::{CreateArgs, UpdateArgs, read},
+};
 use crate::{
     exit::{Exit, Failure},
     global::Global,
@@ -30,35 +33,41 @@ pub(super) async fn create(args: CreateArgs, global: &Global) -> Result<Exit, Fa
 
 /// Changes the given fields of a schedule.
 pub(super) async fn update(
-    args: CreateArgs,
+    args: UpdateArgs,
     client: &Client,
     out: &Output,
 ) -> Result<Exit, Failure> {
+    let id = &args.fields.id;
     if !args.has_options() {
         let text = format!(
-            "could not update schedule '{}': no option is given; give at least one, such as --cron or --zone",
-            args.id
+            "could not update schedule '{id}': no option is given; give at least one, such as --cron or --zone"
         );
         return Err(Failure::Usage(text));
     }
     let record = client
         .schedules()
-        .get(&args.id)
+        .get(id)
         .await
         .map_err(Failure::of_schedule)?;
     let action = match record.state {
         Some(code) if code.is_terminal() => "updated, and started again",
         _ => "updated",
     };
-    let mut spec = args.times.present(record)?;
-    args.times.apply(&mut spec)?;
-    args.run.apply(&mut spec)?;
+    let before = args.fields.times.present(record)?;
+    let mut spec = before.clone();
+    args.clear.apply(&mut spec);
+    args.fields.times.apply(&mut spec)?;
+    args.fields.run.apply(&mut spec)?;
+    let notes = kept(&before, &spec);
     client
         .schedules()
-        .update(&args.id, read(spec)?)
+        .update(id, read(spec)?)
         .await
         .map_err(Failure::of_schedule)?;
-    written(client, out, &args.id, action).await
+    for note in notes {
+        out.note(format!("note: '{id}': {note}"));
+    }
+    written(client, out, id, action).await
 }
 
 /// Prints a schedule that was written, with its next time.
