@@ -51,17 +51,102 @@ fn a_crontab_is_imported_once() {
         assert!(again[0]["spec"]["overlap"].is_null(), "{ran:?}");
     }
     assert_eq!(env.json(&["schedule", "list"]).as_array().unwrap().len(), 2);
-    let wrong = env.write("wrong", "61 * * * * x\n* * * *\n0 0 * * * right\n");
-    let ran = env.run(&["schedule", "import", &wrong]).code(1);
-    assert!(ran.err.contains("line 1: cron: '61 * * * *'"), "{ran:?}");
+}
+
+#[test]
+fn an_import_is_whole_or_nothing_and_its_errors_are_in_the_order_of_the_lines() {
+    let env = Env::new();
+    let lines = "61 * * * * x\n* * * *\n0 0 * * * right\n0 0 30 2 * never\n";
+    let wrong = env.write("wrong", lines);
+    for more in [&[][..], &["--dry-run"]] {
+        let ran = env
+            .run(&[&["schedule", "import", &wrong], more].concat())
+            .code(2);
+        let errors: Vec<&str> = ran.err.lines().collect();
+        let says = [
+            "error: line 1: cron: '61 * * * *'",
+            "error: line 2: '* * * *' has no command",
+            "error: line 4: cron: '0 0 30 2 *' never comes",
+            "error: 3 lines are wrong; nothing was imported",
+        ];
+        assert_eq!(errors.len(), says.len(), "{ran:?}");
+        assert!(
+            errors
+                .iter()
+                .zip(says)
+                .all(|(error, says)| error.starts_with(says)),
+            "{ran:?}"
+        );
+        assert_eq!(ran.out, "");
+    }
+    assert!(!std::path::Path::new(&env.path("store.db")).exists());
+    // A line whose id another task has stops the others as well.
+    let crontab = env.write("crontab", "0 1 * * * one\n0 2 * * * two\n");
+    let dry = env
+        .run(&["schedule", "import", &crontab, "--dry-run", "-o", "json"])
+        .ok();
+    let id = dry.lines()[1]["id"].as_str().unwrap().to_owned();
+    env.run(&["submit", "k", "--id", &id, "--in", "1h"]).ok();
+    let ran = env.run(&["schedule", "import", &crontab]).code(2);
+    assert!(ran.err.contains("line 2: "), "{ran:?}");
     assert!(
-        ran.err.contains("line 2: '* * * *' has no command"),
+        ran.err.contains("is a task of kind 'k', not a schedule"),
         "{ran:?}"
     );
-    assert_eq!(
-        env.json(&["schedule", "list"]).as_array().unwrap().len(),
-        3,
-        "the rest is imported"
+    assert_eq!(env.json(&["schedule", "list"]), json!([]));
+    // The same line twice is one schedule.
+    let twice = env.write("twice", "0 3 * * * three\n\n0 3 * * * three\n");
+    let ran = env.run(&["schedule", "import", &twice]).ok();
+    assert!(ran.err.contains("line 3 is the same as line 1"), "{ran:?}");
+    assert_eq!(ran.out.lines().count(), 1, "{ran:?}");
+}
+
+#[test]
+fn an_import_notes_what_is_no_longer_in_the_crontab() {
+    let env = Env::new();
+    let crontab = |text: &str| env.write("crontab", text);
+    let import = |file: &str| env.run(&["schedule", "import", file, "-o", "json"]).ok();
+    let first = import(&crontab("0 1 * * * one\n0 2 * * * two\n"));
+    assert!(!first.err.contains("no longer"), "{first:?}");
+    let id = |ran: &crate::env::Ran, at: usize| ran.lines()[at]["id"].as_str().unwrap().to_owned();
+    // A line that was changed, and one that was removed; other crontabs do not count.
+    import(&env.write("other", "0 9 * * * other\n"));
+    let changed = crontab("0 6 * * * one\n");
+    for _ in 0..2 {
+        let ran = import(&changed);
+        for at in [0, 1] {
+            let gone = id(&first, at);
+            let says = format!(
+                "note: '{gone}' is no longer in this crontab, from which it was imported, and goes on"
+            );
+            assert!(ran.err.contains(&says), "{ran:?}");
+            assert!(
+                ran.err
+                    .contains(&format!("windlass schedule delete {gone}`")),
+                "{ran:?}"
+            );
+        }
+        assert_eq!(ran.err.matches("no longer").count(), 2, "{ran:?}");
+    }
+    env.run(&["schedule", "delete", &id(&first, 0)]).ok();
+    env.run(&["schedule", "delete", &id(&first, 1)]).ok();
+    assert!(!import(&changed).err.contains("no longer"));
+    // Standard input is a crontab, too.
+    let words = ["schedule", "import", "-"];
+    env.run_with(&words, "0 4 * * * four\n").ok();
+    let ran = env.run_with(&words, "0 5 * * * five\n").ok();
+    assert_eq!(ran.err.matches("no longer").count(), 1, "{ran:?}");
+}
+
+#[test]
+fn a_crontab_with_a_column_for_the_user_is_noted() {
+    let env = Env::new();
+    let file = env.write("crontab", "17 * * * * root run-parts /etc/cron.hourly\n");
+    let ran = env.run(&["schedule", "import", &file, "--dry-run"]).ok();
+    assert!(
+        ran.err
+            .contains("note: line 1: 'root' is imported as the program"),
+        "{ran:?}"
     );
 }
 

@@ -24,12 +24,13 @@ pub(super) struct Crontab {
     pub(super) jobs: Vec<Job>,
     /// What is left out, and why; with the numbers of the lines.
     pub(super) notes: Vec<String>,
-    /// What is no line of a crontab, and why.
-    pub(super) errors: Vec<String>,
+    /// What is no line of a crontab, with the number of the line and the reason.
+    pub(super) errors: Vec<(usize, String)>,
 }
 
-/// Reads the text of a crontab, in the form of a user's own: without a column for the user.
-pub(super) fn read(text: &str) -> Crontab {
+/// Reads the text of a crontab, in the form of a user's own: without a column for the user. Notes a command whose
+/// program `is_user`, as the lines of a system's crontab have it.
+pub(super) fn read(text: &str, is_user: impl Fn(&str) -> bool) -> Crontab {
     let mut crontab = Crontab::default();
     let (mut env, mut zone) = (BTreeMap::new(), None);
     for (at, line) in text.lines().enumerate() {
@@ -53,6 +54,15 @@ pub(super) fn read(text: &str) -> Crontab {
                 }
                 Ok((cron, text)) => {
                     let (command, stdin) = percent(text);
+                    let mut words = command.split_whitespace();
+                    if let Some(user) = words.next().filter(|word| is_user(word))
+                        && words.next().is_some()
+                    {
+                        crontab.notes.push(format!(
+                            "line {at}: '{user}' is imported as the program, and is the name of a user; a crontab \
+                             with a column for the user has to lose it first"
+                        ));
+                    }
                     let mut env = env.clone();
                     let shell = env.remove("SHELL").filter(|shell| shell != "/bin/sh");
                     crontab.jobs.push(Job {
@@ -65,7 +75,7 @@ pub(super) fn read(text: &str) -> Crontab {
                         env,
                     });
                 }
-                Err(reason) => crontab.errors.push(format!("line {at}: {reason}")),
+                Err(reason) => crontab.errors.push((at, format!("line {at}: {reason}"))),
             },
         }
     }
@@ -199,6 +209,10 @@ impl Job {
 mod tests {
     use super::*;
 
+    fn read(text: &str) -> Crontab {
+        super::read(text, |_| false)
+    }
+
     #[test]
     fn a_crontab_of_a_user_is_read() {
         let crontab = read(
@@ -225,7 +239,22 @@ mod tests {
         assert_eq!(crontab.notes.len(), 2, "{:?}", crontab.notes);
         assert!(crontab.notes[1].starts_with("line 9: 'start': @reboot"));
         assert_eq!(crontab.errors.len(), 1);
-        assert!(crontab.errors[0].starts_with("line 10: '* * * *' has no command"));
+        assert_eq!(crontab.errors[0].0, 10);
+        assert!(
+            crontab.errors[0]
+                .1
+                .starts_with("line 10: '* * * *' has no command")
+        );
+    }
+
+    #[test]
+    fn a_column_for_the_user_is_noted() {
+        let text = "17 * * * * root run-parts /etc/cron.hourly\n@daily ann backup\n0 0 * * * ann\n0 0 * * * tar x\n";
+        let crontab = super::read(text, |word| ["root", "ann"].contains(&word));
+        assert_eq!(crontab.notes.len(), 2, "{:?}", crontab.notes);
+        assert!(crontab.notes[0].starts_with("line 1: 'root' is imported as the program"));
+        assert!(crontab.notes[1].starts_with("line 2: 'ann' is"));
+        assert_eq!(crontab.jobs.len(), 4);
     }
 
     #[test]

@@ -11,14 +11,15 @@ use windlass::{
 
 use super::{
     crontab::{Job, read},
-    is_taken,
+    origin,
     spec::overlap,
 };
 use crate::{
     exec,
     exit::{Exit, Failure},
     global::Global,
-    hint::Hint,
+    hint::{Hint, quoted},
+    input::without_mark,
     output::Output,
 };
 
@@ -30,8 +31,8 @@ Examples:
   windlass schedule import /var/spool/cron/crontabs/me --zone Europe/Berlin
 
 Each line becomes a schedule of tasks of the kind exec, with a name made of its program and its content, so
-that a line is imported once. CRON_TZ, SHELL, other variables and % are understood; MAILTO and @reboot are
-left out with a note.")]
+that a line is imported once. All lines are imported, or none. A schedule whose line is gone from the crontab goes
+on, and is noted. CRON_TZ, SHELL, other variables and % are understood; MAILTO and @reboot are left out with a note.")]
 pub(super) struct Args {
     /// A crontab in the form of a user's own, without a column for the user; - for standard input
     #[arg(value_name = "FILE")]
@@ -58,44 +59,143 @@ pub(super) struct Args {
     dry_run: bool,
 }
 
-/// Imports the lines. A line that is wrong creates nothing and ends the import with the exit code 1.
+/// How many wrong lines, and how many schedules that are gone from the crontab, are printed.
+const SHOWN: usize = 20;
+
+/// How often an import is tried again that another program was faster than.
+const TRIES: usize = 3;
+
+/// Imports the lines: all of them, or none.
 pub(super) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure> {
     let out = global.out();
-    let crontab = read(&text(&args.file)?);
+    let crontab = read(&text(&args.file)?, origin::is_user);
     for note in &crontab.notes {
         out.note(format!("note: {note}"));
     }
-    for error in &crontab.errors {
-        out.complain(error);
-    }
-    let mut failed = !crontab.errors.is_empty();
-    let overlap = overlap(&args.overlap)?;
-    let zone = args.zone.unwrap_or_else(local_zone);
-    let client = match args.dry_run {
-        true => global.reading().await.ok(),
-        false => Some(Client::new(&global.open().await?)),
-    };
     let importer = Importer {
-        zone,
-        overlap,
+        zone: args.zone.unwrap_or_else(local_zone),
+        overlap: overlap(&args.overlap)?,
         within: [
             ("start_within", args.start_within),
             ("end_within", args.end_within),
         ],
-        client,
-        dry_run: args.dry_run,
     };
+    // Wrong lines are reported before a store is opened.
+    let (mut wanted, mut wrong) = (Vec::<Wanted>::new(), crontab.errors);
     for job in &crontab.jobs {
-        match importer.import(job).await {
-            Ok(imported) => imported.print(&out, &global.hint())?,
-            Err(failure @ (Failure::Store(_) | Failure::Pipe)) => return Err(failure),
-            Err(failure) => {
-                out.complain(failure.about(&format!("line {}", job.line)));
-                failed = true;
-            }
+        let line = format!("line {}", job.line);
+        match importer.wanted(job) {
+            Ok(new) => match wanted.iter().find(|other| other.id == new.id) {
+                Some(other) => out.note(format!("note: {line} is the same as line {}", other.line)),
+                None => wanted.push(new),
+            },
+            Err(failure) => wrong.push((job.line, failure.about(&line).to_string())),
         }
     }
-    Ok(if failed { Exit::No } else { Exit::Ok })
+    nothing_wrong(wrong, &out)?;
+    let client = match args.dry_run {
+        true => global.reading().await.ok(),
+        false => Some(Client::new(&global.open().await?)),
+    };
+    let origin = origin::of(&args.file);
+    let imported = match &client {
+        Some(client) => write(client, &wanted, &origin, args.dry_run, &out).await?,
+        None => {
+            let new = wanted.iter().map(|wanted| wanted.imported("would create"));
+            new.collect::<Result<_, _>>()?
+        }
+    };
+    for imported in &imported {
+        imported.print(&out, &global.hint())?;
+    }
+    if let Some(client) = &client {
+        let ids = wanted.into_iter().map(|wanted| wanted.id).collect();
+        let dropped = origin::dropped(client, &origin, &ids).await?;
+        for id in dropped.iter().take(SHOWN) {
+            out.note(format!(
+                "note: '{id}' is no longer in this crontab, from which it was imported, and goes on; `{}` ends it",
+                global.hint().on_task("schedule delete", id)
+            ));
+        }
+        if let Some(more @ 1..) = dropped.len().checked_sub(SHOWN) {
+            out.note(format!(
+                "note: and {more} more; `{}` lists all from this crontab",
+                global.hint().command(&format!(
+                    "list --label {}",
+                    quoted(&format!("{}={origin}", origin::LABEL))
+                ))
+            ));
+        }
+    }
+    Ok(Exit::Ok)
+}
+
+/// Complains about wrong lines in their order.
+fn nothing_wrong(mut wrong: Vec<(usize, String)>, out: &Output) -> Result<(), Failure> {
+    if wrong.is_empty() {
+        return Ok(());
+    }
+    wrong.sort_by_key(|(line, _)| *line);
+    for (_, reason) in wrong.iter().take(SHOWN) {
+        out.complain(reason);
+    }
+    let more = match wrong.len().saturating_sub(SHOWN) {
+        0 => String::new(),
+        more => format!(", {more} more than those above"),
+    };
+    let lines = match wrong.len() {
+        1 => "1 line is".to_owned(),
+        wrong => format!("{wrong} lines are"),
+    };
+    Err(Failure::Usage(format!(
+        "{lines} wrong{more}; nothing was imported"
+    )))
+}
+
+/// Creates the schedules that are not there, in one transaction. Returns what became of each, in the order of the
+/// lines.
+async fn write(
+    client: &Client,
+    wanted: &[Wanted],
+    origin: &str,
+    dry_run: bool,
+    out: &Output,
+) -> Result<Vec<Imported>, Failure> {
+    for tries in 1.. {
+        let (mut imported, mut wrong, mut new) = (Vec::new(), Vec::new(), 0);
+        let mut transaction = client.transaction();
+        for wanted in wanted {
+            let present = there(client, &wanted.id).await;
+            match present.and_then(|there| wanted.beside(there, dry_run)) {
+                Ok(one) => {
+                    if one.is_new {
+                        let task = client
+                            .schedules()
+                            .task(wanted.id.clone(), wanted.schedule.clone())?;
+                        transaction = transaction.submit(task.label(origin::LABEL, origin));
+                        new += 1;
+                    }
+                    imported.push(one);
+                }
+                Err(failure @ (Failure::Store(_) | Failure::Pipe)) => return Err(failure),
+                Err(failure) => {
+                    let about = failure.about(&format!("line {}", wanted.line));
+                    wrong.push((wanted.line, about.to_string()));
+                }
+            }
+        }
+        nothing_wrong(wrong, out)?;
+        if new == 0 || dry_run {
+            return Ok(imported);
+        }
+        match transaction.commit().await {
+            Ok(_) => return Ok(imported),
+            // Another program has created one of them since.
+            Err(Error::Refused(_)) if tries < TRIES => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(Vec::new())
 }
 
 /// Returns the zone of this machine, which TZ overrides: that of cron.
@@ -124,7 +224,43 @@ fn text(file: &str) -> Result<String, Failure> {
     };
     read.map_err(|e| Failure::file(&format!("the crontab {file}"), &e))?;
     let reason = "is not UTF-8; convert it first";
-    String::from_utf8(bytes).map_err(|_| Invalid::new("crontab", reason).into())
+    let text = String::from_utf8(bytes).map_err(|_| Invalid::new("crontab", reason))?;
+    Ok(without_mark(&text).to_owned())
+}
+
+/// A schedule that a line wants.
+struct Wanted {
+    line: usize,
+    id: TaskId,
+    schedule: Schedule,
+}
+
+impl Wanted {
+    fn imported(&self, action: &'static str) -> Result<Imported, Failure> {
+        Ok(Imported {
+            id: self.id.clone(),
+            spec: fields(&self.schedule)?,
+            action,
+            differs: false,
+            is_new: true,
+        })
+    }
+
+    /// Returns what becomes of the line beside the schedule with its id, if there is one.
+    fn beside(&self, there: Option<ScheduleRecord>, dry_run: bool) -> Result<Imported, Failure> {
+        let Some(there) = there else {
+            return self.imported(if dry_run { "would create" } else { "created" });
+        };
+        let spec = fields(&there.spec?)?;
+        let differs = spec != fields(&self.schedule)?;
+        Ok(Imported {
+            id: self.id.clone(),
+            spec,
+            action: "exists",
+            differs,
+            is_new: false,
+        })
+    }
 }
 
 /// A line that was imported.
@@ -134,6 +270,7 @@ struct Imported {
     action: &'static str,
     /// Whether the stored schedule has other options than those of the import.
     differs: bool,
+    is_new: bool,
 }
 
 impl Imported {
@@ -161,39 +298,18 @@ struct Importer {
     overlap: Value,
     /// The durations that bound each run, by their fields.
     within: [(&'static str, Option<String>); 2],
-    client: Option<Client>,
-    dry_run: bool,
 }
 
 impl Importer {
-    async fn import(&self, job: &Job) -> Result<Imported, Failure> {
+    /// Returns the schedule of a line, which is checked.
+    fn wanted(&self, job: &Job) -> Result<Wanted, Failure> {
         let schedule = Schedule::from_json(&self.spec(job)?.into())?;
         let id = TaskId::new(job.name())?;
-        if let Some(client) = &self.client
-            && let Some(there) = there(client, &id).await?
-        {
-            return exists(id, there, &schedule);
-        }
-        let spec = fields(&schedule)?;
-        let action = match (&self.client, self.dry_run) {
-            (Some(client), false) => match client.schedules().create(&id, schedule.clone()).await {
-                Ok(_) => "created",
-                Err(error) if is_taken(&error) => {
-                    let there = client.schedules().get(&id).await?;
-                    return exists(id, there, &schedule);
-                }
-                Err(error) => return Err(error.into()),
-            },
-            _ => {
-                schedule.check(id.as_str(), jiff::Timestamp::now())?;
-                "would create"
-            }
-        };
-        Ok(Imported {
+        schedule.check(id.as_str(), jiff::Timestamp::now())?;
+        Ok(Wanted {
+            line: job.line,
             id,
-            spec,
-            action,
-            differs: false,
+            schedule,
         })
     }
 
@@ -225,18 +341,6 @@ async fn there(client: &Client, id: &TaskId) -> Result<Option<ScheduleRecord>, F
         Err(Error::NotFound { .. }) => Ok(None),
         Err(error) => Err(error.into()),
     }
-}
-
-/// Reports a line that was imported before, with what is stored.
-fn exists(id: TaskId, there: ScheduleRecord, wanted: &Schedule) -> Result<Imported, Failure> {
-    let spec = fields(&there.spec?)?;
-    let differs = spec != fields(wanted)?;
-    Ok(Imported {
-        id,
-        spec,
-        action: "exists",
-        differs,
-    })
 }
 
 /// Returns the fields of a schedule that options set.

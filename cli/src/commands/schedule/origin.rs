@@ -1,0 +1,110 @@
+//! Where an imported schedule comes from: a label of its task, by which a later import of the same crontab finds it.
+
+use std::{collections::BTreeSet, fs, os::unix::fs::PermissionsExt, path::Path};
+
+use windlass::{
+    Client, TaskId,
+    schedule::KIND,
+    statemachine::task::MAX_LABEL_BYTES,
+    store::{Filter, Page},
+};
+
+use crate::{exit::Failure, hash::hex};
+
+/// The label of an imported schedule with the crontab that it is from.
+pub(super) const LABEL: &str = "crontab";
+
+/// How many tasks one call reads.
+const PAGE: u32 = 1000;
+
+/// Returns the name of a crontab: this machine, and the path of the file or `-`.
+pub(super) fn of(file: &str) -> String {
+    let machine = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let machine = machine.trim();
+    let path = match file {
+        "-" => file.to_owned(),
+        path => {
+            fs::canonicalize(path).map_or_else(|_| path.to_owned(), |at| at.display().to_string())
+        }
+    };
+    named(machine, &path)
+}
+
+/// Returns a name that a label can have: that of a path which it cannot have is made of its content.
+fn named(machine: &str, path: &str) -> String {
+    let name = format!("{machine}:{path}");
+    let is_label =
+        name.len() <= MAX_LABEL_BYTES && !name.contains(',') && !name.contains(char::is_control);
+    match is_label {
+        true => name,
+        false => hex(&[name.as_bytes()], 32),
+    }
+}
+
+/// Returns the live schedules from this crontab that are none of these.
+pub(super) async fn dropped(
+    client: &Client,
+    origin: &str,
+    there: &BTreeSet<TaskId>,
+) -> Result<Vec<TaskId>, Failure> {
+    let filter = Filter {
+        kind: Some(KIND.parse()?),
+        labels: vec![(LABEL.to_owned(), Some(origin.to_owned()))],
+        ..Filter::default()
+    };
+    let (mut after, mut dropped) = (0, Vec::new());
+    loop {
+        let records = client.list(&filter, Page { after, limit: PAGE }).await?;
+        let Some(last) = records.last() else {
+            return Ok(dropped);
+        };
+        after = last.order;
+        let gone = records.into_iter().filter(|record| {
+            let is_over = record
+                .state
+                .as_ref()
+                .is_ok_and(|state| state.code().is_terminal());
+            !is_over && !there.contains(&record.task.id)
+        });
+        dropped.extend(gone.map(|record| record.task.id));
+    }
+}
+
+/// Whether a word is the name of a user of this machine, and no program of `PATH`.
+pub(super) fn is_user(word: &str) -> bool {
+    let users = fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let is_user = users
+        .lines()
+        .any(|line| line.split(':').next() == Some(word));
+    (is_user || word == "root") && !is_program(word)
+}
+
+fn is_program(word: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let is_executable = |path: &Path| {
+        fs::metadata(path)
+            .is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
+    };
+    std::env::split_paths(&path).any(|folder| is_executable(&folder.join(word)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_crontab_has_a_name_that_a_label_can_have() {
+        assert_eq!(named("build-1", "/etc/tab"), "build-1:/etc/tab");
+        let long = "/x".repeat(MAX_LABEL_BYTES);
+        for path in ["/a,b", "/a\nb", long.as_str()] {
+            assert_eq!(named("build-1", path).len(), 32, "{path}");
+            assert_ne!(named("build-1", path), named("build-2", path));
+        }
+    }
+
+    #[test]
+    fn a_user_is_one_that_is_no_program() {
+        assert!(is_user("root"));
+        assert!(!is_user("sh") && !is_user("/bin/sh") && !is_user("nobody-of-this-name"));
+    }
+}
