@@ -43,6 +43,7 @@ mod input;
 mod layout;
 mod line;
 mod logs;
+mod missed;
 mod opening;
 mod order;
 mod output;

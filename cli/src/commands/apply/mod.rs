@@ -16,6 +16,7 @@ use crate::{
     exit::{Exit, Failure},
     global::Global,
     input::{lines, next_line},
+    missed::{self, missed},
     output::Output,
     select::count,
 };
@@ -142,6 +143,19 @@ impl Lines {
         })
     }
 
+    /// Returns how many of the new tasks have missed a deadline.
+    fn missed(&self, applied: &Applied, now: Timestamp) -> usize {
+        let operations = self.operations.iter().zip(applied.done());
+        let is_missed = |((_, operation), done): &(&(u64, Operation), &Done)| match operation {
+            Operation::Submit(submit) => {
+                matches!(done, Done::Submitted(Submitted::New))
+                    && missed(&submit.task, now).is_some()
+            }
+            _ => false,
+        };
+        operations.filter(is_missed).count()
+    }
+
     /// Returns the line of a part.
     fn line(&self, part: Part) -> u64 {
         let line = match part {
@@ -196,6 +210,9 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     let applied = transaction.commit().await;
     let applied = applied.map_err(|error| lines.refused(&out, error))?;
     let id = transaction.transaction_id();
+    if let Some(note) = missed::note(lines.missed(&applied, Timestamp::now())) {
+        out.note(note);
+    }
     if out.is_json() {
         let done = lines.operations.iter().zip(applied.done());
         let done = done.map(|((line, operation), done)| {

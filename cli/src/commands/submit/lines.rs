@@ -13,6 +13,7 @@ use crate::{
     global::Global,
     input::next_line,
     line::TaskLine,
+    missed::{self, missed},
     order::Order,
     output::Output,
     select::count,
@@ -30,6 +31,9 @@ struct Report {
     completed: Option<usize>,
     #[serde(skip)]
     kinds: BTreeSet<Kind>,
+    /// How many of the new tasks have missed a deadline.
+    #[serde(skip)]
+    missed: usize,
     #[serde(skip)]
     exits: BTreeSet<u8>,
 }
@@ -56,16 +60,22 @@ impl Report {
         out: &Output,
         batch: &mut Vec<(u64, Submit)>,
     ) -> Result<(), Failure> {
-        let lines: Vec<(u64, Kind)> = batch
+        let now = client.store().clock().now();
+        let lines: Vec<(u64, Kind, bool)> = batch
             .iter()
-            .map(|(line, s)| (*line, s.task.kind.clone()))
+            .map(|(line, s)| (*line, s.task.kind.clone(), missed(&s.task, now).is_some()))
             .collect();
         let submits = batch.drain(..).map(|(_, submit)| submit);
-        for ((line, kind), answer) in lines.into_iter().zip(client.submit_many(submits).await) {
+        for ((line, kind, is_late), answer) in
+            lines.into_iter().zip(client.submit_many(submits).await)
+        {
             match answer {
                 Ok(submitted) => {
                     match submitted.is_new() {
-                        true => self.submitted += 1,
+                        true => {
+                            self.submitted += 1;
+                            self.missed += usize::from(is_late);
+                        }
                         false => self.existing += 1,
                     }
                     self.ids.push(submitted.into_id());
@@ -140,7 +150,12 @@ pub(crate) async fn execute(
     if stopped {
         out.note("nothing after that line was submitted; --keep-going goes on");
     }
-    note_unhandled(&client, &out, &report.kinds, ("queued", "they run")).await;
+    if let Some(note) = missed::note(report.missed) {
+        out.note(note);
+    }
+    let all_fail = report.missed > 0 && report.missed == report.submitted + report.existing;
+    let then = if all_fail { "they fail" } else { "they run" };
+    note_unhandled(&client, &out, &report.kinds, ("queued", then)).await;
     if args.wait.wait {
         wait(
             &client,

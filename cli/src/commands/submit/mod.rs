@@ -20,6 +20,7 @@ use crate::{
     global::Global,
     input,
     line::TaskLine,
+    missed::missed,
     output::Output,
     text::one_line,
     waiting::{Deadline, ended, note_unhandled, reported},
@@ -86,7 +87,16 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     let is_over = answer.existing().is_some_and(StateKind::is_terminal);
     if !is_over {
         let kinds = BTreeSet::from([kind.clone()]);
-        let waits = note_unhandled(&client, &out, &kinds, ("queued", "it runs")).await;
+        let missed = missed(&submit.task, client.store().clock().now());
+        if let Some(missed) = &missed {
+            out.note(format!("note: the task {missed}; it fails without a run"));
+        }
+        let then = if missed.is_some() {
+            "it fails"
+        } else {
+            "it runs"
+        };
+        let waits = note_unhandled(&client, &out, &kinds, ("queued", then)).await;
         if waits
             && submit.task.props.is_null()
             && let Some(tip) = tip::for_kind(kind.as_str())
@@ -151,7 +161,7 @@ fn goes_on(failure: Failure, id: &TaskId, global: &Global) -> Failure {
     }
 }
 
-/// Notes the first task that a new task waits for and that does not exist: its wait is over.
+/// Notes the first task that a new task waits for and that does not exist, and a wait that is over by its deadline.
 async fn note_unknown(client: &Client, out: &Output, task: &Task) -> Result<(), Failure> {
     let Some(waits) = task.waits.as_deref() else {
         return Ok(());
@@ -160,6 +170,12 @@ async fn note_unknown(client: &Client, out: &Output, task: &Task) -> Result<(), 
         true => "this task fails (--after-ok)",
         false => "it counts as ended",
     };
+    let now = client.store().clock().now();
+    if let Some(deadline) = waits.deadline.filter(|at| *at <= now) {
+        out.note(format!(
+            "note: --after-deadline, {deadline}, has passed; this task does not wait for the others"
+        ));
+    }
     for id in &waits.tasks {
         if let Err(Error::NotFound { .. }) = client.get(id).await {
             out.note(format!(
