@@ -43,7 +43,8 @@ pub(crate) struct Args {
     #[arg(long)]
     watch: bool,
 
-    /// Show ids and states as a tree: below each task those that wait for it
+    /// Show ids and states as a tree: below each task those that wait for it. From level 41 on the indent stays, and
+    /// the level stands before the id
     #[arg(long, conflicts_with = "watch")]
     tree: bool,
 }
@@ -101,7 +102,7 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
         }
     }
     if args.tree && !rows.is_empty() {
-        out.line(graph::forest(&rows))?;
+        graph::forest(&rows, &out)?;
     } else {
         view::records_of(&client, &out, &rows, false).await?;
     }

@@ -3,22 +3,27 @@
 use std::collections::HashSet;
 
 use serde_json::{Value, json};
-use windlass::{TaskId, store::TaskRecord};
+use windlass::TaskId;
 
 use super::edges::{Around, Edges};
+use crate::exit::Failure;
 
-/// Lines of a tree. A task whose branch was drawn already is drawn without it, with `…`.
-struct Tree<'a> {
+/// The deepest level whose indent grows. The lines below it name their level, so that the text of a chain grows as
+/// the chain does, and not with the square of it.
+const DEEPEST: usize = 40;
+
+/// Draws trees, line by line. A task whose branch was drawn already is drawn without it, with `…`.
+struct Tree<'a, Line> {
     edges: &'a Edges,
     /// The tasks that are drawn; `None` for all.
     among: Option<&'a HashSet<&'a TaskId>>,
     /// Below a task are those that it waits for; otherwise those that wait for it.
     is_up: bool,
-    drawn: HashSet<TaskId>,
-    lines: Vec<String>,
+    drawn: HashSet<&'a TaskId>,
+    line: Line,
 }
 
-impl<'a> Tree<'a> {
+impl<'a, Line: FnMut(String) -> Result<(), Failure>> Tree<'a, Line> {
     fn below(&self, id: &TaskId) -> Vec<&'a TaskId> {
         let others = match self.is_up {
             true => self.edges.waits(id),
@@ -32,65 +37,79 @@ impl<'a> Tree<'a> {
     }
 
     /// Draws tasks and what is below them. A graph may be deep, so it is no recursion.
-    fn draw(&mut self, tasks: &[&'a TaskId], depth: usize) {
-        let mut stack: Vec<(&TaskId, usize)> = tasks.iter().rev().map(|id| (*id, depth)).collect();
+    fn draw(&mut self, tasks: &[&'a TaskId], depth: usize) -> Result<(), Failure> {
+        let mut stack: Vec<(&'a TaskId, usize)> =
+            tasks.iter().rev().map(|id| (*id, depth)).collect();
         while let Some((id, depth)) = stack.pop() {
             let below = self.below(id);
-            let is_again = !self.drawn.insert(id.clone()) && !below.is_empty();
+            let is_again = !self.drawn.insert(id) && !below.is_empty();
             let more = if is_again { "  …" } else { "" };
-            let (indent, state) = ("  ".repeat(depth), self.edges.state(id));
-            self.lines.push(format!("{indent}{id}  {state}{more}"));
+            let state = self.edges.state(id);
+            let indent = "  ".repeat(depth.min(DEEPEST));
+            let level = match depth > DEEPEST {
+                true => format!("[{depth}] "),
+                false => String::new(),
+            };
+            (self.line)(format!("{indent}{level}{id}  {state}{more}"))?;
             if !is_again {
                 stack.extend(below.into_iter().rev().map(|id| (id, depth + 1)));
             }
         }
+        Ok(())
     }
 }
 
 /// Draws the tasks that a task waits for, and those that wait for it.
-pub(super) fn text(edges: &Edges, around: &Around, id: &TaskId) -> String {
+pub(super) fn text(
+    edges: &Edges,
+    around: &Around,
+    id: &TaskId,
+    mut line: impl FnMut(String) -> Result<(), Failure>,
+) -> Result<(), Failure> {
     let among: HashSet<&TaskId> = around.tasks.iter().collect();
-    let mut lines = vec![format!("{id}  {}", edges.state(id))];
+    line(format!("{id}  {}", edges.state(id)))?;
     for (title, is_up) in [("waits for", true), ("is waited for by", false)] {
         let mut tree = Tree {
             edges,
             among: Some(&among),
             is_up,
             drawn: HashSet::new(),
-            lines: Vec::new(),
+            line: &mut line,
         };
         let below = tree.below(id);
         if !below.is_empty() {
-            tree.draw(&below, 2);
-            lines.push(format!("  {title}"));
-            lines.extend(tree.lines);
+            (tree.line)(format!("  {title}"))?;
+            tree.draw(&below, 2)?;
         }
     }
-    lines.join("\n")
+    Ok(())
 }
 
 /// Draws tasks: below each those that wait for it.
-pub(super) fn forest(edges: &Edges, records: &[TaskRecord]) -> String {
-    let ids: HashSet<&TaskId> = records.iter().map(|record| &record.task.id).collect();
+pub(super) fn forest(
+    edges: &Edges,
+    tasks: &[&TaskId],
+    line: impl FnMut(String) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let ids: HashSet<&TaskId> = tasks.iter().copied().collect();
     let is_root = |id: &TaskId| !edges.waits(id).iter().any(|other| ids.contains(other));
-    let roots = records.iter().map(|record| &record.task.id);
+    let roots = tasks.iter().copied();
     let roots: Vec<&TaskId> = roots.filter(|id| is_root(id)).collect();
     let mut tree = Tree {
         edges,
         among: Some(&ids),
         is_up: false,
         drawn: HashSet::new(),
-        lines: Vec::new(),
+        line,
     };
-    tree.draw(&roots, 0);
+    tree.draw(&roots, 0)?;
     // Tasks that wait for each other in a circle have no root among them, and neither have those behind them.
-    for record in records {
-        let id = &record.task.id;
+    for id in tasks.iter().copied() {
         if !tree.drawn.contains(id) {
-            tree.draw(&[id], 0);
+            tree.draw(&[id], 0)?;
         }
     }
-    tree.lines.join("\n")
+    Ok(())
 }
 
 /// Returns each edge between these tasks: the task that waits, and the other.
@@ -127,4 +146,76 @@ pub(super) fn dot(edges: &Edges, around: &Around) -> String {
     }
     lines.push("}".to_owned());
     lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(draw: impl FnOnce(&mut dyn FnMut(String) -> Result<(), Failure>)) -> Vec<String> {
+        let mut lines = Vec::new();
+        draw(&mut |line| {
+            lines.push(line);
+            Ok(())
+        });
+        lines
+    }
+
+    #[test]
+    fn the_text_of_a_chain_grows_as_the_chain_does() {
+        const LENGTH: usize = 20_000;
+        let ids: Vec<TaskId> = (0..LENGTH)
+            .map(|n| format!("t{n}").parse().unwrap())
+            .collect();
+        let mut edges = Edges::default();
+        for pair in ids.windows(2) {
+            edges.edge(&pair[1], &pair[0]);
+        }
+        let all: Vec<&TaskId> = ids.iter().collect();
+        let forest = lines(|line| forest(&edges, &all, line).unwrap());
+        let around = edges.around(&ids[0], LENGTH);
+        let graph = lines(|line| text(&edges, &around, &ids[0], line).unwrap());
+        for (lines, more) in [(&forest, 0), (&graph, 1)] {
+            assert_eq!(lines.len(), LENGTH + more);
+            let longest = lines.iter().map(String::len).max().unwrap();
+            assert!(longest < 2 * DEEPEST + 40, "{longest}");
+        }
+        let last = forest.last().unwrap().trim_start();
+        assert_eq!(last, "[19999] t19999  unknown");
+        assert_eq!(
+            forest[DEEPEST],
+            format!("{}t40  unknown", "  ".repeat(DEEPEST))
+        );
+    }
+
+    #[test]
+    fn a_branch_is_drawn_once_and_a_circle_ends() {
+        let id = |name: &str| -> TaskId { name.parse().unwrap() };
+        let mut edges = Edges::default();
+        for (waiter, other) in [("b", "a"), ("c", "a"), ("d", "b"), ("d", "c"), ("e", "d")] {
+            edges.edge(&id(waiter), &id(other));
+        }
+        for (waiter, other) in [("x", "y"), ("y", "x")] {
+            edges.edge(&id(waiter), &id(other));
+        }
+        let ids = ["a", "b", "c", "d", "e", "x", "y"].map(id);
+        let all: Vec<&TaskId> = ids.iter().collect();
+        let drawn = lines(|line| forest(&edges, &all, line).unwrap());
+        let drawn: Vec<String> = drawn
+            .iter()
+            .map(|line| line.replace("  unknown", ""))
+            .collect();
+        let expected = [
+            "a",
+            "  b",
+            "    d",
+            "      e",
+            "  c",
+            "    d  …",
+            "x",
+            "  y",
+            "    x  …",
+        ];
+        assert_eq!(drawn, expected);
+    }
 }

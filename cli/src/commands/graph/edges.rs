@@ -58,15 +58,16 @@ impl Edges {
         self.states.insert(id.clone(), state_name(record));
         let waits = record.state.as_ref().ok().and_then(|s| s.waits.as_deref());
         for other in waits.iter().flat_map(|waits| &waits.tasks) {
-            self.waiters
-                .entry(other.clone())
-                .or_default()
-                .push(id.clone());
-            self.waits
-                .entry(id.clone())
-                .or_default()
-                .push(other.clone());
+            self.edge(id, other);
         }
+    }
+
+    /// Adds that a task waits for another.
+    pub(super) fn edge(&mut self, id: &TaskId, other: &TaskId) {
+        let waiters = self.waiters.entry(other.clone()).or_default();
+        waiters.push(id.clone());
+        let waits = self.waits.entry(id.clone()).or_default();
+        waits.push(other.clone());
     }
 
     pub(super) fn waits(&self, id: &TaskId) -> &[TaskId] {

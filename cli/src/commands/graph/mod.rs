@@ -4,12 +4,13 @@ mod draw;
 mod edges;
 
 use clap::ValueEnum;
-use windlass::TaskId;
+use windlass::{TaskId, store::TaskRecord};
 
 use self::edges::Edges;
 use crate::{
     exit::{Exit, Failure},
     global::Global,
+    output::Output,
 };
 
 /// Which tasks, and how they are drawn.
@@ -64,13 +65,14 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     match format {
         Format::Json => out.json(&draw::json(&edges, &around))?,
         Format::Dot => out.line(draw::dot(&edges, &around))?,
-        Format::Text => out.line(draw::text(&edges, &around, &args.id))?,
+        Format::Text => draw::text(&edges, &around, &args.id, |line| out.line(line))?,
     }
     Ok(Exit::Ok)
 }
 
-/// Returns every task of these as a tree: below each task those that wait for it.
-pub(crate) fn forest(records: &[windlass::store::TaskRecord]) -> String {
+/// Prints every task of these as a tree: below each task those that wait for it.
+pub(crate) fn forest(records: &[TaskRecord], out: &Output) -> Result<(), Failure> {
     let edges = Edges::of(records);
-    draw::forest(&edges, records)
+    let tasks: Vec<&TaskId> = records.iter().map(|record| &record.task.id).collect();
+    draw::forest(&edges, &tasks, |line| out.line(line))
 }
