@@ -11,6 +11,7 @@ mod bulk;
 mod candidates;
 mod config;
 mod crontab;
+mod deadlines;
 mod end_of_time;
 mod env;
 mod log_lines;
