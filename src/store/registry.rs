@@ -73,9 +73,10 @@ pub type ChangeStream = Pin<Box<dyn Stream<Item = Result<Vec<Change>, Error>> + 
 ///    `registry::limits_are_the_same`.
 /// 8. **Deleted is gone.** A task is deleted with its claim and all that belongs to it, and no
 ///    other task is touched. A purge deletes the oldest tasks that ended in one of the states, and
-///    no others.
+///    no others. It spares those that a live task waits for.
 ///    Cases: `ends::deleting_one_leaves_its_neighbours`, `ends::deleting_ends_the_claim`,
-///    `ends::a_deleted_id_is_free`, `ends::purge_deletes_only_matching_tasks`.
+///    `ends::a_deleted_id_is_free`, `ends::purge_deletes_only_matching_tasks`,
+///    `spared::a_purge_spares_what_a_waiting_task_names`.
 /// 9. **Retries.** A retry starts an ended task, or one whose state cannot be read, in a new
 ///    incarnation, and no live or claimed one. It never replaces an envelope that cannot be read. A
 ///    quarantined task whose record can be read again goes on in its incarnation. Every retry writes the
@@ -245,7 +246,8 @@ pub trait Registry: Send + Sync + 'static {
     }
 
     /// Deletes at most `limit` tasks that ended in one of `states` before `before`, oldest first;
-    /// answers how many. States that are not terminal are not looked at.
+    /// answers how many. States that are not terminal are not looked at. A task that a live task waits for at that
+    /// time stays, and does not count.
     ///
     /// # Errors
     ///

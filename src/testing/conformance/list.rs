@@ -108,6 +108,16 @@ macro_rules! conformance_tests {
                 deadlines_are_durable needs Reopen,
                 a_moved_task_has_its_deadlines needs Transfer Clock,
             }
+            spared {
+                retention_spares_what_a_waiting_task_names,
+                a_purge_spares_what_a_waiting_task_names,
+            }
+            places {
+                a_resumed_task_stands_behind_those_before_it,
+                a_woken_task_stands_behind_those_before_it,
+                a_task_that_is_rescheduled_to_now_stands_behind_those_before_it,
+                a_retried_task_stands_behind_those_before_it,
+            }
             claims {
                 a_runnable_task_is_claimed,
                 a_claimed_task_is_not_claimed_again,

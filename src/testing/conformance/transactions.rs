@@ -183,19 +183,23 @@ pub async fn a_refused_id_is_decided_again(harness: &dyn Harness) {
 
 /// The id of an applied transaction is refused for one with other operations.
 pub async fn an_id_of_another_transaction_is_refused(harness: &dyn Harness) {
-    let (kit, name) = (Kit::new(harness).await, Transaction::new().id().cloned());
+    let (kit, applied) = (Kit::new(harness).await, Transaction::new());
     kit.submit("a").await;
-    let named = || Transaction::new().with_id(name.clone().unwrap());
-    let data =
-        |n: i32| named().reschedule(Reschedule::new(id("a")).data(serde_json::json!(n).into()));
-    kit.apply(&data(1)).await;
     let new = || fresh(task("b"));
-    for other in [named().submit(new()), data(1).submit(new()), data(2)] {
+    let first = Reschedule::new(id("a")).priority(1);
+    let others = [
+        applied.clone().submit(new()),
+        applied.clone().reschedule(first.clone()).submit(new()),
+        applied
+            .clone()
+            .reschedule(first.clone().due(kit.in_an_hour())),
+    ];
+    kit.apply(&applied.reschedule(first)).await;
+    for other in others {
         let wrong = kit.try_apply(&other).await.unwrap_err();
         assert_eq!(field(&wrong), "transaction id");
     }
     assert!(!kit.is_there("b").await);
-    assert_eq!(kit.state("a").await.data.unwrap().as_str(), "1");
 }
 
 /// A retention that is shorter than an hour does not forget a transaction.

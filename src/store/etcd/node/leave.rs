@@ -93,7 +93,9 @@ impl Leases {
         // The next node that claims it quarantines what cannot be read.
         if let (Ok((state, _)), true) = (found.state(), found.task.is_some()) {
             edit.put_state(&state, &Hold::default(), &found.recent())?;
-            edit.put_parked(&state)?;
+            if let Ok((envelope, _)) = found.envelope() {
+                edit.put_parked(&state, envelope.submitted_at())?;
+            }
             let fence = self.access.reader.fences.of(owner.mod_revision());
             let name = format!("{:012}-left", state.version);
             edit.put_line(&name, ChangeKind::Dropped { fence }, self.access.now())?;
