@@ -126,10 +126,12 @@ pub type ChangeStream = Pin<Box<dyn Stream<Item = Result<Vec<Change>, Error>> + 
 /// 17. **Unique keys.** While a task has a unique key ([`Unique`](windlass_statemachine::Unique)), a submit of
 ///     another task with the key does what it does when its id is taken; [`Error::NotUnique`] is the refusal,
 ///     [`Submitted::Other`] the result for a task that counts as there. A task has its key for the period
-///     from its submit on, and at most as long as its record exists.
+///     from its submit on, and at most as long as its record exists. A period that would end much later than its
+///     length from now began by a clock that was ahead, and is over.
 ///     Cases: `unique::a_taken_key_is_refused`, `unique::the_same_task_is_that_with_the_key`,
 ///     `unique::the_id_is_decided_first`, `unique::an_ended_task_loses_its_key_to_a_replacement`,
 ///     `unique::a_deleted_task_has_no_key`, `unique::a_key_is_free_after_its_period`,
+///     `unique::a_key_of_a_clock_that_was_ahead_is_free`,
 ///     `unique::a_transaction_takes_a_key_once`, `unique::effects_follow_the_keys`,
 ///     `unique::keys_are_durable`, `unique::a_moved_task_has_its_key`.
 /// 18. **Limits in use** are listed while a claim has a slot of them or a task waits in their line, with the
@@ -258,6 +260,15 @@ pub trait Registry: Send + Sync + 'static {
         before: Timestamp,
         limit: u32,
     ) -> Result<u64, Error>;
+
+    /// Returns why no node may join at present, and what to do; `None`, the default, when nodes may.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unavailable`].
+    async fn no_node_may_join(&self) -> Result<Option<String>, Error> {
+        Ok(None)
+    }
 
     /// The nodes that live.
     ///

@@ -19,6 +19,10 @@ const ROUNDS: usize = 4;
 
 impl Leases {
     pub(crate) async fn leave(&self, lease: &Lease) -> Result<(), Error> {
+        if self.gone_back(&lease.node).await.is_some() {
+            // It writes nothing to the tasks.
+            return self.abandon(lease).await;
+        }
         for id in self.ids(lease) {
             self.release(lease, id).await?;
         }
