@@ -95,6 +95,7 @@ macro_rules! conformance_tests {
                 an_ended_task_loses_its_key_to_a_replacement,
                 a_deleted_task_has_no_key,
                 a_key_is_free_after_its_period needs Clock,
+                a_key_of_a_clock_that_was_ahead_is_free needs Clock,
                 a_transaction_takes_a_key_once,
                 effects_follow_the_keys needs Effects,
                 a_key_is_taken_at_once_by_one_of_many,
