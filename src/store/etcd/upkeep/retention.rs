@@ -15,8 +15,10 @@ use jiff::Timestamp;
 use tokio::{sync::OnceCell, time::Instant};
 use windlass_statemachine::{StateKind, TaskId};
 
-use super::starts::Starts;
-use super::unique::{self, Sweeps};
+use super::{
+    starts::{self, Starts},
+    unique::{self, Sweeps},
+};
 use crate::store::{
     Error,
     etcd::{
@@ -259,7 +261,9 @@ impl Purges {
     }
 
     pub(crate) async fn maintain(&self, retention: Option<Duration>) -> Result<u64, Error> {
-        self.starts.sweep(self.access()).await?;
+        if self.starts.is_time(self.access().clock.monotonic()) {
+            starts::sweep(self.access(), self.prune_clock().await?).await?;
+        }
         if self.sweeps.is_time() {
             unique::sweep(self.access(), self.prune_clock().await?).await?;
         }
