@@ -93,12 +93,15 @@ async fn restored(store: &EtcdStore, how: &Examination) -> Finding {
         .unwrap()
 }
 
+fn is_restored(error: &Error) -> bool {
+    matches!(error, Error::StoreGone(text) if text.contains("was restored to an earlier state"))
+}
+
 /// Asserts that the node of the store stops, and that no node starts before the fences are raised: then a claim has a
 /// greater fence than the one that was lost.
 async fn stops_until_the_fences_are_raised(url: &str, store: EtcdStore, lease: Lease, lost: Fence) {
     let status = NodeStatus::default();
     let renewed = store.renew(&lease, &status).await;
-    let is_restored = |error: &Error| matches!(error, Error::StoreGone(text) if text.contains("was restored to an earlier state"));
     assert!(renewed.as_ref().is_err_and(is_restored), "{renewed:?}");
     let claimed = store.claim(&lease, vec!["first".parse().unwrap()]).await;
     assert!(claimed[0].as_ref().is_err_and(is_restored), "{claimed:?}");
@@ -137,8 +140,22 @@ async fn a_node_of_an_etcd_that_went_back_stops_and_none_starts_before_the_fence
     submit(&store, "lost").await;
     let events = store.watch(&lease, None).await.unwrap();
     let lost = claim(&store, &lease, "lost").await;
+    let reads = connect(&etcd.url()).await;
+    let mut changes = reads.changes(None).await.unwrap();
+    submit(&store, "last").await;
+    let followed = in_time("a change", changes.next()).await.unwrap();
+    assert!(followed.is_ok(), "{followed:?}");
     etcd.restore();
     ended(events).await;
+    in_time("the end of the feed", async {
+        while let Some(followed) = changes.next().await {
+            if followed.as_ref().is_err_and(is_restored) {
+                break;
+            }
+            assert!(followed.is_ok(), "{followed:?}");
+        }
+    })
+    .await;
     stops_until_the_fences_are_raised(&etcd.url(), store, lease, lost).await;
 }
 
