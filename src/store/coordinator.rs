@@ -117,8 +117,10 @@ pub type EventStream = Pin<Box<dyn Stream<Item = Vec<Event>> + Send>>;
 ///     Cases: `watch::node_commands_are_reported`, `watch::an_answered_node_command_is_gone`,
 ///     `leases::node_commands_are_answered`, `leases::a_foreign_lease_answers_no_command`.
 /// 13. **Retention.** [`maintain`](Self::maintain) removes tasks that ended longer ago than the
-///     retention, and no others.
-///     Cases: `ends::retention_prunes_only_what_has_ended`, `ends::retention_counts_from_the_end`.
+///     retention, and no others. It spares those that a live task waits for, until the claim of that task has read
+///     their outcomes.
+///     Cases: `ends::retention_prunes_only_what_has_ended`, `ends::retention_counts_from_the_end`,
+///     `spared::retention_spares_what_a_waiting_task_names`.
 /// 14. **Unreadable records.** A task whose state or envelope cannot be read is quarantined: watches
 ///     deliver [`Event::Gone`], and [`claim`](Self::claim) returns [`Error::Corrupt`] once and
 ///     `None` later. It stays listed for operators. No other task is affected.
@@ -165,6 +167,13 @@ pub type EventStream = Pin<Box<dyn Stream<Item = Vec<Event>> + Send>>;
 ///     is claimable, whatever it waits for. Watches report the deadline of each task.
 ///     Cases: `deadlines::a_parked_task_is_claimed_at_its_deadline`, `deadlines::watches_report_deadlines`,
 ///     `deadlines::deadlines_are_durable`, `deadlines::a_moved_task_has_its_deadlines`.
+/// 19. **Places.** The `due` of a [`TaskView`](super::TaskView) of a task without a claim that does not wait is that
+///     of its state ([`TaskState::due`](windlass_statemachine::TaskState::due)): the time since which it can be
+///     claimed, whenever it was submitted. A store may report an earlier time for a task whose claim was lost.
+///     Cases: `places::a_resumed_task_stands_behind_those_before_it`,
+///     `places::a_woken_task_stands_behind_those_before_it`,
+///     `places::a_task_that_is_rescheduled_to_now_stands_behind_those_before_it`,
+///     `places::a_retried_task_stands_behind_those_before_it`.
 ///
 /// [`Task::limits`]: windlass_statemachine::Task::limits
 /// [`TaskState::is_waiting`]: windlass_statemachine::TaskState::is_waiting

@@ -132,9 +132,10 @@ pub enum Error {
     #[error("{0}")]
     Unusable(String),
 
-    /// The files of a store that this process has open were moved, deleted or replaced. Every call
-    /// fails from then on, and nothing is acknowledged: what was written last may be in the moved
-    /// files or nowhere. The text says what to do. A node stops by itself.
+    /// The files of a store that this process has open were moved, deleted or replaced, or its etcd was restored
+    /// to an earlier state than this process has seen. Every call fails from then on, and nothing is
+    /// acknowledged: what was written last may be in the moved files or nowhere. The text says what to do. A node
+    /// stops by itself.
     #[error("{0}")]
     StoreGone(String),
 }

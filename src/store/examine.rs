@@ -24,6 +24,9 @@ pub struct Examination {
     pub full: bool,
     /// Compact the history of an etcd up to now. Other programs on this etcd lose its history too.
     pub compact: bool,
+    /// Raise the fences of an etcd that was restored to an earlier state, above every fence that a node had seen and
+    /// above this one. No node may live.
+    pub raise_fences: Option<u64>,
     /// The quota of the members of an etcd in bytes, for members that do not report it.
     pub quota: Option<u64>,
 }

@@ -73,9 +73,10 @@ pub type ChangeStream = Pin<Box<dyn Stream<Item = Result<Vec<Change>, Error>> + 
 ///    `registry::limits_are_the_same`.
 /// 8. **Deleted is gone.** A task is deleted with its claim and all that belongs to it, and no
 ///    other task is touched. A purge deletes the oldest tasks that ended in one of the states, and
-///    no others.
+///    no others. It spares those that a live task waits for.
 ///    Cases: `ends::deleting_one_leaves_its_neighbours`, `ends::deleting_ends_the_claim`,
-///    `ends::a_deleted_id_is_free`, `ends::purge_deletes_only_matching_tasks`.
+///    `ends::a_deleted_id_is_free`, `ends::purge_deletes_only_matching_tasks`,
+///    `spared::a_purge_spares_what_a_waiting_task_names`.
 /// 9. **Retries.** A retry starts an ended task, or one whose state cannot be read, in a new
 ///    incarnation, and no live or claimed one. It never replaces an envelope that cannot be read. A
 ///    quarantined task whose record can be read again goes on in its incarnation. Every retry writes the
@@ -125,10 +126,12 @@ pub type ChangeStream = Pin<Box<dyn Stream<Item = Result<Vec<Change>, Error>> + 
 /// 17. **Unique keys.** While a task has a unique key ([`Unique`](windlass_statemachine::Unique)), a submit of
 ///     another task with the key does what it does when its id is taken; [`Error::NotUnique`] is the refusal,
 ///     [`Submitted::Other`] the result for a task that counts as there. A task has its key for the period
-///     from its submit on, and at most as long as its record exists.
+///     from its submit on, and at most as long as its record exists. A period that would end much later than its
+///     length from now began by a clock that was ahead, and is over.
 ///     Cases: `unique::a_taken_key_is_refused`, `unique::the_same_task_is_that_with_the_key`,
 ///     `unique::the_id_is_decided_first`, `unique::an_ended_task_loses_its_key_to_a_replacement`,
 ///     `unique::a_deleted_task_has_no_key`, `unique::a_key_is_free_after_its_period`,
+///     `unique::a_key_of_a_clock_that_was_ahead_is_free`,
 ///     `unique::a_transaction_takes_a_key_once`, `unique::effects_follow_the_keys`,
 ///     `unique::keys_are_durable`, `unique::a_moved_task_has_its_key`.
 /// 18. **Limits in use** are listed while a claim has a slot of them or a task waits in their line, with the
@@ -245,7 +248,8 @@ pub trait Registry: Send + Sync + 'static {
     }
 
     /// Deletes at most `limit` tasks that ended in one of `states` before `before`, oldest first;
-    /// answers how many. States that are not terminal are not looked at.
+    /// answers how many. States that are not terminal are not looked at. A task that a live task waits for at that
+    /// time stays, and does not count.
     ///
     /// # Errors
     ///
@@ -256,6 +260,15 @@ pub trait Registry: Send + Sync + 'static {
         before: Timestamp,
         limit: u32,
     ) -> Result<u64, Error>;
+
+    /// Returns why no node may join at present, and what to do; `None`, the default, when nodes may.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unavailable`].
+    async fn no_node_may_join(&self) -> Result<Option<String>, Error> {
+        Ok(None)
+    }
 
     /// The nodes that live.
     ///

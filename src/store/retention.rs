@@ -17,7 +17,7 @@ use tracing::warn;
 use crate::clock::Clock;
 
 /// How far clocks may be apart without a warning.
-const TOLERANCE: SignedDuration = SignedDuration::from_mins(1);
+pub(crate) const TOLERANCE: SignedDuration = SignedDuration::from_mins(1);
 
 /// The clock by which records are pruned.
 ///

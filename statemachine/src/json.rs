@@ -120,6 +120,22 @@ impl Json {
         same::same_value(self.as_str(), other.as_str())
     }
 
+    /// Returns the text that all documents of the same value have in common: the names of an object in order,
+    /// without spaces, numbers as they are written.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use windlass_statemachine::Json;
+    ///
+    /// let props = Json::parse("props", r#"{"user": 7, "name": "\u00e9"}"#)?;
+    /// assert_eq!(props.canonical(), r#"{"name":"é","user":7}"#);
+    /// # Ok::<(), windlass_statemachine::Invalid>(())
+    /// ```
+    pub fn canonical(&self) -> String {
+        same::canonical(self.as_str())
+    }
+
     /// The length of the document's text in bytes.
     pub fn len(&self) -> usize {
         self.as_str().len()

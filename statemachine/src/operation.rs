@@ -61,17 +61,23 @@ impl From<Task> for Submit {
 /// assert_eq!((change.due, change.priority), (Some(later), Some(5)));
 /// # Ok::<(), windlass_statemachine::Invalid>(())
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq)]
+///
+/// Its JSON form has every field that is given; a store knows a repeated transaction by it. A new field is left out
+/// of the form while it is not given.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Reschedule {
     /// The task.
     pub task: TaskId,
     /// The new due time of a runnable or sleeping task. It sleeps until then, or is runnable at once when
     /// that time has passed. `None` (default) keeps the time.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub due: Option<Timestamp>,
     /// The new priority. `None` (default) keeps it.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub priority: Option<i32>,
     /// The new data of a live task, of the version of its present data. `None` (default) keeps it.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub data: Option<Json>,
 }
 
@@ -150,4 +156,30 @@ pub enum Require {
     Unclaimed,
     /// Its data has this value; `None` for a task without data.
     Data(Option<Json>),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_form_of_a_reschedule_has_every_field() {
+        let full = Reschedule::new("a".parse().unwrap())
+            .due(Timestamp::UNIX_EPOCH)
+            .priority(1)
+            .data(Json::null());
+        // A new field is named here, and given above.
+        let Reschedule {
+            task: _,
+            due: _,
+            priority: _,
+            data: _,
+        } = &full;
+        assert_eq!(
+            serde_json::to_string(&full).unwrap(),
+            r#"{"task":"a","due":"1970-01-01T00:00:00Z","priority":1,"data":null}"#
+        );
+        let none = Reschedule::new("a".parse().unwrap());
+        assert_eq!(serde_json::to_string(&none).unwrap(), r#"{"task":"a"}"#);
+    }
 }

@@ -228,6 +228,7 @@ impl Coordinator for PlantedStore {
     async fn maintain(&self, retention: Option<Duration>) -> Result<u64, Error> {
         let mut pruned = 0;
         self.memory.lock().unwrap().pruned = true;
+        self.forget_what_others_wait_for().await?;
         if self.has(Defect::AgeCountsFromTheSubmit)
             && let Some(retention) = retention
         {

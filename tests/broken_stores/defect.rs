@@ -83,6 +83,7 @@ pub(crate) enum Defect {
     DeletingTakesThePrefix,
     LiveTasksAreRetried,
     PurgesTakeEveryState,
+    PruningTakesWhatOthersWaitFor,
     AgeCountsFromTheSubmit,
     ALimitTakesTheOldest,
     ChangesRepeatTheLast,
@@ -90,6 +91,7 @@ pub(crate) enum Defect {
     ARefusedImportLeavesItsTask,
     IdentitiesAreNotDurable,
     DeadlinesAreNotDelivered,
+    PlacesAreNotDelivered,
     UniqueKeysAreIgnored,
     EndedTasksHaveNoKey,
     // Transactions.

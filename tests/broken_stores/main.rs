@@ -140,6 +140,9 @@ planted! {
     integers_that_become_floats: IntegersBecomeFloats is found by submit::large_integers_survive;
     a_bad_submit_that_refuses_all: OneBadSubmitRefusesAll is found by submit::a_bad_item_does_not_touch_the_others;
     deadlines_that_are_not_delivered: DeadlinesAreNotDelivered is found by deadlines::watches_report_deadlines;
+    purges_that_take_what_others_wait_for: PruningTakesWhatOthersWaitFor is found by spared::a_purge_spares_what_a_waiting_task_names;
+    retention_that_takes_what_others_wait_for: PruningTakesWhatOthersWaitFor is found by spared::retention_spares_what_a_waiting_task_names;
+    places_that_are_not_delivered: PlacesAreNotDelivered is found by places::a_retried_task_stands_behind_those_before_it;
     unique_keys_that_are_ignored: UniqueKeysAreIgnored is found by unique::a_taken_key_is_refused;
     unique_keys_that_are_not_decided: UniqueKeysAreIgnored is found by unique::the_same_task_is_that_with_the_key;
     ended_tasks_that_have_no_key: EndedTasksHaveNoKey is found by unique::a_taken_key_is_refused;

@@ -296,6 +296,7 @@ impl Registry for PlantedStore {
             Some(Defect::PurgesTakeEveryState) => &all[..],
             _ => states,
         };
+        self.forget_what_others_wait_for().await?;
         self.write(Call::Purge(states.to_vec(), before, limit));
         self.inner.purge(states, before, limit).await
     }

@@ -7,9 +7,9 @@ use std::{
 };
 
 use windlass::{
-    Fence, Outcome, TaskId, async_trait,
+    Fence, Outcome, StateKind, TaskId, async_trait,
     clock::Clock,
-    store::{NodeRecord, Registry, Store, memory::MemoryStore},
+    store::{Error, Filter, NodeRecord, Page, Registry, Store, memory::MemoryStore},
     testing::conformance::Harness,
 };
 
@@ -51,6 +51,20 @@ pub(crate) struct PlantedStore {
 impl PlantedStore {
     pub(crate) fn has(&self, defect: Defect) -> bool {
         self.defect == Some(defect)
+    }
+
+    /// Deletes the ended tasks, also those that others wait for, if pruning does.
+    pub(crate) async fn forget_what_others_wait_for(&self) -> Result<(), Error> {
+        if self.has(Defect::PruningTakesWhatOthersWaitFor) {
+            let filter = Filter {
+                states: vec![StateKind::Completed],
+                ..Filter::default()
+            };
+            for record in self.inner.list(&filter, Page::default()).await? {
+                self.inner.delete(vec![record.task.id]).await;
+            }
+        }
+        Ok(())
     }
 
     /// Waits where a slow store does.

@@ -40,6 +40,11 @@ pub(crate) fn broken(
             if let (Defect::DeadlinesAreNotDelivered, Event::Task(view)) = (defect, &mut event) {
                 view.deadline = None;
             }
+            if let (Defect::PlacesAreNotDelivered, Event::Task(view)) = (defect, &mut event)
+                && !view.sleeping
+            {
+                view.due = view.due.map(|_| jiff::Timestamp::UNIX_EPOCH);
+            }
             if let (Defect::KeysAreNotDelivered, Event::Task(view)) = (defect, &mut event) {
                 view.fair_key = None;
             }

@@ -28,6 +28,7 @@ mod props;
 mod quarantine;
 mod quota;
 mod reschedules;
+mod restored;
 mod retention;
 mod rolling;
 mod runner;

@@ -9,6 +9,7 @@ use std::{
     time::Duration,
 };
 
+use jiff::{SignedDuration, Timestamp};
 use windlass::{
     Message, NewTask, Runner, TaskContext, TaskId,
     statemachine::Limit,
@@ -246,6 +247,42 @@ async fn the_slots_of_starts_long_ago_are_deleted() {
     clock.advance(secs(3 * 3600));
     store.maintain(None).await.unwrap();
     assert_eq!(slots().await, 0);
+}
+
+/// A node whose clock is a day ahead deletes no start that others still have to count.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_clock_that_is_ahead_deletes_no_start_early() {
+    let server = Server::start();
+    let start: Timestamp = "2030-01-01T00:00:00Z".parse().unwrap();
+    let open = async |clock: &Arc<ManualClock>| {
+        let options = Options::parse(&server.url("ns")).unwrap();
+        EtcdStore::connect(options, clock.clone()).await.unwrap()
+    };
+    let store = open(&Arc::new(ManualClock::new(start))).await;
+    let lease = store.join(&spec("n"), secs(600)).await.unwrap();
+    let limit = Limit::starts("api", 2, secs(7000)).unwrap();
+    let ids = submit(&store, 2, &[limit]).await;
+    let claimed = claim(&store, &lease, &ids).await;
+    assert_eq!(claimed.len(), 2);
+    end(&store, &claimed[0], &Message::complete()).await;
+    let clock = Arc::new(ManualClock::new(start + SignedDuration::from_hours(24)));
+    let ahead = open(&clock).await;
+    ahead.maintain(None).await.unwrap();
+    clock.advance(secs(3600));
+    ahead.maintain(None).await.unwrap();
+    let slots = etcd_client::GetOptions::new()
+        .with_prefix()
+        .with_count_only();
+    let mut raw = raw(&server.endpoint()).await;
+    let found = raw
+        .get("/ns/meta/slots/", Some(slots.clone()))
+        .await
+        .unwrap();
+    assert_eq!(found.count(), 2);
+    clock.advance(secs(7000));
+    ahead.maintain(None).await.unwrap();
+    let found = raw.get("/ns/meta/slots/", Some(slots)).await.unwrap();
+    assert_eq!(found.count(), 0, "the period has passed by every clock");
 }
 
 /// A task that waits in a full line fails at its deadline, and its end frees no slot.

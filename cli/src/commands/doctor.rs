@@ -47,6 +47,11 @@ pub(crate) struct Args {
     #[arg(long)]
     compact: bool,
 
+    /// Let nodes start again after etcd was restored to an earlier state: raise the fences above every fence that a
+    /// node had seen, and above ABOVE, if given. No node may live
+    #[arg(long, value_name = "ABOVE", num_args = 0..=1, default_missing_value = "0")]
+    raise_fences: Option<u64>,
+
     /// The --quota-backend-bytes of the members of etcd, if the members do not report it (2GiB,
     /// 8GiB)
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
@@ -102,6 +107,7 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     how.repair = args.repair;
     how.full = args.full;
     how.compact = args.compact;
+    how.raise_fences = args.raise_fences;
     how.quota = args.quota;
     let mut findings = client.store().doctor()?.examine(&how).await?;
     findings.push(machines(&client).await);

@@ -33,7 +33,9 @@ pub(crate) async fn execute(_: Args, global: &Global) -> Result<Exit, Failure> {
         out.json(&nodes)?;
         return Ok(Exit::Ok);
     }
-    if nodes.is_empty() {
+    if let Some(why) = client.store().registry().no_node_may_join().await? {
+        out.note(&format!("no node may join: {why}"));
+    } else if nodes.is_empty() {
         out.note("no node lives; `windlass worker` starts one");
     }
     let now = client.store().clock().now();

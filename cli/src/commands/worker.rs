@@ -33,8 +33,8 @@ attempt, beside the store (jobs.db.tasks/ for sqlite:jobs.db), until the task ha
 ctrl-c, SIGTERM, SIGHUP or SIGQUIT releases every task: its command gets SIGTERM, and SIGKILL after
 the grace. A second signal kills the commands at once.
 
-When the file of the store is moved, deleted or replaced, the worker stops its commands and ends
-with exit code 4.
+When the file of the store is moved, deleted or replaced, or its etcd is restored to an earlier
+state, the worker stops its commands and ends with exit code 4.
 
 On Linux the worker runs below a supervisor, a second windlass process: send signals to that one. It
 passes them on, and ends the commands if the worker dies.";

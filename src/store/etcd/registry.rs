@@ -81,6 +81,10 @@ impl Registry for EtcdStore {
         self.0.queries.limits_in_use().await
     }
 
+    async fn no_node_may_join(&self) -> Result<Option<String>, Error> {
+        self.0.leases.no_node_may_join().await
+    }
+
     async fn purge(
         &self,
         states: &[StateKind],

@@ -1,12 +1,12 @@
 //! Deletes old ended tasks and old changes.
 
-use std::convert::Infallible;
+use std::{collections::HashSet, convert::Infallible};
 
 use jiff::Timestamp;
 use windlass_statemachine::{StateKind, TaskId};
 
-use super::world::World;
-use crate::store::{ChangeKind, retention};
+use super::{row::Saved, world::World};
+use crate::store::{ChangeKind, retention, rules::waits};
 
 /// The most tasks that one call of `maintain` deletes.
 const TASKS_PER_STEP: u32 = 1000;
@@ -21,18 +21,39 @@ impl World {
         limit: u32,
         now: Timestamp,
     ) -> u64 {
+        // Mostly no task is old.
+        let is_any = self.ended.range(..(before, 0)).next().is_some();
+        let spared = if is_any {
+            self.waited_for()
+        } else {
+            HashSet::new()
+        };
         let old = self.ended.range(..(before, 0));
         let old = old.filter_map(|(_, order)| self.by_order.get(order));
         let old = old.filter(|id| {
             let ended = self.tasks.get(*id).and_then(|row| row.ended);
             ended.is_some_and(|(code, _)| states.contains(&code))
         });
+        let old = old.filter(|id| !spared.contains(*id));
         let old: Vec<TaskId> = old.take(limit as usize).cloned().collect();
         for id in &old {
             self.remove(id);
             self.record(id, ChangeKind::Deleted, now);
         }
         old.len() as u64
+    }
+
+    /// Returns the tasks that live tasks wait for.
+    fn waited_for(&self) -> HashSet<TaskId> {
+        let live = self.tasks.values().filter(|row| !row.has_ended());
+        let states = live.filter_map(|row| match &row.saved {
+            Saved::State(state) => Some(state),
+            _ => None,
+        });
+        states
+            .flat_map(|state| waits::waited_for(state))
+            .cloned()
+            .collect()
     }
 
     /// Deletes tasks and changes from before a time; `latest` is the latest time that a record can

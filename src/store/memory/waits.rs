@@ -20,7 +20,7 @@ pub(super) struct Waiters(HashMap<TaskId, BTreeSet<TaskId>>);
 
 impl Waiters {
     pub(super) fn add(&mut self, id: &TaskId, state: &TaskState) {
-        for of in waited_for(state) {
+        for of in waits::waited_for(state) {
             self.0.entry(of.clone()).or_default().insert(id.clone());
         }
     }
@@ -29,7 +29,7 @@ impl Waiters {
         let Saved::State(state) = saved else {
             return;
         };
-        for of in waited_for(state) {
+        for of in waits::waited_for(state) {
             if let Some(waiters) = self.0.get_mut(of) {
                 waiters.remove(id);
                 if waiters.is_empty() {
@@ -38,11 +38,6 @@ impl Waiters {
             }
         }
     }
-}
-
-fn waited_for(state: &TaskState) -> &[TaskId] {
-    let waits = state.waits.as_deref().filter(|_| state.is_waiting());
-    waits.map_or(&[], |waits| &waits.tasks)
 }
 
 impl World {
@@ -73,7 +68,7 @@ impl World {
         {
             let is_live = |id: &TaskId| self.tasks.get(id).is_some_and(|row| !row.has_ended());
             let waiter = waits::Waiter {
-                is_blocked: waited_for(state).iter().any(is_live),
+                is_blocked: waits::waited_for(state).iter().any(is_live),
                 until: state.due().unwrap_or(Timestamp::MAX),
                 since: state.since,
             };

@@ -1,13 +1,15 @@
 //! What a submit does when another task has its unique key.
 
+use std::time::Duration;
+
 use jiff::{SignedDuration, Timestamp};
-use windlass_statemachine::{Task, Unique};
+use windlass_statemachine::{Task, Unique, terms::MAX_UNIQUE};
 
 use super::{
     facts::{Facts, Holder},
     submit::{self, Taken, Verdict},
 };
-use crate::store::{Error, Submit, Submitted};
+use crate::store::{Error, Submit, Submitted, retention::TOLERANCE};
 
 /// Returns until when a task that is submitted at this time has its key.
 pub(crate) fn until(unique: &Unique, submitted_at: Timestamp) -> Timestamp {
@@ -15,6 +17,16 @@ pub(crate) fn until(unique: &Unique, submitted_at: Timestamp) -> Timestamp {
     submitted_at
         .saturating_add(within)
         .unwrap_or(Timestamp::MAX)
+}
+
+/// Returns whether a task that had its key until this time still has it. A key is never held for much longer than its
+/// period, whatever is stored: a later time comes from a clock that was ahead when the task was submitted. It is
+/// believed for the period and [`TOLERANCE`] beyond the one that is left at most, so that a submit by a clock that is
+/// behind by less finds the key taken.
+fn is_held(until: Timestamp, within: Duration, now: Timestamp) -> bool {
+    let within = SignedDuration::try_from(within).unwrap_or(SignedDuration::MAX);
+    let longest = within.saturating_add(within.max(TOLERANCE));
+    (SignedDuration::ZERO..=longest).contains(&until.duration_since(now)) && until > now
 }
 
 /// Returns the result of a submit whose unique key another task has; `None` when the key is free, or the new
@@ -33,13 +45,22 @@ pub(super) fn decide(
     };
     let holder = facts.keys.get(unique.key());
     // The id alone decides about the task's own predecessor.
-    let holder = holder.filter(|holder| holder.until > now && holder.task != submit.task.id);
+    let holder = holder.filter(|holder| holder.task != submit.task.id);
     let Some(Holder { task, until }) = holder else {
         return Ok(None);
     };
     let Some(present) = facts.tasks.get(task) else {
         return Ok(None);
     };
+    // The longest period of all for a task that cannot be read.
+    let own = present
+        .task
+        .as_ref()
+        .ok()
+        .and_then(|task| task.unique.as_ref());
+    if !is_held(*until, own.map_or(MAX_UNIQUE, Unique::within), now) {
+        return Ok(None);
+    }
     let state = present.state.as_ref();
     let wrong = present.quarantine.as_ref();
     let wrong = wrong.or(state.err()).or(present.task.as_ref().err());

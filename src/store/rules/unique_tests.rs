@@ -94,3 +94,19 @@ fn a_period_beyond_all_times_ends_with_them() {
     let unique = Unique::new("mail", HOUR).unwrap();
     assert_eq!(until(&unique, Timestamp::MAX), Timestamp::MAX);
 }
+
+#[test]
+fn a_key_is_not_held_for_long_by_a_clock_that_was_ahead() {
+    let second = Duration::from_secs(1);
+    let is_held_for = |left: i64, within| is_held(at(1_000_000 + left), within, at(1_000_000));
+    assert!(!is_held_for(0, 2 * second) && is_held_for(1, 2 * second));
+    assert!(is_held_for(62, 2 * second) && !is_held_for(63, 2 * second));
+    assert!(!is_held_for(24 * 3600, 2 * second), "a clock a day ahead");
+    let week = 7 * 24 * HOUR;
+    let days = |days: i64| days * 24 * 3600;
+    assert!(is_held_for(days(7), week));
+    assert!(is_held_for(days(8), week), "this clock may be a day behind");
+    assert!(!is_held_for(days(15), week));
+    assert!(!is_held(Timestamp::MAX, MAX_UNIQUE, at(0)));
+    assert!(!is_held(Timestamp::MIN, MAX_UNIQUE, Timestamp::MAX));
+}

@@ -27,6 +27,13 @@ pub(crate) fn looked_at<E>(
     Ok(state.with_outcomes(outcomes, now))
 }
 
+/// Returns the tasks that a live task waits for: retention and purges spare them, because its claim reads their
+/// outcomes.
+pub(crate) fn waited_for(state: &TaskState) -> &[TaskId] {
+    let waits = state.waits.as_deref().filter(|_| state.is_waiting());
+    waits.map_or(&[], |waits| &waits.tasks)
+}
+
 /// Returns the place in its list of the one task that a waiting task watches: a live one. `None` when none of the
 /// `len` tasks of the list is live.
 ///

@@ -193,6 +193,10 @@ impl Registry for Split {
         Ok(gone)
     }
 
+    async fn no_node_may_join(&self) -> Result<Option<String>, Error> {
+        self.registry.no_node_may_join().await
+    }
+
     async fn nodes(&self) -> Result<Vec<NodeRecord>, Error> {
         self.registry.nodes().await
     }

@@ -14,7 +14,21 @@ use crate::store::retention;
 /// The most tasks or changes that one step deletes.
 pub(super) const STEP: u32 = 1000;
 
-/// Deletes the oldest tasks that ended in one of `states` before `before`, and returns their number.
+/// Finds the oldest tasks of a state. Spares those that live tasks wait for: a long wait has rows for some of its tasks
+/// only, and its state has all.
+const OLDEST: &str =
+    "SELECT s.ended_at, s.n, s.last, t.id FROM windlass_states s JOIN windlass_tasks t ON t.n = s.n
+     WHERE s.code = ?1 AND s.ended_at < ?2
+         AND NOT EXISTS (SELECT 1 FROM windlass_waits w JOIN windlass_states l ON l.n = w.n
+             WHERE w.waited = t.id AND l.ended_at IS NULL)
+         AND t.id NOT IN (SELECT named.value FROM windlass_states l
+             JOIN json_each(iif(json_valid(l.state), l.state, '{}'), '$.waits.tasks') named
+             WHERE l.n IN (SELECT n FROM windlass_watches) AND l.waits = 2 AND l.ended_at IS NULL
+                 AND named.type = 'text')
+     ORDER BY s.ended_at LIMIT ?3";
+
+/// Deletes the oldest tasks that ended in one of `states` before `before`, and returns their number. Spares those
+/// that live tasks wait for.
 pub(super) fn purge(
     batch: &mut Batch<'_>,
     states: &[StateKind],
@@ -24,12 +38,10 @@ pub(super) fn purge(
     let mut found: Vec<(i64, i64, i64, String)> = Vec::new();
     for state in states.iter().filter(|s| s.is_terminal()) {
         // One state at a time: the index then has the oldest first.
-        found.extend(batch.all(
-            "SELECT s.ended_at, s.n, s.last, t.id FROM windlass_states s JOIN windlass_tasks t ON t.n = s.n
-             WHERE s.code = ?1 AND s.ended_at < ?2 ORDER BY s.ended_at LIMIT ?3",
-            (from_code(*state), before, limit),
-            |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)),
-        )?);
+        let of_state = (from_code(*state), before, limit);
+        found.extend(batch.all(OLDEST, of_state, |row| {
+            Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?))
+        })?);
     }
     found.sort_unstable();
     found.dedup();

@@ -19,6 +19,7 @@ use super::{
     batch::{Batch, Sql, first},
     codes::{time, to_code},
 };
+pub(super) use crate::store::rules::waits::waited_for;
 use crate::store::{
     examine::circle::Waiters,
     rules::waits::{self, Waiter},
@@ -85,12 +86,6 @@ pub(super) fn looked_at(batch: &Batch<'_>, state: TaskState) -> Sql<TaskState> {
         batch.codes.borrow_mut().insert(id.clone(), code);
         Ok(code)
     })
-}
-
-/// Returns the tasks that a waiting task waits for.
-pub(super) fn waited_for(state: &TaskState) -> &[TaskId] {
-    let waits = state.waits.as_deref().filter(|_| state.is_waiting());
-    waits.map_or(&[], |waits| &waits.tasks)
 }
 
 /// The most tasks of a list that has a row for each of them: the ends of these tasks read no list.

@@ -95,6 +95,7 @@ macro_rules! conformance_tests {
                 an_ended_task_loses_its_key_to_a_replacement,
                 a_deleted_task_has_no_key,
                 a_key_is_free_after_its_period needs Clock,
+                a_key_of_a_clock_that_was_ahead_is_free needs Clock,
                 a_transaction_takes_a_key_once,
                 effects_follow_the_keys needs Effects,
                 a_key_is_taken_at_once_by_one_of_many,
@@ -107,6 +108,16 @@ macro_rules! conformance_tests {
                 a_retry_ignores_deadlines_that_have_passed needs Clock,
                 deadlines_are_durable needs Reopen,
                 a_moved_task_has_its_deadlines needs Transfer Clock,
+            }
+            spared {
+                retention_spares_what_a_waiting_task_names,
+                a_purge_spares_what_a_waiting_task_names,
+            }
+            places {
+                a_resumed_task_stands_behind_those_before_it,
+                a_woken_task_stands_behind_those_before_it,
+                a_task_that_is_rescheduled_to_now_stands_behind_those_before_it,
+                a_retried_task_stands_behind_those_before_it,
             }
             claims {
                 a_runnable_task_is_claimed,

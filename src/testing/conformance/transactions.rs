@@ -183,11 +183,19 @@ pub async fn a_refused_id_is_decided_again(harness: &dyn Harness) {
 
 /// The id of an applied transaction is refused for one with other operations.
 pub async fn an_id_of_another_transaction_is_refused(harness: &dyn Harness) {
-    let (kit, transaction) = (Kit::new(harness).await, Transaction::new());
-    let transaction = transaction.submit(fresh(task("a")));
-    kit.apply(&transaction).await;
-    let with_id = Transaction::new().with_id(transaction.id().cloned().unwrap());
-    for other in [with_id, transaction].map(|one| one.submit(fresh(task("b")))) {
+    let (kit, applied) = (Kit::new(harness).await, Transaction::new());
+    kit.submit("a").await;
+    let new = || fresh(task("b"));
+    let first = Reschedule::new(id("a")).priority(1);
+    let others = [
+        applied.clone().submit(new()),
+        applied.clone().reschedule(first.clone()).submit(new()),
+        applied
+            .clone()
+            .reschedule(first.clone().due(kit.in_an_hour())),
+    ];
+    kit.apply(&applied.reschedule(first)).await;
+    for other in others {
         let wrong = kit.try_apply(&other).await.unwrap_err();
         assert_eq!(field(&wrong), "transaction id");
     }

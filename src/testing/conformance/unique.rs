@@ -4,6 +4,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use jiff::SignedDuration;
 use windlass_statemachine::{IfExists, Message, StateKind, Task, Unique};
 
 use super::{
@@ -135,6 +136,24 @@ pub async fn a_key_is_free_after_its_period(harness: &dyn Harness) {
     clock.advance(Duration::from_secs(1));
     kit.submit_task(unique("b")).await;
     assert_refused(&kit, fresh(unique("c")), "b").await;
+}
+
+/// A key that a submit by a clock a day ahead has taken is free soon after that clock is set right: at the latest when the
+/// period and a minute have passed.
+pub async fn a_key_of_a_clock_that_was_ahead_is_free(harness: &dyn Harness) {
+    let clock = Arc::new(ManualClock::new(
+        kit_start() + SignedDuration::from_hours(24),
+    ));
+    let kit = Kit::with_clock(harness, clock.clone()).await;
+    let short = |text| with_key(task(text), "mail", Duration::from_secs(2));
+    kit.submit_task(short("a")).await;
+    assert_refused(&kit, fresh(short("b")), "a").await;
+    clock.set(kit_start());
+    clock.advance(Duration::from_secs(63));
+    kit.submit_task(short("b")).await;
+    assert_refused(&kit, fresh(short("c")), "b").await;
+    clock.advance(Duration::from_secs(2));
+    kit.submit_task(short("c")).await;
 }
 
 /// Two submits of one transaction with the same key are decided in their order, and refusals name both tasks.

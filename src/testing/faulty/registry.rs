@@ -87,6 +87,11 @@ impl Registry for FaultyStore {
         self.call(Operation::Delete, call).await
     }
 
+    async fn no_node_may_join(&self) -> Result<Option<String>, Error> {
+        self.call(Operation::Read, self.registry().no_node_may_join())
+            .await
+    }
+
     async fn nodes(&self) -> Result<Vec<NodeRecord>, Error> {
         self.call(Operation::Read, self.registry().nodes()).await
     }

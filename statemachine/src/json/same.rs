@@ -1,5 +1,5 @@
 //! Compares the values of two JSON texts, in constant stack and in time proportional to the length of
-//! both.
+//! both; and writes the one text of a value.
 
 use std::{borrow::Cow, collections::HashMap};
 
@@ -72,8 +72,7 @@ impl<'a> Values<'a> {
                     string(token)
                 }
                 _ => {
-                    let ends = |c: char| matches!(c, ',' | ']' | '}' | ' ' | '\n' | '\r' | '\t');
-                    let word = rest.split(ends).next().filter(|word| !word.is_empty())?;
+                    let word = word(rest)?;
                     at += word.len();
                     Node::Word(word)
                 }
@@ -89,6 +88,85 @@ impl<'a> Values<'a> {
             }
         }
     }
+}
+
+/// An array or object whose one text is being written.
+enum Writing {
+    Array(Vec<String>),
+    /// Name and value of each member, and the name whose value is still to come.
+    Object(Vec<(String, String)>, Option<String>),
+}
+
+/// Returns the text that all documents of the same value have in common: names in order, no spaces, no escape that
+/// need not be. A text that is no JSON document is returned as it is.
+pub(super) fn canonical(text: &str) -> String {
+    written(text).unwrap_or_else(|| text.to_owned())
+}
+
+fn written(text: &str) -> Option<String> {
+    let mut open: Vec<Writing> = Vec::new();
+    let mut at = 0;
+    loop {
+        let rest = text.get(at..)?;
+        let done = match *rest.as_bytes().first()? {
+            b' ' | b'\n' | b'\r' | b'\t' | b',' | b':' => {
+                at += 1;
+                continue;
+            }
+            b'[' => {
+                open.push(Writing::Array(Vec::new()));
+                at += 1;
+                continue;
+            }
+            b'{' => {
+                open.push(Writing::Object(Vec::new(), None));
+                at += 1;
+                continue;
+            }
+            b']' | b'}' => {
+                at += 1;
+                match open.pop()? {
+                    Writing::Array(items) => format!("[{}]", items.join(",")),
+                    Writing::Object(mut members, None) => {
+                        // Values of one name stay in their order.
+                        members.sort_by(|(a, _), (b, _)| a.cmp(b));
+                        let members = members
+                            .iter()
+                            .map(|(name, value)| format!("{name}:{value}"));
+                        format!("{{{}}}", members.collect::<Vec<_>>().join(","))
+                    }
+                    Writing::Object(_, Some(_)) => return None,
+                }
+            }
+            b'"' => {
+                let token = rest.get(..string_length(rest)?)?;
+                at += token.len();
+                match string(token) {
+                    Node::Text(text) => serde_json::to_string(&text).ok()?,
+                    _ => token.to_owned(),
+                }
+            }
+            _ => {
+                let word = word(rest)?;
+                at += word.len();
+                word.to_owned()
+            }
+        };
+        match open.last_mut() {
+            None => return Some(done),
+            Some(Writing::Array(items)) => items.push(done),
+            Some(Writing::Object(members, name)) => match name.take() {
+                None => *name = Some(done),
+                Some(of) => members.push((of, done)),
+            },
+        }
+    }
+}
+
+/// Returns the number, `true`, `false` or `null` at the beginning of a text.
+fn word(text: &str) -> Option<&str> {
+    let ends = |c: char| matches!(c, ',' | ']' | '}' | ' ' | '\n' | '\r' | '\t');
+    text.split(ends).next().filter(|word| !word.is_empty())
 }
 
 /// The length of the string at the beginning of a text, its quotes included.
@@ -127,12 +205,13 @@ pub(super) fn same_value(a: &str, b: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::same_value;
+    use super::{canonical, same_value};
 
     fn check(same: bool, pairs: &[(&str, &str)]) {
         for (a, b) in pairs {
             assert_eq!(same_value(a, b), same, "{a} {b}");
             assert_eq!(same_value(b, a), same, "{b} {a}");
+            assert_eq!(canonical(a) == canonical(b), same, "{a} {b}");
         }
     }
 
@@ -218,6 +297,15 @@ mod tests {
         let lone = r#"["\ud800"]"#;
         check(true, &[(lone, r#"[ "\ud800" ]"#)]);
         check(false, &[(lone, r#"["\ud801"]"#), (lone, r#"[" "]"#)]);
+    }
+
+    #[test]
+    fn the_one_text_of_a_value_has_its_names_in_order_and_no_spaces() {
+        let text = r#" { "b" : [ 1.0, "\u00e9\/" , { } ] , "a" : null , "b" : true } "#;
+        let one = r#"{"a":null,"b":[1.0,"é/",{}],"b":true}"#;
+        assert_eq!(canonical(text), one);
+        assert_eq!(canonical(one), one);
+        assert_eq!(canonical("[1"), "[1", "no document");
     }
 
     #[test]

@@ -21,7 +21,7 @@ use etcd_client::{
 use tokio::{sync::Mutex, time::timeout};
 use tracing::{error, info, warn};
 
-use super::{fault::Fault, options::Options};
+use super::{fault::Fault, options::Options, past::Past};
 use crate::store::etcd::schema::{KeyValue, end_of};
 
 /// A revision is one message, and so is a page: both exceed the default of 4 MiB.
@@ -34,6 +34,7 @@ pub(crate) struct Link {
     timeout: Duration,
     members: Arc<Members>,
     standing: Arc<Standing>,
+    past: Arc<Past>,
 }
 
 /// Whether the servers accept this process.
@@ -139,6 +140,7 @@ impl Link {
                             has_user: options.user.is_some(),
                             ..Standing::default()
                         }),
+                        past: Arc::default(),
                     });
                 }
                 Ok(Err(e)) => failed = e.into(),
@@ -171,6 +173,23 @@ impl Link {
 
     pub(crate) fn timeout(&self) -> Duration {
         self.timeout
+    }
+
+    /// Returns what this process has seen of the servers' history.
+    pub(crate) fn past(&self) -> &Past {
+        &self.past
+    }
+
+    /// Returns the greatest revision that was seen.
+    ///
+    /// # Errors
+    ///
+    /// The servers have gone back before.
+    fn before(&self) -> Result<i64, Fault> {
+        match self.past.behind() {
+            Some(behind) => Err(behind.fault()),
+            None => Ok(self.past.seen()),
+        }
     }
 
     /// Returns the number of members.
@@ -282,7 +301,17 @@ impl Link {
         }
     }
 
+    /// Carries out a transaction, unless the servers have gone back.
     pub(crate) async fn txn(&self, txn: Txn) -> Result<TxnResponse, Fault> {
+        let before = self.before()?;
+        let answer = self.txn_of_any_past(txn).await?;
+        let revision = answer.header().map_or(0, |header| header.revision());
+        self.past.answered(before, revision)?;
+        Ok(answer)
+    }
+
+    /// As [`txn`](Self::txn), also when the servers have gone back.
+    pub(crate) async fn txn_of_any_past(&self, txn: Txn) -> Result<TxnResponse, Fault> {
         let mut kv = self.kv();
         // A token may be stale at any call. Such a call changes nothing.
         let again = self.standing.has_user.then(|| txn.clone());
@@ -307,10 +336,12 @@ impl Link {
     /// Reads the keys that begin with `prefix` in one page, with the revision: for few keys, as
     /// those of one task or of the nodes.
     pub(crate) async fn get_all(&self, prefix: &str) -> Result<(Vec<KeyValue>, i64), Fault> {
+        let before = self.before()?;
         let mut client = self.kv();
         let options = GetOptions::new().with_range(end_of(prefix));
         let mut got = self.call(client.get(prefix, Some(options))).await?;
         let revision = got.header().map_or(0, |header| header.revision());
+        self.past.answered(before, revision)?;
         let kvs = got.take_kvs().into_iter().map(KeyValue::from);
         Ok((kvs.collect(), revision))
     }

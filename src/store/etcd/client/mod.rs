@@ -8,7 +8,9 @@ pub(crate) mod limits;
 pub(crate) mod link;
 pub(crate) mod options;
 pub(crate) mod pages;
+pub(crate) mod past;
 
 pub(crate) use fault::{Fault, Limit};
 pub(crate) use limits::Capacity;
 pub(crate) use link::{Link, kv, kvs};
+pub(crate) use past::Behind;

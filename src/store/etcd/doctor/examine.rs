@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use etcd_client::PutOptions;
+use windlass_statemachine::Fence;
 
 use super::keys::{KeyCheck, Namespace, OPERATION};
 use crate::store::{
@@ -11,11 +12,12 @@ use crate::store::{
         client::Fault,
         read::Access,
         schema::{
-            Registration,
+            RAISE, Registration, Restored,
             format::{FOREIGN_ADVICE, FOREIGN_NODES},
             json::parse,
             registrations::{self, METAFORA},
         },
+        tasks::fences_above,
         upkeep::Members,
     },
     examine::{Examination, Finding, Latency, Strays, Verdict, circle},
@@ -44,6 +46,7 @@ impl Doctor {
 
     pub(crate) async fn examine(&self, how: &Examination) -> Result<Vec<Finding>, Error> {
         let mut findings = vec![self.latency().await?];
+        findings.push(self.restored(how).await?);
         findings.extend(self.examine_cluster(how).await);
         findings.push(self.history_kept(how).await);
         let namespace = self.keys.read_namespace().await?;
@@ -51,6 +54,30 @@ impl Doctor {
         findings.extend(self.examine_nodes(&namespace).await?);
         findings.extend(self.keys.examine_keys(&namespace, how.repair).await?);
         Ok(findings)
+    }
+
+    /// Reports the note of a node that the etcd was restored to an earlier state.
+    async fn restored(&self, how: &Examination) -> Result<Finding, Error> {
+        const CHECK: &str = "restored";
+        if let Some(above) = how.raise_fences {
+            fences_above(&self.access.reader, Fence(above)).await?;
+            return Ok(Finding {
+                repaired: 1,
+                ..Finding::ok(
+                    CHECK,
+                    "the fences are above every earlier one: nodes may start",
+                )
+            });
+        }
+        let note = self.access.keys().restored();
+        let found = match self.access.reader.key(&note, OPERATION).await? {
+            None => return Ok(Finding::ok(CHECK, "no node has seen a later state")),
+            Some(kv) => match parse::<Restored>(&kv) {
+                Ok(restored) => restored.what(),
+                Err(reason) => format!("{note} cannot be read: {reason}"),
+            },
+        };
+        Ok(Finding::new(CHECK, Verdict::Error, found, RAISE))
     }
 
     async fn latency(&self) -> Result<Finding, Error> {

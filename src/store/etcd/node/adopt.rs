@@ -41,13 +41,17 @@ impl Adoption {
     /// Puts the missing mark of a waiting task: its node was lost, or is a node of Metafora, which
     /// puts none. If this fails, the next node that tries to claim the task repeats it.
     pub(crate) async fn park(&self, id: &TaskId, found: &Snapshot, state: &TaskState) {
-        if found.parked.is_some() || Parked::of(state).is_none() {
+        let Ok((envelope, _)) = found.envelope() else {
+            return;
+        };
+        let submitted_at = envelope.submitted_at();
+        if found.parked.is_some() || Parked::of(state, submitted_at).is_none() {
             return;
         }
         let parked = |edit: &mut Edit<'_>| {
             edit.when(Of::Owner, 0);
             edit.when_as_found(found, &[Of::Task, Of::TaskState, Of::Parked]);
-            edit.put_parked(state).map(|_| ())
+            edit.put_parked(state, submitted_at).map(|_| ())
         };
         let _ = self.write(id, parked, "park a task").await;
     }

@@ -254,7 +254,7 @@ impl Transition<'_> {
         } else if write.drop_claim {
             edit.delete(Of::Owner);
             edit.free_slots(&held.slots);
-            edit.put_parked(state)?;
+            edit.put_parked(state, held.submitted_at)?;
         }
         if !ends && state.data_version != held.data_version {
             let envelope = held.envelope();

@@ -40,6 +40,7 @@ impl Leases {
     pub(crate) async fn join(&self, spec: &NodeSpec, ttl: Duration) -> Result<Lease, Error> {
         const OPERATION: &str = "join";
         let failed = |fault: Fault| fault.into_error(OPERATION);
+        self.may_join(&spec.name).await?;
         // A node makes the namespace a used one, so the place of props is decided before.
         self.access.reader.decided(OPERATION).await?;
         let id = self.access.link().grant(ttl).await.map_err(failed)?;
@@ -52,6 +53,7 @@ impl Leases {
         let key = self.access.keys().registration(&spec.name);
         let mut item = Item::of_node(&spec.name);
         item.when_at(&key, 0);
+        item.when_at(&self.access.keys().restored(), 0);
         // Unanswered commands were for an earlier node of this name.
         self.delete_commands(&mut item, &spec.name).await?;
         item.put_on(&key, write("node", &registration)?, id);
@@ -66,6 +68,7 @@ impl Leases {
         if !joined {
             // If this fails, the lease expires: nothing is attached to it.
             let _ = self.access.link().revoke(id).await;
+            self.may_join(&spec.name).await?;
             return Err(Error::node_exists(&spec.name));
         }
         // They do not change while this node lives.
@@ -87,6 +90,9 @@ impl Leases {
         let Some(node) = self.claims.node(lease.id) else {
             return Err(Error::lease_fenced(&lease.node));
         };
+        if let Some(error) = self.gone_back(&lease.node).await {
+            return Err(error);
+        }
         self.report_status(lease, &node, status);
         self.renew_all(lease, &node).await
     }

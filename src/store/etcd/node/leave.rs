@@ -19,6 +19,10 @@ const ROUNDS: usize = 4;
 
 impl Leases {
     pub(crate) async fn leave(&self, lease: &Lease) -> Result<(), Error> {
+        if self.gone_back(&lease.node).await.is_some() {
+            // It writes nothing to the tasks.
+            return self.abandon(lease).await;
+        }
         for id in self.ids(lease) {
             self.release(lease, id).await?;
         }
@@ -93,7 +97,9 @@ impl Leases {
         // The next node that claims it quarantines what cannot be read.
         if let (Ok((state, _)), true) = (found.state(), found.task.is_some()) {
             edit.put_state(&state, &Hold::default(), &found.recent())?;
-            edit.put_parked(&state)?;
+            if let Ok((envelope, _)) = found.envelope() {
+                edit.put_parked(&state, envelope.submitted_at())?;
+            }
             let fence = self.access.reader.fences.of(owner.mod_revision());
             let name = format!("{:012}-left", state.version);
             edit.put_line(&name, ChangeKind::Dropped { fence }, self.access.now())?;

@@ -11,6 +11,7 @@ mod lease;
 mod leave;
 mod new_tasks;
 mod peers;
+mod restored;
 mod room;
 mod slots;
 mod waits;

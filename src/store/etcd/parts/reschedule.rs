@@ -38,6 +38,7 @@ impl Parts {
         let unreadable = |reason| Error::corrupt_task(id, reason);
         let (mut envelope, order) = found.envelope().map_err(unreadable)?;
         let (_, hold) = found.state().map_err(unreadable)?;
+        let submitted_at = envelope.submitted_at();
         let mut edit = Edit::new(self.access().keys(), id, item);
         edit.when_as_found(found, &[Of::Task, Of::TaskState, Of::Owner, Of::Parked]);
         if let Some(priority) = to.change.priority {
@@ -48,7 +49,7 @@ impl Parts {
             // A claim that was lost before is still counted by the next one.
             let by_claim = false;
             edit.put_state(state, &Hold { by_claim, ..hold }, &found.recent())?;
-            if !edit.put_parked(state)? {
+            if !edit.put_parked(state, submitted_at)? {
                 edit.delete(Of::Parked);
             }
         }

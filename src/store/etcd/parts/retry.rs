@@ -59,6 +59,7 @@ impl Parts {
         let recent = self.access().reader.recent(found).await?;
         let mut edit = Edit::new(self.access().keys(), id, item);
         edit.when_as_found(found, &[Of::Task, Of::Finished, Of::TaskState, Of::Owner]);
+        let submitted_at = envelope.submitted_at();
         let has_other_data = envelope.data_version != state.data_version;
         if found.task.is_none() || has_other_data {
             let props = envelope.props.take();
@@ -82,7 +83,7 @@ impl Parts {
             // The next retry needs this version, also when it cannot read the state either.
             None => edit.put_step_apart(&step)?,
         }
-        if !edit.put_parked(state)? {
+        if !edit.put_parked(state, submitted_at)? {
             edit.delete(Of::Parked);
         }
         Ok(())

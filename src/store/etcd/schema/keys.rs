@@ -206,6 +206,7 @@ impl Keys {
             self.horizon(),
             self.compaction(),
             self.transactions(),
+            self.restored(),
         ];
         all.iter().any(|known| known.as_bytes() == key)
             || self.strip(key, "meta/transactions/").is_some()
@@ -217,6 +218,11 @@ impl Keys {
     /// The [`Format`](super::Format), with the marks of [`Fences`](super::Fences).
     pub(crate) fn fences(&self) -> String {
         format!("{}meta/fences", self.root)
+    }
+
+    /// The [`Restored`](super::Restored).
+    pub(crate) fn restored(&self) -> String {
+        format!("{}meta/restored", self.root)
     }
 
     /// The identity of the namespace.

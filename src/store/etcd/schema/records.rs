@@ -251,11 +251,15 @@ pub(crate) fn is_foreign(kv: &KeyValue) -> bool {
     !parse::<Owner>(kv).is_ok_and(|owner| owner.lease.is_some())
 }
 
-/// `/NS/parked/ID`.
+/// `/NS/parked/ID`: what a node needs of the state of a task without an owner, if the task waits, or if it became
+/// claimable after its submit.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct Parked {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) until: Option<Timestamp>,
+    /// Since when a task that does not wait can be claimed: its place among the others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) ready: Option<Timestamp>,
     /// Why the task is quarantined, if it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) aside: Option<String>,
@@ -268,16 +272,21 @@ pub(crate) struct Parked {
 }
 
 impl Parked {
-    /// Returns the mark of a task without an owner, if it waits in this state.
-    pub(crate) fn of(state: &TaskState) -> Option<Self> {
-        let until = match state.status {
-            TaskStatus::Sleeping { until } => Some(until),
-            TaskStatus::Paused => None,
+    /// Returns the mark of a task without an owner in this state; `None` for one that has been claimable since its
+    /// submit.
+    pub(crate) fn of(state: &TaskState, submitted_at: Timestamp) -> Option<Self> {
+        let (until, ready) = match state.status {
+            TaskStatus::Sleeping { until } => (Some(until), None),
+            TaskStatus::Paused => (None, None),
+            TaskStatus::Runnable | TaskStatus::Fault if state.since > submitted_at => {
+                (None, Some(state.since))
+            }
             _ => return None,
         };
         let waits = state.waits.as_deref().filter(|_| state.is_waiting());
         Some(Self {
             until,
+            ready,
             aside: None,
             waits: waits.map_or_else(Vec::new, |waits| waits.tasks.clone()),
             deadline: state.deadline(),

@@ -4,22 +4,23 @@
 //! next import overwrites what an interrupted one left. One write swaps a task that replaces
 //! another one (`swap`).
 
-use etcd_client::{Compare, CompareOp, GetOptions, PutOptions, Txn, TxnOp};
+use etcd_client::PutOptions;
 use futures::future::join_all;
-use windlass_statemachine::{Fence, Invalid, TaskId};
+use windlass_statemachine::{Fence, TaskId};
 
-use super::swap::{Swap, Swaps};
+use super::{
+    raise::fences_above,
+    swap::{Swap, Swaps},
+};
 use crate::store::{
     Error, Exported,
     etcd::{
-        client::{Fault, kv},
+        client::Fault,
         parts::Clearing,
         read::Reader,
         schema::{
-            Format, Of, end_of,
-            json::{parse, write},
+            Of,
             numbers::{PLACES, number},
-            revision,
         },
         write::{
             Edit, Item,
@@ -62,7 +63,7 @@ impl Imports {
             .max()
             .unwrap_or(Fence(0));
         let places: u64 = tasks.iter().map(Exported::len).sum();
-        let first = match self.fences_above(fence).await {
+        let first = match fences_above(self.reader(), fence).await {
             Ok(()) => self.reserve(places).await,
             Err(error) => Err(error),
         };
@@ -177,54 +178,5 @@ impl Imports {
             }
         }
         Ok(item)
-    }
-
-    /// Ensures that every claim from now on has a greater fence than this one.
-    pub(crate) async fn fences_above(&self, fence: Fence) -> Result<(), Error> {
-        const OPERATION: &str = "raise the fences";
-        let failed = |fault: Fault| fault.into_error(OPERATION);
-        let key = self.reader().keys.fences();
-        // Decided before: the first write of this key is the one that decides.
-        let layout = self.reader().layout().await.map_err(failed)?;
-        for _ in 0..5 {
-            let read = Txn::new().and_then([TxnOp::get(&*key, None)]);
-            let read = self.reader().link.txn(read).await.map_err(failed)?;
-            let now = read.header().map_or(0, |header| header.revision());
-            let stored = kv(read.op_responses().into_iter().next());
-            let format = stored.as_ref().map(parse::<Format>).transpose();
-            let format = format.map_err(|reason| Error::Corrupt {
-                what: key.clone(),
-                reason,
-            })?;
-            let mut format = format.unwrap_or(Format {
-                layout,
-                ..Format::default()
-            });
-            if format.marks.raise(now + 1, fence) {
-                self.reader().fences.set(format.marks);
-                return Ok(());
-            }
-            let nodes = self.reader().keys.nodes();
-            let unchanged =
-                Compare::mod_revision(&*key, CompareOp::Equal, revision(stored.as_ref()));
-            // A node has read the marks when it joined.
-            let no_node = Compare::create_revision(&*nodes, CompareOp::Equal, 0);
-            let any = GetOptions::new().with_range(end_of(&nodes)).with_limit(1);
-            let txn = Txn::new()
-                .when([unchanged, no_node.with_range(end_of(&nodes))])
-                .and_then([TxnOp::put(&*key, write("fences", &format)?, None)])
-                .or_else([TxnOp::get(&*nodes, Some(any))]);
-            let done = self.reader().link.txn(txn).await.map_err(failed)?;
-            if done.succeeded() {
-                self.reader().fences.set(format.marks);
-                return Ok(());
-            }
-            if kv(done.op_responses().into_iter().next()).is_some() {
-                let reason = "has nodes that live, and they would go on with lesser fences than \
-                              those of the tasks that come; stop them first";
-                return Err(Invalid::new("namespace", reason).into());
-            }
-        }
-        Err(Error::unavailable(OPERATION, "they change too often"))
     }
 }

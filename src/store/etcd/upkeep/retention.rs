@@ -4,7 +4,7 @@
 //! record that may be too young is read. One list serves many steps.
 
 use std::{
-    collections::VecDeque,
+    collections::{HashSet, VecDeque},
     sync::{Mutex, PoisonError},
     time::Duration,
 };
@@ -15,15 +15,17 @@ use jiff::Timestamp;
 use tokio::{sync::OnceCell, time::Instant};
 use windlass_statemachine::{StateKind, TaskId};
 
-use super::starts::Starts;
-use super::unique::{self, Sweeps};
+use super::{
+    starts::{self, Starts},
+    unique::{self, Sweeps},
+};
 use crate::store::{
     Error,
     etcd::{
         client::{Fault, Limit, kv},
         read::Access,
         schema::{
-            Envelope, Horizon, KeyValue, Snapshot,
+            Envelope, Horizon, KeyValue, Parked, Snapshot, end_of,
             json::{parse, write},
             revision,
         },
@@ -160,6 +162,7 @@ impl Purges {
 
     async fn purge_some(&self, ended: &mut Ended, limit: u32) -> Result<u64, Error> {
         let mut gone = 0;
+        self.spare_waited_for(ended).await?;
         while gone < u64::from(limit) && !ended.records.is_empty() {
             let most = (limit as usize).saturating_sub(gone as usize).min(CHUNK);
             let count = ended.records.len().min(most);
@@ -180,6 +183,27 @@ impl Purges {
             }
         }
         Ok(gone)
+    }
+
+    /// Removes the tasks from the list that live tasks wait for at present, as their marks say: the claim of a waiting
+    /// task reads their outcomes. Keeps the names of listed tasks only, however many tasks wait.
+    async fn spare_waited_for(&self, ended: &mut Ended) -> Result<(), Error> {
+        if ended.records.is_empty() {
+            return Ok(());
+        }
+        let listed: HashSet<&TaskId> = ended.records.iter().map(|(_, id)| id).collect();
+        let mut spared = HashSet::new();
+        let mut take = |kv: KeyValue| {
+            let waits = parse::<Parked>(&kv).map_or_else(|_| Vec::new(), |mark| mark.waits);
+            spared.extend(waits.into_iter().filter(|id| listed.contains(id)));
+        };
+        let access = self.access();
+        let parked = access.keys().all_parked();
+        let end = end_of(&parked);
+        let scanned = access.link().scan(0, &parked, &end, &mut take).await;
+        scanned.map_err(|fault| fault.into_error(OPERATION))?;
+        ended.records.retain(|(_, id)| !spared.contains(id));
+        Ok(())
     }
 
     /// Returns which of these are to be deleted. Reads the records that may be young. The deletion
@@ -237,7 +261,9 @@ impl Purges {
     }
 
     pub(crate) async fn maintain(&self, retention: Option<Duration>) -> Result<u64, Error> {
-        self.starts.sweep(self.access()).await?;
+        if self.starts.is_time(self.access().clock.monotonic()) {
+            starts::sweep(self.access(), self.prune_clock().await?).await?;
+        }
         if self.sweeps.is_time() {
             unique::sweep(self.access(), self.prune_clock().await?).await?;
         }

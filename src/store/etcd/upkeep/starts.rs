@@ -6,13 +6,14 @@ use std::{
     time::Duration,
 };
 
-use super::sweep::sweep;
+use super::sweep;
 use crate::store::{
     Error,
     etcd::{
         read::Access,
         schema::{KeyValue, SlotRecord, json::parse},
     },
+    retention::PruneClock,
 };
 
 /// How often a process looks for such slots, and when it does so first.
@@ -26,26 +27,26 @@ pub(crate) struct Starts {
 }
 
 impl Starts {
-    /// Deletes the slots whose period is over, if it is time to.
-    pub(crate) async fn sweep(&self, access: &Access) -> Result<(), Error> {
-        {
-            let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
-            let now = access.clock.monotonic();
-            let is_time = next.is_some_and(|next| next <= now);
-            if is_time || next.is_none() {
-                *next = Some(now + if is_time { EVERY } else { FIRST });
-            }
-            if !is_time {
-                return Ok(());
-            }
+    /// Returns whether it is time to look: then the next time is an hour later.
+    pub(crate) fn is_time(&self, now: Duration) -> bool {
+        let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_time = next.is_some_and(|next| next <= now);
+        if is_time || next.is_none() {
+            *next = Some(now + if is_time { EVERY } else { FIRST });
         }
-        let (from, now) = (access.keys().all_starts(), access.now());
-        let is_over = |kv: &KeyValue| {
-            let record = parse::<SlotRecord>(kv).ok();
-            let start = record.and_then(|record| record.start);
-            start.is_none_or(|start| start.is_over(now))
-        };
-        let swept = sweep(access, &from, is_over).await;
-        swept.map_err(|fault| fault.into_error("delete the slots of limits"))
+        is_time
     }
+}
+
+/// Deletes the slots whose period is over by the clock that prunes records: a node whose clock is ahead deletes none
+/// early, which another one still has to count.
+pub(crate) async fn sweep(access: &Access, clock: &PruneClock) -> Result<(), Error> {
+    let (from, now) = (access.keys().all_starts(), clock.now());
+    let is_over = |kv: &KeyValue| {
+        let record = parse::<SlotRecord>(kv).ok();
+        let start = record.and_then(|record| record.start);
+        start.is_none_or(|start| start.is_over(now))
+    };
+    let swept = sweep::sweep(access, &from, is_over).await;
+    swept.map_err(|fault| fault.into_error("delete the slots of limits"))
 }

@@ -15,6 +15,8 @@ use windlass_statemachine::{Kind, TaskId, task::Labels};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mark {
     None,
+    /// It does not wait: since then it can be claimed.
+    Ready(Timestamp),
     Until(Timestamp),
     Paused,
     Quarantined,
@@ -67,7 +69,8 @@ struct Packed {
     id: TaskId,
     order: u64,
     submitted_at: i64,
-    until: i64,
+    /// The time of the mark.
+    time: i64,
     marked: i64,
     class: u32,
     mark: Packing,
@@ -76,6 +79,7 @@ struct Packed {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Packing {
     None,
+    Ready,
     Until,
     Paused,
     Quarantined,
@@ -168,7 +172,8 @@ impl Entries {
             owner: self.owned.get(&packed.id).copied(),
             mark: match packed.mark {
                 Packing::None => Mark::None,
-                Packing::Until => Mark::Until(timestamp(packed.until)),
+                Packing::Ready => Mark::Ready(timestamp(packed.time)),
+                Packing::Until => Mark::Until(timestamp(packed.time)),
                 Packing::Paused => Mark::Paused,
                 Packing::Quarantined => Mark::Quarantined,
             },
@@ -185,7 +190,7 @@ impl Entries {
         self.unpack(self.slots[self.find(id)? as usize].as_ref()?)
     }
 
-    /// Returns whether any task is parked.
+    /// Returns whether any task has a mark.
     pub(crate) fn has_marks(&self) -> bool {
         let mut kept = self.slots.iter().flatten();
         kept.any(|packed| !matches!(packed.mark, Packing::None))
@@ -201,8 +206,9 @@ impl Entries {
             late if late == Late::default() => self.late.remove(id),
             late => self.late.insert(id.clone(), late),
         };
-        let (mark, until) = match entry.mark {
+        let (mark, time) = match entry.mark {
             Mark::None => (Packing::None, 0),
+            Mark::Ready(at) => (Packing::Ready, micros(at)),
             Mark::Until(at) => (Packing::Until, micros(at)),
             Mark::Paused => (Packing::Paused, 0),
             Mark::Quarantined => (Packing::Quarantined, 0),
@@ -223,7 +229,7 @@ impl Entries {
             id: before.map_or_else(|| id.clone(), |before| before.id),
             order: entry.order,
             submitted_at: micros(entry.submitted_at),
-            until,
+            time,
             marked: entry.marked,
             class,
             mark,

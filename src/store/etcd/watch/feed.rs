@@ -123,6 +123,7 @@ impl Following {
                 Ok(changes) if changes.is_empty() => wait = Duration::from_millis(50),
                 Ok(changes) => return Ok(changes),
                 Err(Fault::Compacted) => return Err(Error::pruned(self.reported)),
+                Err(Fault::Refused(gone @ Error::StoreGone(_))) => return Err(gone),
                 Err(fault) => {
                     self.stream = None;
                     let reason = fault.into_error(OPERATION);
@@ -149,12 +150,11 @@ impl Following {
         let mut stream = match self.stream.take() {
             Some(stream) => stream,
             None => {
-                // A call first: it renews an expired token, which a watch cannot.
-                self.feed
-                    .access
-                    .link()
-                    .get_key(&self.feed.access.keys().horizon())
-                    .await?;
+                // A call first: it renews an expired token, which a watch cannot, and finds an etcd that was restored to
+                // an earlier state.
+                let horizon = self.feed.access.keys().horizon();
+                self.feed.access.link().past().saw(self.seen);
+                self.feed.access.link().get_all(&horizon).await?;
                 (self.turn, self.asked) = (self.feed.access.link().turn(), false);
                 self.open().await?
             }
@@ -184,11 +184,15 @@ impl Following {
             }
             return Err(Fault::Unknown(response.cancel_reason().to_owned()));
         }
+        let at = response.header().map_or(0, |header| header.revision());
+        if response.events().is_empty() && (1..self.seen).contains(&at) {
+            let reason = "the member is behind, or etcd was restored to an earlier state";
+            return Err(Fault::Unknown(reason.into()));
+        }
         self.stream = Some(stream);
         if response.events().is_empty() && !response.created() && response.watch_id() >= 0 {
             // A progress report for this watch: all changes before it have come. The answer to a
             // request has the watch id -1, and may come before the changes.
-            let at = response.header().map_or(0, |header| header.revision());
             self.seen = self.seen.max(at);
         }
         let mut changes = Vec::new();

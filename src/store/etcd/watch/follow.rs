@@ -77,6 +77,8 @@ struct Watching {
     kinds: Option<Vec<Kind>>,
     /// The last revision seen of each prefix.
     seen: [i64; 3],
+    /// When the registration of the node was last written, as far as is known.
+    registered: i64,
     events: mpsc::Sender<Vec<Event>>,
     last_node_command: NodeCommandId,
     /// The claims of this node that found no slot.
@@ -84,13 +86,14 @@ struct Watching {
 }
 
 impl Watcher {
-    async fn is_live(&self, lease: &Lease) -> Result<bool, Fault> {
-        let kv = self
-            .reader
-            .link
-            .get_key(&self.reader.keys.registration(&lease.node))
-            .await?;
-        Ok(kv.is_some_and(|kv| kv.lease() == number(lease.id)))
+    /// Returns when the registration of the node was last written; `None` when the lease has ended. Finds an etcd that
+    /// was restored below a revision that this process has seen.
+    async fn registered(&self, lease: &Lease) -> Result<Option<i64>, Fault> {
+        let key = self.reader.keys.registration(&lease.node);
+        let (kvs, _) = self.reader.link.get_all(&key).await?;
+        let mut own = kvs.iter().filter(|kv| kv.key() == key.as_bytes());
+        let own = own.find(|kv| kv.lease() == number(lease.id));
+        Ok(own.map(KeyValue::mod_revision))
     }
 
     pub(crate) async fn watch(
@@ -98,13 +101,13 @@ impl Watcher {
         lease: &Lease,
         kinds: Option<Vec<Kind>>,
     ) -> Result<EventStream, Error> {
-        let is_live = self.is_live(lease).await;
-        if !is_live.map_err(|fault| fault.into_error("watch"))? {
+        let registered = self.registered(lease).await;
+        let Some(registered) = registered.map_err(|fault| fault.into_error("watch"))? else {
             // The lease may live on, without the key of its node: somebody deleted it. From now on it is not
             // renewed, so the node stops its handlers and joins again, before the lease ends and frees its claims.
             self.claims.lost(lease.id);
             return Err(Error::lease_fenced(&lease.node));
-        }
+        };
         let (events, from_watch) = mpsc::channel(16);
         let (to_watch, refused) = mpsc::unbounded_channel();
         self.claims.watched(lease.id, to_watch);
@@ -119,6 +122,7 @@ impl Watcher {
             ),
             kinds,
             seen: [0; 3],
+            registered,
             events,
             last_node_command: NodeCommandId::default(),
             refused,
@@ -185,9 +189,7 @@ impl Watching {
         listed: &mut bool,
         reported: &mut bool,
     ) -> Result<std::convert::Infallible, Left> {
-        if !self.by.is_live(&self.lease).await? {
-            return Err(Left::Over);
-        }
+        self.check_past().await?;
         if !*listed {
             self.list().await?;
             *listed = true;
@@ -245,6 +247,22 @@ impl Watching {
             let events = self.mirror.take(Instant::now());
             self.send(events).await?;
         }
+    }
+
+    /// Ends the watch when the lease has ended, or the etcd was restored to an earlier state: the next renewal reports
+    /// which. A restored etcd that has more revisions by now than this process has seen shows an older registration.
+    async fn check_past(&mut self) -> Result<(), Left> {
+        let past = self.by.reader.link.past();
+        let registered = match self.by.registered(&self.lease).await {
+            Err(_) if past.behind().is_some() => return Err(Left::Over),
+            registered => registered?.ok_or(Left::Over)?,
+        };
+        if registered < self.registered {
+            past.went_back(self.registered, registered);
+            return Err(Left::Over);
+        }
+        self.registered = registered;
+        Ok(())
     }
 
     async fn list(&mut self) -> Result<(), Left> {
@@ -324,6 +342,12 @@ impl Watching {
             let reason = response.cancel_reason();
             return Err(Left::Broken(format!("the server ended it: {reason}")));
         }
+        let revision = response.header().map_or(0, |header| header.revision());
+        let is_late = revision > 0 && self.seen.iter().any(|seen| revision < *seen);
+        if is_late && response.events().is_empty() {
+            // The member is behind the others, or the etcd was restored.
+            self.check_past().await?;
+        }
         let Ok(which) = usize::try_from(response.watch_id() - 1) else {
             return Ok(());
         };
@@ -362,9 +386,10 @@ impl Watching {
         }
         if response.events().is_empty() {
             // A progress report for this watch: all changes before it have come.
-            last = last.max(response.header().map_or(0, |header| header.revision()));
+            last = last.max(revision);
         }
         self.seen[which] = last;
+        self.by.reader.link.past().saw(last);
         match which {
             TASKS => self.mirror.tasks_are_at(last),
             PARKED => self.mirror.marks_are_at(last),

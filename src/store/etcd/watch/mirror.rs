@@ -44,6 +44,11 @@ impl Mark {
                 deadline,
                 ..
             }) => (Self::Until(at), deadline, waits),
+            Ok(Parked {
+                ready: Some(since),
+                deadline,
+                ..
+            }) => (Self::Ready(since), deadline, Vec::new()),
             Ok(Parked { deadline, .. }) => (Self::Paused, deadline, Vec::new()),
             Err(_) => (Self::Paused, None, Vec::new()),
         }
@@ -137,7 +142,7 @@ impl Mirror {
         match part {
             Part::Props => {}
             Part::Task if put => {
-                let is_new = self.put_task(&id, kv);
+                let is_new = self.put_task(&id, kv, now);
                 news.change = is_new.then_some(Changed::Submitted(id));
             }
             Part::Task => {
@@ -200,7 +205,7 @@ impl Mirror {
     }
 
     /// Returns whether it is a new task that can be claimed as its submit wrote it.
-    fn put_task(&mut self, id: &TaskId, kv: &KeyValue) -> bool {
+    fn put_task(&mut self, id: &TaskId, kv: &KeyValue, now: Instant) -> bool {
         // The mirror skips a task that cannot be read. The next claim of it quarantines it.
         let Ok(envelope) = Envelope::read(kv).or_else(|_| Envelope::foreign()) else {
             return false;
@@ -217,6 +222,8 @@ impl Mirror {
             self.touch_waiters(id);
             return false;
         }
+        // It was retried or copied.
+        let is_again = envelope.order.is_some();
         let is_as_submitted = envelope.is_as_submitted(kv);
         let (order, submitted_at) = (envelope.order(kv), envelope.submitted_at());
         let (priority, data_version) = (envelope.priority, envelope.data_version);
@@ -248,6 +255,10 @@ impl Mirror {
         self.tasks.put(id, entry);
         self.touch(id, order);
         if is_new {
+            if mark == Mark::None && is_again {
+                // The same write may have put its mark.
+                self.releases.released(id, kv.mod_revision(), now);
+            }
             self.waiters.other(id, false);
             self.touch_waiters(id);
         }
@@ -331,7 +342,7 @@ impl Mirror {
     fn look_for_stale(&mut self, id: &TaskId) {
         if let Some(entry) = self.tasks.get(id)
             && entry.owner.is_some_and(|owner| owner.foreign)
-            && matches!(entry.mark, Mark::Until(_) | Mark::Paused)
+            && matches!(entry.mark, Mark::Ready(_) | Mark::Until(_) | Mark::Paused)
         {
             self.stale.push((id.clone(), entry.marked));
         }

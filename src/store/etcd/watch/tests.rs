@@ -157,3 +157,29 @@ async fn a_mark_is_stale_once_a_node_of_metafora_has_the_task() {
     assert_eq!(stale.len(), 1);
     assert_eq!(stale[0].1, 2);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_task_that_can_be_claimed_again_has_the_place_of_its_mark() {
+    let (mut mirror, now) = (mirror(), Instant::now());
+    let due = |mirror: &mut Mirror| match mirror.take(now).pop() {
+        Some(Event::Task(view)) => (view.due.map(|due| due.as_second()), view.sleeping),
+        other => panic!("{other:?}"),
+    };
+    let ready = parked(r#"{"ready":"1970-01-01T00:01:00Z"}"#, 5);
+    mirror.task_key(Put, &task(1), now);
+    assert_eq!(due(&mut mirror), (Some(0), false));
+    mirror.parked_key(Put, &ready, false);
+    assert_eq!(due(&mut mirror), (Some(60), false));
+    // The claim deletes the mark.
+    mirror.parked_key(Delete, &parked("", 6), false);
+    assert_eq!(due(&mut mirror), (Some(0), false));
+    mirror.task_key(Delete, &task(7), now);
+    assert_eq!(reported(&mut mirror), ["gone"]);
+    // The key of a retried task is not reported before its mark may have come.
+    let again = KeyValue::new("/n/tasks/a", r#"{"kind":"k","order":1}"#, 8);
+    mirror.task_key(Put, &again, now);
+    assert!(reported(&mut mirror).is_empty());
+    let ready = parked(r#"{"ready":"1970-01-01T00:02:00Z"}"#, 8);
+    mirror.parked_key(Put, &ready, false);
+    assert_eq!(due(&mut mirror), (Some(120), false));
+}

@@ -158,9 +158,13 @@ impl<'a> Edit<'a> {
         self.take_slots(slots)
     }
 
-    /// Puts the mark of a task that waits and has no owner. Returns whether it waits.
-    pub(crate) fn put_parked(&mut self, state: &TaskState) -> Result<bool, Error> {
-        let parked = Parked::of(state);
+    /// Puts the mark of a task without an owner. Returns whether it has one.
+    pub(crate) fn put_parked(
+        &mut self,
+        state: &TaskState,
+        submitted_at: Timestamp,
+    ) -> Result<bool, Error> {
+        let parked = Parked::of(state, submitted_at);
         if let Some(parked) = &parked {
             let key = self.keys.parked(self.id);
             self.item.put(&key, write("parked", parked)?);
@@ -261,7 +265,7 @@ impl<'a> Edit<'a> {
             self.put_props(&task.props);
         }
         let state = TaskState::first(task, now);
-        if self.put_parked(&state)? {
+        if self.put_parked(&state, now)? {
             // A node of Metafora ignores `start_at` and reads the state.
             return self.put_state(&state, &Hold::default(), &Recent::default());
         }

@@ -70,7 +70,7 @@ pub(crate) fn core_of(
     if !task.props.is_null() {
         core.push((keys.new_props(id), Some(task.props.as_str().to_owned())));
     }
-    let parked = Parked::of(state).map(|parked| write("parked", &parked));
+    let parked = Parked::of(state, exported.submitted_at).map(|parked| write("parked", &parked));
     core.push((keys.parked(id), parked.transpose()?));
     Ok(core)
 }

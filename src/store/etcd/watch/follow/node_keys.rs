@@ -49,7 +49,10 @@ impl Watching {
             let gone = event == EventType::Delete || kv.lease() != number(self.lease.id);
             return match ours {
                 true if gone => Err(Left::Over),
-                true => Ok(()),
+                true => {
+                    self.registered = self.registered.max(kv.mod_revision());
+                    Ok(())
+                }
                 false => self.send(vec![Event::Peers]).await,
             };
         }

@@ -95,12 +95,12 @@ impl Mirror {
             order: entry.order,
             due: match entry.mark {
                 Mark::None => Some(entry.submitted_at),
-                Mark::Until(at) => Some(at),
+                Mark::Ready(at) | Mark::Until(at) => Some(at),
                 Mark::Paused | Mark::Quarantined => None,
             },
             deadline: match entry.mark {
                 Mark::None => entry.late.submitted,
-                Mark::Until(_) | Mark::Paused => entry.late.parked,
+                Mark::Ready(_) | Mark::Until(_) | Mark::Paused => entry.late.parked,
                 Mark::Quarantined => None,
             },
             sleeping: matches!(entry.mark, Mark::Until(_)),

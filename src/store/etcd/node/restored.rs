@@ -1,0 +1,89 @@
+//! A node of an etcd that was restored to an earlier state: it leaves a note, and no node joins while it is there.
+//!
+//! Going on is not safe: fences are revisions, so an owner of the lost history could pass for one of the new one.
+
+use etcd_client::{Compare, CompareOp, Txn, TxnOp};
+use tracing::warn;
+use windlass_statemachine::NodeName;
+
+use super::lease::Leases;
+use crate::store::{
+    Error,
+    etcd::{
+        client::{Behind, Fault},
+        schema::{
+            RAISE, Restored,
+            json::{parse, write},
+            revision,
+        },
+    },
+};
+
+/// How often a node tries to write the note while others do.
+const TRIES: usize = 4;
+
+impl Leases {
+    /// Returns the error of a node whose etcd has gone back, after the note is written.
+    pub(super) async fn gone_back(&self, node: &NodeName) -> Option<Error> {
+        let behind = self.access.link().past().behind()?;
+        // Another node, or the next call, repeats it.
+        if let Err(fault) = self.note(node, behind).await {
+            let error = fault.into_error("note that the etcd was restored");
+            warn!(%node, %error, "could not note that the etcd was restored to an earlier state");
+        }
+        Some(behind.error())
+    }
+
+    /// Refuses a join while the note is there.
+    pub(super) async fn may_join(&self, node: &NodeName) -> Result<(), Error> {
+        if let Some(error) = self.gone_back(node).await {
+            return Err(error);
+        }
+        match self.no_node_may_join().await? {
+            None => Ok(()),
+            Some(why) => Err(Error::StoreGone(why)),
+        }
+    }
+
+    /// Returns what the note says, with what to do.
+    pub(crate) async fn no_node_may_join(&self) -> Result<Option<String>, Error> {
+        let key = self.access.keys().restored();
+        let note = self
+            .access
+            .reader
+            .key(&key, "read the note of a restore")
+            .await?;
+        Ok(note.map(|kv| match parse::<Restored>(&kv) {
+            Ok(note) => format!("{}; {RAISE}", note.what()),
+            Err(reason) => format!("{key} cannot be read: {reason}; {RAISE}"),
+        }))
+    }
+
+    /// Writes the note, unless there is one of a node that had seen as much.
+    async fn note(&self, node: &NodeName, Behind { seen, found }: Behind) -> Result<(), Fault> {
+        let (key, link) = (self.access.keys().restored(), self.access.link());
+        let note = Restored {
+            at: self.access.now(),
+            node: node.clone(),
+            seen,
+            found,
+            fence: self.access.reader.fences.of(seen).0,
+        };
+        let text = write("restored", &note).map_err(Fault::Refused)?;
+        for _ in 0..TRIES {
+            let there = link.get_key(&key).await?;
+            let known = there.as_ref().and_then(|kv| parse::<Restored>(kv).ok());
+            if known.is_some_and(|known| known.seen >= seen) {
+                return Ok(());
+            }
+            let same = Compare::mod_revision(&*key, CompareOp::Equal, revision(there.as_ref()));
+            let txn = Txn::new()
+                .when([same])
+                .and_then([TxnOp::put(&*key, &*text, None)]);
+            if link.txn_of_any_past(txn).await?.succeeded() {
+                return Ok(());
+            }
+        }
+        Err(Fault::NotNow("it changes too often".into()))
+    }
+}

@@ -1,0 +1,38 @@
+//! [`Restored`]: the note of a node that the etcd was restored to an earlier state.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use windlass_statemachine::NodeName;
+
+/// `/NS/meta/restored`: no node joins while it is there. Raising the fences deletes it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Restored {
+    pub(crate) at: Timestamp,
+    pub(crate) node: NodeName,
+    /// The greatest revision that a node had seen.
+    pub(crate) seen: i64,
+    /// The revision that the node found.
+    pub(crate) found: i64,
+    /// The greatest fence that a claim of the lost history can have.
+    pub(crate) fence: u64,
+}
+
+/// What to do.
+pub(crate) const RAISE: &str = "stop every node, raise the fences (windlass doctor --raise-fences), and start the \
+                                nodes again (docs/operations-etcd.md)";
+
+impl Restored {
+    /// Returns what has happened, in one line.
+    pub(crate) fn what(&self) -> String {
+        let Self {
+            at,
+            node,
+            seen,
+            found,
+            ..
+        } = self;
+        format!(
+            "the etcd was restored to an earlier state: node '{node}' had seen revision {seen}, and found {found} at {at}"
+        )
+    }
+}

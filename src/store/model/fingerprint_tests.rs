@@ -1,0 +1,268 @@
+use std::time::Duration;
+
+use windlass_statemachine::{
+    CommandId, Limit, Retry, Signal, Submit, TransactionId, Unique, Waits, message::SendCommand,
+    task::Labels,
+};
+
+use super::*;
+
+fn id() -> TaskId {
+    "a".parse().unwrap()
+}
+
+fn json(text: &str) -> Json {
+    Json::parse("props", text).unwrap()
+}
+
+fn at(second: i64) -> Timestamp {
+    Timestamp::from_second(second).unwrap()
+}
+
+fn new() -> Transaction {
+    Transaction::new().with_id(TransactionId::new("t").unwrap())
+}
+
+fn send(command: Command) -> Transaction {
+    sent_as("c", command)
+}
+
+fn sent_as(command_id: &str, command: Command) -> Transaction {
+    new().send(SendCommand {
+        task: id(),
+        id: CommandId::new(command_id).unwrap(),
+        command,
+    })
+}
+
+fn submit(change: impl Fn(&mut Submit)) -> Transaction {
+    let mut submit = Submit::from(Task::new(id(), "k".parse().unwrap()));
+    change(&mut submit);
+    new().submit(submit)
+}
+
+fn waits(of: &[&str]) -> Waits {
+    Waits::new("after", of.iter().copied()).unwrap()
+}
+
+/// A transaction for each value of each field of each operation. Where a type gets a field or a variant, this does
+/// not compile until the list has it.
+fn operations() -> Vec<Transaction> {
+    let name_each = |operation: &Operation| match operation {
+        Operation::Submit(Submit { task, if_exists }) => {
+            let Task {
+                id: _,
+                kind: _,
+                props: _,
+                start_at: _,
+                priority: _,
+                labels: _,
+                retry: _,
+                waits: _,
+                limits: _,
+                start_by: _,
+                end_by: _,
+                unique: _,
+            } = task;
+            match if_exists {
+                IfExists::Refuse | IfExists::Same | IfExists::ReplaceFinished | IfExists::Skip => {}
+            }
+        }
+        Operation::Send(SendCommand {
+            task: _,
+            id: _,
+            command,
+        }) => match command {
+            Command::Run
+            | Command::Sleep { until: _ }
+            | Command::Pause
+            | Command::Release
+            | Command::Checkpoint
+            | Command::Complete { result: _ }
+            | Command::Kill
+            | Command::Signal(_) => {}
+        },
+        // Its fields: `the_form_of_a_reschedule_has_every_field`.
+        Operation::Delete(_) | Operation::Retry(_) | Operation::Reschedule(_) => {}
+    };
+    let mut all = vec![
+        submit(|_| {}),
+        submit(|s| s.task.id = "b".parse().unwrap()),
+        submit(|s| s.task.kind = "k2".parse().unwrap()),
+        submit(|s| s.task.props = json("1")),
+        submit(|s| s.task.props = json("12345678901234567890123")),
+        submit(|s| s.task.props = json("12345678901234567890124")),
+        submit(|s| s.task.start_at = Some(at(1))),
+        submit(|s| s.task.priority = 1),
+        submit(|s| s.task.labels = Labels::from([("team".into(), "a".into())])),
+        submit(|s| s.task.labels = Labels::from([("team".into(), "b".into())])),
+        submit(|s| s.task.retry = Some(Retry::Never)),
+        submit(|s| s.task.retry = Some(Retry::Abandoned)),
+        submit(|s| s.task.retry = Some(Retry::exponential(3, Duration::from_secs(1)))),
+        submit(|s| s.task.retry = Some(Retry::exponential(4, Duration::from_secs(1)))),
+        submit(|s| s.task.waits = Some(Box::new(waits(&["b"])))),
+        submit(|s| s.task.waits = Some(Box::new(waits(&["b", "c"])))),
+        submit(|s| s.task.waits = Some(Box::new(waits(&["b"]).ok()))),
+        submit(|s| {
+            let mut waits = waits(&["b"]);
+            waits.deadline = Some(at(1));
+            s.task.waits = Some(Box::new(waits));
+        }),
+        submit(|s| s.task.limits = vec![Limit::at_once("api", 1).unwrap()]),
+        submit(|s| s.task.limits = vec![Limit::at_once("api", 2).unwrap()]),
+        submit(|s| s.task.limits = vec![Limit::starts("api", 2, Duration::from_secs(1)).unwrap()]),
+        submit(|s| s.task.limits = vec![Limit::starts("api", 2, Duration::from_secs(2)).unwrap()]),
+        submit(|s| s.task.start_by = Some(at(1))),
+        submit(|s| s.task.end_by = Some(at(1))),
+        submit(|s| s.task.unique = Some(Unique::new("u", Duration::from_secs(1)).unwrap())),
+        submit(|s| s.task.unique = Some(Unique::new("u", Duration::from_secs(2)).unwrap())),
+        submit(|s| s.if_exists = IfExists::Same),
+        submit(|s| s.if_exists = IfExists::ReplaceFinished),
+        submit(|s| s.if_exists = IfExists::Skip),
+        send(Command::Run),
+        send(Command::Sleep { until: at(1) }),
+        send(Command::Pause),
+        send(Command::Release),
+        send(Command::Checkpoint),
+        send(Command::Kill),
+        send(Command::Complete { result: None }),
+        send(Command::Complete {
+            result: Some(json("null")),
+        }),
+        send(Command::Complete {
+            result: Some(json("1")),
+        }),
+        send(Command::Signal(Signal::new("go"))),
+        send(Command::Signal(Signal::new("stop"))),
+        send(Command::Signal(Signal::new("go").with_json(json("1")))),
+        new().delete(id()),
+        new().delete("b".parse().unwrap()),
+        new().delete(id()).delete("b".parse().unwrap()),
+        new().delete("b".parse().unwrap()).delete(id()),
+        new().retry(id()),
+        new().reschedule(Reschedule::new(id())),
+        new().reschedule(Reschedule::new(id()).due(at(1))),
+        new().reschedule(Reschedule::new(id()).priority(1)),
+        new().reschedule(Reschedule::new(id()).priority(2)),
+        new().reschedule(Reschedule::new(id()).data(json("null"))),
+        new().reschedule(Reschedule::new(id()).data(json("1"))),
+        new().reschedule(Reschedule::new(id()).data(json("2"))),
+    ];
+    let given = all.iter().flat_map(Transaction::operations);
+    given.for_each(name_each);
+    all.extend(
+        requires()
+            .into_iter()
+            .map(|require| new().require(id(), require)),
+    );
+    all
+}
+
+/// A guard for each value of each variant; as [`operations`], it does not compile without a new one.
+fn requires() -> Vec<Require> {
+    let all = vec![
+        Require::Exists,
+        Require::Absent,
+        Require::State(StateKind::Paused),
+        Require::State(StateKind::Sleeping),
+        Require::Version(1),
+        Require::Version(2),
+        Require::Fence(Fence(1)),
+        Require::Fence(Fence(2)),
+        Require::Kind("k".parse().unwrap()),
+        Require::Kind("k2".parse().unwrap()),
+        Require::Unclaimed,
+        Require::Data(None),
+        Require::Data(Some(json("null"))),
+        Require::Data(Some(json("1"))),
+    ];
+    all.iter().for_each(|require| match require {
+        Require::Exists
+        | Require::Absent
+        | Require::State(_)
+        | Require::Version(_)
+        | Require::Fence(_)
+        | Require::Kind(_)
+        | Require::Unclaimed
+        | Require::Data(_) => {}
+    });
+    all
+}
+
+#[test]
+fn every_field_of_every_operation_and_guard_counts() {
+    let all = operations();
+    let fingerprints: Vec<_> = all.iter().map(Transaction::fingerprint).collect();
+    for (n, one) in all.iter().enumerate() {
+        for (m, other) in fingerprints.iter().enumerate() {
+            let checked = one.check_repeats(Some(other));
+            assert_eq!(checked.is_ok(), n == m, "{one:?} {:?}", all[m]);
+        }
+        assert!(one.check_repeats(None).is_ok());
+        let earlier = "00112233445566ff";
+        assert!(
+            one.check_repeats(Some(earlier)).is_ok(),
+            "of an earlier version"
+        );
+    }
+    let refused = all[0].check_repeats(Some(&fingerprints[1])).unwrap_err();
+    assert_eq!(
+        refused.to_string(),
+        "transaction id: 't' was applied with other operations or guards; give each transaction an id of its own"
+    );
+}
+
+#[test]
+fn what_a_program_computes_again_does_not_count() {
+    let later = |second| {
+        let with_waits = submit(|s| {
+            let mut waits = waits(&["b"]);
+            waits.deadline = Some(at(second));
+            s.task.waits = Some(Box::new(waits));
+        });
+        [
+            submit(|s| s.task.start_at = Some(at(second))),
+            submit(|s| s.task.start_by = Some(at(second))),
+            submit(|s| s.task.end_by = Some(at(second))),
+            with_waits,
+            new().reschedule(Reschedule::new(id()).due(at(second))),
+            sent_as(&format!("c{second}"), Command::Sleep { until: at(second) }),
+        ]
+        .map(|one| one.fingerprint())
+    };
+    assert_eq!(later(1), later(2));
+    let props = |text| submit(|s| s.task.props = json(text)).fingerprint();
+    assert_eq!(props(r#"{"a":1,"b":2}"#), props(r#"{ "b": 2, "a": 1 }"#));
+    assert_eq!(
+        new().delete(id()).never().fingerprint(),
+        new().delete(id()).fingerprint()
+    );
+}
+
+#[test]
+fn a_stored_fingerprint_is_that_of_every_version() {
+    let stored = [
+        submit(|s| {
+            s.task.props = json(r#"{"n":1}"#);
+            s.task.retry = Some(Retry::Never);
+            s.if_exists = IfExists::ReplaceFinished;
+        }),
+        send(Command::Signal(Signal::new("go").with_json(json("1")))),
+        new().delete(id()).retry("b".parse().unwrap()),
+        new().reschedule(Reschedule::new(id()).due(at(1)).priority(1).data(json("1"))),
+        requires()
+            .into_iter()
+            .fold(new(), |all, require| all.require(id(), require)),
+    ]
+    .map(|one| one.fingerprint());
+    assert_eq!(
+        stored,
+        [
+            "2-0209e60f24023b0f",
+            "2-90df61d6a43823c7",
+            "2-ea276b05f1815f21",
+            "2-3a601447cc3782a4",
+            "2-25bc951671c98bf9"
+        ]
+    );
+}
