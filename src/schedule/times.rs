@@ -188,6 +188,45 @@ impl Times {
         &self.spec
     }
 
+    /// Returns the cron expressions.
+    pub(crate) fn crons(&self) -> &[Expression] {
+        &self.crons
+    }
+
+    /// Returns the anchor and the length of each interval.
+    pub(crate) fn every(&self) -> &[(Timestamp, SignedDuration)] {
+        &self.every
+    }
+
+    /// Returns the single times.
+    pub(crate) fn at(&self) -> &[Timestamp] {
+        &self.at
+    }
+
+    /// Returns the cron expressions of the times that are left out.
+    pub(crate) fn except(&self) -> &[Expression] {
+        &self.except
+    }
+
+    /// Returns how the expressions become instants.
+    pub(crate) fn clocks(&self) -> &Clocks {
+        &self.clocks
+    }
+
+    /// Returns the interval of a schedule that has no other times, and leaves none out.
+    pub(crate) fn single_interval(&self) -> Option<(Timestamp, SignedDuration)> {
+        let has_others = !self.crons.is_empty() || !self.at.is_empty();
+        match self.every.as_slice() {
+            [every] if !has_others && self.spec.except.is_empty() => Some(*every),
+            _ => None,
+        }
+    }
+
+    /// Returns how long after its nominal time a run is due at most.
+    pub(crate) fn delay(&self) -> SignedDuration {
+        self.offset.saturating_add(self.jitter)
+    }
+
     /// Returns the deadlines of its runs.
     pub(crate) fn within(&self) -> Within {
         self.within

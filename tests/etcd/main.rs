@@ -31,6 +31,7 @@ mod reschedules;
 mod retention;
 mod rolling;
 mod runner;
+mod schedules;
 mod security;
 mod server;
 mod servers;
