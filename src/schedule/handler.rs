@@ -71,7 +71,8 @@ impl Scheduler {
             }
         }
         let before = data.counts;
-        let room = Room::of(&self.store.registry().limits());
+        let room =
+            Room::of(&self.store.registry().limits()).after(task.attempt().saturating_sub(1));
         let step = decide(&self.store, &times, (data, now), room).await?;
         log(task.id(), &before, &step.data);
         Ok(message(step))

@@ -20,6 +20,7 @@ mod room;
 #[cfg(test)]
 mod room_tests;
 mod run;
+mod seconds;
 mod set_back;
 mod span;
 mod spec;

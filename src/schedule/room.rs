@@ -28,6 +28,16 @@ impl Room {
         }
     }
 
+    /// Returns the room of an attempt after this many failed ones: a server may take less than its store says, so each
+    /// attempt does half of the one before.
+    pub(crate) fn after(self, failed: u32) -> Self {
+        let half = |room: usize| room.checked_shr(failed).unwrap_or(0);
+        Self {
+            operations: half(self.operations).max(1),
+            bytes: half(self.bytes),
+        }
+    }
+
     /// Returns how many operations it takes.
     pub(crate) fn operations(self) -> usize {
         self.operations
@@ -81,6 +91,8 @@ mod tests {
         assert!(room.take(2, 100) && !room.take(1, 1));
         assert!(room.take(1, 0) && !room.take(1, 0));
         assert_eq!(Room::of(&limits).beside(9).operations(), 1);
+        let halved = [0, 1, 2, 99].map(|failed| Room::of(&limits).after(failed).operations());
+        assert_eq!(halved, [5, 2, 1, 1]);
     }
 
     #[test]

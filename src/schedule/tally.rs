@@ -2,18 +2,18 @@
 //!
 //! The local days of a span are alike: a day is computed once for each set of expressions that have it.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, ops::ControlFlow};
 
 use jiff::{SignedDuration, Timestamp, tz::Offset};
 
 use super::{
     cron::Expression,
     left_out::{LeftOut, Why},
+    seconds::{DAY, Seconds},
     times::Times,
     zone::{Clocks, Fold},
 };
 
-const DAY: i64 = 24 * 3600;
 const SECOND: i64 = 1_000_000_000;
 
 /// The nominal times of a span.
@@ -36,8 +36,28 @@ impl Tally {
         }
         match times.single_interval() {
             Some(every) => Self::of_interval(every, first, to),
-            None => Days::new(times).tally(first, to),
+            None => {
+                let mut tally = Self::default();
+                Days::new(times).visit((first, to), |zero, day| {
+                    tally.add(zero, day);
+                    ControlFlow::Continue(())
+                });
+                tally
+            }
         }
+    }
+
+    /// Returns the first time of a schedule from `first` to `to`.
+    pub(crate) fn first(times: &Times, first: Timestamp, to: Timestamp) -> Option<Timestamp> {
+        let mut found = None;
+        Days::new(times).visit((first, to), |zero, day| match day.first {
+            Some(nanos) => {
+                found = instant(zero, nanos);
+                ControlFlow::Break(())
+            }
+            None => ControlFlow::Continue(()),
+        });
+        found
     }
 
     /// Counts the times of an interval.
@@ -80,21 +100,19 @@ impl Tally {
     /// Adds the times of a later day, which begins at `zero`.
     fn add(&mut self, zero: i64, day: &Day) {
         self.times += day.times;
-        let at = |nanos: i64| {
-            let at = i128::from(zero) * i128::from(SECOND) + i128::from(nanos);
-            Timestamp::from_nanosecond(at).ok()
-        };
         for nanos in day.last_two.into_iter().flatten() {
             self.before_last = self.last;
-            self.last = at(nanos);
+            self.last = instant(zero, nanos);
         }
     }
 }
 
-/// The times of a day, or of a part of it: how many, and the last two as nanoseconds of the day, oldest first.
+/// The times of a day, or of a part of it: how many, and the first and the last two as nanoseconds of the day.
 #[derive(Debug, Clone, Default)]
 struct Day {
     times: u64,
+    first: Option<i64>,
+    /// Oldest first.
     last_two: [Option<i64>; 2],
 }
 
@@ -116,60 +134,6 @@ impl Part {
         let is_whole = self.span == (0, DAY * SECOND);
         let (from, to) = self.repeated;
         is_whole && from >= to && !self.after_gap.contains(&true)
-    }
-}
-
-/// The seconds of a day, one bit each.
-#[derive(Clone)]
-struct Seconds(Vec<u64>);
-
-impl Seconds {
-    fn none() -> Self {
-        Self(vec![0; (DAY as usize).div_ceil(64)])
-    }
-
-    /// The seconds of an expression, on the days that it has.
-    fn of(expression: &Expression) -> Self {
-        let mut all = Self::none();
-        for second in 0..DAY {
-            let (hour, minute) = (second / 3600, second / 60 % 60);
-            if expression.has_time([hour, minute, second % 60].map(|part| part as u32)) {
-                all.set(second, true);
-            }
-        }
-        all
-    }
-
-    fn set(&mut self, second: i64, to: bool) {
-        if let Some(word) = self.0.get_mut(second as usize / 64) {
-            let bit = 1 << (second % 64);
-            *word = if to { *word | bit } else { *word & !bit };
-        }
-    }
-
-    fn clear(&mut self, from: i64, to: i64) {
-        (from.max(0)..to.min(DAY)).for_each(|second| self.set(second, false));
-    }
-
-    fn add(&mut self, other: &Self) {
-        let words = self.0.iter_mut().zip(&other.0);
-        words.for_each(|(word, other)| *word |= other);
-    }
-
-    fn remove(&mut self, other: &Self) {
-        let words = self.0.iter_mut().zip(&other.0);
-        words.for_each(|(word, other)| *word &= !other);
-    }
-
-    /// Returns the seconds, latest first.
-    fn latest(&self) -> impl Iterator<Item = i64> {
-        let words = self.0.iter().enumerate().rev();
-        words
-            .filter(|(_, word)| **word != 0)
-            .flat_map(|(at, word)| {
-                let bits = (0..64).rev().filter(move |bit| word >> bit & 1 == 1);
-                bits.map(move |bit| at as i64 * 64 + bit)
-            })
     }
 }
 
@@ -196,9 +160,12 @@ impl<'a> Days<'a> {
         }
     }
 
-    /// Counts the times from `first` to `to`.
-    fn tally(mut self, first: Timestamp, to: Timestamp) -> Tally {
-        let mut tally = Tally::default();
+    /// Shows the days from `first` to `to`, with the second at which each begins, until one breaks off.
+    fn visit(
+        mut self,
+        (first, to): (Timestamp, Timestamp),
+        mut see: impl FnMut(i64, &Day) -> ControlFlow<()>,
+    ) {
         let clocks = self.times.clocks();
         let mut from = first;
         while from <= to {
@@ -219,14 +186,15 @@ impl<'a> Days<'a> {
                     break;
                 }
                 let part = since.part(&self.crons, (zero, span));
-                tally.add(zero, &self.day(&part, offset));
+                if see(zero, &self.day(&part, offset)).is_break() {
+                    return;
+                }
             }
             match until {
                 Some(change) => from = change,
                 None => break,
             }
         }
-        tally
     }
 
     /// Returns the times of a part of a day.
@@ -315,13 +283,10 @@ impl<'a> Days<'a> {
         let mut last: Vec<i64> = seconds.latest().take(2).map(|s| s * SECOND).collect();
         last.extend(between.iter().rev().take(2));
         last.sort_unstable_by(|a, b| b.cmp(a));
-        let ones: u64 = seconds
-            .0
-            .iter()
-            .map(|word| u64::from(word.count_ones()))
-            .sum();
+        let first = seconds.earliest().map(|second| second * SECOND);
         Day {
-            times: ones + between.len() as u64,
+            times: seconds.count() + between.len() as u64,
+            first: first.into_iter().chain(between.first().copied()).min(),
             last_two: [last.get(1).copied(), last.first().copied()],
         }
     }
@@ -367,18 +332,17 @@ impl<'a> Since<'a> {
     }
 }
 
+/// Returns the instant that is this many nanoseconds after the second at which a day begins.
+fn instant(zero: i64, nanos: i64) -> Option<Timestamp> {
+    let at = i128::from(zero) * i128::from(SECOND) + i128::from(nanos);
+    Timestamp::from_nanosecond(at).ok()
+}
+
 /// Returns the second at which the local day of an instant begins, by clocks with this offset.
 fn day_of(offset: Offset, at: Timestamp) -> i64 {
     let second = at.as_nanosecond().div_euclid(i128::from(SECOND)) as i64;
     let offset = i64::from(offset.seconds());
     (second + offset).div_euclid(DAY) * DAY - offset
-}
-
-impl Seconds {
-    fn has(&self, second: i64) -> bool {
-        let word = self.0.get(second as usize / 64);
-        word.is_some_and(|word| word >> (second % 64) & 1 == 1)
-    }
 }
 
 #[cfg(test)]

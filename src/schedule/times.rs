@@ -10,11 +10,15 @@ use super::{
     hash::hash,
     run::RESERVED,
     spec::{Every, Overlap, Schedule},
+    tally::Tally,
     zone::Clocks,
 };
 
-/// How many excluded times in a row are passed over. When more follow, no time is found.
-const MOST_EXCLUDED: usize = 10_000;
+/// How many excluded times in a row are visited. Those that follow are passed over by days.
+const MOST_EXCLUDED: usize = 1_000;
+
+/// How long the times are searched by days. When all of them are excluded, there are no more.
+const SEARCHED: SignedDuration = SignedDuration::from_hours(100 * 366 * 24);
 
 /// How many of the first times the jitter is compared with.
 const COMPARED: usize = 50;
@@ -258,7 +262,10 @@ impl Times {
             }
             (last, past) = (next, past.max(next));
         }
-        None
+        let first = last.checked_add(1.nanosecond()).ok()?;
+        let to = first.checked_add(SEARCHED).unwrap_or(Timestamp::MAX);
+        let end = self.spec.end.unwrap_or(to);
+        Tally::first(self, first, to.min(end))
     }
 
     /// The first time after `last`, whether it is excluded or not; fixed local times come after `past`.

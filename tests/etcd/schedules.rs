@@ -14,10 +14,10 @@ use crate::{
 
 /// A schedule of minutes that was created this many minutes ago, and makes up for all times. No node has a handler for
 /// its runs: they stay live.
-async fn behind(client: &Client, minutes: i64, overlap: &str) {
+async fn behind(client: &Client, (minutes, overlap): (i64, &str), props: &str) {
     let since = Timestamp::now() - SignedDuration::from_mins(minutes);
     let props = serde_json::json!({
-        "run": {"kind": "k"}, "cron": ["* * * * *"], "overlap": overlap, "since": since,
+        "run": {"kind": "k", "props": props}, "cron": ["* * * * *"], "overlap": overlap, "since": since,
         "missed": {"run": "all", "within": "1d"},
     });
     let task = NewTask::new("schedule").id("s").props(&props);
@@ -43,7 +43,7 @@ async fn a_schedule_with_more_to_do_than_a_transaction_takes_goes_on() {
     let server = Server::start();
     let (store, client) = open(&server.url("ns")).await;
     // Each of the 70 runs pauses those before it.
-    behind(&client, 70, "pause").await;
+    behind(&client, (70, "pause"), "").await;
     let node = Runner::builder(&store)
         .handler("other", obeys)
         .start()
@@ -73,6 +73,19 @@ async fn a_schedule_with_more_to_do_than_a_transaction_takes_goes_on() {
         .await
         .unwrap();
     assert!(deleted.len() >= 70);
+}
+
+/// The URL gives more than the servers take.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_schedule_goes_on_when_the_servers_take_less_than_the_store_says() {
+    let limits = ["--max-txn-ops", "40", "--max-request-bytes", "100000"];
+    let server = Server::start_with("http", &limits.map(str::to_owned));
+    let (store, client) = open(&server.url("ns")).await;
+    behind(&client, (2, "pause"), &"x".repeat(60_000)).await;
+    let node = Runner::builder(&store).handler("other", obeys);
+    let node = node.start().await.unwrap();
+    until("two times are made up", async || fired(&client).await >= 2).await;
+    in_time("the stop of the node", node.shutdown()).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
