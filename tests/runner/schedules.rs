@@ -216,7 +216,7 @@ async fn a_delete_that_was_cut_off_kills_the_runs_that_it_has_left() {
     schedules.delete("s", LiveRuns::Kill).await.unwrap_err();
     assert_eq!(world.code(&run).await, StateKind::Runnable);
     let killed = schedules.delete("s", LiveRuns::Kill).await.unwrap();
-    assert_eq!(killed, [run.clone()]);
+    assert_eq!(killed, std::slice::from_ref(&run));
     let _node = node(&world).await;
     world.rest(&run, StateKind::Killed).await;
     let gone = schedules.delete("s", LiveRuns::Kill).await.unwrap_err();
