@@ -89,19 +89,16 @@ pub(crate) struct Data {
     /// The last times that submitted no run. Nodes of earlier versions do not store them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) left_out: Vec<LeftOut>,
-    /// The place in the queue of the last command that ended a pause.
-    #[serde(skip_serializing_if = "is_zero")]
-    pub(crate) resumed: u64,
+    /// The place in the queue of the last command that ended a pause, 0 for none. Nodes of earlier versions do not
+    /// store it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) resumed: Option<u64>,
     /// Whether the times of the present pause are decided, and not skipped.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(crate) catches_up: bool,
     /// What replaced the props.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) spec: Option<Schedule>,
-}
-
-fn is_zero(number: &u64) -> bool {
-    *number == 0
 }
 
 /// A schedule decides no time before it is due. One that has come further than this was decided by a clock that was
@@ -130,6 +127,14 @@ impl Data {
         (come.duration_since(now) > AHEAD).then_some(come)
     }
 
+    /// Returns what a new schedule keeps.
+    pub(crate) fn first() -> Self {
+        Self {
+            resumed: Some(0),
+            ..Self::default()
+        }
+    }
+
     /// Returns what the schedule keeps that takes the place of this ended one and begins now.
     pub(crate) fn of_ended(mut self, now: Timestamp) -> Self {
         self.skip.retain(|skipped| *skipped > now);
@@ -138,7 +143,7 @@ impl Data {
             local: None,
             stopping: Vec::new(),
             note: None,
-            resumed: 0,
+            resumed: Some(0),
             catches_up: false,
             spec: None,
             ..self
@@ -214,7 +219,7 @@ mod tests {
         let earlier = r#"{"last":"2030-01-01T00:00:00Z","counts":{"fired":2,"missed":1}}"#;
         let data: Data = serde_json::from_str(earlier).unwrap();
         assert_eq!((data.counts.fired, data.last_run), (2, None));
-        assert_eq!(data.left_out, []);
+        assert_eq!((data.left_out.len(), data.resumed), (0, None));
 
         let later = r#"{"counts":{"fired":2,"held":1},"held":[1],"left_out":[
             {"first":"2030-01-01T00:00:00Z","last":"2030-01-01T01:00:00Z","times":2,"why":"held"}]}"#;

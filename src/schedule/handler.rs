@@ -63,12 +63,14 @@ impl Scheduler {
         let spec = spec_of(&data, &task.task().props)?;
         let times = Times::new(task.id().as_str(), &spec)?;
         let now = self.store.clock().now();
-        if let Some(order) = task.resumed_by().filter(|order| *order != data.resumed) {
-            data.resumed = order;
-            // Each command that ends a pause means the same.
-            if !std::mem::take(&mut data.catches_up) {
+        let resumed = task.resumed_by().or(data.resumed).or(Some(0));
+        if resumed != data.resumed {
+            let catches_up = std::mem::take(&mut data.catches_up);
+            // Each command that ends a pause means the same. In data of an earlier version it may be an old one.
+            if data.resumed.is_some() && !catches_up {
                 skip_passed(&mut data, &times, now, Passed::Due);
             }
+            data.resumed = resumed;
         }
         let before = data.counts;
         let room =
@@ -123,7 +125,7 @@ pub(crate) async fn decide(
 pub(crate) fn first_data(props: &windlass_statemachine::Json) -> Data {
     let spec = Schedule::from_json(props).ok();
     let earlier = spec.and_then(|spec| spec.earlier);
-    earlier.map(|data| *data).unwrap_or_default()
+    earlier.map_or_else(Data::first, |data| *data)
 }
 
 /// Returns the spec of a schedule: that of the last update, or that of the submit.

@@ -139,10 +139,10 @@ pub(super) async fn get(id: &TaskId, global: &Global) -> Result<Exit, Failure> {
         .await
         .map_err(Failure::of_schedule)?;
     let last_run = last_run(&client, &record).await?;
-    let waits = match client.is_handled(schedule::KIND).await? {
-        true => ahead_text(&record),
-        false => Some(NO_NODE.to_owned()),
-    };
+    let is_handled = client.is_handled(schedule::KIND).await?;
+    let no_node = (!is_handled).then(|| NO_NODE.to_owned());
+    let waits: Vec<String> = no_node.into_iter().chain(ahead_text(&record)).collect();
+    let waits = (!waits.is_empty()).then(|| waits.join("; "));
     if out.is_json() {
         let mut view = view(&record);
         view["waits"] = json!(waits);
