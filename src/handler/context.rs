@@ -11,8 +11,8 @@ use tokio::{
     time::Instant,
 };
 use windlass_statemachine::{
-    Action, ActionKind, ErrorEntry, Fence, Invalid, Json, Kind, Message, Progress, Task, TaskId,
-    TaskState, Waited, Waits, task::Labels,
+    Action, ActionKind, ErrorEntry, Fence, Invalid, Json, Kind, Message, Outcome, Progress,
+    StateKind, Task, TaskId, TaskState, Waited, Waits, state::LastCommand, task::Labels,
 };
 
 use super::{
@@ -60,6 +60,8 @@ pub(crate) struct ContextParts {
     pub(crate) order: u64,
     pub(crate) attempt: u32,
     pub(crate) incarnation: u32,
+    /// The last command, if it has ended a pause: its place in the queue.
+    pub(crate) resumed: Option<u64>,
     pub(crate) data: Mutex<Option<Data>>,
     /// The version of the data that the handler writes.
     pub(crate) writes_version: u32,
@@ -89,6 +91,7 @@ impl ContextParts {
             order: attempt.order,
             attempt: attempt.number,
             incarnation: state.incarnation,
+            resumed: state.last_command.as_ref().and_then(resumed_by),
             data: Mutex::new(state.data.clone().map(|json| Data {
                 json,
                 version: state.data_version,
@@ -123,6 +126,18 @@ impl ContextParts {
     }
 }
 
+/// Returns the place of a command in the queue, if it has ended a pause.
+fn resumed_by(last: &LastCommand) -> Option<u64> {
+    let ends = matches!(
+        last.outcome,
+        Outcome::Applied {
+            from: StateKind::Paused,
+            to: StateKind::Runnable
+        }
+    );
+    ends.then_some(last.order)
+}
+
 /// A task, as its running handler sees it. Clones are the same task.
 #[derive(Debug, Clone)]
 pub struct TaskContext {
@@ -147,6 +162,11 @@ impl TaskContext {
     /// The task's labels.
     pub fn labels(&self) -> &Labels {
         &self.parts.task.labels
+    }
+
+    /// Returns the place in the queue of the command that has ended a pause of the task, if no other was applied since.
+    pub(crate) fn resumed_by(&self) -> Option<u64> {
+        self.parts.resumed
     }
 
     /// The task as it was submitted.

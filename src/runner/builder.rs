@@ -27,7 +27,7 @@ use crate::{
     balancer::{Balancer, Greedy},
     handler::StatefulHandler,
     job::{Job, JobHandler, Typed},
-    schedule::{KIND, Scheduler},
+    schedule::{KIND, Scheduler, watch_clock},
     store::{
         Coordinator, Error, NodeSpec, NodeStatus, Store, model::data_versions::check_data_version,
     },
@@ -299,9 +299,13 @@ impl Builder {
         let keeper = tokio::spawn(keeper.run(first));
         let peers = tokio::spawn(peers(coordinator.clone(), peers_changed, tx.clone()));
         let maintain = tokio::spawn(maintain::run(coordinator, retention));
+        let clock = schedules.then(|| tokio::spawn(watch_clock(store.clone())));
         let ended = tokio::spawn(async move {
             engine.run().await;
             maintain.abort();
+            if let Some(clock) = clock {
+                clock.abort();
+            }
             peers.abort();
             // The lease is ended when the keeper returns.
             let _ = keeper.await;

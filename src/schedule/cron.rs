@@ -138,7 +138,16 @@ impl Expression {
         false
     }
 
-    fn has_day(&self, day: Date) -> bool {
+    /// Returns whether a time of the day, as hour, minute and second, is one of the expression, on the days that it has.
+    pub(crate) fn has_time(&self, [hour, minute, second]: [u32; 3]) -> bool {
+        let pattern = &self.cron.pattern;
+        pattern.hour_match(hour).unwrap_or(false)
+            && pattern.minute_match(minute).unwrap_or(false)
+            && pattern.second_match(second).unwrap_or(false)
+    }
+
+    /// Returns whether the expression has times on a day.
+    pub(crate) fn has_day(&self, day: Date) -> bool {
         let (year, month) = (i32::from(day.year()), day.month().unsigned_abs().into());
         let weekday = day.weekday().to_sunday_zero_offset().unsigned_abs().into();
         let weekday = Weekday::from_days_from_sunday(weekday);

@@ -1,5 +1,7 @@
 //! [`Data`]: what a schedule keeps between two times.
 
+use std::collections::HashSet;
+
 use jiff::{SignedDuration, Timestamp, civil::DateTime};
 use serde::{Deserialize, Serialize};
 
@@ -8,6 +10,9 @@ use super::{
     spec::Schedule,
     times::{Cursor, Times, before},
 };
+
+/// How many earlier runs a schedule follows at most.
+pub(crate) const FOLLOWED: usize = 1_000;
 
 /// How many times of a schedule went which way.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,28 +33,6 @@ pub struct Counts {
     pub refused: u64,
     /// Runs that an operator triggered or backfilled.
     pub requested: u64,
-}
-
-impl Counts {
-    /// Adds the counts of an earlier time of the same schedule.
-    pub(crate) fn add(&mut self, earlier: &Self) {
-        let Self {
-            fired,
-            late,
-            skipped,
-            missed,
-            overlapped,
-            refused,
-            requested,
-        } = earlier;
-        self.fired += fired;
-        self.late += late;
-        self.skipped += skipped;
-        self.missed += missed;
-        self.overlapped += overlapped;
-        self.refused += refused;
-        self.requested += requested;
-    }
 }
 
 /// A time that submitted no run, and why.
@@ -88,6 +71,9 @@ pub(crate) struct Data {
     /// The nominal times of runs that may be live.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) runs: Vec<Timestamp>,
+    /// Those of them that have got the command of the overlap policy for the next time, which one write cannot all send.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) stopping: Vec<Timestamp>,
     /// Times to come that submit no run.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) skip: Vec<Timestamp>,
@@ -103,13 +89,21 @@ pub(crate) struct Data {
     /// The last times that submitted no run. Nodes of earlier versions do not store them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) left_out: Vec<LeftOut>,
+    /// The place in the queue of the last command that ended a pause, 0 for none. Nodes of earlier versions do not
+    /// store it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) resumed: Option<u64>,
+    /// Whether the times of the present pause are decided, and not skipped.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) catches_up: bool,
     /// What replaced the props.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) spec: Option<Schedule>,
 }
 
-/// A clock that was set back by more than this was wrong before: the schedule goes on from the present.
-const SET_BACK: SignedDuration = SignedDuration::from_hours(24);
+/// A schedule decides no time before it is due. One that has come further than this was decided by a clock that was
+/// ahead: the schedule goes on from the present. The clocks of two nodes differ by less.
+pub(crate) const AHEAD: SignedDuration = SignedDuration::from_secs(60);
 
 impl Data {
     /// Returns the time after which the next one is searched.
@@ -121,9 +115,38 @@ impl Data {
             },
             None => before(spec.since.or(spec.start).unwrap_or(now)).into(),
         };
-        match self.last.is_some() && cursor.last.duration_since(now) > SET_BACK {
-            true => now.into(),
-            false => cursor,
+        match self.ahead(spec, now) {
+            Some(_) => now.into(),
+            None => cursor,
+        }
+    }
+
+    /// Returns up to when the schedule has come, if that was by a clock that was ahead.
+    pub(crate) fn ahead(&self, spec: &Schedule, now: Timestamp) -> Option<Timestamp> {
+        let come = self.last.or(spec.since)?;
+        (come.duration_since(now) > AHEAD).then_some(come)
+    }
+
+    /// Returns what a new schedule keeps.
+    pub(crate) fn first() -> Self {
+        Self {
+            resumed: Some(0),
+            ..Self::default()
+        }
+    }
+
+    /// Returns what the schedule keeps that takes the place of this ended one and begins now.
+    pub(crate) fn of_ended(mut self, now: Timestamp) -> Self {
+        self.skip.retain(|skipped| *skipped > now);
+        Self {
+            last: None,
+            local: None,
+            stopping: Vec::new(),
+            note: None,
+            resumed: Some(0),
+            catches_up: false,
+            spec: None,
+            ..self
         }
     }
 
@@ -172,6 +195,14 @@ impl Data {
         found
     }
 
+    /// Adds a run that may be live, and forgets the oldest beyond those that a schedule follows.
+    pub(crate) fn follow(&mut self, runs: impl IntoIterator<Item = Timestamp>) {
+        let mut known: HashSet<Timestamp> = self.runs.iter().copied().collect();
+        let new = runs.into_iter().filter(|run| known.insert(*run));
+        self.runs.extend(new);
+        self.runs.drain(..self.runs.len().saturating_sub(FOLLOWED));
+    }
+
     /// Moves on to a time that was decided.
     pub(crate) fn pass(&mut self, nominal: Timestamp, times: &Times) {
         self.last = Some(nominal);
@@ -188,7 +219,7 @@ mod tests {
         let earlier = r#"{"last":"2030-01-01T00:00:00Z","counts":{"fired":2,"missed":1}}"#;
         let data: Data = serde_json::from_str(earlier).unwrap();
         assert_eq!((data.counts.fired, data.last_run), (2, None));
-        assert_eq!(data.left_out, []);
+        assert_eq!((data.left_out.len(), data.resumed), (0, None));
 
         let later = r#"{"counts":{"fired":2,"held":1},"held":[1],"left_out":[
             {"first":"2030-01-01T00:00:00Z","last":"2030-01-01T01:00:00Z","times":2,"why":"held"}]}"#;

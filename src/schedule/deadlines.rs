@@ -47,6 +47,12 @@ impl Within {
         (at(self.start), at(self.end))
     }
 
+    /// Returns the last nominal time whose run would fail at once.
+    pub(crate) fn passed_up_to(self, now: Timestamp) -> Option<Timestamp> {
+        let within = self.start.into_iter().chain(self.end).min()?;
+        now.checked_sub(within).ok()
+    }
+
     /// Returns whether a run of this nominal time would fail at once.
     pub(crate) fn has_passed(self, nominal: Timestamp, now: Timestamp) -> bool {
         let (start, end) = self.deadlines(nominal);
@@ -98,6 +104,7 @@ mod tests {
         assert_eq!(within.deadlines(from), (Some(start), None));
         assert!(!within.has_passed(from, at("2030-01-01T02:00:59Z")));
         assert!(within.has_passed(from, start));
+        assert_eq!(within.passed_up_to(start), Some(from));
         let none = Within::new(&spec()).unwrap();
         assert!(!none.has_passed(from, Timestamp::MAX));
         assert_eq!(within.deadlines(Timestamp::MAX).0, Some(Timestamp::MAX));

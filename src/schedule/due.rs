@@ -5,7 +5,8 @@ use jiff::{SignedDuration, Timestamp};
 use super::{
     left_out::{LeftOut, Why},
     missed::Missed,
-    times::{Cursor, Times},
+    tally::Tally,
+    times::{Cursor, Times, before},
 };
 
 /// A run that is submitted later than this after its due time is late, and its time was missed.
@@ -37,7 +38,7 @@ impl Due {
         let within = missed.within.0;
         let mut found = Self::default();
         // Under `last`, once a time is late: the newest time so far, and whether it is late.
-        let mut newest: Option<(Timestamp, bool)> = None;
+        let mut newest = found.pass_missed(times, &mut cursor, now);
         for looked in 1.. {
             let Some((nominal, age)) = next(times, cursor, now) else {
                 break;
@@ -72,13 +73,73 @@ impl Due {
         found
     }
 
-    /// Counts a time that is not made up for.
-    fn miss(&mut self, nominal: Timestamp) {
-        let missed = LeftOut::one(nominal, Why::Missed);
+    /// Counts the times that are certainly missed, and moves on to the last of them. Returns the newest time so far
+    /// that may run late, under `last`.
+    fn pass_missed(
+        &mut self,
+        times: &Times,
+        cursor: &mut Cursor,
+        now: Timestamp,
+    ) -> Option<(Timestamp, bool)> {
+        let missed = &times.spec().missed;
+        // Each time before this is older than `age` since it was due.
+        let older_than = |age: SignedDuration| {
+            let since = age.saturating_add(times.delay());
+            before(now.checked_sub(since).unwrap_or(Timestamp::MIN))
+        };
+        let late = older_than(LATE_AFTER);
+        let too_old = match missed.run {
+            Missed::None => late,
+            Missed::Last | Missed::All => older_than(missed.within.0.max(LATE_AFTER)),
+        };
+        let failed = times.within().passed_up_to(now);
+        if let Some((first, tally)) =
+            self.tally(times, cursor, failed.map_or(too_old, |at| at.max(too_old)))
+        {
+            self.miss_all(tally.left_out(first, Why::Missed));
+        }
+        if missed.run != Missed::Last {
+            return None;
+        }
+        // The last of these takes the place of the others.
+        let (first, tally) = self.tally(times, cursor, late)?;
+        let newest = tally.last.map(|last| (last, true));
+        let others = Tally {
+            times: tally.times.saturating_sub(1),
+            last: tally.before_last,
+            before_last: None,
+        };
+        self.miss_all(others.left_out(first, Why::Missed));
+        newest
+    }
+
+    /// Moves on over the times up to `to`, and returns the first of them and what they are.
+    fn tally(
+        &mut self,
+        times: &Times,
+        cursor: &mut Cursor,
+        to: Timestamp,
+    ) -> Option<(Timestamp, Tally)> {
+        let first = times.next(*cursor).filter(|first| *first <= to)?;
+        let tally = Tally::of(times, first, to);
+        *cursor = tally.last?.into();
+        self.last = tally.last;
+        Some((first, tally))
+    }
+
+    fn miss_all(&mut self, missed: Option<LeftOut>) {
+        let Some(missed) = missed else {
+            return;
+        };
         match &mut self.missed {
             Some(all) => all.add(&missed),
             None => self.missed = Some(missed),
         }
+    }
+
+    /// Counts a time that is not made up for.
+    fn miss(&mut self, nominal: Timestamp) {
+        self.miss_all(Some(LeftOut::one(nominal, Why::Missed)));
     }
 
     /// Lets a newer time run in the place of an earlier one.
@@ -159,30 +220,50 @@ mod tests {
     }
 
     #[test]
-    fn two_weeks_of_seconds_are_looked_at_in_parts_and_none_is_lost() {
-        let spec = Schedule::new(NewTask::new("k")).every(Duration::from_secs(1), None);
-        let now = "2030-01-15T00:00:00Z";
-        let times = Times::new("s", &spec).unwrap();
-        // The last 25,000 seconds; a day takes too long for a test.
-        let mut last = at("2030-01-14T17:03:20Z");
-        let (mut missed, mut run, mut turns) = (0, Vec::new(), 0);
-        loop {
-            let found = Due::new(&times, last.into(), at(now));
-            last = found.last.unwrap();
-            missed += self::missed(&found);
-            run.extend(found.run);
-            turns += 1;
-            if !found.more {
-                break;
-            }
+    fn years_of_seconds_are_counted_at_once_and_none_is_lost() {
+        let seconds = Schedule::new(NewTask::new("k")).every(Duration::from_secs(1), None);
+        let (epoch, now) = ("1970-01-01T00:00:00Z", "2030-01-15T00:00:00Z");
+        let total = at(now).as_second() as u64;
+        for spec in [
+            seconds.clone(),
+            Schedule::new(NewTask::new("k")).cron("* * * * * *"),
+        ] {
+            let found = due(&spec, epoch, now);
+            assert_eq!(found.run, [(at(now), false)], "the last of all");
+            assert_eq!(missed(&found), total - 1);
+            let left_out = found.missed.clone().unwrap();
+            assert_eq!(
+                (left_out.first, left_out.last),
+                (at("1970-01-01T00:00:01Z"), at("2030-01-14T23:59:59Z"))
+            );
+            assert!(!found.more, "one write says all of it");
         }
-        assert_eq!(missed + run.len() as u64, 25_000);
-        assert_eq!(
-            run,
-            [(at(now), false)],
-            "the last of all, which is not late"
+        // The last 60 years may run, and one of them does.
+        let all_within = seconds
+            .clone()
+            .missed(Missed::Last, 60 * 366 * 24 * 60 * MINUTE);
+        let found = due(
+            &all_within.offset(2 * MINUTE).jitter(Duration::from_secs(1)),
+            epoch,
+            now,
         );
-        assert!(turns >= 3, "{turns}");
+        assert_eq!(
+            (found.run.len() as u64 + missed(&found), found.more),
+            (total - 121, false)
+        );
+        let none = seconds.clone().missed(Missed::None, MINUTE);
+        let found = due(&none, epoch, now);
+        assert_eq!(
+            (found.run.len(), missed(&found)),
+            (50, total - 61),
+            "50 of the last minute are a write"
+        );
+        // Those of the last ten minutes start in time.
+        let in_time = seconds
+            .missed(Missed::All, 60 * MINUTE)
+            .start_within(10 * MINUTE);
+        let found = due(&in_time, epoch, now);
+        assert_eq!((found.run.len(), missed(&found)), (50, total - 600));
     }
 
     #[test]

@@ -12,6 +12,8 @@ use windlass_statemachine::{
 use super::{
     data::{Counts, Data, RefusedTime},
     left_out::Why,
+    passed::{Passed, skip_passed},
+    room::Room,
     run::{ScheduledFor, run_id},
     spec::Schedule,
     step::{Next, RunState, Step, Taken, Turn},
@@ -56,12 +58,24 @@ impl Scheduler {
     }
 
     async fn decide(&self, task: &TaskContext) -> Result<Message, Error> {
-        let data: Data = task.data()?.unwrap_or_default();
+        let stored = task.data()?;
+        let mut data: Data = stored.unwrap_or_else(|| first_data(&task.task().props));
         let spec = spec_of(&data, &task.task().props)?;
         let times = Times::new(task.id().as_str(), &spec)?;
         let now = self.store.clock().now();
+        let resumed = task.resumed_by().or(data.resumed).or(Some(0));
+        if resumed != data.resumed {
+            let catches_up = std::mem::take(&mut data.catches_up);
+            // Each command that ends a pause means the same. In data of an earlier version it may be an old one.
+            if data.resumed.is_some() && !catches_up {
+                skip_passed(&mut data, &times, now, Passed::Due);
+            }
+            data.resumed = resumed;
+        }
         let before = data.counts;
-        let step = decide(&self.store, &times, (data, now)).await?;
+        let room =
+            Room::of(&self.store.registry().limits()).after(task.attempt().saturating_sub(1));
+        let step = decide(&self.store, &times, (data, now), room).await?;
         log(task.id(), &before, &step.data);
         Ok(message(step))
     }
@@ -89,7 +103,7 @@ fn log(schedule: &TaskId, before: &Counts, data: &Data) {
     }
 }
 
-/// Returns what a schedule with this data does at a moment.
+/// Returns what a schedule with this data does at a moment, in a write with this room.
 ///
 /// # Errors
 ///
@@ -98,12 +112,20 @@ pub(crate) async fn decide(
     store: &Store,
     times: &Times,
     (data, now): (Data, Timestamp),
+    room: Room,
 ) -> Result<Step, Error> {
     let turn = Turn::new(times, data, now);
     let taken = taken(store, times, &turn.wanted()).await?;
     let turn = turn.with_taken(taken);
     let states = states(store, times, turn.followed()).await?;
-    Ok(turn.step(&states)?)
+    Ok(turn.step(&states, room)?)
+}
+
+/// Returns what a schedule begins with: nothing, or what an ended one has kept that it replaces.
+pub(crate) fn first_data(props: &windlass_statemachine::Json) -> Data {
+    let spec = Schedule::from_json(props).ok();
+    let earlier = spec.and_then(|spec| spec.earlier);
+    earlier.map_or_else(Data::first, |data| *data)
 }
 
 /// Returns the spec of a schedule: that of the last update, or that of the submit.
@@ -113,7 +135,10 @@ pub(crate) fn spec_of(
 ) -> Result<Schedule, Invalid> {
     match &data.spec {
         Some(spec) => Ok(spec.clone()),
-        None => Schedule::from_json(props),
+        None => Schedule::from_json(props).map(|spec| Schedule {
+            earlier: None,
+            ..spec
+        }),
     }
 }
 
@@ -221,5 +246,10 @@ impl StatefulHandler for Scheduler {
             Err(error) if error.is_retryable() => task.node_fault(error),
             Err(error) => Message::error(error),
         }
+    }
+
+    /// A signal would end a pause, and means nothing to a schedule.
+    fn takes_signals(&self) -> bool {
+        false
     }
 }

@@ -94,13 +94,6 @@ impl LeftOut {
     }
 }
 
-/// Returns the last entries of two lists, of which one follows the other.
-pub(crate) fn join(earlier: &[LeftOut], later: &[LeftOut]) -> Vec<LeftOut> {
-    let mut all = [earlier, later].concat();
-    all.drain(..all.len().saturating_sub(KEPT));
-    all
-}
-
 /// Appends an entry, and forgets the oldest. Times of the same reason become one entry, unless there was a run since the
 /// first of them.
 pub(crate) fn append(all: &mut Vec<LeftOut>, new: LeftOut, last_run: Option<Timestamp>) {
@@ -152,8 +145,6 @@ mod tests {
             (all.len(), all[0].first, all[9].first),
             (10, at(41), at(59))
         );
-        let joined = join(&all, &all[8..]);
-        assert_eq!((joined.len(), joined[0].first), (10, at(45)));
     }
 
     #[test]

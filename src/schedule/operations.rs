@@ -10,7 +10,7 @@ use windlass_statemachine::{Command, Invalid, Json, StateKind, TaskId};
 use super::{
     Counts, KIND, LABEL, LeftOut, RefusedTime, ScheduledFor, Time,
     data::Data,
-    handler::spec_of,
+    handler::{first_data, spec_of},
     run::run_id,
     spec::Schedule,
     step::{Next, next},
@@ -63,6 +63,10 @@ pub struct ScheduleRecord {
     pub last_run: Option<Timestamp>,
     /// The last times that submitted no run, oldest first: at most 10 entries.
     pub left_out: Vec<LeftOut>,
+    /// Up to when its times are decided, if that is more than a minute to come: a clock that was ahead has decided them.
+    /// The schedule goes on from the present when it is looked at: a node that sees its clock set back does so, and
+    /// [`Schedules::resume`].
+    pub ahead: Option<Timestamp>,
 }
 
 impl ScheduleRecord {
@@ -231,12 +235,13 @@ impl Schedules {
         let times = Times::new(id, spec)?;
         // An update starts with these data as well, when those of a failed schedule cannot be read.
         let data = record.state.ok();
-        let data = data.and_then(|state| data_of(state.data.as_ref()).ok());
+        let data = data.and_then(|state| data_of(state.data.as_ref(), &record.task.props).ok());
         let coming = data.unwrap_or_default().coming(&times, now, count);
         Ok(coming.into_iter().map(|at| times.time(at)).collect())
     }
 
-    /// Deletes a schedule, and lets its live runs go on or kills them. Returns the runs that were killed.
+    /// Deletes a schedule, and lets its live runs go on or kills them. Returns the runs that were killed. A delete that
+    /// was cut off is repeated to kill those that it has left.
     ///
     /// # Errors
     ///
@@ -247,15 +252,27 @@ impl Schedules {
         runs: LiveRuns,
     ) -> Result<Vec<TaskId>, Error> {
         let id = name(id)?;
-        let record = self.client.get(&id).await?;
-        self.is_schedule(&record)?;
-        // First the schedule, so that it submits no further run.
-        self.client.delete(&id).await?;
-        if runs == LiveRuns::Keep {
-            return Ok(Vec::new());
-        }
+        let live = match self.client.get(&id).await {
+            Ok(record) => {
+                self.is_schedule(&record)?;
+                // First the schedule, so that it submits no further run.
+                self.client.delete(&id).await?;
+                match runs {
+                    LiveRuns::Keep => return Ok(Vec::new()),
+                    LiveRuns::Kill => self.live_runs(&id).await?,
+                }
+            }
+            // A delete that was cut off after its first write goes on.
+            Err(error @ Error::NotFound { .. }) if runs == LiveRuns::Kill => {
+                match self.live_runs(&id).await? {
+                    none if none.is_empty() => return Err(error),
+                    live => live,
+                }
+            }
+            Err(error) => return Err(error),
+        };
         let mut killed = Vec::new();
-        for run in self.live_runs(&id).await? {
+        for run in live {
             match self.client.command(&run, Command::Kill).await {
                 Ok(_) => killed.push(run),
                 Err(Error::NotFound { .. } | Error::AlreadyFinished(_)) => {}
@@ -309,12 +326,13 @@ impl Schedules {
         let now = self.client.store().clock().now();
         let state = record.state.ok();
         let code = state.as_ref().map(|state| state.code());
-        let data = data_of(state.and_then(|state| state.data).as_ref());
+        let data = state.and_then(|state| state.data);
+        let data = data_of(data.as_ref(), &record.task.props);
         let data = data.unwrap_or_default();
         let spec = spec_of(&data, &record.task.props);
         let stored = match &data.spec {
             Some(spec) => Json::new("schedule", spec).unwrap_or_else(|_| Json::null()),
-            None => record.task.props.clone(),
+            None => stored_props(&spec, &record.task.props),
         };
         let is_waiting = code.is_some_and(|code| !code.is_terminal() && code != StateKind::Paused);
         let times = spec.as_ref().ok().filter(|_| is_waiting);
@@ -323,6 +341,8 @@ impl Schedules {
             let nominal = data.coming(&times, now, 1).pop()?;
             Some(times.time(nominal))
         });
+        let read = spec.as_ref().ok();
+        let ahead = read.and_then(|spec| data.ahead(spec, now));
         ScheduleRecord {
             id: record.task.id,
             state: code,
@@ -331,6 +351,7 @@ impl Schedules {
             counts: data.counts,
             // Without its local time it is where an update or a resume has moved on to.
             last: data.last.filter(|_| data.local.is_some()),
+            ahead,
             next,
             runs: data.runs,
             skipped: data.skip,
@@ -342,8 +363,17 @@ impl Schedules {
     }
 }
 
-fn data_of(json: Option<&Json>) -> Result<Data, Invalid> {
-    json.map_or_else(|| Ok(Data::default()), |json| json.get("data"))
+/// Reads what a schedule keeps; one that has decided no time begins with what its props bring.
+fn data_of(json: Option<&Json>, props: &Json) -> Result<Data, Invalid> {
+    json.map_or_else(|| Ok(first_data(props)), |json| json.get("data"))
+}
+
+/// Returns the props without what an ended schedule has left to this one.
+fn stored_props(spec: &Result<Schedule, Invalid>, props: &Json) -> Json {
+    let read = Schedule::from_json(props).is_ok_and(|spec| spec.earlier.is_some());
+    let without = spec.as_ref().ok().filter(|_| read);
+    let without = without.and_then(|spec| Json::new("schedule", spec).ok());
+    without.unwrap_or_else(|| props.clone())
 }
 
 pub use runs::Backfill;

@@ -7,6 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use windlass_statemachine::{Invalid, Json, plain};
 
 use super::{
+    data::Data,
     missed::{Missed, MissedTimes},
     span::{Length, time, times},
     template::{Template, is_default, or_default},
@@ -106,6 +107,9 @@ pub struct Schedule {
     #[serde(default, deserialize_with = "time")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) since: Option<Timestamp>,
+    /// What the ended schedule has kept that this one replaces: one write ends that one and begins this one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) earlier: Option<Box<Data>>,
 }
 
 fn utc() -> String {
@@ -148,7 +152,7 @@ pub(crate) struct Except {
 }
 
 impl Except {
-    fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 }
@@ -164,7 +168,7 @@ pub enum Overlap {
     /// The run waits for the end of the earlier one. A time at which another run waits already submits none,
     /// and counts as overlapped.
     QueueOne,
-    /// The run waits for the end of the one before it, as do all of the runs before.
+    /// The run waits for the ends of all runs that are live, as do all of the runs before.
     QueueAll,
     /// The earlier runs get the command `complete`, so they may end in their own way; the run waits for their
     /// ends. Of several times that are due at once, only the last submits a run. The others count as overlapped.
@@ -202,6 +206,7 @@ impl Schedule {
             missed: MissedTimes::default(),
             pause_on_failure: false,
             since: None,
+            earlier: None,
         }
     }
 
@@ -228,6 +233,7 @@ impl Schedule {
             missed: _,
             pause_on_failure: _,
             since: _,
+            earlier: _,
         } = self;
         (cron, every, at, except) == (&other.cron, &other.every, &other.at, &other.except)
             && (start, end, zone) == (&other.start, &other.end, &other.zone)

@@ -6,17 +6,15 @@ use windlass_statemachine::{
 };
 
 use super::{
-    data::{Data, RefusedTime},
+    data::{Data, FOLLOWED, RefusedTime},
     due::Due,
     hash::hash,
     left_out::{LeftOut, Why},
+    room::{Room, bytes_of},
     run::{By, run_id},
     spec::Overlap,
     times::Times,
 };
-
-/// How many earlier runs a schedule follows at most.
-pub(crate) const FOLLOWED: usize = 1_000;
 
 /// The state of an earlier run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,7 +39,7 @@ pub(crate) struct Taken {
 pub(crate) enum Next {
     /// The next time is due then.
     Sleep(Timestamp),
-    /// More times are due now.
+    /// More is due now than this write does.
     Again,
     /// An operator has to look at the schedule.
     Pause,
@@ -56,6 +54,8 @@ pub(crate) struct Step {
     pub(crate) send: Vec<SendCommand>,
     pub(crate) data: Data,
     pub(crate) next: Next,
+    /// What the write still takes.
+    pub(crate) room: Room,
 }
 
 /// A schedule at a moment.
@@ -72,6 +72,8 @@ impl<'a> Turn<'a> {
     pub(crate) fn new(times: &'a Times, data: Data, now: Timestamp) -> Self {
         let cursor = data.cursor(times.spec(), now);
         let mut data = data;
+        let runs = std::mem::take(&mut data.runs);
+        data.follow(runs);
         data.last = Some(cursor.last);
         data.local = cursor.local;
         let due = Due::new(times, cursor, now);
@@ -104,12 +106,13 @@ impl<'a> Turn<'a> {
         }
     }
 
-    /// Returns what to do, given the state of each followed run.
+    /// Returns what to do, given the state of each followed run. What does not fit into the room of one write is left
+    /// for the next.
     ///
     /// # Errors
     ///
     /// [`Invalid`] when a run cannot be made of the template; a checked schedule has none.
-    pub(crate) fn step(self, states: &[RunState]) -> Result<Step, Invalid> {
+    pub(crate) fn step(self, states: &[RunState], room: Room) -> Result<Step, Invalid> {
         let followed = self.followed().to_vec();
         let Self {
             times,
@@ -139,6 +142,7 @@ impl<'a> Turn<'a> {
             send: Vec::new(),
             next: Next::Again,
             data,
+            room,
         };
         if failed.is_some() {
             step.data.runs = live.iter().map(|(nominal, _)| *nominal).collect();
@@ -147,53 +151,16 @@ impl<'a> Turn<'a> {
             return Ok(step);
         }
         step.data.note = None;
-        if let Some(missed) = due.missed {
-            step.data.leave_out(missed);
-        }
-        let (skipped, mut run): (Vec<_>, Vec<_>) = due
-            .run
-            .into_iter()
-            .partition(|(nominal, _)| step.data.skip.contains(nominal));
-        for (nominal, _) in skipped {
-            step.data.leave_out(LeftOut::one(nominal, Why::Skipped));
-        }
-        if matches!(spec.overlap, Overlap::Cancel | Overlap::Kill) {
-            // Each but the last would be stopped as soon as it is submitted.
-            let all_but_last = run.len().saturating_sub(1);
-            let replaced = run.drain(..all_but_last);
-            for (nominal, _) in replaced.filter(|(nominal, _)| !taken.runs.contains(nominal)) {
-                step.data.leave_out(LeftOut::one(nominal, Why::Overlapped));
-            }
-        }
-        let (mut last, mut decided) = (due.last, None);
-        for (nominal, late) in run {
-            if step.data.is_complete(times.spec()) {
-                // The times after the last run are not decided.
-                last = decided;
-                break;
-            }
-            decided = Some(nominal);
-            if taken.runs.contains(&nominal) {
-                continue;
-            }
-            match taken
-                .refused
-                .iter()
-                .find(|refused| refused.nominal == nominal)
-            {
-                Some(refused) => step.data.refuse(refused.clone()),
-                None => step.take(times, &mut live, (nominal, late))?,
-            }
-        }
+        let (last, is_whole) = step.take_all(times, &mut live, (&due, &taken))?;
         if !live.is_empty() {
-            live.drain(..live.len().saturating_sub(FOLLOWED));
-            step.data.runs = live.into_iter().map(|(nominal, _)| nominal).collect();
+            step.data
+                .follow(live.into_iter().map(|(nominal, _)| nominal));
         }
         if let Some(last) = last {
             step.data.pass(last, times);
             step.data.skip.retain(|skipped| *skipped > last);
         }
-        step.next = match due.more && !step.data.is_complete(times.spec()) {
+        step.next = match !is_whole || due.more && !step.data.is_complete(spec) {
             true => Next::Again,
             false => next(times, &step.data, now),
         };
@@ -215,14 +182,59 @@ fn follows(overlap: Overlap, pause_on_failure: bool) -> bool {
 }
 
 impl Step {
-    /// Takes one time that is due; `live` are the earlier runs, and whether each is paused.
+    /// Takes the times that are due, oldest first. Returns the last one that is decided, and whether this write does all
+    /// that is to be done for them.
+    fn take_all(
+        &mut self,
+        times: &Times,
+        live: &mut Vec<(Timestamp, bool)>,
+        (due, taken): (&Due, &Taken),
+    ) -> Result<(Option<Timestamp>, bool), Invalid> {
+        let mut decided = due.missed.as_ref().map(|missed| missed.last);
+        if let Some(missed) = &due.missed {
+            self.data.leave_out(missed.clone());
+        }
+        let is_skipped = |data: &Data, nominal| data.skip.contains(&nominal);
+        // Each but the last would be stopped as soon as it is submitted.
+        let replaced = match times.spec().overlap {
+            Overlap::Cancel | Overlap::Kill => due
+                .run
+                .iter()
+                .rposition(|(nominal, _)| !is_skipped(&self.data, *nominal)),
+            _ => None,
+        };
+        for (at, (nominal, late)) in due.run.iter().copied().enumerate() {
+            if self.data.is_complete(times.spec()) {
+                // The times after the last run are not decided.
+                return Ok((decided, true));
+            }
+            let mut refused = taken.refused.iter();
+            if is_skipped(&self.data, nominal) {
+                self.data.leave_out(LeftOut::one(nominal, Why::Skipped));
+            } else if taken.runs.contains(&nominal) {
+                // It was counted then.
+            } else if replaced.is_some_and(|last| at < last) {
+                self.data.leave_out(LeftOut::one(nominal, Why::Overlapped));
+            } else if let Some(refused) = refused.find(|refused| refused.nominal == nominal) {
+                self.data.refuse(refused.clone());
+            } else if !self.take(times, live, (nominal, late))? {
+                return Ok((decided, false));
+            }
+            decided = Some(nominal);
+        }
+        Ok((due.last, true))
+    }
+
+    /// Takes one time that is due; `live` are the earlier runs, and whether each is paused. Returns whether this write
+    /// decides it.
     fn take(
         &mut self,
         times: &Times,
         live: &mut Vec<(Timestamp, bool)>,
         (nominal, late): (Timestamp, bool),
-    ) -> Result<(), Invalid> {
-        let most = match times.spec().overlap {
+    ) -> Result<bool, Invalid> {
+        let overlap = times.spec().overlap;
+        let most = match overlap {
             Overlap::Skip => 1,
             Overlap::QueueOne => 2,
             Overlap::Allow(most) => most as usize,
@@ -231,49 +243,70 @@ impl Step {
         };
         if live.len() >= most {
             self.data.leave_out(LeftOut::one(nominal, Why::Overlapped));
-            return Ok(());
+            return Ok(true);
         }
         let mut run = times.run(nominal, late, By::Time)?;
-        let command = match times.spec().overlap {
-            Overlap::Skip | Overlap::Allow(_) => None,
-            Overlap::QueueOne | Overlap::QueueAll => {
-                let last = live.len().saturating_sub(1);
-                wait_for(&mut run, times, &live[last..])?;
-                None
-            }
+        if !matches!(overlap, Overlap::Skip | Overlap::Allow(_) | Overlap::Pause) {
+            // For all of them: the end of one in the middle is not the end of those before it.
+            wait_for(&mut run, times, live)?;
+        }
+        let command = match overlap {
             Overlap::Cancel => Some(Command::Complete { result: None }),
             Overlap::Kill => Some(Command::Kill),
             Overlap::Pause => Some(Command::Pause),
+            _ => None,
         };
-        if let Some(command) = command {
-            self.stop(times, live, (nominal, &command))?;
-            match command {
-                Command::Pause => live.iter_mut().for_each(|(_, is_paused)| *is_paused = true),
-                // They stay live until they have ended.
-                _ => wait_for(&mut run, times, live)?,
+        let stops: Vec<Timestamp> = match &command {
+            None => Vec::new(),
+            Some(command) => {
+                let sent = &self.data.stopping;
+                let has_it = |paused: bool| paused && *command == Command::Pause;
+                let runs = live.iter().filter(|(run, _)| !sent.contains(run));
+                let runs = runs.filter(|(_, is_paused)| !has_it(*is_paused));
+                runs.map(|(run, _)| *run).collect()
             }
+        };
+        let is_first = self.submit.is_empty() && self.send.is_empty();
+        let (operations, bytes) = (1 + stops.len(), bytes_of(&run));
+        let fits = match is_first {
+            true => self.room.take_first(operations, bytes),
+            false => self.room.take(operations, bytes),
+        };
+        let now = match fits {
+            true => stops.as_slice(),
+            // Only the commands can be too many: a write of their own sends some of them.
+            false if is_first => &stops[..stops.len().min(self.room.operations())],
+            false => return Ok(false),
+        };
+        if let Some(command) = &command {
+            self.stop(times, now, (nominal, command))?;
+        }
+        if !fits {
+            self.data.stopping.extend_from_slice(now);
+            return Ok(false);
+        }
+        self.data.stopping.clear();
+        if overlap == Overlap::Pause {
+            live.iter_mut().for_each(|(_, is_paused)| *is_paused = true);
         }
         self.submit.push(run);
         self.data.counts.fired += 1;
         self.data.last_run = Some(nominal);
         self.data.counts.late += u64::from(late);
-        if follows(times.spec().overlap, times.spec().pause_on_failure) {
+        if follows(overlap, times.spec().pause_on_failure) {
             live.push((nominal, false));
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Sends the earlier runs a command.
     fn stop(
         &mut self,
         times: &Times,
-        live: &[(Timestamp, bool)],
+        runs: &[Timestamp],
         (nominal, command): (Timestamp, &Command),
     ) -> Result<(), Invalid> {
-        for (earlier, is_paused) in live {
-            if *is_paused && *command == Command::Pause {
-                continue;
-            }
+        for earlier in runs {
             let task: TaskId = run_id(times.id(), *earlier)?;
             let key = format!("{task} {nominal}");
             let id = CommandId::new(format!("schedule-{:016x}", hash(key.as_bytes())))?;

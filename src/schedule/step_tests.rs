@@ -4,6 +4,7 @@ use super::*;
 use crate::{
     NewTask,
     schedule::{Counts, Schedule},
+    store::Limits,
 };
 
 fn at(text: &str) -> Timestamp {
@@ -12,6 +13,14 @@ fn at(text: &str) -> Timestamp {
 
 fn hourly() -> Schedule {
     Schedule::new(NewTask::new("k")).cron("@hourly")
+}
+
+/// The room of a store that takes this many operations.
+fn room(max_operations: usize) -> Room {
+    Room::of(&Limits {
+        max_operations,
+        ..Limits::default()
+    })
 }
 
 const LIVE: RunState = RunState::Live { is_paused: false };
@@ -26,7 +35,7 @@ fn step(spec: &Schedule, data: Data, state: RunState) -> Step {
     };
     let turn = Turn::new(&times, data, at("2030-01-01T01:00:00Z"));
     let states = vec![state; turn.followed().len()];
-    turn.step(&states).unwrap()
+    turn.step(&states, room(usize::MAX)).unwrap()
 }
 
 fn submitted(step: &Step) -> Vec<&str> {
@@ -111,7 +120,9 @@ fn runs_of_the_same_moment_overlap_each_other() {
         (Overlap::Pause, "s@2030-01-01T00:00:01Z", 10),
     ] {
         let times = times(&seconds(overlap));
-        let step = Turn::new(&times, data(), now).step(&[]).unwrap();
+        let step = Turn::new(&times, data(), now)
+            .step(&[], room(usize::MAX))
+            .unwrap();
         assert_eq!(submitted(&step)[0], first, "{overlap:?}");
         assert_eq!(step.submit.len(), runs, "{overlap:?}");
         let counts = step.data.counts;
@@ -169,35 +180,60 @@ fn the_last_run_of_a_count_or_before_the_end_ends_the_schedule() {
 }
 
 #[test]
-fn a_clock_that_was_set_back_repeats_no_time() {
+fn a_clock_that_is_a_little_behind_repeats_no_time() {
     let spec = hourly();
     let times = Times::new("s", &spec).unwrap();
     let data = Data {
         last: Some(at("2030-01-01T05:00:00Z")),
         ..Data::default()
     };
-    let step = Turn::new(&times, data, at("2030-01-01T02:30:00Z"))
-        .step(&[])
-        .unwrap();
+    let turn = Turn::new(&times, data, at("2030-01-01T04:59:00Z"));
+    let step = turn.step(&[], room(usize::MAX)).unwrap();
     assert!(step.submit.is_empty());
     assert_eq!(step.next, Next::Sleep(at("2030-01-01T06:00:00Z")));
 }
 
 #[test]
-fn a_clock_that_was_years_ahead_does_not_silence_a_schedule() {
+fn a_clock_that_was_ahead_does_not_silence_a_schedule() {
     let spec = hourly();
-    let times = Times::new("s", &spec).unwrap();
-    let data = Data {
-        last: Some(at("2035-01-01T05:00:00Z")),
-        ..Data::default()
-    };
     let now = at("2030-01-01T02:30:00Z");
-    let step = Turn::new(&times, data, now).step(&[]).unwrap();
-    assert!(step.submit.is_empty());
-    assert_eq!(step.next, Next::Sleep(at("2030-01-01T03:00:00Z")));
-    let later = now + SignedDuration::from_mins(30);
-    let step = Turn::new(&times, step.data, later).step(&[]).unwrap();
-    assert_eq!(submitted(&step), ["s@2030-01-01T03:00:00Z"]);
+    let decided = |last: &str| {
+        let last = Some(at(last));
+        let data = Data {
+            last,
+            ..Data::default()
+        };
+        (spec.clone(), data)
+    };
+    // It was created by that clock, and has decided no time.
+    let created = Schedule {
+        since: Some(at("2030-01-01T05:30:00Z")),
+        ..spec.clone()
+    };
+    for (spec, data) in [
+        decided("2030-01-01T05:00:00Z"),
+        decided("2035-01-01T05:00:00Z"),
+        (created, Data::default()),
+    ] {
+        let times = Times::new("s", &spec).unwrap();
+        let step = Turn::new(&times, data, now)
+            .step(&[], room(usize::MAX))
+            .unwrap();
+        assert!(step.submit.is_empty());
+        assert_eq!(step.next, Next::Sleep(at("2030-01-01T03:00:00Z")));
+        let later = now + SignedDuration::from_mins(30);
+        // 03:00 has its run since it was decided ahead of its time.
+        let turn = Turn::new(&times, step.data.clone(), later).with_taken(Taken {
+            runs: vec![at("2030-01-01T03:00:00Z")],
+            ..Taken::default()
+        });
+        let taken = turn.step(&[], room(usize::MAX)).unwrap();
+        assert_eq!((taken.submit.len(), taken.data.counts.fired), (0, 0));
+        let step = Turn::new(&times, step.data, later)
+            .step(&[], room(usize::MAX))
+            .unwrap();
+        assert_eq!(submitted(&step), ["s@2030-01-01T03:00:00Z"]);
+    }
 }
 
 #[test]
@@ -212,7 +248,7 @@ fn times_after_the_last_run_are_not_passed() {
         ..Data::default()
     };
     let turn = Turn::new(&times, data, at("2030-01-01T02:00:00Z"));
-    let step = turn.step(&[]).unwrap();
+    let step = turn.step(&[], room(usize::MAX)).unwrap();
     assert_eq!(submitted(&step), ["s@2030-01-01T01:00:00Z"]);
     assert_eq!(step.data.last, Some(at("2030-01-01T01:00:00Z")));
 }
@@ -240,7 +276,7 @@ fn times_without_a_run_are_kept_with_their_reason() {
     for (hour, state) in [(1, LIVE), (2, LIVE), (3, LIVE), (4, RunState::Ended)] {
         let turn = Turn::new(&times, data, at(&format!("2030-01-01T0{hour}:00:00Z")));
         let states = vec![state; turn.followed().len()];
-        data = turn.step(&states).unwrap().data;
+        data = turn.step(&states, room(usize::MAX)).unwrap().data;
     }
     assert_eq!(spans(&data), ["overlapped 01-03 x3"]);
     assert_eq!(data.last_run, Some(at("2030-01-01T04:00:00Z")));
@@ -258,7 +294,7 @@ fn times_without_a_run_are_kept_with_their_reason() {
             ..Taken::default()
         });
         let states = vec![RunState::Ended; turn.followed().len()];
-        data = turn.step(&states).unwrap().data;
+        data = turn.step(&states, room(usize::MAX)).unwrap().data;
     }
     let expected = [
         "overlapped 01-03 x3",
@@ -294,7 +330,7 @@ fn each_time_that_a_later_one_replaces_is_overlapped() {
             runs: vec![requested],
             ..Taken::default()
         });
-        let step = turn.step(&[]).unwrap();
+        let step = turn.step(&[], room(usize::MAX)).unwrap();
         assert_eq!(submitted(&step), ["s@2030-01-01T00:00:10Z"], "{overlap:?}");
         let counts = step.data.counts;
         assert_eq!((counts.fired, counts.overlapped), (1, 8), "{overlap:?}");

@@ -10,11 +10,15 @@ use super::{
     hash::hash,
     run::RESERVED,
     spec::{Every, Overlap, Schedule},
+    tally::Tally,
     zone::Clocks,
 };
 
-/// How many excluded times in a row are passed over. When more follow, no time is found.
-const MOST_EXCLUDED: usize = 10_000;
+/// How many excluded times in a row are visited. Those that follow are passed over by days.
+const MOST_EXCLUDED: usize = 1_000;
+
+/// How long the times are searched by days. When all of them are excluded, there are no more.
+const SEARCHED: SignedDuration = SignedDuration::from_hours(100 * 366 * 24);
 
 /// How many of the first times the jitter is compared with.
 const COMPARED: usize = 50;
@@ -194,6 +198,45 @@ impl Times {
         &self.spec
     }
 
+    /// Returns the cron expressions.
+    pub(crate) fn crons(&self) -> &[Expression] {
+        &self.crons
+    }
+
+    /// Returns the anchor and the length of each interval.
+    pub(crate) fn every(&self) -> &[(Timestamp, SignedDuration)] {
+        &self.every
+    }
+
+    /// Returns the single times.
+    pub(crate) fn at(&self) -> &[Timestamp] {
+        &self.at
+    }
+
+    /// Returns the cron expressions of the times that are left out.
+    pub(crate) fn except(&self) -> &[Expression] {
+        &self.except
+    }
+
+    /// Returns how the expressions become instants.
+    pub(crate) fn clocks(&self) -> &Clocks {
+        &self.clocks
+    }
+
+    /// Returns the interval of a schedule that has no other times, and leaves none out.
+    pub(crate) fn single_interval(&self) -> Option<(Timestamp, SignedDuration)> {
+        let has_others = !self.crons.is_empty() || !self.at.is_empty();
+        match self.every.as_slice() {
+            [every] if !has_others && self.spec.except.is_empty() => Some(*every),
+            _ => None,
+        }
+    }
+
+    /// Returns how long after its nominal time a run is due at most.
+    pub(crate) fn delay(&self) -> SignedDuration {
+        self.offset.saturating_add(self.jitter)
+    }
+
     /// Returns the deadlines of its runs.
     pub(crate) fn within(&self) -> Within {
         self.within
@@ -225,7 +268,10 @@ impl Times {
             }
             (last, past) = (next, past.max(next));
         }
-        None
+        let first = last.checked_add(1.nanosecond()).ok()?;
+        let to = first.checked_add(SEARCHED).unwrap_or(Timestamp::MAX);
+        let end = self.spec.end.unwrap_or(to);
+        Tally::first(self, first, to.min(end))
     }
 
     /// The first time after `last`, whether it is excluded or not; fixed local times come after `past`.

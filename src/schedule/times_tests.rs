@@ -38,6 +38,21 @@ fn cron_intervals_and_times_come_together_minus_exclusions() {
     assert_eq!(listed(&spec, NOW, 4), expected);
 }
 
+/// More seconds in a row are excluded than anyone counts one by one.
+#[test]
+fn a_schedule_of_seconds_goes_on_after_a_day_that_is_excluded() {
+    let seconds = |spec: Schedule| spec.every(Duration::from_secs(1), None).cron("* * * * * *");
+    let day = seconds(spec()).except_date("2030-01-01".parse().unwrap());
+    let expected = ["2030-01-01T23:00:00Z", "2030-01-01T23:00:01Z"];
+    let after = "2029-12-31T22:59:59.5Z";
+    assert_eq!(listed(&day.zone("Europe/Berlin"), after, 2), expected);
+    let weekdays = seconds(spec()).except_cron("* * * * * MON-FRI");
+    assert_eq!(listed(&weekdays, NOW, 1), ["2030-01-05T00:00:00Z"]);
+    let never = seconds(spec()).except_cron("* * * * * *");
+    let refused = never.check("s", at(NOW)).unwrap_err();
+    assert!(refused.reason().contains("each is excluded"), "{refused}");
+}
+
 #[test]
 fn start_and_end_bound_the_nominal_times_and_are_included() {
     let spec = spec()

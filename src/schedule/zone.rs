@@ -133,8 +133,15 @@ impl Clocks {
         }
     }
 
+    /// Returns by how many seconds the clocks go forward at an instant; less than 0 when they go back.
+    pub(crate) fn forward_at(&self, at: Timestamp) -> i64 {
+        let before = at.checked_sub(INSTANT).unwrap_or(at);
+        let [before, after] = [before, at].map(|at| self.zone.to_offset(at));
+        i64::from(after.seconds() - before.seconds())
+    }
+
     /// `at`, if the clocks go forward there and skip a fixed time of the expression.
-    fn after_a_gap(&self, expression: &Expression, at: Timestamp) -> Option<Timestamp> {
+    pub(crate) fn after_a_gap(&self, expression: &Expression, at: Timestamp) -> Option<Timestamp> {
         if expression.steps() || self.gap == Gap::Skip {
             return None;
         }

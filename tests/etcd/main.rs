@@ -32,6 +32,7 @@ mod restored;
 mod retention;
 mod rolling;
 mod runner;
+mod schedules;
 mod security;
 mod server;
 mod servers;

@@ -25,6 +25,7 @@ mod node_faults;
 mod nodes;
 mod replaced;
 mod rescheduled;
+mod schedules;
 mod signals;
 mod support;
 mod validation;

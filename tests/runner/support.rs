@@ -24,6 +24,14 @@ pub(crate) struct SettableClock {
 }
 
 impl SettableClock {
+    /// Returns a clock that shows this time now.
+    pub(crate) fn at(now: Timestamp) -> Arc<Self> {
+        Arc::new(Self {
+            runs: TokioClock::new(now),
+            offset: Mutex::default(),
+        })
+    }
+
     /// Sets the clock forward, or back.
     pub(crate) fn set_by(&self, offset: SignedDuration) {
         *self.offset.lock().unwrap() += offset;
@@ -59,10 +67,7 @@ impl World {
     /// One whose nodes have a clock that can be set. The store's leases do not follow it.
     pub(crate) async fn with_settable_clock() -> (Self, Arc<SettableClock>) {
         let mut world = Self::new().await;
-        let clock = Arc::new(SettableClock {
-            runs: TokioClock::new(world.now()),
-            offset: Mutex::default(),
-        });
+        let clock = SettableClock::at(world.now());
         let (coordinator, registry) = (world.store.coordinator(), world.store.registry());
         let store = Store::from_parts(coordinator.clone(), registry.clone(), clock.clone());
         world.client = Client::new(&store);

@@ -306,6 +306,36 @@ async fn queued_runs_start_one_after_the_other() -> Test {
     Ok(())
 }
 
+/// The end of one that waits in the middle, or of one that was triggered, starts none of those behind it.
+#[tokio::test]
+async fn a_queued_run_waits_for_all_runs_that_are_live() -> Test {
+    let mut simulation = simulation().await?;
+    let client = simulation.client().clone();
+    let spec = of("endless").cron("@hourly").overlap(Overlap::QueueAll);
+    client.schedules().create("s", spec).await?;
+    simulation.advance(2 * HOUR + MINUTE).await?;
+    let triggered = client.schedules().trigger("s").await?;
+    simulation.advance(2 * HOUR).await?;
+    let ids: Vec<_> = (0..5)
+        .map(|hour| format!("s@2030-01-01T0{hour}:00:00Z"))
+        .collect();
+    client.command(&ids[1], Command::Kill).await?;
+    client.command(&triggered, Command::Kill).await?;
+    simulation.advance(MINUTE).await?;
+    client.delete(&ids[3]).await?;
+    simulation.advance(MINUTE).await?;
+    for id in [&ids[2], &ids[4]] {
+        assert!(client.get(id).await?.state?.is_waiting(), "{id}");
+    }
+    client
+        .command(&ids[0], Command::Complete { result: None })
+        .await?;
+    simulation.advance(MINUTE).await?;
+    assert!(!client.get(&ids[2]).await?.state?.is_waiting());
+    assert!(client.get(&ids[4]).await?.state?.is_waiting());
+    Ok(())
+}
+
 /// The table of docs/schedules.md is what the code computes.
 #[test]
 fn the_page_of_schedules_shows_the_times_that_come() -> Test {

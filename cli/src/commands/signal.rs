@@ -1,7 +1,8 @@
 //! `windlass signal`: sends a signal to a task; with `--wait`, waits for the reply of its handler.
 
 use windlass::{
-    Client, Command, CommandId, Json, Outcome, Signal, TaskId, client::Waiting, store::TaskRecord,
+    Client, Command, CommandId, Json, Outcome, Signal, TaskId, client::Waiting, schedule,
+    store::TaskRecord,
 };
 
 use crate::{
@@ -93,6 +94,12 @@ async fn note(client: &Client, out: &Output, record: TaskRecord) {
             "note: task '{}' is a command (kind '{}'), and commands take no signals: a worker rejects it",
             record.task.id,
             exec::KIND
+        ));
+    }
+    if record.task.kind.as_str() == schedule::KIND {
+        return out.note(format!(
+            "note: '{}' is a schedule, and schedules take no signals: a worker rejects it",
+            record.task.id
         ));
     }
     if record.commands > 0 {

@@ -23,6 +23,27 @@ pub(crate) fn create(env: &Env, more: &[&str]) {
         .ok();
 }
 
+/// Its clock was ahead when it was created: it would be silent until then.
+#[test]
+fn a_schedule_that_waits_for_the_time_of_a_wrong_clock_says_so() {
+    let env = Env::new();
+    let props = json!({
+        "run": {"kind": "exec", "props": {"command": "true"}},
+        "cron": ["@hourly"],
+        "since": "2999-01-01T00:00:00Z",
+    });
+    let words = ["submit", "schedule", "--id", "s", "--props"];
+    let props = props.to_string();
+    env.run(&[&words[..], &[props.as_str()]].concat()).ok();
+    let reason = "a clock that was ahead has decided the times up to 2999-01-01T00:00:00Z";
+    let shown = env.run(&["schedule", "get", "s"]).ok();
+    assert!(shown.out.contains(reason), "{shown:?}");
+    let listed = env.run(&["schedule", "list"]).ok();
+    assert!(listed.out.contains("clock"), "{listed:?}");
+    let shown = env.json(&["schedule", "get", "s"]);
+    assert_eq!(shown["ahead"], "2999-01-01T00:00:00Z");
+}
+
 #[test]
 fn a_schedule_is_created_shown_and_changed() {
     let env = Env::new();

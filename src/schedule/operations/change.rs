@@ -12,7 +12,7 @@ use crate::{
     schedule::{
         data::Data,
         handler::spec_of,
-        left_out::{LeftOut, Why},
+        passed::{Passed, skip_passed},
         spec::Schedule,
         times::{Times, before},
     },
@@ -24,9 +24,6 @@ pub(super) const TRIES: u32 = 100;
 
 /// The pause before a change is made again.
 pub(super) const PAUSE: Duration = Duration::from_millis(20);
-
-/// How many passed times one write counts at most.
-const COUNTED: u64 = 10_000;
 
 /// A schedule as it was read.
 pub(super) struct Read {
@@ -87,7 +84,7 @@ impl Schedules {
         if code.is_terminal() {
             return Err(Error::ScheduleEnded(id));
         }
-        let data = data_of(state.data.as_ref())?;
+        let data = data_of(state.data.as_ref(), &record.task.props)?;
         let spec = spec_of(&data, &record.task.props);
         let times = spec.and_then(|spec| Times::new(id.as_str(), &spec));
         let is_wrong = times.is_err();
@@ -199,7 +196,10 @@ impl Schedules {
     }
 
     /// Resumes a paused schedule. The times that have passed meanwhile count as skipped, or as missed ones
-    /// that may be made up for if `catch_up` is set.
+    /// that may be made up for if `catch_up` is set. The command [`Run`](Command::Run) does the same without it.
+    ///
+    /// A schedule whose times a clock that was ahead has decided ([`ScheduleRecord::ahead`](super::ScheduleRecord::ahead))
+    /// goes on from the present.
     ///
     /// # Errors
     ///
@@ -214,7 +214,8 @@ impl Schedules {
         // A pause that no node has taken yet: the run command behind it undoes it.
         let is_asked = self.client.get(&id).await?.commands > 0;
         let resumed = |read: &Read, now| {
-            if read.code != StateKind::Paused && !is_asked {
+            let is_ahead = read.data.ahead(read.times.spec(), now).is_some();
+            if read.code != StateKind::Paused && !is_asked && !is_ahead {
                 let reason = format!(
                     "of '{}' is {}; only a paused schedule is resumed",
                     read.id, read.code
@@ -222,19 +223,15 @@ impl Schedules {
                 return Err(Invalid::new("state", reason).into());
             }
             let mut data = read.data.clone();
-            let is_due = |nominal| read.times.due(nominal) <= now;
-            let is_whole = catch_up || skip_passed(&mut data, &read.times, now, is_due);
-            if is_whole {
-                data.note = None;
+            if !catch_up {
+                skip_passed(&mut data, &read.times, now, Passed::Due);
             }
-            Ok((data.into(), is_whole))
+            // The handler does the same for a plain command `run`.
+            data.catches_up = catch_up;
+            data.note = None;
+            Ok((data.into(), ()))
         };
-        loop {
-            let (_, is_whole) = self.change(id.clone(), resumed).await?;
-            if is_whole {
-                break;
-            }
-        }
+        self.change(id.clone(), resumed).await?;
         self.client.command(&id, Command::Run).await?;
         Ok(())
     }
@@ -287,45 +284,4 @@ pub(super) fn busy(id: &TaskId) -> Error {
         "of schedule '{id}' changes all the time: a node decides its times without a pause; try again"
     );
     Invalid::new("data", reason).into()
-}
-
-/// Counts the times that have passed while the schedule was paused as skipped, and moves on to the present, or to the
-/// first time that has not passed. Returns whether that was done: one write counts a part of very many times.
-pub(super) fn skip_passed(
-    data: &mut Data,
-    times: &Times,
-    now: Timestamp,
-    has_passed: impl Fn(Timestamp) -> bool,
-) -> bool {
-    let mut cursor = data.cursor(times.spec(), now);
-    let mut passed: Option<LeftOut> = None;
-    let mut last = now;
-    let mut is_whole = true;
-    // The times after the last run of a count are none of the schedule.
-    while !data.is_complete(times.spec())
-        && let Some(nominal) = times.next(cursor)
-        && nominal <= now
-    {
-        if !has_passed(nominal) {
-            last = before(nominal);
-            break;
-        }
-        if passed.as_ref().is_some_and(|some| some.times >= COUNTED) {
-            (last, is_whole) = (cursor.last, false);
-            break;
-        }
-        cursor = nominal.into();
-        let one = LeftOut::one(nominal, Why::Skipped);
-        match &mut passed {
-            Some(all) => all.add(&one),
-            None => passed = Some(one),
-        }
-    }
-    if let Some(passed) = passed {
-        data.leave_out(passed);
-    }
-    data.last = Some(last);
-    data.local = None;
-    data.skip.retain(|skipped| *skipped > last);
-    is_whole
 }

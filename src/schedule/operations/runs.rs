@@ -8,9 +8,9 @@ use crate::{
     schedule::{
         By,
         handler::taken_by,
+        room::{Room, bytes_of},
         run::run_id,
-        step::FOLLOWED,
-        times::{Cursor, before},
+        times::{Cursor, Times, before},
     },
     store::{Error, IfExists, Reason, Submit},
 };
@@ -18,8 +18,11 @@ use crate::{
 /// How many times one backfill takes at most.
 const MOST: usize = 10_000;
 
-/// How many runs one transaction submits.
+/// How many runs one transaction submits at most.
 const AT_ONCE: usize = 20;
+
+/// How many operations of a store a run takes that replaces an ended one, at most.
+const REPLACES: usize = 3;
 
 /// The times that [`Schedules::backfill`] submits runs for.
 ///
@@ -162,7 +165,8 @@ impl Schedules {
             }
         }
         let mut submitted = Vec::new();
-        for some in runs.chunks(AT_ONCE) {
+        let at_once = self.at_once(&read.times, range.all)?;
+        for some in runs.chunks(at_once) {
             let some = match range.dry_run {
                 true => some.to_vec(),
                 false => self.submit_missing(&id, some, range.all).await?,
@@ -170,6 +174,16 @@ impl Schedules {
             submitted.extend(some.into_iter().map(|(_, run)| run));
         }
         Ok(submitted)
+    }
+
+    /// Returns how many runs one transaction of a backfill submits.
+    fn at_once(&self, times: &Times, all: bool) -> Result<usize, Error> {
+        let bytes = bytes_of(&times.run(Timestamp::UNIX_EPOCH, false, By::Backfill)?);
+        let operations = if all { REPLACES } else { 1 };
+        // Beside the guard and the change of the schedule.
+        let mut room = Room::of(&self.client.store().registry().limits()).beside(2);
+        let more = (0..AT_ONCE).take_while(|_| room.take(operations, bytes));
+        Ok(more.count().max(1))
     }
 
     /// Submits runs in one transaction, and returns them. Those that are there by now are left out: the schedule has
@@ -246,11 +260,7 @@ enum Found {
 fn follow(change: &mut Change, nominal: Timestamp) {
     // A backfilled run is not the last one if a later time has run.
     change.data.last_run = change.data.last_run.max(Some(nominal));
-    let runs = &mut change.data.runs;
-    if !runs.contains(&nominal) {
-        runs.push(nominal);
-    }
-    runs.drain(..runs.len().saturating_sub(FOLLOWED));
+    change.data.follow([nominal]);
 }
 
 fn range_of(

@@ -5,20 +5,23 @@ use windlass_statemachine::{IfExists, Invalid, StateKind, TaskId};
 
 use super::{
     Schedules,
-    change::{Change, PAUSE, Read, TRIES, busy, skip_passed, skipping},
+    change::{Change, PAUSE, Read, TRIES, busy, skipping},
     data_of, name,
 };
 use crate::{
     schedule::{
         By,
         data::Data,
+        due::RUNS_AT_ONCE,
         handler::{decide, taken},
-        left_out::{LeftOut, Why, join},
+        left_out::{LeftOut, Why},
+        passed::{Passed, skip_passed},
+        room::{Room, bytes_of},
         spec::Schedule,
         step::{Next, next},
         times::Times,
     },
-    store::{Error, TaskRecord},
+    store::{Error, Reason, Refusal, Require, TaskRecord, Transaction},
 };
 
 impl Schedules {
@@ -48,8 +51,8 @@ impl Schedules {
             let has_ended = record.state.as_ref();
             if has_ended.is_ok_and(|state| state.code().is_terminal()) {
                 match self.restart(record, schedule.clone()).await {
-                    // Another update was first.
-                    Err(Error::AlreadyExists { .. } | Error::NotFound { .. }) => {
+                    // Another update was first, or a delete.
+                    Err(Error::Refused(refusals)) if refusals.iter().all(is_other) => {
                         tries += 1;
                         continue;
                     }
@@ -95,28 +98,32 @@ impl Schedules {
         let mut is_paused = read.code == StateKind::Paused;
         if !is_paused {
             let moment = (read.data.clone(), now);
-            let step = decide(self.client.store(), &read.times, moment).await?;
+            // Beside the guard and the change of the schedule.
+            let room = Room::of(&self.client.store().registry().limits()).beside(2);
+            let step = decide(self.client.store(), &read.times, moment, room).await?;
             // A node pauses it at its next time.
             is_paused = step.next == Next::Pause;
             if !is_paused {
                 change.submit = step.submit.into_iter().map(skipping).collect();
                 change.send = step.send;
                 change.data = step.data;
-                if step.next == Next::Again {
+                let is_whole = step.next != Next::Again
+                    && self
+                        .submit_waiting(&read.times, &mut change, (step.room, now))
+                        .await?;
+                if !is_whole {
                     return Ok((change, false));
                 }
-                self.submit_waiting(&read.times, &mut change, now).await?;
             }
         }
         if is_paused && !read.is_wrong {
-            if !pass_paused(&mut change.data, &read.times, &spec, now) {
-                return Ok((change, false));
-            }
+            pass_paused(&mut change.data, &read.times, &spec, now);
         } else {
             change.data.last = Some(now);
             change.data.local = None;
             change.data.skip.retain(|at| *at > now);
         }
+        change.data.stopping.clear();
         change.data.spec = Some(spec);
         change.due = match next(&times, &change.data, now) {
             Next::Sleep(due) => Some(due),
@@ -126,52 +133,66 @@ impl Schedules {
     }
 
     /// Adds the runs whose nominal time has passed and which are due later, by offset or jitter: the new
-    /// spec does not know these times.
+    /// spec does not know these times. Returns whether these are all: one write takes some of very many.
     async fn submit_waiting(
         &self,
         times: &Times,
         change: &mut Change,
-        now: Timestamp,
-    ) -> Result<(), Error> {
+        (mut room, now): (Room, Timestamp),
+    ) -> Result<bool, Error> {
         let mut cursor = change.data.cursor(times.spec(), now);
         let mut waiting = Vec::new();
-        while let Some(nominal) = times.next(cursor)
+        while waiting.len() <= RUNS_AT_ONCE
+            && let Some(nominal) = times.next(cursor)
             && nominal <= now
         {
             cursor = nominal.into();
-            match change.data.skip.contains(&nominal) {
-                true => change.data.leave_out(LeftOut::one(nominal, Why::Skipped)),
-                false => waiting.push(nominal),
-            }
+            waiting.push(nominal);
         }
-        let taken = taken(self.client.store(), times, &waiting).await?;
-        // A run that an operator requested was counted then.
-        waiting.retain(|nominal| !taken.runs.contains(nominal));
-        for nominal in waiting {
-            if let Some(refused) = taken
-                .refused
-                .iter()
-                .find(|refused| refused.nominal == nominal)
-            {
+        let is_skipped = |data: &Data, nominal: Timestamp| data.skip.contains(&nominal);
+        let wanted = waiting.iter().filter(|at| !is_skipped(&change.data, **at));
+        let wanted: Vec<Timestamp> = wanted.copied().collect();
+        let taken = taken(self.client.store(), times, &wanted).await?;
+        let is_whole = waiting.len() <= RUNS_AT_ONCE;
+        for nominal in waiting.into_iter().take(RUNS_AT_ONCE) {
+            if change.data.is_complete(times.spec()) {
+                // The times after the last run of a count are none of the schedule.
+                return Ok(true);
+            }
+            let mut refused = taken.refused.iter();
+            if is_skipped(&change.data, nominal) {
+                change.data.leave_out(LeftOut::one(nominal, Why::Skipped));
+            } else if taken.runs.contains(&nominal) {
+                // A run that an operator requested was counted then.
+            } else if let Some(refused) = refused.find(|refused| refused.nominal == nominal) {
                 change.data.refuse(refused.clone());
-                continue;
+            } else {
+                let mut task = times.run(nominal, false, By::Time)?;
+                task.start_at = Some(times.due(nominal));
+                let bytes = bytes_of(&task);
+                let fits = match change.submit.is_empty() && change.send.is_empty() {
+                    true => room.take_first(1, bytes),
+                    false => room.take(1, bytes),
+                };
+                if !fits {
+                    return Ok(false);
+                }
+                change.submit.push(skipping(task));
+                change.data.counts.fired += 1;
+                change.data.last_run = Some(nominal);
+                change.data.follow([nominal]);
             }
-            let mut task = times.run(nominal, false, By::Time)?;
-            task.start_at = Some(times.due(nominal));
-            change.submit.push(skipping(task));
-            change.data.counts.fired += 1;
-            change.data.last_run = Some(nominal);
-            change.data.runs.push(nominal);
+            change.data.pass(nominal, times);
         }
-        Ok(())
+        Ok(is_whole)
     }
 
-    /// Submits an ended schedule again with another spec, which begins now.
+    /// Submits an ended schedule again with another spec, which begins now and brings what the ended one has kept.
     async fn restart(&self, record: TaskRecord, schedule: Schedule) -> Result<(), Error> {
         let id = record.task.id;
-        let state = record.state.ok();
+        let json = record.state.as_ref().map(|state| state.data.clone()).ok();
         // What cannot be read may be why the schedule has failed.
-        let data = data_of(state.and_then(|state| state.data).as_ref());
+        let data = data_of(json.clone().flatten().as_ref(), &record.task.props);
         let earlier = data.unwrap_or_default();
         if let Some(count) = schedule.count
             && earlier.is_complete(&schedule)
@@ -182,41 +203,46 @@ impl Schedules {
             );
             return Err(Invalid::new("count", reason).into());
         }
+        let schedule = Schedule {
+            earlier: Some(Box::new(earlier.of_ended(self.now()))),
+            ..schedule
+        };
         let mut submit = self.task(id.clone(), schedule)?.build()?;
         submit.task.labels = record.task.labels;
         submit.task.priority = record.task.priority;
         submit.if_exists = IfExists::ReplaceFinished;
-        self.client.submit(submit).await?;
-        let kept = |read: &Read, now| {
-            let mut data = read.data.clone();
-            data.counts.add(&earlier.counts);
-            let newer = std::mem::replace(&mut data.runs, earlier.runs.clone());
-            data.runs.extend(newer);
-            data.skip
-                .extend(earlier.skip.iter().filter(|at| **at > now));
-            data.refused = data.refused.or(earlier.refused.clone());
-            data.last_run = data.last_run.or(earlier.last_run);
-            data.left_out = join(&earlier.left_out, &data.left_out);
-            Ok((data.into(), ()))
-        };
-        match self.change(id, kept).await {
-            // It has had its only time, or was deleted.
-            Err(Error::ScheduleEnded(_) | Error::NotFound { .. }) => Ok(()),
-            kept => kept.map(drop),
-        }
+        // No run of it that was retried meanwhile is lost.
+        let transaction = json.map_or_else(Transaction::new, |json| {
+            Transaction::new().require(id.clone(), Require::Data(json))
+        });
+        self.client
+            .store()
+            .registry()
+            .apply(vec![transaction.submit(submit)])
+            .await
+            .pop()
+            .unwrap_or_else(|| Err(Error::Unusable("the store returned no result".to_owned())))
+            .map(drop)
     }
 }
 
+/// Whether a refusal says that the ended schedule is no longer there, or has changed.
+fn is_other(refusal: &Refusal) -> bool {
+    matches!(
+        refusal.reason,
+        Reason::Exists | Reason::Missing | Reason::Data
+    )
+}
+
 /// Keeps the times that have passed during a pause if the new spec has the same times: a resume decides them.
-/// Otherwise they count as skipped. Returns whether all of them are counted.
-fn pass_paused(data: &mut Data, earlier: &Times, spec: &Schedule, now: Timestamp) -> bool {
+/// Otherwise they count as skipped.
+fn pass_paused(data: &mut Data, earlier: &Times, spec: &Schedule, now: Timestamp) {
     let has_more = !data.is_complete(earlier.spec()) && !data.is_complete(spec);
     if !has_more || !spec.has_times_of(earlier.spec()) {
-        return skip_passed(data, earlier, now, |_| true);
+        return skip_passed(data, earlier, now, Passed::Nominal);
     }
     // The new spec counts from the update on, so a schedule that has decided no time needs the earlier moment.
     let cursor = data.cursor(earlier.spec(), now);
     data.last = Some(cursor.last);
     data.local = cursor.local;
-    true
 }

@@ -27,6 +27,15 @@ use crate::{
 const NO_NODE: &str =
     "no live node runs schedules: start one (`windlass worker`, or a runner of the library)";
 
+/// Returns why a schedule waits that a clock that was ahead has taken beyond the present.
+fn ahead_text(record: &ScheduleRecord) -> Option<String> {
+    let (ahead, id) = (record.ahead?, &record.id);
+    Some(format!(
+        "a clock that was ahead has decided the times up to {ahead}; `windlass schedule resume {id}` goes on from the \
+         present, if no worker does"
+    ))
+}
+
 /// A time that passed longer ago than this is reported: a worker submits its run earlier.
 const OVERDUE: SignedDuration = SignedDuration::from_secs(3);
 
@@ -124,6 +133,7 @@ pub(super) fn view(record: &ScheduleRecord) -> Value {
         "runs": record.runs.iter().map(|at| format!("{}@{at}", record.id)).collect::<Vec<_>>(),
         "skipped": record.skipped,
         "note": record.note,
+        "ahead": record.ahead,
         "refused": record.refused,
         "left_out": record.left_out,
         "spec": spec,
@@ -167,10 +177,10 @@ pub(super) async fn get(id: &TaskId, global: &Global) -> Result<Exit, Failure> {
         .await
         .map_err(Failure::of_schedule)?;
     let last_run = last_run(&client, &record).await?;
-    let waits = match client.is_handled(schedule::KIND).await? {
-        true => None,
-        false => Some(NO_NODE),
-    };
+    let is_handled = client.is_handled(schedule::KIND).await?;
+    let no_node = (!is_handled).then(|| NO_NODE.to_owned());
+    let waits: Vec<String> = no_node.into_iter().chain(ahead_text(&record)).collect();
+    let waits = (!waits.is_empty()).then(|| waits.join("; "));
     if out.is_json() {
         let mut view = view(&record);
         view["waits"] = json!(waits);
@@ -213,7 +223,7 @@ pub(super) async fn get(id: &TaskId, global: &Global) -> Result<Exit, Failure> {
         ("id", Some(record.id.to_string())),
         ("state", Some(state.to_owned())),
         ("note", record.note.clone()),
-        ("waits", waits.map(str::to_owned)),
+        ("waits", waits),
         ("times", Some(times(&record))),
         (
             "next",
@@ -280,6 +290,7 @@ pub(super) async fn list(args: ListArgs, global: &Global) -> Result<Exit, Failur
             None => text("quarantined").fg(comfy_table::Color::Red),
         };
         let next = record.next.as_ref().map(|time| local(&time.local));
+        let note = record.note.clone().or_else(|| ahead_text(record));
         let ago = |at| format!("{} ago", age(at, now));
         let last = match run {
             Some(run) => {
@@ -296,7 +307,7 @@ pub(super) async fn list(args: ListArgs, global: &Global) -> Result<Exit, Failur
             text(next.unwrap_or_default()),
             last,
             text(record.counts.fired),
-            text(record.note.as_deref().map(one_line).unwrap_or_default()),
+            text(note.as_deref().map(one_line).unwrap_or_default()),
         ]
     });
     let header = ["ID", "STATE", "TIMES", "NEXT", "LAST RUN", "FIRED", "NOTE"];

@@ -1,0 +1,149 @@
+use std::time::{Duration, Instant};
+
+use super::*;
+use crate::{
+    NewTask,
+    schedule::{Gap, Schedule, times::before},
+};
+
+fn at(text: &str) -> Timestamp {
+    text.parse().unwrap()
+}
+
+fn spec() -> Schedule {
+    Schedule::new(NewTask::new("k"))
+}
+
+fn seconds(n: u64) -> Duration {
+    Duration::from_secs(n)
+}
+
+/// Counts by a visit of each time.
+fn visited(times: &Times, first: Timestamp, to: Timestamp) -> Tally {
+    let mut tally = Tally::default();
+    let mut cursor = before(first);
+    while let Some(nominal) = times.next(cursor.into())
+        && nominal <= to
+    {
+        cursor = nominal;
+        tally.before_last = tally.last.replace(nominal);
+        tally.times += 1;
+    }
+    tally
+}
+
+/// Schedules of every kind of time.
+fn specs() -> Vec<Schedule> {
+    let fraction = at("2030-03-30T00:00:00.25Z");
+    vec![
+        spec().every(seconds(7), None),
+        spec().every(seconds(5000), fraction),
+        spec()
+            .every(Duration::from_millis(1500), None)
+            .every(seconds(60), fraction),
+        spec()
+            .every(seconds(97), None)
+            .every(seconds(3 * 24 * 3600), None)
+            .cron("*/7 * * * *"),
+        spec().cron("13 * * * * *"),
+        spec().cron("30 2 * * *").cron("*/20 * * * *"),
+        spec().cron("0,30 2 * * *").gap(Gap::Skip),
+        spec()
+            .cron("30 2 * * *")
+            .cron("45 1 * * *")
+            .fold(Fold::Both),
+        spec()
+            .cron("0 12 * * *")
+            .cron("15 2 * * *")
+            .cron("50 23 * * *"),
+        spec()
+            .cron("*/5 * * * *")
+            .except_cron("*/15 8-9 * * *")
+            .except_date("2030-03-31".parse().unwrap())
+            .except_at(at("2030-03-30T12:05:00Z"))
+            .at(at("2030-03-30T12:05:30Z"))
+            .at(at("2030-03-30T12:10:00Z"))
+            .at(at("2030-03-30T09:15:00Z"))
+            .at(fraction),
+        spec()
+            .cron("* * * * *")
+            .start(at("2030-03-30T05:00:00Z"))
+            .end(at("2030-10-27T01:10:00Z")),
+    ]
+}
+
+#[test]
+fn a_tally_is_what_a_visit_of_each_time_counts() {
+    // Around the changes of the clocks, and where a zone skips a day.
+    let spans = [
+        (
+            "Europe/Berlin",
+            "2030-03-30T00:30:00.5Z",
+            "2030-04-01T01:07:00Z",
+        ),
+        (
+            "Europe/Berlin",
+            "2030-10-26T22:00:00Z",
+            "2030-10-28T00:00:00Z",
+        ),
+        (
+            "Europe/Berlin",
+            "2030-10-27T00:40:00Z",
+            "2030-10-27T01:20:00Z",
+        ),
+        (
+            "Australia/Lord_Howe",
+            "2030-04-06T11:00:00Z",
+            "2030-04-07T16:00:00Z",
+        ),
+        (
+            "Australia/Lord_Howe",
+            "2030-10-05T15:30:00Z",
+            "2030-10-06T11:00:00Z",
+        ),
+        (
+            "Pacific/Apia",
+            "2011-12-29T03:00:00Z",
+            "2011-12-31T12:00:00Z",
+        ),
+        (
+            "America/New_York",
+            "2030-03-30T12:00:00Z",
+            "2030-03-31T12:00:00.75Z",
+        ),
+        ("UTC", "1969-12-30T23:59:58.5Z", "1970-01-01T00:00:01Z"),
+    ];
+    for (number, spec) in specs().into_iter().enumerate() {
+        for (zone, first, to) in spans {
+            let times = Times::new("s", &spec.clone().zone(zone)).unwrap();
+            let (first, to) = (at(first), at(to));
+            let tally = Tally::of(&times, first, to);
+            assert_eq!(tally, visited(&times, first, to), "{number} {zone} {first}");
+        }
+    }
+}
+
+#[test]
+fn sixty_years_are_counted_without_a_visit_of_each_time() {
+    let year = 365 * 24 * 3600;
+    let (first, to) = (Timestamp::UNIX_EPOCH, at("2030-01-01T00:00:00Z"));
+    let total = to.as_second() as u64 + 1;
+    let cases = [
+        (spec().every(seconds(1), None), total),
+        (spec().cron("* * * * * *"), total),
+        (spec().cron("* * * * * *").zone("Europe/Berlin"), total),
+        (spec().cron("* * * * * *").every(seconds(7), None), total),
+        (
+            spec().every(seconds(7), None).every(seconds(49), None),
+            total.div_ceil(7),
+        ),
+        (spec().every(seconds(year), None), 61),
+    ];
+    for (spec, expected) in cases {
+        let times = Times::new("s", &spec).unwrap();
+        let began = Instant::now();
+        assert_eq!(Tally::of(&times, first, to).times, expected, "{spec:?}");
+        // A visit of each takes minutes.
+        assert!(began.elapsed() < Duration::from_secs(20), "{spec:?}");
+    }
+}
