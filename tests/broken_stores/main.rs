@@ -125,6 +125,8 @@ planted! {
     held_tasks_that_signals_wake: HeldTasksLookClaimable is found by limits::a_signal_waits_with_a_held_back_task;
     next_tasks_that_are_not_delivered: NextTasksAreNotDelivered is found by lines::a_line_reports_one_task_for_each_slot;
     starts_that_are_not_reported_in_advance: HeldTasksLookClaimable is found by lines::the_first_of_a_line_of_starts_sleeps;
+    reports_in_advance_that_are_not_revised: NextTasksAreNotDelivered is found by lines::a_task_that_goes_before_the_next_is_the_next;
+    tasks_after_a_reservation_that_are_not_delivered: NextTasksAreNotDelivered is found by reservations::a_task_that_is_gone_keeps_no_slot;
     claims_over_a_limit_that_are_not_marked: OverLimitIsNotMarked is found by limits::a_commanded_task_is_claimed_over_the_limit;
     held_tasks_that_name_no_limit: HeldTasksNameNoLimit is found by limits::a_record_names_the_limit;
     keys_that_are_not_delivered: KeysAreNotDelivered is found by lines::watches_report_the_key;

@@ -10,6 +10,7 @@ use jiff::{SignedDuration, Timestamp};
 use windlass_statemachine::{Bound, Limit};
 
 pub(crate) mod lines;
+pub(crate) mod reserve;
 pub(crate) mod usage;
 
 /// The slots that the limits of one key and one form share.
@@ -64,12 +65,16 @@ impl Taken {
             return None;
         };
         let within = within?;
-        let is_ahead = now.checked_add(within).is_ok_and(|last| at > last);
-        match is_ahead {
+        match is_ahead(at, within, now) {
             true => Some(now),
             false => at.checked_add(within).ok(),
         }
     }
+}
+
+/// Returns whether a start is further ahead than its period: it comes from a clock that was wrong.
+pub(crate) fn is_ahead(began: Timestamp, within: SignedDuration, now: Timestamp) -> bool {
+    now.checked_add(within).is_ok_and(|last| began > last)
 }
 
 /// Returns the number of a limit, and its period.
