@@ -4,7 +4,7 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::{Fence, Json, Kind, StateKind, Task, TaskId};
+use crate::{Fence, Json, Kind, Limit, StateKind, Task, TaskId};
 
 /// What to do when the id of a task to submit is taken.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -49,7 +49,7 @@ impl From<Task> for Submit {
     }
 }
 
-/// Another due time, priority or data for a task that is not claimed.
+/// Another due time, priority, limits or data for a task that is not claimed.
 ///
 /// # Example
 ///
@@ -71,6 +71,9 @@ pub struct Reschedule {
     pub due: Option<Timestamp>,
     /// The new priority. `None` (default) keeps it.
     pub priority: Option<i32>,
+    /// The new limits. A task that waits for a slot looks for one again. `None` (default) keeps them; an empty list
+    /// removes them.
+    pub limits: Option<Vec<Limit>>,
     /// The new data of a live task, of the version of its present data. `None` (default) keeps it.
     pub data: Option<Json>,
 }
@@ -82,6 +85,7 @@ impl Reschedule {
             task,
             due: None,
             priority: None,
+            limits: None,
             data: None,
         }
     }
@@ -90,6 +94,13 @@ impl Reschedule {
     #[must_use]
     pub fn data(mut self, data: Json) -> Self {
         self.data = Some(data);
+        self
+    }
+
+    /// Sets the limits. Their keys are written out: a key with `{label:NAME}` or `{prop:NAME}` is refused.
+    #[must_use]
+    pub fn limits(mut self, limits: impl IntoIterator<Item = Limit>) -> Self {
+        self.limits = Some(limits.into_iter().collect());
         self
     }
 

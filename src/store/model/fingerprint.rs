@@ -34,7 +34,13 @@ impl Transaction {
                     hash.text(&format!("{:?}", submit.if_exists));
                 }
                 Operation::Send(send) => hash.command(&send.command),
-                Operation::Reschedule(change) => hash.text(&format!("{:?}", change.priority)),
+                Operation::Reschedule(change) => {
+                    hash.text(&format!("{:?}", change.priority));
+                    if let Some(limits) = &change.limits {
+                        hash.text("limits");
+                        hash.text(&serde_json::to_string(limits).unwrap_or_default());
+                    }
+                }
                 _ => {}
             }
         }
@@ -111,7 +117,9 @@ impl Fnv {
 
 #[cfg(test)]
 mod tests {
-    use windlass_statemachine::{CommandId, Retry, TransactionId, Waits, message::SendCommand};
+    use windlass_statemachine::{
+        CommandId, Limit, Retry, TransactionId, Waits, message::SendCommand,
+    };
 
     use super::*;
     use crate::store::{IfExists, Require, Reschedule, Submit};
@@ -150,6 +158,9 @@ mod tests {
             new().send(send("c", until(1))),
             new().reschedule(Reschedule::new(id()).priority(1)),
             new().reschedule(Reschedule::new(id()).priority(2)),
+            new().reschedule(Reschedule::new(id()).priority(2).limits([])),
+            new().reschedule(Reschedule::new(id()).limits([Limit::at_once("k", 1).unwrap()])),
+            new().reschedule(Reschedule::new(id()).limits([Limit::at_once("k", 2).unwrap()])),
         ];
         for (n, one) in all.iter().enumerate() {
             for (m, other) in all.iter().enumerate() {

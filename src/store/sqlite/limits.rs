@@ -126,6 +126,11 @@ pub(super) fn limited(task: &Task) -> i64 {
     Admission::Slots.limited(task)
 }
 
+/// Returns `windlass_states.limited` of a task with these terms that is not claimed.
+pub(super) fn limited_by_terms(terms: Option<&Terms>) -> i64 {
+    i64::from(terms.is_some_and(|terms| !terms.limits.is_empty())) * LIMITED
+}
+
 /// Returns how the claim of a task stands that a lease claims again.
 pub(super) fn as_claimed(limited: i64) -> Admission {
     match limited {

@@ -296,6 +296,7 @@ macro_rules! conformance_tests {
                 a_signal_waits_with_a_held_back_task needs Limits,
                 each_task_has_its_own_number needs Limits,
                 a_record_names_the_limit needs Limits,
+                a_reschedule_changes_the_limits needs Limits,
                 slots_and_lines_are_durable needs Limits Reopen,
                 a_move_keeps_the_limits needs Limits Transfer,
             }
