@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use jiff::Timestamp;
-use windlass_statemachine::{Command, Limit, StateKind, TaskId, TaskState};
+use jiff::{SignedDuration, Timestamp};
+use windlass_statemachine::{Bound, Command, Limit, StateKind, TaskId, TaskState};
 
 use super::{
     row::{Row, Saved},
@@ -12,7 +12,7 @@ use super::{
 use crate::store::{
     LimitedBy, TaskView,
     rules::limits::{
-        self, Pool, Room, Taken, Used,
+        self, Pool, Room, Start, Taken, Used,
         lines::{Lines, PATIENCE, Place, When},
         reserve::{Reserver, with_kept},
     },
@@ -24,6 +24,8 @@ pub(super) struct Limited {
     pub(super) slots: HashMap<Pool, Used>,
     /// The limit of the last start of each pool.
     pub(super) last: HashMap<Pool, Limit>,
+    /// The starts of each pool, with the periods of their limits.
+    starts: HashMap<Pool, HashMap<u32, Start>>,
     /// The slots that each claimed task holds until its claim ends.
     pub(super) held: HashMap<u64, Vec<(Pool, u32)>>,
     pub(super) lines: Lines,
@@ -58,9 +60,29 @@ impl Limited {
             if taken == Taken::Held {
                 self.held.entry(order).or_default().push((pool, slot));
             } else {
+                self.keep_start(limit, slot, now);
                 self.last.insert(pool, limit.clone());
             }
         }
+    }
+
+    /// Records the start of a claim, and moves the one that had the slot if it still counts for its own limit.
+    fn keep_start(&mut self, limit: &Limit, slot: u32, now: Timestamp) {
+        let Bound::Starts { within, .. } = limit.bound() else {
+            return;
+        };
+        let pool = Pool::of(limit);
+        let starts = self.starts.entry(pool.clone()).or_default();
+        let kept = starts.get(&slot).filter(|kept| kept.counts(now)).copied();
+        if let Some(kept) = kept {
+            let others = starts.iter().map(|(slot, start)| (*slot, *start));
+            let to = limits::beyond(limit, others, now);
+            starts.insert(to, kept);
+            let used = self.slots.entry(pool).or_default();
+            used.insert(to, Taken::Began(kept.began));
+        }
+        let within = SignedDuration::try_from(within).unwrap_or(SignedDuration::MAX);
+        starts.insert(slot, Start { began: now, within });
     }
 
     /// Frees the slots that a claimed task holds, and returns their pools.

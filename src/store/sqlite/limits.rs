@@ -4,6 +4,7 @@
 
 mod line;
 mod reserve;
+mod starts;
 mod usage;
 
 use std::{sync::Arc, time::Duration};
@@ -222,6 +223,9 @@ pub(super) fn admit(
         Ok(slots) => {
             for (limit, slot) in of.iter().zip(slots) {
                 let (starts, _, within) = numbers(limit);
+                if starts {
+                    starts::keep(batch, limit, slot)?;
+                }
                 batch.run(
                     "INSERT OR REPLACE INTO windlass_slots (key, starts, slot, n, began, until)
                      VALUES (?1, ?2, ?3, iif(?2, NULL, ?4), iif(?2, ?5, NULL), iif(?2, ?6, NULL))",
