@@ -1,6 +1,7 @@
 //! [`Schedules`]: what a client does with schedules.
 
 mod change;
+mod limits;
 mod runs;
 mod update;
 

@@ -149,9 +149,11 @@ pub type EventStream = Pin<Box<dyn Stream<Item = Vec<Event>> + Send>>;
 ///     limit on starts after the period. A refused task waits in the line of the first limit that is full: its
 ///     [`TaskView`](super::TaskView) has no `due` and is not `commanded` by a signal. When a slot is free, the
 ///     first of its line is reported as it is, one task for each free slot; the first of a line of starts is
-///     reported in advance, as asleep until then. A task with commands other than signals is claimed without
+///     reported in advance, as asleep until then: the one whose slot is free first, by the limits and the clock of
+///     now, whatever was reported before. A task with commands other than signals is claimed without
 ///     slots ([`Claimed::over_limit`]). A reported task that no node claims for 5 seconds does not keep back
-///     the next one. Watches report the key by which tasks take turns
+///     the next one. A task with several limits whose turn has come several times, while another of them was full,
+///     has slots kept for it, one task at a time. Watches report the key by which tasks take turns
 ///     ([`TaskView::fair_key`](super::TaskView::fair_key)).
 ///     Cases: `limits::at_most_so_many_are_claimed_at_once`, `limits::every_end_of_a_claim_frees_its_slot`,
 ///     `limits::a_lost_lease_frees_its_slots`, `limits::a_lost_answer_takes_no_second_slot`,
@@ -162,7 +164,12 @@ pub type EventStream = Pin<Box<dyn Stream<Item = Vec<Event>> + Send>>;
 ///     `lines::a_task_that_leaves_the_line_lets_the_next_pass`,
 ///     `lines::a_task_that_no_node_claims_does_not_block`, `limits::slots_and_lines_are_durable`,
 ///     `limits::a_move_keeps_the_limits`, `lines::a_late_task_is_claimed_over_a_full_limit`,
-///     `lines::watches_report_the_key`.
+///     `lines::watches_report_the_key`, `lines::a_task_that_goes_before_the_next_is_the_next`,
+///     `lines::a_shorter_period_does_not_wait_for_a_longer_one`, `line_clocks::a_time_in_advance_is_revised`,
+///     `line_clocks::patience_is_judged_by_the_clock_of_now`,
+///     `reservations::a_task_with_two_limits_comes_to_its_turn`,
+///     `reservations::slots_are_kept_for_one_task_at_a_time`, `reservations::a_task_that_is_gone_keeps_no_slot`,
+///     `reservations::a_task_that_no_node_claims_keeps_no_slot`.
 /// 18. **Deadlines.** A task whose [`TaskState::deadline`](windlass_statemachine::TaskState::deadline) has come
 ///     is claimable, whatever it waits for. Watches report the deadline of each task.
 ///     Cases: `deadlines::a_parked_task_is_claimed_at_its_deadline`, `deadlines::watches_report_deadlines`,

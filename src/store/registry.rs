@@ -119,10 +119,10 @@ pub type ChangeStream = Pin<Box<dyn Stream<Item = Result<Vec<Change>, Error>> + 
 /// 15. **The form of a transaction is checked first**: at most one operation for each task, and no more
 ///     operations and guards than [`Limits::max_operations`].
 ///     Cases: `transactions::one_task_twice_is_refused`, `transactions::the_limit_is_named`.
-/// 16. **Reschedule** changes the due time of a runnable or sleeping task and the priority of a live one,
-///     if no node has claimed the task. The version of the state stays.
+/// 16. **Reschedule** changes the due time of a runnable or sleeping task and the priority and the limits of a
+///     live one, if no node has claimed the task. The version of the state stays.
 ///     Cases: `transactions::an_unclaimed_task_is_rescheduled`,
-///     `transactions::other_tasks_are_not_rescheduled`.
+///     `transactions::other_tasks_are_not_rescheduled`, `limits::a_reschedule_changes_the_limits`.
 /// 17. **Unique keys.** While a task has a unique key ([`Unique`](windlass_statemachine::Unique)), a submit of
 ///     another task with the key does what it does when its id is taken; [`Error::NotUnique`] is the refusal,
 ///     [`Submitted::Other`] the result for a task that counts as there. A task has its key for the period

@@ -76,6 +76,6 @@ pub use retry::{Decision, Failure, Retry, RetryPolicy};
 pub use signal::Signal;
 pub use state::{Progress, StateKind, TaskState, TaskStatus};
 pub use task::{Labels, Task};
-pub use terms::{Bound, Limit, Terms, Unique};
+pub use terms::{Bound, Limit, Terms, Unique, check_limits};
 pub use transition::{TransitionError, transition};
 pub use waits::{WaitOutcome, Waited, Waits};

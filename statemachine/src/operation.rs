@@ -4,7 +4,7 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::{Fence, Json, Kind, StateKind, Task, TaskId};
+use crate::{Fence, Json, Kind, Limit, StateKind, Task, TaskId};
 
 /// What to do when the id of a task to submit is taken.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -49,7 +49,7 @@ impl From<Task> for Submit {
     }
 }
 
-/// Another due time, priority or data for a task that is not claimed.
+/// Another due time, priority, limits or data for a task that is not claimed.
 ///
 /// # Example
 ///
@@ -76,6 +76,10 @@ pub struct Reschedule {
     /// The new priority. `None` (default) keeps it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub priority: Option<i32>,
+    /// The new limits. A task that waits for a slot looks for one again. `None` (default) keeps them; an empty list
+    /// removes them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limits: Option<Vec<Limit>>,
     /// The new data of a live task, of the version of its present data. `None` (default) keeps it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub data: Option<Json>,
@@ -88,6 +92,7 @@ impl Reschedule {
             task,
             due: None,
             priority: None,
+            limits: None,
             data: None,
         }
     }
@@ -96,6 +101,13 @@ impl Reschedule {
     #[must_use]
     pub fn data(mut self, data: Json) -> Self {
         self.data = Some(data);
+        self
+    }
+
+    /// Sets the limits. Their keys are written out: a key with `{label:NAME}` or `{prop:NAME}` is refused.
+    #[must_use]
+    pub fn limits(mut self, limits: impl IntoIterator<Item = Limit>) -> Self {
+        self.limits = Some(limits.into_iter().collect());
         self
     }
 
@@ -167,17 +179,19 @@ mod tests {
         let full = Reschedule::new("a".parse().unwrap())
             .due(Timestamp::UNIX_EPOCH)
             .priority(1)
+            .limits([Limit::at_once("k", 2).unwrap()])
             .data(Json::null());
         // A new field is named here, and given above.
         let Reschedule {
             task: _,
             due: _,
             priority: _,
+            limits: _,
             data: _,
         } = &full;
         assert_eq!(
             serde_json::to_string(&full).unwrap(),
-            r#"{"task":"a","due":"1970-01-01T00:00:00Z","priority":1,"data":null}"#
+            r#"{"task":"a","due":"1970-01-01T00:00:00Z","priority":1,"limits":[{"key":"k","at_once":2}],"data":null}"#
         );
         let none = Reschedule::new("a".parse().unwrap());
         assert_eq!(serde_json::to_string(&none).unwrap(), r#"{"task":"a"}"#);

@@ -293,6 +293,33 @@ pub struct Terms {
     pub unique: Option<Unique>,
 }
 
+/// Checks the limits of one task.
+///
+/// # Errors
+///
+/// [`Invalid`] (field `limits`) for more than 8, and for two of one form with the same key.
+pub fn check_limits(limits: &[Limit]) -> Result<(), Invalid> {
+    if limits.len() > MAX_LIMITS {
+        let reason = format!("are {}; at most {MAX_LIMITS} are allowed", limits.len());
+        return Err(Invalid::new("limits", reason));
+    }
+    for (n, limit) in limits.iter().enumerate() {
+        let same = |other: &Limit| {
+            let (one, other_bound) = (limit.bound, other.bound);
+            limit.key == other.key
+                && matches!(one, Bound::AtOnce(_)) == matches!(other_bound, Bound::AtOnce(_))
+        };
+        if limits[..n].iter().any(same) {
+            let reason = format!(
+                "have the key {:?} twice; give one limit of each form a key",
+                limit.key
+            );
+            return Err(Invalid::new("limits", reason));
+        }
+    }
+    Ok(())
+}
+
 impl Task {
     /// Returns the terms of the task; `None` when it has none.
     pub fn terms(&self) -> Option<Terms> {
@@ -315,27 +342,7 @@ impl Task {
 
     /// Checks how the terms fit together.
     pub(crate) fn check_terms(&self) -> Result<(), Invalid> {
-        if self.limits.len() > MAX_LIMITS {
-            let reason = format!(
-                "are {}; at most {MAX_LIMITS} are allowed",
-                self.limits.len()
-            );
-            return Err(Invalid::new("limits", reason));
-        }
-        for (n, limit) in self.limits.iter().enumerate() {
-            let same = |other: &Limit| {
-                let (one, other_bound) = (limit.bound, other.bound);
-                limit.key == other.key
-                    && matches!(one, Bound::AtOnce(_)) == matches!(other_bound, Bound::AtOnce(_))
-            };
-            if self.limits[..n].iter().any(same) {
-                let reason = format!(
-                    "have the key {:?} twice; give one limit of each form a key",
-                    limit.key
-                );
-                return Err(Invalid::new("limits", reason));
-            }
-        }
+        check_limits(&self.limits)?;
         let starts = self.start_at;
         for (field, at) in [("start_by", self.start_by), ("end_by", self.end_by)] {
             if let (Some(at), Some(starts)) = (at, starts)

@@ -125,6 +125,8 @@ planted! {
     held_tasks_that_signals_wake: HeldTasksLookClaimable is found by limits::a_signal_waits_with_a_held_back_task;
     next_tasks_that_are_not_delivered: NextTasksAreNotDelivered is found by lines::a_line_reports_one_task_for_each_slot;
     starts_that_are_not_reported_in_advance: HeldTasksLookClaimable is found by lines::the_first_of_a_line_of_starts_sleeps;
+    reports_in_advance_that_are_not_revised: NextTasksAreNotDelivered is found by lines::a_task_that_goes_before_the_next_is_the_next;
+    tasks_after_a_reservation_that_are_not_delivered: NextTasksAreNotDelivered is found by reservations::a_task_that_is_gone_keeps_no_slot;
     claims_over_a_limit_that_are_not_marked: OverLimitIsNotMarked is found by limits::a_commanded_task_is_claimed_over_the_limit;
     held_tasks_that_name_no_limit: HeldTasksNameNoLimit is found by limits::a_record_names_the_limit;
     keys_that_are_not_delivered: KeysAreNotDelivered is found by lines::watches_report_the_key;
@@ -187,6 +189,7 @@ planted! {
     guards_that_see_the_operations: GuardsSeeTheOperations is found by guards::guards_see_the_state_before_the_operations;
     claimed_tasks_that_are_rescheduled: ClaimedTasksAreRescheduled is found by transactions::other_tasks_are_not_rescheduled;
     rescheduled_tasks_that_keep_their_time: RescheduledTasksKeepTheirTime is found by transactions::an_unclaimed_task_is_rescheduled;
+    rescheduled_tasks_that_keep_their_limits: RescheduledTasksKeepTheirTime is found by limits::a_reschedule_changes_the_limits;
     repeated_tasks_that_are_accepted: RepeatedTasksAreAccepted is found by transactions::one_task_twice_is_refused;
     large_transactions_that_are_accepted: LargeTransactionsAreAccepted is found by transactions::the_limit_is_named;
     a_bad_transaction_that_refuses_all: OneBadTransactionRefusesAll is found by transactions::transactions_are_independent;

@@ -82,7 +82,7 @@ impl PlantedStore {
                 let others = operations.iter().map(|one| match one {
                     Operation::Reschedule(change) => {
                         let mut change = change.clone();
-                        (change.due, change.priority) = (None, Some(0));
+                        (change.due, change.priority, change.limits) = (None, Some(0), None);
                         Operation::Reschedule(change)
                     }
                     other => other.clone(),

@@ -12,6 +12,7 @@ mod same_as_a_node;
 mod schedule_changes;
 mod schedule_deadlines;
 mod schedule_ends;
+mod schedule_limits;
 mod schedule_updates;
 mod schedules;
 mod virtual_time;

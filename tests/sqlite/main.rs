@@ -23,6 +23,7 @@ mod processes;
 mod pruning;
 mod quarantine;
 mod read_only;
+mod starts;
 mod states;
 mod support;
 mod transactions;

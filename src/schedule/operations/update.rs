@@ -31,6 +31,9 @@ impl Schedules {
     /// A paused schedule stays paused, and submits no run. The times that have passed during the pause stay undecided
     /// until [`resume`](Self::resume) if the new spec has the same times. Otherwise they count as skipped.
     ///
+    /// The runs that have not started get the limits of the new spec, after the spec is written. They keep everything
+    /// else. When this call is interrupted between, a repeat changes them.
+    ///
     /// A schedule that has failed, completed or was killed starts again with the new spec, and keeps its
     /// counts and its live runs. So does one whose present spec is wrong: no time of that one is decided.
     ///
@@ -56,7 +59,8 @@ impl Schedules {
                         tries += 1;
                         continue;
                     }
-                    restarted => return restarted,
+                    Ok(()) => return self.limit_waiting_runs(&id, &schedule).await,
+                    Err(error) => return Err(error),
                 }
             }
             let now = self.now();
@@ -74,7 +78,7 @@ impl Schedules {
             };
             let (change, is_whole) = self.replace(&read, spec, now).await?;
             match self.write(&read, change).await? {
-                Some(_) if is_whole => return Ok(()),
+                Some(_) if is_whole => return self.limit_waiting_runs(&id, &schedule).await,
                 // Each part goes further, however many there are.
                 Some(_) => {}
                 None => {

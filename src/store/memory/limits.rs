@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use jiff::Timestamp;
-use windlass_statemachine::{Command, Limit, StateKind, TaskId, TaskState};
+use jiff::{SignedDuration, Timestamp};
+use windlass_statemachine::{Bound, Command, Limit, StateKind, TaskId, TaskState};
 
 use super::{
     row::{Row, Saved},
@@ -12,8 +12,9 @@ use super::{
 use crate::store::{
     LimitedBy, TaskView,
     rules::limits::{
-        self, Pool, Room, Taken, Used,
+        self, Pool, Room, Start, Taken, Used,
         lines::{Lines, PATIENCE, Place, When},
+        reserve::{Reserver, with_kept},
     },
 };
 
@@ -23,6 +24,8 @@ pub(super) struct Limited {
     pub(super) slots: HashMap<Pool, Used>,
     /// The limit of the last start of each pool.
     pub(super) last: HashMap<Pool, Limit>,
+    /// The starts of each pool, with the periods of their limits.
+    starts: HashMap<Pool, HashMap<u32, Start>>,
     /// The slots that each claimed task holds until its claim ends.
     pub(super) held: HashMap<u64, Vec<(Pool, u32)>>,
     pub(super) lines: Lines,
@@ -41,24 +44,8 @@ pub(super) enum Admission {
 }
 
 impl Limited {
-    fn used(&self, limit: &Limit) -> impl Iterator<Item = (u32, Taken)> + use<'_> {
-        let used = self.slots.get(&Pool::of(limit)).into_iter().flatten();
-        used.map(|(slot, taken)| (*slot, *taken))
-    }
-
     fn free(&self, limit: &Limit, now: Timestamp) -> limits::Free {
-        limits::free(limit, self.used(limit), now)
-    }
-
-    /// Returns a slot of each limit, or the first limit that is full.
-    fn room<'a>(&self, of: &'a [Limit], now: Timestamp) -> Result<Vec<u32>, &'a Limit> {
-        let rooms = of
-            .iter()
-            .map(|limit| match limits::room(limit, self.used(limit), now) {
-                Room::Slot(slot) => Ok(slot),
-                Room::Full { .. } => Err(limit),
-            });
-        rooms.collect()
+        limits::free(limit, used(&self.slots, &Pool::of(limit)), now)
     }
 
     fn take(&mut self, order: u64, of: &[Limit], slots: Vec<u32>, now: Timestamp) {
@@ -73,9 +60,29 @@ impl Limited {
             if taken == Taken::Held {
                 self.held.entry(order).or_default().push((pool, slot));
             } else {
+                self.keep_start(limit, slot, now);
                 self.last.insert(pool, limit.clone());
             }
         }
+    }
+
+    /// Records the start of a claim, and moves the one that had the slot if it still counts for its own limit.
+    fn keep_start(&mut self, limit: &Limit, slot: u32, now: Timestamp) {
+        let Bound::Starts { within, .. } = limit.bound() else {
+            return;
+        };
+        let pool = Pool::of(limit);
+        let starts = self.starts.entry(pool.clone()).or_default();
+        let kept = starts.get(&slot).filter(|kept| kept.counts(now)).copied();
+        if let Some(kept) = kept {
+            let others = starts.iter().map(|(slot, start)| (*slot, *start));
+            let to = limits::beyond(limit, others, now);
+            starts.insert(to, kept);
+            let used = self.slots.entry(pool).or_default();
+            used.insert(to, Taken::Began(kept.began));
+        }
+        let within = SignedDuration::try_from(within).unwrap_or(SignedDuration::MAX);
+        starts.insert(slot, Start { began: now, within });
     }
 
     /// Frees the slots that a claimed task holds, and returns their pools.
@@ -94,6 +101,12 @@ impl Limited {
     }
 }
 
+/// Returns the slots of a pool that are in use or were once used.
+fn used(slots: &HashMap<Pool, Used>, pool: &Pool) -> Vec<(u32, Taken)> {
+    let used = slots.get(pool).into_iter().flatten();
+    used.map(|(slot, taken)| (*slot, *taken)).collect()
+}
+
 /// Returns whether a command that needs no handler waits for a task. A signal needs the handler, so it waits
 /// with a task that is held back.
 fn has_order(row: &Row) -> bool {
@@ -108,6 +121,36 @@ fn place_of(row: &Row, state: &TaskState) -> Place {
 }
 
 impl World {
+    /// Returns the task that slots are kept for.
+    fn reserver(&self) -> Option<Reserver> {
+        let order = self.limited.lines.reserver()?;
+        let row = self
+            .by_order
+            .get(&order)
+            .and_then(|id| self.tasks.get(id))?;
+        let limits = row.task.limits.clone();
+        Some(Reserver { order, limits })
+    }
+
+    /// Returns a slot of each limit of a task, or the first limit that is full.
+    fn room<'a>(&self, order: u64, of: &'a [Limit], now: Timestamp) -> Result<Vec<u32>, &'a Limit> {
+        let reserver = self.reserver().filter(|one| one.order != order);
+        let rooms = of.iter().map(|limit| {
+            let pool = Pool::of(limit);
+            let used = with_kept(
+                reserver.as_ref(),
+                &pool,
+                used(&self.limited.slots, &pool),
+                now,
+            );
+            match limits::room(limit, used, now) {
+                Room::Slot(slot) => Ok(slot),
+                Room::Full { .. } => Err(limit),
+            }
+        });
+        rooms.collect()
+    }
+
     /// Takes the slots of a claim that is about to be made, or puts its task into the line of the first limit
     /// that is full.
     pub(super) fn admit(&mut self, id: &TaskId, state: &TaskState, now: Timestamp) -> Admission {
@@ -118,7 +161,7 @@ impl World {
             return Admission::Slots;
         }
         let (task, order) = (row.task.clone(), row.order);
-        match self.limited.room(&task.limits, now) {
+        match self.room(order, &task.limits, now) {
             Ok(slots) => {
                 self.limited.take(order, &task.limits, slots, now);
                 self.leave_line(order);
@@ -149,29 +192,35 @@ impl World {
             .filter(|pool| *pool != joined)
             .collect::<Vec<_>>()
         {
-            self.refill(&pool);
+            self.refill(&pool, When::changed(self.now));
         }
-        self.refill(&joined);
+        self.refill(&joined, When::changed(self.now));
     }
 
     /// Takes a task out of its line, and reports the next one.
     pub(super) fn leave_line(&mut self, order: u64) {
+        let reserver = self.reserver().filter(|one| one.order == order);
         if let Some(pool) = self.limited.lines.leave(order) {
-            self.refill(&pool);
+            self.refill(&pool, When::changed(self.now));
+            self.release_kept(reserver);
         }
     }
 
-    fn refill(&mut self, pool: &Pool) {
-        let now = self.now;
+    /// Reports the tasks that may take the slots which were kept for this one.
+    fn release_kept(&mut self, reserver: Option<Reserver>) {
+        for limit in reserver.into_iter().flat_map(|one| one.limits) {
+            self.refill(&Pool::of(&limit), When::changed(self.now));
+        }
+    }
+
+    fn refill(&mut self, pool: &Pool, when: When) {
+        let reserver = self.reserver();
         let Limited { lines, slots, .. } = &mut self.limited;
-        let used = slots.get(pool);
-        let used = || {
-            used.into_iter()
-                .flatten()
-                .map(|(slot, taken)| (*slot, *taken))
-        };
-        let changed = lines.refill(pool, When::changed(now), |limit| {
-            limits::free(limit, used(), now)
+        let used = used(slots, pool);
+        let kept = with_kept(reserver.as_ref(), pool, used.clone(), when.now);
+        let changed = lines.refill(pool, when, |limit, for_reserver| {
+            let used = if for_reserver { &used } else { &kept };
+            limits::free(limit, used.iter().copied(), when.now)
         });
         self.touch_all(changed);
     }
@@ -203,10 +252,10 @@ impl World {
             _ => None,
         };
         for pool in self.limited.free_slots_of(order) {
-            self.refill(&pool);
+            self.refill(&pool, When::changed(now));
         }
         if let Some(place) = place
-            && let Err(full) = self.limited.room(&task.limits, now)
+            && let Err(full) = self.room(order, &task.limits, now)
         {
             self.hold(id, full, place);
         }
@@ -214,27 +263,19 @@ impl World {
 
     /// Reports further tasks of lines whose reported tasks no node claims.
     pub(super) fn look_at_lines(&mut self, now: Timestamp) {
-        if self.limited.lines.is_empty()
-            || self
-                .limited
-                .looked
-                .is_some_and(|at| now.duration_since(at) < PATIENCE / 5)
-        {
+        // A look in the future comes from a clock that was ahead.
+        let is_recent = |at: Timestamp| now.duration_since(at).abs() < PATIENCE / 5;
+        if self.limited.lines.is_empty() || self.limited.looked.is_some_and(is_recent) {
             return;
         }
         self.limited.looked = Some(now);
+        for order in self.limited.lines.give_up(now) {
+            let row = self.by_order.get(&order).and_then(|id| self.tasks.get(id));
+            let limits = row.map(|row| row.task.limits.clone());
+            self.release_kept(limits.map(|limits| Reserver { order, limits }));
+        }
         for pool in self.limited.lines.stuck(now) {
-            let Limited { lines, slots, .. } = &mut self.limited;
-            let used = slots.get(&pool);
-            let used = || {
-                used.into_iter()
-                    .flatten()
-                    .map(|(slot, taken)| (*slot, *taken))
-            };
-            let changed = lines.refill(&pool, When::stuck(now), |limit| {
-                limits::free(limit, used(), now)
-            });
-            self.touch_all(changed);
+            self.refill(&pool, When::stuck(now));
         }
     }
 
@@ -250,7 +291,7 @@ impl World {
     /// Makes the view of a task that is held back the one that nodes see.
     pub(super) fn limit_view(&self, row: &Row, view: &mut TaskView) {
         if let Some(held) = self.limited.lines.get(row.order) {
-            held.report.apply(view, || has_order(row));
+            held.report().apply(view, || has_order(row));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Changes due times and priorities.
+//! Changes due times, priorities and limits.
 
 use std::sync::Arc;
 
@@ -9,7 +9,8 @@ use super::world::World;
 use crate::store::{ChangeKind, Reschedule};
 
 impl World {
-    /// Gives a task the decided state, which had the code `from` before, and the new priority.
+    /// Gives a task the decided state, which had the code `from` before, the new priority and the
+    /// new limits.
     pub(super) fn reschedule(
         &mut self,
         change: &Reschedule,
@@ -18,14 +19,17 @@ impl World {
     ) {
         let id = &change.task;
         let to = state.code();
-        if let Some(row) = self.tasks.get_mut(id)
-            && let Some(priority) = change.priority
-        {
-            Arc::make_mut(&mut row.task).priority = priority;
-        }
         // The claim looks for a slot again.
         if let Some(order) = self.tasks.get(id).map(|row| row.order) {
             self.leave_line(order);
+        }
+        if let Some(row) = self.tasks.get_mut(id) {
+            if let Some(priority) = change.priority {
+                Arc::make_mut(&mut row.task).priority = priority;
+            }
+            if let Some(limits) = &change.limits {
+                Arc::make_mut(&mut row.task).limits.clone_from(limits);
+            }
         }
         self.set_state(id, state);
         self.record(id, ChangeKind::Rescheduled { from, to }, now);

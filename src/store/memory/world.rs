@@ -182,10 +182,11 @@ impl World {
     /// Removes a task with everything that belongs to it.
     pub(super) fn remove(&mut self, id: &TaskId) -> Option<Row> {
         self.unclaim(id);
+        let order = self.tasks.get(id)?.order;
+        self.leave_line(order);
         let row = self.tasks.remove(id)?;
         self.waiters.remove(id, &row.saved);
         self.touch_waiters(id);
-        self.leave_line(row.order);
         self.by_order.remove(&row.order);
         if let Some((_, since)) = row.ended {
             self.ended.remove(&(since, row.order));

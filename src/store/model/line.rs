@@ -71,7 +71,7 @@ const OPERATIONS: &str = "submit, send, delete, retry, reschedule, require";
 /// | `submit` | those of a [`Task`]; `if_exists`: `refuse` (default), `same`, `replace-finished`, `skip`; `after` or `after_ok` (lists of ids), `after_deadline` |
 /// | `send` | `task`, `command` with the fields of the [`Command`], `id` (default: a UUID) |
 /// | `delete`, `retry` | `task` |
-/// | `reschedule` | `task`; `due`, `priority` or both |
+/// | `reschedule` | `task`; `due`, `priority`, `limits`: one or more |
 /// | `require` | `task`; `exists`, `state`, `version`, `fence`, `kind`, `unclaimed`: one or more |
 ///
 /// Times are RFC 3339.
@@ -307,9 +307,10 @@ impl Fields {
         let mut change = Reschedule::new(self.task()?);
         change.due = self.take_time("due")?;
         change.priority = self.take("priority")?;
-        self.end(&["due", "priority"])?;
-        if change.due.is_none() && change.priority.is_none() {
-            let reason = "is missing, and 'priority' too; give one of them or both";
+        change.limits = self.take("limits")?;
+        self.end(&["due", "priority", "limits"])?;
+        if change.due.is_none() && change.priority.is_none() && change.limits.is_none() {
+            let reason = "is missing, and 'priority' and 'limits' too; give at least one of them";
             return Err(Invalid::new("due", reason));
         }
         Ok(change)

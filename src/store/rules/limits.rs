@@ -4,12 +4,16 @@
 //! on tasks at once is taken until the claim ends, a slot of a limit on starts for the period of the limit.
 //! Tasks with the same key may have different numbers: each looks only at the slots below its own.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use jiff::{SignedDuration, Timestamp};
 use windlass_statemachine::{Bound, Limit};
 
 pub(crate) mod lines;
+pub(crate) mod reserve;
 pub(crate) mod usage;
 
 /// The slots that the limits of one key and one form share.
@@ -64,12 +68,47 @@ impl Taken {
             return None;
         };
         let within = within?;
-        let is_ahead = now.checked_add(within).is_ok_and(|last| at > last);
-        match is_ahead {
+        match is_ahead(at, within, now) {
             true => Some(now),
             false => at.checked_add(within).ok(),
         }
     }
+}
+
+/// A start, and the period of the limit that took the slot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Start {
+    pub(crate) began: Timestamp,
+    pub(crate) within: SignedDuration,
+}
+
+impl Start {
+    /// Returns whether it still counts for the limit that took the slot.
+    pub(crate) fn counts(&self, now: Timestamp) -> bool {
+        let over = Taken::Began(self.began).over(Some(self.within), now);
+        over.is_some_and(|over| over > now)
+    }
+}
+
+/// Returns the slot that a start moves to whose slot a task with a limit `by` of a shorter period takes, while it
+/// still counts for its own limit: the lowest beyond the number of `by` that has no start which counts. So tasks with
+/// a greater number go on counting it. `others` are the starts of the pool.
+pub(crate) fn beyond(
+    by: &Limit,
+    others: impl IntoIterator<Item = (u32, Start)>,
+    now: Timestamp,
+) -> u32 {
+    let (most, _) = numbers(by);
+    let others = others.into_iter();
+    let counting = others.filter(|(slot, start)| *slot >= most && start.counts(now));
+    let in_use: BTreeSet<u32> = counting.map(|(slot, _)| slot).collect();
+    let next = (most..).find(|slot| !in_use.contains(slot));
+    next.unwrap_or(u32::MAX)
+}
+
+/// Returns whether a start is further ahead than its period: it comes from a clock that was wrong.
+pub(crate) fn is_ahead(began: Timestamp, within: SignedDuration, now: Timestamp) -> bool {
+    now.checked_add(within).is_ok_and(|last| began > last)
 }
 
 /// Returns the number of a limit, and its period.
@@ -198,6 +237,25 @@ mod tests {
         let until = Some(at(105));
         assert_eq!(room(&[(1, 5), (0, 20)], 104), Room::Full { until });
         assert_eq!(room(&[(1, 5), (0, 20)], 105), Room::Slot(1));
+    }
+
+    #[test]
+    fn a_start_moves_to_the_lowest_slot_beyond_the_limit_that_takes_its_own() {
+        let (minute, hour) = (SignedDuration::from_mins(1), SignedDuration::from_hours(1));
+        let now = at(100_000);
+        let start = |millis, within| Start {
+            began: at(millis),
+            within,
+        };
+        assert!(start(50_000, minute).counts(now));
+        assert!(!start(40_000, minute).counts(now), "it is over");
+        assert!(!start(9_000_000, minute).counts(now), "of a wrong clock");
+        let by = Limit::starts("k", 2, Duration::from_millis(100)).unwrap();
+        let beyond = |others: &[(u32, Start)]| beyond(&by, others.iter().copied(), now);
+        assert_eq!(beyond(&[]), 2);
+        let (counts, over) = (start(0, hour), start(0, minute));
+        assert_eq!(beyond(&[(0, counts), (2, counts), (4, counts)]), 3);
+        assert_eq!(beyond(&[(2, over), (3, counts)]), 2);
     }
 
     #[test]

@@ -1,7 +1,7 @@
-//! The state that a reschedule leaves a task in.
+//! The state and the terms that a reschedule leaves a task with.
 
 use jiff::Timestamp;
-use windlass_statemachine::{Invalid, StateKind, TaskState};
+use windlass_statemachine::{Invalid, StateKind, TaskState, Terms, check_limits};
 
 use crate::store::{Error, Reschedule, model::Reason};
 
@@ -12,13 +12,35 @@ const MOVABLE: [StateKind; 2] = [StateKind::Runnable, StateKind::Sleeping];
 ///
 /// # Errors
 ///
-/// [`Error::Invalid`] (field `reschedule`) when it changes nothing.
+/// [`Error::Invalid`]: field `reschedule` when it changes nothing, `limits` or `limits.key` for limits that no task
+/// may have.
 pub(crate) fn check(change: &Reschedule) -> Result<(), Error> {
-    if change.due.is_some() || change.priority.is_some() || change.data.is_some() {
-        return Ok(());
+    let moves = change.due.is_some() || change.priority.is_some();
+    if !moves && change.limits.is_none() && change.data.is_none() {
+        let reason = "gives no due time, no priority and no limits; give at least one of them";
+        return Err(Invalid::new("reschedule", reason).into());
     }
-    let reason = "gives neither a due time nor a priority; give one of them or both";
-    Err(Invalid::new("reschedule", reason).into())
+    let limits = change.limits.as_deref().unwrap_or_default();
+    check_limits(limits)?;
+    let has_place = |key: &str| key.contains("{label:") || key.contains("{prop:");
+    if let Some(limit) = limits.iter().find(|limit| has_place(limit.key())) {
+        let reason = format!(
+            "'{}' has a place for a value of a task, which a reschedule does not fill in; write the key as \
+             `windlass get` shows it",
+            limit.key()
+        );
+        return Err(Invalid::new("limits.key", reason).into());
+    }
+    Ok(())
+}
+
+/// Returns the terms of a task after the change; `None` when it has none.
+pub(crate) fn terms(change: &Reschedule, terms: Option<Terms>) -> Option<Terms> {
+    let mut terms = terms.unwrap_or_default();
+    if let Some(limits) = &change.limits {
+        terms.limits.clone_from(limits);
+    }
+    (terms != Terms::default()).then_some(terms)
 }
 
 /// Returns the state of a live, unclaimed task after the change.
@@ -47,7 +69,7 @@ pub(crate) fn state(
 #[cfg(test)]
 mod tests {
     use jiff::SignedDuration;
-    use windlass_statemachine::TaskStatus;
+    use windlass_statemachine::{Limit, TaskStatus};
 
     use super::*;
 
@@ -56,11 +78,40 @@ mod tests {
         let change = Reschedule::new("a".parse().unwrap());
         let refused = check(&change).unwrap_err().to_string();
         assert!(
-            refused.starts_with("reschedule: gives neither"),
+            refused.starts_with("reschedule: gives no due time"),
             "{refused}"
         );
         assert!(check(&change.clone().priority(0)).is_ok());
         assert!(check(&change.due(Timestamp::UNIX_EPOCH)).is_ok());
+    }
+
+    #[test]
+    fn new_limits_are_checked_and_replace_the_others() {
+        let (one, two) = (
+            Limit::at_once("one", 1).unwrap(),
+            Limit::at_once("two", 2).unwrap(),
+        );
+        let change = Reschedule::new("a".parse().unwrap());
+        let to = |limits: &[Limit]| change.clone().limits(limits.to_vec());
+        assert!(check(&to(&[one.clone(), two.clone()])).is_ok());
+        assert!(check(&to(&[])).is_ok());
+        let field = |limits: &[Limit]| match check(&to(limits)) {
+            Err(Error::Invalid(wrong)) => wrong.field().to_owned(),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(field(&[one.clone(), one.clone()]), "limits");
+        assert_eq!(field(&vec![one.clone(); 9]), "limits");
+        let place = Limit::at_once("customer={prop:id}", 1).unwrap();
+        assert_eq!(field(&[place]), "limits.key");
+        let before = Terms {
+            limits: vec![one],
+            end_by: Some(Timestamp::UNIX_EPOCH),
+            ..Terms::default()
+        };
+        let after = terms(&to(std::slice::from_ref(&two)), Some(before.clone())).unwrap();
+        assert_eq!((after.limits, after.end_by), (vec![two], before.end_by));
+        assert_eq!(terms(&change, Some(before.clone())), Some(before));
+        assert_eq!(terms(&to(&[]), None), None);
     }
 
     #[test]

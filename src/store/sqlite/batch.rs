@@ -14,7 +14,7 @@ use super::{
     heads::Heads,
     lines::{self, Line},
 };
-use crate::store::Limits;
+use crate::store::{Limits, rules::limits::reserve::Reserver};
 
 pub(super) type Sql<T> = rusqlite::Result<T>;
 
@@ -66,6 +66,8 @@ pub(super) struct Batch<'c> {
     pub(super) waits: WaitNews,
     /// The states of tasks that claims of waiting tasks have read. Empty after any other change.
     pub(super) codes: RefCell<HashMap<TaskId, Option<StateKind>>>,
+    /// The task that slots of limits are kept for, once it has been read. Empty after a change of a line.
+    pub(super) reserver: RefCell<Option<Option<Reserver>>>,
     /// The statements that were used, the latest last, by the address of their text.
     used: RefCell<Vec<(&'static str, CachedStatement<'c>)>>,
 }
@@ -90,6 +92,7 @@ impl<'c> Batch<'c> {
             lost: Vec::new(),
             waits: WaitNews::default(),
             codes: RefCell::default(),
+            reserver: RefCell::default(),
             used: RefCell::default(),
         })
     }
@@ -270,6 +273,7 @@ impl<'c> Batch<'c> {
                 self.newest = newest;
                 self.lines.clear();
                 self.codes.get_mut().clear();
+                *self.reserver.get_mut() = None;
                 self.floor.set(None);
             }
             Err(Stop::Sql(_)) => return result,

@@ -3,6 +3,8 @@
 //! Tasks without limits have 0 in `windlass_states.limited`, and no statement here is run for them.
 
 mod line;
+mod reserve;
+mod starts;
 mod usage;
 
 use std::{sync::Arc, time::Duration};
@@ -22,8 +24,9 @@ use super::{
 use crate::store::{
     LimitedBy,
     rules::limits::{
-        self, Room, Taken,
-        lines::{Place, Report, When},
+        self, Pool, Room, Taken,
+        lines::{Place, Report, Reported, When},
+        reserve::{Reserver, TURNS, Waited, turns, with_kept},
     },
 };
 
@@ -124,6 +127,11 @@ pub(super) fn limited(task: &Task) -> i64 {
     Admission::Slots.limited(task)
 }
 
+/// Returns `windlass_states.limited` of a task with these terms that is not claimed.
+pub(super) fn limited_by_terms(terms: Option<&Terms>) -> i64 {
+    i64::from(terms.is_some_and(|terms| !terms.limits.is_empty())) * LIMITED
+}
+
 /// Returns how the claim of a task stands that a lease claims again.
 pub(super) fn as_claimed(limited: i64) -> Admission {
     match limited {
@@ -153,10 +161,13 @@ fn numbers(limit: &Limit) -> (bool, u32, i64) {
     }
 }
 
-/// Returns the slots of a limit that are in use or were once used.
-fn used(batch: &Batch<'_>, limit: &Limit) -> Sql<Vec<(u32, Taken)>> {
+/// Returns the slots of a limit that are in use or were once used, with the one that is kept for the reserver.
+fn used(batch: &Batch<'_>, limit: &Limit, reserver: Option<&Reserver>) -> Sql<Vec<(u32, Taken)>> {
     let (starts, most, _) = numbers(limit);
-    batch.all(
+    let pool = Pool::of(limit);
+    let own = reserver.and_then(|reserver| reserver.limit_of(&pool));
+    let most = own.map_or(most, |own| most.max(numbers(own).1));
+    let used = batch.all(
         "SELECT slot, began FROM windlass_slots WHERE key = ?1 AND starts = ?2 AND slot < ?3",
         (limit.key(), starts, most),
         |row| {
@@ -164,14 +175,17 @@ fn used(batch: &Batch<'_>, limit: &Limit) -> Sql<Vec<(u32, Taken)>> {
             let taken = began.map_or(Taken::Held, |at| Taken::Began(time(at)));
             Ok((row.get(0)?, taken))
         },
-    )
+    )?;
+    Ok(with_kept(reserver, &pool, used, batch.now))
 }
 
-/// Returns a slot of each limit, or the first limit that is full.
-fn room<'a>(batch: &Batch<'_>, of: &'a [Limit]) -> Sql<Result<Vec<u32>, &'a Limit>> {
+/// Returns a slot of each limit of task `n`, or the first limit that is full.
+fn room<'a>(batch: &Batch<'_>, n: i64, of: &'a [Limit]) -> Sql<Result<Vec<u32>, &'a Limit>> {
+    let reserver = reserve::reserver(batch)?.filter(|one| one.order != n as u64);
     let mut slots = Vec::with_capacity(of.len());
     for limit in of {
-        match limits::room(limit, used(batch, limit)?, batch.now) {
+        let used = used(batch, limit, reserver.as_ref())?;
+        match limits::room(limit, used, batch.now) {
             Room::Slot(slot) => slots.push(slot),
             Room::Full { .. } => return Ok(Err(limit)),
         }
@@ -205,10 +219,13 @@ pub(super) fn admit(
     if of.is_empty() {
         return Ok(Admission::Slots);
     }
-    match room(batch, of)? {
+    match room(batch, one.n, of)? {
         Ok(slots) => {
             for (limit, slot) in of.iter().zip(slots) {
                 let (starts, _, within) = numbers(limit);
+                if starts {
+                    starts::keep(batch, limit, slot)?;
+                }
                 batch.run(
                     "INSERT OR REPLACE INTO windlass_slots (key, starts, slot, n, began, until)
                      VALUES (?1, ?2, ?3, iif(?2, NULL, ?4), iif(?2, ?5, NULL), iif(?2, ?6, NULL))",
@@ -236,46 +253,77 @@ pub(super) fn admit(
     }
 }
 
+/// A task in a line, before its claim is refused once more.
+struct Before {
+    pool: Pool,
+    reported: Reported,
+    turns: u32,
+    /// Whether it is where the refusal puts it.
+    is_there: bool,
+}
+
 /// Puts a task into the line of a limit.
 fn hold(batch: &mut Batch<'_>, limit: &Limit, place: Place) -> Sql<()> {
     let n = place.order as i64;
     let (starts, most, within) = numbers(limit);
-    let is_there = batch.first(
-        "SELECT 1 FROM windlass_held WHERE n = ?1 AND key = ?2 AND starts = ?3 AND most = ?4 AND within = ?5
-             AND priority = ?6 AND due IS ?7 AND report = 0",
-        (n, limit.key(), starts, most, within, place.priority(), place.due().map(micros)),
-        |_| Ok(()),
+    let due = place.due().map(micros);
+    let before = batch.first(
+        "SELECT key, starts, report, since, turns, report = 0 AND key = ?2 AND starts = ?3 AND most = ?4
+             AND within = ?5 AND priority = ?6 AND due IS ?7 FROM windlass_held WHERE n = ?1",
+        (n, limit.key(), starts, most, within, place.priority(), due),
+        |row| {
+            let (key, starts) = (row.get(0)?, row.get(1)?);
+            Ok(Before {
+                pool: Pool { key, starts },
+                reported: line::reported(row, 2)?,
+                turns: row.get(4)?,
+                is_there: row.get(5)?,
+            })
+        },
     )?;
-    if is_there.is_none() {
-        leave_line(batch, n)?;
+    let pool = Pool::of(limit);
+    if !before.as_ref().is_some_and(|before| before.is_there) {
+        let turns = turns(before.as_ref().map(Before::waited), &pool);
         batch.run(
-            "INSERT INTO windlass_held (n, key, starts, most, within, priority, due, report, since)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 0, 0)",
-            (
-                n,
-                limit.key(),
-                starts,
-                most,
-                within,
-                place.priority(),
-                place.due().map(micros),
-            ),
+            "INSERT OR REPLACE INTO windlass_held (n, key, starts, most, within, priority, due, report, since, turns)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 0, 0, ?8)",
+            (n, limit.key(), starts, most, within, place.priority(), due, turns),
         )?;
+        reserve::changed(batch);
         batch.change(n, 0, Log::held())?;
     }
-    let pool = (limit.key().to_owned(), starts);
-    refill(batch, &pool, When::changed(batch.now))
+    let left = before
+        .map(|before| before.pool)
+        .filter(|left| *left != pool);
+    for Pool { key, starts } in left.into_iter().chain([pool]) {
+        refill(batch, &(key, starts), When::changed(batch.now))?;
+    }
+    Ok(())
+}
+
+impl Before {
+    fn waited(&self) -> Waited<'_> {
+        Waited {
+            pool: &self.pool,
+            reported: self.reported,
+            turns: self.turns,
+        }
+    }
 }
 
 /// Takes a task out of its line, and reports the next one.
 pub(super) fn leave_line(batch: &mut Batch<'_>, n: i64) -> Sql<()> {
     let left = batch.all(
-        "DELETE FROM windlass_held WHERE n = ?1 RETURNING key, starts",
+        "DELETE FROM windlass_held WHERE n = ?1 RETURNING key, starts, turns",
         [n],
-        |row| Ok((row.get(0)?, row.get(1)?)),
+        |row| Ok(((row.get(0)?, row.get(1)?), row.get::<_, u32>(2)?)),
     )?;
-    for pool in left {
+    for (pool, turns) in left {
+        reserve::changed(batch);
         refill(batch, &pool, When::changed(batch.now))?;
+        if turns >= TURNS {
+            reserve::release(batch, n)?;
+        }
     }
     Ok(())
 }
@@ -331,7 +379,7 @@ fn hold_again(batch: &mut Batch<'_>, n: i64) -> Sql<()> {
     let Ok(terms) = serde_json::from_str::<Terms>(&terms) else {
         return Ok(());
     };
-    match room(batch, &terms.limits)? {
+    match room(batch, n, &terms.limits)? {
         Ok(_) => Ok(()),
         Err(full) => hold(batch, full, Place::new(priority, due.map(time), n as u64)),
     }

@@ -1,25 +1,26 @@
-//! Changes due times and priorities.
+//! Changes due times, priorities and limits.
 
-use windlass_statemachine::{StateKind, TaskState};
+use windlass_statemachine::{StateKind, TaskState, Terms, plain};
 
 use super::{
     batch::Batch,
     codes::{Log, from_code, micros},
     errors::Stop,
-    limits,
+    json, limits,
     texts::to_json,
 };
+use crate::store::{Error, Reschedule, rules};
 
-/// Gives task `n`, whose newest change is `last`, the decided state, which had the code `from` before, and
-/// the new priority.
+/// Gives task `n`, whose newest change is `last`, the decided state, which had the code `from` before, the new
+/// priority and the new limits.
 pub(super) fn write(
     batch: &mut Batch<'_>,
     (n, last): (i64, i64),
-    priority: Option<i32>,
+    change: &Reschedule,
     (from, state): (StateKind, &TaskState),
 ) -> Result<(), Stop> {
     let seq = batch.change(n, last, Log::rescheduled(from, state.code()))?;
-    if let Some(priority) = priority {
+    if let Some(priority) = change.priority {
         batch.run(
             "UPDATE windlass_tasks SET priority = ?2 WHERE n = ?1",
             (n, priority),
@@ -38,5 +39,29 @@ pub(super) fn write(
     )?;
     // The claim looks for a slot again.
     limits::forget(batch, n, limited.unwrap_or(0))?;
+    if change.limits.is_some() {
+        set_limits(batch, n, change)?;
+    }
+    Ok(())
+}
+
+/// Gives a task without a claim, which is in no line, other limits.
+fn set_limits(batch: &Batch<'_>, n: i64, change: &Reschedule) -> Result<(), Stop> {
+    let terms = "SELECT terms FROM windlass_tasks WHERE n = ?1";
+    let terms: Option<String> = batch.first(terms, [n], |row| row.get(0))?.flatten();
+    let terms = terms.map(|text| {
+        serde_json::from_str::<Terms>(&text).map_err(|e| {
+            Error::corrupt_task(&change.task, format!("its terms: {}", plain::words(&e)))
+        })
+    });
+    let terms = rules::reschedule::terms(change, terms.transpose()?);
+    let limited = limits::limited_by_terms(terms.as_ref());
+    let terms = terms.map(|terms| json("terms", &terms)).transpose()?;
+    batch.run(
+        "UPDATE windlass_tasks SET terms = ?2 WHERE n = ?1",
+        (n, terms),
+    )?;
+    let limit = "UPDATE windlass_states SET limited = ?2 WHERE n = ?1";
+    batch.run(limit, (n, limited))?;
     Ok(())
 }

@@ -249,7 +249,7 @@ fn carry_out(
             state,
         } => {
             let Place { n, last, .. } = place(&change.task)?;
-            reschedule::write(batch, (*n, *last), change.priority, (from, &state))?;
+            reschedule::write(batch, (*n, *last), change, (from, &state))?;
             Done::Rescheduled(state.code())
         }
     })

@@ -91,6 +91,62 @@ pub async fn the_first_of_a_line_of_starts_sleeps(harness: &dyn Harness) {
     kit.refused(&node, "b").await;
 }
 
+/// A task that joins a line of starts before the one that is reported in advance takes the place of that one.
+pub async fn a_task_that_goes_before_the_next_is_the_next(harness: &dyn Harness) {
+    let (kit, node) = Kit::with_node(harness).await;
+    let mut watch = kit.watch(&node).await;
+    watch.listed().await;
+    let limit = [starts("k", 1, HOUR)];
+    kit.limited(&["x", "a"], &limit).await;
+    kit.admitted(&node, "x").await;
+    kit.refused(&node, "a").await;
+    let is_asleep = |view: &TaskView| view.sleeping && view.due.is_some();
+    watch.task("a", "the first", is_asleep).await;
+    let mut urgent = limited("urgent", &limit);
+    urgent.priority = 7;
+    kit.submit_task(urgent).await;
+    kit.refused(&node, "urgent").await;
+    let (mut urgent, mut before) = (false, true);
+    watch
+        .until(
+            "'urgent' sleeps until a slot is free, and 'a' is held back",
+            |event| {
+                if let Event::Task(view) = event {
+                    match view.id.as_str() {
+                        "urgent" => urgent = is_asleep(view),
+                        _ => before = !is_held(view),
+                    }
+                }
+                (urgent && !before).then_some(())
+            },
+        )
+        .await;
+    kit.delete("urgent").await;
+    watch.task("a", "the first again", is_asleep).await;
+}
+
+/// Of tasks of one key with different periods, the one whose slot is free first is reported first.
+pub async fn a_shorter_period_does_not_wait_for_a_longer_one(harness: &dyn Harness) {
+    let start = jiff::Timestamp::now();
+    let clock = Arc::new(ManualClock::new(start));
+    let kit = Kit::with_clock(harness, clock.clone()).await;
+    let node = kit.node_for("n", HOUR).await;
+    let mut watch = kit.watch(&node).await;
+    watch.listed().await;
+    kit.limited(&["x", "long"], &[starts("k", 1, HOUR)]).await;
+    kit.limited(&["short"], &[starts("k", 1, Duration::from_secs(5))])
+        .await;
+    kit.admitted(&node, "x").await;
+    kit.refused(&node, "long").await;
+    kit.refused(&node, "short").await;
+    let soon = start + jiff::SignedDuration::from_secs(6);
+    let is_soon = |view: &TaskView| view.sleeping && view.due.is_some_and(|due| due <= soon);
+    watch.task("short", "asleep for its period", is_soon).await;
+    clock.set(soon);
+    kit.admitted(&node, "short").await;
+    kit.refused(&node, "long").await;
+}
+
 /// A task that leaves the line without a claim does not block it: deleted, rescheduled, or paused.
 pub async fn a_task_that_leaves_the_line_lets_the_next_pass(harness: &dyn Harness) {
     let (kit, node) = Kit::with_node(harness).await;

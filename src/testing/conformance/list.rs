@@ -307,6 +307,7 @@ macro_rules! conformance_tests {
                 a_signal_waits_with_a_held_back_task needs Limits,
                 each_task_has_its_own_number needs Limits,
                 a_record_names_the_limit needs Limits,
+                a_reschedule_changes_the_limits needs Limits,
                 slots_and_lines_are_durable needs Limits Reopen,
                 a_move_keeps_the_limits needs Limits Transfer,
             }
@@ -318,6 +319,18 @@ macro_rules! conformance_tests {
                 a_task_that_no_node_claims_does_not_block needs Limits Clock,
                 a_late_task_is_claimed_over_a_full_limit needs Limits Clock,
                 watches_report_the_key needs Limits,
+                a_task_that_goes_before_the_next_is_the_next needs Limits,
+                a_shorter_period_does_not_wait_for_a_longer_one needs Limits Clock,
+            }
+            line_clocks {
+                a_time_in_advance_is_revised needs Limits Clock,
+                patience_is_judged_by_the_clock_of_now needs Limits Clock,
+            }
+            reservations {
+                a_task_with_two_limits_comes_to_its_turn needs Limits,
+                slots_are_kept_for_one_task_at_a_time needs Limits,
+                a_task_that_is_gone_keeps_no_slot needs Limits,
+                a_task_that_no_node_claims_keeps_no_slot needs Limits Clock,
             }
             usage {
                 the_limits_in_use_are_listed needs Limits,

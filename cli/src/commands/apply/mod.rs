@@ -30,6 +30,7 @@ A line of FILE is an operation or a guard:
   {\"op\":\"delete\",\"task\":\"c\"}
   {\"op\":\"retry\",\"task\":\"d\"}
   {\"op\":\"reschedule\",\"task\":\"e\",\"due\":\"in 5m\",\"priority\":3}
+  {\"op\":\"reschedule\",\"task\":\"e\",\"limits\":[{\"key\":\"api\",\"at_once\":3}]}
   {\"op\":\"require\",\"task\":\"f\",\"exists\":true,\"state\":\"paused\",\"unclaimed\":true}
 Guards are exists, state, version, fence, kind and unclaimed. if_exists is refuse, same,
 replace-finished or skip.

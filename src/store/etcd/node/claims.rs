@@ -11,7 +11,10 @@ use windlass_statemachine::{Fence, NodeName, Task, TaskId};
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::{room::NodeLease, slots::Refused};
-use crate::store::etcd::schema::{Envelope, Recent, Slot, Stored, snapshot::PropsKeys};
+use crate::store::{
+    etcd::schema::{Envelope, Recent, Slot, Stored, snapshot::PropsKeys},
+    rules::limits::reserve::Reserver,
+};
 
 /// One claim.
 #[derive(Debug, Clone)]
@@ -59,6 +62,8 @@ pub(crate) struct Claims {
     nodes: Mutex<HashMap<u64, Arc<NodeLease>>>,
     /// The watch of each lease, which reports a refused claim again when a slot is free.
     watches: Mutex<HashMap<u64, UnboundedSender<Refused>>>,
+    /// The task that the watch of each lease keeps slots for.
+    reservers: Mutex<HashMap<u64, Reserver>>,
 }
 
 impl Claims {
@@ -87,6 +92,27 @@ impl Claims {
         }
     }
 
+    fn reservers(&self) -> MutexGuard<'_, HashMap<u64, Reserver>> {
+        self.reservers
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// From now on, claims of this lease keep slots for this task.
+    pub(crate) fn keeps_for(&self, lease: u64, reserver: Option<Reserver>) {
+        let mut reservers = self.reservers();
+        match reserver {
+            Some(reserver) => drop(reservers.insert(lease, reserver)),
+            None if reservers.is_empty() => {}
+            None => drop(reservers.remove(&lease)),
+        }
+    }
+
+    /// Returns the task that claims of this lease keep slots for.
+    pub(crate) fn reserver(&self, lease: u64) -> Option<Reserver> {
+        self.reservers().get(&lease).cloned()
+    }
+
     /// Adds a node that has joined with this lease.
     pub(crate) fn joined(&self, lease: u64, node: NodeLease) {
         self.nodes().insert(lease, Arc::new(node));
@@ -112,6 +138,7 @@ impl Claims {
     pub(crate) fn lost(&self, lease: u64) {
         self.nodes().remove(&lease);
         self.watches().remove(&lease);
+        self.reservers().remove(&lease);
         self.held().retain(|_, held| held.lease != lease);
     }
 

@@ -18,7 +18,11 @@ use crate::store::{
         schema::{Slot, SlotRecord, Snapshot, json::parse},
         write::slots::Pick,
     },
-    rules::limits::{Free, Pool, Room, Taken, free, room},
+    rules::limits::{
+        Free, Pool, Room, Taken, free,
+        reserve::{Reserver, with_kept},
+        room,
+    },
 };
 
 /// How many ranges of slots are read at once.
@@ -114,14 +118,15 @@ impl SlotTable {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Picks one slot of each limit.
+    /// Picks one slot of each limit, and leaves the slots that are kept for the reserver.
     pub(crate) async fn pick(
         &self,
         limits: &[Limit],
+        reserver: Option<&Reserver>,
         now: Timestamp,
     ) -> Result<Result<Vec<Pick>, Full>, Fault> {
         loop {
-            let full = match pick(&mut self.slots(), limits, now) {
+            let full = match pick(&mut self.slots(), (limits, reserver), now) {
                 Ok(picks) => return Ok(Ok(picks)),
                 Err(full) => full,
             };
@@ -220,13 +225,19 @@ async fn read_pool(reader: &Reader, pool: &Pool) -> Result<BTreeMap<u32, Found>,
 }
 
 /// Picks one slot of each limit, or none at all.
-fn pick(slots: &mut Slots, limits: &[Limit], now: Timestamp) -> Result<Vec<Pick>, Full> {
+fn pick(
+    slots: &mut Slots,
+    (limits, reserver): (&[Limit], Option<&Reserver>),
+    now: Timestamp,
+) -> Result<Vec<Pick>, Full> {
     let mut picks = Vec::with_capacity(limits.len());
     for limit in limits {
-        let of_pool = slots.entry(Pool::of(limit)).or_default();
+        let pool = Pool::of(limit);
+        let of_pool = slots.entry(pool.clone()).or_default();
         let taken = of_pool
             .iter()
             .filter_map(|(slot, found)| Some((*slot, found.taken?)));
+        let taken = with_kept(reserver, &pool, taken.collect(), now);
         let Room::Slot(slot) = room(limit, taken, now) else {
             return Err(Full {
                 limit: limit.clone(),
@@ -280,12 +291,28 @@ mod tests {
             let picks = picked.map_err(|full| full.limit)?;
             Ok::<Vec<u32>, Limit>(picks.iter().map(|pick| pick.slot.slot).collect())
         };
-        assert_eq!(picked(pick(&mut slots, &limits, at(0))), Ok(vec![0, 0]));
-        assert_eq!(picked(pick(&mut slots, &limits, at(0))), Err(one));
+        assert_eq!(
+            picked(pick(&mut slots, (&limits, None), at(0))),
+            Ok(vec![0, 0])
+        );
+        assert_eq!(picked(pick(&mut slots, (&limits, None), at(0))), Err(one));
         let alone = [many.clone()];
-        assert_eq!(picked(pick(&mut slots, &alone, at(0))), Ok(vec![1]));
-        assert_eq!(picked(pick(&mut slots, &alone, at(0))), Ok(vec![2]));
-        assert_eq!(picked(pick(&mut slots, &alone, at(0))), Err(many));
+        assert_eq!(picked(pick(&mut slots, (&alone, None), at(0))), Ok(vec![1]));
+        assert_eq!(picked(pick(&mut slots, (&alone, None), at(0))), Ok(vec![2]));
+        assert_eq!(picked(pick(&mut slots, (&alone, None), at(0))), Err(many));
+    }
+
+    #[test]
+    fn a_claim_leaves_the_slot_that_is_kept_for_another_task() {
+        let one = [limit(Limit::at_once("one", 1))];
+        let reserver = Reserver {
+            order: 1,
+            limits: vec![one[0].clone(), limit(Limit::at_once("two", 1))],
+        };
+        let mut slots = Slots::new();
+        let refused = pick(&mut slots, (&one, Some(&reserver)), at(0));
+        assert_eq!(refused.map_err(|full| full.limit), Err(one[0].clone()));
+        assert!(pick(&mut slots, (&one, None), at(0)).is_ok());
     }
 
     #[test]
@@ -300,13 +327,13 @@ mod tests {
         let began = found(Some(Taken::Began(at(5))));
         slots.insert(Pool::of(&rate), [(0, began)].into());
         let limits = [rate];
-        let full = pick(&mut slots, &limits, at(104)).map_err(|full| full.revision);
+        let full = pick(&mut slots, (&limits, None), at(104)).map_err(|full| full.revision);
         assert_eq!(full, Err(7));
-        let picks = pick(&mut slots, &limits, at(105)).unwrap_or_else(|f| panic!("{f:?}"));
+        let picks = pick(&mut slots, (&limits, None), at(105)).unwrap_or_else(|f| panic!("{f:?}"));
         assert_eq!((picks[0].slot.slot, picks[0].revision), (0, Some(7)));
         let at_once = [limit(Limit::at_once("k", 1))];
         slots.insert(Pool::of(&at_once[0]), [(0, found(None))].into());
-        let picks = pick(&mut slots, &at_once, at(0)).unwrap_or_else(|f| panic!("{f:?}"));
+        let picks = pick(&mut slots, (&at_once, None), at(0)).unwrap_or_else(|f| panic!("{f:?}"));
         assert_eq!((picks[0].slot.slot, picks[0].revision), (0, Some(7)));
     }
 }

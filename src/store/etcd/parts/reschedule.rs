@@ -1,4 +1,4 @@
-//! Another due time or priority of a task without an owner.
+//! Another due time, priority or limits of a task without an owner.
 
 use jiff::Timestamp;
 use windlass_statemachine::{StateKind, TaskId, TaskState};
@@ -10,6 +10,7 @@ use crate::store::{
         schema::{Hold, Of, Snapshot},
         write::{Edit, Item},
     },
+    rules,
 };
 
 /// How many reschedules between two claims the history keeps at least, and how many more it has
@@ -41,8 +42,10 @@ impl Parts {
         let submitted_at = envelope.submitted_at();
         let mut edit = Edit::new(self.access().keys(), id, item);
         edit.when_as_found(found, &[Of::Task, Of::TaskState, Of::Owner, Of::Parked]);
-        if let Some(priority) = to.change.priority {
-            envelope.priority = priority;
+        if to.change.priority.is_some() || to.change.limits.is_some() {
+            envelope.priority = to.change.priority.unwrap_or(envelope.priority);
+            let terms = envelope.terms.take().map(|terms| *terms);
+            envelope.terms = rules::reschedule::terms(to.change, terms).map(Box::new);
             edit.put_envelope(Of::Task, &envelope.live(order, state))?;
         }
         if to.change.due.is_some() || to.change.data.is_some() {

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use windlass_statemachine::{Bound, Limit, TaskId};
 
 use super::{json::parse, keys::Keys, kv::KeyValue};
-use crate::store::rules::limits::{Pool, Taken};
+use crate::store::rules::limits::{Pool, Taken, is_ahead};
 
 /// A slot that a claim has taken, as its owner's key names it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,11 +38,21 @@ pub(crate) struct SlotRecord {
 }
 
 impl Start {
+    fn within(&self) -> SignedDuration {
+        SignedDuration::from_millis(i64::try_from(self.within_ms).unwrap_or(i64::MAX))
+    }
+
     /// Returns whether the period is over.
     pub(crate) fn is_over(&self, now: Timestamp) -> bool {
-        let within = i64::try_from(self.within_ms).unwrap_or(i64::MAX);
-        let over = self.began.checked_add(SignedDuration::from_millis(within));
+        let over = self.began.checked_add(self.within());
         over.is_ok_and(|over| over <= now)
+    }
+
+    /// Returns whether a claim with this start, which is read now, has taken the slot from the claim with another
+    /// start. A claim that is repeated names its first start, which is the older one. A start of a clock that was
+    /// ahead does not count.
+    pub(crate) fn replaces(&self, other: &Self, now: Timestamp) -> bool {
+        self.began >= other.began || is_ahead(other.began, other.within(), now)
     }
 }
 

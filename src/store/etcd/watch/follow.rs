@@ -220,6 +220,7 @@ impl Watching {
                 Some(Ok(Some(response))) => {
                     asked = false;
                     silent_at = Instant::now() + SILENCE;
+                    self.mirror.set_time(self.by.adoption.access.now());
                     self.take(&response).await?;
                 }
                 Some(Ok(None)) => return Err(Left::Broken("the stream has ended".into())),
@@ -245,6 +246,8 @@ impl Watching {
             self.drop_stale();
             self.mirror.set_time(self.by.adoption.access.now());
             let events = self.mirror.take(Instant::now());
+            let reserver = self.mirror.reserver();
+            self.by.claims.keeps_for(self.lease.id, reserver);
             self.send(events).await?;
         }
     }

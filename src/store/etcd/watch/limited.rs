@@ -21,8 +21,9 @@ use crate::store::{
         schema::{Slot, SlotRecord},
     },
     rules::limits::{
-        Free, Pool, Taken, fair_key, free,
+        Pool, Taken, fair_key, free,
         lines::{Lines, Place, Report, When},
+        reserve::{Reserver, with_kept},
     },
 };
 
@@ -57,7 +58,7 @@ pub(super) struct Limited {
     tasks: HashMap<TaskId, Own>,
     ids: HashMap<u64, TaskId>,
     lines: Lines,
-    seats: HashMap<Pool, BTreeMap<u32, Seat>>,
+    seats: Seats,
     /// The slots of each claim.
     claims: HashMap<TaskId, Vec<Slot>>,
     /// The pools where a slot may be free, or whose line has changed.
@@ -70,9 +71,11 @@ pub(super) struct Limited {
     taken_since: usize,
 }
 
-fn free_of(seats: &HashMap<Pool, BTreeMap<u32, Seat>>, limit: &Limit, wall: Timestamp) -> Free {
-    let of_pool = seats.get(&Pool::of(limit)).into_iter().flatten();
-    free(limit, of_pool.map(|(slot, seat)| (*slot, seat.taken)), wall)
+type Seats = HashMap<Pool, BTreeMap<u32, Seat>>;
+
+fn used(seats: &Seats, pool: &Pool) -> Vec<(u32, Taken)> {
+    let of_pool = seats.get(pool).into_iter().flatten();
+    of_pool.map(|(slot, seat)| (*slot, seat.taken)).collect()
 }
 
 impl Limited {
@@ -95,10 +98,28 @@ impl Limited {
     }
 
     pub(super) fn remove(&mut self, id: &TaskId) {
-        if let Some(own) = self.tasks.remove(id) {
-            self.ids.remove(&own.order);
-            self.changed.extend(self.lines.leave(own.order));
+        if let Some(own) = self.tasks.get(id) {
+            let order = own.order;
+            self.leave(order);
+            self.tasks.remove(id);
+            self.ids.remove(&order);
         }
+    }
+
+    /// Takes a task out of its line. The slots that were kept for it are free for others.
+    fn leave(&mut self, order: u64) {
+        let reserver = self.reserver().filter(|one| one.order == order);
+        self.changed.extend(self.lines.leave(order));
+        let limits = reserver.into_iter().flat_map(|one| one.limits);
+        self.changed.extend(limits.map(|limit| Pool::of(&limit)));
+    }
+
+    /// Returns the task that slots are kept for.
+    pub(super) fn reserver(&self) -> Option<Reserver> {
+        let order = self.lines.reserver()?;
+        let own = self.ids.get(&order).and_then(|id| self.tasks.get(id))?;
+        let limits = own.limits.clone();
+        Some(Reserver { order, limits })
     }
 
     pub(super) fn has(&self, id: &TaskId) -> bool {
@@ -117,10 +138,18 @@ impl Limited {
     }
 
     /// Records that a task is claimed, and the slots that the claim has taken.
-    pub(super) fn claimed(&mut self, id: &TaskId, slots: Vec<Slot>) {
+    pub(super) fn claimed(&mut self, id: &TaskId, slots: Vec<Slot>, wall: Timestamp) {
         self.released(id);
         for slot in &slots {
-            self.take(id, slot);
+            let replaces = |seat: &Seat| match (slot.start, seat.slot.start) {
+                (Some(start), Some(other)) => start.replaces(&other, wall),
+                _ => true,
+            };
+            let seats = self.seats.get(&slot.pool());
+            let seat = seats.and_then(|of_pool| of_pool.get(&slot.slot));
+            if seat.is_none_or(replaces) {
+                self.take(id, slot);
+            }
         }
         if !slots.is_empty() {
             self.claims.insert(id.clone(), slots);
@@ -141,19 +170,14 @@ impl Limited {
 
     fn take(&mut self, id: &TaskId, slot: &Slot) {
         let pool = slot.pool();
-        let began = |slot: &Slot| slot.start.map(|start| start.began);
+        let seat = Seat {
+            taken: slot.taken(),
+            by: id.clone(),
+            slot: slot.clone(),
+        };
         let of_pool = self.seats.entry(pool.clone()).or_default();
-        // A claim that is repeated names the start of the first one.
-        let is_older = |seat: &Seat| began(&seat.slot) > began(slot);
-        if !of_pool.get(&slot.slot).is_some_and(is_older) {
-            let seat = Seat {
-                taken: slot.taken(),
-                by: id.clone(),
-                slot: slot.clone(),
-            };
-            of_pool.insert(slot.slot, seat);
-            self.taken_since += 1;
-        }
+        of_pool.insert(slot.slot, seat);
+        self.taken_since += 1;
         self.changed.insert(pool);
     }
 
@@ -182,10 +206,14 @@ impl Limited {
             return;
         };
         own.place = place;
-        self.changed.extend(self.lines.leave(own.order));
+        let (order, limits) = (own.order, own.limits.clone());
+        self.leave(order);
         if let Some(place) = place {
-            let full = |limit: &&Limit| free_of(&self.seats, limit, wall).slots == 0;
-            let first = own.limits.iter().find(full).or(own.limits.first());
+            let is_full = |limit: &&Limit| {
+                let used = used(&self.seats, &Pool::of(limit));
+                free(limit, used, wall).slots == 0
+            };
+            let first = limits.iter().find(is_full).or(limits.first());
             if let Some(limit) = first {
                 self.lines.join(limit, place);
                 self.changed.insert(Pool::of(limit));
@@ -196,11 +224,13 @@ impl Limited {
     /// Returns how nodes see a task that could be claimed; `None` for any other.
     pub(super) fn report(&self, id: &TaskId) -> Option<Report> {
         let own = self.tasks.get(id)?;
-        Some(self.lines.get(own.order)?.report)
+        Some(self.lines.get(own.order)?.report())
     }
 
     pub(super) fn refused(&mut self, refused: Refused) {
         if self.tasks.contains_key(&refused.task) {
+            // The last claim has found what is newest, also when the watch has not come as far as an earlier one.
+            self.refused.retain(|earlier| earlier.task != refused.task);
             self.refused.push(refused);
         }
     }
@@ -227,7 +257,8 @@ impl Limited {
             };
             let limit = full.map(|full| full.limit).or(own.limits.first().cloned());
             if let (Some(limit), Some(place)) = (limit, own.place) {
-                let (left, joined) = (self.lines.leave(own.order), Pool::of(&limit));
+                let left = self.lines.get(own.order).map(|held| Pool::of(&held.limit));
+                let joined = Pool::of(&limit);
                 self.lines.join(&limit, place);
                 self.changed.extend(left.filter(|left| *left != joined));
                 self.later.push((now + AFTER_REFUSAL, joined));
@@ -245,16 +276,15 @@ impl Limited {
         self.later = later;
         let due: Vec<(Instant, Pool)> = due;
         self.changed.extend(due.into_iter().map(|(_, pool)| pool));
-        for pool in self.changed.drain() {
-            let seats = &self.seats;
-            let free = |limit: &Limit| free_of(seats, limit, wall);
-            seen.extend(self.lines.refill(&pool, When::changed(wall), free));
+        for pool in std::mem::take(&mut self.changed) {
+            seen.extend(self.refill(&pool, When::changed(wall)));
         }
         if self.turn.is_some_and(|turn| turn <= now) {
+            for pool in self.unclaimed(wall) {
+                seen.extend(self.refill(&pool, When::changed(wall)));
+            }
             for pool in self.lines.stuck(wall) {
-                let seats = &self.seats;
-                let free = |limit: &Limit| free_of(seats, limit, wall);
-                seen.extend(self.lines.refill(&pool, When::stuck(wall), free));
+                seen.extend(self.refill(&pool, When::stuck(wall)));
             }
             self.turn = None;
         }
@@ -265,6 +295,25 @@ impl Limited {
         self.prune(wall);
         let ids = seen.into_iter();
         ids.filter_map(|order| Some((self.ids.get(&order)?.clone(), order)))
+            .collect()
+    }
+
+    fn refill(&mut self, pool: &Pool, when: When) -> Vec<u64> {
+        let used = used(&self.seats, pool);
+        let kept = with_kept(self.reserver().as_ref(), pool, used.clone(), when.now);
+        self.lines.refill(pool, when, |limit, for_reserver| {
+            let used = if for_reserver { &used } else { &kept };
+            free(limit, used.iter().copied(), when.now)
+        })
+    }
+
+    /// Ends the reservations of tasks that no node claims. Returns the pools of their limits.
+    fn unclaimed(&mut self, wall: Timestamp) -> HashSet<Pool> {
+        let over = self.lines.give_up(wall);
+        let ids = over.iter().filter_map(|order| self.ids.get(order));
+        let tasks = ids.filter_map(|id| self.tasks.get(id));
+        tasks
+            .flat_map(|own| own.limits.iter().map(Pool::of))
             .collect()
     }
 

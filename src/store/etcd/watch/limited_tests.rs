@@ -255,3 +255,73 @@ async fn a_task_that_no_node_claims_does_not_block_its_line() {
         .set_time(Timestamp::from_second(1006).unwrap_or_default());
     assert_eq!(world.reported(), ["b"]);
 }
+
+/// A node's clock was ahead, and is set right while the node runs: no key changes.
+#[tokio::test(start_paused = true)]
+async fn a_time_that_a_wrong_clock_has_reported_is_revised() {
+    let mut world = World::new();
+    let rate = r#"{"key":"r","starts":1,"within":"10s"}"#;
+    let time = |second| Timestamp::from_second(second).unwrap_or_default();
+    world.mirror.set_time(time(4600));
+    let start = r#"{"began":"1970-01-01T01:16:40Z","within_ms":10000}"#;
+    for id in ["a", "b"] {
+        world.submit(id, rate);
+    }
+    world.claimed("a", &format!(r#"{{"key":"r","slot":0,"start":{start}}}"#));
+    assert_eq!(world.reported(), ["a*", "b@4610"]);
+    world.mirror.set_time(time(1000));
+    let turn = world.mirror.next().unwrap_or_else(|| panic!("no turn"));
+    tokio::time::advance(turn - Instant::now()).await;
+    assert_eq!(world.reported(), ["b"]);
+    // The start of the right clock counts, though it is the earlier one.
+    world.submit("c", rate);
+    let start = r#"{"began":"1970-01-01T00:16:40Z","within_ms":10000}"#;
+    world.claimed("b", &format!(r#"{{"key":"r","slot":0,"start":{start}}}"#));
+    assert_eq!(world.reported(), ["b*", "c@1010"]);
+    // A claim that is repeated names its first start, and does not take the slot back.
+    let later = r#"{"began":"1970-01-01T00:16:50Z","within_ms":10000}"#;
+    world.mirror.set_time(time(1010));
+    world.claimed("c", &format!(r#"{{"key":"r","slot":0,"start":{later}}}"#));
+    world.claimed("b", &format!(r#"{{"key":"r","slot":0,"start":{start}}}"#));
+    world.submit("d", rate);
+    assert_eq!(world.reported(), ["b*", "c*", "d@1020"]);
+}
+
+/// Both limits are never free at once. After some turns the mirror keeps a slot.
+#[tokio::test(start_paused = true)]
+async fn a_slot_is_kept_for_a_task_that_finds_another_limit_full_again_and_again() {
+    let mut world = World::new();
+    let (x, y) = (r#"{"key":"one","slot":0}"#, r#"{"key":"k","slot":0}"#);
+    let k = r#"{"key":"k","at_once":1}"#;
+    world.claimed("x", x);
+    world.claimed("y", y);
+    world.submit("both", &format!("{ONE},{k}"));
+    assert_eq!(world.reported(), ["both-"]);
+    for turn in 0..3 {
+        let (holder, slot, full) = if turn % 2 == 0 {
+            ("x", x, k)
+        } else {
+            ("y", y, ONE)
+        };
+        assert_eq!(world.mirror.reserver(), None, "turn {turn}");
+        world.released(holder);
+        assert_eq!(world.reported(), ["both"], "turn {turn}");
+        world.refused("both", full, 0);
+        assert_eq!(world.reported(), ["both-"]);
+        if turn < 2 {
+            world.claimed(holder, slot);
+        }
+        world.reported();
+    }
+    let reserver = world.mirror.reserver().unwrap_or_else(|| panic!("none"));
+    assert_eq!(reserver.limits.len(), 2);
+    world.submit("new", ONE);
+    assert_eq!(world.reported(), ["new-"], "the slot is kept");
+    world.released("y");
+    assert_eq!(world.reported(), ["both"]);
+    world.claimed("both", &format!("{x},{y}"));
+    assert_eq!(world.reported(), ["both*"]);
+    assert_eq!(world.mirror.reserver(), None);
+    world.ended("both");
+    assert_eq!(world.reported(), ["new"]);
+}

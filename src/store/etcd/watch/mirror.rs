@@ -152,7 +152,7 @@ impl Mirror {
             Part::Owner => {
                 if put {
                     news.change = Some(Changed::Taken(id.clone()));
-                    self.limited.claimed(&id, slots_of(kv));
+                    self.limited.claimed(&id, slots_of(kv), self.wall);
                 } else {
                     self.limited.released(&id);
                     news.unowned = Some((id.clone(), at));

@@ -40,6 +40,13 @@ fn every_operation_is_read() {
             Line::Operation(Operation::Retry(task_id())),
         ),
         (
+            r#"{"op":"reschedule","task":"a","limits":[{"key":"k","at_once":2}]}"#,
+            Line::Operation(Operation::Reschedule(
+                Reschedule::new(task_id())
+                    .limits([windlass_statemachine::Limit::at_once("k", 2).unwrap()]),
+            )),
+        ),
+        (
             r#"{"op":"reschedule","task":"a","due":"2030-01-01T00:00:00Z","priority":3}"#,
             Line::Operation(Operation::Reschedule(
                 Reschedule::new(task_id()).due(due).priority(3),

@@ -9,11 +9,11 @@ use jiff::Timestamp;
 use rusqlite::{Connection, Row};
 use windlass_statemachine::Limit;
 
-use super::{limit, numbers, used};
+use super::{limit, numbers, reserve, used};
 use crate::store::{
     rules::limits::{
         self, Free,
-        lines::{self, PATIENCE, Place, Report, Reported, When},
+        lines::{self, Advance, Fresh, Place, Report, Reported, Waiting, When},
     },
     sqlite::{
         batch::{Batch, Sql},
@@ -25,6 +25,30 @@ use crate::store::{
 struct InFile<'a, 'c> {
     batch: &'a mut Batch<'c>,
     pool: &'a (String, bool),
+}
+
+/// [`Fresh::includes`], for a row of `windlass_held`. The range on `since` uses the index of reported tasks.
+macro_rules! is_fresh {
+    () => {
+        "report > 0 AND since > ?3 AND since <= iif(report = 2, ?4, ?5)"
+    };
+}
+
+/// Reads the place of a task from the first columns.
+fn place(row: &Row<'_>) -> Sql<Place> {
+    let (due, n): (Option<i64>, i64) = (row.get(1)?, row.get(2)?);
+    Ok(Place::new(row.get(0)?, due.map(time), n as u64))
+}
+
+/// Reads how a task is reported from the columns `report` and `since`.
+pub(super) fn reported(row: &Row<'_>, first: usize) -> Sql<Reported> {
+    let from = time(row.get(first + 1)?);
+    let report = match row.get(first)? {
+        0 => return Ok(Reported::SILENT),
+        1 => Report::Now,
+        _ => Report::At(from),
+    };
+    Ok(Reported { report, from })
 }
 
 /// The limit after one of these numbers in a line: with the same number and a longer period, or with a greater one.
@@ -60,14 +84,69 @@ impl lines::Line for InFile<'_, '_> {
         }
     }
 
-    fn reported(&mut self, since: Timestamp) -> Sql<u32> {
+    fn fresh(&mut self, fresh: &Fresh) -> Sql<u32> {
         let (key, starts) = self.pool;
         let count = self.batch.first(
-            "SELECT count(*) FROM windlass_held WHERE key = ?1 AND starts = ?2 AND report > 0 AND since > ?3",
-            (key, starts, micros(since)),
+            concat!(
+                "SELECT count(*) FROM windlass_held WHERE key = ?1 AND starts = ?2 AND ",
+                is_fresh!()
+            ),
+            (
+                key,
+                starts,
+                micros(fresh.after),
+                micros(fresh.now),
+                micros(fresh.ahead),
+            ),
             |row| row.get(0),
         )?;
         Ok(count.unwrap_or(0))
+    }
+
+    fn last_fresh(&mut self, fresh: &Fresh) -> Sql<Option<(Limit, Place)>> {
+        let (key, starts) = self.pool;
+        let last = self.batch.first(
+            concat!(
+                "SELECT priority, due, n, most, within FROM windlass_held WHERE key = ?1 AND starts = ?2 AND ",
+                is_fresh!(),
+                " ORDER BY priority, due DESC, n DESC LIMIT 1"
+            ),
+            (key, starts, micros(fresh.after), micros(fresh.now), micros(fresh.ahead)),
+            |row| Ok((place(row)?, (row.get(3)?, row.get(4)?))),
+        )?;
+        Ok(last.and_then(|(place, numbers)| Some((limit(key.clone(), *starts, numbers)?, place))))
+    }
+
+    fn reported(&mut self, now: Timestamp) -> Sql<u32> {
+        let (key, starts) = self.pool;
+        let count = self.batch.first(
+            "SELECT count(*) FROM windlass_held
+             WHERE key = ?1 AND starts = ?2 AND (report = 1 OR report = 2 AND since <= ?3)",
+            (key, starts, micros(now)),
+            |row| row.get(0),
+        )?;
+        Ok(count.unwrap_or(0))
+    }
+
+    fn advance(&mut self, now: Timestamp) -> Sql<Option<Advance>> {
+        let (key, starts) = self.pool;
+        if !starts {
+            return Ok(None);
+        }
+        let advance = self.batch.first(
+            "SELECT priority, due, n, most, within, since FROM windlass_held
+             WHERE key = ?1 AND starts = ?2 AND report > 0 AND report = 2 AND since > ?3
+             ORDER BY since DESC LIMIT 1",
+            (key, starts, micros(now)),
+            |row| Ok((place(row)?, (row.get(3)?, row.get(4)?), row.get(5)?)),
+        )?;
+        Ok(advance.and_then(|(place, numbers, since)| {
+            Some(Advance {
+                limit: limit(key.clone(), *starts, numbers)?,
+                place,
+                until: time(since),
+            })
+        }))
     }
 
     fn first(&mut self, limit: &Limit) -> Sql<Option<Place>> {
@@ -77,17 +156,37 @@ impl lines::Line for InFile<'_, '_> {
              WHERE key = ?1 AND starts = ?2 AND report = 0 AND most = ?3 AND within = ?4
              ORDER BY priority DESC, due, n LIMIT 1",
             (limit.key(), starts, most, within),
-            |row| {
-                let due: Option<i64> = row.get(1)?;
-                let n: i64 = row.get(2)?;
-                Ok(Place::new(row.get(0)?, due.map(time), n as u64))
-            },
+            place,
         )
     }
 
-    fn free(&mut self, limit: &Limit) -> Sql<Free> {
-        let used = used(self.batch, limit)?;
+    fn free(&mut self, limit: &Limit, for_reserver: bool) -> Sql<Free> {
+        let reserver = match for_reserver {
+            true => None,
+            false => reserve::reserver(self.batch)?,
+        };
+        let used = used(self.batch, limit, reserver.as_ref())?;
         Ok(limits::free(limit, used, self.batch.now))
+    }
+
+    fn reserver(&mut self) -> Sql<Option<Waiting>> {
+        let Some(reserver) = reserve::reserver(self.batch)? else {
+            return Ok(None);
+        };
+        let (key, starts) = self.pool;
+        let waiting = self.batch.first(
+            "SELECT priority, due, n, most, within, report, since FROM windlass_held
+             WHERE n = ?1 AND key = ?2 AND starts = ?3",
+            (reserver.order as i64, key, starts),
+            |row| Ok((place(row)?, (row.get(3)?, row.get(4)?), reported(row, 5)?)),
+        )?;
+        Ok(waiting.and_then(|(place, numbers, reported)| {
+            Some(Waiting {
+                limit: limit(key.clone(), *starts, numbers)?,
+                place,
+                reported,
+            })
+        }))
     }
 
     fn report(&mut self, _: &Limit, place: Place, reported: Reported) -> Sql<()> {
@@ -98,7 +197,7 @@ impl lines::Line for InFile<'_, '_> {
             Report::At(_) => 2,
         };
         self.batch.run(
-            "UPDATE windlass_held SET report = ?2, since = ?3 WHERE n = ?1",
+            "UPDATE windlass_held SET report = ?2, since = iif(?2, ?3, 0) WHERE n = ?1",
             (n, report, micros(reported.from)),
         )?;
         self.batch.change(n, 0, Log::held())?;
@@ -110,19 +209,28 @@ pub(super) fn refill(batch: &mut Batch<'_>, pool: &(String, bool), when: When) -
     lines::refill(&mut InFile { batch, pool }, when)
 }
 
-/// The lines with silent tasks where no node has claimed the reported ones.
+/// The lines that [`lines::Lines::stuck`] describes: with silent tasks where no node has claimed the reported ones,
+/// and those where a task is reported in advance for a time that only a wrong clock can have made.
 const STUCK: &str = "SELECT DISTINCT key, starts FROM windlass_held h WHERE report > 0
-     AND EXISTS (SELECT 1 FROM windlass_held i WHERE i.key = h.key AND i.starts = h.starts AND i.report = 0)
-     AND NOT EXISTS (SELECT 1 FROM windlass_held i WHERE i.key = h.key AND i.starts = h.starts
-         AND i.report > 0 AND i.since > ?1)";
+     AND (report = 2 AND since > ?2
+         OR EXISTS (SELECT 1 FROM windlass_held i WHERE i.key = h.key AND i.starts = h.starts AND i.report = 0))
+     AND NOT EXISTS (SELECT 1 FROM windlass_held i WHERE i.key = h.key AND i.starts = h.starts AND i.report > 0
+         AND i.since > ?1 AND i.since <= iif(i.report = 1, ?3, ?2 + 2 * i.within / 1000))";
 
-fn old(now: Timestamp) -> i64 {
-    micros(now.saturating_sub(PATIENCE).unwrap_or(Timestamp::MIN))
+/// The tasks that may reserve slots, that are reported, and that no node claims.
+const UNCLAIMED: &str = "SELECT n FROM windlass_held WHERE turns >= 3 AND report > 0
+     AND NOT (since > ?1 AND since <= iif(report = 1, ?3, ?2 + 2 * within / 1000))";
+
+/// Returns the parameters of [`STUCK`].
+fn stuck(now: Timestamp) -> [i64; 3] {
+    let Fresh { after, now, ahead } = Fresh::at(now);
+    [after, now, ahead].map(micros)
 }
 
 /// Returns whether there is a line for a [look](Looks::look).
 pub(in crate::store::sqlite) fn any_stuck(conn: &Connection, now: Timestamp) -> Sql<bool> {
-    conn.prepare_cached(STUCK)?.exists([old(now)])
+    Ok(conn.prepare_cached(STUCK)?.exists(stuck(now))?
+        || conn.prepare_cached(UNCLAIMED)?.exists(stuck(now))?)
 }
 
 /// How often a transaction looks at the lines.
@@ -146,10 +254,14 @@ impl Looks {
 }
 
 fn look_at_lines(batch: &mut Batch<'_>) -> Sql<()> {
-    let stuck: Vec<(String, bool)> = batch.all(STUCK, [old(batch.now)], |row| {
+    let unclaimed: Vec<i64> = batch.all(UNCLAIMED, stuck(batch.now), |row| row.get(0))?;
+    for n in unclaimed {
+        reserve::give_up(batch, n)?;
+    }
+    let pools: Vec<(String, bool)> = batch.all(STUCK, stuck(batch.now), |row| {
         Ok((row.get(0)?, row.get(1)?))
     })?;
-    for pool in stuck {
+    for pool in pools {
         refill(batch, &pool, When::stuck(batch.now))?;
     }
     Ok(())

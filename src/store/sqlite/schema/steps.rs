@@ -2,7 +2,7 @@
 
 /// The steps from [`FIRST`](super::FIRST) to this version. A released step is never changed: another one is
 /// added. It adds tables, columns and indexes whose names begin with `windlass_`.
-pub(super) const STEPS: &[&str] = &[WAITS, TERMS, UNIQUE, LIMITS, DEADLINES, WATCHES];
+pub(super) const STEPS: &[&str] = &[WAITS, TERMS, UNIQUE, LIMITS, DEADLINES, WATCHES, TURNS];
 
 /// The tasks that wait for others. A row of `windlass_waits` is one task that task `n` waits for; `windlass_states.waits` is whether
 /// a task has such rows.
@@ -78,4 +78,10 @@ CREATE TABLE windlass_watches (
     PRIMARY KEY (waited, n)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX windlass_watches_of ON windlass_watches (n);
+";
+
+/// The tasks with several limits whose turn has come while another of them was full.
+const TURNS: &str = "
+ALTER TABLE windlass_held ADD COLUMN turns INTEGER NOT NULL DEFAULT 0;
+CREATE INDEX windlass_held_reserving ON windlass_held (n) WHERE turns >= 3;
 ";

@@ -99,7 +99,9 @@ impl Claimer {
         };
         let mut over_limit = ours && picks.is_empty() && !task.limits.is_empty();
         if !ours && !task.limits.is_empty() {
-            let picked = shared.slots.pick(&task.limits, at).await;
+            let reserver = self.leases.claims.reserver(lease.id);
+            let reserver = reserver.filter(|one| one.order != order);
+            let picked = shared.slots.pick(&task.limits, reserver.as_ref(), at).await;
             match picked.map_err(|fault| fault.into_error(OPERATION))? {
                 Ok(picked) => picks = picked,
                 Err(_) if has_order(&found.queue) || rules::claim::is_late(&state, at) => {

@@ -13,7 +13,10 @@ use super::{
 use crate::store::{
     Event, TaskView,
     etcd::schema::{Stored, commands::has_order, reported},
-    rules::{limits::lines::Place, waits::Waiter},
+    rules::{
+        limits::{lines::Place, reserve::Reserver},
+        waits::Waiter,
+    },
 };
 
 impl Mirror {
@@ -21,6 +24,11 @@ impl Mirror {
     pub(crate) fn next(&self) -> Option<Instant> {
         let (release, line) = (self.releases.next(), self.limited.next());
         release.into_iter().chain(line).min()
+    }
+
+    /// Returns the task that slots of limits are kept for.
+    pub(crate) fn reserver(&self) -> Option<Reserver> {
+        self.limited.reserver()
     }
 
     /// Takes the changes since the last call, as they are now. Keeps the tasks whose mark may be on

@@ -1,0 +1,76 @@
+//! The limits of the runs that wait, after an update.
+
+use windlass_statemachine::{Limit, StateKind, TaskId};
+
+use super::Schedules;
+use crate::{
+    schedule::{LABEL, ScheduledFor, spec::Schedule},
+    store::{Error, Filter, Page, Reason, Reschedule, TaskRecord, Transaction},
+};
+
+/// How many runs one look at the store returns at most.
+const PAGE: u32 = 1000;
+
+impl Schedules {
+    /// Gives the runs of a schedule that have not started the limits of its spec. A run that starts meanwhile keeps
+    /// its own. A repeat changes those that an interrupted call has not changed.
+    pub(super) async fn limit_waiting_runs(
+        &self,
+        id: &TaskId,
+        spec: &Schedule,
+    ) -> Result<(), Error> {
+        let filter = Filter {
+            states: vec![StateKind::Runnable, StateKind::Sleeping, StateKind::Paused],
+            labels: vec![(LABEL.to_owned(), Some(id.to_string()))],
+            ..Filter::default()
+        };
+        let mut page = Page {
+            after: 0,
+            limit: PAGE,
+        };
+        loop {
+            let records = self.client.list(&filter, page).await?;
+            let Some(last) = records.last() else {
+                return Ok(());
+            };
+            page.after = last.order;
+            let changes = records.iter().filter_map(|record| {
+                let limits = new_limits(record, spec)?;
+                let change = Reschedule::new(record.task.id.clone()).limits(limits);
+                Some(Transaction::new().reschedule(change))
+            });
+            let changes: Vec<Transaction> = changes.collect();
+            if changes.is_empty() {
+                continue;
+            }
+            for answer in self.client.store().registry().apply(changes).await {
+                match answer {
+                    Err(Error::Refused(refusals))
+                        if refusals.iter().all(|one| has_started(&one.reason)) => {}
+                    answer => drop(answer?),
+                }
+            }
+        }
+    }
+}
+
+/// Returns the limits that a run gets; `None` for one that keeps its own.
+fn new_limits(record: &TaskRecord, spec: &Schedule) -> Option<Vec<Limit>> {
+    let state = record.state.as_ref().ok()?;
+    let waits = state.claims == 0 && record.node.is_none();
+    ScheduledFor::of(&record.task).filter(|_| waits)?;
+    // The keys take values of the run, which keeps its labels and props.
+    let mut run = record.task.clone();
+    run.limits.clone_from(&spec.run.limits);
+    // A run without a label or prop that a key names has no such limit.
+    run.fill_limit_keys().ok()?;
+    (run.limits != record.task.limits).then_some(run.limits)
+}
+
+/// Returns whether a refusal is of a run that has started, or is gone.
+fn has_started(reason: &Reason) -> bool {
+    matches!(
+        reason,
+        Reason::Claimed | Reason::Finished | Reason::Missing | Reason::Unreadable(_)
+    )
+}

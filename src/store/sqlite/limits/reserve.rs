@@ -1,0 +1,63 @@
+//! The task that slots of limits are kept for.
+
+use windlass_statemachine::{Limit, Terms};
+
+use super::line::refill;
+use crate::store::{
+    rules::limits::{
+        lines::When,
+        reserve::{Reserver, TURNS},
+    },
+    sqlite::batch::{Batch, Sql},
+};
+
+/// The tasks that may reserve slots have an index of their own, whose condition names the number.
+const _: () = assert!(TURNS == 3);
+
+/// Returns the task that slots are kept for. A transaction reads it once, and again after a change.
+pub(super) fn reserver(batch: &Batch<'_>) -> Sql<Option<Reserver>> {
+    if let Some(known) = &*batch.reserver.borrow() {
+        return Ok(known.clone());
+    }
+    let oldest = "SELECT n FROM windlass_held WHERE turns >= 3 ORDER BY n LIMIT 1";
+    let oldest: Option<i64> = batch.first(oldest, (), |row| row.get(0))?;
+    let reserver = match oldest {
+        None => None,
+        Some(n) => Some(Reserver {
+            order: n as u64,
+            limits: limits_of(batch, n)?,
+        }),
+    };
+    *batch.reserver.borrow_mut() = Some(reserver.clone());
+    Ok(reserver)
+}
+
+/// Notes that the turns of tasks in lines have changed.
+pub(super) fn changed(batch: &Batch<'_>) {
+    *batch.reserver.borrow_mut() = None;
+}
+
+/// Returns the limits of a task. Terms that cannot be read quarantine the task at its next claim.
+fn limits_of(batch: &Batch<'_>, n: i64) -> Sql<Vec<Limit>> {
+    let terms = "SELECT terms FROM windlass_tasks WHERE n = ?1";
+    let terms: Option<String> = batch.first(terms, [n], |row| row.get(0))?.flatten();
+    let terms = terms.and_then(|text| serde_json::from_str::<Terms>(&text).ok());
+    Ok(terms.map_or_else(Vec::new, |terms| terms.limits))
+}
+
+/// Reports the tasks that may take the slots which were kept for a task, now that it does not reserve any longer.
+pub(super) fn release(batch: &mut Batch<'_>, n: i64) -> Sql<()> {
+    changed(batch);
+    for limit in limits_of(batch, n)? {
+        let (starts, ..) = super::numbers(&limit);
+        let pool = (limit.key().to_owned(), starts);
+        refill(batch, &pool, When::changed(batch.now))?;
+    }
+    Ok(())
+}
+
+/// Ends the reservation of a task that no node claims.
+pub(super) fn give_up(batch: &mut Batch<'_>, n: i64) -> Sql<()> {
+    batch.run("UPDATE windlass_held SET turns = 0 WHERE n = ?1", [n])?;
+    release(batch, n)
+}
