@@ -43,9 +43,10 @@ pub(crate) fn commits(count: u64, dir: &Path) {
                 let state = &mut claimed.state;
                 state.version += 1;
                 state.data = Some(Json::new("data", &data(call)).unwrap());
-                Commit {
-                    claim: claimed.claim.clone(),
-                    write: Write {
+                Commit::new(
+                    claimed.claim.clone(),
+                    Write {
+                        follows: state.version - 1,
                         state: state.clone(),
                         steps: vec![Step {
                             message: ActionKind::Checkpoint,
@@ -57,7 +58,7 @@ pub(crate) fn commits(count: u64, dir: &Path) {
                         drop_claim: false,
                         effects: Effects::default(),
                     },
-                }
+                )
             });
             for result in coordinator.commit(commits.collect()).await {
                 result.unwrap();

@@ -18,6 +18,7 @@
 //! | [`graph`] | tasks that wait for each other |
 //! | [`limits`] | tasks behind limits |
 //! | [`size`] | what a step costs beside 10,000 and beside a million tasks |
+//! | [`waiters`] | a no-op task in a process that waits for thousands of other tasks |
 //! | [`schedules`] | many schedules due in the same second |
 #![allow(
     clippy::unwrap_used,
@@ -46,6 +47,7 @@ mod size;
 mod support;
 mod transactions;
 mod transitions;
+mod waiters;
 
 use std::{path::Path, process::ExitCode};
 
@@ -71,6 +73,7 @@ const TOPICS: &[Topic] = &[
     ("graph", graph::run),
     ("limits", limits::run),
     ("schedules", schedules::due_at_once),
+    ("waiters", waiters::run),
     #[cfg(feature = "etcd")]
     ("etcd-rates", cluster::rates),
     #[cfg(feature = "etcd")]
@@ -99,6 +102,8 @@ const TOPICS: &[Topic] = &[
     ("etcd-graph", graph::on_etcd),
     #[cfg(feature = "etcd")]
     ("etcd-limits", limits::on_etcd),
+    #[cfg(feature = "etcd")]
+    ("etcd-waiters", waiters::on_etcd),
 ];
 
 /// Does the part of a process that a measurement started.

@@ -340,9 +340,10 @@ impl Held {
 fn next(claim: &Claim, state: &mut TaskState) -> Commit {
     state.version += 1;
     state.data = Some(Json::new("data", &data(state.version)).unwrap());
-    Commit {
-        claim: claim.clone(),
-        write: Write {
+    Commit::new(
+        claim.clone(),
+        Write {
+            follows: state.version - 1,
             state: state.clone(),
             steps: vec![Step {
                 message: ActionKind::Checkpoint,
@@ -354,5 +355,5 @@ fn next(claim: &Claim, state: &mut TaskState) -> Commit {
             drop_claim: false,
             effects: Effects::default(),
         },
-    }
+    )
 }

@@ -8,16 +8,20 @@ use std::{
     time::Duration,
 };
 
-use futures::StreamExt;
 use tokio::time::{Instant, sleep};
 use windlass_statemachine::{CommandId, Invalid, Outcome, StateKind, TaskId};
 
 use super::{Client, Done, WaitReason, Waiting, name, waiting::Reporter};
-use crate::store::{Change, ChangeKind, ChangeStream, Error, Filter, Page, TaskRecord};
+use crate::store::{
+    Change, ChangeKind, Error, Filter, Page, TaskRecord,
+    changes::{Delivered, Subscription},
+};
 
-/// After this time a wait reads the store again, in case a change was missed (a pruned history, a broken
-/// stream).
+/// After this time a wait reads the store again, in case nothing about the task changes but what it waits for.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
+
+/// The same for a wait to which nothing matters but the task: ten thousand of them cost little.
+const LOOK_SELDOM: Duration = Duration::from_secs(30);
 
 /// The least time between two searches for a matching task.
 const LOOK_APART: Duration = Duration::from_millis(50);
@@ -47,36 +51,51 @@ impl Retries {
     }
 }
 
-/// Waits for a change that matters, or until it is time to read again. Returns `false` when the stream
-/// has ended.
-async fn next(changes: &mut ChangeStream, matters: &impl Fn(&Change) -> bool) -> bool {
-    let mut again = std::pin::pin!(sleep(LOOK_AGAIN));
+/// How often a wait reads the store though nothing has changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Looks {
+    /// Once after [`LOOK_AGAIN`], for the warning that no node handles the task, then seldom.
+    Once,
+    /// Every [`LOOK_AGAIN`]: what is reported depends on the nodes, too.
+    Often,
+}
+
+/// Waits for a change of the task that matters, or for `time`. Returns `false` when the subscription has ended.
+async fn next(
+    changes: &mut Subscription,
+    matters: &impl Fn(&Change) -> bool,
+    time: Duration,
+) -> bool {
+    let mut again = std::pin::pin!(sleep(time));
     loop {
         tokio::select! {
             () = &mut again => return true,
-            batch = changes.next() => match batch {
-                Some(Ok(batch)) if batch.iter().any(matters) => return true,
-                Some(Ok(_)) => {}
-                Some(Err(_)) | None => return false,
+            delivered = changes.next() => match delivered {
+                Delivered::Change(change) if matters(&change) => return true,
+                Delivered::Change(_) => {}
+                Delivered::Missed => return true,
+                Delivered::Ended => return false,
             },
         }
     }
 }
 
 impl Client {
-    /// Calls `look` after every change that `matters`, until it returns an answer. Follows the changes
-    /// from before the first call, so that no change is missed.
+    /// Calls `look` after every change of the task that `matters`, until it returns an answer. Follows the
+    /// changes from before the first call, so that no change is missed.
     async fn until<T, Fut>(
         &self,
+        task: &TaskId,
+        looks: Looks,
         matters: impl Fn(&Change) -> bool,
         look: impl Fn() -> Fut,
     ) -> Result<T, Error>
     where
         Fut: Future<Output = Result<Option<T>, Error>>,
     {
-        let mut retries = Retries::default();
+        let (mut retries, mut time) = (Retries::default(), LOOK_AGAIN);
         loop {
-            let mut changes = match self.changes(None).await {
+            let mut changes = match self.store().changes().of(task).await {
                 Ok(changes) => changes,
                 Err(e) => {
                     retries.after(e).await?;
@@ -92,8 +111,12 @@ impl Client {
                         continue;
                     }
                 }
-                if !next(&mut changes, &matters).await {
+                let begun = Instant::now();
+                if !next(&mut changes, &matters, time).await {
                     break;
+                }
+                if begun.elapsed() >= time && looks == Looks::Once {
+                    time = LOOK_SELDOM;
                 }
             }
             sleep(Retries::default().wait).await;
@@ -114,7 +137,9 @@ impl Client {
         let id = &name::<TaskId>(id)?;
         let (begun, is_told) = (Instant::now(), &AtomicBool::new(false));
         self.until(
-            |change| change.task == *id && may_end(&change.what),
+            id,
+            Looks::Once,
+            |change| may_end(&change.what),
             || async move {
                 let record = self.get(id).await?;
                 if begun.elapsed() >= LOOK_AGAIN && !is_told.swap(true, Ordering::Relaxed) {
@@ -173,7 +198,9 @@ impl Client {
         let reporter = || reporter.lock().unwrap_or_else(PoisonError::into_inner);
         let reporter = &reporter;
         self.until(
-            |change| change.task == *id && may_report(&change.what),
+            id,
+            Looks::Often,
+            |change| may_report(&change.what),
             || async move {
                 let record = self.get(id).await?;
                 let nodes = self.nodes().await?;
@@ -197,7 +224,7 @@ impl Client {
     ) -> Result<Outcome, Error> {
         let id: CommandId = name(id)?;
         let task = self.store().registry().command(&id).await?.task;
-        self.until(|change| change.task == task, || self.outcome(&id))
+        self.until(&task, Looks::Once, |_| true, || self.outcome(&id))
             .await
     }
 
@@ -226,22 +253,35 @@ impl Client {
     where
         Fut: Future<Output = Result<Option<TaskId>, Error>>,
     {
-        let found: Mutex<Option<TaskId>> = Mutex::default();
-        let found = || found.lock().unwrap_or_else(PoisonError::into_inner);
-        let matters =
-            |change: &Change| found().as_ref() == Some(&change.task) && ends_a_wait(&change.what);
-        let (found, look) = (&found, &look);
-        self.until(matters, || async move {
-            // A task that changes all the time must not cause a search for each change.
-            if found().is_some() {
-                sleep(LOOK_APART).await;
+        let (mut retries, mut followed) = (Retries::default(), None::<Subscription>);
+        loop {
+            let found = match look().await {
+                Ok(None) => return Ok(()),
+                Ok(Some(found)) => found,
+                Err(e) => {
+                    retries.after(e).await?;
+                    continue;
+                }
+            };
+            let changes = match &mut followed {
+                Some(changes) if *changes.task() == found => changes,
+                _ => {
+                    // It may have changed since it was found: the next look is from after the subscription.
+                    match self.store().changes().of(&found).await {
+                        Ok(changes) => followed = Some(changes),
+                        Err(e) => retries.after(e).await?,
+                    }
+                    continue;
+                }
+            };
+            retries = Retries::default();
+            let matters = |change: &Change| ends_a_wait(&change.what);
+            if !next(changes, &matters, LOOK_AGAIN).await {
+                followed = None;
             }
-            let next = look().await?;
-            let none = next.is_none();
-            *found() = next;
-            Ok(none.then_some(()))
-        })
-        .await
+            // A task that changes all the time must not cause a search for each change.
+            sleep(LOOK_APART).await;
+        }
     }
 
     async fn first(&self, filter: &Filter) -> Result<Option<TaskId>, Error> {

@@ -19,7 +19,8 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 pub(crate) fn input_of(task: &TaskId, answer: Result<(), Error>) -> Input {
     match answer {
         Ok(()) => Input::Stored,
-        Err(Error::Fenced(_)) => Input::Fenced(StopReason::LeaseLost),
+        // The machine follows a state that the store no longer has. The node claims the task again.
+        Err(Error::Fenced(_) | Error::Superseded { .. }) => Input::Fenced(StopReason::LeaseLost),
         Err(Error::NotFound { what: "task", name }) if task.as_str() == name => {
             Input::Fenced(StopReason::Deleted)
         }
@@ -138,7 +139,7 @@ mod tests {
             token: slot,
         };
         let write = Write::releasing(TaskState::new(jiff::Timestamp::UNIX_EPOCH));
-        (slot, Commit { claim, write })
+        (slot, Commit::new(claim, write))
     }
 
     fn down() -> Result<(), Error> {

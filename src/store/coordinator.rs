@@ -62,9 +62,16 @@ pub type EventStream = Pin<Box<dyn Stream<Item = Vec<Event>> + Send>>;
 ///    `effects_on_tasks::every_refused_effect_is_listed`,
 ///    `effects_on_tasks::its_own_task_takes_only_commands`,
 ///    `effects_on_tasks::a_task_has_one_change`, `effects_on_tasks::more_than_the_limit_are_refused`.
-/// 5. **Once.** A commit whose fence and state version are those that are stored already was
-///    applied before and its answer was lost: it succeeds again and changes nothing.
-///    Cases: `fences::a_repeated_commit_happens_once`, `fences::a_repeated_commit_does_not_undo`,
+/// 5. **Once, and in turn.** A commit names the version that it follows
+///    ([`Write::follows`](windlass_statemachine::machine::Write::follows)) and has an id of its own
+///    ([`TaskState::commit`](windlass_statemachine::TaskState::commit)), which the store keeps with the state. A
+///    commit whose id is stored was applied before and its answer was lost: it succeeds again and changes
+///    nothing. One that follows another version than the stored one is refused with [`Error::Superseded`], and
+///    never put over newer state: another writer of the claim was first. (A [`Split`](super::split::Split) has
+///    one writer for each claim.)
+///    Cases: `fences::two_writers_of_a_claim_write_in_turn`,
+///    `fences::a_write_that_arrives_late_is_superseded`,
+///    `fences::a_repeated_commit_happens_once`, `fences::a_repeated_commit_does_not_undo`,
 ///    `effects::a_repeated_commit_has_its_effects_once`,
 ///    `effects_on_tasks::a_repeated_commit_changes_each_task_once`, `commands::an_outcome_is_final`.
 /// 6. **States survive.** The state that a commit writes is the state that a claim and a record
@@ -258,7 +265,7 @@ pub trait Coordinator: Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// Per commit: [`Error::Fenced`]; [`Error::Unavailable`]; and for what the write itself says,
+    /// Per commit: [`Error::Fenced`]; [`Error::Superseded`]; [`Error::Unavailable`]; and for what the write itself says,
     /// after which the claim still stands: [`Error::TooLarge`], [`Error::Invalid`], and
     /// [`Error::Refused`] with every refused effect ([`Part::Effect`](super::Part::Effect)).
     async fn commit(&self, commits: Vec<Commit>) -> Vec<Result<(), Error>>;

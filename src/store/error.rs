@@ -32,6 +32,21 @@ pub enum Error {
     #[error("{0} is fenced: another claim or lease has taken its place, and nothing was changed")]
     Fenced(String),
 
+    /// The claim is live, but another write of it was applied since the state was read that this write follows.
+    /// Nothing was changed. Read the state, decide again, and write on top of it.
+    #[error(
+        "a write of task '{task}' follows version {follows}, and version {stored} is stored: another writer of \
+         the claim was first, and nothing was changed; read the state and decide again"
+    )]
+    Superseded {
+        /// The task.
+        task: TaskId,
+        /// The version that the write follows.
+        follows: u64,
+        /// The version of the stored state.
+        stored: u64,
+    },
+
     /// The store cannot be reached, or is too busy. Whether a write happened is not known: read
     /// again before acting on it.
     #[error("could not {operation}: the store is unavailable: {reason}")]

@@ -10,6 +10,7 @@
 //! A backend implements the first two on one set of data and passes the conformance suite
 //! (feature `conformance`). The backends know these traits and never each other.
 
+pub(crate) mod changes;
 mod coordinator;
 pub mod copy;
 mod doctor;
@@ -71,6 +72,7 @@ pub struct Store {
     coordinator: Arc<dyn Coordinator>,
     registry: Arc<dyn Registry>,
     clock: Arc<dyn Clock>,
+    changes: Arc<changes::Changes>,
 }
 
 impl std::fmt::Debug for Store {
@@ -153,6 +155,7 @@ impl Store {
         clock: Arc<dyn Clock>,
     ) -> Self {
         Self {
+            changes: Arc::new(changes::Changes::new(registry.clone())),
             coordinator,
             registry,
             clock,
@@ -161,12 +164,10 @@ impl Store {
 
     /// Keeps data and results of tasks in `states`; the coordinator keeps the rest. See [`Split`].
     #[must_use]
-    pub fn with_state_store(mut self, states: Arc<dyn StateStore>) -> Self {
+    pub fn with_state_store(self, states: Arc<dyn StateStore>) -> Self {
         let split = Split::new(self.coordinator, self.registry, states);
         let split = Arc::new(split.with_clock(self.clock.clone()));
-        self.coordinator = split.clone();
-        self.registry = split;
-        self
+        Self::from_parts(split.clone(), split, self.clock)
     }
 
     /// Returns the part for runners.
@@ -195,6 +196,11 @@ impl Store {
     /// [`Error::Unsupported`] when the store lacks it.
     pub fn doctor(&self) -> Result<&dyn Doctor, Error> {
         self.part("examine the store", self.registry.doctor())
+    }
+
+    /// Returns the feed that all waits of this process share.
+    pub(crate) fn changes(&self) -> &changes::Changes {
+        &self.changes
     }
 
     fn part<T>(&self, operation: &'static str, part: Option<T>) -> Result<T, Error> {

@@ -199,6 +199,47 @@ impl fmt::Display for Fence {
     }
 }
 
+/// The id of one write of a claim, drawn at random by the writer.
+///
+/// A store keeps it with the state. Whoever sends a write again finds by it that the write was applied, and
+/// not another one of the same version. In JSON it is 16 hexadecimal digits, so that no reader rounds it.
+///
+/// # Example
+///
+/// ```
+/// use windlass_statemachine::CommitId;
+///
+/// let id = CommitId(0xabc);
+/// assert_eq!(id.to_string(), "0000000000000abc");
+/// assert_eq!(serde_json::from_str::<CommitId>("\"0000000000000abc\"")?, id);
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct CommitId(pub u64);
+
+impl fmt::Display for CommitId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}
+
+impl From<CommitId> for String {
+    fn from(id: CommitId) -> Self {
+        id.to_string()
+    }
+}
+
+impl TryFrom<String> for CommitId {
+    type Error = Invalid;
+
+    fn try_from(text: String) -> Result<Self, Invalid> {
+        let id = u64::from_str_radix(&text, 16);
+        id.map(Self)
+            .map_err(|_| Invalid::new("commit", "has to be 16 hexadecimal digits"))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -66,7 +66,7 @@ pub mod waits;
 pub use attempt::FailedAttempt;
 pub use command::{Command, Outcome, QueuedCommand};
 pub use errors::{ErrorEntry, ErrorLog};
-pub use id::{CommandId, Fence, Kind, NodeName, TaskId, TransactionId};
+pub use id::{CommandId, CommitId, Fence, Kind, NodeName, TaskId, TransactionId};
 pub use invalid::Invalid;
 pub use json::Json;
 pub use machine::{Machine, StopReason};

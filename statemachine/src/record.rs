@@ -4,8 +4,8 @@ use jiff::Timestamp;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::{
-    ActionKind, Command, ErrorEntry, ErrorLog, Fence, Invalid, Json, Outcome, Progress, Signal,
-    StateKind, TaskState, TaskStatus,
+    ActionKind, Command, CommitId, ErrorEntry, ErrorLog, Fence, Invalid, Json, Outcome, Progress,
+    Signal, StateKind, TaskState, TaskStatus,
     state::{Deadlines, FIRST_DATA_VERSION, LastCommand, SettledSignal},
     waits::Waits,
 };
@@ -62,6 +62,8 @@ struct StateRecord {
     #[serde(default, skip_serializing_if = "is_default")]
     fence: Fence,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    commit: Option<CommitId>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     last_command: Option<LastCommand>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     progress: Option<Progress>,
@@ -112,6 +114,7 @@ impl From<TaskState> for StateRecord {
             incarnation: state.incarnation,
             version: state.version,
             fence: state.fence,
+            commit: state.commit,
             last_command: state.last_command,
             progress: state.progress,
             waits: state.waits,
@@ -158,6 +161,7 @@ impl TryFrom<StateRecord> for TaskState {
             incarnation: record.incarnation,
             version: record.version,
             fence: record.fence,
+            commit: record.commit,
             last_command: record.last_command,
             progress: record.progress,
             waits: record.waits,

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    ErrorEntry, ErrorLog, Fence, Invalid, Json, Outcome,
+    CommitId, ErrorEntry, ErrorLog, Fence, Invalid, Json, Outcome,
     errors::MAX_KEPT,
     waits::{WaitStage, Waits},
 };
@@ -206,6 +206,8 @@ pub struct TaskState {
     pub version: u64,
     /// The claim that wrote it.
     pub fence: Fence,
+    /// The id of the write; `None` for a state that a submit, a claim or a retry has written.
+    pub commit: Option<CommitId>,
     /// The last command that had an effect on it.
     pub last_command: Option<LastCommand>,
     /// The progress at the last write.
@@ -237,6 +239,7 @@ impl TaskState {
             incarnation: 0,
             version: 0,
             fence: Fence::default(),
+            commit: None,
             last_command: None,
             progress: None,
             waits: None,
@@ -301,6 +304,7 @@ impl TaskState {
     pub fn claimed(mut self, fence: Fence, abandoned: Option<&str>, now: Timestamp) -> Self {
         self.claims = self.claims.saturating_add(1);
         self.fence = fence;
+        self.commit = None;
         self.version = self.version.saturating_add(1);
         if let Some(node) = abandoned {
             self.attempts = self.attempts.saturating_add(1);
@@ -328,6 +332,7 @@ impl TaskState {
         self.attempts_left = None;
         self.incarnation = self.incarnation.saturating_add(1);
         self.version = self.version.saturating_add(1);
+        self.commit = None;
         self.progress = None;
         self.kept_signals = 0;
         self.restarts(now);

@@ -24,6 +24,8 @@ pub(crate) enum Defect {
     FencesRepeat,
     LateWritesSucceed,
     RepeatedWritesAreRefused,
+    EveryWriteOfAVersionIsTheSame,
+    LateWritesAreRebased,
     OneBadWriteRefusesAll,
     EffectsAreDropped,
     EffectsOnTasksAreDropped,

@@ -82,6 +82,8 @@ planted! {
     fences_that_repeat: FencesRepeat is found by fences::fences_only_grow;
     late_writes_that_succeed: LateWritesSucceed is found by fences::a_stale_owner_changes_nothing;
     repeated_writes_that_are_refused: RepeatedWritesAreRefused is found by fences::a_repeated_commit_happens_once;
+    writes_that_share_a_version: EveryWriteOfAVersionIsTheSame is found by fences::two_writers_of_a_claim_write_in_turn;
+    late_writes_that_are_rebased: LateWritesAreRebased is found by fences::a_write_that_arrives_late_is_superseded;
     a_bad_write_that_refuses_all: OneBadWriteRefusesAll is found by commits::items_are_independent;
     effects_that_are_dropped: EffectsAreDropped is found by effects::effects_come_with_the_transition;
     effects_on_tasks_that_are_dropped: EffectsOnTasksAreDropped is found by effects_on_tasks::every_operation_is_an_effect;

@@ -12,7 +12,7 @@ use tokio::{task::JoinHandle, time::timeout};
 use windlass::{
     BoxError, Client, Effects, Message, StateKind, Task, TaskContext, TaskId,
     clock::{Clock, SystemClock},
-    statemachine::{machine::Write, transition},
+    statemachine::{CommitId, machine::Write, transition},
     store::{
         Claimed, Commit, IfExists, NodeSpec, Store, Submit,
         etcd::{EtcdStore, Options},
@@ -118,8 +118,10 @@ pub(crate) async fn open(url: &str) -> (Store, Client) {
 pub(crate) fn write(claimed: &Claimed, message: &Message) -> Commit {
     let state = transition(&claimed.state, message, SystemClock.now()).unwrap();
     let write = Write {
+        follows: claimed.state.version,
         state: windlass::TaskState {
             version: claimed.state.version + 1,
+            commit: Some(CommitId(fastrand::u64(..))),
             ..state
         },
         steps: Vec::new(),

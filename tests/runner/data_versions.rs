@@ -241,7 +241,6 @@ async fn a_claim_of_data_that_became_newer_is_given_back() {
     let claimed = coordinator.claim(&lease, vec![task.id().clone()]).await;
     let claimed = claimed[0].as_ref().unwrap().clone().unwrap();
     let mut state = claimed.state;
-    state.version += 1;
     (state.data, state.data_version) = (Some(Json::new("data", &7).unwrap()), 2);
     let write = Write::releasing(state);
     let claim = claimed.claim;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use windlass::{
     ActionKind, Command, Message, Outcome, StateKind,
     statemachine::state::LastCommand,
-    store::{Claimed, Lease},
+    store::{Claimed, Commit, Lease},
     testing::{Fault, Operation},
 };
 
@@ -154,13 +154,13 @@ async fn a_lost_answer_is_resolved_by_repeating() {
     kit.submit("a").await;
     let mut claimed = kit.claim(&node, "a").await.unwrap().unwrap();
     kit.faulty.fail(Operation::Commit, Fault::After, 1);
-    let complete = || Message::complete_with("done");
-    let lost = kit
-        .commit(&mut claimed, complete(), None)
-        .await
-        .unwrap_err();
+    let write = kit.write(&mut claimed, Message::complete_with("done"), None);
+    let commit = Commit::new(claimed.claim.clone(), write);
+    let coordinator = kit.store.coordinator();
+    let lost = coordinator.commit(vec![commit.clone()]).await.remove(0);
+    let lost = lost.unwrap_err();
     assert!(lost.is_retryable(), "{lost}");
-    kit.commit(&mut claimed, complete(), None).await.unwrap();
+    coordinator.commit(vec![commit]).await.remove(0).unwrap();
     assert_eq!(kit.moves("a").await.len(), 1);
 }
 

@@ -12,6 +12,7 @@ use tokio::sync::oneshot;
 use windlass::{
     Action, Command, Fence, Message, Outcome, StateKind, Task, TaskId, TaskState, async_trait,
     statemachine::{
+        CommitId,
         machine::{Step, Write},
         state::LastCommand,
         transition,
@@ -208,6 +209,7 @@ impl Kit {
         let before = &claimed.state;
         let mut state = transition(before, &message, self.store.clock().now()).unwrap();
         state.version += 1;
+        state.commit = Some(CommitId(fastrand::u64(..)));
         let (from, to) = (before.code(), state.code());
         let step = Step {
             message: message.kind(),
@@ -224,6 +226,7 @@ impl Kit {
         let release = matches!(message.action(), Action::Release);
         claimed.state = state.clone();
         Write {
+            follows: state.version - 1,
             steps: vec![step],
             outcomes,
             drop_claim: release || state.code() != StateKind::Runnable,

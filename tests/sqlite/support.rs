@@ -7,6 +7,7 @@ use windlass::{
     Action, Effects, Message, NodeName, StateKind, Task, TaskId, TaskState,
     clock::SystemClock,
     statemachine::{
+        CommitId,
         machine::{Step, Write},
         transition,
     },
@@ -105,6 +106,7 @@ pub(crate) fn write(state: &TaskState, message: impl Into<Message>) -> Write {
     let message = message.into();
     let mut next = transition(state, &message, jiff::Timestamp::now()).unwrap();
     next.version += 1;
+    next.commit = Some(CommitId(fastrand::u64(..)));
     let step = Step {
         message: message.kind(),
         from: state.code(),
@@ -112,6 +114,7 @@ pub(crate) fn write(state: &TaskState, message: impl Into<Message>) -> Write {
         command: None,
     };
     Write {
+        follows: state.version,
         drop_claim: !matches!(next.code(), StateKind::Runnable)
             || message.kind() == Action::Release.kind(),
         state: next,

@@ -216,14 +216,13 @@ impl Engine {
 
     /// Releases a claim that no handler here is for: no store compares kinds or labels when it
     /// claims, and a task may have been deleted and submitted again as another one.
-    fn release_claim(&mut self, claim: Claim, order: u64, mut state: TaskState) {
+    fn release_claim(&mut self, claim: Claim, order: u64, state: TaskState) {
         // The watch may still report this claim; its answer is not lost.
         let until = Instant::now() + NOT_FOR_THIS_NODE;
         self.courtesy.release(&claim.task, order, until);
-        state.version = state.version.saturating_add(1);
         let write = Write::releasing(state);
         let slot = self.slots.reserve();
-        self.outbox.push(slot, Commit { claim, write });
+        self.outbox.push(slot, Commit::new(claim, write));
     }
 
     fn begin(&mut self, claimed: Claimed, mut pending: PendingClaim) {

@@ -290,7 +290,7 @@ impl Engine {
                 by = %step.message, from = %step.from, to = %step.to, "transition");
         }
         let claim = slot.claim.clone();
-        self.outbox.push(id, Commit { claim, write });
+        self.outbox.push(id, Commit::new(claim, write));
     }
 
     pub(super) fn committed(&mut self, id: SlotId, answer: Result<(), Error>) {
@@ -305,8 +305,16 @@ impl Engine {
             return;
         };
         let is_durable = answer.is_ok();
+        let superseded = match &answer {
+            Err(error @ Error::Superseded { .. }) => Some(error.to_string()),
+            _ => None,
+        };
         let input = commit::input_of(&slot.task.id, answer);
-        if let Input::Fenced(reason) = &input {
+        if let Some(error) = superseded {
+            warn!(task = %slot.task.id, kind = %slot.task.kind, fence = slot.claim.fence.0, error,
+                "a write was superseded: the task is claimed again with the state of the store");
+            self.claim_again(id);
+        } else if let Input::Fenced(reason) = &input {
             warn!(task = %slot.task.id, kind = %slot.task.kind, fence = slot.claim.fence.0,
                 ?reason, "a write was fenced: this node no longer has the task");
         }

@@ -1,6 +1,6 @@
 //! The events of the watch, and keeping the watch alive.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use tracing::{info, warn};
 use windlass_statemachine::{
@@ -145,6 +145,28 @@ impl Engine {
             due: Some(self.now()),
             sleeping: false,
             ..view
+        }
+    }
+
+    /// Lets a task be claimed again as soon as its slot is gone: the claim is live, but its machine does not
+    /// follow the state of the store.
+    pub(super) fn claim_again(&mut self, id: SlotId) {
+        let now = self.now();
+        if let Some(slot) = self.slots.get_mut(id) {
+            slot.latest = Some(Reported::View(TaskView {
+                id: slot.task.id.clone(),
+                kind: slot.task.kind.clone(),
+                labels: (!slot.task.labels.is_empty()).then(|| Arc::new(slot.task.labels.clone())),
+                data_version: slot.machine.state().data_version,
+                priority: slot.task.priority,
+                order: slot.order,
+                due: Some(now),
+                deadline: slot.machine.state().deadline(),
+                sleeping: false,
+                claimed_by: None,
+                commanded: false,
+                fair_key: None,
+            }));
         }
     }
 

@@ -7,7 +7,9 @@ use super::{row::Saved, world::World};
 use crate::store::{
     Claim, Commit, Error, Transaction,
     rules::{
-        self, effects,
+        self,
+        commit::{Decision, Place, Stored},
+        effects,
         transaction::{Bounds, Step},
     },
 };
@@ -16,10 +18,15 @@ impl World {
     pub(super) fn commit(&mut self, commit: Commit, now: Timestamp) -> Result<(), Error> {
         let Commit { claim, mut write } = commit;
         let (id, fence) = (&claim.task, claim.fence);
-        if self.was_applied(&claim, &write.state) {
+        let stored = self.written_by(&claim);
+        let place = Place::of(&write);
+        if stored.is_some_and(|stored| place.decide(stored) == Decision::Applied) {
             return Ok(());
         }
         self.check_claim(&claim)?;
+        if let Some(stored) = stored {
+            place.is_applied(id, stored)?;
+        }
         let max_bytes = self.limits.max_bytes;
         let props = self.row(id)?.task.props.len();
         rules::size::check(Size::of_write(&write), props, max_bytes)?;
@@ -72,13 +79,11 @@ impl World {
         effects::decide(effects, &claim.task, &mut facts, Bounds { max_bytes, now })
     }
 
-    /// Returns whether this write was applied before and its answer was lost.
-    fn was_applied(&self, claim: &Claim, state: &TaskState) -> bool {
+    /// Returns what the stored state says of its write, if the claim has one that can be read.
+    fn written_by(&self, claim: &Claim) -> Option<Stored> {
         match self.tasks.get(&claim.task).map(|row| &row.saved) {
-            Some(Saved::State(stored)) => {
-                stored.fence == claim.fence && stored.version == state.version
-            }
-            _ => false,
+            Some(Saved::State(state)) if state.fence == claim.fence => Some(Stored::of(state)),
+            _ => None,
         }
     }
 }

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use windlass_statemachine::{Fence, QueuedCommand, Task, TaskId, TaskState, machine::Write};
+use windlass_statemachine::{
+    CommitId, Fence, QueuedCommand, Task, TaskId, TaskState, machine::Write,
+};
 
 /// A claim of a task: what proves, in every write, that the writer is the live owner.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,11 +40,20 @@ pub struct Claimed {
     pub over_limit: bool,
 }
 
-/// One task's write, on behalf of a claim.
+/// One task's write, on behalf of a claim. The version that it follows ([`Write::follows`]) and its id
+/// ([`TaskState::commit`]) order the writers of one claim.
 #[derive(Debug, Clone)]
 pub struct Commit {
     /// The claim that must be the live one.
     pub claim: Claim,
     /// What is written.
     pub write: Write,
+}
+
+impl Commit {
+    /// Returns the commit of a write, with an id of its own. Send the same commit again when its answer is lost.
+    pub fn new(claim: Claim, mut write: Write) -> Self {
+        write.state.commit = Some(CommitId(fastrand::u64(..)));
+        Self { claim, write }
+    }
 }

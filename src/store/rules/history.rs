@@ -51,6 +51,7 @@ mod tests {
 
     fn write(steps: Vec<Step>, status: TaskStatus, drop_claim: bool) -> Write {
         Write {
+            follows: 0,
             state: TaskState {
                 status,
                 ..TaskState::new(Timestamp::UNIX_EPOCH)

@@ -8,6 +8,7 @@
 //! | `size` | how many bytes a task, a state and a command may have |
 //! | `submit` | what a submit does when its id is taken |
 //! | `command` | whether a command can be sent, and the outcomes that stores record themselves |
+//! | `commit` | whether a write of a claim follows the stored state, or was applied before |
 //! | `claim` | whether a task can be claimed |
 //! | `limits` | whether a limit has a slot for one more task |
 //! | `unique` | what a submit does when another task has its unique key |
@@ -25,6 +26,7 @@
 
 pub(crate) mod claim;
 pub(crate) mod command;
+pub(crate) mod commit;
 pub(crate) mod effects;
 pub(crate) mod facts;
 pub(crate) mod history;

@@ -93,17 +93,20 @@ impl Split {
 
     /// Releases a claim as if it had never been made.
     async fn release(&self, claimed: Claimed) {
-        let mut state = claimed.state;
-        state.version = state.version.saturating_sub(1);
-        state.claims = state.claims.saturating_sub(1);
-        let write = Write::releasing(state);
+        let mut write = Write::releasing(claimed.state);
+        write.state.version = write.follows.saturating_sub(1);
+        write.state.claims = write.state.claims.saturating_sub(1);
         let claim = claimed.claim;
         // If this fails too, the claim ends with the lease, or the lease claims the task again.
-        let _ = self.coordinator.commit(vec![Commit { claim, write }]).await;
+        let _ = self
+            .coordinator
+            .commit(vec![Commit::new(claim, write)])
+            .await;
     }
 
     /// Makes a task whose state cannot be read fail, with the reason in its error log.
-    async fn quarantine(&self, claimed: Claimed, error: Error) -> Error {
+    /// `follows` is the version that the coordinator has.
+    async fn quarantine(&self, claimed: Claimed, follows: u64, error: Error) -> Error {
         let Claimed {
             claim, mut state, ..
         } = claimed;
@@ -115,13 +118,17 @@ impl Split {
         state.status = TaskStatus::Failed;
         state.since = now;
         let write = Write {
+            follows,
             state,
             steps,
             outcomes: Vec::new(),
             drop_claim: true,
             effects: Effects::default(),
         };
-        let answers = self.coordinator.commit(vec![Commit { claim, write }]).await;
+        let answers = self
+            .coordinator
+            .commit(vec![Commit::new(claim, write)])
+            .await;
         only(answers, "quarantine a task").err().unwrap_or(error)
     }
 
@@ -131,7 +138,7 @@ impl Split {
         claimed: Claimed,
         loaded: Result<Option<TaskState>, Error>,
     ) -> Result<Option<Claimed>, Error> {
-        let fresh = is_fresh(&claimed.state);
+        let (fresh, follows) = (is_fresh(&claimed.state), claimed.state.version);
         let leftover = match fresh {
             true => StateRemoval::of(&claimed.claim.task, &loaded),
             false => None,
@@ -140,7 +147,7 @@ impl Split {
             Ok(stored) => stored,
             Err(Error::Corrupt { .. }) if fresh => None,
             Err(error @ Error::Corrupt { .. }) => {
-                return Err(self.quarantine(claimed, error).await);
+                return Err(self.quarantine(claimed, follows, error).await);
             }
             Err(error) => {
                 self.release(claimed).await;
@@ -148,7 +155,14 @@ impl Split {
             }
         };
         let as_claimed = claimed.clone();
-        let Merged { claimed, recovery } = merge(claimed, stored);
+        let Merged {
+            mut claimed,
+            recovery,
+        } = merge(claimed, stored);
+        let recovery = recovery.map(|write| Commit::new(claimed.claim.clone(), write));
+        if let Some(commit) = &recovery {
+            claimed.state.commit = commit.write.state.commit;
+        }
         if let Err(error) = self.fence_off(&claimed, leftover).await {
             // The state may have been stored, and with it the report of an abandoned attempt: then the
             // lease keeps the claim, and claims the task again.
@@ -157,16 +171,15 @@ impl Split {
             }
             return Err(error);
         }
-        if let Some(mut write) = recovery {
-            write.state = stripped(write.state);
-            let claim = claimed.claim.clone();
+        if let Some(mut commit) = recovery {
+            commit.write.state = stripped(commit.write.state);
             // If the answer is lost, the lease has the claim and claims the task again.
-            let answers = self.coordinator.commit(vec![Commit { claim, write }]).await;
+            let answers = self.coordinator.commit(vec![commit]).await;
             match only(answers, "commit") {
                 Ok(()) => {}
                 // The coordinator would refuse the write of every later claim too.
                 Err(error @ (Error::TooLarge { .. } | Error::Invalid(_))) => {
-                    return Err(self.quarantine(claimed, error).await);
+                    return Err(self.quarantine(claimed, follows, error).await);
                 }
                 Err(error) => return Err(error),
             }

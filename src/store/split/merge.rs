@@ -53,6 +53,7 @@ pub(super) struct Merged {
 /// Merges a claim with the stored state of its task.
 pub(super) fn merge(mut claimed: Claimed, stored: Option<TaskState>) -> Merged {
     let inner = &claimed.state;
+    let follows = inner.version;
     let stored = stored.filter(|_| !is_fresh(inner));
     let unreported = unreported(inner, stored.as_ref());
     claimed.abandoned |= unreported > 0;
@@ -61,7 +62,7 @@ pub(super) fn merge(mut claimed: Claimed, stored: Option<TaskState>) -> Merged {
         if first {
             claimed.state.version = claimed.state.version.saturating_add(1);
         }
-        let recovery = first.then(|| recovery(claimed.state.clone(), vec![], vec![]));
+        let recovery = first.then(|| recovery(follows, claimed.state.clone()));
         return Merged { claimed, recovery };
     };
     let ahead = stored.incarnation == inner.incarnation && writes(&stored) > writes(inner);
@@ -105,7 +106,11 @@ pub(super) fn merge(mut claimed: Claimed, stored: Option<TaskState>) -> Merged {
     let known = |order| signals.iter().find(|s| s.order == order);
     let signals = signalled.iter().filter_map(|c| known(c.order));
     outcomes.extend(signals.map(|s| (s.order, s.outcome.clone())));
-    let recovery = Some(recovery(state, steps, outcomes));
+    let recovery = Some(Write {
+        steps,
+        outcomes,
+        ..recovery(follows, state)
+    });
     Merged { claimed, recovery }
 }
 
@@ -125,11 +130,13 @@ fn catch_up(inner: &TaskState, stored: TaskState, unreported: usize) -> TaskStat
     state
 }
 
-fn recovery(state: TaskState, steps: Vec<Step>, outcomes: Vec<(u64, Outcome)>) -> Write {
+/// Returns a write that brings the coordinator to this state.
+fn recovery(follows: u64, state: TaskState) -> Write {
     Write {
+        follows,
         state,
-        steps,
-        outcomes,
+        steps: Vec::new(),
+        outcomes: Vec::new(),
         drop_claim: false,
         effects: Default::default(),
     }

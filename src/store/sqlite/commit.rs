@@ -1,6 +1,8 @@
 //! Writes transitions: the hot path.
 
-use windlass_statemachine::{Fence, StateKind, TaskId, machine::Write, size::Size};
+use windlass_statemachine::{
+    CommitId, Fence, StateKind, TaskId, TaskState, machine::Write, size::Size,
+};
 
 use super::{
     batch::Batch,
@@ -9,7 +11,13 @@ use super::{
     errors::Stop,
     limits, texts, transaction, waits,
 };
-use crate::store::{Claim, Commit, Error, Transaction, rules};
+use crate::store::{
+    Claim, Commit, Error, Transaction,
+    rules::{
+        self,
+        commit::{Place, Stored},
+    },
+};
 
 /// A commit with its JSON texts. They are made before the transaction begins, outside of the one
 /// thread that writes.
@@ -20,7 +28,9 @@ pub(super) struct Prepared {
 
 struct Texts {
     code: StateKind,
+    follows: i64,
     version: i64,
+    id: Option<CommitId>,
     data_version: u32,
     since: i64,
     due: Option<i64>,
@@ -58,7 +68,9 @@ fn texts(fence: Fence, write: Write) -> Result<Texts, Error> {
     let effects = has_effects.then(|| Transaction::from(write.effects));
     Ok(Texts {
         code: state.code(),
+        follows: write.follows as i64,
         version: state.version as i64,
+        id: state.commit,
         data_version: state.data_version,
         since: micros(state.since),
         due: state.due().map(micros),
@@ -87,7 +99,8 @@ pub(super) fn commit(batch: &mut Batch<'_>, commit: &Prepared) -> Result<(), Sto
     }
     // The transaction has reaped ended leases, so their claims have no owner.
     let held = batch.first(
-        "SELECT last, pending, size, version, owner, waits, limited FROM windlass_states WHERE n = ?1 AND fence = ?2",
+        "SELECT last, pending, size, version, owner, waits, limited FROM windlass_states
+            WHERE n = ?1 AND fence = ?2",
         (claim.token as i64, claim.fence.0 as i64),
         |row| {
             Ok((
@@ -105,8 +118,10 @@ pub(super) fn commit(batch: &mut Batch<'_>, commit: &Prepared) -> Result<(), Sto
         return Err(Stop::Refused(Error::fenced(&claim.task)));
     };
     let texts = match &commit.write {
-        // The commit was applied before, and its answer was lost.
-        Ok(texts) if texts.version == version => return Ok(()),
+        // The commit was applied before, and its answer was lost; or another write of the claim was.
+        Ok(texts) if texts.follows != version => {
+            return followed(batch, claim, texts, owner == Some(claim.lease as i64));
+        }
         _ if owner != Some(claim.lease as i64) => {
             return Err(Stop::Refused(Error::fenced(&claim.task)));
         }
@@ -130,6 +145,38 @@ pub(super) fn commit(batch: &mut Batch<'_>, commit: &Prepared) -> Result<(), Sto
         free(batch, claim, texts, limited)?;
         transaction::effects(batch, effects, &claim.task)
     })
+}
+
+/// Decides a write that does not follow the stored version.
+fn followed(
+    batch: &mut Batch<'_>,
+    claim: &Claim,
+    texts: &Texts,
+    is_live: bool,
+) -> Result<(), Stop> {
+    let stored = batch.first(
+        "SELECT version, state FROM windlass_states WHERE n = ?1",
+        [claim.token as i64],
+        |row| {
+            let state = row.get_ref(1)?.as_bytes().unwrap_or_default();
+            let state = serde_json::from_slice::<TaskState>(state).ok();
+            Ok((row.get::<_, i64>(0)?, state.and_then(|state| state.commit)))
+        },
+    )?;
+    let (version, commit) = stored.unwrap_or_default();
+    let stored = Stored {
+        version: version as u64,
+        commit,
+    };
+    let place = Place {
+        follows: texts.follows as u64,
+        id: texts.id,
+    };
+    match place.is_applied(&claim.task, stored) {
+        Ok(_) => Ok(()),
+        Err(_) if !is_live => Err(Stop::Refused(Error::fenced(&claim.task))),
+        Err(error) => Err(Stop::Refused(error)),
+    }
 }
 
 /// Frees the slots of limits, if the write ends the claim.
@@ -159,17 +206,17 @@ const ENDS_AT_ONCE: &str =
     "UPDATE windlass_states SET code = ?2, due = NULL, last = ?3, pending = 0, version = ?4,
     state = ?5, lost_by = NULL, owner = NULL, ended_at = ?6
     WHERE n = ?1 AND fence = ?7 AND owner = ?8 AND last = ?9 AND pending = 0 AND waits = 0
-    AND limited = 0 AND version <> ?4 AND size <= ?10";
+    AND limited = 0 AND version = ?11 AND size <= ?10";
 const RELEASES_AT_ONCE: &str =
     "UPDATE windlass_states SET code = ?2, due = ?3, last = ?4, version = ?5,
     state = ?6, data_version = ?7, deadline = ?8, lost_by = NULL, owner = NULL
     WHERE n = ?1 AND fence = ?9 AND owner = ?10 AND last = ?11 AND waits = 0
-    AND limited = 0 AND version <> ?5 AND size <= ?12";
+    AND limited = 0 AND version = ?13 AND size <= ?12";
 const KEEPS_AT_ONCE: &str =
     "UPDATE windlass_states SET code = ?2, due = ?3, last = ?4, version = ?5,
     state = ?6, data_version = ?7, deadline = ?8, lost_by = NULL
     WHERE n = ?1 AND fence = ?9 AND owner = ?10 AND last = ?11 AND waits = 0
-    AND version <> ?5 AND size <= ?12";
+    AND version = ?13 AND size <= ?12";
 
 impl Texts {
     /// Returns whether the write changes nothing but the state and the history.
@@ -202,11 +249,11 @@ fn at_once(batch: &mut Batch<'_>, claim: &Claim, texts: &Texts) -> Result<bool, 
     };
     let (code, version, state) = (from_code(texts.code), texts.version, &texts.state);
     let (fence, lease) = (claim.fence.0 as i64, claim.lease as i64);
-    let room = texts.room(batch.limits.max_bytes);
+    let (room, follows) = (texts.room(batch.limits.max_bytes), texts.follows);
     let written = if texts.code.is_terminal() {
         let since = texts.since;
         let at = (
-            n, code, last, version, state, since, fence, lease, head, room,
+            n, code, last, version, state, since, fence, lease, head, room, follows,
         );
         batch.run(ENDS_AT_ONCE, at)?
     } else {
@@ -216,7 +263,7 @@ fn at_once(batch: &mut Batch<'_>, claim: &Claim, texts: &Texts) -> Result<bool, 
         };
         let (due, data, deadline) = (texts.due, texts.data_version, texts.deadline);
         let at = (
-            n, code, due, last, version, state, data, deadline, fence, lease, head, room,
+            n, code, due, last, version, state, data, deadline, fence, lease, head, room, follows,
         );
         batch.run(sql, at)?
     };

@@ -20,7 +20,8 @@ pub enum Capability {
     RepairState,
     /// A stored envelope can be damaged: [`Harness::corrupt_envelope`].
     CorruptEnvelope,
-    /// A commit applies effects: [`Harness::takes_effects`].
+    /// A commit is one write of the store: it applies effects and compares the version that it follows
+    /// ([`Harness::takes_effects`]).
     Effects,
     /// The store copies whole tasks: [`Registry::transfer`](crate::store::Registry::transfer).
     Transfer,

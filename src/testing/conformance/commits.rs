@@ -1,7 +1,7 @@
 //! Commits: every field of a write is stored, and nothing else changes.
 
 use serde_json::json;
-use windlass_statemachine::{Json, Message, Progress, StateKind, TaskStatus};
+use windlass_statemachine::{CommitId, Json, Message, Progress, StateKind, TaskStatus};
 
 use super::{
     Harness,
@@ -180,7 +180,9 @@ pub async fn two_writes_of_one_claim_happen_in_order(harness: &dyn Harness) {
     let second = kit.write(&claimed, &with_data(Message::pause(), 2));
     claimed.state = second.state.clone();
     let mut third = second.clone();
+    third.follows += 1;
     third.state.version += 1;
+    third.state.commit = Some(CommitId(3));
     let commits = [first, second, third].map(|write| Commit {
         claim: claimed.claim.clone(),
         write,

@@ -1,12 +1,15 @@
 //! Fences: a claim that is not the live one cannot write.
 
+use std::time::Duration;
+
 use windlass_statemachine::{Command, Fence, Message, Outcome, StateKind};
 
 use super::{
-    Harness,
+    Capability, Harness,
+    capability::need,
     kit::{Kit, fresh, is_fenced, one, settle, task, with_data},
 };
-use crate::store::{ChangeKind, Claim, Claimed, Commit};
+use crate::store::{ChangeKind, Claim, Claimed, Commit, Error};
 
 /// A fence is greater than that of every earlier claim of the task: across claims, retries,
 /// replacements, and a deletion.
@@ -242,4 +245,84 @@ pub async fn a_repeated_commit_does_not_undo(harness: &dyn Harness) {
     let answer = kit.try_write(&claimed, write).await;
     assert!(is_fenced(&answer), "{answer:?}");
     assert_eq!(kit.state("a").await, owner.state);
+}
+
+/// Two writers of one claim write different states of one version: the first is applied, and the second learns
+/// that it was not. Each may send its write again.
+pub async fn two_writers_of_a_claim_write_in_turn(harness: &dyn Harness) {
+    need(Capability::Effects, harness.takes_effects().then_some(()));
+    let (kit, node) = Kit::with_node(harness).await;
+    for (name, message) in [
+        ("kept", with_data(Message::run(), 1)),
+        (
+            "asleep",
+            with_data(Message::sleep_for(Duration::from_secs(3600)), 1),
+        ),
+        ("ended", Message::complete_with(&1)),
+    ] {
+        let claimed = kit.claimed(&node, name).await;
+        let first = kit.write(&claimed, &with_data(Message::checkpoint(), 7));
+        let second = kit.write(&claimed, &message);
+        kit.try_write(&claimed, first.clone()).await.unwrap();
+        for _ in 0..2 {
+            let answer = kit.try_write(&claimed, second.clone()).await;
+            assert_superseded(&answer, first.follows, first.state.version);
+            kit.try_write(&claimed, first.clone()).await.unwrap();
+            assert_eq!(kit.state(name).await, first.state, "{name}");
+        }
+        // On top of what is stored, it is applied.
+        let now = Claimed {
+            state: first.state.clone(),
+            ..claimed.clone()
+        };
+        kit.try_write(&claimed, kit.write(&now, &message))
+            .await
+            .unwrap();
+    }
+}
+
+/// A write of a claim that arrives after a newer one is not put over it.
+pub async fn a_write_that_arrives_late_is_superseded(harness: &dyn Harness) {
+    need(Capability::Effects, harness.takes_effects().then_some(()));
+    let (kit, node) = Kit::with_node(harness).await;
+    let mut claimed = kit.claimed(&node, "a").await;
+    let late = kit.write(&claimed, &with_data(Message::checkpoint(), 9));
+    let repeated = kit.write(&claimed, &with_data(Message::checkpoint(), 1));
+    kit.try_write(&claimed, repeated.clone()).await.unwrap();
+    claimed.state = repeated.state.clone();
+    for n in 2..5 {
+        kit.checkpoint(&mut claimed, n).await;
+        for write in [&late, &repeated] {
+            let answer = kit.try_write(&claimed, write.clone()).await;
+            assert_superseded(&answer, write.follows, claimed.state.version);
+        }
+        assert_eq!(kit.state("a").await, claimed.state);
+    }
+    // Nor is one that follows a write which the store does not have.
+    let ahead = Claimed {
+        state: {
+            let mut state = claimed.state.clone();
+            state.version += 1;
+            state
+        },
+        ..claimed.clone()
+    };
+    let early = kit.write(&ahead, &with_data(Message::checkpoint(), 9));
+    let answer = kit.try_write(&claimed, early).await;
+    assert_superseded(&answer, claimed.state.version + 1, claimed.state.version);
+    assert_eq!(kit.state("a").await, claimed.state);
+}
+
+fn assert_superseded(answer: &Result<(), Error>, expected_follows: u64, expected_stored: u64) {
+    match answer {
+        Err(
+            error @ Error::Superseded {
+                follows, stored, ..
+            },
+        ) => {
+            assert_eq!((*follows, *stored), (expected_follows, expected_stored));
+            assert!(!error.is_retryable(), "the same write is superseded again");
+        }
+        other => panic!("got {other:?}, want a superseded write"),
+    }
 }

@@ -5,7 +5,8 @@ use std::{fmt::Debug, sync::Arc, time::Duration};
 use jiff::{SignedDuration, Timestamp, Unit};
 use serde_json::json;
 use windlass_statemachine::{
-    ActionKind, Command, CommandId, Message, NodeName, Outcome, StateKind, Task, TaskId, TaskState,
+    ActionKind, Command, CommandId, CommitId, Message, NodeName, Outcome, StateKind, Task, TaskId,
+    TaskState,
     machine::{Step, Write},
     state::LastCommand,
     transition,
@@ -226,6 +227,7 @@ impl Kit {
         let (before, now) = (&claimed.state, self.now());
         let mut state = transition(before, message, now).expect("a transition of the table");
         state.version += 1;
+        state.commit = Some(CommitId(fastrand::u64(..)));
         let step = Step {
             message: message.kind(),
             from: before.code(),
@@ -233,6 +235,7 @@ impl Kit {
             command: None,
         };
         Write {
+            follows: before.version,
             drop_claim: message.kind() == ActionKind::Release
                 || state.code() != StateKind::Runnable,
             steps: vec![step],

@@ -147,6 +147,8 @@ macro_rules! conformance_tests {
                 a_forged_claim_is_fenced,
                 a_repeated_commit_happens_once,
                 a_repeated_commit_does_not_undo,
+                two_writers_of_a_claim_write_in_turn needs Effects,
+                a_write_that_arrives_late_is_superseded needs Effects,
             }
             commits {
                 a_transition_is_stored,

@@ -167,6 +167,9 @@ pub struct Step {
 /// One atomic write.
 #[derive(Debug, Clone)]
 pub struct Write {
+    /// The version of the durable state that the write follows. A store applies the write to a state of this
+    /// version and to no other.
+    pub follows: u64,
     /// The new state.
     pub state: TaskState,
     /// The transitions that led to the state, oldest first. Empty for a checkpoint of a running handler.
@@ -180,17 +183,21 @@ pub struct Write {
 }
 
 impl Write {
-    /// Returns a write that releases a claim in this state, and does nothing else.
+    /// Returns a write that releases a claim and leaves the durable state as it is.
     ///
     /// ```
     /// use windlass_statemachine::{TaskState, machine::Write};
     ///
     /// let write = Write::releasing(TaskState::new(jiff::Timestamp::UNIX_EPOCH));
     /// assert!(write.drop_claim && write.steps.is_empty() && write.outcomes.is_empty());
+    /// assert_eq!((write.follows, write.state.version), (0, 1));
     /// ```
-    pub fn releasing(state: TaskState) -> Self {
+    pub fn releasing(mut durable: TaskState) -> Self {
+        let follows = durable.version;
+        durable.version = follows.saturating_add(1);
         Self {
-            state,
+            follows,
+            state: durable,
             steps: Vec::new(),
             outcomes: Vec::new(),
             drop_claim: true,

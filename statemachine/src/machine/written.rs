@@ -18,6 +18,8 @@ impl Machine {
             state.has_started();
         }
         state.version = state.version.saturating_add(1);
+        // The writer gives each write an id of its own.
+        state.commit = None;
         if state.code().is_terminal() {
             state.progress = None;
         } else if self.progress.is_some() {
@@ -25,6 +27,7 @@ impl Machine {
         }
         state.errors.trim(self.kept_errors());
         out.push(Effect::Persist(Box::new(Write {
+            follows: self.state.version,
             state: state.clone(),
             steps: draft.steps,
             outcomes: draft.outcomes,

@@ -25,6 +25,7 @@ use crate::store::{
         schema::{Recent, reported},
         write::Tried,
     },
+    rules::commit::Stored as Written,
 };
 
 const OPERATION: &str = "claim a task";
@@ -196,6 +197,7 @@ impl Claimer {
             node: lease.node.clone(),
             fence,
             state_revision: at,
+            written: Some(Written::of(&state)),
             recent,
             task: task.task.clone(),
             order: task.order,

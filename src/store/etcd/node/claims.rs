@@ -6,14 +6,14 @@ use std::{
 };
 
 use jiff::Timestamp;
-use windlass_statemachine::{Fence, NodeName, Task, TaskId};
+use windlass_statemachine::{Fence, NodeName, Task, TaskId, TaskState};
 
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::{room::NodeLease, slots::Refused};
 use crate::store::{
     etcd::schema::{Envelope, Recent, Slot, Stored, snapshot::PropsKeys},
-    rules::limits::reserve::Reserver,
+    rules::{commit::Stored as Written, limits::reserve::Reserver},
 };
 
 /// One claim.
@@ -26,6 +26,9 @@ pub(crate) struct Held {
     pub(crate) fence: Fence,
     /// The revision that wrote the state last.
     pub(crate) state_revision: i64,
+    /// What the state says of the write. `None` when it cannot be read, or is of no write of this claim: the
+    /// next commit replaces it.
+    pub(crate) written: Option<Written>,
     /// The lines of history that the value of the state has.
     pub(crate) recent: Recent,
     pub(crate) task: Arc<Task>,
@@ -156,10 +159,11 @@ impl Claims {
         }
     }
 
-    /// Notes that the state of a claim was written at this revision, with these lines of history.
-    pub(crate) fn wrote(&self, id: &TaskId, fence: Fence, revision: i64, recent: Recent) {
-        self.change(id, fence, |held| {
+    /// Notes that this state of a claim was written at this revision, with these lines of history.
+    pub(crate) fn wrote(&self, id: &TaskId, state: &TaskState, revision: i64, recent: Recent) {
+        self.change(id, state.fence, |held| {
             held.state_revision = revision;
+            held.written = Some(Written::of(state));
             held.recent = recent;
         });
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use windlass_statemachine::{TaskState, machine::Write, size::Size};
+use windlass_statemachine::{machine::Write, size::Size};
 
 use super::{
     claims::{Claims, Held},
@@ -15,7 +15,10 @@ use crate::store::{
         schema::{Hold, Of, Owner, Recent, Snapshot, Stored, json::parse},
         write::{Edit, Item, Step, Tries, Wrote},
     },
-    rules,
+    rules::{
+        self,
+        commit::{Decision, Place, Stored as Written},
+    },
 };
 
 const OPERATION: &str = "store a transition";
@@ -131,6 +134,11 @@ impl Transition<'_> {
     async fn next(&self, held: &mut Box<Held>) -> Result<Option<(Item, Part)>, Error> {
         loop {
             let (write, by) = (self.write, self.by);
+            if let Some(written) = held.written
+                && Place::of(write).is_applied(&self.claim.task, written)?
+            {
+                return Ok(None);
+            }
             let (size, props) = (Size::of_write(write), held.task.props.len());
             let max_bytes = by.effects.limits.max_bytes;
             let item = match rules::size::check(size, props, max_bytes) {
@@ -173,7 +181,7 @@ impl Transition<'_> {
             claims.forget(id, fence);
         } else if let Some((at, recent)) = written {
             let settled = self.write.outcomes.iter().map(|(order, _)| *order);
-            claims.wrote(id, fence, at, recent);
+            claims.wrote(id, &self.write.state, at, recent);
             claims.settled(id, fence, &settled.collect::<Vec<_>>());
             claims.wrote_data_version(id, fence, self.write.state.data_version);
         }
@@ -187,7 +195,14 @@ impl Transition<'_> {
     async fn look(&self) -> Result<Option<Box<Held>>, Error> {
         let (id, by) = (&self.claim.task, self.by);
         let found = by.access.reader.found(id, OPERATION).await?;
-        if !self.forged && found.exists() && found.state().is_ok_and(|s| self.is_applied(&s)) {
+        let written = match found.state() {
+            Ok((state, _)) if found.exists() && state.fence == self.claim.fence => {
+                Some(Written::of(&state))
+            }
+            _ => None,
+        };
+        let place = Place::of(self.write);
+        if !self.forged && written.is_some_and(|at| place.decide(at) == Decision::Applied) {
             return Ok(None);
         }
         let fence = by.access.reader.fences.revision(self.claim.fence);
@@ -195,18 +210,16 @@ impl Transition<'_> {
             by.claims.forget(id, self.claim.fence);
             return Err(Error::fenced(id));
         }
+        if let Some(written) = written {
+            place.is_applied(id, written)?;
+        }
         let recent = match by.claims.get(id, self.claim.fence) {
             // Somebody has overwritten the state: what this process knows of the lines is what there was.
             Some(known) if found.state().is_err() => known.recent,
             _ => by.access.reader.recent(&found).await?.unwrap_or_default(),
         };
-        let held = held_of(self.claim, found, recent).ok_or_else(|| Error::fenced(id))?;
+        let held = held_of(self.claim, found, written, recent).ok_or_else(|| Error::fenced(id))?;
         Ok(Some(Box::new(held)))
-    }
-
-    fn is_applied(&self, (stored, hold): &(TaskState, Hold)) -> bool {
-        let version = self.write.state.version;
-        !hold.by_claim && stored.fence == self.claim.fence && stored.version == version
     }
 
     /// The write of the transition, and what follows it.
@@ -298,7 +311,12 @@ impl Transition<'_> {
 }
 
 /// Returns the claim as read with its task.
-fn held_of(claim: &Claim, found: Snapshot, recent: Recent) -> Option<Held> {
+fn held_of(
+    claim: &Claim,
+    found: Snapshot,
+    written: Option<Written>,
+    recent: Recent,
+) -> Option<Held> {
     let owner = found.owner.as_ref()?;
     let task = found.whole_task(&claim.task).ok()?;
     let (envelope, order) = found.envelope().ok()?;
@@ -308,6 +326,7 @@ fn held_of(claim: &Claim, found: Snapshot, recent: Recent) -> Option<Held> {
         node: parse::<Owner>(owner).ok()?.node,
         fence: claim.fence,
         state_revision: found.revision_of(Of::TaskState),
+        written,
         recent,
         task: Arc::new(task),
         order,

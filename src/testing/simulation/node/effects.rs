@@ -172,8 +172,5 @@ impl Node {
 }
 
 fn commit_of(slot: &Slot, write: Write) -> Commit {
-    Commit {
-        claim: slot.claim.clone(),
-        write,
-    }
+    Commit::new(slot.claim.clone(), write)
 }
