@@ -122,7 +122,7 @@ pub type ChangeStream = Pin<Box<dyn Stream<Item = Result<Vec<Change>, Error>> + 
 /// 16. **Reschedule** changes the due time of a runnable or sleeping task and the priority and the limits of a
 ///     live one, if no node has claimed the task. The version of the state stays.
 ///     Cases: `transactions::an_unclaimed_task_is_rescheduled`,
-///     `transactions::other_tasks_are_not_rescheduled`, `limits::a_reschedule_changes_the_limits`.
+///     `transactions::other_tasks_are_not_rescheduled`, `lines::a_reschedule_changes_the_limits`.
 /// 17. **Unique keys.** While a task has a unique key ([`Unique`](windlass_statemachine::Unique)), a submit of
 ///     another task with the key does what it does when its id is taken; [`Error::NotUnique`] is the refusal,
 ///     [`Submitted::Other`] the result for a task that counts as there. A task has its key for the period

@@ -191,7 +191,7 @@ planted! {
     guards_that_see_the_operations: GuardsSeeTheOperations is found by guards::guards_see_the_state_before_the_operations;
     claimed_tasks_that_are_rescheduled: ClaimedTasksAreRescheduled is found by transactions::other_tasks_are_not_rescheduled;
     rescheduled_tasks_that_keep_their_time: RescheduledTasksKeepTheirTime is found by transactions::an_unclaimed_task_is_rescheduled;
-    rescheduled_tasks_that_keep_their_limits: RescheduledTasksKeepTheirTime is found by limits::a_reschedule_changes_the_limits;
+    rescheduled_tasks_that_keep_their_limits: RescheduledTasksKeepTheirTime is found by lines::a_reschedule_changes_the_limits;
     repeated_tasks_that_are_accepted: RepeatedTasksAreAccepted is found by transactions::one_task_twice_is_refused;
     large_transactions_that_are_accepted: LargeTransactionsAreAccepted is found by transactions::the_limit_is_named;
     a_bad_transaction_that_refuses_all: OneBadTransactionRefusesAll is found by transactions::transactions_are_independent;

@@ -12,7 +12,7 @@ use super::{
     wait::{Watcher, eventually},
 };
 use crate::{
-    store::{Claimed, Lease, LimitedBy, Require, Reschedule, TaskView, Transaction},
+    store::{Claimed, Lease, LimitedBy, TaskView},
     testing::ManualClock,
 };
 
@@ -327,47 +327,6 @@ pub async fn a_record_names_the_limit(harness: &dyn Harness) {
     kit.commit(&mut running, &Message::complete()).await;
     kit.admitted(&node, "a").await;
     assert_eq!(kit.get("a").await.limited_by, None);
-}
-
-/// A reschedule gives a task other limits. One that waits for a slot looks for one again.
-pub async fn a_reschedule_changes_the_limits(harness: &dyn Harness) {
-    let (kit, node) = Kit::with_node(harness).await;
-    let mut watch = kit.watch(&node).await;
-    watch.listed().await;
-    kit.limited(&["x", "a", "b"], &[at_once("k", 1)]).await;
-    kit.submit("plain").await;
-    kit.admitted(&node, "x").await;
-    kit.refused(&node, "a").await;
-    kit.refused(&node, "b").await;
-    held(&mut watch, "b").await;
-    let to = async |text: &str, limits: &[Limit]| {
-        let change = Reschedule::new(id(text)).limits(limits.to_vec());
-        let change = Transaction::new()
-            .require(id(text), Require::Exists)
-            .reschedule(change);
-        let applied = kit.registry().apply(vec![change]).await.remove(0);
-        applied.map(drop)
-    };
-    let two = [at_once("k", 2)];
-    to("b", &two).await.expect("rescheduled");
-    ready(&mut watch, "b").await;
-    assert_eq!(kit.get("b").await.task.limits, two);
-    kit.admitted(&node, "b").await;
-    kit.refused(&node, "a").await;
-    to("plain", &two).await.expect("rescheduled");
-    kit.refused(&node, "plain").await;
-    assert_eq!(
-        kit.get("plain").await.limited_by.map(|by| by.limit),
-        Some(two[0].clone())
-    );
-    to("a", &[]).await.expect("rescheduled");
-    ready(&mut watch, "a").await;
-    let claimed = kit.admitted(&node, "a").await;
-    assert!(claimed.task.limits.is_empty());
-    let claimed = to("a", &two).await;
-    assert!(claimed.is_err(), "a claimed task keeps its limits");
-    let twice = to("plain", &[at_once("k", 1), at_once("k", 2)]).await;
-    assert!(twice.is_err(), "no task may have these");
 }
 
 /// Slots and lines are there when the store is opened again.

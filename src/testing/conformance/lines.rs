@@ -2,7 +2,7 @@
 
 use std::{slice::from_ref, sync::Arc, time::Duration};
 
-use windlass_statemachine::{Message, StateKind, TaskStatus};
+use windlass_statemachine::{Limit, Message, StateKind, TaskStatus};
 
 use super::{
     Harness,
@@ -10,7 +10,7 @@ use super::{
     limits::{HOUR, at_once, held, is_held, is_ready, limited, ready, starts},
 };
 use crate::{
-    store::{Event, Operation, Reschedule, TaskView, Transaction},
+    store::{Event, Operation, Require, Reschedule, TaskView, Transaction},
     testing::ManualClock,
 };
 
@@ -177,6 +177,47 @@ pub async fn a_task_that_leaves_the_line_lets_the_next_pass(harness: &dyn Harnes
     );
     ready(&mut watch, "c").await;
     kit.admitted(&node, "c").await;
+}
+
+/// A reschedule gives a task other limits. One that waits for a slot looks for one again.
+pub async fn a_reschedule_changes_the_limits(harness: &dyn Harness) {
+    let (kit, node) = Kit::with_node(harness).await;
+    let mut watch = kit.watch(&node).await;
+    watch.listed().await;
+    kit.limited(&["x", "a", "b"], &[at_once("k", 1)]).await;
+    kit.submit("plain").await;
+    kit.admitted(&node, "x").await;
+    kit.refused(&node, "a").await;
+    kit.refused(&node, "b").await;
+    held(&mut watch, "b").await;
+    let to = async |text: &str, limits: &[Limit]| {
+        let change = Reschedule::new(id(text)).limits(limits.to_vec());
+        let change = Transaction::new()
+            .require(id(text), Require::Exists)
+            .reschedule(change);
+        let applied = kit.registry().apply(vec![change]).await.remove(0);
+        applied.map(drop)
+    };
+    let two = [at_once("k", 2)];
+    to("b", &two).await.expect("rescheduled");
+    ready(&mut watch, "b").await;
+    assert_eq!(kit.get("b").await.task.limits, two);
+    kit.admitted(&node, "b").await;
+    kit.refused(&node, "a").await;
+    to("plain", &two).await.expect("rescheduled");
+    kit.refused(&node, "plain").await;
+    assert_eq!(
+        kit.get("plain").await.limited_by.map(|by| by.limit),
+        Some(two[0].clone())
+    );
+    to("a", &[]).await.expect("rescheduled");
+    ready(&mut watch, "a").await;
+    let claimed = kit.admitted(&node, "a").await;
+    assert!(claimed.task.limits.is_empty());
+    let claimed = to("a", &two).await;
+    assert!(claimed.is_err(), "a claimed task keeps its limits");
+    let twice = to("plain", &[at_once("k", 1), at_once("k", 2)]).await;
+    assert!(twice.is_err(), "no task may have these");
 }
 
 /// A reported task that no node claims does not block those behind it for ever.

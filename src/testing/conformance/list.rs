@@ -309,7 +309,6 @@ macro_rules! conformance_tests {
                 a_signal_waits_with_a_held_back_task needs Limits,
                 each_task_has_its_own_number needs Limits,
                 a_record_names_the_limit needs Limits,
-                a_reschedule_changes_the_limits needs Limits,
                 slots_and_lines_are_durable needs Limits Reopen,
                 a_move_keeps_the_limits needs Limits Transfer,
             }
@@ -318,6 +317,7 @@ macro_rules! conformance_tests {
                 a_line_reports_one_task_for_each_slot needs Limits,
                 the_first_of_a_line_of_starts_sleeps needs Limits,
                 a_task_that_leaves_the_line_lets_the_next_pass needs Limits,
+                a_reschedule_changes_the_limits needs Limits,
                 a_task_that_no_node_claims_does_not_block needs Limits Clock,
                 a_late_task_is_claimed_over_a_full_limit needs Limits Clock,
                 watches_report_the_key needs Limits,

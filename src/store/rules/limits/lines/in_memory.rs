@@ -73,7 +73,7 @@ impl Lines {
 
     /// Returns how many pools have a line.
     #[cfg(test)]
-    pub(super) fn len(&self) -> usize {
+    pub(super) fn pools(&self) -> usize {
         self.lines.len()
     }
 

@@ -52,7 +52,7 @@ fn one_task_is_reported_for_each_free_slot() {
     for order in [1, 3, 4] {
         lines.leave(order);
     }
-    assert!(lines.is_empty() && lines.len() == 0);
+    assert!(lines.is_empty() && lines.pools() == 0);
 }
 
 #[test]
