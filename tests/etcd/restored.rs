@@ -74,7 +74,7 @@ async fn submit(store: &EtcdStore, id: &str) {
 async fn claim(store: &EtcdStore, lease: &Lease, id: &str) -> Fence {
     let claimed = store.claim(lease, vec![id.parse().unwrap()]).await;
     let claimed = claimed.into_iter().next().unwrap().unwrap();
-    claimed.expect("a claim").claim.fence
+    claimed.unwrap().claim.fence
 }
 
 /// Reads events until the watch ends.
@@ -169,8 +169,10 @@ async fn a_node_finds_that_its_own_registration_is_an_older_one() {
     let lease = store.join(&spec("n"), secs(60)).await.unwrap();
     etcd.keep();
     let lost = claim(&store, &lease, "first").await;
-    let mut status = NodeStatus::default();
-    status.running = 1;
+    let status = NodeStatus {
+        running: 1,
+        ..NodeStatus::default()
+    };
     store.renew(&lease, &status).await.unwrap();
     until("the node has reported its status", async || {
         let nodes = store.nodes().await.unwrap();

@@ -34,7 +34,7 @@ pub(crate) async fn execute(_: Args, global: &Global) -> Result<Exit, Failure> {
         return Ok(Exit::Ok);
     }
     if let Some(why) = client.store().registry().no_node_may_join().await? {
-        out.note(&format!("no node may join: {why}"));
+        out.note(format!("no node may join: {why}"));
     } else if nodes.is_empty() {
         out.note("no node lives; `windlass worker` starts one");
     }
