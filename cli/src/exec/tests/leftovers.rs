@@ -201,3 +201,30 @@ async fn a_process_of_another_task_is_not_signalled() {
     member.wait().unwrap();
     assert!(found.is_empty(), "it leads no group");
 }
+
+/// The command of a task that is gone; whether a worker lives that ends it is not known.
+#[tokio::test]
+async fn the_command_of_a_task_that_is_over_has_two_seconds_at_most() {
+    let node = Node::start().await;
+    let url = format!("sqlite:{}", node.file("s").display());
+    let folders = Folders::of_store(&url, &node.client).await.unwrap();
+    let gone = "gone".parse().unwrap();
+    let folder = folders.prepare(&gone, 1).await.unwrap();
+    let mut command = tokio::process::Command::new("sh");
+    let script = format!(
+        "trap '' TERM; touch {}; sleep 600",
+        node.file("ready").display()
+    );
+    command.args(["-c", &script]).process_group(0);
+    let mut left = command.kill_on_drop(true).spawn().unwrap();
+    content(&node.file("ready")).await;
+    let spares = spares::Spares::default();
+    let mut record = record::about_to_start(&folder, running(7), &spares).unwrap();
+    record.is(left.id().unwrap() as i32).unwrap();
+    let began = Instant::now();
+    folders.sweep(LONG);
+    timeout(LONG, left.wait()).await.unwrap().unwrap();
+    let lived = began.elapsed();
+    let expected = Duration::from_millis(1_800)..Duration::from_secs(6);
+    assert!(expected.contains(&lived), "{lived:?}");
+}
