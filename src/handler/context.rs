@@ -1,7 +1,10 @@
 //! [`TaskContext`]: what a handler knows of its task, and what it can ask for while it runs.
 
 use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -17,7 +20,7 @@ use windlass_statemachine::{
 
 use super::{
     BoxError,
-    asks::{Ask, AskRunner, Asked},
+    asks::{Ask, AskRunner, Asked, Sent},
     signals::{Commands, Received, Stop},
 };
 
@@ -70,6 +73,8 @@ pub(crate) struct ContextParts {
     pub(crate) asks: AskRunner,
     pub(crate) lease_until: watch::Receiver<Instant>,
     pub(crate) progress: Mutex<Option<Progress>>,
+    /// The runner knows that there is progress which it has not read.
+    progress_sent: AtomicBool,
     /// Why the props could not be read the last time, if they could not.
     pub(crate) unreadable_props: Mutex<Option<Invalid>>,
     pub(crate) node_fault: Mutex<Option<String>>,
@@ -101,10 +106,17 @@ impl ContextParts {
             asks,
             lease_until: attempt.lease_until,
             progress: Mutex::new(None),
+            progress_sent: AtomicBool::new(false),
             unreadable_props: Mutex::new(None),
             node_fault: Mutex::new(None),
             span: attempt.span,
         }
+    }
+
+    /// What the handler said last of its progress, for the runner to store. The runner receives the next report.
+    pub(crate) fn progress_to_keep(&self) -> Option<Progress> {
+        self.progress_sent.store(false, Ordering::SeqCst);
+        self.progress()
     }
 
     /// What the handler said last of its progress.
@@ -293,7 +305,7 @@ impl TaskContext {
     pub(super) async fn ask(&self, what: Asked) -> Result<(), String> {
         let gone = || "the claim on this task is gone".to_owned();
         let (answer, answered) = oneshot::channel();
-        if !(self.parts.asks.0)(Ask { what, answer }) {
+        if !(self.parts.asks.0)(Sent::Ask(Ask { what, answer })) {
             return Err(gone());
         }
         answered.await.map_err(|_| gone())?
@@ -337,7 +349,8 @@ impl TaskContext {
     }
 
     /// Says how far the work is: a fraction from 0 to 1 (or `None` when that is not known), and a
-    /// text. It is shown live and kept with the next write; it costs no write of its own.
+    /// text. Every client sees it within 2 s: it is kept with the next write of the task, or else by a write of its
+    /// own, at most one in 2 s and only if it has changed. Each run of the handler begins without progress.
     pub fn set_progress(&self, fraction: impl Into<Option<f64>>, text: impl Into<String>) {
         let fraction = fraction
             .into()
@@ -352,6 +365,10 @@ impl TaskContext {
             .progress
             .lock()
             .unwrap_or_else(PoisonError::into_inner) = Some(progress);
+        if !self.parts.progress_sent.swap(true, Ordering::SeqCst) {
+            // A runner that is gone keeps nothing.
+            let _ = (self.parts.asks.0)(Sent::Progress);
+        }
     }
 
     /// Returns the message that reports a fault of this machine (no memory, no file descriptors, a

@@ -13,6 +13,7 @@
 //! | [`courtesy`] | which tasks are deferred to other nodes, and for how long |
 //! | [`gather`] | whether to wait for handlers that return together |
 //! | [`outbox`] | the writes that are under way |
+//! | [`progress`] | when the progress of a running handler is written |
 //! | [`standing`] | normal, frozen, draining or stopping, and the status that follows |
 //! | [`table`], [`slot`] | the claimed tasks of this node |
 //! | [`timers`] | the timers of the slots |
@@ -29,6 +30,7 @@ mod events;
 mod failures;
 mod gather;
 mod outbox;
+mod progress;
 mod reported;
 mod slot;
 mod standing;
@@ -295,6 +297,7 @@ impl Engine {
             In::Claimed(answers) => self.claimed(answers),
             In::Ended(ended) => self.ended(ended),
             In::Ask(slot, ask) => self.ask(slot, ask),
+            In::Progress(slot) => self.progress_changed(slot),
             In::Control(control) => self.control(control),
             In::Nodes(nodes) => self.courtesy.set_nodes(nodes.into_iter().map(Peer::from)),
         }
@@ -371,6 +374,7 @@ impl Engine {
                 }
                 Gone::Over(slot, Wait::Grace) => self.feed(slot, Input::Timer(Timer::Grace)),
                 Gone::Over(slot, Wait::Stuck) => self.stuck(slot),
+                Gone::Over(slot, Wait::Progress) => self.keep_progress(slot),
             }
         }
     }

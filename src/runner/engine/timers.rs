@@ -20,6 +20,8 @@ pub(super) enum Wait {
     Resume,
     /// An aborted handler has not ended.
     Stuck,
+    /// The progress that a handler has reported is to be kept.
+    Progress,
 }
 
 /// A timer that went off.
