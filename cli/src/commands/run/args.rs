@@ -111,7 +111,8 @@ pub(crate) struct Args {
         help = format!("{}. It is for lines without limits of their own", parse::RATE))]
     pub(super) rate: Vec<Limit>,
 
-    /// Run tasks again that failed or were killed in an earlier run
+    /// Run tasks again that failed or were killed in an earlier run. One whose options are others now runs as
+    /// a new task
     #[arg(long)]
     pub(super) retry_failed: bool,
 
