@@ -1,10 +1,7 @@
 //! [`TaskContext`]: what a handler knows of its task, and what it can ask for while it runs.
 
 use std::{
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::AtomicBool},
     time::Duration,
 };
 
@@ -74,7 +71,7 @@ pub(crate) struct ContextParts {
     pub(crate) lease_until: watch::Receiver<Instant>,
     pub(crate) progress: Mutex<Option<Progress>>,
     /// The runner knows that there is progress which it has not read.
-    progress_sent: AtomicBool,
+    pub(super) progress_sent: AtomicBool,
     /// Why the props could not be read the last time, if they could not.
     pub(crate) unreadable_props: Mutex<Option<Invalid>>,
     pub(crate) node_fault: Mutex<Option<String>>,
@@ -111,18 +108,6 @@ impl ContextParts {
             node_fault: Mutex::new(None),
             span: attempt.span,
         }
-    }
-
-    /// What the handler said last of its progress, for the runner to store. The runner receives the next report.
-    pub(crate) fn progress_to_keep(&self) -> Option<Progress> {
-        self.progress_sent.store(false, Ordering::SeqCst);
-        self.progress()
-    }
-
-    /// What the handler said last of its progress.
-    pub(crate) fn progress(&self) -> Option<Progress> {
-        let progress = self.progress.lock();
-        progress.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// The fault of the machine that this message of the handler reports.
@@ -346,29 +331,6 @@ impl TaskContext {
             .lease_until
             .borrow()
             .saturating_duration_since(Instant::now())
-    }
-
-    /// Says how far the work is: a fraction from 0 to 1 (or `None` when that is not known), and a
-    /// text. Every client sees it within 2 s: it is kept with the next write of the task, or else by a write of its
-    /// own, at most one in 2 s and only if it has changed. Each run of the handler begins without progress.
-    pub fn set_progress(&self, fraction: impl Into<Option<f64>>, text: impl Into<String>) {
-        let fraction = fraction
-            .into()
-            .filter(|f| f.is_finite())
-            .map(|f| f.clamp(0.0, 1.0));
-        let progress = Progress {
-            fraction,
-            text: text.into(),
-        };
-        *self
-            .parts
-            .progress
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner) = Some(progress);
-        if !self.parts.progress_sent.swap(true, Ordering::SeqCst) {
-            // A runner that is gone keeps nothing.
-            let _ = (self.parts.asks.0)(Sent::Progress);
-        }
     }
 
     /// Returns the message that reports a fault of this machine (no memory, no file descriptors, a

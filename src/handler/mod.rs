@@ -67,6 +67,7 @@
 mod answer;
 mod asks;
 mod context;
+mod progress;
 mod signals;
 mod waited;
 

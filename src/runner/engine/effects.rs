@@ -133,18 +133,6 @@ impl Engine {
         })
     }
 
-    pub(super) fn wait_until(&mut self, id: SlotId, wait: Wait, at: Instant) {
-        if let Some(slot) = self.slots.get_mut(id) {
-            self.timers.wait_until(id, &mut slot.timers, wait, at);
-        }
-    }
-
-    fn no_wait(&mut self, id: SlotId, wait: Wait) {
-        if let Some(slot) = self.slots.get_mut(id) {
-            self.timers.no_wait(id, &mut slot.timers, wait);
-        }
-    }
-
     fn start(&mut self, id: SlotId, attempt: u32) {
         let (now, began) = (self.now(), Instant::now());
         let number = self.slots.next_run();

@@ -54,7 +54,7 @@ use tokio::{
 use tracing::{debug, error, warn};
 use windlass_statemachine::{
     NodeName, StopReason,
-    machine::{self, Input, Timer},
+    machine::{self, Input},
     task::Labels,
 };
 
@@ -66,7 +66,7 @@ use self::{
     outbox::Outbox,
     standing::{Mode, Report, Standing},
     table::SlotTable,
-    timers::{Gone, Timers, Wait},
+    timers::Timers,
     watching::Watch,
 };
 use super::{
@@ -354,28 +354,6 @@ impl Engine {
         self.due.clear();
         for slot in self.slots.ids() {
             self.feed(slot, Input::Fenced(StopReason::LeaseLost));
-        }
-    }
-
-    fn run_timers(&mut self) {
-        let now = self.moment();
-        while let Some(gone) = self.timers.pop(now) {
-            let (Gone::Wake(slot) | Gone::Over(slot, _)) = gone;
-            if let Some(slot) = self.slots.get_mut(slot) {
-                slot.timers.gone(gone);
-            }
-            match gone {
-                Gone::Wake(slot) | Gone::Over(slot, Wait::Resume) if !self.has_room_for(slot) => {
-                    // Every slot is in use: the sleeper waits among the ready tasks.
-                    self.feed(slot, Input::Stop(StopReason::Balance));
-                }
-                Gone::Wake(slot) | Gone::Over(slot, Wait::Resume) => {
-                    self.feed(slot, Input::Timer(Timer::Wake));
-                }
-                Gone::Over(slot, Wait::Grace) => self.feed(slot, Input::Timer(Timer::Grace)),
-                Gone::Over(slot, Wait::Stuck) => self.stuck(slot),
-                Gone::Over(slot, Wait::Progress) => self.keep_progress(slot),
-            }
         }
     }
 
