@@ -9,7 +9,10 @@ mod live;
 
 use std::{
     fs,
-    os::unix::fs::{PermissionsExt, symlink},
+    os::unix::{
+        fs::{PermissionsExt, symlink},
+        process::CommandExt,
+    },
     path::{Path, PathBuf},
 };
 
@@ -212,4 +215,31 @@ fn a_worker_that_has_lost_a_task_leaves_its_folder_to_the_next() {
     assert_eq!(place.run(&["logs", "t"]).1, "kept\n");
     next.signal(Signal::SIGTERM);
     assert_eq!(next.wait(), Some(0));
+}
+
+#[test]
+fn folders_that_a_command_left_without_write_permission_are_removed_with_its_task() {
+    const NOBODY: u32 = 65534;
+    let place = Place::new();
+    let script = "cd \"$WINDLASS_STATE_DIR\" && mkdir -p mod/cache && echo x > mod/cache/f && chmod -R a-w . && \
+                  chmod 0 mod/cache";
+    // Root may remove everything. So it is another user then.
+    let is_root = nix::unistd::geteuid().is_root();
+    if is_root {
+        std::os::unix::fs::chown(place.path(""), Some(NOBODY), Some(NOBODY)).unwrap();
+    }
+    let run = |args: &[&str]| {
+        let mut command = place.windlass(args);
+        if is_root {
+            command.uid(NOBODY).gid(NOBODY);
+        }
+        let output = command.output().unwrap();
+        let err = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(0), "{err}");
+        err
+    };
+    run(&["submit", "--id", "t", "--shell", script]);
+    let err = run(&["worker", "--until-idle"]);
+    assert_eq!(place.get("t")["state"], "completed", "{err}");
+    assert!(!place.path("s.db.tasks").exists(), "{err}");
 }

@@ -9,7 +9,11 @@ mod live;
 
 use std::{
     fs,
-    os::unix::process::CommandExt,
+    io::Write,
+    os::unix::{
+        fs::{PermissionsExt, symlink},
+        process::CommandExt,
+    },
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
 };
@@ -52,11 +56,17 @@ impl Other {
     /// Writes the record of a claim with this fence that names the process as its command, in the
     /// place of the one that is there.
     fn record(&self, path: &Path, fence: u64) {
-        let (command, holder) = (identity(self.child.id()), identity(std::process::id()));
+        self.record_held_by(path, fence, &identity(std::process::id()));
+    }
+
+    /// The same, with the process that would end the command.
+    fn record_held_by(&self, path: &Path, fence: u64, holder: &Value) {
+        let command = identity(self.child.id());
         let record =
             json!({"fence": fence, "leader": command, "holders": [holder], "grace_ms": 100});
         let new = path.with_extension("new");
         fs::write(&new, format!("{record}\n")).unwrap();
+        set_mode(&new, 0o600);
         fs::rename(new, path).unwrap();
     }
 }
@@ -165,4 +175,101 @@ fn the_next_attempt_ends_what_left_the_group_when_worker_and_supervisor_were_kil
     );
     drop(second);
     until_gone(&pids);
+}
+
+/// A user who has nothing to do with the test.
+const NOBODY: u32 = 65534;
+
+/// Gives a file or folder to another user; false where this one has no right to.
+fn give_away(path: &Path) -> bool {
+    match std::os::unix::fs::lchown(path, Some(NOBODY), Some(NOBODY)) {
+        Ok(()) => true,
+        Err(error) => {
+            // Not by a macro, whose output a test that passes does not show.
+            let _ = writeln!(std::io::stderr(), "NOT TESTED HERE: {error}");
+            false
+        }
+    }
+}
+
+fn set_mode(path: &Path, mode: u32) {
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+}
+
+#[test]
+fn a_record_that_another_user_may_have_written_ends_no_process() {
+    let us = identity(std::process::id());
+    let mut gone = us.clone();
+    gone["start"] = json!(0);
+    // A worker that starts ends the command of an orphan, the next attempt that of any earlier one.
+    for (by_mode, holder) in [(true, &us), (true, &gone), (false, &us), (false, &gone)] {
+        let place = Place::new();
+        let record = submit_with_record(&place, "t", "touch started");
+        let mut other = Other::start(&place);
+        other.record_held_by(&record, 1, holder);
+        match by_mode {
+            true => set_mode(&record, 0o666),
+            false if give_away(&record) => {}
+            false => return,
+        }
+        let (code, _, err) = place.run(&["worker", "--until-idle", "--grace", "100ms"]);
+        assert_eq!(code, 0, "{err}");
+        assert!(other.lives(), "it was killed: {err}");
+        assert_eq!(place.read("signals"), "", "it got SIGTERM: {err}");
+        let ignored = "the record of a running command was ignored";
+        assert!(err.contains(ignored), "{err}");
+        assert!(place.path("started").exists(), "the task runs all the same");
+        assert!(!record.exists(), "the next record takes its place");
+    }
+}
+
+#[test]
+fn a_worker_refuses_a_folder_of_another_user_beside_its_store() {
+    let place = Place::new();
+    let record = submit_with_record(&place, "t", "touch started");
+    let mut other = Other::start(&place);
+    other.record(&record, 1);
+    let store = record.parent().unwrap();
+    for planted in [store.to_owned(), place.path("s.db.tasks")] {
+        set_mode(&planted, 0o755);
+        if !give_away(&planted) {
+            return;
+        }
+        for args in [&["worker", "--until-idle"][..], &["run", "--each", "true"]] {
+            let (code, _, err) = place.run_with(args, b"a\n");
+            assert_eq!(code, 4, "{err}");
+            let reason = format!(
+                "'{}' belongs to another user (uid {NOBODY})",
+                planted.display()
+            );
+            assert!(err.contains(&reason), "{err}");
+        }
+        let mode = fs::metadata(&planted).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o755, "its mode was changed");
+    }
+    assert!(other.lives() && !place.path("started").exists());
+    assert_eq!(place.read("signals"), "");
+}
+
+#[test]
+fn a_link_beside_the_store_is_not_followed() {
+    let place = Place::new();
+    fs::create_dir(place.path("target")).unwrap();
+    set_mode(&place.path("target"), 0o755);
+    submit(&place, "t", "echo printed; touch started");
+    symlink("target", place.path("s.db.tasks")).unwrap();
+    let (code, _, err) = place.run(&["worker", "--until-idle"]);
+    assert_eq!(code, 4, "{err}");
+    assert!(err.contains("s.db.tasks' is a link"), "{err}");
+    fs::remove_file(place.path("s.db.tasks")).unwrap();
+    // Without a folder for logs, the command runs all the same.
+    symlink("target", place.path("s.db.logs")).unwrap();
+    let (code, _, err) = place.run(&["worker", "--until-idle"]);
+    assert_eq!(code, 0, "{err}");
+    assert!(err.contains("s.db.logs' is a link"), "{err}");
+    assert!(place.path("started").exists());
+    let target = place.path("target");
+    assert_eq!(fs::read_dir(&target).unwrap().count(), 0);
+    let mode = fs::metadata(&target).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o755, "its mode was changed");
 }

@@ -1,6 +1,8 @@
 //! [`Resource`]: no more tasks than the machine can bear.
 
-use std::{fmt::Debug, sync::Mutex};
+use std::{fmt::Debug, sync::Mutex, time::Duration};
+
+use tokio::time::Instant;
 
 use windlass_statemachine::{Invalid, TaskId};
 
@@ -72,11 +74,21 @@ pub struct Resource<P> {
     probe: P,
     claim_limit: f64,
     release_limit: f64,
-    /// After how many questions the probe is read again: a burst of claims costs one reading.
-    last: Mutex<(u32, Option<f64>)>,
+    last: Mutex<Option<Reading>>,
 }
 
+/// What the probe has returned last. It serves a burst of claims.
+#[derive(Debug, Clone, Copy)]
+struct Reading {
+    percent: f64,
+    at: Instant,
+    /// For how many more questions it serves.
+    questions: u32,
+}
+
+/// For how many questions a reading serves, and for how long: the tasks that were claimed by it use the resource soon.
 const QUESTIONS: u32 = 64;
+const FRESH: Duration = Duration::from_millis(100);
 
 impl<P: Probe> Resource<P> {
     /// Sets the limits, in percent. Above the first the node claims no task, above the second it releases
@@ -99,7 +111,7 @@ impl<P: Probe> Resource<P> {
             probe,
             claim_limit,
             release_limit,
-            last: Mutex::new((0, None)),
+            last: Mutex::new(None),
         })
     }
 
@@ -108,11 +120,17 @@ impl<P: Probe> Resource<P> {
             .last
             .lock()
             .unwrap_or_else(std::sync::PoisonError::into_inner);
-        if again || last.0 == 0 {
-            *last = (QUESTIONS, self.probe.percent());
-        }
-        last.0 -= 1;
-        last.1.unwrap_or(0.0)
+        let now = Instant::now();
+        let serves =
+            |last: &Reading| !again && last.questions > 0 && now.duration_since(last.at) < FRESH;
+        let mut reading = last.filter(serves).unwrap_or_else(|| Reading {
+            percent: self.probe.percent().unwrap_or(0.0),
+            at: now,
+            questions: QUESTIONS,
+        });
+        reading.questions -= 1;
+        *last = Some(reading);
+        reading.percent
     }
 }
 
@@ -204,16 +222,19 @@ mod tests {
         assert!(takes(69.9) && !takes(70.0));
     }
 
-    #[test]
-    fn a_probe_is_read_once_for_64_questions() {
-        #[derive(Debug, Default)]
-        struct Counting(std::sync::atomic::AtomicU32);
-        impl Probe for Counting {
-            fn percent(&self) -> Option<f64> {
-                let before = self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-                Some(f64::from(before + 1))
-            }
+    /// Returns the number of the reading.
+    #[derive(Debug, Default)]
+    struct Counting(std::sync::atomic::AtomicU32);
+
+    impl Probe for Counting {
+        fn percent(&self) -> Option<f64> {
+            let before = self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            Some(f64::from(before + 1))
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_probe_is_read_once_for_64_questions() {
         let balancer = Resource::new(Counting::default(), 70.0, 90.0).unwrap();
         for reading in 1..4 {
             for _ in 0..64 {
@@ -221,6 +242,23 @@ mod tests {
             }
         }
         assert_eq!(balancer.read(true), 4.0, "read again on request");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn no_claim_is_decided_by_a_reading_of_an_earlier_moment() {
+        let balancer = Resource::new(Counting::default(), 70.0, 90.0).unwrap();
+        let moment = Duration::from_millis(1);
+        assert_eq!(balancer.read(false), 1.0);
+        tokio::time::advance(FRESH - moment).await;
+        assert_eq!(balancer.read(false), 1.0);
+        tokio::time::advance(moment).await;
+        assert_eq!(balancer.read(false), 2.0);
+        // Neither does a question put off the next reading.
+        for _ in 0..4 {
+            tokio::time::advance(FRESH / 4).await;
+            balancer.read(false);
+        }
+        assert_eq!(balancer.read(false), 3.0);
     }
 
     #[test]

@@ -32,8 +32,17 @@ impl Asked {
     }
 }
 
-/// Takes a request to the runner; false when the runner is gone.
-pub(crate) struct AskRunner(pub(crate) Box<dyn Fn(Ask) -> bool + Send + Sync>);
+/// What a running handler sends to its runner.
+#[derive(Debug)]
+pub(crate) enum Sent {
+    /// A request that is answered.
+    Ask(Ask),
+    /// It has reported progress, which the runner reads when it stores it.
+    Progress,
+}
+
+/// Takes what a handler sends to the runner; false when the runner is gone.
+pub(crate) struct AskRunner(pub(crate) Box<dyn Fn(Sent) -> bool + Send + Sync>);
 
 impl std::fmt::Debug for AskRunner {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

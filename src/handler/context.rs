@@ -1,7 +1,7 @@
 //! [`TaskContext`]: what a handler knows of its task, and what it can ask for while it runs.
 
 use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::AtomicBool},
     time::Duration,
 };
 
@@ -17,7 +17,7 @@ use windlass_statemachine::{
 
 use super::{
     BoxError,
-    asks::{Ask, AskRunner, Asked},
+    asks::{Ask, AskRunner, Asked, Sent},
     signals::{Commands, Received, Stop},
 };
 
@@ -72,6 +72,8 @@ pub(crate) struct ContextParts {
     pub(crate) asks: AskRunner,
     pub(crate) lease_until: watch::Receiver<Instant>,
     pub(crate) progress: Mutex<Option<Progress>>,
+    /// The runner knows that there is progress which it has not read.
+    pub(super) progress_sent: AtomicBool,
     /// Why the props could not be read the last time, if they could not.
     pub(crate) unreadable_props: Mutex<Option<Invalid>>,
     pub(crate) node_fault: Mutex<Option<String>>,
@@ -104,16 +106,11 @@ impl ContextParts {
             asks,
             lease_until: attempt.lease_until,
             progress: Mutex::new(None),
+            progress_sent: AtomicBool::new(false),
             unreadable_props: Mutex::new(None),
             node_fault: Mutex::new(None),
             span: attempt.span,
         }
-    }
-
-    /// What the handler said last of its progress.
-    pub(crate) fn progress(&self) -> Option<Progress> {
-        let progress = self.progress.lock();
-        progress.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// The fault of the machine that this message of the handler reports.
@@ -313,7 +310,7 @@ impl TaskContext {
     pub(super) async fn ask(&self, what: Asked) -> Result<(), String> {
         let gone = || "the claim on this task is gone".to_owned();
         let (answer, answered) = oneshot::channel();
-        if !(self.parts.asks.0)(Ask { what, answer }) {
+        if !(self.parts.asks.0)(Sent::Ask(Ask { what, answer })) {
             return Err(gone());
         }
         answered.await.map_err(|_| gone())?
@@ -354,24 +351,6 @@ impl TaskContext {
             .lease_until
             .borrow()
             .saturating_duration_since(Instant::now())
-    }
-
-    /// Says how far the work is: a fraction from 0 to 1 (or `None` when that is not known), and a
-    /// text. It is shown live and kept with the next write; it costs no write of its own.
-    pub fn set_progress(&self, fraction: impl Into<Option<f64>>, text: impl Into<String>) {
-        let fraction = fraction
-            .into()
-            .filter(|f| f.is_finite())
-            .map(|f| f.clamp(0.0, 1.0));
-        let progress = Progress {
-            fraction,
-            text: text.into(),
-        };
-        *self
-            .parts
-            .progress
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner) = Some(progress);
     }
 
     /// Returns the message that reports a fault of this machine (no memory, no file descriptors, a

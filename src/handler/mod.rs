@@ -67,6 +67,7 @@
 mod answer;
 mod asks;
 mod context;
+mod progress;
 mod signals;
 mod waited;
 
@@ -78,7 +79,7 @@ use windlass_statemachine::{Message, state::FIRST_DATA_VERSION};
 pub use answer::AnswerError;
 #[cfg(feature = "testing")]
 pub(crate) use asks::Asked;
-pub(crate) use asks::{Ask, AskRunner};
+pub(crate) use asks::{Ask, AskRunner, Sent};
 pub(crate) use context::{Attempt, ContextParts};
 pub use context::{CheckpointError, TaskContext};
 pub(crate) use signals::Signals;

@@ -19,6 +19,8 @@ pub(super) enum In {
     Claimed(ClaimAnswers),
     Ended(RunEnded),
     Ask(SlotId, Ask),
+    /// The handler has reported progress.
+    Progress(SlotId),
     Control(Control),
     Nodes(Vec<NodeRecord>),
 }

@@ -17,7 +17,7 @@ use super::{abort::AbortOnDrop, ran::Ran};
 use crate::{
     NewTask,
     handler::{
-        Ask, AskRunner, Asked, Attempt, ContextParts, Signals, StatefulHandler, TaskContext,
+        Ask, AskRunner, Asked, Attempt, ContextParts, Sent, Signals, StatefulHandler, TaskContext,
     },
     runner::spawn::{self, Ended},
 };
@@ -295,7 +295,10 @@ impl Call {
         let (tx, mut rx) = mpsc::unbounded_channel();
         let (signals, received) = Signals::new();
         let asks = tx.clone();
-        let asks = AskRunner(Box::new(move |ask| asks.send(Event::Ask(ask)).is_ok()));
+        let asks = AskRunner(Box::new(move |sent| match sent {
+            Sent::Ask(ask) => asks.send(Event::Ask(ask)).is_ok(),
+            Sent::Progress => true,
+        }));
         let (_lease, lease_until) = watch::channel(Instant::now() + self.lease_left);
         let span = tracing::info_span!("task", task = %task.id, kind = %task.kind,
             fence = self.fence, attempt = self.attempt);

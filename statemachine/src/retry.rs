@@ -123,7 +123,9 @@ pub enum Retry {
         #[serde(default = "default_attempts")]
         attempts: u32,
     },
-    /// The first error fails the task.
+    /// The first error fails the task, and so does an attempt that was abandoned (its node was lost). A release is
+    /// neither: the task runs again after a graceful stop of its node, a pause or a balancer's release. So this is no
+    /// promise that its handler runs at most once.
     Never,
     /// The first error of the handler fails the task. An attempt that was abandoned (its node was
     /// lost) is followed by another, up to 20 in a row.

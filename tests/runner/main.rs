@@ -23,6 +23,7 @@ mod leases;
 mod limits;
 mod node_faults;
 mod nodes;
+mod progress;
 mod replaced;
 mod rescheduled;
 mod schedules;

@@ -66,7 +66,8 @@ pub(crate) struct Args {
 
     /// What follows a failed attempt of a task that carries no policy: a number of attempts,
     /// 'exponential' (8 attempts; random waits of up to 1s, 2s, 4s … 5m; a number has the same waits),
-    /// 'strikes' (8 failures within 4h fail it; 10m between two), 'never', 'abandoned' or JSON
+    /// 'strikes' (8 failures within 4h fail it; 10m between two), 'never', 'abandoned' or JSON. A command that is
+    /// stopped with its worker has not failed: it starts again with each of them
     /// [default: exponential]
     #[arg(long, value_name = "POLICY", default_value = "exponential", hide_default_value = true,
         value_parser = exec::read_retry)]

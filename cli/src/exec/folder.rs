@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use crate::place::Owners;
+
 /// The folder of one task, and the file beside it that names its running command.
 #[derive(Debug, Clone)]
 pub(crate) struct Folder {
@@ -9,4 +11,6 @@ pub(crate) struct Folder {
     pub(crate) path: PathBuf,
     /// The file.
     pub(crate) record: PathBuf,
+    /// Whose record counts.
+    pub(crate) owners: Owners,
 }

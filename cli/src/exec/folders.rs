@@ -37,7 +37,7 @@ use super::{
 use crate::{
     exit::Failure,
     logs::Logs,
-    place::{Place, beside, data_dir, make_private, named, new_private},
+    place::{OwnFolder, Place, beside, data_dir, named, remove_all},
     task_folder::{Fate, encode, task_folder},
     waiting::patiently,
 };
@@ -50,9 +50,8 @@ const GRACE: Duration = Duration::from_secs(2);
 /// The folders of the tasks of one store.
 #[derive(Debug, Clone)]
 pub(crate) struct Folders {
-    root: PathBuf,
-    /// What `root` lies in, if that holds nothing else; with the folders of earlier versions.
-    above: Option<PathBuf>,
+    /// Where they lie; what is around that may hold the folders of earlier versions.
+    place: Place,
     /// Where earlier versions kept the folders, named after the id alone.
     earlier: Vec<PathBuf>,
     /// Removed with the last clone.
@@ -89,15 +88,14 @@ impl Folders {
 
     fn at(url: &str, identity: &str, client: &Client) -> io::Result<Self> {
         let (mut earlier, mut temporary) = (Vec::new(), None);
-        let place = match Place::of(url, identity, "tasks")? {
+        let mut place = match Place::of(url, identity, "tasks")? {
             Some(place) => place,
             None => {
                 let mut builder = tempfile::Builder::new();
                 builder.prefix("windlass-").suffix(".tasks");
                 builder.permissions(fs::Permissions::from_mode(0o700));
                 let made = temporary.insert(Arc::new(builder.tempdir()?));
-                let root = made.path().to_owned();
-                Place { root, above: None }
+                Place::private(made.path().to_owned())
             }
         };
         if let (Some(above), Some((_, path))) = (&place.above, url.split_once(':')) {
@@ -105,23 +103,19 @@ impl Folders {
             let other = beside(Path::new(path), "tasks").canonicalize().ok();
             earlier.extend(other.filter(|other| other != above));
             earlier.push(above.clone());
-            make_private(above).map_err(|e| named(above, &e))?;
         } else if temporary.is_none() {
             earlier.push(data_dir()?.join(named_after(url)));
         }
         let logs = match Place::of(url, identity, "logs")? {
             Some(place) => Logs::at(place),
             // They end with the process, as the tasks do. No task's folder has this name.
-            None => Logs::at(Place {
-                root: place.root.join("logs"),
-                above: None,
-            }),
+            None => Logs::at(Place::private(place.root.join("logs"))),
         };
-        let Place { root, above } = place;
+        let made = place.make().map_err(|e| named(&place.root, e))?;
+        // Two workers with different working folders have to mean the same by it.
+        place.root = made.path().canonicalize()?;
         Ok(Self {
-            // Two workers with different working folders have to mean the same by it.
-            root: make_private(&root).map_err(|e| named(&root, &e))?,
-            above,
+            place,
             earlier,
             temporary,
             logs,
@@ -147,8 +141,9 @@ impl Folders {
 
     fn named(&self, name: &str) -> Folder {
         Folder {
-            record: self.root.join(format!("{name}.run")),
-            path: self.root.join(name),
+            record: self.place.root.join(format!("{name}.run")),
+            path: self.place.root.join(name),
+            owners: self.place.owners,
         }
     }
 
@@ -163,67 +158,83 @@ impl Folders {
         order: u64,
     ) -> Result<Folder, (PathBuf, io::Error)> {
         let folder = self.folder(id, order);
-        // Most tasks have none yet.
-        let made = match new_private(&folder.path) {
-            Ok(()) => {
-                self.adopt(id, order, &folder).await;
-                return Ok(folder);
-            }
-            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
-                make_private(&folder.path).map(drop)
-            }
-            // The folder around it was empty, and another worker has removed it.
-            Err(e) if e.kind() == io::ErrorKind::NotFound => make_private(&folder.path).map(drop),
-            Err(e) => Err(e),
-        };
-        match made {
-            Ok(()) => Ok(folder),
-            Err(e) => Err((folder.path, e)),
+        let name = task_folder(id, order);
+        match self.place.make_in(name.as_ref()) {
+            Ok((_, false)) => {}
+            Ok((_, true)) => self.adopt(id, order, &name).await,
+            Err(e) => return Err((folder.path, e)),
         }
+        Ok(folder)
     }
 
     /// Takes over the folder that an earlier version kept for this id, if it is certain to be this
     /// task's: the task was claimed before, and the folder was made after its submit. Whose the others
     /// are cannot be known; they stay where they are.
-    async fn adopt(&self, id: &TaskId, order: u64, folder: &Folder) {
+    async fn adopt(&self, id: &TaskId, order: u64, new: &str) {
         let name = encode(id.as_str());
-        let places = self.earlier.iter().map(|place| place.join(&name));
-        for old in places.filter(|old| old.is_dir()) {
+        for place in self
+            .earlier
+            .iter()
+            .filter(|place| place.join(&name).is_dir())
+        {
             let Ok(record) = self.client.get(id).await else {
                 return;
             };
-            let created = fs::metadata(&old).and_then(|meta| meta.created());
-            let after_submit = created
-                .is_ok_and(|at| Timestamp::try_from(at).is_ok_and(|at| at >= record.submitted_at));
             // The claim of this attempt is one.
             let claimed_before = record.state.as_ref().is_ok_and(|state| state.claims > 1);
-            if record.order != order || !claimed_before || !after_submit {
+            if record.order != order || !claimed_before {
                 continue;
             }
-            let mut old_record = old.clone().into_os_string();
-            old_record.push(".run");
-            // The new folder is empty: a rename takes its place.
-            let moved = fs::rename(&old, &folder.path);
-            let _ = fs::rename(old_record, &folder.record);
-            let (old, new) = (old.display(), folder.path.display());
-            match moved {
-                Ok(()) => return debug!(%old, %new, "moved the folder of an earlier version"),
+            let old = place.join(&name);
+            match self.adopt_from(place, &name, new, record.submitted_at) {
+                Ok(false) => {}
+                Ok(true) => {
+                    return debug!(old = %old.display(), "moved the folder of an earlier version");
+                }
                 Err(error) => {
-                    warn!(%old, %new, %error, "could not move a folder of an earlier version");
+                    warn!(old = %old.display(), %error, "could not move a folder of an earlier version");
                 }
             }
         }
     }
 
+    /// Moves the folder from this place, with its record, unless it is older than the submit of its task. Both
+    /// places are open meanwhile: no other user can exchange what was checked.
+    fn adopt_from(
+        &self,
+        place: &Path,
+        old: &str,
+        new: &str,
+        submitted_at: Timestamp,
+    ) -> io::Result<bool> {
+        let from = OwnFolder::open(place, self.place.owners)?;
+        let created = from.open_in(old.as_ref())?.metadata()?.created();
+        let after_submit =
+            created.is_ok_and(|at| Timestamp::try_from(at).is_ok_and(|at| at >= submitted_at));
+        if !after_submit {
+            return Ok(false);
+        }
+        let to = self.place.make()?;
+        // The new folder is empty: a rename takes its place.
+        let moved = from.move_to(old.as_ref(), &to, new.as_ref());
+        let records = [old, new].map(|name| format!("{name}.run"));
+        let _ = from.move_to(records[0].as_ref(), &to, records[1].as_ref());
+        moved.map(|()| true)
+    }
+
     /// Returns the folders whose command runs, or was left running.
     pub(crate) fn with_record(&self) -> Vec<Folder> {
-        let entries = fs::read_dir(&self.root).into_iter().flatten().flatten();
+        let entries = fs::read_dir(&self.place.root)
+            .into_iter()
+            .flatten()
+            .flatten();
         let folders = entries.filter_map(|entry| {
             let record = entry.path();
             let is_record = record.extension().is_some_and(|ending| ending == "run");
             is_record.then(|| Folder {
                 path: record.with_extension(""),
                 record,
+                owners: self.place.owners,
             })
         });
         folders.collect()
@@ -261,13 +272,13 @@ impl Folders {
         }
         if self.temporary.is_some() {
             // The tasks end with the process.
-            return remove(&self.root);
+            return remove(&self.place.root);
         }
         self.spares.clear();
         self.logs.remove_empty();
         // Only if they are empty; who needs them makes them again.
-        let _ = fs::remove_dir(&self.root);
-        for place in self.above.iter().chain(&self.earlier) {
+        let _ = fs::remove_dir(&self.place.root);
+        for place in self.place.above.iter().chain(&self.earlier) {
             let _ = fs::remove_dir(place);
         }
     }
@@ -281,7 +292,7 @@ impl Folders {
             .spawn(async move { logs.sweep(&client).await });
         let this = self.clone();
         self.removals.spawn(async move {
-            let Ok(entries) = fs::read_dir(&this.root) else {
+            let Ok(entries) = fs::read_dir(&this.place.root) else {
                 return;
             };
             for entry in entries.flatten() {
@@ -316,7 +327,7 @@ fn is_over(fate: Option<Fate>) -> bool {
 }
 
 fn remove(folder: &Path) {
-    match fs::remove_dir_all(folder) {
+    match remove_all(folder) {
         Ok(()) => debug!(folder = %folder.display(), "removed the folder of a completed task"),
         Err(e) if e.kind() == io::ErrorKind::NotFound => {}
         Err(error) => warn!(folder = %folder.display(), %error, "a folder could not be removed"),

@@ -12,10 +12,13 @@
 //! and, should the worker have died before it could write that down, by the variable
 //! `WINDLASS_STATE_DIR` in its environment, which names the task's folder.
 //!
+//! A record counts only if this user has written it, in a folder of this user, and the process that it names is the
+//! leader of its group. Otherwise another user could name any process, and have it ended.
+//!
 //! A worker that stood still may have lost its claim without knowing. So an attempt ends nothing of a
 //! claim with a greater fence, and looks at the record again before every signal.
 
-use std::{future::Future, path::PathBuf, pin::pin, time::Duration};
+use std::{future::Future, pin::pin, time::Duration};
 
 use futures::{FutureExt, future};
 use nix::sys::signal::Signal;
@@ -60,6 +63,16 @@ fn groups_of(folder: &Folder, accepts: impl Fn(Option<Fence>) -> bool) -> Vec<i3
     })
 }
 
+/// Whether the environment of a process names the folder of another task.
+pub(super) fn is_of_another(folder: &Folder, pid: i32) -> bool {
+    let own = folder.path.as_os_str().as_encoded_bytes();
+    let environment = process::environment(pid).unwrap_or_default();
+    let dir = environment
+        .split(|byte| *byte == 0)
+        .find_map(|entry| entry.strip_prefix(STATE_DIR.as_bytes())?.strip_prefix(b"="));
+    dir.is_some_and(|dir| dir != own)
+}
+
 /// The fence in the entry of an environment that holds one.
 fn fence_in(entry: &[u8]) -> Option<Fence> {
     let value = entry.strip_prefix(FENCE.as_bytes())?.strip_prefix(b"=")?;
@@ -70,10 +83,8 @@ fn fence_in(entry: &[u8]) -> Option<Fence> {
 fn groups_of_orphan(folder: &Folder, record: &Record) -> Vec<i32> {
     // By the fence, too: a worker may have started the next attempt just now.
     let mut groups = groups_of(folder, |fence| fence == Some(record.fence));
-    if let Some(leader) = record.leader.as_ref().filter(|leader| leader.lives())
-        && !groups.contains(&leader.pid)
-    {
-        groups.push(leader.pid);
+    if let Some(group) = record.group(folder).filter(|group| !groups.contains(group)) {
+        groups.push(group);
     }
     groups
 }
@@ -85,7 +96,7 @@ fn group_of_held(folder: &Folder, record: &Record) -> Vec<i32> {
             return Vec::new();
         }
         if leader.lives() {
-            return vec![leader.pid];
+            return record.group(folder).into_iter().collect();
         }
     }
     let mut groups = groups_of(folder, |fence| fence.is_none_or(|f| f == record.fence));
@@ -106,13 +117,13 @@ struct Orphan {
 impl Orphan {
     /// Returns the command of the folder if no process is left to end it.
     fn of(folder: Folder) -> Option<Self> {
-        let record = Record::read(&folder.record).filter(Record::is_orphan)?;
+        let record = Record::read(&folder).filter(Record::is_orphan)?;
         Some(Self {
             fence: record.fence,
             grace: record.grace(),
             leftover: Leftover {
                 groups: groups_of_orphan(&folder, &record),
-                record: folder.record.clone(),
+                folder: folder.clone(),
                 of: Some(record.fence),
             },
             folder,
@@ -138,7 +149,7 @@ impl Orphan {
 
 /// Whether a process that ends the command of the folder certainly lives.
 pub(crate) fn is_held(folder: &Folder) -> bool {
-    Record::read(&folder.record).is_some_and(|record| record.is_held())
+    Record::read(folder).is_some_and(|record| record.is_held())
 }
 
 /// Ends the commands on this machine whose worker and supervisor have ended: SIGTERM, and SIGKILL
@@ -203,8 +214,8 @@ pub(crate) async fn end(
 #[derive(Debug)]
 pub(super) struct Leftover {
     groups: Vec<i32>,
-    /// The file that names the command.
-    record: PathBuf,
+    /// Whose record names the command.
+    folder: Folder,
     /// The fence of the command; `None` for a record that cannot be read.
     of: Option<Fence>,
 }
@@ -212,7 +223,7 @@ pub(super) struct Leftover {
 impl Leftover {
     /// Looks for what an earlier attempt has left.
     pub(super) fn find(folder: &Folder, whose: For) -> Result<Self, NotEnded> {
-        let found = Record::read(&folder.record);
+        let found = Record::read(folder);
         let groups = match &found {
             Some(record) if whose.is_before(record.fence) => {
                 return Err(NotEnded::OtherClaim(record.fence));
@@ -224,7 +235,7 @@ impl Leftover {
         };
         Ok(Self {
             groups,
-            record: folder.record.clone(),
+            folder: folder.clone(),
             of: found.map(|record| record.fence),
         })
     }
@@ -232,7 +243,7 @@ impl Leftover {
     /// Whether the groups may be signalled: the record is still the one by which they were found. One
     /// that is gone means that another process has ended them; their numbers may be those of others.
     fn is_current(&self) -> Result<bool, NotEnded> {
-        let now = Record::read(&self.record).map(|record| record.fence);
+        let now = Record::read(&self.folder).map(|record| record.fence);
         match now {
             Some(other) if now != self.of => Err(NotEnded::OtherClaim(other)),
             _ => Ok(now == self.of),

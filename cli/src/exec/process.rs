@@ -95,7 +95,19 @@ impl Identity {
 
     /// Whether the process that has its number now is the same.
     pub(crate) fn lives(&self) -> bool {
-        self.is_here() && Stat::of(self.pid).is_some_and(|s| s.start == self.start && s.lives())
+        self.living().is_some()
+    }
+
+    fn living(&self) -> Option<Stat> {
+        let stat = self.is_here().then(|| Stat::of(self.pid)).flatten();
+        stat.filter(|stat| stat.start == self.start && stat.lives())
+    }
+
+    /// Whether it lives and leads a process group: not ours, nor that of our supervisor, nor that of the first
+    /// process, whose number stands for every process.
+    pub(crate) fn leads_a_group(&self) -> bool {
+        let leads = |stat: Stat| stat.group == self.pid;
+        self.pid > 1 && !own_groups().contains(&self.pid) && self.living().is_some_and(leads)
     }
 }
 
@@ -146,14 +158,22 @@ pub(crate) fn group_lives(group: i32) -> bool {
     }
 }
 
+/// Our own group, and that of our parent (the supervisor).
+fn own_groups() -> [i32; 2] {
+    [Ok(getpgrp()), getpgid(Some(getppid()))].map(|group| group.map_or(0, Pid::as_raw))
+}
+
+/// Returns the environment of a process (entries that end with a zero byte), if this user can read it.
+pub(crate) fn environment(pid: i32) -> Option<Vec<u8>> {
+    fs::read(format!("/proc/{pid}/environ")).ok()
+}
+
 /// Returns the groups that have a process with a matching environment (entries that end with a zero byte): not
 /// our own group, nor that of our parent (the supervisor).
 pub(crate) fn groups_where(matches: impl Fn(&[u8]) -> bool) -> Vec<i32> {
-    let own = [Ok(getpgrp()), getpgid(Some(getppid()))].map(|group| group.map_or(0, Pid::as_raw));
-    let has = |pid: i32| {
-        // Those of other users cannot be read, and are not ours.
-        fs::read(format!("/proc/{pid}/environ")).is_ok_and(|environment| matches(&environment))
-    };
+    let own = own_groups();
+    // Those of other users cannot be read, and are not ours.
+    let has = |pid: i32| environment(pid).is_some_and(|environment| matches(&environment));
     let mut groups: Vec<i32> = all()
         .into_iter()
         .flatten()

@@ -2,17 +2,21 @@
 
 use std::{
     fs,
-    io::{self, Write},
+    io::{self, Read, Write},
     os::unix::fs::MetadataExt,
     path::Path,
     time::Duration,
 };
 
 use serde::{Deserialize, Serialize};
+use tracing::warn;
 use windlass::Fence;
 
-use super::{folder::Folder, process::Identity, spares::Spares};
-use crate::place::{write_new_private, write_private};
+use super::{folder::Folder, leftover, process::Identity, spares::Spares};
+use crate::place::{OwnFolder, write_new_private, write_private};
+
+/// No record is longer: one that is used again is emptied long before.
+const LONGEST: u64 = 1 << 20;
 
 /// What is written down of a running command.
 #[derive(Debug, Serialize, Deserialize)]
@@ -53,12 +57,40 @@ impl Running<'_> {
 }
 
 impl Record {
-    /// Reads the last line: the line of the start is followed by one that names the process.
-    pub(super) fn read(path: &Path) -> Option<Self> {
-        let text = fs::read(path).ok()?;
+    /// Reads the last line: the line of the start is followed by one that names the process. A record that another
+    /// user may have written is none: it would have that user's choice of processes ended.
+    pub(super) fn read(folder: &Folder) -> Option<Self> {
+        let text = match Self::text(folder) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
+            Err(error) => {
+                warn!(%error, "the record of a running command was ignored");
+                return None;
+            }
+        };
         let lines = text.split(|byte| *byte == b'\n').rev();
         // The last one may not be whole yet.
         lines.flat_map(serde_json::from_slice).next()
+    }
+
+    fn text(folder: &Folder) -> io::Result<Vec<u8>> {
+        let record = &folder.record;
+        let (Some(place), Some(name)) = (record.parent(), record.file_name()) else {
+            return Err(io::ErrorKind::NotFound.into());
+        };
+        let mut text = Vec::new();
+        let place = OwnFolder::open(place, folder.owners)?;
+        place.read(name)?.take(LONGEST).read_to_end(&mut text)?;
+        Ok(text)
+    }
+
+    /// Returns the group of the command if its leader lives and is certainly the process that was written down.
+    pub(super) fn group(&self, folder: &Folder) -> Option<i32> {
+        let leader = self.leader.as_ref()?;
+        // A number of the system, or of a process that leads no group, was never that of a command. One that names
+        // another folder is the command of another task.
+        let proves = leader.leads_a_group() && !leftover::is_of_another(folder, leader.pid);
+        proves.then_some(leader.pid)
     }
 
     fn line(&self) -> io::Result<Vec<u8>> {
@@ -118,7 +150,7 @@ pub(super) fn about_to_start<'a>(
     spares: &'a Spares,
 ) -> Result<Started<'a>, NotWritten> {
     let line = running.record(None).line()?;
-    if let Some(later) = Record::read(&folder.record).filter(|r| r.fence > running.fence) {
+    if let Some(later) = Record::read(folder).filter(|r| r.fence > running.fence) {
         return Err(NotWritten::LaterClaim(later.fence));
     }
     // A file that is not whole yet is of a command that has not started.
@@ -166,7 +198,7 @@ impl Started<'_> {
 
 /// Says that the command of this claim has ended, for a worker that is gone.
 pub(super) fn ended(folder: &Folder, fence: Fence) {
-    if Record::read(&folder.record).is_some_and(|record| record.fence == fence) {
+    if Record::read(folder).is_some_and(|record| record.fence == fence) {
         let _ = fs::remove_file(&folder.record);
     }
 }

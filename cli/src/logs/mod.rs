@@ -152,7 +152,7 @@ impl Logs {
             // The receiver ends when its output has no reader any more.
             let _ = started.send(Started { id, order, run });
         }
-        let writer = Writer::new(self.dir(id, order), run, limit);
+        let writer = Writer::new(self.place.clone(), task_folder(id, order), run, limit);
         (run, Some(Recorder::start(writer)))
     }
 

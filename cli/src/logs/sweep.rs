@@ -6,7 +6,7 @@ use tokio::time::{Instant, sleep};
 use tracing::{debug, warn};
 use windlass::Client;
 
-use crate::task_folder::Fate;
+use crate::{place::remove_all, task_folder::Fate};
 
 /// How often a worker looks for logs whose tasks are gone.
 pub(crate) const SWEEP_EVERY: Duration = Duration::from_secs(600);
@@ -23,7 +23,7 @@ pub(super) async fn sweep(root: &Path, client: &Client) {
         let fate = Fate::ask_by_name(client, &name.to_string_lossy()).await;
         if fate == Some(Fate::Gone) {
             let folder = entry.path();
-            match fs::remove_dir_all(&folder) {
+            match remove_all(&folder) {
                 Ok(()) => {
                     debug!(folder = %folder.display(), "deleted the logs of a task that is gone");
                 }

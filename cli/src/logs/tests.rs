@@ -19,7 +19,12 @@ fn run(fence: u64) -> Run {
 }
 
 fn writer(dir: &Path, fence: u64, limit: Option<u64>) -> Writer {
-    Writer::new(dir.join("task"), run(fence), limit)
+    Writer::new(
+        Place::private(dir.to_owned()),
+        "task".into(),
+        run(fence),
+        limit,
+    )
 }
 
 fn reader(dir: &Path, fence: u64) -> Reader {
@@ -180,13 +185,10 @@ fn the_logs_of_a_task_are_bounded_together() {
 #[test]
 fn a_log_without_a_limit_is_cut_to_one_later() {
     let dir = TempDir::new().unwrap();
-    let place = Place {
-        root: dir.path().to_owned(),
-        above: None,
-    };
-    let logs = Logs::at(place);
+    let place = Place::private(dir.path().to_owned());
+    let logs = Logs::at(place.clone());
     let id: TaskId = "t".parse().unwrap();
-    let mut writer = Writer::new(logs.dir(&id, 7), run(1), None);
+    let mut writer = Writer::new(place, task_folder(&id, 7), run(1), None);
     for _ in 0..5 {
         writer.write(&[stdout(vec![b'x'; 4 << 20])]);
     }
@@ -205,10 +207,8 @@ fn a_log_without_a_limit_is_cut_to_one_later() {
 #[tokio::test]
 async fn the_logs_of_deleted_tasks_are_deleted_now_and_then() {
     let dir = TempDir::new().unwrap();
-    let logs = Logs::at(Place {
-        root: dir.path().to_owned(),
-        above: None,
-    });
+    let place = Place::private(dir.path().to_owned());
+    let logs = Logs::at(place.clone());
     let store = windlass::store::Store::open("memory:").await.unwrap();
     let client = Client::new(&store);
     let mut folders = Vec::new();
@@ -219,7 +219,7 @@ async fn the_logs_of_deleted_tasks_are_deleted_now_and_then() {
             .unwrap()
             .into_id();
         let order = client.get(&id).await.unwrap().order;
-        let mut writer = Writer::new(logs.dir(&id, order), run(1), None);
+        let mut writer = Writer::new(place.clone(), task_folder(&id, order), run(1), None);
         writer.write(&[stdout("text")]);
         folders.push(logs.dir(&id, order));
     }

@@ -2,9 +2,8 @@
 
 use std::{
     collections::VecDeque,
-    fs::{File, OpenOptions},
+    fs::File,
     io::{self, Write as _},
-    os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
 };
 
@@ -15,7 +14,7 @@ use super::{
     index::Record,
     name::{Bytes, Run, Segment, Stream},
 };
-use crate::place::make_private;
+use crate::place::{OwnFolder, Place};
 
 /// A log within a limit has this many segments; the oldest is deleted for a new one.
 const SEGMENTS: u64 = 8;
@@ -50,7 +49,10 @@ impl Piece {
 /// Appends to the log of one run. The files are made when there is something to write.
 #[derive(Debug)]
 pub(crate) struct Writer {
+    place: Place,
     dir: PathBuf,
+    /// The folder `dir`, once it was made.
+    folder: Option<OwnFolder>,
     run: Run,
     limit: Option<u64>,
     open: Option<Open>,
@@ -81,9 +83,11 @@ struct Open {
     bytes: u64,
 }
 
-fn append(path: &Path) -> io::Result<File> {
-    let mut options = OpenOptions::new();
-    options.append(true).create(true).mode(0o600).open(path)
+fn append(folder: Option<&OwnFolder>, path: &Path) -> io::Result<File> {
+    match (folder, path.file_name()) {
+        (Some(folder), Some(name)) => folder.append(name),
+        _ => Err(io::Error::other("the folder of the log is not open")),
+    }
 }
 
 impl Open {
@@ -93,15 +97,15 @@ impl Open {
         self.bytes += (self.lines.len() - before) as u64;
     }
 
-    fn file(&mut self, dir: &Path, stream: Stream) -> io::Result<&mut File> {
-        let path = self.segment.data(dir, stream);
+    fn file(&mut self, folder: Option<&OwnFolder>, stream: Stream) -> io::Result<&mut File> {
+        let path = self.segment.data(Path::new(""), stream);
         let slot = match stream {
             Stream::Stdout => &mut self.stdout,
             Stream::Stderr => &mut self.stderr,
         };
         match slot {
             Some(file) => Ok(file),
-            None => Ok(slot.insert(append(&path)?)),
+            None => Ok(slot.insert(append(folder, &path)?)),
         }
     }
 
@@ -122,10 +126,12 @@ impl Open {
 }
 
 impl Writer {
-    /// Of the log of this run, in the folder of its task. `None` is no limit.
-    pub(super) fn new(dir: PathBuf, run: Run, limit: Option<u64>) -> Self {
+    /// Of the log of this run, in the folder with this name, that of its task. `None` is no limit.
+    pub(super) fn new(place: Place, task_folder: String, run: Run, limit: Option<u64>) -> Self {
         Self {
-            dir,
+            dir: place.root.join(task_folder),
+            place,
+            folder: None,
             run,
             limit,
             open: None,
@@ -188,11 +194,10 @@ impl Writer {
     ) -> io::Result<()> {
         self.make_room(bytes.len() as u64)?;
         let (lost, lost_at) = (self.lost, self.lost_at);
-        let dir = self.dir.clone();
         let Some(open) = self.open.as_mut() else {
             return Err(io::Error::other("no segment is open"));
         };
-        let file = open.file(&dir, stream)?;
+        let file = open.file(self.folder.as_ref(), stream)?;
         let mut result = Ok(());
         while *written < bytes.len() {
             match file.write(&bytes[*written..]) {
@@ -231,7 +236,7 @@ impl Writer {
             number: self.next,
         };
         let mut open = Open {
-            index: append(&segment.index(&self.dir))?,
+            index: append(self.folder.as_ref(), &segment.index(Path::new("")))?,
             segment,
             index_len: 0,
             lines: Vec::new(),
@@ -264,8 +269,9 @@ impl Writer {
     }
 
     /// Makes the folder. Deletes the oldest logs of the task when they take too much.
-    fn begin(&self) -> io::Result<()> {
-        make_private(&self.dir)?;
+    fn begin(&mut self) -> io::Result<()> {
+        let name = self.dir.file_name().unwrap_or_default();
+        self.folder = Some(self.place.make_in(name)?.0);
         let mut runs: Vec<(Run, u64, Vec<Segment>)> = Vec::new();
         for segment in Segment::list(&self.dir)? {
             let bytes = segment.bytes(&self.dir);

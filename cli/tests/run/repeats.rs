@@ -134,3 +134,88 @@ fn retry_failed_retries_a_graph_whose_deadlines_have_passed() {
     assert_eq!(code, 0, "{err}");
     assert_eq!(place.read("log"), "a\nb\n");
 }
+
+/// The options of a second run.
+const OPTIONS: [&str; 8] = [
+    "--timeout",
+    "7m",
+    "--retry",
+    "3",
+    "--env-file",
+    "variables",
+    "--at-once",
+    "disk=1",
+];
+
+fn has_options(place: &Place, task: &serde_json::Value) -> bool {
+    let id = task["id"].as_str().unwrap();
+    let task = place.get(id);
+    let props = &task["props"];
+    props["timeout"] == "420000ms"
+        && props["env_file"]
+            .as_str()
+            .is_some_and(|path| path.ends_with("variables"))
+        && task["retry"]["attempts"] == 3
+        && task["limits"][0]["key"] == "disk"
+}
+
+/// The failed line and the one that never ran had those of the first run, without a word.
+#[test]
+fn the_options_of_a_run_hold_for_lines_that_failed_and_for_lines_that_never_ran() {
+    let place = Place::new();
+    place.write("variables", "A=1\n");
+    place.write("lines", "a\nb\nc\n");
+    let each = [
+        "run",
+        "--batch",
+        "x",
+        "--jobs",
+        "1",
+        "--each",
+        "test -e go -a",
+        "lines",
+    ];
+    let (code, _, err) = place.run(&[&each[..], &["--fail-fast"]].concat());
+    assert_eq!(code, 1, "{err}");
+    let states = |state: &str| place.list(&["--state", state]);
+    assert_eq!((states("failed").len(), states("runnable").len()), (1, 2));
+    place.write("go", "");
+    let (code, _, err) = place.run(&[&each[..], &["--retry-failed"], &OPTIONS].concat());
+    assert_eq!(code, 0, "{err}");
+    let says = "runs with other options than in the earlier run (retry policy, limits, ";
+    assert!(err.contains(says), "{err}");
+    let all = states("completed");
+    assert_eq!(all.len(), 3);
+    // The second may have been started before the first had failed. Then a note says that it keeps its own.
+    let has = |name: &str| {
+        let task = all
+            .iter()
+            .find(|task| task["id"].as_str().unwrap().starts_with(name));
+        has_options(&place, task.unwrap())
+    };
+    assert!(has("a-") && has("c-"), "{all:?}");
+    let keeps = "has not ended, and keeps the options of the earlier run (";
+    assert!(has("b-") != err.contains(keeps), "{err}");
+}
+
+/// It cannot have those of the second run before it has ended.
+#[test]
+fn a_line_that_has_begun_keeps_its_options_and_a_note_says_so() {
+    let place = Place::new();
+    place.write("lines", "a\n");
+    let each = ["run", "--batch", "x", "--each", "false", "lines"];
+    let waits = r#"{"policy":"strikes","sleep":"1h"}"#;
+    let first = place.start(&[&each[..], &["--retry", waits]].concat());
+    until("the first attempt failed", || {
+        place.path("s.db").exists() && place.list(&["--state", "sleeping"]).len() == 1
+    });
+    first.signal(nix::sys::signal::Signal::SIGTERM);
+    first.wait();
+    let mut second = place.windlass(&[&each[..], &["--retry-failed", "--timeout", "7m"]].concat());
+    second.stderr(fs::File::create(place.path("said")).unwrap());
+    let second = live::Running::of(second.spawn().unwrap());
+    let says = "has not ended, and keeps the options of the earlier run (retry policy, timeout)";
+    until("the note", || place.read("said").contains(says));
+    second.signal(nix::sys::signal::Signal::SIGTERM);
+    second.wait();
+}

@@ -87,6 +87,30 @@ fn sigterm_gives_every_task_back() {
     place.assert_released("t");
 }
 
+/// A stop is no failure: no policy counts it.
+#[test]
+fn a_command_with_the_policy_never_starts_again_after_a_graceful_stop_of_its_worker() {
+    let place = Place::new();
+    let script = "echo run >> runs; [ $(wc -l < runs) = 2 ] || sleep 600";
+    let props = json!({"shell": script, "cwd": place.path(""), "grace": "10s"}).to_string();
+    let submit = [
+        "submit", "exec", "--id", "t", "--retry", "never", "--props", &props,
+    ];
+    let (code, _, err) = place.run(&submit);
+    assert_eq!(code, 0, "{err}");
+    let worker = place.start(&["worker"]);
+    place.until_lines("runs", 1);
+    worker.signal(Signal::SIGTERM);
+    assert_eq!(worker.wait(), Some(0));
+    place.assert_released("t");
+    assert_eq!(place.run(&["worker", "--until-idle"]).0, 0);
+    assert_eq!(place.get("t")["state"], "completed");
+    assert_eq!(place.read("runs"), "run\nrun\n");
+    let help = place.run(&["submit", "--help"]).1;
+    let help: Vec<&str> = help.split_whitespace().collect();
+    assert!(help.join(" ").contains("has not failed: it starts again"));
+}
+
 #[test]
 fn a_second_signal_kills_the_commands() {
     let place = Place::new();

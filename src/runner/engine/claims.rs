@@ -285,6 +285,7 @@ impl Engine {
             stop_orders: pending.stop_orders,
             claimed_at: self.now(),
             claimed: Instant::now(),
+            progress_kept: None,
         });
         let reported = pending.commands.into_iter();
         let reported = reported.filter_map(|(of, command)| (of == order).then_some(command));

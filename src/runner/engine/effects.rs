@@ -17,7 +17,7 @@ use super::{
     timers::Wait,
 };
 use crate::{
-    handler::{Ask, AskRunner, Attempt, ContextParts, Signals, TaskContext},
+    handler::{Ask, AskRunner, Attempt, ContextParts, Sent, Signals, TaskContext},
     runner::{
         commit,
         input::{In, RunEnded, SlotId},
@@ -133,18 +133,6 @@ impl Engine {
         })
     }
 
-    fn wait_until(&mut self, id: SlotId, wait: Wait, at: Instant) {
-        if let Some(slot) = self.slots.get_mut(id) {
-            self.timers.wait_until(id, &mut slot.timers, wait, at);
-        }
-    }
-
-    fn no_wait(&mut self, id: SlotId, wait: Wait) {
-        if let Some(slot) = self.slots.get_mut(id) {
-            self.timers.no_wait(id, &mut slot.timers, wait);
-        }
-    }
-
     fn start(&mut self, id: SlotId, attempt: u32) {
         let (now, began) = (self.now(), Instant::now());
         let number = self.slots.next_run();
@@ -153,10 +141,17 @@ impl Engine {
         };
         let (signals, delivered) = Signals::new();
         let state = slot.machine.state();
+        let has_progress = state.progress.is_some();
         let span = tracing::info_span!("task", task = %slot.task.id, kind = %slot.task.kind,
             node = %self.parts.node, fence = slot.claim.fence.0, attempt);
         let asks = self.parts.tx.clone();
-        let asks = AskRunner(Box::new(move |ask| asks.send(In::Ask(id, ask)).is_ok()));
+        let asks = AskRunner(Box::new(move |sent| {
+            let input = match sent {
+                Sent::Ask(ask) => In::Ask(id, ask),
+                Sent::Progress => In::Progress(id),
+            };
+            asks.send(input).is_ok()
+        }));
         let attempt = Attempt {
             task: slot.task.clone(),
             order: slot.order,
@@ -190,6 +185,9 @@ impl Engine {
             began,
         };
         self.slots.begin_run(id, run);
+        if has_progress {
+            self.progress_changed(id);
+        }
         self.gather.started();
     }
 
@@ -240,6 +238,7 @@ impl Engine {
         }
         drop(run);
         self.no_wait(id, Wait::Stuck);
+        self.no_wait(id, Wait::Progress);
         if took > 0 {
             self.feed(id, Input::Took(took));
         }

@@ -13,6 +13,7 @@
 //! | [`courtesy`] | which tasks are deferred to other nodes, and for how long |
 //! | [`gather`] | whether to wait for handlers that return together |
 //! | [`outbox`] | the writes that are under way |
+//! | [`progress`] | when the progress of a running handler is written |
 //! | [`standing`] | normal, frozen, draining or stopping, and the status that follows |
 //! | [`table`], [`slot`] | the claimed tasks of this node |
 //! | [`timers`] | the timers of the slots |
@@ -29,6 +30,7 @@ mod events;
 mod failures;
 mod gather;
 mod outbox;
+mod progress;
 mod reported;
 mod slot;
 mod standing;
@@ -52,7 +54,7 @@ use tokio::{
 use tracing::{debug, error, warn};
 use windlass_statemachine::{
     NodeName, StopReason,
-    machine::{self, Input, Timer},
+    machine::{self, Input},
     task::Labels,
 };
 
@@ -64,7 +66,7 @@ use self::{
     outbox::Outbox,
     standing::{Mode, Report, Standing},
     table::SlotTable,
-    timers::{Gone, Timers, Wait},
+    timers::Timers,
     watching::Watch,
 };
 use super::{
@@ -295,6 +297,7 @@ impl Engine {
             In::Claimed(answers) => self.claimed(answers),
             In::Ended(ended) => self.ended(ended),
             In::Ask(slot, ask) => self.ask(slot, ask),
+            In::Progress(slot) => self.progress_changed(slot),
             In::Control(control) => self.control(control),
             In::Nodes(nodes) => self.courtesy.set_nodes(nodes.into_iter().map(Peer::from)),
         }
@@ -351,27 +354,6 @@ impl Engine {
         self.due.clear();
         for slot in self.slots.ids() {
             self.feed(slot, Input::Fenced(StopReason::LeaseLost));
-        }
-    }
-
-    fn run_timers(&mut self) {
-        let now = self.moment();
-        while let Some(gone) = self.timers.pop(now) {
-            let (Gone::Wake(slot) | Gone::Over(slot, _)) = gone;
-            if let Some(slot) = self.slots.get_mut(slot) {
-                slot.timers.gone(gone);
-            }
-            match gone {
-                Gone::Wake(slot) | Gone::Over(slot, Wait::Resume) if !self.has_room_for(slot) => {
-                    // Every slot is in use: the sleeper waits among the ready tasks.
-                    self.feed(slot, Input::Stop(StopReason::Balance));
-                }
-                Gone::Wake(slot) | Gone::Over(slot, Wait::Resume) => {
-                    self.feed(slot, Input::Timer(Timer::Wake));
-                }
-                Gone::Over(slot, Wait::Grace) => self.feed(slot, Input::Timer(Timer::Grace)),
-                Gone::Over(slot, Wait::Stuck) => self.stuck(slot),
-            }
         }
     }
 

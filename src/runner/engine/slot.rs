@@ -46,6 +46,8 @@ pub(super) struct Slot {
     pub(super) stop_orders: Vec<NodeCommandId>,
     pub(super) claimed_at: Timestamp,
     pub(super) claimed: Instant,
+    /// When its progress was kept last.
+    pub(super) progress_kept: Option<Instant>,
 }
 
 impl Slot {
@@ -69,7 +71,10 @@ impl Slot {
             fence: self.claim.fence,
             since: self.run.as_ref().map_or(self.claimed_at, |r| r.since),
             running: self.run.is_some(),
-            progress: self.take_progress().or_else(|| state.progress.clone()),
+            progress: match self.run {
+                Some(_) => self.take_progress(),
+                None => state.progress.clone(),
+            },
         }
     }
 }

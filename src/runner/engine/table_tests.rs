@@ -52,6 +52,7 @@ fn slot(id: &str) -> Slot {
         stop_orders: Vec::new(),
         claimed_at: Timestamp::UNIX_EPOCH,
         claimed: Instant::now(),
+        progress_kept: None,
     }
 }
 

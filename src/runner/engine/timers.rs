@@ -9,6 +9,12 @@ use std::{
 use jiff::Timestamp;
 use tokio::time::Instant;
 
+use windlass_statemachine::{
+    StopReason,
+    machine::{Input, Timer},
+};
+
+use super::Engine;
 use crate::runner::{due::Moment, input::SlotId};
 
 /// A wait of a slot for time that passes.
@@ -20,6 +26,8 @@ pub(super) enum Wait {
     Resume,
     /// An aborted handler has not ended.
     Stuck,
+    /// The progress that a handler has reported is to be kept.
+    Progress,
 }
 
 /// A timer that went off.
@@ -133,6 +141,45 @@ impl Set {
             Gone::Over(_, wait) => {
                 self.waits.remove(&wait);
             }
+        }
+    }
+}
+
+impl Engine {
+    /// Feeds the timers that went off to their machines.
+    pub(super) fn run_timers(&mut self) {
+        let now = self.moment();
+        while let Some(gone) = self.timers.pop(now) {
+            let (Gone::Wake(slot) | Gone::Over(slot, _)) = gone;
+            if let Some(slot) = self.slots.get_mut(slot) {
+                slot.timers.gone(gone);
+            }
+            match gone {
+                Gone::Wake(slot) | Gone::Over(slot, Wait::Resume) if !self.has_room_for(slot) => {
+                    // Every slot is in use: the sleeper waits among the ready tasks.
+                    self.feed(slot, Input::Stop(StopReason::Balance));
+                }
+                Gone::Wake(slot) | Gone::Over(slot, Wait::Resume) => {
+                    self.feed(slot, Input::Timer(Timer::Wake));
+                }
+                Gone::Over(slot, Wait::Grace) => self.feed(slot, Input::Timer(Timer::Grace)),
+                Gone::Over(slot, Wait::Stuck) => self.stuck(slot),
+                Gone::Over(slot, Wait::Progress) => self.keep_progress(slot),
+            }
+        }
+    }
+
+    /// Sets a wait of a slot that is there.
+    pub(super) fn wait_until(&mut self, id: SlotId, wait: Wait, at: Instant) {
+        if let Some(slot) = self.slots.get_mut(id) {
+            self.timers.wait_until(id, &mut slot.timers, wait, at);
+        }
+    }
+
+    /// Drops a wait of a slot.
+    pub(super) fn no_wait(&mut self, id: SlotId, wait: Wait) {
+        if let Some(slot) = self.slots.get_mut(id) {
+            self.timers.no_wait(id, &mut slot.timers, wait);
         }
     }
 }

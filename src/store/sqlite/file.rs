@@ -13,7 +13,7 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-use super::{errors, stat::length};
+use super::{errors, modes, stat::length};
 use crate::{MachineFault, store::Error};
 
 /// The endings of the files that SQLite keeps beside a database.
@@ -80,13 +80,16 @@ pub(super) fn existing(path: &Path) -> Result<PathBuf, Error> {
     Ok(real)
 }
 
-/// Refuses a file that is not regular, or that has several names.
+/// Refuses a file that is not regular, that has several names, or whose log another user has planted.
 fn is_safe(path: &Path, found: &fs::Metadata) -> Result<(), Error> {
     if !found.is_file() {
         return Err(not_opened(
             path,
             "it is not a regular file; choose another path",
         ));
+    }
+    if let Some(reason) = modes::planted(path, found) {
+        return Err(not_opened(path, reason));
     }
     has_one_name(path, found)
 }

@@ -1,4 +1,4 @@
-//! Findings about the modes of the files.
+//! Findings about the modes and owners of the files.
 
 use std::path::Path;
 
@@ -48,6 +48,37 @@ pub(super) fn not_writable(path: &Path) -> Finding {
 pub(super) fn not_writable(path: &Path) -> Finding {
     let found = format!("this user can only read '{}'", path.display());
     Finding::new("access", Verdict::Warning, found, "make the file writable")
+}
+
+/// Returns why the log or journal beside a file is not to be trusted: SQLite carries out what it holds. `None` when
+/// nothing is wrong, or when the mode of the file lets other users write tasks anyway.
+#[cfg(unix)]
+pub(super) fn planted(path: &Path, found: &std::fs::Metadata) -> Option<String> {
+    use std::os::unix::fs::MetadataExt;
+
+    if found.mode() & 0o022 != 0 {
+        return None;
+    }
+    let owners = [0, found.uid(), nix::unistd::geteuid().as_raw()];
+    ["-wal", "-shm", "-journal"].into_iter().find_map(|ending| {
+        let part = file::beside(path, ending);
+        let there = std::fs::symlink_metadata(&part).ok()?;
+        let what = match there.is_symlink() {
+            true => "is a link".to_owned(),
+            false if owners.contains(&there.uid()) => return None,
+            false => format!("belongs to another user (uid {})", there.uid()),
+        };
+        Some(format!(
+            "'{}' {what}, and could hold writes of that user; find out who made it, and remove it or give it to the \
+             owner of the file (chown)",
+            part.display()
+        ))
+    })
+}
+
+#[cfg(not(unix))]
+pub(super) fn planted(_: &Path, _: &std::fs::Metadata) -> Option<String> {
+    None
 }
 
 /// Returns the path as one word of a shell.
@@ -106,5 +137,35 @@ mod tests {
         set_mode(&inner, 0o555);
         run(&not_writable(&path));
         assert_eq!((mode(&path), mode(&inner)), (0o644, 0o755));
+    }
+
+    #[test]
+    fn a_log_that_another_user_has_planted_is_refused() {
+        use std::os::unix::fs::{chown, symlink};
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("store.db");
+        let log = file::beside(&path, "-wal");
+        for name in [&path, &log] {
+            fs::write(name, "").unwrap();
+        }
+        set_mode(&path, 0o644);
+        let existing = || file::existing(&path).map_err(|error| error.to_string());
+        existing().unwrap();
+        // Only root can give a file away.
+        if chown(&log, Some(65534), Some(65534)).is_ok() {
+            let refused = existing().unwrap_err();
+            assert!(
+                refused.contains("-wal' belongs to another user (uid 65534)"),
+                "{refused}"
+            );
+            // Any user may write the tasks themselves.
+            set_mode(&path, 0o666);
+            existing().unwrap();
+            set_mode(&path, 0o644);
+        }
+        fs::remove_file(&log).unwrap();
+        symlink("elsewhere", &log).unwrap();
+        let refused = existing().unwrap_err();
+        assert!(refused.contains("-wal' is a link"), "{refused}");
     }
 }

@@ -88,15 +88,20 @@ pub async fn errors_and_counters_survive(harness: &dyn Harness) {
     assert_eq!(next.status, TaskStatus::Fault);
 }
 
-/// A commit that does not drop the claim keeps it.
+/// A commit that does not drop the claim keeps it, and the progress in it is shown while the task runs.
 pub async fn a_checkpoint_keeps_the_claim(harness: &dyn Harness) {
     let (kit, node) = Kit::with_node(harness).await;
     let mut claimed = kit.claimed(&node, "a").await;
     for n in 0..3 {
         let mut write = kit.write(&claimed, &with_data(Message::checkpoint(), n));
         write.steps.clear();
+        write.state.progress = Some(Progress {
+            fraction: None,
+            text: n.to_string(),
+        });
         claimed.state = write.state.clone();
         kit.try_write(&claimed, write).await.unwrap();
+        assert_eq!(kit.state("a").await.progress, claimed.state.progress);
         assert_eq!(kit.get("a").await.node, Some("n".parse().unwrap()));
     }
     let fence = claimed.claim.fence;

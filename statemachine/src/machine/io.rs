@@ -104,6 +104,8 @@ pub enum Input {
     Took(u64),
     /// The handler's progress; stored with the next write.
     Progress(Progress),
+    /// The progress of the running handler is to be stored, if it is not. Without effect while a write is under way.
+    KeepProgress,
     /// A command for the task. A command that was fed before has no effect.
     Command(QueuedCommand),
     /// A timer went off.

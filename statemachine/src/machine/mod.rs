@@ -76,7 +76,8 @@ pub struct Machine {
     late: Option<Duration>,
     /// Whether a handler was started for this claim.
     has_run: bool,
-    progress: Option<Progress>,
+    /// What the last run under this claim has reported, if there was a run: each begins without progress.
+    progress: Option<Option<Progress>>,
     abandoned: bool,
     /// Refused writes since the last one that was stored.
     refusals: u32,
@@ -161,7 +162,9 @@ impl Machine {
             Input::Returned(message) => self.finish_run(Cause::Returned(message), env, out),
             Input::Aborted => {
                 // Without an abort before it: there was no room for the handler, and it was not started.
-                self.has_run &= !self.handler_runs();
+                if self.handler_runs() {
+                    (self.has_run, self.progress) = (false, None);
+                }
                 self.finish_run(Cause::Nothing, env, out);
             }
             Input::Checkpoint { ticket, data } => {
@@ -176,8 +179,9 @@ impl Machine {
             Input::Progress(mut progress) => {
                 // A long text must not make a write too large.
                 cut(&mut progress.text);
-                self.progress = Some(progress);
+                self.progress = Some(Some(progress));
             }
+            Input::KeepProgress => self.keep_progress(env, out),
             Input::Command(command) => self.command(command, env, out),
             Input::Timer(Timer::Wake) if self.is_idle() => self.go_on(env, out),
             Input::Timer(Timer::Wake) => self.deadline_comes(env, out),
@@ -220,6 +224,7 @@ impl Machine {
                 self.pace.starts(env.elapsed);
                 self.phase = Phase::Running(Beside::default());
                 self.has_run = true;
+                self.progress = Some(None);
                 self.arm_deadline(out);
                 out.push(Effect::Start {
                     attempt: self.state.attempts.saturating_add(1),

@@ -75,6 +75,19 @@ impl Machine {
         beside.next.push_back(asked);
     }
 
+    /// Stores the progress of the running handler if the durable one differs.
+    pub(super) fn keep_progress(&mut self, env: Env, out: &mut Vec<Effect>) {
+        let Phase::Running(beside) = &self.phase else {
+            return;
+        };
+        let reported = self.progress.as_ref();
+        if beside.write.is_none()
+            && reported.is_some_and(|reported| *reported != self.state.progress)
+        {
+            self.write_beside(None, env, out);
+        }
+    }
+
     /// Writes while the handler runs: what it asks for, and commands that do not stop it.
     pub(super) fn write_beside(&mut self, asked: Option<Asked>, env: Env, out: &mut Vec<Effect>) {
         let mut draft = Draft::new(&self.state);

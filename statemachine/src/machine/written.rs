@@ -22,8 +22,8 @@ impl Machine {
         state.commit = None;
         if state.code().is_terminal() {
             state.progress = None;
-        } else if self.progress.is_some() {
-            state.progress = self.progress.take();
+        } else if let Some(progress) = &self.progress {
+            state.progress.clone_from(progress);
         }
         state.errors.trim(self.kept_errors());
         out.push(Effect::Persist(Box::new(Write {

@@ -150,6 +150,32 @@ fn progress_is_kept_with_the_next_write_until_the_task_ends() {
 }
 
 #[test]
+fn progress_is_stored_by_itself_once_for_each_change_and_cleared_in_the_next_run() {
+    let mut rig = Rig::running();
+    let half = Progress {
+        fraction: Some(0.5),
+        text: "half".into(),
+    };
+    assert_eq!(rig.feed(Input::KeepProgress), NONE, "there is none");
+    rig.feed(Input::Progress(half.clone()));
+    rig.feed(Input::KeepProgress);
+    assert_eq!(rig.written().progress, Some(half.clone()));
+    assert_eq!(rig.feed(Input::KeepProgress), NONE, "a write is under way");
+    rig.stored();
+    rig.feed(Input::Progress(half.clone()));
+    assert_eq!(rig.feed(Input::KeepProgress), NONE, "nothing has changed");
+    rig.returned(Message::run());
+    assert_eq!(rig.written().progress, Some(half));
+    rig.stored();
+    rig.feed(Input::KeepProgress);
+    assert_eq!(
+        rig.written().progress,
+        None,
+        "the next run has reported none"
+    );
+}
+
+#[test]
 fn a_long_text_of_progress_is_cut() {
     let mut rig = Rig::running();
     rig.feed(Input::Progress(Progress {

@@ -91,7 +91,7 @@ pub(crate) struct Args {
     /// What follows a failed attempt: a number of attempts, 'exponential' (8 attempts;
     /// random waits of up to 1s, 2s, 4s … 5m; a number has the same waits), 'strikes',
     /// 'never', 'abandoned' or JSON. It is submitted with the tasks, for a worker that runs them
-    /// too [default: abandoned: a command that fails has failed; one whose worker died is run
+    /// too. A command that is stopped with its process has not failed: it starts again with each of them [default: abandoned: a command that fails has failed; one whose worker died is run
     /// again]
     #[arg(long, value_name = "POLICY", value_parser = exec::read_retry)]
     pub(super) retry: Option<Retry>,
@@ -111,7 +111,8 @@ pub(crate) struct Args {
         help = format!("{}. It is for lines without limits of their own", parse::RATE))]
     pub(super) rate: Vec<Limit>,
 
-    /// Run tasks again that failed or were killed in an earlier run
+    /// Run tasks again that failed or were killed in an earlier run. One whose options are others now runs as
+    /// a new task
     #[arg(long)]
     pub(super) retry_failed: bool,
 

@@ -84,6 +84,9 @@ pub(super) struct Report {
     is_kept: bool,
     /// Lines that equal an earlier one but for their options.
     other_options: u64,
+    /// Whether a task was reported that keeps the options of an earlier run, and one that does not.
+    keeps_options: bool,
+    takes_options: bool,
     /// Tasks whose output was not printed whole.
     incomplete: u64,
     /// Tasks whose output could not be written.
@@ -115,6 +118,8 @@ impl Report {
             hint: global.hint(),
             is_kept: global.store_url().is_ok_and(|url| url != "memory:"),
             other_options: 0,
+            keeps_options: false,
+            takes_options: false,
             incomplete: 0,
             unwritten: 0,
             started: Instant::now(),
@@ -169,6 +174,20 @@ impl Report {
     pub(super) fn other_options(&mut self, text: String) {
         self.other_options += 1;
         if self.other_options == 1 {
+            self.say(move |out| out.note(text));
+        }
+    }
+
+    /// A task keeps the options of an earlier run. Only the first one is reported.
+    pub(super) fn keeps_options(&mut self, text: String) {
+        if !std::mem::replace(&mut self.keeps_options, true) {
+            self.say(move |out| out.note(text));
+        }
+    }
+
+    /// A task runs again with other options than in an earlier run. Only the first one is reported.
+    pub(super) fn takes_options(&mut self, text: String) {
+        if !std::mem::replace(&mut self.takes_options, true) {
             self.say(move |out| out.note(text));
         }
     }

@@ -11,10 +11,10 @@ use windlass::{
 };
 
 use super::{
+    again::different_options,
     batch::{Batch, Settings},
     changed::Ended,
     entry::{BATCH, Entry},
-    inputs,
     live::Live,
     source::{Numbered, in_order},
     tally::Failed,
@@ -261,19 +261,25 @@ impl Batch {
                 // An equal line follows the replacement.
                 equal.push((line, entry));
             } else if replaces && self.is_outdated(&entry, &record) {
+                self.takes_options(line, &entry, &record);
                 entry.submit.if_exists = IfExists::ReplaceFinished;
                 if !entry.derived {
                     self.before.ended(&id, None);
                 }
                 ids.insert(id);
                 outdated.push((line, entry));
-            } else if replaces && self.began_too_early(&entry, &record) {
+            } else if replaces
+                && (self.began_too_early(&entry, &record)
+                    || self.waits_with_other_options(&entry, &record))
+            {
                 let delete = || self.client.delete(&id);
                 match self.report.screen().ask(self.patience, delete).await {
                     Ok(()) | Err(Error::NotFound { .. }) => {}
                     Err(e) => return Err(e.into()),
                 }
-                self.before.ended(&id, None);
+                if !entry.derived {
+                    self.before.ended(&id, None);
+                }
                 ids.insert(id);
                 outdated.push((line, entry));
             } else {
@@ -345,6 +351,9 @@ impl Batch {
                 self.report.failed(Failed::of(&id, state), 1, earlier);
             }
             code => {
+                if is_own {
+                    self.keeps_options(line, entry, &record);
+                }
                 let live = Live::new(code, record.node.is_some(), kind).behind(&record.task);
                 self.follow(line, id, live.waiting(state.is_waiting()));
             }
@@ -406,22 +415,4 @@ fn other_work(id: &TaskId) -> String {
         "id '{id}' is also that of an earlier line, with another kind or other props; give it an id of its \
          own"
     )
-}
-
-/// The options in which two tasks with the same work differ. The labels that `run` itself sets are left
-/// out.
-fn different_options(line: &Task, task: &Task) -> Vec<&'static str> {
-    let labels = |task: &Task| -> Vec<(String, String)> {
-        let own = task.labels.iter();
-        let own = own.filter(|(name, _)| ![BATCH, inputs::LABEL].contains(&name.as_str()));
-        own.map(|(name, value)| (name.clone(), value.clone()))
-            .collect()
-    };
-    let options = [
-        ("labels", labels(line) != labels(task)),
-        ("priority", line.priority != task.priority),
-        ("retry policy", line.retry != task.retry),
-    ];
-    let different = options.into_iter().filter(|(_, differs)| *differs);
-    different.map(|(name, _)| name).collect()
 }

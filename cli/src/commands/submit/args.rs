@@ -107,7 +107,8 @@ pub(crate) struct Args {
     /// of up to 1s, 2s, 4s … 5m; a number has the same waits), 'strikes'
     /// (8 failures within 4h fail it; 10m between two), 'never', 'abandoned' (only an attempt whose
     /// worker died is followed by another) or JSON, such as
-    /// {"policy":"exponential","attempts":5,"cap":"10m"}
+    /// {"policy":"exponential","attempts":5,"cap":"10m"}. A command that is stopped with its worker has not
+    /// failed: it starts again with each of them, also with 'never'
     #[arg(long, value_name = "POLICY")]
     pub(super) retry: Option<String>,
 

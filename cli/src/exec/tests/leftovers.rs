@@ -21,6 +21,7 @@ impl Left {
         let folder = Folder {
             path: dir.path().join("t@1"),
             record: dir.path().join("t@1.run"),
+            owners: crate::place::Owners::us(),
         };
         let mut command = std::process::Command::new("sleep");
         command
@@ -58,6 +59,11 @@ impl Left {
         let running = running(fence);
         let mut record = record::about_to_start(&self.folder, running, &spares).unwrap();
         record.is(self.pid()).unwrap();
+    }
+
+    /// Writes this text as the record.
+    fn write(&self, text: &str) {
+        crate::place::write_private(&self.folder.record, text.as_bytes()).unwrap();
     }
 
     fn lives(&self) -> bool {
@@ -107,9 +113,9 @@ async fn a_process_of_a_later_claim_is_not_found_by_its_folder() {
             // Its process is not written down yet.
             Some(fence) => {
                 let line = json!({"fence": fence}).to_string();
-                fs::write(&left.folder.record, line).unwrap();
+                left.write(&line);
             }
-            None => fs::write(&left.folder.record, "").unwrap(),
+            None => left.write(""),
         }
         let mut found = Leftover::find(&left.folder, For::Claim(Fence(own))).unwrap();
         let found = found.take_groups();
@@ -166,4 +172,59 @@ async fn the_record_of_a_later_claim_stays() {
     assert!(folder.record.exists());
     second.ended();
     assert!(!folder.record.exists());
+}
+
+/// A record that was moved to another task, and one that names a process which leads no group.
+#[tokio::test]
+async fn a_process_of_another_task_is_not_signalled() {
+    let left = Left::of(7);
+    let find = |folder: &Folder| {
+        let found = Leftover::find(folder, For::Claim(Fence(8)));
+        found.unwrap().take_groups()
+    };
+    assert_eq!(find(&left.folder), [left.pid()]);
+    let other = Folder {
+        path: left.folder.path.with_file_name("u@2"),
+        ..left.folder.clone()
+    };
+    assert!(find(&other).is_empty());
+
+    let mut member = std::process::Command::new("sleep");
+    member.arg("600");
+    std::os::unix::process::CommandExt::process_group(&mut member, left.pid());
+    let mut member = member.spawn().unwrap();
+    let spares = spares::Spares::default();
+    let mut record = record::about_to_start(&other, running(7), &spares).unwrap();
+    record.is(member.id() as i32).unwrap();
+    let found = find(&other);
+    member.kill().unwrap();
+    member.wait().unwrap();
+    assert!(found.is_empty(), "it leads no group");
+}
+
+/// The command of a task that is gone; whether a worker lives that ends it is not known.
+#[tokio::test]
+async fn the_command_of_a_task_that_is_over_has_two_seconds_at_most() {
+    let node = Node::start().await;
+    let url = format!("sqlite:{}", node.file("s").display());
+    let folders = Folders::of_store(&url, &node.client).await.unwrap();
+    let gone = "gone".parse().unwrap();
+    let folder = folders.prepare(&gone, 1).await.unwrap();
+    let mut command = tokio::process::Command::new("sh");
+    let script = format!(
+        "trap '' TERM; touch {}; sleep 600",
+        node.file("ready").display()
+    );
+    command.args(["-c", &script]).process_group(0);
+    let mut left = command.kill_on_drop(true).spawn().unwrap();
+    content(&node.file("ready")).await;
+    let spares = spares::Spares::default();
+    let mut record = record::about_to_start(&folder, running(7), &spares).unwrap();
+    record.is(left.id().unwrap() as i32).unwrap();
+    let began = Instant::now();
+    folders.sweep(LONG);
+    timeout(LONG, left.wait()).await.unwrap().unwrap();
+    let lived = began.elapsed();
+    let expected = Duration::from_millis(1_800)..Duration::from_secs(6);
+    assert!(expected.contains(&lived), "{lived:?}");
 }

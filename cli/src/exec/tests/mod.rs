@@ -287,7 +287,8 @@ async fn a_shutdown_gives_the_task_back() {
 #[tokio::test]
 async fn the_output_of_a_running_command_can_be_seen() {
     let node = Node::start().await;
-    let id = node.submit(json!({"shell": "echo first; sleep 600"})).await;
+    let script = "echo first; sleep 2; echo second; sleep 600";
+    let id = node.submit(json!({"shell": script})).await;
     let seen = async || {
         let data = node.client.get(&id).await.unwrap().state.unwrap().data?;
         data.get::<Output>("data").ok()
@@ -296,6 +297,10 @@ async fn the_output_of_a_running_command_can_be_seen() {
         seen()
             .await
             .is_some_and(|o| o.stdout == "first\n" && o.exit_code.is_none())
+    })
+    .await;
+    until("so is what follows", async || {
+        seen().await.is_some_and(|o| o.stdout == "first\nsecond\n")
     })
     .await;
     let checkpoint = node.client.command(&id, Command::Checkpoint).await.unwrap();

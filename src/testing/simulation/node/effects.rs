@@ -10,7 +10,7 @@ use windlass_statemachine::{
 
 use super::{In, Node, RELEASED, Run, Slot, SlotId};
 use crate::{
-    handler::{AskRunner, Attempt, ContextParts, Signals, TaskContext},
+    handler::{AskRunner, Attempt, ContextParts, Sent, Signals, TaskContext},
     runner::spawn,
     store::Commit,
     testing::{
@@ -117,7 +117,11 @@ impl Node {
         self.next_run += 1;
         let (signals, received) = Signals::new();
         let asks = self.tx.clone();
-        let asks = AskRunner(Box::new(move |ask| asks.send(In::Ask(id, ask)).is_ok()));
+        let asks = AskRunner(Box::new(move |sent| match sent {
+            Sent::Ask(ask) => asks.send(In::Ask(id, ask)).is_ok(),
+            // It is stored with the next write.
+            Sent::Progress => true,
+        }));
         // The lease of a simulation ends only with its node.
         let until = Instant::now() + Duration::from_secs(3600);
         self.lease_until.send_replace(until);

@@ -1,14 +1,22 @@
 //! Where this machine keeps the files that belong to a store, and how such files are made.
 
+mod own;
+mod removal;
+
 use std::{
+    ffi::OsStr,
     fs,
     io::{self, Write as _},
-    os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt},
+    os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
 };
 
-use tracing::warn;
 use windlass::store::sqlite::Location;
+
+pub(crate) use self::{
+    own::{OwnFolder, Owners},
+    removal::remove_all,
+};
 
 /// A folder of a store.
 #[derive(Debug, Clone)]
@@ -17,6 +25,8 @@ pub(crate) struct Place {
     pub(crate) root: PathBuf,
     /// The folder around `root`, if it holds nothing but the folders of stores.
     pub(crate) above: Option<PathBuf>,
+    /// Whose folders and files in it count.
+    pub(crate) owners: Owners,
 }
 
 impl Place {
@@ -29,20 +39,60 @@ impl Place {
     /// When the file of the store, or the data directory, cannot be found.
     pub(crate) fn of(url: &str, identity: &str, ending: &str) -> io::Result<Option<Self>> {
         if let Some(file) = Location::of(url) {
-            let above = beside(&canonical(file.path())?, ending);
+            let file = canonical(file.path())?;
+            let above = beside(&file, ending);
             return Ok(Some(Self {
+                owners: Owners::of_store(&file),
                 // Earlier versions read the name as that of a task, unless it has a '='.
                 root: above.join(format!("store={identity}")),
                 above: Some(above),
             }));
         }
         Ok(match url.split_once(':') {
-            Some(("etcd" | "etcds", _)) => Some(Self {
-                root: data_dir()?.join(format!("{identity}.{ending}")),
-                above: None,
-            }),
+            Some(("etcd" | "etcds", _)) => {
+                let root = data_dir()?.join(format!("{identity}.{ending}"));
+                Some(Self::private(root))
+            }
             _ => None,
         })
+    }
+
+    /// Returns the place that is this folder, in a folder of this user.
+    pub(crate) fn private(root: PathBuf) -> Self {
+        Self {
+            root,
+            above: None,
+            owners: Owners::us(),
+        }
+    }
+
+    /// Makes the folders of the place that do not exist, only for this user, and opens the inner one. Closes
+    /// folders that are open to others.
+    ///
+    /// # Errors
+    ///
+    /// When a folder belongs to another user, is a link, or cannot be made.
+    pub(crate) fn make(&self) -> io::Result<OwnFolder> {
+        again_if_removed(|| self.make_once())
+    }
+
+    /// Makes a folder in it as well, and opens that; returns whether it is new.
+    ///
+    /// # Errors
+    ///
+    /// As [`make`](Self::make).
+    pub(crate) fn make_in(&self, name: &OsStr) -> io::Result<(OwnFolder, bool)> {
+        again_if_removed(|| self.make_once()?.make_in(name))
+    }
+
+    fn make_once(&self) -> io::Result<OwnFolder> {
+        match (&self.above, self.root.file_name()) {
+            (Some(above), Some(name)) => {
+                let above = OwnFolder::make(above, self.owners)?;
+                above.make_in(name).map(|(root, _)| root)
+            }
+            _ => OwnFolder::make(&self.root, self.owners),
+        }
     }
 }
 
@@ -79,59 +129,33 @@ fn canonical(path: &Path) -> io::Result<PathBuf> {
     })
 }
 
-/// Makes a new folder that is only for this user, in a folder that exists.
-///
-/// # Errors
-///
-/// When something has that name, or the folder cannot be made.
-pub(crate) fn new_private(path: &Path) -> io::Result<()> {
-    fs::DirBuilder::new().mode(0o700).create(path)
-}
-
 /// How often a folder is made that another process removes at the same moment.
 const TRIES: usize = 50;
 
-/// Makes a folder that is only for this user, with the folders around it, and returns its path without links.
-/// Closes a folder that exists and is open to others. A worker that ends removes empty folders, so a folder that
-/// has just been made may be gone: it is made again then. The system reports that as *not found*, or as *exists*
-/// when the folder went after that answer and before the look at what is there.
-///
-/// # Errors
-///
-/// When the folder cannot be made.
-pub(crate) fn make_private(path: &Path) -> io::Result<PathBuf> {
-    let mut made = make_once(path);
+/// A worker that ends removes empty folders, so a folder that has just been made may be gone: it is made again then.
+/// The system reports that as *not found*, or as *exists* when the folder went after that answer and before the look
+/// at what is there.
+fn again_if_removed<T>(mut make: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    let mut made = make();
     for _ in 1..TRIES {
         let removed = |error: &io::Error| {
             let kind = error.kind();
             kind == io::ErrorKind::NotFound || kind == io::ErrorKind::AlreadyExists
         };
         match &made {
-            Err(error) if removed(error) => made = make_once(path),
+            Err(error) if removed(error) => made = make(),
             _ => break,
         }
     }
     made
 }
 
-/// Returns the error with the path that it is about.
-pub(crate) fn named(path: &Path, error: &io::Error) -> io::Error {
-    io::Error::new(error.kind(), format!("'{}': {error}", path.display()))
-}
-
-fn make_once(path: &Path) -> io::Result<PathBuf> {
-    fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(path)?;
-    let mode = fs::metadata(path)?.permissions().mode();
-    if mode & 0o077 != 0
-        && let Err(error) = fs::set_permissions(path, fs::Permissions::from_mode(0o700))
-    {
-        let folder = path.display();
-        warn!(%folder, %error, "other users can reach the folder, and its mode cannot be changed");
+/// Returns an error of the system with the path that it is about. One of [`own`] names it already.
+pub(crate) fn named(path: &Path, error: io::Error) -> io::Error {
+    match error.raw_os_error() {
+        Some(_) => io::Error::new(error.kind(), format!("'{}': {error}", path.display())),
+        None => error,
     }
-    path.canonicalize()
 }
 
 /// Writes a new file that only this user can read, and returns it open.
@@ -175,6 +199,11 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let above = folder.path().join("a.db.tasks");
         let root = above.join("store=1");
+        let place = Place {
+            root: root.clone(),
+            above: Some(above.clone()),
+            owners: Owners::us(),
+        };
         let done = AtomicBool::new(false);
         let left = AtomicUsize::new(0);
         std::thread::scope(|scope| {
@@ -192,7 +221,7 @@ mod tests {
             let mut made = Vec::new();
             for _ in 0..1_000 {
                 left.store(TRIES / 2, SeqCst);
-                made.push(make_private(&root));
+                made.push(place.make());
             }
             done.store(true, SeqCst);
             for made in made {

@@ -1,0 +1,46 @@
+//! The progress that a running handler reports.
+
+use std::sync::{PoisonError, atomic::Ordering};
+
+use windlass_statemachine::Progress;
+
+use super::{TaskContext, asks::Sent, context::ContextParts};
+
+impl ContextParts {
+    /// What the handler said last of its progress, for the runner to store. The runner receives the next report.
+    pub(crate) fn progress_to_keep(&self) -> Option<Progress> {
+        self.progress_sent.store(false, Ordering::SeqCst);
+        self.progress()
+    }
+
+    /// What the handler said last of its progress.
+    pub(crate) fn progress(&self) -> Option<Progress> {
+        let progress = self.progress.lock();
+        progress.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl TaskContext {
+    /// Says how far the work is: a fraction from 0 to 1 (or `None` when that is not known), and a
+    /// text. Every client sees it within 2 s: it is kept with the next write of the task, or else by a write of its
+    /// own, at most one in 2 s and only if it has changed. Each run of the handler begins without progress.
+    pub fn set_progress(&self, fraction: impl Into<Option<f64>>, text: impl Into<String>) {
+        let fraction = fraction
+            .into()
+            .filter(|f| f.is_finite())
+            .map(|f| f.clamp(0.0, 1.0));
+        let progress = Progress {
+            fraction,
+            text: text.into(),
+        };
+        *self
+            .parts
+            .progress
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = Some(progress);
+        if !self.parts.progress_sent.swap(true, Ordering::SeqCst) {
+            // A runner that is gone keeps nothing.
+            let _ = (self.parts.asks.0)(Sent::Progress);
+        }
+    }
+}
