@@ -88,6 +88,7 @@ pub(crate) enum Defect {
     ChangesRepeatTheLast,
     CursorsBeyondTheEndAreAccepted,
     ARefusedImportLeavesItsTask,
+    TheMarkOfACopyIsForgotten,
     IdentitiesAreNotDurable,
     DeadlinesAreNotDelivered,
     UniqueKeysAreIgnored,

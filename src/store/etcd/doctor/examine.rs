@@ -7,6 +7,7 @@ use etcd_client::PutOptions;
 use super::keys::{KeyCheck, Namespace, OPERATION};
 use crate::store::{
     Error,
+    copy::Copied,
     etcd::{
         client::Fault,
         read::Access,
@@ -24,6 +25,12 @@ use crate::store::{
 const CALLS: usize = 10;
 /// The number of keys on one lease above which etcd stands still when it ends.
 const MANY_KEYS: usize = 5000;
+
+/// Examines the mark of a copy; `None` without one.
+fn copied(mark: Result<Option<Copied>, Fault>) -> Option<Finding> {
+    let mark = mark.map_err(|fault| fault.into_error(OPERATION));
+    Copied::finding(mark)
+}
 
 /// Examines a namespace and its cluster.
 pub(crate) struct Doctor {
@@ -46,6 +53,7 @@ impl Doctor {
         let mut findings = vec![self.latency().await?];
         findings.extend(self.examine_cluster(how).await);
         findings.push(self.history_kept(how).await);
+        findings.extend(copied(self.access.reader.load_mark().await));
         let namespace = self.keys.read_namespace().await?;
         findings.push(circle::finding(&namespace.waiters));
         findings.extend(self.examine_nodes(&namespace).await?);

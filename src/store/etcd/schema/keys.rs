@@ -202,6 +202,7 @@ impl Keys {
         let all = [
             self.fences(),
             self.identity(),
+            self.copied(),
             self.places(),
             self.horizon(),
             self.compaction(),
@@ -217,6 +218,11 @@ impl Keys {
     /// The [`Format`](super::Format), with the marks of [`Fences`](super::Fences).
     pub(crate) fn fences(&self) -> String {
         format!("{}meta/fences", self.root)
+    }
+
+    /// The mark of a copy.
+    pub(crate) fn copied(&self) -> String {
+        format!("{}meta/copied", self.root)
     }
 
     /// The identity of the namespace.

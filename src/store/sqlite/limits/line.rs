@@ -18,6 +18,7 @@ use crate::store::{
     sqlite::{
         batch::{Batch, Sql},
         codes::{Log, micros, time},
+        texts::Text,
     },
 };
 
@@ -147,7 +148,7 @@ impl Looks {
 
 fn look_at_lines(batch: &mut Batch<'_>) -> Sql<()> {
     let stuck: Vec<(String, bool)> = batch.all(STUCK, [old(batch.now)], |row| {
-        Ok((row.get(0)?, row.get(1)?))
+        Ok((row.get(0).map(Text::of)?, row.get(1)?))
     })?;
     for pool in stuck {
         refill(batch, &pool, When::stuck(batch.now))?;
