@@ -22,6 +22,11 @@ const META: &str = "windlass_meta";
 /// Fills every table, with the tasks that nothing happens to at the end.
 async fn fill(file: &File) {
     let store = file.open().await;
+    submit(&store, "ended").await;
+    let early = join(&store, "early").await;
+    let ended = claim(&store, &early, "ended").await;
+    commit(&store, &ended, Message::complete()).await.unwrap();
+    store.leave(&early).await.unwrap();
     let mut first = task("first");
     first.labels = [("team".to_owned(), "a".to_owned())].into();
     first.start_at = Some(jiff::Timestamp::now() + Duration::from_secs(3600));
@@ -86,13 +91,13 @@ fn columns(file: &File) -> Vec<(String, String)> {
     columns.into_iter().filter(|(of, _)| of != META).collect()
 }
 
-/// Writes bytes that are not UTF-8 into the first row that has a text there.
+/// Writes bytes that are not UTF-8 into the first two rows that have a text there.
 fn plant(file: &File, table: &str, column: &str) {
     let raw = file.raw();
     let bytes = "CAST(x'7b22ff' AS TEXT)";
     let by_row = format!(
-        "UPDATE {table} SET {column} = {bytes} WHERE rowid =
-             (SELECT rowid FROM {table} WHERE {column} IS NOT NULL ORDER BY rowid LIMIT 1)"
+        "UPDATE {table} SET {column} = {bytes} || rowid WHERE rowid IN
+             (SELECT rowid FROM {table} WHERE {column} IS NOT NULL ORDER BY rowid LIMIT 2)"
     );
     let by_value = format!(
         "UPDATE {table} SET {column} = {bytes} WHERE {column} =
