@@ -118,6 +118,10 @@ pub(crate) struct Global {
     #[arg(skip)]
     pub(crate) is_store_typed: bool,
 
+    /// Use a store that `windlass copy` has copied into another one: removes the mark that the copy has left
+    #[arg(long, global = true, hide_short_help = true)]
+    pub(crate) use_copied: bool,
+
     /// What this process receives from its supervisor, if it has one.
     #[arg(skip)]
     pub(crate) link: Link,

@@ -14,13 +14,8 @@ pub(crate) fn json(field: &'static str, text: &str) -> Result<Json, Failure> {
     let read = match text.strip_prefix('@') {
         Some(path) => text_of(Path::new(path), MAX_LINE)
             .map_err(|e| Failure::file(&format!("{field}: the file {path}"), &e))?,
-        None if text == "-" => {
-            let mut read = String::new();
-            std::io::stdin()
-                .read_to_string(&mut read)
-                .map_err(|e| Failure::file(&format!("{field}: standard input"), &e))?;
-            read
-        }
+        None if text == "-" => whole("-", MAX_LINE)
+            .map_err(|e| Failure::file(&format!("{field}: standard input"), &e))?,
         None => text.to_owned(),
     };
     Ok(Json::parse(field, without_mark(&read))?)
@@ -36,10 +31,28 @@ pub(crate) fn text_of(path: &Path, most: u64) -> std::io::Result<String> {
     if file.metadata()?.is_dir() {
         return Err(std::io::Error::other("is a folder; name a file"));
     }
+    text_from(file, most)
+}
+
+/// Reads all text of a file, or of standard input for `-`: at most `most` bytes.
+///
+/// # Errors
+///
+/// As [`text_of`].
+pub(crate) fn whole(path: &str, most: u64) -> std::io::Result<String> {
+    match path {
+        "-" => text_from(std::io::stdin().lock(), most),
+        path => text_of(Path::new(path), most),
+    }
+}
+
+/// Reads all text. Everything that a command reads as a whole comes through here, so that no input without an end
+/// fills the memory.
+fn text_from(from: impl Read, most: u64) -> std::io::Result<String> {
     let mut text = Vec::new();
-    file.take(most + 1).read_to_end(&mut text)?;
+    from.take(most + 1).read_to_end(&mut text)?;
     if text.len() as u64 > most {
-        let reason = format!("has more than {most} bytes; name another file");
+        let reason = format!("has more than {most} bytes; give a shorter text");
         return Err(std::io::Error::other(reason));
     }
     String::from_utf8(text).map_err(|e| {
@@ -214,6 +227,18 @@ mod tests {
             1,
             "no second byte is awaited"
         );
+    }
+
+    #[test]
+    fn a_text_without_an_end_is_an_error() {
+        assert_eq!(text_from(&b"abc"[..], 3).unwrap(), "abc");
+        let error = text_from(std::io::repeat(b'x'), 3).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "has more than 3 bytes; give a shorter text"
+        );
+        let error = text_from(&b"a\xff"[..], 3).unwrap_err();
+        assert_eq!(error.to_string(), "is not UTF-8 at byte 2");
     }
 
     #[test]

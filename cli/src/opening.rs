@@ -6,6 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use jiff::Timestamp;
 use tokio::time::sleep;
 use tracing::warn;
 use windlass::{
@@ -14,11 +15,15 @@ use windlass::{
     runner::REPORTS,
     store::{
         self, Store,
+        copy::Outside,
         sqlite::{self, Location, SqliteStore},
     },
 };
 
-use crate::{exit::Failure, global::Global};
+use crate::{exit::Failure, global::Global, text::one_line};
+
+/// The most rows of the inbox that a command looks at for its note.
+const OUTSIDE: u32 = 100;
 
 /// Opens the store with this URL.
 ///
@@ -107,7 +112,40 @@ impl Global {
     /// When it cannot be opened; the error says why.
     pub(crate) async fn open(&self) -> Result<Store, Failure> {
         self.default_folder()?;
-        open(&self.store_url()?).await
+        let opened_at = Timestamp::now();
+        let store = open(&self.store_url()?).await?;
+        self.opened(&store, opened_at).await?;
+        Ok(store)
+    }
+
+    /// Removes the mark of a copy, if the options say so. Notes the operations that the store has refused while it
+    /// was opened: no command has sent them.
+    async fn opened(&self, store: &Store, at: Timestamp) -> Result<(), Failure> {
+        let Ok(part) = store.transfer() else {
+            return Ok(());
+        };
+        if self.use_copied && part.copied().await?.is_some() {
+            part.set_copied(None).await?;
+            self.out().note("the mark of the copy is removed");
+        }
+        let outside = part.outside(OUTSIDE).await?;
+        let refused: Vec<&Outside> = (outside.iter())
+            .filter(|one| one.refused_at.is_some_and(|refused| refused >= at))
+            .collect();
+        if let [first, others @ ..] = refused.as_slice() {
+            let more = match others.len() {
+                0 => String::new(),
+                more => format!(", and {more} more"),
+            };
+            let reason = first.refused.as_deref().unwrap_or_default();
+            self.out().note(format!(
+                "note: {} was refused ({}){more}; `{}` shows refused rows and what to do",
+                first.what,
+                one_line(reason),
+                self.hint().command("doctor")
+            ));
+        }
+        Ok(())
     }
 
     /// Opens the store and answers a client of it, for commands that are of no use on a store that
@@ -143,8 +181,12 @@ impl Global {
         if !SqliteStore::is_writable(path) {
             return Ok(open_to_read(path).await?);
         }
+        let opened_at = Timestamp::now();
         match Store::open(&url).await {
-            Ok(store) => Ok(Client::new(&store)),
+            Ok(store) => {
+                self.opened(&store, opened_at).await?;
+                Ok(Client::new(&store))
+            }
             Err(error) if error.is_retryable() => {
                 let read = open_to_read(path).await;
                 read.map_err(|_| not_opened(&url, error))
@@ -210,7 +252,12 @@ impl Global {
         let (end, mut reported) = (Instant::now() + wait, false);
         loop {
             match self.open_for_node(&url).await {
-                Ok(store) => return Ok(Client::new(&store)),
+                Ok(store) => {
+                    if self.use_copied {
+                        store.transfer()?.set_copied(None).await?;
+                    }
+                    return Ok(Client::new(&store));
+                }
                 Err(error) if error.is_retryable() && Instant::now() < end => {
                     if !std::mem::replace(&mut reported, true) {
                         let seconds = wait.as_secs();

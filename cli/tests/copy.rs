@@ -110,7 +110,14 @@ fn a_copy_into_memory_is_refused() {
 #[test]
 fn no_node_may_work_meanwhile() {
     let place = filled();
-    let copy = ["copy", "--from", "sqlite:s.db", "--to", "sqlite:t.db"];
+    let copy = [
+        "copy",
+        "--backup",
+        "--from",
+        "sqlite:s.db",
+        "--to",
+        "sqlite:t.db",
+    ];
     let worker = place.start(&["worker", "--name", "busy"]);
     until("the worker works", || {
         ok(&place, &["nodes", "-o", "json"], 0).contains("busy")
@@ -122,7 +129,14 @@ fn no_node_may_work_meanwhile() {
     ok(&place, &["node", "freeze", "busy", "--wait"], 0);
     let other = ["--store", "sqlite:t.db", "submit", "other", "--id", "z"];
     ok(&place, &other, 0);
-    let back = ["copy", "--to", "sqlite:s.db", "--from", "sqlite:t.db"];
+    let back = [
+        "copy",
+        "--backup",
+        "--to",
+        "sqlite:s.db",
+        "--from",
+        "sqlite:t.db",
+    ];
     let said = ok(&place, &back, 1);
     assert!(said.contains("to: has nodes that live: busy"), "{said}");
     until("a frozen node is no hindrance", || place.run(&copy).0 == 0);
@@ -283,4 +297,117 @@ fn the_doctor_says_what_is_wrong_by_its_exit_code() {
     ok(&place, &["doctor"], 0);
     let said = ok(&place, &["doctor", "--quota", "8 GB"], 2);
     assert!(said.contains("write it like 8GiB"), "{said}");
+}
+
+/// A worker or a submit that was forgotten used the old file without a sign, and the same tasks ran twice.
+#[test]
+fn a_copied_store_is_marked_and_takes_no_more() {
+    let place = filled();
+    let insert = "INSERT INTO windlass_inbox (operation) VALUES ('{}')";
+    let file = rusqlite::Connection::open(place.path("s.db")).unwrap();
+    let copy = ["copy", "--from", "sqlite:s.db", "--to", "sqlite:t.db"];
+    let said = ok(&place, &copy, 0);
+    assert!(said.contains("'sqlite:s.db' takes no tasks"), "{said}");
+    let target = format!("copied to 'sqlite:{}' at ", place.path("t.db").display());
+    for command in [
+        &["worker", "--until-idle"][..],
+        &["submit", "k"],
+        &["run", "--each", "echo {}"],
+        &["kill", "a"],
+    ] {
+        let (code, out, err) = place.run_with(command, b"new\n");
+        assert_eq!(code, 4, "{command:?}: {out}{err}");
+        assert!(
+            err.contains(&target) && err.contains("--use-copied"),
+            "{command:?}: {err}"
+        );
+    }
+    let error = file.execute(insert, ()).unwrap_err().to_string();
+    assert!(
+        error.contains(&target),
+        "a program that inserts rows: {error}"
+    );
+    let said = ok(&place, &["doctor", "--strict"], 1);
+    assert!(said.contains("copied") && said.contains(&target), "{said}");
+    // It is read, and copied again.
+    assert_eq!(listed(&place, "sqlite:s.db").len(), 5);
+    ok(&place, &copy, 0);
+    let said = ok(&place, &["submit", "k", "--use-copied"], 0);
+    assert!(said.contains("the mark of the copy is removed"), "{said}");
+    ok(&place, &["submit", "k"], 0);
+    file.execute(insert, ()).unwrap();
+    let said = ok(&place, &["doctor"], 0);
+    assert!(!said.contains("copied to"), "{said}");
+}
+
+#[test]
+fn a_backup_leaves_its_source_in_use() {
+    let place = filled();
+    let backup = [
+        "copy",
+        "--backup",
+        "--from",
+        "sqlite:s.db",
+        "--to",
+        "sqlite:t.db",
+    ];
+    let said = ok(&place, &backup, 0);
+    assert!(!said.contains("takes no tasks"), "{said}");
+    ok(&place, &["submit", "k"], 0);
+}
+
+/// They stayed behind, with exit code 0 and without a word.
+#[test]
+fn committed_rows_of_the_inbox_are_copied_or_named() {
+    let place = filled();
+    let file = rusqlite::Connection::open(place.path("s.db")).unwrap();
+    let insert = "INSERT INTO windlass_inbox (operation) VALUES (?1)";
+    for row in [r#"{"op":"submit","id":"waits","kind":"k"}"#, "{}"] {
+        file.execute(insert, [row]).unwrap();
+    }
+    let copy = ["copy", "--from", "sqlite:s.db", "--to", "sqlite:t.db"];
+    for args in [&[&copy[..], &["--dry-run"]].concat()[..], &copy] {
+        let said = ok(&place, args, 1);
+        assert!(
+            said.contains("row 2 of windlass_inbox: op: is missing"),
+            "{said}"
+        );
+        assert!(said.contains("1 operation of the source"), "{said}");
+    }
+    assert!(
+        place
+            .list(&["--store", "sqlite:t.db"])
+            .iter()
+            .any(|task| task["id"] == "waits")
+    );
+    ok(&place, &["submit", "k", "--id", "later"], 0);
+    let correct = r#"UPDATE windlass_inbox SET operation = '{"op":"delete","task":"later"}'"#;
+    file.execute(correct, ()).unwrap();
+    ok(&place, &copy, 0);
+    let rows = "SELECT count(*) FROM windlass_inbox";
+    assert_eq!(file.query_row(rows, (), |row| row.get(0)), Ok(0));
+}
+
+/// A command that only lists takes the rows that wait, too.
+#[test]
+fn a_command_notes_the_rows_that_it_has_refused() {
+    let place = filled();
+    let file = rusqlite::Connection::open(place.path("s.db")).unwrap();
+    let insert = "INSERT INTO windlass_inbox (operation) VALUES ('{}')";
+    for command in [&["list"][..], &["submit", "k"], &["stats"]] {
+        file.execute(insert, ()).unwrap();
+        file.execute(insert, ()).unwrap();
+        let (code, _, err) = place.run(command);
+        assert_eq!(code, 0, "{err}");
+        let notes: Vec<&str> = err
+            .lines()
+            .filter(|line| line.contains("windlass_inbox"))
+            .collect();
+        assert_eq!(notes.len(), 1, "{command:?}: {err}");
+        assert!(notes[0].contains("was refused (op: is missing"), "{err}");
+        assert!(notes[0].contains(", and 1 more; `windlass doctor"), "{err}");
+        // Each is noted once.
+        let (_, _, err) = place.run(&["list"]);
+        assert!(!err.contains("windlass_inbox"), "{err}");
+    }
 }

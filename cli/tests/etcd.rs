@@ -269,7 +269,14 @@ fn tasks_move_to_a_cluster_and_back() {
     running.kill();
     let said = ok(&place, &copy, 0);
     assert!(said.contains("; 2003 compared and the same"), "{said}");
-    let back = ["copy", "--from", &cluster, "--to", "sqlite:back.db"];
+    let back = [
+        "copy",
+        "--backup",
+        "--from",
+        &cluster,
+        "--to",
+        "sqlite:back.db",
+    ];
     let said = ok(&place, &back, 0);
     assert!(
         said.contains("2003 tasks: 2003 copied; 2003 compared"),

@@ -178,3 +178,34 @@ fn a_worker_in_a_pid_namespace_with_the_proc_of_the_machine_lives() {
     });
     assert_eq!(noted.unwrap(), None, "the start of another process");
 }
+
+/// They filled the memory.
+#[test]
+fn input_without_an_end_is_refused() {
+    let place = Place::new();
+    assert_eq!(place.run(&["submit", "k", "--id", "t"]).0, 0);
+    for args in [
+        &["submit", "k", "--props", "-"][..],
+        &["submit", "k", "--props", "@/dev/zero"],
+        &["complete", "t", "--result", "-"],
+        &["signal", "t", "go", "--payload", "-"],
+        &[
+            "schedule", "create", "s", "--every", "1h", "--kind", "k", "--props", "-",
+        ],
+        &["schedule", "create", "s", "--spec", "-"],
+        &["schedule", "import", "-"],
+        &["schedule", "import", "/dev/zero"],
+        &["apply", "-"],
+        &["apply", "/dev/zero"],
+    ] {
+        let mut command = place.windlass(args);
+        command.stdin(fs::File::open("/dev/zero").unwrap());
+        let ended = command.output().unwrap();
+        let err = String::from_utf8_lossy(&ended.stderr);
+        assert_eq!(ended.status.code(), Some(2), "{args:?}: {err}");
+        assert!(
+            err.contains("has more than ") && err.contains(" bytes"),
+            "{args:?}: {err}"
+        );
+    }
+}

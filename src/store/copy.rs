@@ -1,30 +1,69 @@
 //! [`Copier`]: copies all tasks of one store into another.
 
+mod mark;
 mod report;
 
 use std::collections::{BTreeMap, HashSet};
 
 use windlass_statemachine::{Invalid, Kind, StateKind, TaskId};
 
+pub use mark::{Copied, Outside};
 pub use report::{Pair, Problem, Progress, Report};
 
-use super::{Error, Exported, NodeRecord, Store};
+use super::{Error, Exported, Limits, NodeRecord, Store};
 
-/// The number of tasks that are copied in one call.
+/// The most tasks that are copied in one call.
 const AT_ONCE: usize = 200;
+
+/// The most operations outside of tasks that a report names.
+const OUTSIDE: u32 = 1000;
+
+/// Reads tasks page by page. Pages have fewer tasks after pages with many bytes.
+struct Pages<'a> {
+    left: &'a [TaskId],
+    size: usize,
+}
+
+impl<'a> Pages<'a> {
+    fn new(ids: &'a [TaskId]) -> Self {
+        // Tasks of the largest size fill a write.
+        let size = Limits::WRITE_BYTES / Limits::default().max_bytes;
+        Self { left: ids, size }
+    }
+
+    fn next(&mut self) -> Option<&'a [TaskId]> {
+        let (page, left) = self.left.split_at(self.size.min(self.left.len()));
+        self.left = left;
+        Some(page).filter(|page| !page.is_empty())
+    }
+
+    /// Chooses the size of the next page after one with these tasks.
+    fn sized(&mut self, read: &[Result<Exported, Error>]) {
+        let sizes = read.iter().filter_map(|one| one.as_ref().ok());
+        let bytes: usize = sizes.map(Exported::bytes).sum();
+        self.size = match bytes {
+            bytes if bytes > Limits::WRITE_BYTES => self.size / 2,
+            bytes if bytes > Limits::WRITE_BYTES / 4 => self.size,
+            _ => self.size * 2,
+        }
+        .clamp(1, AT_ONCE);
+    }
+}
 
 /// A copy from one store into another.
 ///
 /// # Flow
 ///
 /// 1. [`check`](Self::check): checks that no node works on either store.
-/// 2. [`run`](Self::run): copies the tasks in submit order, 200 at a time. Skips a task that the target
+/// 2. [`run`](Self::run): copies the tasks in submit order, up to 200 at a time. Skips a task that the target
 ///    has already, the same: so an interrupted copy is continued by running it again.
 /// 3. [`verify`](Self::verify): reads every task back from both stores and compares them.
+/// 4. [`finish`](Self::finish): leaves a mark in the source ([`Copied`]), which then takes no tasks, commands and
+///    nodes. Leave this step out for a copy beside a source that stays in use.
 ///
 /// # Guarantees
 ///
-/// The source is not changed. The tasks have the same order in the target as in the source, except that
+/// Until [`finish`](Self::finish) the source is not changed. The tasks have the same order in the target as in the source, except that
 /// a replaced task goes to the end. Fences go on growing: see [`Exported`].
 ///
 /// # Example
@@ -38,7 +77,9 @@ const AT_ONCE: usize = 200;
 /// copy.check().await?;
 /// let mut report = copy.run(|_| ()).await?;
 /// copy.verify(&mut report, |_| ()).await?;
+/// copy.finish(&mut report, "memory:").await?;
 /// assert!(report.is_whole());
+/// assert!(from.transfer()?.copied().await?.is_some());
 /// # Ok(()) }
 /// ```
 pub struct Copier<'a> {
@@ -168,19 +209,58 @@ impl<'a> Copier<'a> {
             done: 0,
             tasks: report.tasks,
         });
-        for chunk in ids.chunks(AT_ONCE) {
-            self.copy_some(chunk, &mut report).await?;
+        let mut pages = Pages::new(&ids);
+        while let Some(page) = pages.next() {
+            let sent = self.from.transfer()?.export(page).await;
+            pages.sized(&sent);
+            self.copy_some(page, sent, &mut report).await?;
             progress(Progress {
                 done: report.copied + report.same + report.left.len() as u64,
                 tasks: report.tasks,
             });
         }
         report.ids = ids;
+        report.outside = self.from.transfer()?.outside(OUTSIDE).await?;
         Ok(report)
     }
 
-    async fn copy_some(&self, ids: &[TaskId], report: &mut Report) -> Result<(), Error> {
-        let sent = self.from.transfer()?.export(ids).await;
+    /// Leaves the mark of the copy in the source, if the report is whole. `to` is the URL of the target, for the
+    /// errors of whoever uses the source from now on. Reports tasks and operations that have come into the source
+    /// while it was copied: then there is no mark, and the copy has to run again.
+    ///
+    /// # Errors
+    ///
+    /// As [`run`](Self::run).
+    pub async fn finish(&self, report: &mut Report, to: &str) -> Result<(), Error> {
+        if self.dry_run || !report.is_whole() {
+            return Ok(());
+        }
+        let source = self.from.transfer()?;
+        let mark = Copied {
+            to: to.to_owned(),
+            at: self.from.clock().now(),
+        };
+        // From now on nothing more comes.
+        source.set_copied(Some(mark)).await?;
+        let known: HashSet<&TaskId> = report.ids.iter().collect();
+        let now = source.ids().await?;
+        let late = now.iter().filter(|id| !known.contains(id));
+        let reason = "it was submitted while the others were copied; run the copy again";
+        let late: Vec<Problem> = late.map(|id| Problem::new(id, reason)).collect();
+        report.left.extend(late);
+        report.outside = source.outside(OUTSIDE).await?;
+        if !report.is_whole() {
+            source.set_copied(None).await?;
+        }
+        Ok(())
+    }
+
+    async fn copy_some(
+        &self,
+        ids: &[TaskId],
+        sent: Vec<Result<Exported, Error>>,
+        report: &mut Report,
+    ) -> Result<(), Error> {
         let there = self.to.transfer()?.export(ids).await;
         let (mut coming, mut replaced) = (Vec::new(), Vec::new());
         for (id, (sent, there)) in ids.iter().zip(sent.into_iter().zip(there)) {
@@ -273,12 +353,14 @@ impl<'a> Copier<'a> {
         let mut ids = std::mem::take(&mut report.ids);
         ids.retain(|id| !not_there.contains(id));
         let mut counts = BTreeMap::<(Kind, StateKind), (u64, u64)>::new();
-        for chunk in ids.chunks(AT_ONCE) {
+        let mut pages = Pages::new(&ids);
+        while let Some(page) = pages.next() {
             let (sent, came) = (
-                self.from.transfer()?.export(chunk).await,
-                self.to.transfer()?.export(chunk).await,
+                self.from.transfer()?.export(page).await,
+                self.to.transfer()?.export(page).await,
             );
-            for (id, (sent, came)) in chunk.iter().zip(sent.into_iter().zip(came)) {
+            pages.sized(&sent);
+            for (id, (sent, came)) in page.iter().zip(sent.into_iter().zip(came)) {
                 let sent = match settled(sent)? {
                     Ok(sent) => sent,
                     Err(error) => {
@@ -294,7 +376,8 @@ impl<'a> Copier<'a> {
                         counts.entry(key(&came)).or_default().1 += 1;
                         report.history += sent.len();
                         report.history_kept += came.len();
-                        match sent.difference(&came) {
+                        let history = || (!came.has_history_of(&sent)).then_some("history");
+                        match sent.difference(&came).or_else(history) {
                             None => report.verified += 1,
                             Some(what) => report
                                 .wrong
@@ -316,7 +399,9 @@ impl<'a> Copier<'a> {
             to,
         });
         report.counts = pairs.collect();
-        self.verify_order(&ids, report).await
+        self.verify_order(&ids, report).await?;
+        report.ids = ids;
+        Ok(())
     }
 
     async fn verify_order(&self, ids: &[TaskId], report: &mut Report) -> Result<(), Error> {

@@ -1,11 +1,11 @@
 //! [`Exported`]: a task with everything that belongs to it, for another store.
 
-use std::collections::BTreeMap;
+mod history;
 
 use jiff::Timestamp;
-use windlass_statemachine::{Fence, Invalid, NodeName, Task, TaskId, TaskState, size::Size};
+use windlass_statemachine::{Fence, Invalid, NodeName, Task, TaskState, size::Size};
 
-use super::{Change, ChangeKind, CommandRecord, Error, TaskRecord, rules};
+use super::{Change, CommandRecord, Error, TaskRecord, rules};
 
 /// A task with everything that belongs to it, as [`Transfer::export`](super::Transfer::export) returns
 /// it and [`Transfer::import`](super::Transfer::import) takes it.
@@ -101,7 +101,8 @@ impl Exported {
     }
 
     /// Returns the name of the first field that differs from `other`; `None` when the tasks are the same.
-    /// Places, fences and history are not compared: they differ from store to store.
+    /// Places and fences are not compared: they differ from store to store. Nor is the history, of which a
+    /// store may keep less ([`has_history_of`](Self::has_history_of)).
     pub fn difference(&self, other: &Self) -> Option<&'static str> {
         let (a, b) = (&self.task, &other.task);
         let (s, t) = (&self.state, &other.state);
@@ -151,100 +152,6 @@ impl Exported {
             .map(|(what, _)| what)
     }
 
-    /// Returns the changes by their places. The submit and the commands are among them even when the
-    /// history was pruned.
-    fn places(&self) -> BTreeMap<u64, (Timestamp, ChangeKind)> {
-        let mut places = BTreeMap::new();
-        for change in self.history.iter().filter(|c| c.seq >= self.order) {
-            if change.what != ChangeKind::Deleted {
-                places.insert(change.seq, (change.at, change.what.clone()));
-            }
-        }
-        for command in &self.commands {
-            let what = ChangeKind::Commanded {
-                command: command.order,
-            };
-            places.insert(command.order, (command.sent_at, what));
-        }
-        let state = match places.remove(&self.order) {
-            Some((_, ChangeKind::Submitted { state })) => state,
-            _ => TaskState::submitted(self.task.start_at, self.submitted_at).code(),
-        };
-        let submitted = (self.submitted_at, ChangeKind::Submitted { state });
-        places.insert(self.order, submitted);
-        places
-    }
-
-    /// Returns the number of places that the task takes.
-    pub fn len(&self) -> u64 {
-        self.places().len() as u64
-    }
-
-    /// Returns `false`: every task takes a place.
-    pub fn is_empty(&self) -> bool {
-        false
-    }
-
-    /// Assigns new places, from `first` on without gaps, in the order of the old ones. The submit and
-    /// the commands are in the history again even when it was pruned.
-    #[must_use]
-    pub fn renumbered(self, first: u64) -> Self {
-        let places = self.places();
-        let numbers: BTreeMap<u64, u64> = places.keys().copied().zip(first..).collect();
-        let new = |old: u64| numbers.get(&old).copied();
-        let mut state = self.state;
-        if let Some(last) = &mut state.last_command {
-            // A command that is not kept any more came before the kept ones.
-            let before = numbers.range(..=last.order).next_back();
-            last.order = before.map_or(first, |(_, new)| *new);
-        }
-        let task: &TaskId = &self.task.id;
-        let history = places
-            .into_iter()
-            .zip(first..)
-            .map(|((_, (at, what)), seq)| {
-                let what = match what {
-                    ChangeKind::Commanded { .. } => ChangeKind::Commanded { command: seq },
-                    ChangeKind::Moved {
-                        message,
-                        from,
-                        to,
-                        fence,
-                        command,
-                    } => ChangeKind::Moved {
-                        message,
-                        from,
-                        to,
-                        fence,
-                        command: command.and_then(new),
-                    },
-                    what => what,
-                };
-                Change {
-                    seq,
-                    at,
-                    task: task.clone(),
-                    what,
-                }
-            });
-        let history = history.collect();
-        let commands = self.commands.into_iter().map(|command| CommandRecord {
-            order: new(command.order).unwrap_or(first),
-            ..command
-        });
-        Self {
-            state,
-            order: first,
-            commands: commands.collect(),
-            history,
-            task: self.task,
-            submitted_at: self.submitted_at,
-            fence: self.fence,
-            lost_by: self.lost_by,
-            replaces: self.replaces,
-        }
-    }
-
     /// Checks that this task may replace the one that has its id in the target.
     ///
     /// # Errors
@@ -266,6 +173,11 @@ impl Exported {
         Ok(())
     }
 
+    /// Returns the bytes of props, data and result.
+    pub fn bytes(&self) -> usize {
+        self.task.props.len() + Size::of(&self.state).bytes()
+    }
+
     /// Checks the bytes of props, data and result against the limit of a store.
     pub(crate) fn check_size(&self, limit: usize) -> Result<(), Error> {
         rules::size::check_task(&self.task, limit)?;
@@ -278,8 +190,9 @@ mod tests {
     use windlass_statemachine::{ActionKind, Command, Outcome, StateKind, state::LastCommand};
 
     use super::*;
+    use crate::store::ChangeKind;
 
-    fn at(second: i64) -> Timestamp {
+    pub(super) fn at(second: i64) -> Timestamp {
         Timestamp::from_second(second).unwrap()
     }
 
@@ -294,7 +207,7 @@ mod tests {
         }
     }
 
-    fn exported() -> Exported {
+    pub(super) fn exported() -> Exported {
         let task = Task::new("a".parse().unwrap(), "k".parse().unwrap());
         let applied = Outcome::Applied {
             from: StateKind::Runnable,
@@ -329,40 +242,6 @@ mod tests {
             lost_by: None,
             replaces: None,
         }
-    }
-
-    #[test]
-    fn places_are_new_and_in_their_old_order() {
-        let before = exported();
-        let after = before.clone().renumbered(5);
-        assert_eq!(before.len(), 5);
-        assert_eq!(after.order, 5);
-        let orders: Vec<u64> = after.commands.iter().map(|c| c.order).collect();
-        assert_eq!(orders, [6, 8]);
-        let seqs: Vec<u64> = after.history.iter().map(|c| c.seq).collect();
-        assert_eq!(seqs, [5, 6, 7, 8, 9]);
-        assert_eq!(
-            after.history[0].what,
-            ChangeKind::Submitted {
-                state: StateKind::Runnable
-            }
-        );
-        assert_eq!(after.history[1].what, ChangeKind::Commanded { command: 6 });
-        let ChangeKind::Moved { command, fence, .. } = after.history[2].what else {
-            panic!("{:?}", after.history);
-        };
-        assert_eq!((command, fence), (Some(6), Fence(900)));
-        assert_eq!(after.state.last_command.as_ref().unwrap().order, 6);
-        assert_eq!(before.difference(&after), None);
-        assert_eq!(after.clone().renumbered(5), after);
-    }
-
-    #[test]
-    fn a_forgotten_command_stays_before_the_others() {
-        let mut before = exported();
-        before.commands.remove(0);
-        let after = before.renumbered(1);
-        assert!(after.state.last_command.unwrap().order < after.commands[0].order);
     }
 
     #[test]

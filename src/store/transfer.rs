@@ -3,7 +3,10 @@
 use async_trait::async_trait;
 use windlass_statemachine::TaskId;
 
-use super::{Error, Exported};
+use super::{
+    Error, Exported,
+    copy::{Copied, Outside},
+};
 
 /// The part of a store that exports and imports whole tasks. A store may lack it
 /// ([`Registry::transfer`](super::Registry::transfer)).
@@ -21,6 +24,39 @@ pub trait Transfer: Send + Sync + 'static {
     ///
     /// [`Error::Unavailable`].
     async fn ids(&self) -> Result<Vec<TaskId>, Error>;
+
+    /// Returns up to `limit` operations that are committed in the store and are in no task, so that
+    /// [`export`](Self::export) does not have them. None by default.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unavailable`].
+    async fn outside(&self, limit: u32) -> Result<Vec<Outside>, Error> {
+        let _ = limit;
+        Ok(Vec::new())
+    }
+
+    /// Returns the mark that a copy of this store has left in it; `None` in a store that is in use.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unavailable`], [`Error::Corrupt`].
+    async fn copied(&self) -> Result<Option<Copied>, Error>;
+
+    /// Sets the mark of a copy, or removes it.
+    ///
+    /// # Duties of an implementation
+    ///
+    /// 1. **A copied store is at rest.** From the mark on, submits, commands, retries, reschedules, imports and new
+    ///    nodes are refused with [`Error::Unusable`], and everything works again once the mark is removed. Reads,
+    ///    exports and deletes go on. A process that has opened the store before may notice the mark late, when the
+    ///    store would have to be asked with each call.
+    ///    Cases: `moving::a_copied_store_takes_no_tasks_and_no_nodes`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unavailable`], [`Error::Unusable`] for a store that cannot be written.
+    async fn set_copied(&self, mark: Option<Copied>) -> Result<(), Error>;
 
     /// Exports tasks with everything that belongs to them, for [`import`](Self::import) into another
     /// store. A task that changes meanwhile may be exported in part: it should have no owner, and no
@@ -43,7 +79,10 @@ pub trait Transfer: Send + Sync + 'static {
     ///    submit order in the same step: when the import is refused or interrupted, the old task is
     ///    there as it was. When the id is free, nothing is replaced.
     ///    Cases: `moving::a_task_from_another_store_is_complete`,
-    ///    `moving::a_task_for_another_store_is_complete`, `moving::waiting_commands_go_on_waiting`,
+    ///    `moving::a_task_for_another_store_is_complete`,
+    ///    `moving::a_waiting_task_from_another_store_keeps_its_history`,
+    ///    `moving::a_waiting_task_for_another_store_keeps_its_history`,
+    ///    `moving::waiting_commands_go_on_waiting`,
     ///    `moving::nodes_see_imported_tasks`, `moving::a_taken_id_takes_nothing`,
     ///    `moving::a_claimed_task_is_not_exported`, `moving::a_task_that_is_too_large_is_refused`,
     ///    `moving::imported_ended_tasks_can_be_retried_and_purged`,

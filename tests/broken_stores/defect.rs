@@ -91,6 +91,7 @@ pub(crate) enum Defect {
     ChangesRepeatTheLast,
     CursorsBeyondTheEndAreAccepted,
     ARefusedImportLeavesItsTask,
+    TheMarkOfACopyIsForgotten,
     IdentitiesAreNotDurable,
     DeadlinesAreNotDelivered,
     PlacesAreNotDelivered,

@@ -7,6 +7,7 @@ use windlass::{
         Applied, Change, ChangeKind, ChangeStream, CommandRecord, Doctor, Done, Error, Exported,
         Filter, IfExists, Limits, NodeCommand, NodeCommandId, NodeRecord, Operation, Page,
         Registry, SendCommand, Submit, Submitted, TaskCount, TaskRecord, Transaction, Transfer,
+        copy::Copied,
         examine::{Examination, Finding, Strays, Verdict},
     },
 };
@@ -355,6 +356,17 @@ impl Registry for PlantedStore {
 impl Transfer for PlantedStore {
     async fn ids(&self) -> Result<Vec<TaskId>, Error> {
         self.inner.ids().await
+    }
+
+    async fn copied(&self) -> Result<Option<Copied>, Error> {
+        self.inner.copied().await
+    }
+
+    async fn set_copied(&self, mark: Option<Copied>) -> Result<(), Error> {
+        match self.has(Defect::TheMarkOfACopyIsForgotten) {
+            true => Ok(()),
+            false => self.inner.set_copied(mark).await,
+        }
     }
 
     async fn export(&self, ids: &[TaskId]) -> Vec<Result<Exported, Error>> {

@@ -12,6 +12,7 @@ mod claims;
 mod examine;
 mod faults;
 mod files;
+mod foreign_bytes;
 mod gone;
 mod inbox;
 mod inbox_python;

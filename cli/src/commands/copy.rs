@@ -31,12 +31,14 @@ use crate::{
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Nothing may work on either store: stop the nodes of the source, or drain them (node drain NAME), and
-start those of the target afterwards. The source is not changed. Started again, the copy goes on.
+start those of the target afterwards. Started again, the copy goes on. A complete copy leaves a mark in the
+source, which then takes no tasks, commands and nodes: the option --use-copied removes the mark. With
+--backup the source stays in use and is not changed.
 
 Examples:
   windlass copy --from sqlite:jobs.db --to etcd://10.0.0.1:2379/jobs --dry-run
   windlass copy --from sqlite:jobs.db --to etcd://10.0.0.1:2379/jobs
-  windlass copy --from etcd://10.0.0.1:2379/jobs --to sqlite:backup.db --wait 1m")]
+  windlass copy --from etcd://10.0.0.1:2379/jobs --to sqlite:backup.db --backup --wait 1m")]
 pub(crate) struct Args {
     /// The store to copy
     #[arg(long, value_name = "URL")]
@@ -49,6 +51,10 @@ pub(crate) struct Args {
     /// Replace a task of the target by a different one of the source with the same id
     #[arg(long)]
     replace: bool,
+
+    /// Leave the source in use: set no mark in it
+    #[arg(long)]
+    backup: bool,
 
     /// Show what would be copied, and change nothing
     #[arg(long)]
@@ -81,7 +87,11 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     }
     let from = opening::open(&args.from).await;
     let from = from.map_err(|e| e.about("from"))?;
-    if from.registry().counts().await?.is_empty() {
+    if global.use_copied {
+        from.transfer()?.set_copied(None).await?;
+    }
+    let outside = from.transfer()?.outside(NAMED as u32).await?;
+    if from.registry().counts().await?.is_empty() && outside.is_empty() {
         return Err(Failure::No(format!(
             "from: there are no tasks in '{}'; look at its name",
             args.from
@@ -120,14 +130,26 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
             .verify(&mut report, |now| bar.set_position(now.done))
             .await?;
         bar.finish_and_clear();
+        if !args.backup {
+            transfer.finish(&mut report, &place(&args.to)).await?;
+        }
     }
-    show(&out, &report, args.dry_run)?;
+    show(&out, &report, &args)?;
     let done = if args.dry_run {
-        report.left.is_empty()
+        report.left.is_empty() && report.outside.is_empty()
     } else {
         report.is_whole()
     };
     Ok(if done { Exit::Ok } else { Exit::No })
+}
+
+/// Returns a URL that names the same store in any folder, without a password.
+fn place(url: &str) -> String {
+    let file = Location::of(url).and_then(|file| std::path::absolute(file.path()).ok());
+    file.map_or_else(
+        || windlass::store::without_password(url).to_string(),
+        |path| format!("sqlite:{}", path.display()),
+    )
 }
 
 fn to_itself(to: &str) -> Failure {
@@ -186,6 +208,13 @@ async fn until_free(transfer: &Copier<'_>, wait: Option<Duration>) -> Result<(),
     }
 }
 
+fn counted(number: usize, what: &str) -> String {
+    match number {
+        1 => format!("1 {what}"),
+        _ => format!("{number} {what}s"),
+    }
+}
+
 fn name(out: &Output, left: &[Problem], what: &str) {
     for one in left.iter().take(NAMED) {
         out.complain(format!("{}: {}", one.id, one.reason));
@@ -195,9 +224,14 @@ fn name(out: &Output, left: &[Problem], what: &str) {
     }
 }
 
-fn show(out: &Output, report: &Report, dry_run: bool) -> Result<(), Failure> {
+fn show(out: &Output, report: &Report, args: &Args) -> Result<(), Failure> {
+    let dry_run = args.dry_run;
     name(out, &report.left, "that were not copied");
     name(out, &report.wrong, "that are not the same");
+    for one in report.outside.iter().take(NAMED) {
+        let why = one.refused.as_deref().unwrap_or("it waits");
+        out.complain(format!("{}: {why}", one.what));
+    }
     if out.is_json() {
         return out.json(report);
     }
@@ -254,6 +288,19 @@ fn show(out: &Output, report: &Report, dry_run: bool) -> Result<(), Failure> {
         out.note(format!(
             "of {} changes of the history the target keeps {} (a store on etcd keeps the last 64 of a task)",
             report.history, report.history_kept
+        ));
+    }
+    if !report.outside.is_empty() {
+        out.note(format!(
+            "{} of the source that are in no task were not copied; correct or delete refused rows (windlass doctor), \
+             then run the copy again, which takes them",
+            counted(report.outside.len(), "operation")
+        ));
+    }
+    if !dry_run && report.is_whole() && !args.backup {
+        out.note(format!(
+            "'{}' takes no tasks, commands and nodes from now on; the option --use-copied removes this mark",
+            windlass::store::without_password(&args.from)
         ));
     }
     if dry_run {

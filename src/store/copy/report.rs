@@ -5,6 +5,8 @@ use std::collections::HashSet;
 use serde::Serialize;
 use windlass_statemachine::{Kind, StateKind, TaskId};
 
+use super::Outside;
+
 /// A task that was not copied or differs, and why.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Problem {
@@ -57,6 +59,8 @@ pub struct Report {
     /// [`verify`](super::Copier::verify). They are of the target itself, or were copied before and deleted in the
     /// source since.
     pub only_there: Vec<TaskId>,
+    /// What is committed in the source and is in no task, and so not in the target.
+    pub outside: Vec<Outside>,
     /// The number of changes in the history of the source.
     pub history: u64,
     /// The number of these that the target keeps.
@@ -71,9 +75,10 @@ pub struct Report {
 }
 
 impl Report {
-    /// Returns whether every task of the source is in the target, and the same.
+    /// Returns whether every task of the source is in the target, and the same, and nothing else waits in the source.
     pub fn is_whole(&self) -> bool {
-        self.left.is_empty() && self.wrong.is_empty() && self.verified == self.tasks
+        let has_all = self.left.is_empty() && self.outside.is_empty();
+        has_all && self.wrong.is_empty() && self.verified == self.tasks
     }
 }
 

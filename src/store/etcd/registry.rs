@@ -12,6 +12,7 @@ use crate::store::{
     Applied, Change, ChangeStream, CommandRecord, Doctor, Done, Error, Exported, Filter, LimitUse,
     Limits, NodeCommand, NodeCommandId, NodeRecord, Operation, Page, Registry, TaskCount,
     TaskRecord, Transaction, Transfer,
+    copy::Copied,
     examine::{Examination, Finding},
 };
 
@@ -125,11 +126,24 @@ impl Transfer for EtcdStore {
         self.0.queries.ids().await
     }
 
+    async fn copied(&self) -> Result<Option<Copied>, Error> {
+        let read = self.0.queries.reader.load_mark().await;
+        read.map_err(|fault| fault.into_error("read the mark of a copy"))
+    }
+
+    async fn set_copied(&self, mark: Option<Copied>) -> Result<(), Error> {
+        self.0.queries.reader.set_mark(mark).await
+    }
+
     async fn export(&self, ids: &[TaskId]) -> Vec<Result<Exported, Error>> {
         self.0.queries.export(ids).await
     }
 
     async fn import(&self, tasks: Vec<Exported>) -> Vec<Result<(), Error>> {
+        let mark = self.copied().await;
+        if let Err(error) = mark.and_then(|mark| Copied::refuse(mark.as_ref())) {
+            return tasks.iter().map(|_| Err(error.clone())).collect();
+        }
         self.0.imports.import(tasks).await
     }
 }
@@ -145,6 +159,7 @@ impl Components {
     /// Applies a transaction. Boxes the futures of rare operations, so that the future of a submit
     /// stays small.
     async fn apply(&self, transaction: Transaction) -> Result<Applied, Error> {
+        Copied::check(self.queries.reader.mark.get().as_ref(), &transaction)?;
         if transaction.unique_keys().next().is_some() {
             return Box::pin(self.transactions.apply(transaction)).await;
         }

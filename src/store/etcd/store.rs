@@ -11,7 +11,7 @@ use super::{
     doctor::Doctor,
     node::{Adoption, Claimer, Claims, Committer, Effects, Leases, NewTasks, NodeCommands, Peers},
     parts::{Clearing, Parts},
-    read::{Access, Reader},
+    read::{Access, Mark, Reader},
     schema::{Fences, KeyValue, Keys, namespace},
     tasks::{Commands, Deletes, Imports, Keeping, Queries, Retries, Submits, Transactions},
     upkeep::{Compaction, Members, Purges, Upkeep},
@@ -104,6 +104,7 @@ impl EtcdStore {
         let reader = Reader {
             keys: Keys::new(&options.namespace),
             fences: Fences::default(),
+            mark: Mark::default(),
             metafora_nodes: options.metafora_nodes,
             capacity: Arc::new(Capacity::new(&options)),
             link,

@@ -5,6 +5,7 @@ use jiff::Timestamp;
 use super::{row::Row, world::World};
 use crate::store::{
     Applied, Done, Error, Operation, Submitted, Transaction,
+    copy::Copied,
     rules::{
         retry::Counted,
         transaction::{self, Bounds, Facts, Present, Step},
@@ -24,6 +25,7 @@ impl World {
         transaction: Transaction,
         now: Timestamp,
     ) -> Result<Applied, Error> {
+        Copied::check(self.copied.as_ref(), &transaction)?;
         if transaction.unique_keys().next().is_some() {
             return self.apply_all(&transaction, now);
         }

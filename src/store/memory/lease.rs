@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, time::Duration};
 use jiff::{SignedDuration, Timestamp};
 
 use super::{row::LeaseRow, world::World};
-use crate::store::{ChangeKind, Error, Lease, NodeSpec, NodeStatus};
+use crate::store::{ChangeKind, Error, Lease, NodeSpec, NodeStatus, copy::Copied};
 
 fn after(now: Timestamp, wait: Duration) -> Timestamp {
     let wait = SignedDuration::try_from(wait).unwrap_or(SignedDuration::MAX);
@@ -62,6 +62,7 @@ impl World {
         ttl: Duration,
         now: Timestamp,
     ) -> Result<Lease, Error> {
+        Copied::refuse(self.copied.as_ref())?;
         if self.node(&spec.name).is_some() {
             return Err(Error::node_exists(&spec.name));
         }

@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use windlass_statemachine::TaskId;
 
 use super::{MemoryStore, row::Row, world::World};
-use crate::store::{Error, Exported, Transfer, export::There, rules};
+use crate::store::{Error, Exported, Transfer, copy::Copied, export::There, rules};
 
 impl World {
     pub(super) fn export(&self, id: &TaskId) -> Result<Exported, Error> {
@@ -24,6 +24,7 @@ impl World {
     }
 
     pub(super) fn import(&mut self, exported: Exported, now: Timestamp) -> Result<(), Error> {
+        Copied::refuse(self.copied.as_ref())?;
         exported.check_size(self.limits.max_bytes)?;
         let id = exported.task.id.clone();
         let replaced = self.tasks.get(&id).map(|row| There {
@@ -99,6 +100,17 @@ impl Transfer for MemoryStore {
     async fn ids(&self) -> Result<Vec<TaskId>, Error> {
         let (world, _) = self.shared.lock();
         Ok(world.by_order.values().cloned().collect())
+    }
+
+    async fn copied(&self) -> Result<Option<Copied>, Error> {
+        let (world, _) = self.shared.lock();
+        Ok(world.copied.clone())
+    }
+
+    async fn set_copied(&self, mark: Option<Copied>) -> Result<(), Error> {
+        let (mut world, _) = self.shared.lock();
+        world.copied = mark;
+        Ok(())
     }
 
     async fn export(&self, ids: &[TaskId]) -> Vec<Result<Exported, Error>> {

@@ -12,7 +12,9 @@ use super::{
     row::{LeaseRow, NodeCommandRow, Owner, Row, Saved, Watcher},
     waits::Waiters,
 };
-use crate::store::{Change, ChangeKind, Error, Limits, NodeCommandId, rules::facts::Holder};
+use crate::store::{
+    Change, ChangeKind, Error, Limits, NodeCommandId, copy::Copied, rules::facts::Holder,
+};
 
 /// A namespace.
 pub(super) struct World {
@@ -40,6 +42,8 @@ pub(super) struct World {
     pub(super) first_seq: u64,
     /// The place of the newest change.
     pub(super) latest: watch::Sender<u64>,
+    /// The mark of a copy.
+    pub(super) copied: Option<Copied>,
     /// The last number given to a lease, a watcher or a node command.
     last_number: u64,
     /// The number that is added to the place of a claim to make its fence: imported tasks may have had
@@ -51,6 +55,7 @@ impl World {
     pub(super) fn new(limits: Limits) -> Self {
         Self {
             limits,
+            copied: None,
             tasks: HashMap::new(),
             by_order: BTreeMap::new(),
             ended: BTreeSet::new(),

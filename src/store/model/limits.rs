@@ -13,6 +13,13 @@ pub struct Limits {
     pub max_operations: usize,
 }
 
+impl Limits {
+    /// How many bytes of tasks one write takes: 16 MiB. A program that writes many items begins another write once
+    /// it has this many, so that no write holds other writers up for long, and a transaction that has more is
+    /// refused.
+    pub const WRITE_BYTES: usize = 16 << 20;
+}
+
 impl Default for Limits {
     fn default() -> Self {
         Self {

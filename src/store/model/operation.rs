@@ -1,9 +1,11 @@
 //! [`Operation`]: one change of one task, and what it has done.
 
 use serde::{Deserialize, Serialize};
+use windlass_statemachine::{
+    Command, Json, Reschedule, StateKind, Submit, TaskId, message::SendCommand,
+};
 #[cfg(doc)]
 use windlass_statemachine::{IfExists, Unique};
-use windlass_statemachine::{Reschedule, StateKind, Submit, TaskId, message::SendCommand};
 
 /// The result of a submit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -55,6 +57,20 @@ impl Operation {
             Self::Send(send) => &send.task,
             Self::Delete(id) | Self::Retry(id) => id,
             Self::Reschedule(change) => &change.task,
+        }
+    }
+
+    /// Returns the bytes of the JSON values that the operation writes.
+    pub(crate) fn bytes(&self) -> usize {
+        match self {
+            Self::Submit(submit) => submit.task.props.len(),
+            Self::Send(send) => match &send.command {
+                Command::Complete { result } => result.as_ref().map_or(0, Json::len),
+                Command::Signal(signal) => signal.payload_json().map_or(0, Json::len),
+                _ => 0,
+            },
+            Self::Delete(_) | Self::Retry(_) => 0,
+            Self::Reschedule(change) => change.data.as_ref().map_or(0, Json::len),
         }
     }
 

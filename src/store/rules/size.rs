@@ -2,7 +2,7 @@
 
 use windlass_statemachine::{Task, TaskState, size::Size};
 
-use crate::store::Error;
+use crate::store::{Error, Limits};
 
 /// Checks a task that is submitted or imported.
 ///
@@ -41,6 +41,23 @@ pub(crate) fn check_state(state: &TaskState, limit: usize) -> Result<(), Error> 
     check(Size::of(state), 0, limit)
 }
 
+/// Divides items among writes, in their order: each write has at most [`Limits::WRITE_BYTES`], or one item.
+#[cfg(any(test, feature = "sqlite"))]
+pub(crate) fn writes<T>(items: Vec<T>, bytes: impl Fn(&T) -> usize) -> Vec<(usize, Vec<T>)> {
+    let mut writes: Vec<(usize, Vec<T>)> = Vec::new();
+    for item in items {
+        let more = bytes(&item);
+        match writes.last_mut() {
+            Some((have, write)) if *have + more <= Limits::WRITE_BYTES => {
+                *have += more;
+                write.push(item);
+            }
+            _ => writes.push((more, vec![item])),
+        }
+    }
+    writes
+}
+
 #[cfg(test)]
 mod tests {
     use windlass_statemachine::Json;
@@ -61,6 +78,21 @@ mod tests {
         task.props = Json::new("props", &"x".repeat(8)).unwrap();
         assert_eq!(reported(check_task(&task, 10)), None);
         assert_eq!(reported(check_task(&task, 9)), Some(("props", 10)));
+    }
+
+    #[test]
+    fn a_write_has_a_bound_in_bytes_and_keeps_the_order() {
+        let half = Limits::WRITE_BYTES / 2;
+        let items = vec![half, half, 1, 3 * half, half, 1];
+        let divided = writes(items, |bytes| *bytes);
+        let expected = [
+            (2 * half, vec![half, half]),
+            (1, vec![1]),
+            (3 * half, vec![3 * half]),
+            (half + 1, vec![half, 1]),
+        ];
+        assert_eq!(divided, expected);
+        assert_eq!(writes(Vec::<usize>::new(), |bytes| *bytes), []);
     }
 
     #[test]

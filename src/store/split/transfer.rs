@@ -8,7 +8,11 @@ use super::{
     coordinator::{only, stripped},
     merge::is_fresh,
 };
-use crate::store::{Error, Exported, StateRemoval, StateWrite, Transfer, export::There};
+use crate::store::{
+    Error, Exported, StateRemoval, StateWrite, Transfer,
+    copy::{Copied, Outside},
+    export::There,
+};
 
 impl Split {
     fn inner_transfer(&self) -> Result<&dyn Transfer, Error> {
@@ -39,6 +43,8 @@ impl Split {
             })?,
             Err(error) => return Err(error),
         }
+        // Before anything is written to the state store.
+        Copied::refuse(self.copied().await?.as_ref())?;
         task.check_size(self.registry.limits().max_bytes)?;
         let state = std::mem::replace(&mut task.state, TaskState::new(task.submitted_at));
         task.state = stripped(state.clone());
@@ -79,6 +85,18 @@ impl Split {
 impl Transfer for Split {
     async fn ids(&self) -> Result<Vec<TaskId>, Error> {
         self.inner_transfer()?.ids().await
+    }
+
+    async fn outside(&self, limit: u32) -> Result<Vec<Outside>, Error> {
+        self.inner_transfer()?.outside(limit).await
+    }
+
+    async fn copied(&self) -> Result<Option<Copied>, Error> {
+        self.inner_transfer()?.copied().await
+    }
+
+    async fn set_copied(&self, mark: Option<Copied>) -> Result<(), Error> {
+        self.inner_transfer()?.set_copied(mark).await
     }
 
     async fn export(&self, ids: &[TaskId]) -> Vec<Result<Exported, Error>> {

@@ -14,7 +14,7 @@ use super::{
     limits::{self, Admission},
     retry::quarantine,
     rows,
-    texts::to_json,
+    texts::{Text, to_json},
     waits,
 };
 use crate::store::{Claim, Claimed, Error, Lease, rules};
@@ -32,7 +32,7 @@ struct Found {
     n: i64,
     last: i64,
     pending: i64,
-    lost_by: Option<String>,
+    lost_by: Option<Text>,
     claimed: bool,
     fence: i64,
     limited: i64,
@@ -186,7 +186,11 @@ fn claim(
     let fence = batch.next_fence()?.max(found.fence.saturating_add(1));
     // A lease claims its own task again when it got no answer. Its first claim has counted the lost
     // claim before it; only `abandoned` is returned again.
-    let lost_by = found.lost_by.as_deref().filter(|_| !found.claimed);
+    let lost_by = found
+        .lost_by
+        .as_ref()
+        .map(|node| node.0.as_str())
+        .filter(|_| !found.claimed);
     let state = state.claimed(Fence(fence as u64), lost_by, batch.now);
     let text = to_json(&state)?;
     let has_waited = was_waiting && !state.is_waiting();

@@ -54,6 +54,9 @@ const RESCHEDULED: i64 = 11;
 /// Nodes see a task in another way, by the line of a limit. This is not a change of the task, nor of its chain.
 const HELD: i64 = 12;
 
+/// The changes that start work, or let a task go on: what a file refuses that was copied into another store.
+pub(super) const STARTS: [i64; 5] = [SUBMITTED, CLAIMED, COMMANDED, RETRIED, RESCHEDULED];
+
 /// Returns whether the move with this detail has ended its task.
 pub(super) fn is_last_move(detail: i64) -> bool {
     to_code(detail & 15).is_some_and(StateKind::is_terminal)

@@ -10,6 +10,7 @@ use super::{
     codes::{Log, to_code},
     errors::Stop,
     json, rows,
+    texts::Text,
 };
 use crate::store::{Error, rules};
 
@@ -92,13 +93,13 @@ pub(super) fn waiting(conn: &Connection, n: i64) -> Sql<Vec<Waiting>> {
         "SELECT ord, id, command FROM windlass_commands WHERE n = ?1 AND outcome IS NULL ORDER BY ord",
     )?;
     let rows = waiting.query_map([n], |row| {
-        let (order, id): (i64, String) = (row.get(0)?, row.get(1)?);
-        let text: String = row.get(2)?;
+        let (order, id): (i64, Text) = (row.get(0)?, row.get(1)?);
+        let command = rows::json(row, 2, "command")?;
         let read = || {
             Ok(QueuedCommand {
                 order: order as u64,
-                id: CommandId::new(id).map_err(|e| e.to_string())?,
-                command: serde_json::from_str(&text).map_err(|e| e.to_string())?,
+                id: CommandId::new(id.0).map_err(|e| e.to_string())?,
+                command: command?.ok_or("it is empty")?,
             })
         };
         Ok(read().map_err(|e: String| (order, e)))

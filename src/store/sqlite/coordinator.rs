@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use windlass_statemachine::{Kind, TaskId};
+use windlass_statemachine::{Kind, TaskId, size::Size};
 
 use super::{
     Inner, SqliteStore, all_failed, batch::Batch, claim, codes::micros, commit, errors::item,
-    hub::Message, json, lease as leases, node as nodes, progress::QUEUE, retention, stream,
-    transaction, watch::Watch,
+    hub::Message, jobs::Load, json, lease as leases, node as nodes, progress::QUEUE, retention,
+    stream, transaction, watch::Watch,
 };
 use crate::store::{
     Claimed, Commit, Coordinator, Error, EventStream, Lease, Limits, NodeCommandId, NodeRecord,
@@ -92,13 +92,20 @@ impl Coordinator for SqliteStore {
     }
 
     async fn commit(&self, commits: Vec<Commit>) -> Vec<Result<(), Error>> {
-        let count = commits.len();
-        let commits: Vec<_> = commits.into_iter().map(commit::Prepared::new).collect();
-        let done = self.0.writer.run("commit", count, move |batch| {
-            let one = |one| item(commit::commit(batch, one));
-            commits.iter().map(one).collect()
-        });
-        done.await.unwrap_or_else(|e| all_failed(count, &e))
+        let bytes = |one: &Commit| Size::of(&one.write.state).bytes();
+        let mut answers = Vec::with_capacity(commits.len());
+        for (bytes, commits) in rules::size::writes(commits, bytes) {
+            let items = commits.len();
+            let commits: Vec<_> = commits.into_iter().map(commit::Prepared::new).collect();
+            let load = Load { items, bytes };
+            let done = self.0.writer.run("commit", load, move |batch| {
+                let one = |one| item(commit::commit(batch, one));
+                commits.iter().map(one).collect()
+            });
+            let done: Vec<_> = done.await.unwrap_or_else(|e| all_failed(items, &e));
+            answers.extend(done);
+        }
+        answers
     }
 
     async fn peers(&self) -> Result<Vec<NodeRecord>, Error> {

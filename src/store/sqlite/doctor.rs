@@ -13,6 +13,7 @@ use super::{
     batch::Sql,
     boot::LeaseClock,
     codes::time,
+    copied,
     errors::Stop,
     file, inbox, lease,
     modes::{not_writable, permissions},
@@ -20,6 +21,7 @@ use super::{
     space::free,
     stat,
     strays::{self, Repaired},
+    texts::Text,
     waits, wal,
 };
 use crate::store::{
@@ -119,6 +121,7 @@ fn first(conn: &Connection, clock: &LeaseClock, full: bool) -> Result<Vec<Findin
     findings.push(clocks(conn)?);
     findings.push(stale(conn, clock)?);
     findings.push(inbox::finding(conn)?);
+    findings.extend(copied::finding(conn)?);
     findings.push(circle::finding(&waits::waiting(conn)?));
     Ok(findings)
 }
@@ -138,7 +141,7 @@ fn integrity(conn: &Connection, full: bool) -> Sql<Finding> {
     };
     let lines = conn
         .prepare(check)?
-        .query_map((), |row| row.get(0))
+        .query_map((), |row| row.get(0).map(Text::of))
         .and_then(Iterator::collect::<Sql<Vec<String>>>);
     let lines = match lines {
         Ok(lines) if full && lines == ["ok"] => {
@@ -166,9 +169,10 @@ fn partial_indexes(conn: &Connection) -> Sql<Vec<String>> {
         "SELECT name, tbl_name, substr(sql, instr(upper(sql), ' WHERE ') + 7) FROM sqlite_schema
          WHERE type = 'index' AND instr(upper(sql), ' WHERE ') > 0 AND name LIKE 'windlass\\_%' ESCAPE '\\'",
     )?;
-    let text = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
+    let text = |row: &rusqlite::Row<'_>, column| row.get(column).map(Text::of);
+    let read = |row: &rusqlite::Row<'_>| Ok((text(row, 0)?, text(row, 1)?, text(row, 2)?));
     let partial: Vec<(String, String, String)> =
-        partial.query_map((), text)?.collect::<Sql<_>>()?;
+        partial.query_map((), read)?.collect::<Sql<_>>()?;
     let count = |sql: &str| conn.query_row(sql, (), |row| row.get::<_, i64>(0));
     let mut wrong = Vec::new();
     for (index, table, part) in partial {

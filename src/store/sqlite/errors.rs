@@ -110,6 +110,12 @@ fn of_operation(
     fault: impl Fn() -> Option<MachineFault>,
 ) -> Error {
     let file = path.display();
+    if let Sql::SqliteFailure(code, Some(text)) = error
+        && code.extended_code == rusqlite::ffi::SQLITE_CONSTRAINT_TRIGGER
+    {
+        // A trigger of `copied` says what to do.
+        return Error::Unusable(text.clone());
+    }
     match code(error) {
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Error::unavailable(
             operation,

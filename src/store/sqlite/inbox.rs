@@ -40,7 +40,10 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use rusqlite::{Connection, Transaction as SqlTransaction};
+use rusqlite::{
+    Connection, Transaction as SqlTransaction,
+    types::{ToSqlOutput, ValueRef},
+};
 use windlass_statemachine::{Invalid, TaskId, TransactionId};
 
 use super::{
@@ -48,11 +51,13 @@ use super::{
     batch::{Batch, Sql},
     errors::{Failure, Stop},
     json,
+    texts::Text,
 };
 use crate::{
     NewTask,
     store::{
-        Error, IfExists, Line, Part, Transaction,
+        Error, IfExists, Limits, Line, Part, Transaction,
+        copy::Outside,
         examine::{Finding, Strays, Verdict},
         rules,
     },
@@ -61,7 +66,8 @@ use crate::{
 /// The version of the form of `operation`.
 const VERSION: i64 = 1;
 
-/// The most rows, or transactions of rows, that one write takes.
+/// The most rows, or transactions of rows, that one write takes. It ends earlier after
+/// [`Limits::WRITE_BYTES`] of operations.
 pub(super) const MOST: usize = 500;
 
 /// The bytes that an operation may have beside props, data or a result of the largest size.
@@ -114,8 +120,18 @@ pub(super) fn waits(conn: &Connection) -> Sql<bool> {
 
 /// The rows of one transaction; a row without a `transaction_id` alone.
 struct Unit {
-    id: Option<String>,
+    /// The bytes of its `transaction_id`, which another program has written.
+    id: Option<Vec<u8>>,
     rows: Vec<i64>,
+    /// Of the operations of these rows.
+    bytes: usize,
+}
+
+/// The units of a write.
+struct Units {
+    list: Vec<Unit>,
+    /// Whether more rows may wait.
+    is_full: bool,
 }
 
 /// The rows that a write has taken.
@@ -143,12 +159,11 @@ pub(super) fn report(taken: Taken) -> Taken {
     taken
 }
 
-/// Applies up to [`MOST`] waiting units.
+/// Applies waiting units: up to [`MOST`], and one after the other until they have [`Limits::WRITE_BYTES`].
 pub(super) fn take(batch: &mut Batch<'_>) -> Sql<Taken> {
     let (mut applied, mut refused) = (0, Vec::new());
-    let units = units(batch)?;
-    let is_full = units.len() >= MOST;
-    for unit in units {
+    let Units { list, is_full } = units(batch)?;
+    for unit in list {
         let outcome = batch.all_or_nothing(|batch| {
             apply(batch, &unit)?;
             for seq in &unit.rows {
@@ -177,33 +192,54 @@ pub(super) fn take(batch: &mut Batch<'_>) -> Sql<Taken> {
     })
 }
 
-fn units(batch: &Batch<'_>) -> Sql<Vec<Unit>> {
-    let waiting: Vec<(i64, Option<String>)> = batch.all(
-        "SELECT seq, transaction_id FROM windlass_inbox INDEXED BY windlass_inbox_waiting
+fn units(batch: &Batch<'_>) -> Sql<Units> {
+    let waiting: Vec<(i64, u32, Option<Vec<u8>>)> = batch.all(
+        "SELECT seq, octet_length(operation), transaction_id
+         FROM windlass_inbox INDEXED BY windlass_inbox_waiting
          WHERE refused IS NULL ORDER BY seq LIMIT ?1",
         [MOST as i64],
-        |row| Ok((row.get(0)?, row.get(1)?)),
+        |row| {
+            let id = row.get_ref(2)?.as_bytes_or_null()?;
+            Ok((row.get(0)?, row.get(1)?, id.map(<[u8]>::to_vec)))
+        },
     )?;
-    let (mut units, mut known) = (Vec::new(), HashSet::new());
-    for (seq, id) in waiting {
-        let Some(id) = id else {
-            units.push(Unit {
+    let mut units = Units {
+        is_full: waiting.len() >= MOST,
+        list: Vec::new(),
+    };
+    let (mut known, mut bytes) = (HashSet::new(), 0);
+    for (seq, length, id) in waiting {
+        let unit = match id {
+            None => Unit {
                 id: None,
                 rows: vec![seq],
-            });
-            continue;
+                bytes: length as usize,
+            },
+            Some(id) if known.insert(id.clone()) => of_transaction(batch, id)?,
+            Some(_) => continue,
         };
-        if known.insert(id.clone()) {
-            // With its rows that were refused before: one of them was corrected.
-            let rows = batch.all(
-                "SELECT seq FROM windlass_inbox WHERE transaction_id = ?1 ORDER BY seq",
-                [&id],
-                |row| row.get(0),
-            )?;
-            units.push(Unit { id: Some(id), rows });
+        bytes += unit.bytes;
+        if bytes > Limits::WRITE_BYTES && !units.list.is_empty() {
+            units.is_full = true;
+            break;
         }
+        units.list.push(unit);
     }
     Ok(units)
+}
+
+/// Returns the rows of a transaction, with those that were refused before: one of them was corrected.
+fn of_transaction(batch: &Batch<'_>, id: Vec<u8>) -> Sql<Unit> {
+    let rows: Vec<(i64, u32)> = batch.all(
+        "SELECT seq, octet_length(operation) FROM windlass_inbox WHERE transaction_id = ?1 ORDER BY seq",
+        [ToSqlOutput::Borrowed(ValueRef::Text(&id))],
+        |row| Ok((row.get(0)?, row.get(1)?)),
+    )?;
+    Ok(Unit {
+        bytes: rows.iter().map(|(_, bytes)| *bytes as usize).sum(),
+        rows: rows.into_iter().map(|(seq, _)| seq).collect(),
+        id: Some(id),
+    })
 }
 
 /// Reads the operation of a row.
@@ -243,8 +279,12 @@ fn apply(batch: &mut Batch<'_>, unit: &Unit) -> Result<(), Stop> {
             }
         },
         (id, _) => {
-            let id = TransactionId::new(id.as_deref().unwrap_or_default());
-            let id = id.map_err(|e| Invalid::new("transaction_id", e.reason()))?;
+            let wrong = |reason: String| Invalid::new("transaction_id", reason);
+            let id = std::str::from_utf8(id.as_deref().unwrap_or_default());
+            let id = id.map_err(|e| wrong(format!("is no UTF-8: {e}")))?;
+            let id = TransactionId::new(id).map_err(|e| wrong(e.reason().to_owned()))?;
+            // Before the texts of its rows are read.
+            rules::transaction::check_bytes(unit.bytes)?;
             Transaction::new().with_id(id)
         }
     };
@@ -302,17 +342,31 @@ fn reasons(batch: &Batch<'_>, unit: &Unit, error: &Error) -> Sql<Vec<(i64, Strin
     Ok(rows.collect())
 }
 
+/// Returns the first rows that are in no task, up to `limit`.
+pub(super) fn outside(conn: &Connection, limit: u32) -> Sql<Vec<Outside>> {
+    let mut rows = conn.prepare_cached(
+        "SELECT seq, refused, refused_at FROM windlass_inbox ORDER BY seq LIMIT ?1",
+    )?;
+    let rows = rows.query_map([limit], |row| {
+        let text = |column| Ok::<_, rusqlite::Error>(row.get::<_, Option<Text>>(column)?);
+        let refused_at = text(2)?.and_then(|at| at.0.parse().ok());
+        Ok(Outside {
+            what: format!("row {} of windlass_inbox", row.get::<_, i64>(0)?),
+            refused: text(1)?.map(Text::of),
+            refused_at,
+        })
+    })?;
+    rows.collect()
+}
+
 /// Examines the inbox: its refused rows.
 pub(super) fn finding(conn: &Connection) -> Sql<Finding> {
     let mut refused = conn.prepare(
         "SELECT seq, refused FROM windlass_inbox WHERE refused IS NOT NULL ORDER BY seq",
     )?;
     let named = refused.query_map((), |row| {
-        Ok(format!(
-            "{} ({})",
-            row.get::<_, i64>(0)?,
-            row.get::<_, String>(1)?
-        ))
+        let reason = row.get(1).map(Text::of)?;
+        Ok(format!("{} ({reason})", row.get::<_, i64>(0)?))
     })?;
     let named: Strays = named.collect::<Sql<_>>()?;
     let advice = "correct each row (UPDATE windlass_inbox SET operation = … WHERE seq = …, or refused = NULL to try \

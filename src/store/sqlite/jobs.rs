@@ -8,7 +8,7 @@ use std::{
 use tokio::sync::oneshot;
 
 use super::batch::{Batch, Sql};
-use crate::store::Error;
+use crate::store::{Error, Limits};
 
 /// The number of items after which a transaction is committed, even while more jobs wait.
 const MAX_ITEMS: usize = 2000;
@@ -18,17 +18,31 @@ const JOINED: usize = 16;
 /// How often the thread looks for ended leases while it has no job.
 const REAP_EVERY: Duration = Duration::from_millis(400);
 
+/// How much a job writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Load {
+    pub(super) items: usize,
+    /// Those of the JSON values, where they may be many.
+    pub(super) bytes: usize,
+}
+
+impl From<usize> for Load {
+    fn from(items: usize) -> Self {
+        Self { items, bytes: 0 }
+    }
+}
+
 /// A job of the writer. It may run more than once, each time in a transaction without the effects of
 /// the run before. It is answered once.
 pub(super) trait Job: Send {
-    fn items(&self) -> usize;
+    fn load(&self) -> Load;
     fn run(&mut self, batch: &mut Batch<'_>) -> Sql<()>;
     fn answer(self: Box<Self>, failed: Option<&dyn Fn(&'static str) -> Error>);
 }
 
 pub(super) struct Work<T, F> {
     pub(super) operation: &'static str,
-    pub(super) items: usize,
+    pub(super) load: Load,
     pub(super) work: F,
     pub(super) result: Option<T>,
     /// The work goes back with the result: the caller frees it, not the one thread that writes.
@@ -36,8 +50,8 @@ pub(super) struct Work<T, F> {
 }
 
 impl<T: Send, F: FnMut(&mut Batch<'_>) -> Sql<T> + Send> Job for Work<T, F> {
-    fn items(&self) -> usize {
-        self.items
+    fn load(&self) -> Load {
+        self.load
     }
 
     fn run(&mut self, batch: &mut Batch<'_>) -> Sql<()> {
@@ -73,6 +87,7 @@ pub(super) enum Message {
 pub(super) struct Jobs {
     pub(super) list: Vec<Box<dyn Job>>,
     items: usize,
+    bytes: usize,
     /// No other job joins it.
     alone: bool,
 }
@@ -83,8 +98,8 @@ impl Jobs {
         let list = vec![job];
         Self {
             list,
-            items: 0,
             alone: true,
+            ..Self::default()
         }
     }
 }
@@ -133,10 +148,11 @@ impl Intake {
         }
     }
 
-    /// Adds the jobs that wait while the transaction has fewer items than this.
+    /// Adds the jobs that wait while the transaction has fewer items than this, and fewer bytes than a write takes.
     fn add(&mut self, jobs: &mut Jobs, below: usize) {
         while self.is_open
             && jobs.items < below
+            && jobs.bytes < Limits::WRITE_BYTES
             && let Ok(message) = self.queue.try_recv()
         {
             self.take(message, jobs);
@@ -146,7 +162,9 @@ impl Intake {
     fn take(&mut self, message: Message, jobs: &mut Jobs) {
         match message {
             Message::Job(job) => {
-                jobs.items += job.items().max(1);
+                let load = job.load();
+                jobs.items += load.items.max(1);
+                jobs.bytes += load.bytes;
                 jobs.list.push(job);
             }
             Message::Reap => self.reaps = true,
@@ -161,10 +179,10 @@ mod tests {
 
     use super::*;
 
-    struct Items(usize);
+    struct Items(Load);
 
     impl Job for Items {
-        fn items(&self) -> usize {
+        fn load(&self) -> Load {
             self.0
         }
 
@@ -176,7 +194,11 @@ mod tests {
     }
 
     fn job(items: usize) -> Message {
-        Message::Job(Box::new(Items(items)))
+        Message::Job(Box::new(Items(items.into())))
+    }
+
+    fn bytes(bytes: usize) -> Message {
+        Message::Job(Box::new(Items(Load { items: 1, bytes })))
     }
 
     fn intake(messages: impl IntoIterator<Item = Message>) -> (Sender<Message>, Intake) {
@@ -192,6 +214,22 @@ mod tests {
         assert_eq!(intake.next().unwrap().list.len(), 2);
     }
 
+    /// A transaction of 1,600 tasks of 1 MB kept every other writer waiting for seconds.
+    #[test]
+    fn a_transaction_has_a_bound_in_bytes() {
+        let half = Limits::WRITE_BYTES / 2;
+        let jobs = || [bytes(half), bytes(half - 1), bytes(half), bytes(1)];
+        let (_sender, mut intake) = intake(jobs());
+        let counts: Vec<usize> = (0..2).map(|_| intake.next().unwrap().list.len()).collect();
+        assert_eq!(counts, [3, 1], "the third begins before the bound");
+        // Nor does a job join a transaction that has begun.
+        let (sender, mut intake) = self::intake([bytes(Limits::WRITE_BYTES)]);
+        let mut jobs = intake.next().unwrap();
+        sender.send(bytes(1)).unwrap();
+        intake.join(&mut jobs);
+        assert_eq!(jobs.list.len(), 1);
+    }
+
     #[test]
     fn a_small_transaction_takes_in_what_comes_while_it_runs() {
         let (sender, mut intake) = intake([job(JOINED - 2)]);
@@ -201,7 +239,7 @@ mod tests {
         }
         intake.join(&mut jobs);
         assert_eq!(jobs.list.len(), 3, "and one waits for the next");
-        let mut alone = Jobs::alone(Box::new(Items(1)));
+        let mut alone = Jobs::alone(Box::new(Items(1.into())));
         intake.join(&mut alone);
         assert_eq!(alone.list.len(), 1, "a job that runs alone stays alone");
         assert_eq!(intake.next().unwrap().list.len(), 1);

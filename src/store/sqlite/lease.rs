@@ -11,6 +11,7 @@ use super::{
     codes::{Log, to_code},
     errors::Stop,
     limits, process,
+    texts::Text,
 };
 use crate::store::{Error, Lease, NodeSpec};
 
@@ -36,11 +37,11 @@ pub(super) fn standing(conn: &Connection, live: &str, clock: &LeaseClock) -> Sql
     let now = clock.now();
     let mut live = conn.prepare(live)?;
     let found = live.query_map((), |row| {
-        let process: Option<String> = row.get(3)?;
-        let over = row.get::<_, String>(1)? != clock.boot() || row.get::<_, i64>(2)? <= now;
+        let process: Option<Text> = row.get(3)?;
+        let over = row.get::<_, Text>(1)?.0 != clock.boot() || row.get::<_, i64>(2)? <= now;
         Ok(Standing {
-            node: row.get(0)?,
-            is_over: over || process.is_some_and(|process| process::has_ended(&process)),
+            node: row.get::<_, Text>(0)?.0,
+            is_over: over || process.is_some_and(|process| process::has_ended(&process.0)),
         })
     })?;
     found.collect()
@@ -55,7 +56,7 @@ pub(super) fn any_ended(conn: &Connection, clock: &LeaseClock) -> Sql<bool> {
     let mut of_processes = conn.prepare_cached(OF_PROCESSES)?;
     let mut rows = of_processes.query([clock.boot()])?;
     while let Some(row) = rows.next()? {
-        if clock.have_ended(&row.get::<_, String>(2)?) {
+        if clock.have_ended(&row.get::<_, Text>(2)?.0) {
             return Ok(true);
         }
     }
@@ -66,10 +67,11 @@ pub(super) fn any_ended(conn: &Connection, clock: &LeaseClock) -> Sql<bool> {
 /// with this, so that no write follows the end of its lease.
 pub(super) fn reap(batch: &mut Batch<'_>) -> Sql<()> {
     let boot = batch.clock.boot();
-    let read = |row: &Row<'_>| Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?));
+    let read = |row: &Row<'_>| Ok((row.get::<_, i64>(0)?, row.get(1).map(Text::of)?));
     let mut ended = batch.all(ENDED, (boot, batch.clock.now()), read)?;
     if batch.clock.looks_at_processes() {
-        let read = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get::<_, String>(2)?));
+        let text = |row: &Row<'_>, column| row.get(column).map(Text::of);
+        let read = |row: &Row<'_>| Ok((row.get(0)?, text(row, 1)?, text(row, 2)?));
         for (lease, node, process) in batch.all(OF_PROCESSES, [boot], read)? {
             if !ended.iter().any(|(id, _)| *id == lease) && batch.clock.have_ended(&process) {
                 ended.push((lease, node));

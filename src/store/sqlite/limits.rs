@@ -19,7 +19,8 @@ use windlass_statemachine::{Bound, Command, Limit, QueuedCommand, Task, Terms};
 use super::{
     batch::{Batch, Sql},
     codes::{Log, micros, time},
-    command,
+    command, rows,
+    texts::Text,
 };
 use crate::store::{
     LimitedBy,
@@ -60,8 +61,7 @@ pub(super) const TERMS: &str = "CASE WHEN s.limited <> 0 THEN t.terms END";
 /// Returns [`TaskView::fair_key`](crate::store::TaskView::fair_key). Terms that cannot be read name none: they
 /// quarantine the task at its next claim.
 pub(super) fn fair_key(row: &Row<'_>, column: usize) -> Sql<Option<Arc<str>>> {
-    let terms: Option<String> = row.get(column)?;
-    let terms = terms.and_then(|text| serde_json::from_str::<Terms>(&text).ok());
+    let terms = rows::json::<Terms>(row, column, "terms")?.ok().flatten();
     Ok(terms.and_then(|terms| limits::fair_key(&terms.limits)))
 }
 
@@ -77,11 +77,11 @@ pub(super) use limited_by_columns;
 
 /// Returns the limit that holds a task back.
 pub(super) fn limited_by(row: &Row<'_>, first: usize) -> Sql<Option<LimitedBy>> {
-    let Some(key) = row.get::<_, Option<String>>(first)? else {
+    let Some(key) = row.get::<_, Option<Text>>(first)? else {
         return Ok(None);
     };
     let limit = limit(
-        key,
+        key.0,
         row.get(first + 1)?,
         (row.get(first + 2)?, row.get(first + 3)?),
     );
@@ -316,7 +316,10 @@ pub(super) fn leave_line(batch: &mut Batch<'_>, n: i64) -> Sql<()> {
     let left = batch.all(
         "DELETE FROM windlass_held WHERE n = ?1 RETURNING key, starts, turns",
         [n],
-        |row| Ok(((row.get(0)?, row.get(1)?), row.get::<_, u32>(2)?)),
+        |row| {
+            let pool = (row.get(0).map(Text::of)?, row.get(1)?);
+            Ok((pool, row.get::<_, u32>(2)?))
+        },
     )?;
     for (pool, turns) in left {
         reserve::changed(batch);
@@ -346,7 +349,7 @@ pub(super) fn claim_ended(batch: &mut Batch<'_>, n: i64, limited: i64, could_run
             let freed: Vec<(String, bool)> = batch.all(
                 "DELETE FROM windlass_slots WHERE n = ?1 RETURNING key, starts",
                 [n],
-                |row| Ok((row.get(0)?, row.get(1)?)),
+                |row| Ok((row.get(0).map(Text::of)?, row.get(1)?)),
             )?;
             for pool in freed {
                 refill(batch, &pool, When::changed(batch.now))?;
@@ -366,17 +369,17 @@ pub(super) fn claim_ended(batch: &mut Batch<'_>, n: i64, limited: i64, could_run
 
 /// Puts a task that was claimed over a limit into its line, if the limit is still full.
 fn hold_again(batch: &mut Batch<'_>, n: i64) -> Sql<()> {
-    let task: Option<(i32, Option<i64>, Option<String>)> = batch.first(
+    // Terms that cannot be read quarantine the task at its next claim.
+    let task: Option<(i32, Option<i64>, Option<Terms>)> = batch.first(
         "SELECT t.priority, s.due, t.terms FROM windlass_tasks t JOIN windlass_states s ON s.n = t.n
          WHERE t.n = ?1 AND s.quarantine IS NULL AND s.ended_at IS NULL",
         [n],
-        |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)),
+        |row| {
+            let terms = rows::json(row, 2, "terms")?.ok().flatten();
+            Ok((row.get(0)?, row.get(1)?, terms))
+        },
     )?;
     let Some((priority, due, Some(terms))) = task else {
-        return Ok(());
-    };
-    // Terms that cannot be read quarantine the task at its next claim.
-    let Ok(terms) = serde_json::from_str::<Terms>(&terms) else {
         return Ok(());
     };
     match room(batch, n, &terms.limits)? {

@@ -38,6 +38,7 @@ mod codes;
 mod command;
 mod commit;
 mod coordinator;
+mod copied;
 mod copier;
 mod delete;
 mod doctor;

@@ -9,6 +9,8 @@ use super::{
     codes::{Log, time},
     errors::Stop,
     lease::lives,
+    rows,
+    texts::Text,
 };
 use crate::store::{Error, Lease, NodeCommandId, NodeRecord, NodeSpec, NodeStatus};
 
@@ -16,31 +18,42 @@ pub(super) fn nodes(conn: &Connection, clock: &LeaseClock) -> Result<Vec<NodeRec
     let now = clock.now();
     let mut nodes = conn.prepare_cached(
         "SELECT id, spec, status, joined_at, expires,
-                (SELECT count(*) FROM windlass_states WHERE owner = windlass_leases.id)
+                (SELECT count(*) FROM windlass_states WHERE owner = windlass_leases.id), node
          FROM windlass_leases WHERE ended_at IS NULL AND boot = ?1 AND expires > ?2 ORDER BY node",
     )?;
     let rows = nodes.query_map((clock.boot(), now), |row| {
-        let spec = serde_json::from_str::<NodeSpec>(&row.get::<_, String>(1)?);
-        let status = serde_json::from_str::<NodeStatus>(&row.get::<_, String>(2)?);
         let lease: i64 = row.get(0)?;
+        let unreadable = |what: &str, reason: String| {
+            tracing::error!(lease, what, reason, "could not read the record of a node");
+        };
+        let spec = match rows::json::<NodeSpec>(row, 1, "spec")? {
+            Ok(Some(spec)) => spec,
+            wrong => {
+                unreadable("spec", wrong.err().unwrap_or_default());
+                // It lives all the same.
+                match rows::name(row, 6)? {
+                    Some(name) => NodeSpec::new(name),
+                    None => return Ok(None),
+                }
+            }
+        };
+        let status = rows::json::<NodeStatus>(row, 2, "status")?;
+        let status = status.unwrap_or_else(|reason| {
+            unreadable("status", reason);
+            None
+        });
         let left: i64 = row.get::<_, i64>(4)? - now;
         let (joined_at, claims) = (time(row.get(3)?), row.get::<_, i64>(5)?);
-        let record = |spec, status| NodeRecord {
+        Ok(Some(NodeRecord {
             spec,
-            status,
+            status: status.unwrap_or_default(),
             lease: lease as u64,
             joined_at,
             lease_left_ms: left as u64,
             claims: claims as u64,
-        };
-        Ok(spec
-            .and_then(|spec| Ok(record(spec, status?)))
-            .map_err(|e| Error::Corrupt {
-                what: format!("lease {lease}"),
-                reason: e.to_string(),
-            }))
+        }))
     })?;
-    rows.map(|node| Ok(node??)).collect()
+    Ok(rows.filter_map(Result::transpose).collect::<Sql<_>>()?)
 }
 
 /// Sends a command to a node and returns its number.
@@ -86,5 +99,7 @@ pub(super) fn acknowledge(
 pub(super) fn outcome(conn: &Connection, command: NodeCommandId) -> Sql<Option<Option<String>>> {
     let mut outcome =
         conn.prepare_cached("SELECT outcome FROM windlass_node_commands WHERE ord = ?1")?;
-    first(&mut outcome, [command.0 as i64], |row| row.get(0))
+    first(&mut outcome, [command.0 as i64], |row| {
+        Ok(row.get::<_, Option<Text>>(0)?.map(Text::of))
+    })
 }

@@ -8,6 +8,7 @@ use super::{
     codes::{from_code, to_code},
     errors::Stop,
     rows,
+    texts::Text,
 };
 use crate::store::{CommandRecord, Error, Filter, Page, TaskCount, TaskRecord};
 
@@ -137,7 +138,7 @@ fn after_prefix(prefix: &str) -> Option<String> {
 pub(super) fn identity(conn: &Connection) -> Result<String, Stop> {
     let mut read =
         conn.prepare_cached("SELECT value FROM windlass_meta WHERE name = 'store_id'")?;
-    Ok(read.query_row((), |row| row.get(0))?)
+    Ok(read.query_row((), |row| row.get(0).map(Text::of))?)
 }
 
 pub(super) fn counts(conn: &Connection) -> Result<Vec<TaskCount>, Stop> {
@@ -147,7 +148,10 @@ pub(super) fn counts(conn: &Connection) -> Result<Vec<TaskCount>, Stop> {
     )?;
     let rows = counts.query_map((), |row| {
         let code: Option<i64> = row.get(1)?;
-        Ok(Kind::new(row.get::<_, String>(0)?).ok().map(|kind| {
+        let kind = Kind::new(row.get::<_, Text>(0)?.0)
+            .ok()
+            .or_else(rows::unreadable);
+        Ok(kind.map(|kind| {
             Ok(TaskCount {
                 kind,
                 state: code.and_then(to_code),

@@ -6,12 +6,12 @@ use windlass_statemachine::{CommandId, NodeName, StateKind, TaskId};
 
 use super::{
     SqliteStore, all_failed, apply, batch::newest, codes, errors::item, feed::Feed, history,
-    hub::Message, json, limits, log, node, progress::QUEUE, query, retention, stream,
+    hub::Message, jobs::Load, json, limits, log, node, progress::QUEUE, query, retention, stream,
 };
 use crate::store::{
     Applied, Change, ChangeStream, CommandRecord, Doctor, Error, Filter, LimitUse, Limits,
-    NodeCommand, NodeCommandId, NodeRecord, Page, Registry, TaskCount, TaskRecord, Transaction,
-    Transfer,
+    NodeCommand, NodeCommandId, NodeRecord, Operation, Page, Registry, TaskCount, TaskRecord,
+    Transaction, Transfer, rules,
 };
 
 #[async_trait]
@@ -40,17 +40,26 @@ impl Registry for SqliteStore {
     }
 
     async fn apply(&self, transactions: Vec<Transaction>) -> Vec<Result<Applied, Error>> {
-        let count = transactions.len();
-        let operations = transactions.iter().map(|one| one.operations().len().max(1));
-        let items = operations.sum();
-        let verb = transactions.first().map(Transaction::verb);
-        let prepared: Vec<_> = transactions.into_iter().map(apply::Prepared::new).collect();
-        let verb = verb.unwrap_or("apply nothing");
-        let done = self.0.writer.run(verb, items, move |batch| {
-            let one = |prepared| item(apply::apply(batch, prepared));
-            prepared.iter().map(one).collect()
-        });
-        done.await.unwrap_or_else(|e| all_failed(count, &e))
+        let bytes = |one: &Transaction| one.operations().iter().map(Operation::bytes).sum();
+        let mut answers = Vec::with_capacity(transactions.len());
+        for (bytes, transactions) in rules::size::writes(transactions, bytes) {
+            let count = transactions.len();
+            let operations = transactions.iter().map(|one| one.operations().len().max(1));
+            let items = operations.sum();
+            let verb = transactions.first().map(Transaction::verb);
+            let prepared: Vec<_> = transactions.into_iter().map(apply::Prepared::new).collect();
+            let verb = verb.unwrap_or("apply nothing");
+            let done = self
+                .0
+                .writer
+                .run(verb, Load { items, bytes }, move |batch| {
+                    let one = |prepared| item(apply::apply(batch, prepared));
+                    prepared.iter().map(one).collect()
+                });
+            let done: Vec<_> = done.await.unwrap_or_else(|e| all_failed(count, &e));
+            answers.extend(done);
+        }
+        answers
     }
 
     async fn command(&self, id: &CommandId) -> Result<CommandRecord, Error> {

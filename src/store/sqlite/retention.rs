@@ -7,7 +7,7 @@ use windlass_statemachine::{StateKind, TaskId};
 use super::{
     batch::{Batch, Sql, first, newest},
     codes::{from_code, time},
-    delete,
+    delete, rows,
 };
 use crate::store::retention;
 
@@ -35,12 +35,12 @@ pub(super) fn purge(
     before: i64,
     limit: u32,
 ) -> Sql<u64> {
-    let mut found: Vec<(i64, i64, i64, String)> = Vec::new();
+    let mut found: Vec<(i64, i64, i64, Option<TaskId>)> = Vec::new();
     for state in states.iter().filter(|s| s.is_terminal()) {
         // One state at a time: the index then has the oldest first.
         let of_state = (from_code(*state), before, limit);
         found.extend(batch.all(OLDEST, of_state, |row| {
-            Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?))
+            Ok((row.get(0)?, row.get(1)?, row.get(2)?, rows::id(row, 3)?))
         })?);
     }
     found.sort_unstable();
@@ -48,7 +48,7 @@ pub(super) fn purge(
     found.truncate(limit as usize);
     let mut purged = 0;
     for (_, n, last, id) in found {
-        if let Ok(id) = TaskId::new(id) {
+        if let Some(id) = id {
             delete::remove(batch, n, &id, last)?;
             purged += 1;
         }

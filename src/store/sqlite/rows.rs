@@ -9,6 +9,7 @@ use super::{
     batch::Sql,
     codes::time,
     limits::{self, limited_by_columns},
+    texts::Text,
 };
 use crate::store::{CommandRecord, Error, TaskRecord};
 
@@ -46,7 +47,7 @@ pub(super) const RECORD_BY_STATE: &str =
      LEFT JOIN windlass_held h ON s.limited AND h.n = s.n";
 
 /// Returns the text in a column, or why it is not text.
-fn text<'r>(row: &'r Row<'_>, column: usize) -> Sql<Result<Option<&'r str>, String>> {
+pub(super) fn text<'r>(row: &'r Row<'_>, column: usize) -> Sql<Result<Option<&'r str>, String>> {
     Ok(match row.get_ref(column)? {
         ValueRef::Null => Ok(None),
         ValueRef::Text(bytes) => std::str::from_utf8(bytes)
@@ -57,7 +58,7 @@ fn text<'r>(row: &'r Row<'_>, column: usize) -> Sql<Result<Option<&'r str>, Stri
 }
 
 /// Returns the JSON in a column; `None` for NULL.
-fn json<T: DeserializeOwned>(
+pub(super) fn json<T: DeserializeOwned>(
     row: &Row<'_>,
     column: usize,
     name: &str,
@@ -96,7 +97,7 @@ pub(super) fn named_task(
         Ok(Err(e)) => keep(&mut wrong, e),
         Err(e) => keep(&mut wrong, format!("kind: {e}")),
     };
-    let Some(kind) = kind.or_else(|| Kind::new("unreadable").ok()) else {
+    let Some(kind) = kind.or_else(unreadable) else {
         return Ok(None);
     };
     let mut task = Task::new(id, kind);
@@ -125,6 +126,11 @@ pub(super) fn named_task(
     Ok(Some((task, wrong)))
 }
 
+/// Returns the kind of a task whose kind cannot be read.
+pub(super) fn unreadable() -> Option<Kind> {
+    Kind::new("unreadable").ok()
+}
+
 /// Keeps the first reason.
 fn keep<T>(wrong: &mut Option<String>, reason: impl ToString) -> Option<T> {
     wrong.get_or_insert_with(|| reason.to_string());
@@ -136,7 +142,8 @@ pub(super) fn record(row: &Row<'_>) -> Sql<Option<TaskRecord>> {
     let Some((task, wrong)) = task(row, 7)? else {
         return Ok(None);
     };
-    let state = match (row.get::<_, Option<String>>(3)?.or(wrong), state(row, 2)?) {
+    let quarantine = quarantine(row, 3)?.or(wrong);
+    let state = match (quarantine, state(row, 2)?) {
         (None, Ok(state)) => Ok(state),
         (Some(reason), _) | (None, Err(reason)) => Err(Error::corrupt_task(&task.id, reason)),
     };
@@ -150,6 +157,11 @@ pub(super) fn record(row: &Row<'_>) -> Sql<Option<TaskRecord>> {
         limited_by: limits::limited_by(row, 15)?,
         task,
     }))
+}
+
+/// Returns why a task is quarantined; `None` when it is not.
+pub(super) fn quarantine(row: &Row<'_>, column: usize) -> Sql<Option<String>> {
+    Ok(row.get::<_, Option<Text>>(column)?.map(Text::of))
 }
 
 /// Returns the name of a node in a column.

@@ -6,7 +6,7 @@
 
 use rusqlite::{Connection, TransactionBehavior};
 
-use super::{batch::Sql, boot::LeaseClock, errors::Stop, lease};
+use super::{batch::Sql, boot::LeaseClock, errors::Stop, lease, texts::Text};
 use crate::store::Error;
 
 mod earlier;
@@ -304,7 +304,7 @@ fn version(conn: &Connection, file: &str, newest: usize) -> Result<Version, Stop
                 row.get(0)?,
                 row.get(1)?,
                 row.get(2)?,
-                row.get(3)?,
+                row.get::<_, Option<Text>>(3)?.map(Text::of),
                 row.get(4)?,
             ))
         },

@@ -1,12 +1,13 @@
 //! Rows that should not be there: finds them for an examination, and repairs them on request.
 
-use rusqlite::{Connection, Row, types::Value};
+use rusqlite::{Connection, Row, types::ValueRef};
 
 use super::{
     batch::{Batch, Sql},
     errors::Stop,
     lease,
     rows::{self, RECORD, RECORD_TABLES},
+    texts::Text,
 };
 use crate::store::examine::{Finding, Strays, Verdict};
 
@@ -58,9 +59,8 @@ pub(super) fn find(conn: &Connection) -> Result<Stray, Stop> {
 
 /// Returns the text in a column, or a description of another value there.
 fn name(row: &Row<'_>, column: usize) -> Sql<String> {
-    let name: Value = row.get(column)?;
-    Ok(match name {
-        Value::Text(text) => text,
+    Ok(match row.get_ref(column)? {
+        ValueRef::Text(text) => String::from_utf8_lossy(text).into_owned(),
         other => format!("{other:?}"),
     })
 }
@@ -141,7 +141,7 @@ pub(super) fn repair(batch: &mut Batch<'_>) -> Sql<Repaired> {
          FROM windlass_states s WHERE s.owner IS NOT NULL AND NOT EXISTS
              (SELECT 1 FROM windlass_leases l WHERE l.id = s.owner AND l.ended_at IS NULL)",
         (),
-        |row| Ok((row.get(0)?, row.get(1)?)),
+        |row| Ok((row.get(0)?, row.get(1).map(Text::of)?)),
     )?;
     let mut claims = 0;
     for (lease, node) in leases {

@@ -163,7 +163,7 @@ fn decide(batch: &Batch<'_>, submit: &Submit, existing: &Existing) -> Result<Ver
             ),
             [existing.n],
             |row| {
-                let quarantine: Option<String> = row.get(1)?;
+                let quarantine = rows::quarantine(row, 1)?;
                 Ok((rows::task(row, 2)?, rows::state(row, 0)?, quarantine))
             },
         )?;

@@ -1,8 +1,29 @@
-//! The JSON texts that rows hold.
+//! The texts that rows hold.
 
+use rusqlite::types::{FromSql, FromSqlResult, ValueRef};
 use windlass_statemachine::{TaskState, size::Size};
 
 use super::errors::Stop;
+
+/// A text that another program may have written. SQLite stores any bytes as text, and a query that returns a
+/// `String` fails at the first row whose bytes are not UTF-8: one row would stop all others. Here such bytes are
+/// replaced by U+FFFD, which no id, kind or name contains.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Text(pub(super) String);
+
+impl FromSql for Text {
+    fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
+        let text = value.as_bytes()?;
+        Ok(Self(String::from_utf8_lossy(text).into_owned()))
+    }
+}
+
+impl Text {
+    /// Returns the text, for a query that maps rows to `String`.
+    pub(super) fn of(text: Self) -> String {
+        text.0
+    }
+}
 
 /// About the bytes of a state beside its data.
 const FRAME: usize = 192;

@@ -11,6 +11,7 @@ use super::{
     command, delete,
     errors::Stop,
     json, reschedule, retry, rows, submit,
+    texts::Text,
 };
 use crate::store::{
     Applied, Done, Error, Operation, Submitted, Transaction,
@@ -109,17 +110,21 @@ fn remembered(
     batch: &Batch<'_>,
     id: &TransactionId,
 ) -> Result<Option<(Applied, Option<String>)>, Stop> {
-    let answer: Option<(String, Option<String>)> = batch.first(
+    let found = batch.first(
         "SELECT answer, fingerprint FROM windlass_transactions WHERE id = ?1",
         [id.as_str()],
-        |row| Ok((row.get(0)?, row.get(1)?)),
+        |row| {
+            let answer = rows::json(row, 0, "answer")?;
+            Ok((answer, row.get::<_, Option<Text>>(1)?.map(Text::of)))
+        },
     )?;
-    let Some((answer, fingerprint)) = answer else {
+    let Some((answer, fingerprint)) = found else {
         return Ok(None);
     };
-    let applied = serde_json::from_str(&answer).map_err(|e| Error::Corrupt {
+    let answer = answer.and_then(|answer| answer.ok_or_else(|| "answer: is missing".to_owned()));
+    let applied = answer.map_err(|reason| Error::Corrupt {
         what: format!("transaction '{id}'"),
-        reason: e.to_string(),
+        reason,
     })?;
     Ok(Some((applied, fingerprint)))
 }
@@ -190,7 +195,7 @@ fn found(row: &Row<'_>) -> Sql<(Place, Present)> {
     let present = Present {
         task,
         state: rows::state(row, 1)?,
-        quarantine: row.get(2)?,
+        quarantine: rows::quarantine(row, 2)?,
         has_ended: to_code(row.get(7)?).is_some_and(StateKind::is_terminal),
         is_claimed: row.get(6)?,
         last: Counted {

@@ -8,13 +8,20 @@ use super::{
     SqliteStore, all_failed,
     batch::{Batch, Sql, first},
     codes::{Log, from_code, micros, to_code},
-    command, delete,
+    command, copied, delete,
     errors::{self, Stop},
-    history, json, limits, query, rows, submit,
+    history, inbox,
+    jobs::Load,
+    json, limits, query, rows, submit,
     texts::to_json,
     waits,
 };
-use crate::store::{ChangeKind, CommandRecord, Error, Exported, Transfer, export::There};
+use crate::store::{
+    ChangeKind, CommandRecord, Error, Exported, Transfer,
+    copy::{Copied, Outside},
+    export::There,
+    rules,
+};
 
 pub(super) fn ids(conn: &Connection) -> Result<Vec<TaskId>, Stop> {
     let mut all = conn.prepare_cached("SELECT id FROM windlass_tasks ORDER BY n")?;
@@ -165,6 +172,23 @@ impl Transfer for SqliteStore {
         self.0.readers.run("list tasks", ids).await
     }
 
+    async fn outside(&self, limit: u32) -> Result<Vec<Outside>, Error> {
+        let read = move |conn: &_| Ok(inbox::outside(conn, limit)?);
+        self.0.readers.run("read the inbox", read).await
+    }
+
+    async fn copied(&self) -> Result<Option<Copied>, Error> {
+        self.0
+            .readers
+            .run("read the mark of a copy", copied::read)
+            .await
+    }
+
+    async fn set_copied(&self, mark: Option<Copied>) -> Result<(), Error> {
+        let set = move |batch: &mut Batch<'_>| errors::item(copied::set(batch, mark.as_ref()));
+        self.0.writer.run("set the mark of a copy", 1, set).await?
+    }
+
     async fn export(&self, ids: &[TaskId]) -> Vec<Result<Exported, Error>> {
         let (count, ids) = (ids.len(), ids.to_vec());
         let read = move |conn: &_| {
@@ -176,11 +200,17 @@ impl Transfer for SqliteStore {
     }
 
     async fn import(&self, tasks: Vec<Exported>) -> Vec<Result<(), Error>> {
-        let count = tasks.len();
-        let done = self.0.writer.run("import tasks", count, move |batch| {
-            let import = |task| errors::item(import(batch, task));
-            tasks.iter().map(import).collect()
-        });
-        done.await.unwrap_or_else(|e| all_failed(count, &e))
+        let mut answers = Vec::with_capacity(tasks.len());
+        for (bytes, tasks) in rules::size::writes(tasks, Exported::bytes) {
+            let items = tasks.len();
+            let load = Load { items, bytes };
+            let done = self.0.writer.run("import tasks", load, move |batch| {
+                let import = |task| errors::item(import(batch, task));
+                tasks.iter().map(import).collect()
+            });
+            let done: Vec<_> = done.await.unwrap_or_else(|e| all_failed(items, &e));
+            answers.extend(done);
+        }
+        answers
     }
 }

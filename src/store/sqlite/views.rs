@@ -12,6 +12,7 @@ use super::{
     command,
     limits::{self, HELD, TERMS},
     rows,
+    texts::Text,
     waits::{WAITER, waiter},
 };
 use crate::store::{NodeCommand, NodeCommandId, QueuedNodeCommand, TaskView};
@@ -68,7 +69,8 @@ impl Views {
             tracing::error!(row, "could not read the id of a task");
             return Ok(None);
         };
-        let kind = cached(&mut self.kinds, row.get(2)?, |text| Kind::new(text).ok());
+        let kind = row.get(2).map(Text::of)?;
+        let kind = cached(&mut self.kinds, kind, |text| Kind::new(text).ok());
         let (true, Some(kind)) = (row.get(8)?, kind.clone()) else {
             let fence = Fence(row.get::<_, i64>(9)? as u64);
             return Ok(Some(View::Ended(id, kind, fence)));
@@ -77,7 +79,7 @@ impl Views {
         let mut view = TaskView {
             id,
             kind,
-            labels: self.labels(row.get(3)?),
+            labels: self.labels(row.get::<_, Option<Text>>(3)?.map(Text::of)),
             data_version: row.get(11)?,
             priority: row.get(4)?,
             order: row.get::<_, i64>(0)? as u64,
@@ -150,15 +152,14 @@ pub(super) fn node_commands(
 ) -> Sql<Vec<QueuedNodeCommand>> {
     let read = |statement: &mut Statement<'_>| {
         let rows = statement.query_map((lease, order), |row| {
-            let (order, text): (i64, String) = (row.get(0)?, row.get(1)?);
-            let command = serde_json::from_str::<NodeCommand>(&text);
-            Ok(command.map(|command| QueuedNodeCommand {
+            let order: i64 = row.get(0)?;
+            let command = rows::json::<NodeCommand>(row, 1, "command")?;
+            Ok(command.ok().flatten().map(|command| QueuedNodeCommand {
                 id: NodeCommandId(order as u64),
                 command,
             }))
         })?;
-        rows.filter_map(|row| row.map(Result::ok).transpose())
-            .collect()
+        rows.filter_map(Result::transpose).collect()
     };
     match order {
         Some(_) => read(&mut *conn.prepare_cached(

@@ -18,6 +18,7 @@ use windlass_statemachine::{TaskId, TaskState};
 use super::{
     batch::{Batch, Sql, first},
     codes::{time, to_code},
+    rows,
 };
 pub(super) use crate::store::rules::waits::waited_for;
 use crate::store::{
@@ -179,8 +180,7 @@ pub(super) fn waiting(conn: &Connection) -> Sql<Waiters> {
     let mut waiters = Waiters::new();
     while let Some(row) = rows.next()? {
         // A name that is none belongs to a record that cannot be read, which is a finding of its own.
-        let (id, waited) = (row.get::<_, String>(0)?, row.get::<_, String>(1)?);
-        if let (Ok(id), Ok(waited)) = (TaskId::new(id), TaskId::new(waited)) {
+        if let (Some(id), Some(waited)) = (rows::id(row, 0)?, rows::id(row, 1)?) {
             waiters.entry(id).or_default().push(waited);
         }
     }

@@ -17,7 +17,7 @@ use super::{
     boot::LeaseClock,
     errors::{self, Stop},
     heads::Heads,
-    jobs::{Intake, Job, Jobs, Message, Work, stopped},
+    jobs::{Intake, Job, Jobs, Load, Message, Work, stopped},
     lease, limits,
     open_files::OpenFiles,
     waits,
@@ -106,7 +106,7 @@ impl Writer {
     pub(super) async fn run<T, F>(
         &self,
         operation: &'static str,
-        items: usize,
+        load: impl Into<Load>,
         work: F,
     ) -> Result<T, Error>
     where
@@ -119,7 +119,7 @@ impl Writer {
         let (answer, answered) = oneshot::channel();
         let job = Work {
             operation,
-            items,
+            load: load.into(),
             work,
             result: None,
             answer,
@@ -147,14 +147,14 @@ pub(super) struct Poster(mpsc::Sender<Message>);
 
 impl Poster {
     /// Runs `work` in a transaction, as [`Writer::run`] does. `work` is dropped when it is done or has failed.
-    pub(super) fn post<T, F>(&self, operation: &'static str, items: usize, work: F)
+    pub(super) fn post<T, F>(&self, operation: &'static str, load: impl Into<Load>, work: F)
     where
         T: Send + 'static,
         F: FnMut(&mut Batch<'_>) -> Sql<T> + Send + 'static,
     {
         let job = Work {
             operation,
-            items,
+            load: load.into(),
             work,
             result: None,
             answer: oneshot::channel().0,

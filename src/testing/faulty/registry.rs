@@ -9,6 +9,7 @@ use crate::store::{
     self, Applied, Change, ChangeStream, CommandRecord, Doctor, Error, Exported, Filter, LimitUse,
     Limits, NodeCommand, NodeCommandId, NodeRecord, Page, Registry, TaskCount, TaskRecord,
     Transaction, Transfer,
+    copy::{Copied, Outside},
     examine::{Examination, Finding},
 };
 
@@ -126,6 +127,21 @@ impl Transfer for FaultyStore {
     async fn ids(&self) -> Result<Vec<TaskId>, Error> {
         self.call(Operation::Read, self.inner.transfer()?.ids())
             .await
+    }
+
+    async fn outside(&self, limit: u32) -> Result<Vec<Outside>, Error> {
+        self.call(Operation::Read, self.inner.transfer()?.outside(limit))
+            .await
+    }
+
+    async fn copied(&self) -> Result<Option<Copied>, Error> {
+        self.call(Operation::Read, self.inner.transfer()?.copied())
+            .await
+    }
+
+    async fn set_copied(&self, mark: Option<Copied>) -> Result<(), Error> {
+        let call = self.inner.transfer()?.set_copied(mark);
+        self.call(Operation::Submit, call).await
     }
 
     async fn export(&self, ids: &[TaskId]) -> Vec<Result<Exported, Error>> {

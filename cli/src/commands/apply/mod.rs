@@ -2,14 +2,14 @@
 
 mod line;
 
-use std::collections::HashMap;
+use std::{collections::HashMap, io::Read};
 
 use jiff::Timestamp;
 use serde_json::json;
 use windlass::{
     Client, Invalid, TaskId, TransactionId,
     client::TransactionBuilder,
-    store::{Applied, Done, Error, Guard, Line, Operation, Part, Submitted},
+    store::{Applied, Done, Error, Guard, Limits, Line, Operation, Part, Submitted},
 };
 
 use crate::{
@@ -69,12 +69,19 @@ struct Lines {
 impl Lines {
     /// Reads a file. Complains about the first 20 wrong lines, and counts the others.
     fn read(path: &str, now: Timestamp, out: &Output) -> Result<Self, Failure> {
-        let mut from = lines("FILE", path)?;
+        let most = Limits::WRITE_BYTES as u64;
+        let mut from = lines("FILE", path)?.take(most + 1);
         let mut read = Self::default();
         let mut wrong = 0;
         for number in 1.. {
             let about = |failure: Failure| failure.about(&format!("line {number}"));
-            let line = next_line(&mut *from).map_err(|e| about(Failure::file(path, &e)))?;
+            let line = next_line(&mut from).map_err(|e| about(Failure::file(path, &e)))?;
+            if from.limit() == 0 {
+                return Err(Failure::Usage(format!(
+                    "FILE: {path} has more than {most} bytes, the most of one transaction; nothing was changed; \
+                     divide it into several transactions"
+                )));
+            }
             let Some(line) = line else { break };
             let added = match line {
                 Ok(text) if text.trim().is_empty() => continue,

@@ -1,7 +1,5 @@
 //! `windlass schedule import`: schedules of the lines of a crontab.
 
-use std::io::Read;
-
 use serde_json::{Map, Value, json};
 use windlass::{
     Client, Invalid, Json, TaskId,
@@ -19,9 +17,12 @@ use crate::{
     exit::{Exit, Failure},
     global::Global,
     hint::{Hint, quoted},
-    input::without_mark,
+    input::{whole, without_mark},
     output::Output,
 };
+
+/// The most bytes of a crontab: more than cron takes.
+const MAX_BYTES: u64 = 1 << 20;
 
 /// The crontab.
 #[derive(Debug, clap::Args)]
@@ -217,14 +218,8 @@ fn named_zone(zone: &str) -> String {
 }
 
 fn text(file: &str) -> Result<String, Failure> {
-    let mut bytes = Vec::new();
-    let read = match file {
-        "-" => std::io::stdin().read_to_end(&mut bytes).map(drop),
-        path => std::fs::read(path).map(|read| bytes = read),
-    };
-    read.map_err(|e| Failure::file(&format!("the crontab {file}"), &e))?;
-    let reason = "is not UTF-8; convert it first";
-    let text = String::from_utf8(bytes).map_err(|_| Invalid::new("crontab", reason))?;
+    let text = whole(file, MAX_BYTES);
+    let text = text.map_err(|e| Failure::file(&format!("the crontab {file}"), &e))?;
     Ok(without_mark(&text).to_owned())
 }
 

@@ -4,7 +4,11 @@ use std::{collections::BTreeSet, io::BufRead};
 
 use futures::StreamExt;
 use serde::Serialize;
-use windlass::{Client, Invalid, Kind, TaskId, client::Waiting, store::Submit};
+use windlass::{
+    Client, Invalid, Kind, TaskId,
+    client::Waiting,
+    store::{Limits, Submit},
+};
 
 use super::args::Args;
 use crate::{
@@ -108,7 +112,7 @@ pub(crate) async fn execute(
     let limit = client.store().registry().limits().max_bytes;
     let mut report = Report::default();
     let mut batch = Vec::with_capacity(CHUNK);
-    let mut number = 0;
+    let (mut number, mut bytes) = (0, 0);
     let mut order = Order::default();
     let mut stopped = false;
     let spinner = out.count_up("submitted");
@@ -130,7 +134,10 @@ pub(crate) async fn execute(
         });
         match read {
             Ok(None) => {}
-            Ok(Some(submit)) => batch.push((number, submit)),
+            Ok(Some(submit)) => {
+                bytes += submit.task.props.len();
+                batch.push((number, submit));
+            }
             Err(e) => {
                 report.flush(&client, &out, &mut batch).await?;
                 report.fail(&out, number, &e.into());
@@ -140,9 +147,10 @@ pub(crate) async fn execute(
                 }
             }
         }
-        if batch.len() == CHUNK {
+        if batch.len() == CHUNK || bytes >= Limits::WRITE_BYTES {
+            spinner.inc(batch.len() as u64);
+            bytes = 0;
             report.flush(&client, &out, &mut batch).await?;
-            spinner.inc(CHUNK as u64);
         }
     }
     report.flush(&client, &out, &mut batch).await?;

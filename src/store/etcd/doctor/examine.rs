@@ -8,6 +8,7 @@ use windlass_statemachine::Fence;
 use super::keys::{KeyCheck, Namespace, OPERATION};
 use crate::store::{
     Error,
+    copy::Copied,
     etcd::{
         client::Fault,
         read::Access,
@@ -26,6 +27,12 @@ use crate::store::{
 const CALLS: usize = 10;
 /// The number of keys on one lease above which etcd stands still when it ends.
 const MANY_KEYS: usize = 5000;
+
+/// Examines the mark of a copy; `None` without one.
+fn copied(mark: Result<Option<Copied>, Fault>) -> Option<Finding> {
+    let mark = mark.map_err(|fault| fault.into_error(OPERATION));
+    Copied::finding(mark)
+}
 
 /// Examines a namespace and its cluster.
 pub(crate) struct Doctor {
@@ -49,6 +56,7 @@ impl Doctor {
         findings.push(self.restored(how).await?);
         findings.extend(self.examine_cluster(how).await);
         findings.push(self.history_kept(how).await);
+        findings.extend(copied(self.access.reader.load_mark().await));
         let namespace = self.keys.read_namespace().await?;
         findings.push(circle::finding(&namespace.waiters));
         findings.extend(self.examine_nodes(&namespace).await?);

@@ -13,6 +13,7 @@ use super::{
 };
 use crate::store::{
     Error, Lease, NodeSpec, NodeStatus,
+    copy::Copied,
     etcd::{
         client::Fault,
         read::Access,
@@ -43,6 +44,8 @@ impl Leases {
         self.may_join(&spec.name).await?;
         // A node makes the namespace a used one, so the place of props is decided before.
         self.access.reader.decided(OPERATION).await?;
+        let mark = self.access.reader.load_mark().await.map_err(failed)?;
+        Copied::refuse(mark.as_ref())?;
         let id = self.access.link().grant(ttl).await.map_err(failed)?;
         let registration = Registration {
             spec: spec.clone(),

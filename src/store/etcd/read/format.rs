@@ -23,6 +23,7 @@ impl Reader {
     /// connects, and every node when it joins: marks do not change while a node lives. A namespace that nobody
     /// has used has neither.
     pub(crate) async fn load_format(&self) -> Result<(), Fault> {
+        self.load_mark().await?;
         match self.link.get_key(&self.keys.fences()).await? {
             Some(kv) => self.set_format(&kv),
             None => Ok(()),

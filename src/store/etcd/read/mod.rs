@@ -3,7 +3,9 @@
 mod codes;
 pub(crate) mod commands;
 mod format;
+mod mark;
 pub(crate) mod reader;
 
 pub(crate) use commands::Known;
+pub(crate) use mark::Mark;
 pub(crate) use reader::{Access, Reader};

@@ -8,6 +8,7 @@ use futures::{StreamExt, stream};
 use jiff::Timestamp;
 use windlass_statemachine::TaskId;
 
+use super::Mark;
 use crate::{
     clock::Clock,
     store::{
@@ -35,6 +36,7 @@ pub(crate) struct Reader {
     pub(crate) link: Link,
     pub(crate) keys: Keys,
     pub(crate) fences: Fences,
+    pub(crate) mark: Mark,
     /// Nodes of Metafora are to work in this namespace.
     pub(crate) metafora_nodes: bool,
     pub(crate) capacity: Arc<Capacity>,

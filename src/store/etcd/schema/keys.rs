@@ -202,6 +202,7 @@ impl Keys {
         let all = [
             self.fences(),
             self.identity(),
+            self.copied(),
             self.places(),
             self.horizon(),
             self.compaction(),
@@ -223,6 +224,11 @@ impl Keys {
     /// The [`Restored`](super::Restored).
     pub(crate) fn restored(&self) -> String {
         format!("{}meta/restored", self.root)
+    }
+
+    /// The mark of a copy.
+    pub(crate) fn copied(&self) -> String {
+        format!("{}meta/copied", self.root)
     }
 
     /// The identity of the namespace.

@@ -12,7 +12,7 @@ use super::{
     records::{Envelope, Hold, Owner, Parked, read_state},
     slots::{Slot, slots_of},
 };
-use crate::store::{Change, Error, TaskRecord};
+use crate::store::{Change, ChangeKind, Error, TaskRecord};
 
 /// Keys that have props of a task.
 pub(crate) type PropsKeys = &'static [Of];
@@ -137,6 +137,18 @@ impl Snapshot {
     pub(crate) fn recent_changes(&self, id: &TaskId) -> Vec<Change> {
         let state = self.state.as_ref();
         state.map_or_else(Vec::new, |kv| recent::changes_of(id, kv, &self.fences))
+    }
+
+    /// Returns the submit of the task as a change; `None` when its envelope cannot be read.
+    pub(crate) fn submit(&self, id: &TaskId) -> Option<Change> {
+        let (envelope, order) = self.envelope().ok()?;
+        let state = envelope.first_state().code();
+        Some(Change {
+            seq: order,
+            at: envelope.submitted_at(),
+            task: id.clone(),
+            what: ChangeKind::Submitted { state },
+        })
     }
 
     /// Returns why the task is quarantined, if it is.

@@ -105,6 +105,7 @@ impl Queries {
         commands.sort_by_key(|command| command.order);
         commands.dedup_by(|a, b| a.order == b.order);
         let mut history = found.recent_changes(id);
+        history.extend(found.submit(id));
         history.extend(
             entries
                 .iter()

@@ -12,17 +12,7 @@ impl Queries {
         if !found.exists() {
             return Err(Error::no_task(id));
         }
-        let mut changes = Vec::new();
-        if let Ok((envelope, order)) = found.envelope() {
-            changes.push(Change {
-                seq: order,
-                at: envelope.submitted_at(),
-                task: id.clone(),
-                what: ChangeKind::Submitted {
-                    state: envelope.first_state().code(),
-                },
-            });
-        }
+        let mut changes: Vec<Change> = found.submit(id).into_iter().collect();
         // The state first: a write that moves its lines to a block meanwhile leaves them in both.
         changes.extend(found.recent_changes(id));
         let prefix = self.reader.keys.histories(id);

@@ -1,5 +1,7 @@
 //! The keys of a task that comes from another store, with their values. Pure.
 
+use windlass_statemachine::{StateKind, Waits, waits::NO_DEADLINE};
+
 use super::edit::HISTORY;
 use crate::store::{
     ChangeKind, Error, Exported,
@@ -54,7 +56,7 @@ pub(crate) fn core_of(
 ) -> Result<Vec<(String, Option<String>)>, Error> {
     let (task, state) = (&exported.task, &exported.state);
     let id = &task.id;
-    let envelope = Envelope::new(task, exported.submitted_at, 0).live(exported.order, state);
+    let envelope = as_submitted(exported).live(exported.order, state);
     let hold = exported.lost_by.as_ref().map(Hold::of).unwrap_or_default();
     let is_first = *state == envelope.first_state() && hold == Hold::default();
     let stored = (!is_first).then(|| write_state(state, &hold));
@@ -73,6 +75,21 @@ pub(crate) fn core_of(
     let parked = Parked::of(state, exported.submitted_at).map(|parked| write("parked", &parked));
     core.push((keys.parked(id), parked.transpose()?));
     Ok(core)
+}
+
+/// Returns the envelope that the submit of the task would have written. The state alone names the tasks that
+/// it waits for, and the state of an ended one may not.
+fn as_submitted(exported: &Exported) -> Envelope {
+    let envelope = Envelope::new(&exported.task, exported.submitted_at, 0);
+    let began_asleep = exported.history.iter().any(|change| {
+        let state = StateKind::Sleeping;
+        change.what == ChangeKind::Submitted { state }
+    });
+    if !began_asleep || envelope.first_state().code() == StateKind::Sleeping {
+        return envelope;
+    }
+    let waits = exported.state.waits.as_deref();
+    envelope.waits_until(waits.map_or(NO_DEADLINE, Waits::until))
 }
 
 #[cfg(test)]

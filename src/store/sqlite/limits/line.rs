@@ -18,6 +18,7 @@ use crate::store::{
     sqlite::{
         batch::{Batch, Sql},
         codes::{Log, micros, time},
+        texts::Text,
     },
 };
 
@@ -259,7 +260,7 @@ fn look_at_lines(batch: &mut Batch<'_>) -> Sql<()> {
         reserve::give_up(batch, n)?;
     }
     let pools: Vec<(String, bool)> = batch.all(STUCK, stuck(batch.now), |row| {
-        Ok((row.get(0)?, row.get(1)?))
+        Ok((row.get(0).map(Text::of)?, row.get(1)?))
     })?;
     for pool in pools {
         refill(batch, &pool, When::stuck(batch.now))?;

@@ -14,6 +14,8 @@ use crate::store::{
         batch::Sql,
         codes::{micros, time},
         errors::Stop,
+        rows,
+        texts::Text,
     },
 };
 
@@ -38,7 +40,7 @@ fn slots(conn: &Connection, now: Timestamp, usage: &mut Usage) -> Sql<()> {
     let mut rows = read.query([micros(now)])?;
     while let Some(row) = rows.next()? {
         let pool = Pool {
-            key: row.get(0)?,
+            key: row.get(0).map(Text::of)?,
             starts: row.get(1)?,
         };
         let began: Option<i64> = row.get(3)?;
@@ -58,8 +60,7 @@ fn claims(conn: &Connection, usage: &mut Usage) -> Sql<()> {
     )?;
     let mut rows = read.query(())?;
     while let Some(row) = rows.next()? {
-        let terms: Option<String> = row.get(0)?;
-        let terms = terms.and_then(|text| serde_json::from_str::<Terms>(&text).ok());
+        let terms = rows::json::<Terms>(row, 0, "terms")?.ok().flatten();
         let limits = terms.map_or_else(Vec::new, |terms| terms.limits);
         limits.iter().for_each(|limit| usage.limit(limit));
     }
@@ -73,7 +74,7 @@ fn lines(conn: &Connection, usage: &mut Usage) -> Sql<()> {
     let mut rows = read.query(())?;
     while let Some(row) = rows.next()? {
         let numbers = (row.get(2)?, row.get(3)?);
-        if let Some(limit) = limit(row.get(0)?, row.get(1)?, numbers) {
+        if let Some(limit) = limit(row.get(0).map(Text::of)?, row.get(1)?, numbers) {
             usage.waiting(&limit, row.get::<_, i64>(4)? as u64);
         }
     }

@@ -1,0 +1,126 @@
+//! [`Copied`]: the mark in a store that was copied, and [`Outside`]: what a copy cannot take.
+
+use std::fmt;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+#[cfg(any(feature = "sqlite", feature = "etcd"))]
+use crate::store::examine::{Finding, Verdict};
+use crate::store::{Error, Operation, Transaction};
+
+/// The mark in a store whose tasks were copied into another one, where they run now.
+///
+/// # Guarantees
+///
+/// A store with the mark takes no submits, commands, retries and reschedules, no imports and no new nodes:
+/// nothing would run in the one store what the other runs already. Tasks can be read, exported and deleted.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Copied {
+    /// The URL of the other store, without a password.
+    pub to: String,
+    /// When the copy was complete.
+    pub at: Timestamp,
+}
+
+impl fmt::Display for Copied {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let at = self.at.strftime("%Y-%m-%dT%H:%M:%SZ");
+        write!(f, "copied to '{}' at {at}", self.to)
+    }
+}
+
+impl Copied {
+    /// Returns the error of a call that the mark refuses.
+    pub(crate) fn refusal(&self) -> Error {
+        Error::Unusable(format!(
+            "this store was {self}, and takes no tasks, commands and nodes since; use that store, or give \
+             --use-copied, which removes the mark, to use this one again"
+        ))
+    }
+
+    /// Returns the finding about the mark of a store; `None` for a store without one.
+    #[cfg(any(feature = "sqlite", feature = "etcd"))]
+    pub(crate) fn finding(mark: Result<Option<Self>, Error>) -> Option<Finding> {
+        let advice = "use that store; the option --use-copied of every command removes the mark, and both stores \
+                      run the same tasks then";
+        let found = match mark {
+            Ok(None) => return None,
+            Ok(Some(mark)) => {
+                format!("this store was {mark}, and takes no tasks, commands and nodes")
+            }
+            Err(error) => error.to_string(),
+        };
+        Some(Finding::new("copied", Verdict::Warning, found, advice))
+    }
+
+    /// Checks a change of tasks against the mark of a store: only deletes pass.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unusable`].
+    pub(crate) fn check(mark: Option<&Self>, transaction: &Transaction) -> Result<(), Error> {
+        let mut operations = transaction.operations().iter();
+        match mark {
+            Some(mark) if !operations.all(|one| matches!(one, Operation::Delete(_))) => {
+                Err(mark.refusal())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// As [`check`](Self::check), of an import or a new node.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unusable`].
+    pub(crate) fn refuse(mark: Option<&Self>) -> Result<(), Error> {
+        mark.map_or(Ok(()), |mark| Err(mark.refusal()))
+    }
+}
+
+/// An operation that is committed in a store and is in no task: a row of the
+/// [inbox](crate::store::sqlite::inbox) of a file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Outside {
+    /// What it is: `row 7 of windlass_inbox`.
+    pub what: String,
+    /// Why it was refused; `None` while it waits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub refused: Option<String>,
+    /// When it was refused.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub refused_at: Option<Timestamp>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::{IfExists, Submit};
+
+    #[test]
+    fn a_mark_refuses_all_but_deletes() {
+        let mark = Copied {
+            to: "sqlite:/b.db".into(),
+            at: "2030-01-01T00:00:00.5Z".parse().unwrap(),
+        };
+        let id: windlass_statemachine::TaskId = "a".parse().unwrap();
+        let task = windlass_statemachine::Task::new(id.clone(), "k".parse().unwrap());
+        let if_exists = IfExists::Refuse;
+        let submit = Operation::Submit(Submit { task, if_exists });
+        let delete = || Transaction::from(Operation::Delete(id.clone()));
+        assert!(Copied::check(Some(&mark), &delete()).is_ok());
+        assert!(Copied::check(None, &submit.clone().into()).is_ok());
+        for transaction in [submit.clone().into(), delete().with(submit)] {
+            let error = Copied::check(Some(&mark), &transaction).unwrap_err();
+            let text = error.to_string();
+            assert!(matches!(error, Error::Unusable(_)), "{text}");
+            assert!(
+                text.contains("copied to 'sqlite:/b.db' at 2030-01-01T00:00:00Z"),
+                "{text}"
+            );
+            assert!(text.contains("--use-copied"), "{text}");
+        }
+        assert!(Copied::refuse(Some(&mark)).is_err() && Copied::refuse(None).is_ok());
+    }
+}

@@ -1,0 +1,247 @@
+//! The history of an exported task: new places for its changes, and the comparison of two.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use windlass_statemachine::{TaskId, TaskState};
+
+use super::{Exported, micros};
+use crate::store::{Change, ChangeKind, CommandRecord};
+
+/// A change in the history of a task, without the numbers of its store.
+#[derive(Debug, PartialEq)]
+struct Line {
+    at: i64,
+    what: ChangeKind,
+    /// Whether a store may keep the task without this change.
+    is_prunable: bool,
+}
+
+impl Exported {
+    /// Returns whether the histories of both agree as far as both go back: the same submit, the same commands,
+    /// and the same newest changes in the same order. A store may have pruned the older ones.
+    pub fn has_history_of(&self, other: &Self) -> bool {
+        let (one, other) = (self.lines(), other.lines());
+        let changes = |lines: &[Line]| lines.iter().filter(|line| line.is_prunable).count();
+        let kept = changes(&one).min(changes(&other));
+        let newest = |lines: Vec<Line>| -> Vec<Line> {
+            let mut over = changes(&lines) - kept;
+            let mut keep = |line: &Line| {
+                let is_over = line.is_prunable && over > 0;
+                over -= usize::from(is_over);
+                !is_over
+            };
+            lines.into_iter().filter(|line| keep(line)).collect()
+        };
+        newest(one) == newest(other)
+    }
+
+    /// Returns the history as another store would have it: commands are named by their place among the
+    /// commands.
+    fn lines(&self) -> Vec<Line> {
+        let numbers = self.commands.iter().map(|command| command.order).zip(1..);
+        let numbers: BTreeMap<u64, u64> = numbers.collect();
+        let number = |order: &u64| numbers.get(order).copied();
+        let lines = self.places().into_values().map(|(at, what)| {
+            let reported = matches!(
+                what,
+                ChangeKind::Submitted { .. } | ChangeKind::Commanded { .. }
+            );
+            let what = match what {
+                ChangeKind::Commanded { command } => ChangeKind::Commanded {
+                    command: number(&command).unwrap_or_default(),
+                },
+                ChangeKind::Moved {
+                    message,
+                    from,
+                    to,
+                    fence,
+                    command,
+                } => ChangeKind::Moved {
+                    message,
+                    from,
+                    to,
+                    fence,
+                    command: command.as_ref().and_then(number),
+                },
+                what => what,
+            };
+            Line {
+                at: micros(at),
+                what,
+                is_prunable: !reported,
+            }
+        });
+        lines.collect()
+    }
+
+    /// Returns the changes by their places. The submit and the commands are among them even when the
+    /// history was pruned.
+    fn places(&self) -> BTreeMap<u64, (Timestamp, ChangeKind)> {
+        let mut places = BTreeMap::new();
+        for change in self.history.iter().filter(|c| c.seq >= self.order) {
+            if change.what != ChangeKind::Deleted {
+                places.insert(change.seq, (change.at, change.what.clone()));
+            }
+        }
+        for command in &self.commands {
+            let what = ChangeKind::Commanded {
+                command: command.order,
+            };
+            places.insert(command.order, (command.sent_at, what));
+        }
+        let state = match places.remove(&self.order) {
+            Some((_, ChangeKind::Submitted { state })) => state,
+            _ => TaskState::submitted(self.task.start_at, self.submitted_at).code(),
+        };
+        let submitted = (self.submitted_at, ChangeKind::Submitted { state });
+        places.insert(self.order, submitted);
+        places
+    }
+
+    /// Returns the number of places that the task takes.
+    pub fn len(&self) -> u64 {
+        self.places().len() as u64
+    }
+
+    /// Returns `false`: every task takes a place.
+    pub fn is_empty(&self) -> bool {
+        false
+    }
+
+    /// Assigns new places, from `first` on without gaps, in the order of the old ones. The submit and
+    /// the commands are in the history again even when it was pruned.
+    #[must_use]
+    pub fn renumbered(self, first: u64) -> Self {
+        let places = self.places();
+        let numbers: BTreeMap<u64, u64> = places.keys().copied().zip(first..).collect();
+        let new = |old: u64| numbers.get(&old).copied();
+        let mut state = self.state;
+        if let Some(last) = &mut state.last_command {
+            // A command that is not kept any more came before the kept ones.
+            let before = numbers.range(..=last.order).next_back();
+            last.order = before.map_or(first, |(_, new)| *new);
+        }
+        let task: &TaskId = &self.task.id;
+        let history = places
+            .into_iter()
+            .zip(first..)
+            .map(|((_, (at, what)), seq)| {
+                let what = match what {
+                    ChangeKind::Commanded { .. } => ChangeKind::Commanded { command: seq },
+                    ChangeKind::Moved {
+                        message,
+                        from,
+                        to,
+                        fence,
+                        command,
+                    } => ChangeKind::Moved {
+                        message,
+                        from,
+                        to,
+                        fence,
+                        command: command.and_then(new),
+                    },
+                    what => what,
+                };
+                Change {
+                    seq,
+                    at,
+                    task: task.clone(),
+                    what,
+                }
+            });
+        let history = history.collect();
+        let commands = self.commands.into_iter().map(|command| CommandRecord {
+            order: new(command.order).unwrap_or(first),
+            ..command
+        });
+        Self {
+            state,
+            order: first,
+            commands: commands.collect(),
+            history,
+            task: self.task,
+            submitted_at: self.submitted_at,
+            fence: self.fence,
+            lost_by: self.lost_by,
+            replaces: self.replaces,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use windlass_statemachine::{Fence, StateKind};
+
+    use super::{
+        super::tests::{at, exported},
+        *,
+    };
+
+    #[test]
+    fn places_are_new_and_in_their_old_order() {
+        let before = exported();
+        let after = before.clone().renumbered(5);
+        assert_eq!(before.len(), 5);
+        assert_eq!(after.order, 5);
+        let orders: Vec<u64> = after.commands.iter().map(|c| c.order).collect();
+        assert_eq!(orders, [6, 8]);
+        let seqs: Vec<u64> = after.history.iter().map(|c| c.seq).collect();
+        assert_eq!(seqs, [5, 6, 7, 8, 9]);
+        assert_eq!(
+            after.history[0].what,
+            ChangeKind::Submitted {
+                state: StateKind::Runnable
+            }
+        );
+        assert_eq!(after.history[1].what, ChangeKind::Commanded { command: 6 });
+        let ChangeKind::Moved { command, fence, .. } = after.history[2].what else {
+            panic!("{:?}", after.history);
+        };
+        assert_eq!((command, fence), (Some(6), Fence(900)));
+        assert_eq!(after.state.last_command.as_ref().unwrap().order, 6);
+        assert_eq!(before.difference(&after), None);
+        assert_eq!(after.clone().renumbered(5), after);
+    }
+
+    #[test]
+    fn histories_agree_as_far_as_both_go_back() {
+        let (one, other) = (exported(), exported().renumbered(5));
+        assert!(one.has_history_of(&other) && other.has_history_of(&one));
+        // A store may keep less.
+        let mut pruned = other.clone();
+        let is_move = |change: &Change| matches!(change.what, ChangeKind::Moved { .. });
+        pruned.history.retain(|change| !is_move(change));
+        assert!(one.has_history_of(&pruned) && pruned.has_history_of(&one));
+        type Changed = fn(&mut Exported);
+        let changes: [(&str, Changed); 4] = [
+            ("the state of the submit", |e| {
+                e.history[0].what = ChangeKind::Submitted {
+                    state: StateKind::Sleeping,
+                };
+            }),
+            ("a time", |e| e.history[2].at = at(9)),
+            ("the command of a change", |e| {
+                if let ChangeKind::Moved { command, .. } = &mut e.history[2].what {
+                    *command = None;
+                }
+            }),
+            ("the newest change", |e| drop(e.history.pop())),
+        ];
+        for (what, change) in changes {
+            let mut changed = other.clone();
+            change(&mut changed);
+            assert!(!one.has_history_of(&changed), "{what}");
+            assert!(!changed.has_history_of(&one), "{what}");
+        }
+    }
+
+    #[test]
+    fn a_forgotten_command_stays_before_the_others() {
+        let mut before = exported();
+        before.commands.remove(0);
+        let after = before.renumbered(1);
+        assert!(after.state.last_command.unwrap().order < after.commands[0].order);
+    }
+}

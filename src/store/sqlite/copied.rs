@@ -1,0 +1,77 @@
+//! The mark of a file that was copied into another store ([`Copied`]): a row of `windlass_meta`, and triggers
+//! that refuse what would start work. A file without the mark has no triggers, so its writes cost nothing more; and
+//! a trigger also stops programs that have the file open since before the copy.
+
+use rusqlite::Connection;
+
+use super::{
+    batch::{Batch, Sql, first},
+    codes,
+    errors::Stop,
+    json, rows,
+};
+use crate::store::{Error, copy::Copied, examine::Finding};
+
+/// The triggers, each with its table and its condition.
+fn triggers() -> [(&'static str, String); 3] {
+    let starts = codes::STARTS.map(|what| what.to_string()).join(", ");
+    [
+        ("windlass_changes", format!("NEW.what IN ({starts})")),
+        ("windlass_leases", "NEW.ended_at IS NULL".to_owned()),
+        // The transaction of the other program fails: its row would wait for ever.
+        ("windlass_inbox", "1".to_owned()),
+    ]
+}
+
+/// Returns the mark of the file.
+///
+/// # Errors
+///
+/// [`Error::Corrupt`] for one that cannot be read.
+pub(super) fn read(conn: &Connection) -> Result<Option<Copied>, Stop> {
+    let mut read = conn.prepare_cached("SELECT value FROM windlass_meta WHERE name = 'copied'")?;
+    let mark = first(&mut read, (), |row| rows::json::<Copied>(row, 0, "copied"))?;
+    let mark = mark.unwrap_or(Ok(None));
+    Ok(mark.map_err(|reason| Error::Corrupt {
+        what: "the mark of a copy".to_owned(),
+        reason,
+    })?)
+}
+
+/// Sets the mark, or removes it.
+pub(super) fn set(batch: &Batch<'_>, mark: Option<&Copied>) -> Result<(), Stop> {
+    let conn = batch.connection();
+    for (table, condition) in triggers() {
+        conn.execute_batch(&format!("DROP TRIGGER IF EXISTS {table}_copied"))?;
+        let Some(mark) = mark else { continue };
+        // Programs with an older SQLite use the file, too: their SQLite takes no expression here.
+        let text = mark
+            .refusal()
+            .to_string()
+            .replace('\'', "''")
+            .replace('\0', "");
+        conn.execute_batch(&format!(
+            "CREATE TRIGGER {table}_copied BEFORE INSERT ON {table} WHEN {condition} BEGIN
+                 SELECT RAISE(ABORT, '{text}');
+             END"
+        ))?;
+    }
+    match mark {
+        Some(mark) => batch.run(
+            "INSERT OR REPLACE INTO windlass_meta (name, value) VALUES ('copied', ?1)",
+            [json("copied", mark)?],
+        )?,
+        None => batch.run("DELETE FROM windlass_meta WHERE name = 'copied'", ())?,
+    };
+    Ok(())
+}
+
+/// Examines the mark; `None` for a file without one.
+pub(super) fn finding(conn: &Connection) -> Sql<Option<Finding>> {
+    let mark = match read(conn) {
+        Ok(mark) => Ok(mark),
+        Err(Stop::Refused(error)) => Err(error),
+        Err(Stop::Sql(error)) => return Err(error),
+    };
+    Ok(Copied::finding(mark))
+}
