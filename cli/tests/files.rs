@@ -209,3 +209,28 @@ fn input_without_an_end_is_refused() {
         );
     }
 }
+
+/// A command that only lists takes the rows that wait, too.
+#[test]
+fn a_command_notes_the_rows_that_it_has_refused() {
+    let place = Place::new();
+    assert_eq!(place.run(&["submit", "k"]).0, 0);
+    let file = rusqlite::Connection::open(place.path("s.db")).unwrap();
+    let insert = "INSERT INTO windlass_inbox (operation) VALUES ('{}')";
+    for command in [&["list"][..], &["submit", "k"], &["stats"]] {
+        file.execute(insert, ()).unwrap();
+        file.execute(insert, ()).unwrap();
+        let (code, _, err) = place.run(command);
+        assert_eq!(code, 0, "{err}");
+        let notes: Vec<&str> = err
+            .lines()
+            .filter(|line| line.contains("windlass_inbox"))
+            .collect();
+        assert_eq!(notes.len(), 1, "{command:?}: {err}");
+        assert!(notes[0].contains("was refused (op: is missing"), "{err}");
+        assert!(notes[0].contains(", and 1 more; `windlass doctor"), "{err}");
+        // Each is noted once.
+        let (_, _, err) = place.run(&["list"]);
+        assert!(!err.contains("windlass_inbox"), "{err}");
+    }
+}

@@ -1,6 +1,7 @@
 //! [`Copier`]: copies all tasks of one store into another.
 
 mod mark;
+mod pages;
 mod report;
 
 use std::collections::{BTreeMap, HashSet};
@@ -10,45 +11,12 @@ use windlass_statemachine::{Invalid, Kind, StateKind, TaskId};
 pub use mark::{Copied, Outside};
 pub use report::{Pair, Problem, Progress, Report};
 
-use super::{Error, Exported, Limits, NodeRecord, Store};
+use pages::Pages;
 
-/// The most tasks that are copied in one call.
-const AT_ONCE: usize = 200;
+use super::{Error, Exported, NodeRecord, Store};
 
 /// The most operations outside of tasks that a report names.
 const OUTSIDE: u32 = 1000;
-
-/// Reads tasks page by page. Pages have fewer tasks after pages with many bytes.
-struct Pages<'a> {
-    left: &'a [TaskId],
-    size: usize,
-}
-
-impl<'a> Pages<'a> {
-    fn new(ids: &'a [TaskId]) -> Self {
-        // Tasks of the largest size fill a write.
-        let size = Limits::WRITE_BYTES / Limits::default().max_bytes;
-        Self { left: ids, size }
-    }
-
-    fn next(&mut self) -> Option<&'a [TaskId]> {
-        let (page, left) = self.left.split_at(self.size.min(self.left.len()));
-        self.left = left;
-        Some(page).filter(|page| !page.is_empty())
-    }
-
-    /// Chooses the size of the next page after one with these tasks.
-    fn sized(&mut self, read: &[Result<Exported, Error>]) {
-        let sizes = read.iter().filter_map(|one| one.as_ref().ok());
-        let bytes: usize = sizes.map(Exported::bytes).sum();
-        self.size = match bytes {
-            bytes if bytes > Limits::WRITE_BYTES => self.size / 2,
-            bytes if bytes > Limits::WRITE_BYTES / 4 => self.size,
-            _ => self.size * 2,
-        }
-        .clamp(1, AT_ONCE);
-    }
-}
 
 /// A copy from one store into another.
 ///

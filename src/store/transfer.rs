@@ -51,7 +51,7 @@ pub trait Transfer: Send + Sync + 'static {
     ///    nodes are refused with [`Error::Unusable`], and everything works again once the mark is removed. Reads,
     ///    exports and deletes go on. A process that has opened the store before may notice the mark late, when the
     ///    store would have to be asked with each call.
-    ///    Cases: `moving::a_copied_store_takes_no_tasks_and_no_nodes`.
+    ///    Cases: `copies::a_copied_store_takes_no_tasks_and_no_nodes`.
     ///
     /// # Errors
     ///
@@ -80,8 +80,8 @@ pub trait Transfer: Send + Sync + 'static {
     ///    there as it was. When the id is free, nothing is replaced.
     ///    Cases: `moving::a_task_from_another_store_is_complete`,
     ///    `moving::a_task_for_another_store_is_complete`,
-    ///    `moving::a_waiting_task_from_another_store_keeps_its_history`,
-    ///    `moving::a_waiting_task_for_another_store_keeps_its_history`,
+    ///    `copies::a_waiting_task_from_another_store_keeps_its_history`,
+    ///    `copies::a_waiting_task_for_another_store_keeps_its_history`,
     ///    `moving::waiting_commands_go_on_waiting`,
     ///    `moving::nodes_see_imported_tasks`, `moving::a_taken_id_takes_nothing`,
     ///    `moving::a_claimed_task_is_not_exported`, `moving::a_task_that_is_too_large_is_refused`,

@@ -15,6 +15,7 @@ mod files;
 mod foreign_bytes;
 mod gone;
 mod inbox;
+mod inbox_bytes;
 mod inbox_python;
 mod leases;
 mod long_waits;

@@ -41,6 +41,19 @@ pub(crate) fn check_state(state: &TaskState, limit: usize) -> Result<(), Error> 
     check(Size::of(state), 0, limit)
 }
 
+/// Checks how many bytes the operations of a transaction have: no write can be divided that has to apply in full or
+/// not at all.
+///
+/// # Errors
+///
+/// [`Error::TooLarge`] (field `operations`).
+pub(crate) fn check_operations(bytes: usize) -> Result<(), Error> {
+    match bytes <= Limits::WRITE_BYTES {
+        true => Ok(()),
+        false => Err(Error::too_large("operations", bytes, Limits::WRITE_BYTES)),
+    }
+}
+
 /// Divides items among writes, in their order: each write has at most [`Limits::WRITE_BYTES`], or one item.
 #[cfg(any(test, feature = "sqlite"))]
 pub(crate) fn writes<T>(items: Vec<T>, bytes: impl Fn(&T) -> usize) -> Vec<(usize, Vec<T>)> {

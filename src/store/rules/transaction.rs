@@ -17,8 +17,8 @@ use super::{
     unique, waits,
 };
 use crate::store::{
-    Done, Error, Guard, Limits, Operation, Part, Reason, Refusal, Refusals, Require, Reschedule,
-    Submit, Submitted, Transaction,
+    Done, Error, Guard, Operation, Part, Reason, Refusal, Refusals, Require, Reschedule, Submit,
+    Submitted, Transaction,
 };
 
 /// How long a store at least remembers an applied transaction.
@@ -87,7 +87,7 @@ pub(crate) fn check(
              transaction; split it"
         ));
     }
-    check_bytes(operations.iter().map(Operation::bytes).sum())?;
+    size::check_operations(operations.iter().map(Operation::bytes).sum())?;
     let (mut tasks, mut commands) = (HashSet::new(), HashSet::new());
     for operation in operations {
         let task = operation.task();
@@ -106,19 +106,6 @@ pub(crate) fn check(
         }
     }
     check_circle(operations)
-}
-
-/// Checks how many bytes the operations of a transaction have: no write can be divided that has to apply in full or
-/// not at all.
-///
-/// # Errors
-///
-/// [`Error::TooLarge`] (field `operations`).
-pub(crate) fn check_bytes(bytes: usize) -> Result<(), Error> {
-    match bytes <= Limits::WRITE_BYTES {
-        true => Ok(()),
-        false => Err(Error::too_large("operations", bytes, Limits::WRITE_BYTES)),
-    }
 }
 
 /// Refuses submits of tasks that wait for each other in a circle.

@@ -284,7 +284,7 @@ fn apply(batch: &mut Batch<'_>, unit: &Unit) -> Result<(), Stop> {
             let id = id.map_err(|e| wrong(format!("is no UTF-8: {e}")))?;
             let id = TransactionId::new(id).map_err(|e| wrong(e.reason().to_owned()))?;
             // Before the texts of its rows are read.
-            rules::transaction::check_bytes(unit.bytes)?;
+            rules::size::check_operations(unit.bytes)?;
             Transaction::new().with_id(id)
         }
     };
@@ -348,7 +348,7 @@ pub(super) fn outside(conn: &Connection, limit: u32) -> Sql<Vec<Outside>> {
         "SELECT seq, refused, refused_at FROM windlass_inbox ORDER BY seq LIMIT ?1",
     )?;
     let rows = rows.query_map([limit], |row| {
-        let text = |column| Ok::<_, rusqlite::Error>(row.get::<_, Option<Text>>(column)?);
+        let text = |column| row.get::<_, Option<Text>>(column);
         let refused_at = text(2)?.and_then(|at| at.0.parse().ok());
         Ok(Outside {
             what: format!("row {} of windlass_inbox", row.get::<_, i64>(0)?),

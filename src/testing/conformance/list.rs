@@ -340,10 +340,7 @@ macro_rules! conformance_tests {
             moving {
                 a_task_from_another_store_is_complete needs Transfer,
                 a_task_for_another_store_is_complete needs Transfer,
-                a_waiting_task_from_another_store_keeps_its_history needs Transfer,
-                a_waiting_task_for_another_store_keeps_its_history needs Transfer,
                 imported_tasks_come_before_later_submits needs Transfer,
-                a_copied_store_takes_no_tasks_and_no_nodes needs Transfer,
                 fences_go_on_growing needs Transfer,
                 fences_grow_past_a_delete needs Transfer,
                 waiting_commands_go_on_waiting needs Transfer,
@@ -354,6 +351,11 @@ macro_rules! conformance_tests {
                 a_lost_claim_counts_after_an_import needs Transfer,
                 a_task_that_is_too_large_is_refused needs Transfer,
                 imported_ended_tasks_can_be_retried_and_purged needs Transfer,
+            }
+            copies {
+                a_waiting_task_from_another_store_keeps_its_history needs Transfer,
+                a_waiting_task_for_another_store_keeps_its_history needs Transfer,
+                a_copied_store_takes_no_tasks_and_no_nodes needs Transfer,
             }
             replacing {
                 a_copy_that_is_refused_leaves_the_target needs Transfer,

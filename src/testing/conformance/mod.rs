@@ -50,6 +50,7 @@ pub mod changes;
 pub mod claims;
 pub mod commands;
 pub mod commits;
+pub mod copies;
 pub mod data_versions;
 pub mod deadlines;
 mod declared;

@@ -1,0 +1,111 @@
+//! Copies into another store: the history of tasks that wait for others, and the mark that a copy leaves.
+
+use windlass_statemachine::{Command, Message, StateKind, TaskId, Waits};
+
+use super::{
+    Harness,
+    kit::{Kit, id, task},
+    strangers::{elsewhere, export, import},
+};
+use crate::store::{ChangeKind, Error, IfExists, NodeSpec, Submit, copy::Copied};
+
+/// Submits a task that waits, one that has waited and ended, and the tasks that they wait for.
+async fn fill_with_waits(kit: &Kit) -> Vec<TaskId> {
+    let node = kit.node("n").await;
+    kit.submit("open").await;
+    kit.ended(&node, "done", &Message::complete()).await;
+    for (name, after) in [("waits", "open"), ("waited", "done")] {
+        let mut waiting = task(name);
+        waiting.waits = Some(Box::new(Waits::new("after", [after]).unwrap()));
+        kit.submit_task(waiting).await;
+    }
+    let mut waited = kit.claim(&node, "waited").await;
+    kit.end_by(&mut waited, &Message::complete()).await;
+    kit.coordinator().leave(&node).await.expect("left");
+    kit.transfer().ids().await.expect("the ids")
+}
+
+async fn keep_their_history(from: &Kit, to: &Kit) {
+    let ids = fill_with_waits(from).await;
+    let sent = export(from, &ids).await;
+    import(to, sent.clone()).await;
+    let came = export(to, &ids).await;
+    for (sent, came) in sent.iter().zip(&came) {
+        let id = &sent.task.id;
+        assert!(
+            came.has_history_of(sent),
+            "{id}: {:#?} became {:#?}",
+            sent.history,
+            came.history
+        );
+    }
+    for (name, state) in [
+        ("open", StateKind::Runnable),
+        ("waits", StateKind::Sleeping),
+        ("waited", StateKind::Sleeping),
+    ] {
+        for kit in [from, to] {
+            let first = kit.events(name).await.remove(0);
+            assert_eq!(first, ChangeKind::Submitted { state }, "{name}");
+        }
+    }
+}
+
+/// An import from another store keeps the history of tasks that wait, or waited, for others.
+pub async fn a_waiting_task_from_another_store_keeps_its_history(harness: &dyn Harness) {
+    keep_their_history(&elsewhere().await, &Kit::new(harness).await).await;
+}
+
+/// An import into another store keeps it too.
+pub async fn a_waiting_task_for_another_store_keeps_its_history(harness: &dyn Harness) {
+    keep_their_history(&Kit::new(harness).await, &elsewhere().await).await;
+}
+
+/// After a copy the store takes no submits, commands, retries, imports and nodes, until the mark is removed.
+/// Reads, exports and deletes go on.
+pub async fn a_copied_store_takes_no_tasks_and_no_nodes(harness: &dyn Harness) {
+    let kit = Kit::new(harness).await;
+    kit.submit("a").await;
+    kit.submit("b").await;
+    let source = kit.transfer();
+    assert_eq!(source.copied().await.unwrap(), None);
+    let mark = Copied {
+        to: "sqlite:/it's.db".to_owned(),
+        at: jiff::Timestamp::from_second(2_000_000_000).unwrap(),
+    };
+    source.set_copied(Some(mark.clone())).await.unwrap();
+    assert_eq!(source.copied().await.unwrap(), Some(mark));
+    let refused = |what: &str, result: Result<(), Error>| match result {
+        Err(Error::Unusable(text)) => {
+            assert!(
+                text.contains("copied to 'sqlite:/it's.db'"),
+                "{what}: {text}"
+            );
+        }
+        other => panic!("{what}: {other:?}"),
+    };
+    let submit = || Submit {
+        task: task("c"),
+        if_exists: IfExists::Refuse,
+    };
+    refused("submit", kit.try_submit(submit()).await.map(drop));
+    let sent = kit.try_send("a", "kill", Command::Kill).await;
+    refused("command", sent.map(drop));
+    let spec = NodeSpec::new("n".parse().unwrap());
+    let ttl = std::time::Duration::from_secs(60);
+    refused("node", kit.coordinator().join(&spec, ttl).await.map(drop));
+    let from = elsewhere().await;
+    from.submit("d").await;
+    let sent = export(&from, &[id("d")]).await;
+    let mut imported = source.import(sent.clone()).await;
+    refused("import", imported.remove(0));
+    assert_eq!(kit.list(Default::default()).await, ["a", "b"]);
+    assert_eq!(export(&kit, &[id("a")]).await.len(), 1);
+    kit.delete("b").await;
+    source.set_copied(None).await.unwrap();
+    assert_eq!(source.copied().await.unwrap(), None);
+    kit.try_submit(submit()).await.unwrap();
+    import(&kit, sent).await;
+    let node = kit.node("n").await;
+    kit.claim(&node, "a").await;
+}
