@@ -28,6 +28,7 @@ mod replaced;
 mod rescheduled;
 mod schedules;
 mod signals;
+mod superseded;
 mod support;
 mod validation;
 mod waiting;
