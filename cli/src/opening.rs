@@ -128,7 +128,8 @@ impl Global {
             part.set_copied(None).await?;
             self.out().note("the mark of the copy is removed");
         }
-        let outside = part.outside(OUTSIDE).await?;
+        // A note is no reason to fail.
+        let outside = part.outside(OUTSIDE).await.unwrap_or_default();
         let refused: Vec<&Outside> = (outside.iter())
             .filter(|one| one.refused_at.is_some_and(|refused| refused >= at))
             .collect();

@@ -329,6 +329,25 @@ fn a_copied_store_is_marked_and_takes_no_more() {
     );
     let said = ok(&place, &["doctor", "--strict"], 1);
     assert!(said.contains("copied") && said.contains(&target), "{said}");
+    // Back into it: only when asked.
+    let back = [
+        "copy",
+        "--backup",
+        "--from",
+        "sqlite:t.db",
+        "--to",
+        "sqlite:s.db",
+    ];
+    ok(
+        &place,
+        &["--store", "sqlite:t.db", "submit", "k", "--id", "new"],
+        0,
+    );
+    let said = ok(&place, &back, 4);
+    assert!(said.contains(&target), "{said}");
+    ok(&place, &[&back[..], &["--use-copied"]].concat(), 0);
+    ok(&place, &["delete", "new"], 0);
+    ok(&place, &copy, 0);
     // It is read, and copied again.
     assert_eq!(listed(&place, "sqlite:s.db").len(), 5);
     ok(&place, &copy, 0);

@@ -87,9 +87,6 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     }
     let from = opening::open(&args.from).await;
     let from = from.map_err(|e| e.about("from"))?;
-    if global.use_copied {
-        from.transfer()?.set_copied(None).await?;
-    }
     let outside = from.transfer()?.outside(NAMED as u32).await?;
     if from.registry().counts().await?.is_empty() && outside.is_empty() {
         return Err(Failure::No(format!(
@@ -108,6 +105,10 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     };
     if is_same_cluster(&args, &from, &to).await? {
         return Err(to_itself(&args.to));
+    }
+    if global.use_copied && !args.dry_run {
+        from.transfer()?.set_copied(None).await?;
+        to.transfer()?.set_copied(None).await?;
     }
     let transfer = Copier::new(&from, &to)
         .replace(args.replace)
@@ -147,7 +148,7 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
 fn place(url: &str) -> String {
     let file = Location::of(url).and_then(|file| std::path::absolute(file.path()).ok());
     file.map_or_else(
-        || windlass::store::without_password(url).to_string(),
+        || windlass::store::without_password(url),
         |path| format!("sqlite:{}", path.display()),
     )
 }
