@@ -31,6 +31,7 @@ fn full() -> Value {
         "missed": {"run": "all", "within": "2h"},
         "pause_on_failure": true,
         "since": "2029-01-01T00:00:00Z",
+        "earlier": {"last": "2029-01-01T00:00:00Z", "counts": {"fired": 1}},
     })
 }
 

@@ -1,21 +1,26 @@
 //! Writes that were done and whose answers were lost: they are done once, whatever happened
 //! meanwhile.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU32, Ordering},
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
 };
 
 use windlass::{
     Client, Command, KindConfig, Message, NewTask, Retry, Runner, StateKind, TaskContext, TaskId,
-    store::{Error, IfExists, Registry, SendCommand, Submitted, etcd::EtcdStore},
+    store::{
+        Coordinator, Error, IfExists, NodeSpec, Registry, SendCommand, Submitted, etcd::EtcdStore,
+    },
 };
 
 use windlass_etcd_cluster::Proxy;
 
 use crate::{
     server::Server,
-    support::{connect, open, task},
+    support::{connect, in_time, open, task, write},
 };
 
 /// A node near the server, and a client far from it.
@@ -156,4 +161,33 @@ async fn what_has_ended_is_replaced_by_one_that_starts_later() {
     let answer = world.far.submit(vec![submit]).await.remove(0);
     assert!(matches!(answer, Ok(Submitted::New)), "{answer:?}");
     world.node.shutdown().await;
+}
+
+/// The node remembers the state before the write whose answer was lost. The next write follows that write.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_write_without_an_answer_supersedes_none_that_follows_it() {
+    let server = Server::start();
+    let proxy = Proxy::to(&[server.endpoint()]).await.unwrap();
+    let (_, client) = open(&server.url("ns")).await;
+    let far = connect(&proxy.url("ns")).await;
+    let id: TaskId = "a".parse().unwrap();
+    client.submit(NewTask::new("k").id("a")).await.unwrap();
+    let spec = NodeSpec::new("n".parse().unwrap());
+    let lease = far.join(&spec, Duration::from_secs(30)).await.unwrap();
+    let claimed = far.claim(&lease, vec![id.clone()]).await.remove(0);
+    let mut claimed = claimed.unwrap().unwrap();
+    for n in 1..=4 {
+        let message = Message::checkpoint().with_data(&format!("step-{n}"));
+        let commit = write(&claimed, &message);
+        let stored = commit.write.state.clone();
+        if n % 2 == 1 {
+            proxy.lose_answer_to(format!("step-{n}").as_bytes());
+        }
+        let committed = in_time("a commit", far.commit(vec![commit])).await;
+        committed.into_iter().for_each(|answer| answer.unwrap());
+        assert_eq!(client.get(&id).await.unwrap().state.unwrap(), stored);
+        claimed.state = stored;
+    }
+    assert_eq!(proxy.lost_answers(), 2);
+    far.leave(&lease).await.unwrap();
 }

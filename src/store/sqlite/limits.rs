@@ -272,7 +272,7 @@ fn hold(batch: &mut Batch<'_>, limit: &Limit, place: Place) -> Sql<()> {
              AND within = ?5 AND priority = ?6 AND due IS ?7 FROM windlass_held WHERE n = ?1",
         (n, limit.key(), starts, most, within, place.priority(), due),
         |row| {
-            let (key, starts) = (row.get(0)?, row.get(1)?);
+            let (key, starts) = (row.get(0).map(Text::of)?, row.get(1)?);
             Ok(Before {
                 pool: Pool { key, starts },
                 reported: line::reported(row, 2)?,

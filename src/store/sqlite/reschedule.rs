@@ -7,7 +7,7 @@ use super::{
     codes::{Log, from_code, micros},
     errors::Stop,
     json, limits,
-    texts::to_json,
+    texts::{Text, to_json},
 };
 use crate::store::{Error, Reschedule, rules};
 
@@ -48,9 +48,9 @@ pub(super) fn write(
 /// Gives a task without a claim, which is in no line, other limits.
 fn set_limits(batch: &Batch<'_>, n: i64, change: &Reschedule) -> Result<(), Stop> {
     let terms = "SELECT terms FROM windlass_tasks WHERE n = ?1";
-    let terms: Option<String> = batch.first(terms, [n], |row| row.get(0))?.flatten();
+    let terms: Option<Text> = batch.first(terms, [n], |row| row.get(0))?.flatten();
     let terms = terms.map(|text| {
-        serde_json::from_str::<Terms>(&text).map_err(|e| {
+        serde_json::from_str::<Terms>(&text.0).map_err(|e| {
             Error::corrupt_task(&change.task, format!("its terms: {}", plain::words(&e)))
         })
     });

@@ -134,10 +134,17 @@ impl Transition<'_> {
     async fn next(&self, held: &mut Box<Held>) -> Result<Option<(Item, Part)>, Error> {
         loop {
             let (write, by) = (self.write, self.by);
-            if let Some(written) = held.written
-                && Place::of(write).is_applied(&self.claim.task, written)?
+            let place = Place::of(write);
+            if held
+                .written
+                .is_some_and(|written| place.decide(written) != Decision::Apply)
             {
-                return Ok(None);
+                // An earlier write whose answer was lost may be newer than what this process knows.
+                let Some(now) = Box::pin(self.look()).await? else {
+                    return Ok(None);
+                };
+                by.claims.keep(&self.claim.task, (*now).clone());
+                *held = now;
             }
             let (size, props) = (Size::of_write(write), held.task.props.len());
             let max_bytes = by.effects.limits.max_bytes;

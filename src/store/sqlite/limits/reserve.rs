@@ -8,7 +8,10 @@ use crate::store::{
         lines::When,
         reserve::{Reserver, TURNS},
     },
-    sqlite::batch::{Batch, Sql},
+    sqlite::{
+        batch::{Batch, Sql},
+        texts::Text,
+    },
 };
 
 /// The tasks that may reserve slots have an index of their own, whose condition names the number.
@@ -40,8 +43,8 @@ pub(super) fn changed(batch: &Batch<'_>) {
 /// Returns the limits of a task. Terms that cannot be read quarantine the task at its next claim.
 fn limits_of(batch: &Batch<'_>, n: i64) -> Sql<Vec<Limit>> {
     let terms = "SELECT terms FROM windlass_tasks WHERE n = ?1";
-    let terms: Option<String> = batch.first(terms, [n], |row| row.get(0))?.flatten();
-    let terms = terms.and_then(|text| serde_json::from_str::<Terms>(&text).ok());
+    let terms: Option<Text> = batch.first(terms, [n], |row| row.get(0))?.flatten();
+    let terms = terms.and_then(|text| serde_json::from_str::<Terms>(&text.0).ok());
     Ok(terms.map_or_else(Vec::new, |terms| terms.limits))
 }
 
