@@ -8,7 +8,7 @@ use super::{
     strangers::{elsewhere, elsewhere_with, export, fill, import, stranger},
     wait::eventually,
 };
-use crate::store::{ChangeKind, Error, Exported, IfExists, NodeSpec, Submit, copy::Copied};
+use crate::store::{ChangeKind, Error, Exported};
 
 async fn arrive_whole(from: &Kit, to: &Kit) {
     let ids = fill(from).await;
