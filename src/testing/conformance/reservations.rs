@@ -17,8 +17,12 @@ use crate::{
     testing::ManualClock,
 };
 
-/// After so many turns at the latest slots are kept.
-const TURNS: usize = 10;
+/// After at most this many turns slots are kept.
+const TURNS: usize = 20;
+
+/// The limit whose slot is freed and taken again, and the one whose slot stays taken.
+const FIRST: usize = 0;
+const SECOND: usize = 1;
 
 /// Two limits of one slot each, which are never free at the same time.
 struct Busy {
@@ -53,37 +57,34 @@ impl Busy {
         }
     }
 
-    /// Frees the slot of a limit, offers it to a waiting task, and lets a new task take it. Returns `false` when the
-    /// slot is kept from the new one, which waits then.
-    async fn pass(&mut self, at: usize, waiting: &str) -> bool {
+    /// Frees the slot of the first limit, offers it to a waiting task, and lets a new task take it. Returns `false`
+    /// when the slot is kept from the new one, which waits then.
+    async fn pass(&mut self, waiting: &str) -> bool {
         self.kit
-            .commit(&mut self.running[at], &Message::complete())
+            .commit(&mut self.running[FIRST], &Message::complete())
             .await;
         ready(&mut self.watch, waiting).await;
         self.kit.refused(&self.node, waiting).await;
         let new = format!("new-{}", self.next);
         self.next += 1;
-        self.kit.limited(&[&new], from_ref(&self.limits[at])).await;
-        match self
-            .kit
-            .try_claim(&self.node, &new)
-            .await
-            .expect("an answer")
-        {
-            Some(claimed) => {
-                self.running[at] = claimed;
-                true
-            }
-            None => false,
-        }
+        self.kit
+            .limited(&[&new], from_ref(&self.limits[FIRST]))
+            .await;
+        let claimed = self.kit.try_claim(&self.node, &new).await;
+        let Some(claimed) = claimed.expect("an answer") else {
+            return false;
+        };
+        self.running[FIRST] = claimed;
+        // Both limits are full: it waits for the first one again, whatever its claims have found before.
+        self.kit.refused(&self.node, waiting).await;
+        true
     }
 
-    /// Lets turns of a task pass until the slot of a limit is kept for it. Returns which limit is free then.
-    async fn until_kept(&mut self, waiting: &str) -> usize {
-        for turn in 0..TURNS {
-            let at = turn % 2;
-            if !self.pass(at, waiting).await {
-                return at;
+    /// Lets turns of a task pass until the slot of the first limit is kept for it.
+    async fn until_kept(&mut self, waiting: &str) {
+        for _ in 0..TURNS {
+            if !self.pass(waiting).await {
+                return;
             }
         }
         panic!("'{waiting}' has had {TURNS} turns, and no slot is kept for it");
@@ -96,8 +97,8 @@ pub async fn a_task_with_two_limits_comes_to_its_turn(harness: &dyn Harness) {
     let limits = busy.limits.clone();
     busy.kit.limited(&["both"], &limits).await;
     busy.kit.refused(&busy.node, "both").await;
-    let free = busy.until_kept("both").await;
-    let other = &mut busy.running[1 - free];
+    busy.until_kept("both").await;
+    let other = &mut busy.running[SECOND];
     busy.kit.commit(other, &Message::complete()).await;
     ready(&mut busy.watch, "both").await;
     let mut both = busy.kit.admitted(&busy.node, "both").await;
@@ -106,7 +107,7 @@ pub async fn a_task_with_two_limits_comes_to_its_turn(harness: &dyn Harness) {
     let new = format!("new-{}", busy.next - 1);
     ready(&mut busy.watch, &new).await;
     busy.kit.admitted(&busy.node, &new).await;
-    busy.kit.limited(&["z"], from_ref(&limits[1 - free])).await;
+    busy.kit.limited(&["z"], from_ref(&limits[SECOND])).await;
     busy.kit.admitted(&busy.node, "z").await;
 }
 
@@ -119,9 +120,9 @@ pub async fn slots_are_kept_for_one_task_at_a_time(harness: &dyn Harness) {
         .await;
     busy.kit.limited(&["second"], &[two, one]).await;
     busy.kit.refused(&busy.node, "first").await;
-    let free = busy.until_kept("first").await;
+    busy.until_kept("first").await;
     busy.kit.refused(&busy.node, "second").await;
-    let other = &mut busy.running[1 - free];
+    let other = &mut busy.running[SECOND];
     busy.kit.commit(other, &Message::complete()).await;
     ready(&mut busy.watch, "first").await;
     busy.kit.refused(&busy.node, "second").await;
@@ -153,10 +154,10 @@ pub async fn a_task_that_no_node_claims_keeps_no_slot(harness: &dyn Harness) {
     let limits = busy.limits.clone();
     busy.kit.limited(&["both"], &limits).await;
     busy.kit.refused(&busy.node, "both").await;
-    let free = busy.until_kept("both").await;
+    busy.until_kept("both").await;
     let new = format!("new-{}", busy.next - 1);
     held(&mut busy.watch, &new).await;
-    let other = &mut busy.running[1 - free];
+    let other = &mut busy.running[SECOND];
     busy.kit.commit(other, &Message::complete()).await;
     ready(&mut busy.watch, "both").await;
     clock.set(start + SignedDuration::from_secs(6));
