@@ -24,9 +24,16 @@ pub(crate) const TABLES: [&str; 2] = ["worker", "run"];
 /// Options of a single call, which cannot be settings.
 // Those of the last line belong to another option of the same call: alone they would change how every
 // file of tasks is read, or nothing.
-const NO_SETTINGS: [&str; 8] = [
-    "help", "version", "config", "quiet", "verbose", //
-    "null", "inputs", "prefix",
+const NO_SETTINGS: [&str; 9] = [
+    "help",
+    "version",
+    "config",
+    "quiet",
+    "verbose",
+    "use-copied", //
+    "null",
+    "inputs",
+    "prefix",
 ];
 
 /// The settings of a file, checked against the definitions of the options.

@@ -114,20 +114,22 @@ impl Global {
         self.default_folder()?;
         let opened_at = Timestamp::now();
         let store = open(&self.store_url()?).await?;
+        if self.use_copied
+            && let Ok(part) = store.transfer()
+            && part.copied().await?.is_some()
+        {
+            part.set_copied(None).await?;
+            self.out().note("the mark of the copy is removed");
+        }
         self.opened(&store, opened_at).await?;
         Ok(store)
     }
 
-    /// Removes the mark of a copy, if the options say so. Notes the operations that the store has refused while it
-    /// was opened: no command has sent them.
+    /// Notes the operations that the store has refused while it was opened: no command has sent them.
     async fn opened(&self, store: &Store, at: Timestamp) -> Result<(), Failure> {
         let Ok(part) = store.transfer() else {
             return Ok(());
         };
-        if self.use_copied && part.copied().await?.is_some() {
-            part.set_copied(None).await?;
-            self.out().note("the mark of the copy is removed");
-        }
         // A note is no reason to fail.
         let outside = part.outside(OUTSIDE).await.unwrap_or_default();
         let refused: Vec<&Outside> = (outside.iter())
@@ -170,7 +172,7 @@ impl Global {
         self.exists()?;
         let url = self.store_url()?;
         let Some(path) = Location::of(&url).map(|file| file.path()) else {
-            return self.client().await;
+            return self.reader().await;
         };
         let shown = path.display();
         if let Some((have, newest)) = SqliteStore::outdated(path) {
@@ -186,6 +188,7 @@ impl Global {
         match Store::open(&url).await {
             Ok(store) => {
                 self.opened(&store, opened_at).await?;
+                self.note_kept_mark(&store).await?;
                 Ok(Client::new(&store))
             }
             Err(error) if error.is_retryable() => {
@@ -194,6 +197,29 @@ impl Global {
             }
             Err(error) => Err(not_opened(&url, error)),
         }
+    }
+
+    /// Opens a store without a file of this machine, for commands that only read.
+    async fn reader(&self) -> Result<Client, Failure> {
+        let opened_at = Timestamp::now();
+        let store = open(&self.store_url()?).await?;
+        self.opened(&store, opened_at).await?;
+        self.note_kept_mark(&store).await?;
+        Ok(Client::new(&store))
+    }
+
+    /// Notes that a command which only reads leaves the mark of a copy, which another one removes.
+    async fn note_kept_mark(&self, store: &Store) -> Result<(), Failure> {
+        if self.use_copied
+            && let Ok(part) = store.transfer()
+            && part.copied().await?.is_some()
+        {
+            self.out().note(
+                "note: the mark of the copy stays, because this command only reads; a command that changes something \
+                 removes it",
+            );
+        }
+        Ok(())
     }
 
     /// Whether the file is there and holds tables of windlass, if the store is one.

@@ -351,6 +351,26 @@ fn a_copied_store_is_marked_and_takes_no_more() {
     // It is read, and copied again.
     assert_eq!(listed(&place, "sqlite:s.db").len(), 5);
     ok(&place, &copy, 0);
+    // A second target would run the same tasks.
+    let second = ["copy", "--from", "sqlite:s.db", "--to", "sqlite:u.db"];
+    for dry_run in [&[][..], &["--dry-run"]] {
+        let said = ok(&place, &[&second[..], dry_run].concat(), 1);
+        assert!(
+            said.contains(&target) && said.contains("--backup"),
+            "{said}"
+        );
+    }
+    assert!(!place.path("u.db").exists(), "no target is made");
+    ok(&place, &[&second[..], &["--backup"]].concat(), 0);
+    let said = ok(&place, &[&back[..], &["--dry-run"]].concat(), 4);
+    assert!(said.contains(&target), "a dry run names the mark: {said}");
+    // A command that only reads leaves the mark, and so does a file of settings.
+    let said = ok(&place, &["list", "--use-copied"], 0);
+    assert!(said.contains("the mark of the copy stays"), "{said}");
+    std::fs::write(place.path("config.toml"), "use-copied = true\n").unwrap();
+    let said = ok(&place, &["--config", "config.toml", "list"], 2);
+    assert!(said.contains("use-copied"), "{said}");
+    ok(&place, &["submit", "k"], 4);
     let said = ok(&place, &["submit", "k", "--use-copied"], 0);
     assert!(said.contains("the mark of the copy is removed"), "{said}");
     ok(&place, &["submit", "k"], 0);

@@ -345,6 +345,10 @@ mod tests {
             ),
             ("/5 * * * *", "the minute is /5; write */5"),
             ("5/15 * * * *", "the minute is 5/15; write 5-59/15"),
+            (
+                "5/60 * * * *",
+                "the minute is 5/60, which leaves only 5; give 'every' an interval of 60m instead, or write 5",
+            ),
             ("0 0 * MAR/2 *", "the month is MAR/2; write MAR-12/2"),
             (
                 "5-1 * * * *",

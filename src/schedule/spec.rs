@@ -178,7 +178,7 @@ pub enum Overlap {
     Kill,
     /// The run is submitted, and the earlier ones get the command `pause`.
     Pause,
-    /// The run is submitted while fewer than this many are live.
+    /// The run is submitted while fewer than this many are live: 1 to 1,000, or [`u32::MAX`] for any number.
     Allow(u32),
 }
 

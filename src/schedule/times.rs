@@ -5,7 +5,7 @@ use windlass_statemachine::{Invalid, Kind, TaskId, task::MAX_LABEL_BYTES};
 
 use super::{
     cron::{END as CRON_END, Expression},
-    data::Data,
+    data::{Data, FOLLOWED},
     deadlines::Within,
     hash::hash,
     run::RESERVED,
@@ -394,8 +394,12 @@ fn check_bounds(spec: &Schedule) -> Result<(), Invalid> {
         let reason = "0 submits no run; give 1 or more, or leave it out";
         return Err(Invalid::new("count", reason));
     }
-    if spec.overlap == Overlap::Allow(0) {
-        let reason = "'allow' of 0 runs none; give 1 or more";
+    // A schedule counts no live runs beyond those that it follows.
+    if let Overlap::Allow(most) = spec.overlap
+        && most != u32::MAX
+        && !(1..=FOLLOWED).contains(&(most as usize))
+    {
+        let reason = format!("'allow' takes 1 to {FOLLOWED} runs, not {most}");
         return Err(Invalid::new("overlap", reason));
     }
     spec.missed.within.check("missed.within").map(drop)

@@ -125,6 +125,10 @@ fn each_wrong_field_is_named() {
         ("every", spec().every(Duration::ZERO, None)),
         ("count", spec().cron("@daily").count(0)),
         ("overlap", spec().cron("@daily").overlap(Overlap::Allow(0))),
+        (
+            "overlap",
+            spec().cron("@daily").overlap(Overlap::Allow(1_001)),
+        ),
         ("schedule", spec()),
         ("schedule", spec().at(at("2029-01-01T00:00:00Z"))),
         (

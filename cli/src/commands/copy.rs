@@ -87,6 +87,15 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     }
     let from = opening::open(&args.from).await;
     let from = from.map_err(|e| e.about("from"))?;
+    if let Some(mark) = from.transfer()?.copied().await?
+        && !(args.backup || global.use_copied || mark.to == place(&args.to))
+    {
+        return Err(Failure::No(format!(
+            "from: '{}' was {mark}, and its tasks run there; copy that store, or give --backup for a copy that no \
+             node uses",
+            windlass::store::without_password(&args.from)
+        )));
+    }
     let outside = from.transfer()?.outside(NAMED as u32).await?;
     if from.registry().counts().await?.is_empty() && outside.is_empty() {
         return Err(Failure::No(format!(
@@ -105,6 +114,18 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     };
     if is_same_cluster(&args, &from, &to).await? {
         return Err(to_itself(&args.to));
+    }
+    if let Some(mark) = to
+        .transfer()?
+        .copied()
+        .await?
+        .filter(|_| !global.use_copied)
+    {
+        return Err(Failure::Store(format!(
+            "to: '{}' was {mark}, and takes no tasks since; name that store, or give --use-copied, which removes the \
+             mark",
+            windlass::store::without_password(&args.to)
+        )));
     }
     if global.use_copied && !args.dry_run {
         from.transfer()?.set_copied(None).await?;

@@ -15,6 +15,9 @@ use crate::{
     view::text,
 };
 
+/// The greatest number that fences are raised above: claims go on to count from there on every store.
+const MAX_FENCE: u64 = 1 << 62;
+
 /// What to check and to repair.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -49,7 +52,8 @@ pub(crate) struct Args {
 
     /// Let nodes start again after etcd was restored to an earlier state: raise the fences above every fence that a
     /// node had seen, and above ABOVE, if given. No node may live
-    #[arg(long, value_name = "ABOVE", num_args = 0..=1, default_missing_value = "0")]
+    #[arg(long, value_name = "ABOVE", num_args = 0..=1, default_missing_value = "0",
+        value_parser = clap::value_parser!(u64).range(..=MAX_FENCE))]
     raise_fences: Option<u64>,
 
     /// The --quota-backend-bytes of the members of etcd, if the members do not report it (2GiB,

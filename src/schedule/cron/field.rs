@@ -144,10 +144,19 @@ impl Field {
         if range.is_empty() {
             return Err(format!("the {name} is /{step}; write */{step}"));
         }
+        let instead = match self.unit {
+            Some(unit) => format!("give 'every' an interval of {number}{unit} instead"),
+            None => "write the months, as in 1,7".to_owned(),
+        };
         if let Some(from) = self.value(range) {
-            return Err(match from <= *most {
-                true => format!("the {name} is {range}/{step}; write {range}-{most}/{step}"),
-                false => format!("the {name} is {range}/{step}; write {}", self.takes),
+            return Err(match most.checked_sub(from) {
+                Some(after) if number <= after + 1 => {
+                    format!("the {name} is {range}/{step}; write {range}-{most}/{step}")
+                }
+                Some(_) => format!(
+                    "the {name} is {range}/{step}, which leaves only {range}; {instead}, or write {range}"
+                ),
+                None => format!("the {name} is {range}/{step}; write {}", self.takes),
             });
         }
         let Some(count) = self.check_range(range)?.filter(|count| number > *count) else {
@@ -161,10 +170,6 @@ impl Field {
         let first = match range.split_once('-') {
             Some((first, _)) => first.to_owned(),
             None => self.least.to_string(),
-        };
-        let instead = match self.unit {
-            Some(unit) => format!("give 'every' an interval of {number}{unit} instead"),
-            None => "write the months, as in 1,7".to_owned(),
         };
         Err(format!(
             "the step of the {name} is {number}, but {whole} has {count} {values}, so that only {first} would be \

@@ -1,7 +1,9 @@
 //! The state and the terms that a reschedule leaves a task with.
 
 use jiff::Timestamp;
-use windlass_statemachine::{Invalid, StateKind, TaskState, Terms, check_limits};
+#[cfg(any(feature = "sqlite", feature = "etcd"))]
+use windlass_statemachine::Terms;
+use windlass_statemachine::{Invalid, StateKind, TaskState, check_limits};
 
 use crate::store::{Error, Reschedule, model::Reason};
 
@@ -35,6 +37,7 @@ pub(crate) fn check(change: &Reschedule) -> Result<(), Error> {
 }
 
 /// Returns the terms of a task after the change; `None` when it has none.
+#[cfg(any(feature = "sqlite", feature = "etcd"))]
 pub(crate) fn terms(change: &Reschedule, terms: Option<Terms>) -> Option<Terms> {
     let mut terms = terms.unwrap_or_default();
     if let Some(limits) = &change.limits {

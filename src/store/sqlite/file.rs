@@ -203,6 +203,14 @@ fn has_no_database_as_log(path: &Path) -> Result<(), Error> {
             let advice = "check that this user can read it";
             not_opened(path, format!("'{}': {error}; {advice}", log.display()))
         };
+        // To open a pipe would wait for its writer.
+        if fs::metadata(&log).is_ok_and(|found| !found.is_file()) {
+            let reason = format!(
+                "'{}' is not a regular file; find out who made it, and remove it",
+                log.display()
+            );
+            return Err(not_opened(path, reason));
+        }
         let mut start = Vec::with_capacity(DATABASE.len());
         match fs::File::open(&log) {
             Ok(file) => file

@@ -164,6 +164,11 @@ mod tests {
             set_mode(&path, 0o644);
         }
         fs::remove_file(&log).unwrap();
+        // A pipe made every command wait for its writer.
+        nix::unistd::mkfifo(&log, nix::sys::stat::Mode::S_IRUSR).unwrap();
+        let refused = existing().unwrap_err();
+        assert!(refused.contains("-wal' is not a regular file"), "{refused}");
+        fs::remove_file(&log).unwrap();
         symlink("elsewhere", &log).unwrap();
         let refused = existing().unwrap_err();
         assert!(refused.contains("-wal' is a link"), "{refused}");
