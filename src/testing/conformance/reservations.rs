@@ -97,6 +97,8 @@ pub async fn a_task_with_two_limits_comes_to_its_turn(harness: &dyn Harness) {
     let limits = busy.limits.clone();
     busy.kit.limited(&["both"], &limits).await;
     busy.kit.refused(&busy.node, "both").await;
+    // It is in a line before a slot is freed.
+    held(&mut busy.watch, "both").await;
     busy.until_kept("both").await;
     let other = &mut busy.running[SECOND];
     busy.kit.commit(other, &Message::complete()).await;
@@ -120,6 +122,8 @@ pub async fn slots_are_kept_for_one_task_at_a_time(harness: &dyn Harness) {
         .await;
     busy.kit.limited(&["second"], &[two, one]).await;
     busy.kit.refused(&busy.node, "first").await;
+    // It is in a line before a slot is freed.
+    held(&mut busy.watch, "first").await;
     busy.until_kept("first").await;
     busy.kit.refused(&busy.node, "second").await;
     let other = &mut busy.running[SECOND];
@@ -138,6 +142,8 @@ pub async fn a_task_that_is_gone_keeps_no_slot(harness: &dyn Harness) {
     let limits = busy.limits.clone();
     busy.kit.limited(&["both"], &limits).await;
     busy.kit.refused(&busy.node, "both").await;
+    // It is in a line before a slot is freed.
+    held(&mut busy.watch, "both").await;
     busy.until_kept("both").await;
     let new = format!("new-{}", busy.next - 1);
     held(&mut busy.watch, &new).await;
@@ -154,6 +160,8 @@ pub async fn a_task_that_no_node_claims_keeps_no_slot(harness: &dyn Harness) {
     let limits = busy.limits.clone();
     busy.kit.limited(&["both"], &limits).await;
     busy.kit.refused(&busy.node, "both").await;
+    // It is in a line before a slot is freed.
+    held(&mut busy.watch, "both").await;
     busy.until_kept("both").await;
     let new = format!("new-{}", busy.next - 1);
     held(&mut busy.watch, &new).await;
