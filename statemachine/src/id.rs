@@ -4,7 +4,7 @@
 
 use std::{fmt, str::FromStr, sync::Arc};
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 
 use crate::{Invalid, text::is_unprintable};
 
@@ -214,19 +214,32 @@ impl fmt::Display for Fence {
 /// assert_eq!(serde_json::from_str::<CommitId>("\"0000000000000abc\"")?, id);
 /// # Ok::<(), serde_json::Error>(())
 /// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize)]
+#[serde(try_from = "String")]
 pub struct CommitId(pub u64);
+
+impl CommitId {
+    /// Returns the digits. Each state that is stored has them: no text is allocated for them.
+    fn digits(self) -> [u8; 16] {
+        let mut digits = [0; 16];
+        for (n, digit) in digits.iter_mut().rev().enumerate() {
+            *digit = b"0123456789abcdef"[(self.0 >> (4 * n)) as usize & 15];
+        }
+        digits
+    }
+}
+
+impl Serialize for CommitId {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let digits = self.digits();
+        let text = std::str::from_utf8(&digits).map_err(serde::ser::Error::custom)?;
+        serializer.serialize_str(text)
+    }
+}
 
 impl fmt::Display for CommitId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:016x}", self.0)
-    }
-}
-
-impl From<CommitId> for String {
-    fn from(id: CommitId) -> Self {
-        id.to_string()
     }
 }
 
@@ -243,6 +256,17 @@ impl TryFrom<String> for CommitId {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_digits_of_a_commit_id_are_its_text() {
+        for id in [0, 1, 0xabc, u64::MAX, 0x0123_4567_89ab_cdef] {
+            let id = CommitId(id);
+            let text = format!("\"{id}\"");
+            assert_eq!(serde_json::to_string(&id).unwrap(), text);
+            assert_eq!(serde_json::from_str::<CommitId>(&text).unwrap(), id);
+        }
+        assert!(serde_json::from_str::<CommitId>("\"x\"").is_err());
+    }
 
     #[test]
     fn legal_ids() {

@@ -220,7 +220,7 @@ fn each_wrong_field_of_a_schedule_is_named() {
         ),
         (
             &["--cron", "@daily", "--overlap", "allow:0"],
-            "overlap: 'allow' of 0",
+            "overlap: 'allow' takes 1 to 1000 runs, not 0",
         ),
         (&["--cron", "@daily", "--every", "0s"], "every: "),
         (
