@@ -193,7 +193,7 @@ impl<'a> Copier<'a> {
     }
 
     /// Leaves the mark of the copy in the source, if the report is whole. `to` is the URL of the target, for the
-    /// errors of whoever uses the source from now on. Reports tasks and operations that have come into the source
+    /// errors of programs that use the source from now on. Reports tasks and operations that have come into the source
     /// while it was copied: then there is no mark, and the copy has to run again.
     ///
     /// # Errors

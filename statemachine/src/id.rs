@@ -201,7 +201,7 @@ impl fmt::Display for Fence {
 
 /// The id of one write of a claim, drawn at random by the writer.
 ///
-/// A store keeps it with the state. Whoever sends a write again finds by it that the write was applied, and
+/// A store keeps it with the state. A writer that sends the write again learns by it that this write was applied, and
 /// not another one of the same version. In JSON it is 16 hexadecimal digits, so that no reader rounds it.
 ///
 /// # Example

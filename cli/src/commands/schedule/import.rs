@@ -153,7 +153,7 @@ fn nothing_wrong(mut wrong: Vec<(usize, String)>, out: &Output) -> Result<(), Fa
     )))
 }
 
-/// Creates the schedules that are not there, in one transaction. Returns what became of each, in the order of the
+/// Creates the schedules that are not there, in one transaction. Returns the outcome of each, in the order of the
 /// lines.
 async fn write(
     client: &Client,
