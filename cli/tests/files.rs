@@ -197,6 +197,8 @@ fn input_without_an_end_is_refused() {
         &["schedule", "import", "/dev/zero"],
         &["apply", "-"],
         &["apply", "/dev/zero"],
+        &["run", "-"],
+        &["run", "/dev/zero"],
     ] {
         let mut command = place.windlass(args);
         command.stdin(fs::File::open("/dev/zero").unwrap());

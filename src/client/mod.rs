@@ -388,13 +388,19 @@ impl Client {
         self.store.registry().history(&name(id)?, limit).await
     }
 
-    /// What happens in the namespace: from now on (`None`), or after a change that was seen.
+    /// Returns the changes of the namespace: from now on (`None`), or after a change that was seen.
+    ///
+    /// The streams from now on share one feed, whatever their number: the store is read once for each change. A stream
+    /// that is read too slowly for that goes on with a feed of its own, and loses nothing.
     ///
     /// # Errors
     ///
     /// [`Error::Invalid`] (field `after`) when that history is not kept any more,
     /// [`Error::Unavailable`].
     pub async fn changes(&self, after: Option<u64>) -> Result<ChangeStream, Error> {
-        self.store.registry().changes(after).await
+        match after {
+            None => self.store.changes().whole().await,
+            after => self.store.registry().changes(after).await,
+        }
     }
 }

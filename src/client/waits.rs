@@ -161,11 +161,11 @@ impl WaitReason {
         let faulty = |reason| move |nodes| Self::Fault { nodes, reason };
         // Schedules need no slot.
         let has_room = |n: &NodeRecord| {
+            // A node reports what runs only when it renews its lease: a task that has ended since is no longer among its
+            // claims, which the store counts at once. Claims that sleep need no slot.
             let taken = match overdue {
-                // A node reports what runs only when it renews its lease; the store counts its claims at once, also
-                // those that sleep and need no slot.
-                true => n.claims.max(n.status.running.into()),
-                false => n.status.running.into(),
+                true => n.claims,
+                false => n.claims.min(n.status.running.into()),
             };
             task.kind.as_str() == schedule::KIND || taken < n.spec.slots.into()
         };

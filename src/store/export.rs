@@ -178,8 +178,18 @@ impl Exported {
         self.task.props.len() + Size::of(&self.state).bytes()
     }
 
-    /// Checks the bytes of props, data and result against the limit of a store.
-    pub(crate) fn check_size(&self, limit: usize) -> Result<(), Error> {
+    /// Checks the bytes of props, data and result against the limit of a store, and the fence against [`Fence::MOST`].
+    pub(crate) fn check_fits(&self, limit: usize) -> Result<(), Error> {
+        if self.fence > Fence::MOST {
+            let reason = format!(
+                "of task '{}' is {}, more than {}, the most that a store takes: delete the task, or submit it again \
+                 under another id",
+                self.task.id,
+                self.fence,
+                Fence::MOST
+            );
+            return Err(Invalid::new("fence", reason).into());
+        }
         rules::size::check_task(&self.task, limit)?;
         rules::size::check(Size::of(&self.state), self.task.props.len(), limit)
     }
@@ -242,6 +252,20 @@ mod tests {
             lost_by: None,
             replaces: None,
         }
+    }
+
+    /// SQLite kept one above 2^63 as a negative number, lesser than all.
+    #[test]
+    fn a_fence_beyond_the_range_is_refused() {
+        let mut one = exported();
+        one.fence = Fence::MOST;
+        one.check_fits(usize::MAX).unwrap();
+        one.fence = Fence(Fence::MOST.0 + 1);
+        let refused = one.check_fits(usize::MAX).unwrap_err().to_string();
+        assert!(
+            refused.contains("fence: of task 'a' is 4611686018427387905"),
+            "{refused}"
+        );
     }
 
     #[test]

@@ -198,8 +198,8 @@ impl Store {
         self.part("examine the store", self.registry.doctor())
     }
 
-    /// Returns the feed that all waits of this process share.
-    pub(crate) fn changes(&self) -> &changes::Changes {
+    /// Returns the feed that all waits and streams of this process share.
+    pub(crate) fn changes(&self) -> &Arc<changes::Changes> {
         &self.changes
     }
 

@@ -193,6 +193,11 @@ name! {
 #[serde(transparent)]
 pub struct Fence(pub u64);
 
+impl Fence {
+    /// The greatest fence that a copy or a repair may set, 2^62: on every store, claims go on to count from there.
+    pub const MOST: Self = Self(1 << 62);
+}
+
 impl fmt::Display for Fence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)

@@ -6,7 +6,7 @@ use jiff::SignedDuration;
 use tokio::time::sleep;
 use windlass::{
     Client, Command, Message, NewTask, Outcome, Runner, StateKind, TaskContext, TaskId,
-    schedule::{LiveRuns, Missed, Overlap, Schedule},
+    schedule::{LiveRuns, Missed, Overlap, Schedule, ScheduleRecord},
     store::{Error, Store},
     testing::{Fault, Operation},
 };
@@ -135,6 +135,52 @@ async fn an_update_of_an_ended_schedule_is_one_write() {
     world.rest(&id, StateKind::Completed).await;
     let counts = schedules.get("s").await.unwrap().counts;
     assert_eq!((counts.fired, counts.skipped), (4, 1));
+}
+
+/// Another program's update between the read of a spec and the write of what was made of it was lost.
+#[tokio::test(start_paused = true)]
+async fn an_update_keeps_what_another_has_changed_since_it_read_the_spec() {
+    let world = World::new().await;
+    let schedules = world.client.schedules();
+    for id in ["live", "ended"] {
+        schedules.create(id, every(3600)).await.unwrap();
+    }
+    let node = node(&world).await;
+    let ended: TaskId = "ended".parse().unwrap();
+    world.client.command(&ended, Command::Kill).await.unwrap();
+    world.rest(&ended, StateKind::Killed).await;
+    node.shutdown().await;
+    for id in ["live", "ended"] {
+        let mut calls = 0;
+        let change = |record: &ScheduleRecord| {
+            calls += 1;
+            if calls == 1 {
+                another(&world.client, id);
+            }
+            Ok::<_, Error>(record.spec.clone()?.zone("Europe/Berlin"))
+        };
+        schedules.update_with(id, change).await.unwrap();
+        assert_eq!(calls, 2, "{id}");
+        let stored = schedules.get(id).await.unwrap().stored;
+        let stored: serde_json::Value = stored.get("schedule").unwrap();
+        assert_eq!(stored["zone"], "Europe/Berlin", "{id}");
+        assert_eq!(stored["count"], 7, "{id}");
+    }
+}
+
+/// Another program changes the count, to its end.
+fn another(client: &Client, id: &'static str) {
+    let schedules = client.schedules();
+    let update = async move {
+        let change = |record: &ScheduleRecord| Ok::<_, Error>(record.spec.clone()?.count(7));
+        schedules.update_with(id, change).await.unwrap();
+    };
+    let program = std::thread::spawn(|| {
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = runtime.enable_all().build().unwrap();
+        runtime.block_on(update);
+    });
+    program.join().unwrap();
 }
 
 #[tokio::test(start_paused = true)]

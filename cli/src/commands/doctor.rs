@@ -3,7 +3,7 @@
 use comfy_table::Color;
 use serde_json::json;
 use windlass::{
-    Client,
+    Client, Fence,
     schedule::zone_data,
     store::examine::{Examination, Finding, Strays, Verdict},
 };
@@ -14,9 +14,6 @@ use crate::{
     global::Global,
     view::text,
 };
-
-/// The greatest number that fences are raised above: claims go on to count from there on every store.
-const MAX_FENCE: u64 = 1 << 62;
 
 /// What to check and to repair.
 #[derive(Debug, clap::Args)]
@@ -51,9 +48,9 @@ pub(crate) struct Args {
     compact: bool,
 
     /// Let nodes start again after etcd was restored to an earlier state: raise the fences above every fence that a
-    /// node had seen, and above ABOVE, if given. No node may live
+    /// node had seen, and above ABOVE, if given. Refused while a node lives, unless no fence has to be raised
     #[arg(long, value_name = "ABOVE", num_args = 0..=1, default_missing_value = "0",
-        value_parser = clap::value_parser!(u64).range(..=MAX_FENCE))]
+        value_parser = clap::value_parser!(u64).range(..=Fence::MOST.0))]
     raise_fences: Option<u64>,
 
     /// The --quota-backend-bytes of the members of etcd, if the members do not report it (2GiB,

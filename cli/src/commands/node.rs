@@ -6,12 +6,13 @@ use clap::Subcommand;
 use serde_json::json;
 use windlass::{
     Client, NodeName, TaskId,
-    store::{NodeCommand, NodeCommandId},
+    store::{Error, NodeCommand, NodeCommandId},
 };
 
 use crate::{
     exit::{Exit, Failure},
     global::Global,
+    output::Output,
     waiting::{Deadline, WaitArgs},
 };
 
@@ -78,6 +79,11 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     let Which { node, wait } = which;
     let client = global.existing().await?;
     let out = global.out();
+    if let NodeCommand::StopTask { task } = &command
+        && !wait.wait
+    {
+        note_other_owner(&client, &out, (&node, task)).await;
+    }
     let order = client.command_node(&node, command).await?;
     let answer = if wait.wait {
         let what = format!("node '{node}' has not answered {name}");
@@ -102,6 +108,20 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
         out.line(format!("{node}: {name}: {answer}{then}"))?;
     }
     Ok(if is_done { Exit::Ok } else { Exit::No })
+}
+
+/// Notes that a task is not claimed by the node that is asked to release it: the command then does nothing.
+async fn note_other_owner(client: &Client, out: &Output, (node, task): (&NodeName, &TaskId)) {
+    let why = match client.get(task).await {
+        Err(Error::NotFound { .. }) => format!("there is no task '{task}'"),
+        Ok(record) if record.node.as_ref() != Some(node) => match record.node {
+            Some(other) => format!("task '{task}' is claimed by node '{other}'"),
+            None => format!("no node has claimed task '{task}'"),
+        },
+        // A store that does not answer is reported by the command itself.
+        _ => return,
+    };
+    out.note(format!("note: {why}; node '{node}' has nothing to release"));
 }
 
 /// Whether an answer reports success. The release of a task that the node did not have is no

@@ -40,6 +40,12 @@ async fn nodes_are_listed_and_steered() {
         env.run(&["node", "stop-task", "n1", "a"]).ok().out,
         "n1: stop-task: sent; once it is released, this node does not claim it for 30 s\n"
     );
+    let sent = env.run(&["node", "stop-task", "n1", "zzz"]).ok();
+    assert!(
+        sent.err
+            .contains("note: there is no task 'zzz'; node 'n1' has nothing to release"),
+        "{sent:?}"
+    );
     let ran = env
         .run(&["node", "stop-task", "n1", "zzz", "--wait"])
         .code(1);

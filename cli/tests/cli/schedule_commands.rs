@@ -99,6 +99,37 @@ fn an_update_changes_the_given_options_of_a_command() {
     assert_eq!(props(&env), json!({"shell": "true", "cwd": "/y"}));
 }
 
+/// Of four updates at once, one was kept.
+#[test]
+fn updates_at_once_are_all_kept() {
+    let env = Env::new();
+    env.run(&[&CREATE[..], &["--at-once", "disk=1", "--", "true"]].concat())
+        .ok();
+    let options = [
+        ("--jitter", "3s"),
+        ("--count", "70"),
+        ("--rate", "api=2/1m"),
+        ("--priority", "4"),
+    ];
+    std::thread::scope(|scope| {
+        for (option, value) in options {
+            let args = ["schedule", "update", "nightly", option, value];
+            scope.spawn({
+                let env = &env;
+                move || env.run(&args).ok()
+            });
+        }
+    });
+    let spec = &env.json(&["schedule", "get", "nightly"])["spec"];
+    assert_eq!(spec["jitter"], "3s", "{spec}");
+    assert_eq!(spec["count"], 70, "{spec}");
+    assert_eq!(spec["run"]["priority"], 4, "{spec}");
+    // --rate leaves the limits of --at-once as they are.
+    let limits = &spec["run"]["limits"];
+    assert_eq!(limits[0]["key"], "disk", "{limits}");
+    assert_eq!(limits[1]["key"], "api", "{limits}");
+}
+
 #[test]
 fn a_command_that_can_only_fail_is_rejected() {
     let env = Env::new();

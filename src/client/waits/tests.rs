@@ -95,7 +95,7 @@ fn every_reason_is_returned_and_none_when_there_is_room() {
     assert_eq!(why(&task, &[faulty]), None, "the fault is of another kind");
 
     let mut full = node("full");
-    full.status.running = 2;
+    (full.status.running, full.claims) = (2, 2);
     let nodes = [nodes[1].clone(), full];
     assert_eq!(why(&task, &nodes), Some(WaitReason::Full(named("full"))));
     // The store counts its claims before the node reports that they run.
@@ -156,12 +156,20 @@ fn a_full_limit_is_named() {
         "the first reason"
     );
     let mut full = node("full");
-    full.status.running = 2;
+    (full.status.running, full.claims) = (2, 2);
     let reason = why(&task, &[full]);
     assert!(
         matches!(reason, Some(WaitReason::Limit(_))),
         "a free slot would not help: {reason:?}"
     );
+}
+
+/// A node was called full for up to a renewal of its lease after a task had ended.
+#[test]
+fn a_task_that_has_ended_frees_its_slot_before_its_node_reports_it() {
+    let mut ended = node("n");
+    (ended.status.running, ended.claims) = (2, 1);
+    assert_eq!(why(&record(), &[ended]), None);
 }
 
 #[test]

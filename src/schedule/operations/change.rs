@@ -16,7 +16,10 @@ use crate::{
         spec::Schedule,
         times::{Times, before},
     },
-    store::{Done, Error, IfExists, Reason, Require, Reschedule, Submit, Submitted, Transaction},
+    store::{
+        Done, Error, IfExists, Reason, Require, Reschedule, Submit, Submitted, TaskRecord,
+        Transaction,
+    },
 };
 
 /// How often a change is made again because a node has decided a time meanwhile.
@@ -68,17 +71,15 @@ impl Schedules {
 
     /// Reads a live schedule.
     pub(super) async fn read(&self, id: TaskId) -> Result<Read, Error> {
-        self.read_or(id, None).await
-    }
-
-    /// Reads a live schedule. One whose spec is wrong has decided no time: it gets the times of `instead`.
-    pub(super) async fn read_or(
-        &self,
-        id: TaskId,
-        instead: Option<&Schedule>,
-    ) -> Result<Read, Error> {
         let record = self.client.get(&id).await?;
         self.is_schedule(&record)?;
+        Self::read_of(record, None)
+    }
+
+    /// Reads a live schedule of its record. One whose spec is wrong has decided no time: it gets the times of
+    /// `instead`.
+    pub(super) fn read_of(record: TaskRecord, instead: Option<&Schedule>) -> Result<Read, Error> {
+        let id = record.task.id;
         let state = record.state?;
         let code = state.code();
         if code.is_terminal() {

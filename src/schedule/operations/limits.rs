@@ -12,13 +12,31 @@ use crate::{
 const PAGE: u32 = 1000;
 
 impl Schedules {
-    /// Gives the runs of a schedule that have not started the limits of its spec. A run that starts meanwhile keeps
-    /// its own. A repeat changes those that an interrupted call has not changed.
+    /// Gives the runs of a schedule that have not started the limits of its present spec. A run that starts meanwhile
+    /// keeps its own. A repeat changes those that an interrupted call has not changed.
+    ///
+    /// Of several updates at once, each goes on until the spec is as it was read before: so the last one wins.
     pub(super) async fn limit_waiting_runs(
         &self,
         id: &TaskId,
-        spec: &Schedule,
+        written: &Schedule,
     ) -> Result<(), Error> {
+        let mut spec = written.clone();
+        loop {
+            self.limit_runs(id, &spec).await?;
+            let present = match self.get(id.clone()).await {
+                Ok(record) => record.spec?,
+                Err(Error::NotFound { .. }) => return Ok(()),
+                Err(error) => return Err(error),
+            };
+            if present.run.limits == spec.run.limits {
+                return Ok(());
+            }
+            spec = present;
+        }
+    }
+
+    async fn limit_runs(&self, id: &TaskId, spec: &Schedule) -> Result<(), Error> {
         let filter = Filter {
             states: vec![StateKind::Runnable, StateKind::Sleeping, StateKind::Paused],
             labels: vec![(LABEL.to_owned(), Some(id.to_string()))],

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use windlass_statemachine::{IfExists, Invalid, StateKind, TaskId};
 
 use super::{
-    Schedules,
+    ScheduleRecord, Schedules,
     change::{Change, PAUSE, Read, TRIES, busy, skipping},
     data_of, name,
 };
@@ -46,11 +46,44 @@ impl Schedules {
         id: impl TryInto<TaskId, Error: Into<Invalid>>,
         schedule: Schedule,
     ) -> Result<(), Error> {
+        self.update_with(id, |_| Ok(schedule.clone())).await
+    }
+
+    /// Changes parts of the spec of a schedule, as [`update`](Self::update) with what `change` makes of the present
+    /// record. `change` is called again when the schedule has changed since it was read, so that several changes at
+    /// once are all kept.
+    ///
+    /// # Errors
+    ///
+    /// As [`update`](Self::update), and what `change` returns: then nothing more is written.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use windlass::{Client, NewTask, schedule::Schedule, store::{Error, Store}};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), windlass::BoxError> {
+    /// let client = Client::new(&Store::open("memory:").await?);
+    /// let report = Schedule::new(NewTask::new("report")).cron("0 6 * * MON");
+    /// client.schedules().create("weekly", report).await?;
+    ///
+    /// let in_berlin = |record: &windlass::schedule::ScheduleRecord| {
+    ///     Ok::<_, Error>(record.spec.clone()?.zone("Europe/Berlin"))
+    /// };
+    /// client.schedules().update_with("weekly", in_berlin).await?;
+    /// # Ok(()) }
+    /// ```
+    pub async fn update_with<E: From<Error>>(
+        &self,
+        id: impl TryInto<TaskId, Error: Into<Invalid>>,
+        mut change: impl FnMut(&ScheduleRecord) -> Result<Schedule, E>,
+    ) -> Result<(), E> {
         let id = name(id)?;
         let mut tries = 0;
         while tries < TRIES {
             let record = self.client.get(&id).await?;
             self.is_schedule(&record)?;
+            let schedule = change(&self.record(record.clone()))?;
             let has_ended = record.state.as_ref();
             if has_ended.is_ok_and(|state| state.code().is_terminal()) {
                 match self.restart(record, schedule.clone()).await {
@@ -59,8 +92,8 @@ impl Schedules {
                         tries += 1;
                         continue;
                     }
-                    Ok(()) => return self.limit_waiting_runs(&id, &schedule).await,
-                    Err(error) => return Err(error),
+                    Ok(()) => return Ok(self.limit_waiting_runs(&id, &schedule).await?),
+                    Err(error) => return Err(error.into()),
                 }
             }
             let now = self.now();
@@ -68,17 +101,13 @@ impl Schedules {
                 since: Some(now),
                 ..schedule.clone()
             };
-            spec.check(id.as_str(), now)?;
-            let read = match self.read_or(id.clone(), Some(&spec)).await {
-                Err(Error::ScheduleEnded(_)) => {
-                    tries += 1;
-                    continue;
+            spec.check(id.as_str(), now).map_err(Error::from)?;
+            let read = Self::read_of(record, Some(&spec))?;
+            let (changed, is_whole) = self.replace(&read, spec, now).await?;
+            match self.write(&read, changed).await? {
+                Some(_) if is_whole => {
+                    return Ok(self.limit_waiting_runs(&id, &schedule).await?);
                 }
-                read => read?,
-            };
-            let (change, is_whole) = self.replace(&read, spec, now).await?;
-            match self.write(&read, change).await? {
-                Some(_) if is_whole => return self.limit_waiting_runs(&id, &schedule).await,
                 // Each part goes further, however many there are.
                 Some(_) => {}
                 None => {
@@ -87,7 +116,7 @@ impl Schedules {
                 }
             }
         }
-        Err(busy(&id))
+        Err(busy(&id).into())
     }
 
     /// Returns the change to another spec, or a part of it when more times are due than one write takes.

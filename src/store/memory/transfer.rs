@@ -25,7 +25,7 @@ impl World {
 
     pub(super) fn import(&mut self, exported: Exported, now: Timestamp) -> Result<(), Error> {
         Copied::refuse(self.copied.as_ref())?;
-        exported.check_size(self.limits.max_bytes)?;
+        exported.check_fits(self.limits.max_bytes)?;
         let id = exported.task.id.clone();
         let replaced = self.tasks.get(&id).map(|row| There {
             order: row.order,

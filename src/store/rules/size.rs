@@ -54,21 +54,30 @@ pub(crate) fn check_operations(bytes: usize) -> Result<(), Error> {
     }
 }
 
-/// Divides items among writes, in their order: each write has at most [`Limits::WRITE_BYTES`], or one item.
+/// Divides items among writes, in their order: each write has at most [`Limits::WRITE_BYTES`], or one item. Copies
+/// nothing where one write takes all.
 #[cfg(any(test, feature = "sqlite"))]
-pub(crate) fn writes<T>(items: Vec<T>, bytes: impl Fn(&T) -> usize) -> Vec<(usize, Vec<T>)> {
-    let mut writes: Vec<(usize, Vec<T>)> = Vec::new();
-    for item in items {
-        let more = bytes(&item);
-        match writes.last_mut() {
-            Some((have, write)) if *have + more <= Limits::WRITE_BYTES => {
-                *have += more;
-                write.push(item);
+pub(crate) fn writes<T>(
+    items: Vec<T>,
+    bytes: impl Fn(&T) -> usize,
+) -> impl Iterator<Item = (usize, Vec<T>)> {
+    let mut rest = items;
+    std::iter::from_fn(move || {
+        let (mut have, mut count) = (0, 0);
+        for more in rest.iter().map(&bytes) {
+            if count > 0 && have + more > Limits::WRITE_BYTES {
+                break;
             }
-            _ => writes.push((more, vec![item])),
+            have += more;
+            count += 1;
         }
-    }
-    writes
+        let after = match count == rest.len() {
+            true => Vec::new(),
+            false => rest.split_off(count),
+        };
+        let write = std::mem::replace(&mut rest, after);
+        (!write.is_empty()).then_some((have, write))
+    })
 }
 
 #[cfg(test)]
@@ -97,7 +106,7 @@ mod tests {
     fn a_write_has_a_bound_in_bytes_and_keeps_the_order() {
         let half = Limits::WRITE_BYTES / 2;
         let items = vec![half, half, 1, 3 * half, half, 1];
-        let divided = writes(items, |bytes| *bytes);
+        let divided: Vec<_> = writes(items, |bytes| *bytes).collect();
         let expected = [
             (2 * half, vec![half, half]),
             (1, vec![1]),
@@ -105,7 +114,7 @@ mod tests {
             (half + 1, vec![half, 1]),
         ];
         assert_eq!(divided, expected);
-        assert_eq!(writes(Vec::<usize>::new(), |bytes| *bytes), []);
+        assert_eq!(writes(Vec::<usize>::new(), |bytes| *bytes).count(), 0);
     }
 
     #[test]

@@ -45,7 +45,7 @@ impl Split {
         }
         // Before anything is written to the state store.
         Copied::refuse(self.copied().await?.as_ref())?;
-        task.check_size(self.registry.limits().max_bytes)?;
+        task.check_fits(self.registry.limits().max_bytes)?;
         let state = std::mem::replace(&mut task.state, TaskState::new(task.submitted_at));
         task.state = stripped(state.clone());
         let loaded = self.load_one(&id).await;

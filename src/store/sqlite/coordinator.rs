@@ -93,7 +93,7 @@ impl Coordinator for SqliteStore {
 
     async fn commit(&self, commits: Vec<Commit>) -> Vec<Result<(), Error>> {
         let bytes = |one: &Commit| Size::of(&one.write.state).bytes();
-        let mut answers = Vec::with_capacity(commits.len());
+        let mut answers = Vec::new();
         for (bytes, commits) in rules::size::writes(commits, bytes) {
             let items = commits.len();
             let commits: Vec<_> = commits.into_iter().map(commit::Prepared::new).collect();
@@ -103,7 +103,11 @@ impl Coordinator for SqliteStore {
                 commits.iter().map(one).collect()
             });
             let done: Vec<_> = done.await.unwrap_or_else(|e| all_failed(items, &e));
-            answers.extend(done);
+            // One write takes all of them, nearly always.
+            match answers.is_empty() {
+                true => answers = done,
+                false => answers.extend(done),
+            }
         }
         answers
     }

@@ -41,7 +41,7 @@ impl Registry for SqliteStore {
 
     async fn apply(&self, transactions: Vec<Transaction>) -> Vec<Result<Applied, Error>> {
         let bytes = |one: &Transaction| one.operations().iter().map(Operation::bytes).sum();
-        let mut answers = Vec::with_capacity(transactions.len());
+        let mut answers = Vec::new();
         for (bytes, transactions) in rules::size::writes(transactions, bytes) {
             let count = transactions.len();
             let operations = transactions.iter().map(|one| one.operations().len().max(1));
@@ -57,7 +57,11 @@ impl Registry for SqliteStore {
                     prepared.iter().map(one).collect()
                 });
             let done: Vec<_> = done.await.unwrap_or_else(|e| all_failed(count, &e));
-            answers.extend(done);
+            // One write takes all of them, nearly always.
+            match answers.is_empty() {
+                true => answers = done,
+                false => answers.extend(done),
+            }
         }
         answers
     }

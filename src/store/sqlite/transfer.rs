@@ -43,7 +43,7 @@ pub(super) fn export(conn: &Connection, id: &TaskId) -> Result<Exported, Stop> {
 
 /// Imports a task with everything that belongs to it.
 pub(super) fn import(batch: &mut Batch<'_>, exported: &Exported) -> Result<(), Stop> {
-    exported.check_size(batch.limits.max_bytes)?;
+    exported.check_fits(batch.limits.max_bytes)?;
     let id = &exported.task.id;
     let replaced = batch.first(
         "SELECT t.n, s.code, s.owner IS NOT NULL, s.last

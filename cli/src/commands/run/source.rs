@@ -2,7 +2,7 @@
 
 use std::{
     fs::File,
-    io::{self, BufRead, BufReader, IsTerminal, Seek},
+    io::{self, BufRead, BufReader, IsTerminal, Seek, Write as _},
     path::Path,
 };
 
@@ -19,6 +19,9 @@ use crate::{exit::Failure, input, order::Order, output::Output};
 const CHUNK: usize = 256;
 /// How many invalid lines are reported; then nothing is run.
 pub(super) const REPORTED_LINES: u64 = 20;
+
+/// How many bytes of a stream are copied at most, so that one without an end does not fill the disk.
+const MOST_KEPT: u64 = 1 << 30;
 
 /// A line, with its number.
 pub(super) struct Numbered {
@@ -90,16 +93,59 @@ impl Source {
     }
 
     /// Makes the source readable twice: a stream is copied to an unnamed file.
+    ///
+    /// # Errors
+    ///
+    /// Those of the stream and of the folder for temporary files; and a stream of more than [`MOST_KEPT`] bytes or with
+    /// a line of more than [`input::MAX_LINE`], such as one without an end.
     pub(super) fn keep(&mut self) -> Result<(), Failure> {
-        if let Some(mut stream) = self.stream.take() {
-            let mut copy = || {
-                let mut file = tempfile::tempfile()?;
-                io::copy(&mut stream, &mut file)?;
-                Ok(file)
-            };
-            self.file = Some(copy().map_err(|e| Failure::file(&self.name, &e))?);
+        if let Some(stream) = self.stream.take() {
+            self.file = Some(self.copied(stream, MOST_KEPT)?);
         }
         Ok(())
+    }
+
+    /// Copies a stream of at most `most` bytes.
+    fn copied(&self, stream: impl io::Read, most: u64) -> Result<File, Failure> {
+        let name = &self.name;
+        let folder = std::env::temp_dir();
+        let no_copy = |e: io::Error| {
+            Failure::Store(format!(
+                "{name}: could not copy the lines to a temporary file in {}: {e}; set TMPDIR to a folder with more \
+                 space, give the lines as a file, or run each line as it is read: --keep-going",
+                folder.display()
+            ))
+        };
+        let too_much = |what: String| {
+            Failure::Usage(format!(
+                "{name}: {what}, and nothing was run: all lines are read before one runs; give them as a file, or run \
+                 each line as it is read: --keep-going"
+            ))
+        };
+        let mut file = tempfile::tempfile_in(&folder).map_err(no_copy)?;
+        let mut from = BufReader::with_capacity(64 * 1024, stream);
+        let (mut bytes, mut in_line) = (0, 0);
+        loop {
+            let part = from.fill_buf().map_err(|e| Failure::file(name, &e))?;
+            let length = part.len();
+            if length == 0 {
+                return Ok(file);
+            }
+            bytes += length as u64;
+            in_line = match part.iter().rev().position(|byte| *byte == self.end) {
+                Some(after) => after as u64,
+                None => in_line + length as u64,
+            };
+            if bytes > most {
+                return Err(too_much(format!("has more than {most} bytes")));
+            }
+            if in_line > input::MAX_LINE {
+                let most = input::MAX_LINE;
+                return Err(too_much(format!("a line of it has more than {most} bytes")));
+            }
+            file.write_all(part).map_err(no_copy)?;
+            from.consume(length);
+        }
     }
 
     fn reader(&mut self) -> io::Result<Box<dyn io::Read + Send>> {
@@ -266,4 +312,34 @@ fn next(
 
 fn is_blank(line: &[u8]) -> bool {
     std::str::from_utf8(line).is_ok_and(|line| line.trim().is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// They were copied until the disk was full.
+    #[test]
+    fn a_stream_without_an_end_is_copied_up_to_a_bound() {
+        let source = Source {
+            name: "standard input".into(),
+            file: None,
+            stream: None,
+            end: b'\n',
+        };
+        let said = |stream: &mut dyn io::Read, most| match source.copied(stream, most) {
+            Err(Failure::Usage(text)) => text,
+            other => panic!("{:?}", other.map(drop)),
+        };
+        let text = said(&mut io::repeat(b'\n'), 1 << 20);
+        assert!(
+            text.contains("has more than 1048576 bytes, and nothing was run"),
+            "{text}"
+        );
+        let text = said(&mut io::repeat(b'x'), u64::MAX);
+        assert!(text.contains("a line of it has more than "), "{text}");
+        let mut copy = source.copied(&b"a\nb"[..], 3).unwrap();
+        copy.rewind().unwrap();
+        assert_eq!(io::read_to_string(copy).unwrap(), "a\nb");
+    }
 }

@@ -116,9 +116,9 @@ impl ClearArgs {
     }
 }
 
-/// Returns a note for each part of a schedule that an update keeps beside what it changes, where both together
-/// are easily not what was meant.
-pub(super) fn kept(before: &Map<String, Value>, after: &Map<String, Value>) -> Vec<String> {
+/// Returns a note for each part of a schedule that an update keeps beside what it changes, or removes from a list,
+/// where the result is easily not what was meant.
+pub(super) fn notes_of(before: &Map<String, Value>, after: &Map<String, Value>) -> Vec<String> {
     let has = |name: &str| !time_texts(after, name).is_empty();
     let is_changed = |name: &str| time_texts(before, name) != time_texts(after, name);
     let mut notes = Vec::new();
@@ -136,6 +136,7 @@ pub(super) fn kept(before: &Map<String, Value>, after: &Map<String, Value>) -> V
         let value = spec.get("run").and_then(|run| run.get(name));
         value.filter(|value| !value.is_null()).cloned()
     };
+    notes.extend(gone(before, after));
     let props = run(after, "props");
     let is_other_kind = run(before, "kind") != run(after, "kind");
     if is_other_kind && props.is_some() && props == run(before, "props") {
@@ -145,6 +146,57 @@ pub(super) fn kept(before: &Map<String, Value>, after: &Map<String, Value>) -> V
         ));
     }
     notes
+}
+
+/// Returns a note for each list of which an option that was given has removed entries: it gives the whole list.
+fn gone(before: &Map<String, Value>, after: &Map<String, Value>) -> Vec<String> {
+    let mut notes = Vec::new();
+    for (field, option, what) in LISTS {
+        let (was, is) = (entries(before, field), entries(after, field));
+        let gone: Vec<String> = was.into_iter().filter(|one| !is.contains(one)).collect();
+        // A list that went as a whole was removed by --clear.
+        if !gone.is_empty() && !is.is_empty() {
+            notes.push(format!(
+                "{what} {} {} gone: {option} gives all of them",
+                gone.join(", "),
+                if gone.len() == 1 { "is" } else { "are" }
+            ));
+        }
+    }
+    notes
+}
+
+/// The lists of which users often mean to add an entry: where they are in the spec, the option that gives them, and
+/// what they are called in a note.
+const LISTS: [(Field, &str, &str); 4] = [
+    (Field::Label, "--label", "label"),
+    (Field::ExceptDate, "--except-date", "the exception of"),
+    (Field::ExceptCron, "--except-cron", "the exception of"),
+    (Field::ExceptAt, "--except-at", "the exception of"),
+];
+
+/// The entries of a list, or the names and values of an object, as text.
+fn entries(spec: &Map<String, Value>, field: Field) -> Vec<String> {
+    let (around, name) = field.place();
+    let mut object = Some(spec);
+    for outer in around {
+        object = object.and_then(|object| object.get(*outer)?.as_object());
+    }
+    let text = |value: &Value| {
+        value
+            .as_str()
+            .map_or_else(|| value.to_string(), str::to_owned)
+    };
+    match object.and_then(|object| object.get(name)) {
+        Some(Value::Array(list)) => list.iter().map(text).collect(),
+        Some(Value::Object(pairs)) => {
+            let pairs = pairs.iter();
+            pairs
+                .map(|(name, value)| format!("{name}={}", text(value)))
+                .collect()
+        }
+        _ => Vec::new(),
+    }
 }
 
 #[cfg(test)]
@@ -162,22 +214,42 @@ mod tests {
     fn what_an_update_keeps_beside_what_it_gives_is_noted() {
         let run = json!({"kind": "exec", "props": {"command": "true"}});
         let before = object(&json!({"run": run, "every": [{"interval": "5m"}], "at": ["T"]}));
-        assert_eq!(kept(&before, &before), Vec::<String>::new());
+        assert_eq!(notes_of(&before, &before), Vec::<String>::new());
         let mut after = before.clone();
         after.insert("cron".to_owned(), json!(["@daily"]));
-        let notes = kept(&before, &after);
+        let notes = notes_of(&before, &after);
         assert_eq!(notes.len(), 2, "{notes:?}");
         assert!(notes[0].contains("--every stay: every 5m; --clear every"));
         assert!(notes[1].contains("--at stay: T; --clear at"));
         // Times that only go leave nothing to explain.
         after = before.clone();
         after.remove("every");
-        assert_eq!(kept(&before, &after), Vec::<String>::new());
+        assert_eq!(notes_of(&before, &after), Vec::<String>::new());
         after = before.clone();
         after["run"]["kind"] = json!("report");
-        assert!(kept(&before, &after)[0].contains("props of kind \"exec\""));
+        assert!(notes_of(&before, &after)[0].contains("props of kind \"exec\""));
         after["run"]["props"] = json!({});
-        assert_eq!(kept(&before, &after), Vec::<String>::new());
+        assert_eq!(notes_of(&before, &after), Vec::<String>::new());
+    }
+
+    /// `--label b=2` removed label a without a word.
+    #[test]
+    fn the_entries_that_an_update_removes_from_a_list_are_noted() {
+        let run = json!({"kind": "k", "labels": {"a": "1", "c": "3"}});
+        let except = json!({"dates": ["2030-12-25"], "cron": ["0 0 1 * *"]});
+        let before = object(&json!({"run": run, "except": except, "cron": ["@daily"]}));
+        let mut after = before.clone();
+        after["run"]["labels"] = json!({"b": "2", "c": "3"});
+        after["except"]["dates"] = json!(["2031-01-01"]);
+        let says = [
+            "label a=1 is gone: --label gives all of them",
+            "the exception of 2030-12-25 is gone: --except-date gives all of them",
+        ];
+        assert_eq!(notes_of(&before, &after), says);
+        after = before.clone();
+        after["run"]["labels"] = json!({"a": "1", "c": "3", "d": "4"});
+        after["except"]["dates"] = Value::Null;
+        assert_eq!(notes_of(&before, &after), Vec::<String>::new());
     }
 
     #[test]

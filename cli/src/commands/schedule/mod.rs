@@ -46,12 +46,26 @@ pub(crate) struct Args {
 #[derive(Debug, Subcommand)]
 enum Ask {
     /// Create a schedule
+    #[command(after_help = "\
+Examples:
+  windlass schedule create backup --cron '30 2 * * *' --zone Europe/Berlin -- tar czf /tmp/home.tgz home
+  windlass schedule create poll --every 15m --overlap kill --kind report --props '{\"all\":true}'
+  windlass schedule create once --at 2030-01-01T09:00:00Z --start-within 1h --shell 'make && make install'")]
     Create(Box<spec::CreateArgs>),
     /// Show a schedule: its times, its counts, its last run, the times without a run, and the live runs that it last saw
     Get(Which),
     /// List schedules with their next times and their last runs
     List(show::ListArgs),
     /// Change the given fields of a schedule, and remove those of --clear; no time is lost or repeated
+    #[command(after_help = "\
+An option that can be given more than once (--cron, --at, --label, --except-date, ...) gives the whole list: earlier
+entries are removed, and a note names them. --at-once leaves the limits of --rate as they are, and the other way round.
+Other fields stay. Updates at the same time are all kept.
+
+Examples:
+  windlass schedule update backup --cron '0 4 * * *'
+  windlass schedule update backup --clear cron --every 12h
+  windlass schedule update backup -- tar czf /tmp/all.tgz home etc")]
     Update(Box<spec::UpdateArgs>),
     /// Pause a schedule
     Pause(PauseArgs),
@@ -60,10 +74,19 @@ enum Ask {
     /// Submit a run now
     Trigger(Which),
     /// Submit runs for times that have passed
+    #[command(after_help = "\
+Examples:
+  windlass schedule backfill backup --from 2026-03-01T00:00:00Z --dry-run
+  windlass schedule backfill backup --from 2026-03-01T00:00:00Z --to 2026-03-08T00:00:00Z")]
     Backfill(BackfillArgs),
     /// Leave out one time to come
     Skip(SkipArgs),
     /// Print the next times, of a schedule or of these options
+    #[command(after_help = "\
+Examples:
+  windlass schedule preview backup -n 3
+  windlass schedule preview backup --cron '0 4 * * *'
+  windlass schedule preview --cron '0 9 * * MON-FRI' --zone Europe/Berlin")]
     Preview(Box<show::PreviewArgs>),
     /// Delete a schedule
     Delete(DeleteArgs),

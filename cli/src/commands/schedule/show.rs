@@ -10,7 +10,7 @@ use windlass::{
 };
 
 use super::{
-    field::{ClearArgs, kept},
+    field::{ClearArgs, notes_of},
     last::{LastRun, last_run, left_out_text},
     spec::{TimeArgs, read},
 };
@@ -79,11 +79,11 @@ impl PreviewArgs {
         if self.spec == TimeArgs::default() && self.clear == ClearArgs::default() {
             return Ok(None);
         }
-        let before = self.spec.present(record)?;
+        let before = self.spec.present(&record)?;
         let mut spec = before.clone();
         self.clear.apply(&mut spec);
         self.spec.apply(&mut spec)?;
-        for note in kept(&before, &spec) {
+        for note in notes_of(&before, &spec) {
             out.note(format!("note: '{id}': {note}"));
         }
         read(spec).map(Some)

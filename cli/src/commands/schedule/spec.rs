@@ -45,6 +45,17 @@ impl UpdateArgs {
             || *run != RunArgs::default()
             || self.clear != ClearArgs::default()
     }
+
+    /// Reads what files and standard input give, once: the fields may be set more than once.
+    pub(super) fn load(&mut self) -> Result<(), Failure> {
+        let CreateArgs { times, run, .. } = &mut self.fields;
+        for (field, text) in [("spec", &mut times.spec), ("props", &mut run.props)] {
+            if let Some(text) = text {
+                *text = input::json(field, text)?.to_string();
+            }
+        }
+        Ok(())
+    }
 }
 
 /// The times.
@@ -264,12 +275,12 @@ impl TimeArgs {
 
     /// Returns the fields of a schedule. One that cannot be read has none if a whole one is given; otherwise the
     /// options replace the wrong ones.
-    pub(super) fn present(&self, record: ScheduleRecord) -> Result<Map<String, Value>, Failure> {
+    pub(super) fn present(&self, record: &ScheduleRecord) -> Result<Map<String, Value>, Failure> {
         if record.spec.is_err() && self.spec.is_some() {
             return Ok(Map::new());
         }
-        let mut spec = match (object("schedule", &record.stored), record.spec) {
-            (Err(_), Err(wrong)) => return Err(wrong.into()),
+        let mut spec = match (object("schedule", &record.stored), &record.spec) {
+            (Err(_), Err(wrong)) => return Err(wrong.clone().into()),
             (stored, _) => stored?,
         };
         spec.remove("since");
@@ -293,6 +304,27 @@ pub(super) fn overlap(text: &str) -> Result<Value, Invalid> {
 }
 
 impl RunArgs {
+    /// Sets the limits of an option that was given. Those of the other option stay.
+    fn set_limits(&self, run: &mut Map<String, Value>) {
+        let given: Vec<&Limit> = self.at_once.iter().chain(&self.rate).collect();
+        if given.is_empty() {
+            return;
+        }
+        let stays = |limit: &&Value| match is_at_once(limit) {
+            true => self.at_once.is_empty(),
+            false => self.rate.is_empty(),
+        };
+        let before = run.get("limits").and_then(Value::as_array);
+        let mut limits: Vec<Value> = before
+            .into_iter()
+            .flatten()
+            .filter(stays)
+            .cloned()
+            .collect();
+        limits.extend(given.into_iter().map(|limit| json!(limit)));
+        run.insert("limits".to_owned(), limits.into());
+    }
+
     /// Sets the fields that were given.
     pub(super) fn apply(&self, spec: &mut Map<String, Value>) -> Result<(), Failure> {
         let is_wrong = spec.get("run").is_some_and(|run| !run.is_object());
@@ -323,10 +355,7 @@ impl RunArgs {
                 .map(|(n, v)| (n.clone(), v.clone().into()));
             run.insert("labels".to_owned(), Value::Object(labels.collect()));
         }
-        let limits: Vec<&Limit> = self.at_once.iter().chain(&self.rate).collect();
-        if !limits.is_empty() {
-            run.insert("limits".to_owned(), json!(limits));
-        }
+        self.set_limits(run);
         if let Some(retry) = &self.retry {
             let retry = exec::read_retry(retry).map_err(|e| Invalid::new("retry", e))?;
             let retry = Json::new("retry", &retry)?;
@@ -351,6 +380,11 @@ impl RunArgs {
         exec::Props::parse(&props.into())?;
         Ok(())
     }
+}
+
+/// Whether a limit in its JSON form is one of --at-once.
+fn is_at_once(limit: &Value) -> bool {
+    limit.get("at_once").is_some()
 }
 
 /// Reads a schedule of its JSON form.

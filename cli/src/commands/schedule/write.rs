@@ -3,10 +3,13 @@
 use std::collections::BTreeSet;
 
 use serde_json::Map;
-use windlass::{Client, Kind, TaskId, schedule};
+use windlass::{
+    Client, Kind, StateKind, TaskId,
+    schedule::{self, Schedule, ScheduleRecord},
+};
 
 use super::{
-    field::kept,
+    field::notes_of,
     spec::{CreateArgs, UpdateArgs, read},
 };
 use crate::{
@@ -15,6 +18,21 @@ use crate::{
     output::Output,
     waiting::note_unhandled,
 };
+
+/// Why an update is not made: the store's reason, in the words of a schedule, or that of the options.
+struct OfSchedule(Failure);
+
+impl From<windlass::store::Error> for OfSchedule {
+    fn from(error: windlass::store::Error) -> Self {
+        Self(Failure::of_schedule(error))
+    }
+}
+
+impl From<Failure> for OfSchedule {
+    fn from(failure: Failure) -> Self {
+        Self(failure)
+    }
+}
 
 /// Creates a schedule.
 pub(super) async fn create(args: CreateArgs, global: &Global) -> Result<Exit, Failure> {
@@ -33,37 +51,40 @@ pub(super) async fn create(args: CreateArgs, global: &Global) -> Result<Exit, Fa
 
 /// Changes the given fields of a schedule.
 pub(super) async fn update(
-    args: UpdateArgs,
+    mut args: UpdateArgs,
     client: &Client,
     out: &Output,
 ) -> Result<Exit, Failure> {
-    let id = &args.fields.id;
+    let id = &args.fields.id.clone();
     if !args.has_options() {
         let text = format!(
             "could not update schedule '{id}': no option is given; give at least one, such as --cron or --zone"
         );
         return Err(Failure::Usage(text));
     }
-    let record = client
-        .schedules()
-        .get(id)
-        .await
-        .map_err(Failure::of_schedule)?;
-    let action = match record.state {
-        Some(code) if code.is_terminal() => "updated, and started again",
-        _ => "updated",
+    args.load()?;
+    let (mut action, mut notes) = ("updated", Vec::new());
+    // Called again when another update was first: the merge is then one of what that has written.
+    let merged = |record: &ScheduleRecord| -> Result<Schedule, OfSchedule> {
+        let is_ended = record.state.is_some_and(StateKind::is_terminal);
+        action = if is_ended {
+            "updated, and started again"
+        } else {
+            "updated"
+        };
+        let before = args.fields.times.present(record)?;
+        let mut spec = before.clone();
+        args.clear.apply(&mut spec);
+        args.fields.times.apply(&mut spec)?;
+        args.fields.run.apply(&mut spec)?;
+        notes = notes_of(&before, &spec);
+        Ok(read(spec)?)
     };
-    let before = args.fields.times.present(record)?;
-    let mut spec = before.clone();
-    args.clear.apply(&mut spec);
-    args.fields.times.apply(&mut spec)?;
-    args.fields.run.apply(&mut spec)?;
-    let notes = kept(&before, &spec);
     client
         .schedules()
-        .update(id, read(spec)?)
+        .update_with(id, merged)
         .await
-        .map_err(Failure::of_schedule)?;
+        .map_err(|OfSchedule(failure)| failure)?;
     for note in notes {
         out.note(format!("note: '{id}': {note}"));
     }

@@ -114,7 +114,7 @@ impl Imports {
 
     /// Writes everything but the task itself. Returns the write of the task.
     async fn prepare(&self, exported: Exported) -> Result<Prepared, Error> {
-        exported.check_size(self.max_bytes)?;
+        exported.check_fits(self.max_bytes)?;
         let id = &exported.task.id;
         let found = self.reader().found(id, IMPORT).await?;
         if found.exists() {

@@ -44,11 +44,6 @@ impl Place {
         }
     }
 
-    fn is_more_urgent(&self, than: &Self) -> bool {
-        self.priority < than.priority
-    }
-
-    #[cfg(feature = "sqlite")]
     pub(crate) fn priority(&self) -> i32 {
         self.priority.0
     }

@@ -28,13 +28,6 @@ struct InFile<'a, 'c> {
     pool: &'a (String, bool),
 }
 
-/// [`Fresh::includes`], for a row of `windlass_held`. The range on `since` uses the index of reported tasks.
-macro_rules! is_fresh {
-    () => {
-        "report > 0 AND since > ?3 AND since <= iif(report = 2, ?4, ?5)"
-    };
-}
-
 /// Reads the place of a task from the first columns.
 fn place(row: &Row<'_>) -> Sql<Place> {
     let (due, n): (Option<i64>, i64) = (row.get(1)?, row.get(2)?);
@@ -87,11 +80,12 @@ impl lines::Line for InFile<'_, '_> {
 
     fn fresh(&mut self, fresh: &Fresh) -> Sql<u32> {
         let (key, starts) = self.pool;
+        // Each range is one of the index alone; the second one is empty but for a clock that was ahead.
         let count = self.batch.first(
-            concat!(
-                "SELECT count(*) FROM windlass_held WHERE key = ?1 AND starts = ?2 AND ",
-                is_fresh!()
-            ),
+            "SELECT (SELECT count(*) FROM windlass_held
+                     WHERE key = ?1 AND starts = ?2 AND report > 0 AND since > ?3 AND since <= ?4)
+                  + (SELECT count(*) FROM windlass_held
+                     WHERE key = ?1 AND starts = ?2 AND report > 0 AND report <> 2 AND since > ?4 AND since <= ?5)",
             (
                 key,
                 starts,
@@ -104,15 +98,21 @@ impl lines::Line for InFile<'_, '_> {
         Ok(count.unwrap_or(0))
     }
 
-    fn last_fresh(&mut self, fresh: &Fresh) -> Sql<Option<(Limit, Place)>> {
+    fn last_fresh(&mut self, fresh: &Fresh, below: i32) -> Sql<Option<(Limit, Place)>> {
         let (key, starts) = self.pool;
         let last = self.batch.first(
-            concat!(
-                "SELECT priority, due, n, most, within FROM windlass_held WHERE key = ?1 AND starts = ?2 AND ",
-                is_fresh!(),
-                " ORDER BY priority, due DESC, n DESC LIMIT 1"
+            "SELECT priority, due, n, most, within FROM windlass_held INDEXED BY windlass_held_by_priority
+             WHERE key = ?1 AND starts = ?2 AND report > 0 AND priority < ?6
+                 AND since > ?3 AND since <= iif(report = 2, ?4, ?5)
+             ORDER BY priority, due DESC, n DESC LIMIT 1",
+            (
+                key,
+                starts,
+                micros(fresh.after),
+                micros(fresh.now),
+                micros(fresh.ahead),
+                below,
             ),
-            (key, starts, micros(fresh.after), micros(fresh.now), micros(fresh.ahead)),
             |row| Ok((place(row)?, (row.get(3)?, row.get(4)?))),
         )?;
         Ok(last.and_then(|(place, numbers)| Some((limit(key.clone(), *starts, numbers)?, place))))

@@ -84,4 +84,7 @@ CREATE INDEX windlass_watches_of ON windlass_watches (n);
 const TURNS: &str = "
 ALTER TABLE windlass_held ADD COLUMN turns INTEGER NOT NULL DEFAULT 0;
 CREATE INDEX windlass_held_reserving ON windlass_held (n) WHERE turns >= 3;
+DROP INDEX windlass_held_reported;
+CREATE INDEX windlass_held_reported ON windlass_held (key, starts, since, report) WHERE report > 0;
+CREATE INDEX windlass_held_by_priority ON windlass_held (key, starts, priority) WHERE report > 0;
 ";

@@ -285,9 +285,14 @@ impl<F: Fn(&Limit, bool) -> Free> Line for InMemory<'_, F> {
         Ok(u32::try_from(count).unwrap_or(u32::MAX))
     }
 
-    fn last_fresh(&mut self, fresh: &Fresh) -> Result<Option<(Limit, Place)>, Infallible> {
+    fn last_fresh(
+        &mut self,
+        fresh: &Fresh,
+        below: i32,
+    ) -> Result<Option<(Limit, Place)>, Infallible> {
         let fresh = self.line.fresh(fresh);
         let tasks = fresh.filter_map(|order| self.held.get(&order));
+        let tasks = tasks.filter(|one| one.place.priority() < below);
         let last = tasks.max_by_key(|one| one.place);
         Ok(last.map(|one| (one.limit.clone(), one.place)))
     }

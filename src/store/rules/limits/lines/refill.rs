@@ -65,8 +65,12 @@ pub(crate) trait Line {
     /// Returns the number of tasks that a node may be about to claim: [`Fresh`] includes them.
     fn fresh(&mut self, fresh: &Fresh) -> Result<u32, Self::Error>;
 
-    /// Returns the last of them, in the order of the line.
-    fn last_fresh(&mut self, fresh: &Fresh) -> Result<Option<(Limit, Place)>, Self::Error>;
+    /// Returns the last of them, in the order of the line, if its priority is below this one.
+    fn last_fresh(
+        &mut self,
+        fresh: &Fresh,
+        below: i32,
+    ) -> Result<Option<(Limit, Place)>, Self::Error>;
 
     /// Returns the number of reported tasks, without those that are reported in advance.
     fn reported(&mut self, now: Timestamp) -> Result<u32, Self::Error>;
@@ -231,8 +235,8 @@ impl<L: Line> Look<'_, L> {
         let Some((limit, place)) = self.first(|_, free| free.slots > 0)? else {
             return Ok(false);
         };
-        match self.line.last_fresh(&self.fresh)? {
-            Some((of, last)) if place.is_more_urgent(&last) && !self.is_reserver(last) => {
+        match self.line.last_fresh(&self.fresh, place.priority())? {
+            Some((of, last)) if !self.is_reserver(last) => {
                 self.line.report(&of, last, Reported::SILENT)?;
                 self.open(of)?;
                 self.report_now(&limit, place)?;

@@ -1,0 +1,141 @@
+//! Streams of all changes, for those who follow the whole namespace.
+
+use std::sync::{Arc, Weak};
+
+use futures::{StreamExt, stream};
+use tokio::sync::mpsc;
+
+use super::{All, Changes, QUEUE, Subscribers};
+use crate::store::{Change, ChangeStream, Error};
+
+/// A stream in the list of subscribers.
+pub(super) struct Whole {
+    number: u64,
+    queue: mpsc::Sender<Arc<Vec<Change>>>,
+}
+
+/// The place of a stream among the subscribers. Dropping it ends the subscription.
+struct Place {
+    subscribers: Weak<Subscribers>,
+    number: u64,
+    queue: mpsc::Receiver<Arc<Vec<Change>>>,
+}
+
+/// Where a stream takes its changes from.
+enum Source {
+    /// The feed of the process.
+    Shared(Place),
+    /// A feed of its own: it was slower than the shared one, or that has ended.
+    Own(ChangeStream),
+    /// It has ended.
+    Over,
+}
+
+struct Stream {
+    changes: Arc<Changes>,
+    /// The last change before the next one.
+    last: Option<u64>,
+    source: Source,
+}
+
+impl Changes {
+    /// Returns all changes from now on, in their order and without a gap: a stream that is too slow for the shared feed
+    /// goes on with a feed of its own after the last change that it has delivered.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Registry::changes`](crate::store::Registry::changes).
+    pub(crate) async fn whole(self: &Arc<Self>) -> Result<ChangeStream, Error> {
+        let (place, last) = self.subscribed(Subscribers::add_whole).await?;
+        let following = Stream {
+            changes: self.clone(),
+            last,
+            source: Source::Shared(place),
+        };
+        let next = |mut following: Stream| async {
+            let batch = following.next().await?;
+            Some((batch, following))
+        };
+        Ok(Box::pin(stream::unfold(following, next)))
+    }
+}
+
+impl Subscribers {
+    /// Adds a stream, and returns the last change before it; `None` when no feed is open.
+    fn add_whole(self: &Arc<Self>) -> Option<(Place, Option<u64>)> {
+        let mut all = self.all();
+        if !all.is_open {
+            return None;
+        }
+        let number = all.next;
+        all.next += 1;
+        let (sender, queue) = mpsc::channel(QUEUE);
+        all.whole.push(Whole {
+            number,
+            queue: sender,
+        });
+        let place = Place {
+            subscribers: Arc::downgrade(self),
+            number,
+            queue,
+        };
+        Some((place, all.last))
+    }
+}
+
+impl All {
+    /// Delivers the changes to every stream. One whose queue is full ends: what it has not got, it reads itself.
+    pub(super) fn deliver_whole(&mut self, changes: Vec<Change>) {
+        let changes = Arc::new(changes);
+        self.whole
+            .retain(|one| one.queue.try_send(changes.clone()).is_ok());
+    }
+}
+
+impl Stream {
+    async fn next(&mut self) -> Option<Result<Vec<Change>, Error>> {
+        loop {
+            match &mut self.source {
+                Source::Shared(place) => match place.queue.recv().await {
+                    Some(batch) => {
+                        self.last = batch.last().map(|change| change.seq).or(self.last);
+                        return Some(Ok(Arc::unwrap_or_clone(batch)));
+                    }
+                    None => match own(&self.changes, self.last).await {
+                        Ok(stream) => self.source = Source::Own(stream),
+                        Err(error) => {
+                            self.source = Source::Over;
+                            return Some(Err(error));
+                        }
+                    },
+                },
+                Source::Own(stream) => return stream.next().await,
+                Source::Over => return None,
+            }
+        }
+    }
+}
+
+/// Opens a feed of its own after the last change.
+async fn own(changes: &Changes, last: Option<u64>) -> Result<ChangeStream, Error> {
+    match last {
+        Some(last) => changes.registry.changes(Some(last)).await,
+        // It ended before its first change: from where to go on is not known.
+        None => Err(Error::unavailable(
+            "follow the changes",
+            "the feed ended; follow them again",
+        )),
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if let Some(subscribers) = self.subscribers.upgrade() {
+            let mut all = subscribers.all();
+            all.whole.retain(|one| one.number != self.number);
+            if all.is_idle() {
+                subscribers.idle.notify_one();
+            }
+        }
+    }
+}
