@@ -5,14 +5,16 @@ use std::{
     io::{IsTerminal, Write},
 };
 
+use jiff::Timestamp;
 use windlass::{
-    Client, Invalid, Kind, NodeName, StateKind, TaskId,
-    store::{Filter, Page, TaskRecord},
+    Client, Invalid, Json, Kind, NodeName, StateKind, TaskId,
+    store::{Filter, Page, TaskRecord, TimeRange},
 };
 
 use crate::{
     exit::{Exit, Failure},
     output::Output,
+    parse::time,
     view,
 };
 
@@ -51,6 +53,46 @@ pub(crate) struct FilterArgs {
     /// Only quarantined tasks: their record cannot be read
     #[arg(long)]
     quarantined: bool,
+
+    /// Only tasks submitted at this time (RFC 3339) or later
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    submitted_from: Option<Timestamp>,
+
+    /// Only tasks submitted before this time (RFC 3339)
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    submitted_until: Option<Timestamp>,
+
+    /// Only tasks that ended at this time (RFC 3339) or later
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    ended_from: Option<Timestamp>,
+
+    /// Only tasks that ended before this time (RFC 3339)
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    ended_until: Option<Timestamp>,
+
+    /// Only tasks with this value at this place of their props: a JSON pointer and JSON, such as '/to/country="de"'.
+    /// Every task that matches the other filters is read
+    #[arg(long = "props-at", value_name = "POINTER=JSON", value_parser = props_at)]
+    props: Vec<(String, Json)>,
+}
+
+/// Reads a JSON pointer and the value at it. What is no JSON is a text.
+fn props_at(text: &str) -> Result<(String, Json), String> {
+    let Some((pointer, value)) = text.split_once('=') else {
+        return Err(format!(
+            "'{text}' has no value; write it like '/to/country=\"de\"'"
+        ));
+    };
+    if !(pointer.is_empty() || pointer.starts_with('/')) {
+        return Err(format!(
+            "'{pointer}' is no JSON pointer; it begins with '/', such as /to/country"
+        ));
+    }
+    let value = match Json::parse("value", value) {
+        Ok(value) => value,
+        Err(_) => Json::from(serde_json::Value::from(value)),
+    };
+    Ok((pointer.to_owned(), value))
 }
 
 /// Reads a state. A task that runs has none of its own.
@@ -90,6 +132,16 @@ impl FilterArgs {
             node: self.node.clone(),
             claimed: self.claimed,
             error: self.error.clone(),
+            ids: Vec::new(),
+            submitted: TimeRange {
+                from: self.submitted_from,
+                until: self.submitted_until,
+            },
+            ended: TimeRange {
+                from: self.ended_from,
+                until: self.ended_until,
+            },
+            props: self.props.clone(),
         }
     }
 }

@@ -24,8 +24,9 @@ pub use waits::{Selector, WaitReason};
 use crate::{
     job::Job,
     store::{
-        Change, ChangeStream, CommandRecord, Error, Filter, NodeCommand, NodeCommandId, NodeRecord,
-        Page, SendCommand, Store, Submitted, TaskCount, TaskRecord, rules,
+        Change, ChangeStream, CommandRecord, Cursor, Error, Filter, NodeCommand, NodeCommandId,
+        NodeRecord, Page, Query, SendCommand, Store, Submitted, TaskCount, TaskPage, TaskRecord,
+        rules,
     },
     task::NewTask,
 };
@@ -291,6 +292,23 @@ impl Client {
     /// [`Error::Invalid`] (field `limit`), [`Error::Unavailable`].
     pub async fn list(&self, filter: &Filter, page: Page) -> Result<Vec<TaskRecord>, Error> {
         self.store.registry().list(filter, page).await
+    }
+
+    /// Returns a page of the tasks of a query: the first one, or the one at a cursor of another page.
+    ///
+    /// # Cost
+    ///
+    /// SQLite reads what it returns of a list by submit or by end; of a list by due time it reads the times of all live
+    /// tasks. etcd has no index but that of the ids: every page reads all tasks, or all live ones where the query
+    /// has only such.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Invalid`] (field `limit`; field `cursor` for one of another order), [`Error::Unavailable`].
+    pub async fn page(&self, query: &Query, cursor: Option<&Cursor>) -> Result<TaskPage, Error> {
+        let span = rules::list::span(query, cursor)?;
+        let tasks = self.store.registry().span(&query.filter, span).await?;
+        Ok(rules::list::page(query, cursor, tasks))
     }
 
     /// How many tasks there are by kind and state.

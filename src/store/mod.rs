@@ -38,10 +38,11 @@ pub use doctor::Doctor;
 pub use error::{Cause, Error};
 pub use export::Exported;
 pub use model::{
-    Applied, Change, ChangeKind, Claim, Claimed, CommandRecord, Commit, DataVersions, Done, Event,
-    Filter, Lease, LimitForm, LimitUse, LimitedBy, Limits, Line, NodeCommand, NodeCommandId,
-    NodeFault, NodeRecord, NodeSpec, NodeStatus, Operation, Page, Part, QueuedNodeCommand, Reason,
-    Refusal, Refusals, Submitted, TaskCount, TaskRecord, TaskView, Transaction,
+    Applied, Change, ChangeKind, Claim, Claimed, CommandRecord, Commit, Cursor, DataVersions, Done,
+    Event, Filter, Lease, LimitForm, LimitUse, LimitedBy, Limits, Line, NodeCommand, NodeCommandId,
+    NodeFault, NodeRecord, NodeSpec, NodeStatus, Operation, Order, Page, Part, Place, Query,
+    QueuedNodeCommand, Reason, Refusal, Refusals, Span, Submitted, TaskCount, TaskPage, TaskRecord,
+    TaskView, TimeRange, Transaction,
 };
 pub use registry::{ChangeStream, Registry};
 pub use split::Split;

@@ -81,6 +81,8 @@ pub(crate) enum Defect {
     OneBadSubmitRefusesAll,
     UnknownTasksAreEmpty,
     ListsAreNotInOrder,
+    PagesAreInOneDirection,
+    PagesBeginAfterTheirTime,
     CountsOmitTheQuarantined,
     DeletingTakesThePrefix,
     LiveTasksAreRetried,

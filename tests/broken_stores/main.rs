@@ -152,6 +152,8 @@ planted! {
     ended_tasks_that_have_no_key: EndedTasksHaveNoKey is found by unique::a_taken_key_is_refused;
     unknown_tasks_that_are_empty: UnknownTasksAreEmpty is found by commands::unknown_commands_are_not_found;
     lists_that_are_not_in_order: ListsAreNotInOrder is found by registry::pages_are_in_submit_order;
+    pages_in_one_direction: PagesAreInOneDirection is found by pages::the_newest_submits_come_first;
+    pages_that_begin_after_their_time: PagesBeginAfterTheirTime is found by pages::the_newest_submits_come_first;
     counts_that_omit_the_quarantined: CountsOmitTheQuarantined is found by quarantine::counts_include_it;
     deleting_that_takes_the_prefix: DeletingTakesThePrefix is found by ends::deleting_one_leaves_its_neighbours;
     live_tasks_that_are_retried: LiveTasksAreRetried is found by ends::a_live_task_is_not_retried;

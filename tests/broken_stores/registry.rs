@@ -6,7 +6,8 @@ use windlass::{
     store::{
         Applied, Change, ChangeKind, ChangeStream, CommandRecord, Doctor, Done, Error, Exported,
         Filter, IfExists, Limits, NodeCommand, NodeCommandId, NodeRecord, Operation, Page,
-        Registry, SendCommand, Submit, Submitted, TaskCount, TaskRecord, Transaction, Transfer,
+        Registry, SendCommand, Span, Submit, Submitted, TaskCount, TaskRecord, Transaction,
+        Transfer,
         copy::Copied,
         examine::{Examination, Finding, Strays, Verdict},
     },
@@ -255,6 +256,19 @@ impl Registry for PlantedStore {
             return Err(Error::no_task(id));
         }
         Ok(record)
+    }
+
+    async fn span(&self, filter: &Filter, mut span: Span) -> Result<Vec<TaskRecord>, Error> {
+        if self.has(Defect::PagesBeginAfterTheirTime)
+            && let Some(place) = &mut span.after
+        {
+            // All tasks of the same time count as passed.
+            place.order = if span.ascending { u64::MAX } else { 0 };
+        }
+        if self.has(Defect::PagesAreInOneDirection) {
+            span.ascending = false;
+        }
+        self.inner.span(filter, span).await
     }
 
     async fn list(&self, filter: &Filter, page: Page) -> Result<Vec<TaskRecord>, Error> {

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, io::IsTerminal, time::Duration};
 use futures::StreamExt;
 use windlass::{
     Client, Invalid, TaskId,
-    store::{Error, Filter, Page, TaskRecord},
+    store::{Cursor, Error, Filter, Order, Query, TaskRecord},
 };
 
 use super::graph;
@@ -26,6 +26,7 @@ Examples:
   windlass list --claimed
   windlass list --state failed,fault --kind report
   windlass list --label team=billing --error timeout -o json | jq -r .id
+  windlass list --sort ended --limit 20
   windlass list --state runnable --watch")]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -35,25 +36,43 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = parse::from_zero::<u32>)]
     limit: u32,
 
-    /// Only tasks submitted after the task with this order; the end of a page names the next
-    #[arg(long, value_name = "ORDER", default_value_t = 0, value_parser = parse::from_zero::<u64>)]
-    after: u64,
+    /// By what the tasks are ordered: 'submitted', 'due' (live tasks that wait for their time) or 'ended' (ended tasks)
+    #[arg(long, value_name = "ORDER", default_value_t = Order::Submitted, value_parser = order)]
+    sort: Order,
+
+    /// Show the oldest first, or the earliest due; the newest by default
+    #[arg(long)]
+    ascending: bool,
+
+    /// Go on where another list with the same options ended, which names this cursor
+    #[arg(long, value_name = "CURSOR", value_parser = cursor)]
+    cursor: Option<Cursor>,
 
     /// Keep running, and show tasks again when they change
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["sort", "ascending", "cursor"])]
     watch: bool,
 
     /// Show ids and states as a tree: below each task those that wait for it. From level 41 on the indent stays, and
     /// the level stands before the id
-    #[arg(long, conflicts_with = "watch")]
+    #[arg(long, conflicts_with_all = ["watch", "sort", "ascending", "cursor"])]
     tree: bool,
 }
 
 /// The largest number of tasks of one list.
 const MOST: u32 = 1_000_000;
-/// The largest page that is requested from a store, less one. A store on etcd reads all tasks for
-/// each page, so few large pages cost less than many small ones.
-const PAGE: u32 = 9_999;
+/// The largest page that is requested from a store. A store on etcd reads all tasks for each page, so few large pages
+/// cost less than many small ones.
+const PAGE: u32 = 10_000;
+
+/// Reads an order.
+fn order(text: &str) -> Result<Order, String> {
+    text.parse().map_err(|e: Invalid| e.reason().to_owned())
+}
+
+/// Reads a cursor.
+fn cursor(text: &str) -> Result<Cursor, String> {
+    text.parse().map_err(|e: Invalid| e.reason().to_owned())
+}
 
 /// Lists them.
 pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure> {
@@ -67,22 +86,17 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     if args.watch {
         return watch(&client, &out, &filter, args.limit).await;
     }
-    let mut page = Page {
-        after: args.after,
-        limit: 0,
-    };
+    let mut query = Query::new(filter.clone()).order(args.sort);
+    query.ascending = args.ascending || args.tree;
+    let mut cursor = args.cursor;
     let mut left = args.limit;
     let mut shown = 0;
     // A table needs all its rows for the layout; JSON lines are printed at once.
     let mut rows = Vec::new();
     loop {
-        // One more than wanted shows whether there are more.
-        page.limit = left.min(PAGE) + 1;
-        let mut records = client.list(&filter, page).await?;
-        let more = records.len() > page.limit as usize - 1;
-        records.truncate(page.limit as usize - 1);
-        let Some(last) = records.last() else { break };
-        page.after = last.order;
+        query.limit = left.min(PAGE);
+        let page = client.page(&query, cursor.as_ref()).await?;
+        let mut records = page.tasks;
         left -= u32::try_from(records.len()).unwrap_or(left);
         shown += records.len();
         if out.is_json() {
@@ -90,16 +104,12 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
         } else {
             rows.append(&mut records);
         }
-        if !more {
-            break;
-        }
+        let Some(next) = page.next else { break };
         if left == 0 {
-            out.note(format!(
-                "there are more: --after {} shows the next",
-                page.after
-            ));
+            out.note(format!("there are more: --cursor {next} shows the next"));
             break;
         }
+        cursor = Some(next);
     }
     if args.tree && !rows.is_empty() {
         graph::forest(&rows, &out)?;
@@ -107,7 +117,7 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
         view::records_of(&client, &out, &rows, false).await?;
     }
     if shown == 0 {
-        let is_all = filter.is_all() && args.after == 0;
+        let is_all = filter.is_all() && args.cursor.is_none() && args.sort == Order::Submitted;
         out.note(if is_all {
             "there are no tasks"
         } else {
@@ -128,17 +138,16 @@ async fn watch(
     loop {
         let mut changes = client.changes(None).await?;
         // A terminal shows one screen of tasks.
-        let page = Page {
-            after: 0,
-            limit: limit.min(PAGE),
-        };
-        view::records_of(client, out, &client.list(filter, page).await?, redraw).await?;
+        let query = Query::new(filter.clone()).limit(limit.min(PAGE));
+        let page = client.page(&query, None).await?;
+        view::records_of(client, out, &page.tasks, redraw).await?;
         while let Some(Ok(batch)) = changes.next().await {
             let ids: BTreeSet<TaskId> = batch.into_iter().map(|c| c.task).collect();
             if redraw {
                 // The table is drawn at most a few times a second.
                 tokio::time::sleep(Duration::from_millis(200)).await;
-                view::records_of(client, out, &client.list(filter, page).await?, true).await?;
+                let page = client.page(&query, None).await?;
+                view::records_of(client, out, &page.tasks, true).await?;
                 continue;
             }
             let mut records: Vec<TaskRecord> = Vec::new();

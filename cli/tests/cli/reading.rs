@@ -25,7 +25,8 @@ async fn filters_say_which_tasks() {
     env.run(&["watch", "s1", "--after", "0", "--limit", "2"])
         .ok();
     let ids = |words: &[&str]| {
-        let ran = env.run(&[&["list", "-o", "json"], words].concat()).ok();
+        let list = ["list", "--ascending", "-o", "json"];
+        let ran = env.run(&[&list[..], words].concat()).ok();
         ran.lines()
             .iter()
             .map(|t| t["id"].as_str().unwrap().to_owned())
@@ -50,14 +51,29 @@ async fn filters_say_which_tasks() {
     assert_eq!(ids(&["--error", "OUT of"]), ["f1"]);
     assert_eq!(ids(&["--quarantined"]), Vec::<String>::new());
     assert_eq!(ids(&["--limit", "2"]), ["d1", "f1"]);
-    let page = env.run(&["list", "--limit", "1"]).ok();
-    let after = page
+    let page = env.run(&["list", "--ascending", "--limit", "1"]).ok();
+    let cursor = page
         .err
         .split_whitespace()
-        .skip_while(|w| *w != "--after")
+        .skip_while(|w| *w != "--cursor")
         .nth(1)
         .unwrap();
-    assert_eq!(ids(&["--after", after, "--limit", "1"]), ["f1"]);
+    assert_eq!(ids(&["--cursor", cursor, "--limit", "1"]), ["f1"]);
+    env.run(&["list", "--cursor", cursor])
+        .fails(2, &["cursor", "ascending", "the same list"]);
+    env.run(&["list", "--cursor", "7"])
+        .fails(2, &["'7' is no cursor"]);
+    let newest = env.run(&["list", "-o", "json"]).ok().lines();
+    assert_eq!(newest[0]["id"], "s1", "the newest comes first");
+    assert_eq!(ids(&["--sort", "ended"]), ["d1", "f1"]);
+    assert_eq!(ids(&["--sort", "due", "--kind", "stay"]), ["s1"]);
+    assert_eq!(ids(&["--props-at", "=1"]), ["d1"]);
+    env.run(&["list", "--props-at", "to=1"])
+        .fails(2, &["'to' is no JSON pointer"]);
+    let begun = newest[0]["submitted_at"].as_str().unwrap();
+    assert_eq!(ids(&["--submitted-from", begun]), ["s1"]);
+    assert_eq!(ids(&["--submitted-until", begun]), ["d1", "f1"]);
+    assert_eq!(ids(&["--ended-from", "2020-01-01T00:00:00Z"]), ["d1", "f1"]);
     let table = env.run(&["list"]).ok().out;
     assert!(
         table.starts_with("ID") && table.contains("out of luck"),

@@ -197,7 +197,16 @@ fn lines_take_what_they_lack_from_the_options() {
         .ok();
     assert!(ran.out.contains("1200 tasks submitted"), "{ran:?}");
     let listed = env
-        .run(&["list", "--label", "run=7", "--limit", "5000", "-o", "json"])
+        .run(&[
+            "list",
+            "--ascending",
+            "--label",
+            "run=7",
+            "--limit",
+            "5000",
+            "-o",
+            "json",
+        ])
         .ok()
         .lines();
     assert_eq!(listed.len(), 1200);

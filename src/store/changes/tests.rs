@@ -231,3 +231,15 @@ fn a_stream_goes_on_when_the_runtime_of_the_shared_feed_has_ended() {
         assert_eq!(tasks(&mut begun, 1).await, ["b"]);
     });
 }
+
+#[test]
+fn a_feed_that_ends_late_ends_no_later_one() {
+    let subscribers = Arc::<Subscribers>::default();
+    let first = Feed::open(subscribers.clone());
+    assert!(subscribers.close_if_idle());
+    let second = Feed::open(subscribers.clone());
+    drop(first);
+    assert!(subscribers.all().is_open);
+    drop(second);
+    assert!(!subscribers.all().is_open);
+}

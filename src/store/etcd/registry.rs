@@ -10,7 +10,7 @@ use super::{
 };
 use crate::store::{
     Applied, Change, ChangeStream, CommandRecord, Doctor, Done, Error, Exported, Filter, LimitUse,
-    Limits, NodeCommand, NodeCommandId, NodeRecord, Operation, Page, Registry, TaskCount,
+    Limits, NodeCommand, NodeCommandId, NodeRecord, Operation, Page, Registry, Span, TaskCount,
     TaskRecord, Transaction, Transfer,
     copy::Copied,
     examine::{Examination, Finding},
@@ -72,6 +72,10 @@ impl Registry for EtcdStore {
 
     async fn list(&self, filter: &Filter, page: Page) -> Result<Vec<TaskRecord>, Error> {
         self.0.queries.list(filter, page).await
+    }
+
+    async fn span(&self, filter: &Filter, span: Span) -> Result<Vec<TaskRecord>, Error> {
+        self.0.queries.span(filter, span).await
     }
 
     async fn counts(&self) -> Result<Vec<TaskCount>, Error> {

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use windlass_statemachine::{Kind, StateKind, TaskId};
 
 use super::{row::Row, world::World};
-use crate::store::{CommandRecord, Error, Filter, Page, TaskCount, TaskRecord};
+use crate::store::{
+    CommandRecord, Error, Filter, Page, Span, TaskCount, TaskRecord, rules::list::Selection,
+};
 
 impl World {
     pub(super) fn row(&self, id: &TaskId) -> Result<&Row, Error> {
@@ -35,6 +37,14 @@ impl World {
         let records = rows.map(|row| self.record_of(row));
         let matching = records.filter(|record| filter.matches(record));
         Ok(matching.take(page.limit as usize).collect())
+    }
+
+    pub(super) fn span(&self, filter: &Filter, span: Span) -> Vec<TaskRecord> {
+        let mut selection = Selection::of(span);
+        let records = self.tasks.values().map(|row| self.record_of(row));
+        let matching = records.filter(|record| filter.matches(record));
+        matching.for_each(|record| selection.take(record));
+        selection.into_tasks()
     }
 
     pub(super) fn counts(&self) -> Vec<TaskCount> {

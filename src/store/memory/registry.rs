@@ -7,7 +7,7 @@ use windlass_statemachine::{CommandId, NodeName, StateKind, TaskId};
 use super::MemoryStore;
 use crate::store::{
     Applied, Change, ChangeStream, CommandRecord, Error, Filter, LimitUse, Limits, NodeCommand,
-    NodeCommandId, NodeRecord, Page, Registry, TaskCount, TaskRecord, Transaction, Transfer,
+    NodeCommandId, NodeRecord, Page, Registry, Span, TaskCount, TaskRecord, Transaction, Transfer,
 };
 
 #[async_trait]
@@ -49,6 +49,10 @@ impl Registry for MemoryStore {
 
     async fn list(&self, filter: &Filter, page: Page) -> Result<Vec<TaskRecord>, Error> {
         self.shared.lock().0.list(filter, page)
+    }
+
+    async fn span(&self, filter: &Filter, span: Span) -> Result<Vec<TaskRecord>, Error> {
+        Ok(self.shared.lock().0.span(filter, span))
     }
 
     async fn counts(&self) -> Result<Vec<TaskCount>, Error> {

@@ -1,6 +1,7 @@
 //! [`Filter`] and [`Page`]: which tasks a list returns.
 
-use windlass_statemachine::{Invalid, Kind, NodeName, StateKind};
+use jiff::Timestamp;
+use windlass_statemachine::{Invalid, Json, Kind, NodeName, StateKind, TaskId};
 
 use super::record::TaskRecord;
 use crate::store::Error;
@@ -37,6 +38,44 @@ pub struct Filter {
     pub claimed: bool,
     /// With this text in one of the errors that are kept (case does not matter).
     pub error: Option<String>,
+    /// With one of these ids; empty for any.
+    pub ids: Vec<TaskId>,
+    /// Submitted in this time.
+    pub submitted: TimeRange,
+    /// Ended in this time. With a bound, only ended tasks match.
+    pub ended: TimeRange,
+    /// With each of these values at these places of the props: a JSON pointer (RFC 6901) and the value, compared as in
+    /// [`Json::same_value`]. Every matching task beside that is read: there is no index of props.
+    pub props: Vec<(String, Json)>,
+}
+
+/// A range of times. Without bounds it has every time.
+///
+/// # Example
+///
+/// ```
+/// use windlass::{jiff::Timestamp, store::TimeRange};
+///
+/// let since = TimeRange { from: Some(Timestamp::UNIX_EPOCH), until: None };
+/// assert!(since.contains(Timestamp::now()));
+/// ```
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct TimeRange {
+    /// The first time of it.
+    pub from: Option<Timestamp>,
+    /// The first time behind it.
+    pub until: Option<Timestamp>,
+}
+
+impl TimeRange {
+    /// Returns whether a time is in the range.
+    pub fn contains(&self, time: Timestamp) -> bool {
+        self.from.is_none_or(|from| from <= time) && self.until.is_none_or(|until| time < until)
+    }
+
+    fn is_all(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 impl Filter {
@@ -51,11 +90,28 @@ impl Filter {
         live || self.claimed || self.node.is_some()
     }
 
+    fn has_props(&self, props: &Json) -> bool {
+        if self.props.is_empty() {
+            return true;
+        }
+        let Ok(read) = props.get::<serde_json::Value>("props") else {
+            return false;
+        };
+        self.props.iter().all(|(pointer, value)| {
+            let at = read.pointer(pointer).map(|at| Json::from(at.clone()));
+            at.is_some_and(|at| at.same_value(value))
+        })
+    }
+
     /// Whether the filter selects this record.
     pub fn matches(&self, record: &TaskRecord) -> bool {
         let state = record.state.as_ref().ok();
         let task = &record.task;
-        (self.states.is_empty() || state.is_some_and(|s| self.states.contains(&s.code())))
+        (self.ids.is_empty() || self.ids.contains(&task.id))
+            && self.submitted.contains(record.submitted_at)
+            && (self.ended.is_all()
+                || state.is_some_and(|s| s.code().is_terminal() && self.ended.contains(s.since)))
+            && (self.states.is_empty() || state.is_some_and(|s| self.states.contains(&s.code())))
             && (!self.quarantined || record.state.is_err())
             && self.kind.as_ref().is_none_or(|k| *k == task.kind)
             && self.labels.iter().all(|(name, value)| {
@@ -81,6 +137,7 @@ impl Filter {
                     Err(e) => e.to_string().to_lowercase().contains(&text),
                 }
             })
+            && self.has_props(&task.props)
     }
 }
 

@@ -10,6 +10,7 @@ mod limits;
 mod line;
 mod node;
 mod operation;
+mod query;
 mod record;
 mod refusal;
 mod transaction;
@@ -18,7 +19,7 @@ pub use change::{Change, ChangeKind};
 pub use claim::{Claim, Claimed, Commit};
 pub use data_versions::DataVersions;
 pub use event::{Event, TaskView};
-pub use filter::{Filter, Page};
+pub use filter::{Filter, Page, TimeRange};
 pub use limits::Limits;
 pub use line::Line;
 pub use node::{
@@ -26,6 +27,7 @@ pub use node::{
     QueuedNodeCommand,
 };
 pub use operation::{Done, Operation, Submitted};
+pub use query::{Cursor, Order, Place, Query, Span, TaskPage};
 pub use record::{CommandRecord, LimitForm, LimitUse, LimitedBy, TaskCount, TaskRecord};
 pub use refusal::{Part, Reason, Refusal, Refusals};
 pub use transaction::{Applied, Transaction};

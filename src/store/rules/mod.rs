@@ -11,6 +11,7 @@
 //! | `commit` | whether a write of a claim follows the stored state, or was applied before |
 //! | `claim` | whether a task can be claimed |
 //! | `limits` | whether a limit has a slot for one more task |
+//! | `list` | the place of a task in an order, and the pages of a list |
 //! | `unique` | what a submit does when another task has its unique key |
 //! | `stand_ins` | refuses a wait for an id that the same write does not submit, because another task has its unique key |
 //! | `waits` | what a claim reads of the tasks that a task waits for, and what a watch reports of it |
@@ -31,6 +32,7 @@ pub(crate) mod effects;
 pub(crate) mod facts;
 pub(crate) mod history;
 pub(crate) mod limits;
+pub(crate) mod list;
 pub(crate) mod reschedule;
 pub(crate) mod retry;
 pub(crate) mod size;

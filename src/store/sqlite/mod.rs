@@ -54,6 +54,7 @@ mod last_look;
 mod lease;
 mod limits;
 mod lines;
+mod list;
 mod location;
 mod log;
 mod mail;

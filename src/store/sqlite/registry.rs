@@ -6,11 +6,12 @@ use windlass_statemachine::{CommandId, NodeName, StateKind, TaskId};
 
 use super::{
     SqliteStore, all_failed, apply, batch::newest, codes, errors::item, feed::Feed, history,
-    hub::Message, jobs::Load, json, limits, log, node, progress::QUEUE, query, retention, stream,
+    hub::Message, jobs::Load, json, limits, list, log, node, progress::QUEUE, query, retention,
+    stream,
 };
 use crate::store::{
     Applied, Change, ChangeStream, CommandRecord, Doctor, Error, Filter, LimitUse, Limits,
-    NodeCommand, NodeCommandId, NodeRecord, Operation, Page, Registry, TaskCount, TaskRecord,
+    NodeCommand, NodeCommandId, NodeRecord, Operation, Page, Registry, Span, TaskCount, TaskRecord,
     Transaction, Transfer, rules,
 };
 
@@ -90,7 +91,13 @@ impl Registry for SqliteStore {
     async fn list(&self, filter: &Filter, page: Page) -> Result<Vec<TaskRecord>, Error> {
         page.check()?;
         let filter = filter.clone();
-        let read = move |conn: &_| query::list(conn, &filter, page);
+        let read = move |conn: &_| list::list(conn, &filter, page);
+        self.0.readers.run("list tasks", read).await
+    }
+
+    async fn span(&self, filter: &Filter, span: Span) -> Result<Vec<TaskRecord>, Error> {
+        let filter = filter.clone();
+        let read = move |conn: &_| list::span(conn, &filter, span);
         self.0.readers.run("list tasks", read).await
     }
 

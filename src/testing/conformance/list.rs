@@ -245,6 +245,13 @@ macro_rules! conformance_tests {
                 a_dead_node_takes_no_commands,
                 peers_are_live_nodes,
             }
+            pages {
+                the_newest_submits_come_first,
+                pages_are_stable_while_tasks_come_and_go,
+                a_list_by_due_time_has_what_can_be_claimed,
+                a_list_by_end_has_the_last_end_first,
+                filters_by_ids_times_and_props,
+            }
             registry {
                 unknown_tasks_are_not_found,
                 pages_are_in_submit_order,

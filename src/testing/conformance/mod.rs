@@ -71,6 +71,7 @@ mod list;
 mod list_states;
 pub mod long_waits;
 pub mod moving;
+pub mod pages;
 pub mod places;
 pub mod quarantine;
 pub mod registry;

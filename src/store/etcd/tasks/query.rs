@@ -11,14 +11,14 @@ use windlass_statemachine::{Kind, StateKind, TaskId};
 use crate::{
     clock::Clock,
     store::{
-        Error, Filter, Page, TaskCount, TaskRecord,
+        Error, Filter, Order, Page, Span, TaskCount, TaskRecord,
         etcd::{
             client::Fault,
             node::SlotTable,
             read::Reader,
             schema::{Snapshot, end_of, keys::PROPS_APART},
         },
-        rules::{self, limits::Pool},
+        rules::{self, limits::Pool, list::Selection},
     },
 };
 
@@ -72,6 +72,25 @@ impl Queries {
         matching.truncate(page.limit as usize);
         self.name_limits(&mut matching).await?;
         Ok(matching)
+    }
+
+    /// Returns the tasks of a span. Ended tasks have a folder of their own, and there is no other index.
+    pub(crate) async fn span(&self, filter: &Filter, span: Span) -> Result<Vec<TaskRecord>, Error> {
+        let prefix = filter.id_prefix.as_deref().unwrap_or("");
+        let folders = match filter.is_live_only() || span.order == Order::Due {
+            true => LIVE,
+            false => ALL,
+        };
+        let mut selection = Selection::of(span);
+        for (id, found) in self.all(prefix, folders).await? {
+            let record = found.record(&id)?;
+            if filter.matches(&record) {
+                selection.take(record);
+            }
+        }
+        let mut tasks = selection.into_tasks();
+        self.name_limits(&mut tasks).await?;
+        Ok(tasks)
     }
 
     /// Sets the limits that hold tasks back. Reads their slots; tasks without limits cost no read.

@@ -28,6 +28,20 @@ struct InFile<'a, 'c> {
     pool: &'a (String, bool),
 }
 
+/// Counts the rows of [`Fresh::includes`]. Each range is one of the index alone; the second one is empty but for a clock
+/// that was ahead.
+const FRESH: &str = "SELECT (SELECT count(*) FROM windlass_held
+    WHERE key = ?1 AND starts = ?2 AND report > 0 AND since > ?3 AND since <= ?4)
+    + (SELECT count(*) FROM windlass_held
+    WHERE key = ?1 AND starts = ?2 AND report > 0 AND report <> 2 AND since > ?4 AND since <= ?5)";
+
+/// The last of them with a lower priority than `?6`.
+const LAST_FRESH: &str =
+    "SELECT priority, due, n, most, within FROM windlass_held INDEXED BY windlass_held_by_priority
+    WHERE key = ?1 AND starts = ?2 AND report > 0 AND priority < ?6
+    AND since > ?3 AND since <= iif(report = 2, ?4, ?5)
+    ORDER BY priority, due DESC, n DESC LIMIT 1";
+
 /// Reads the place of a task from the first columns.
 fn place(row: &Row<'_>) -> Sql<Place> {
     let (due, n): (Option<i64>, i64) = (row.get(1)?, row.get(2)?);
@@ -80,12 +94,8 @@ impl lines::Line for InFile<'_, '_> {
 
     fn fresh(&mut self, fresh: &Fresh) -> Sql<u32> {
         let (key, starts) = self.pool;
-        // Each range is one of the index alone; the second one is empty but for a clock that was ahead.
         let count = self.batch.first(
-            "SELECT (SELECT count(*) FROM windlass_held
-                     WHERE key = ?1 AND starts = ?2 AND report > 0 AND since > ?3 AND since <= ?4)
-                  + (SELECT count(*) FROM windlass_held
-                     WHERE key = ?1 AND starts = ?2 AND report > 0 AND report <> 2 AND since > ?4 AND since <= ?5)",
+            FRESH,
             (
                 key,
                 starts,
@@ -101,10 +111,7 @@ impl lines::Line for InFile<'_, '_> {
     fn last_fresh(&mut self, fresh: &Fresh, below: i32) -> Sql<Option<(Limit, Place)>> {
         let (key, starts) = self.pool;
         let last = self.batch.first(
-            "SELECT priority, due, n, most, within FROM windlass_held INDEXED BY windlass_held_by_priority
-             WHERE key = ?1 AND starts = ?2 AND report > 0 AND priority < ?6
-                 AND since > ?3 AND since <= iif(report = 2, ?4, ?5)
-             ORDER BY priority, due DESC, n DESC LIMIT 1",
+            LAST_FRESH,
             (
                 key,
                 starts,

@@ -1,0 +1,285 @@
+//! [`Query`], [`Cursor`] and [`TaskPage`]: lists page by page, in an order of choice.
+
+use std::{fmt, str::FromStr};
+
+use serde::{Deserialize, Serialize};
+use windlass_statemachine::Invalid;
+
+use super::{Filter, TaskRecord};
+
+/// By what the tasks of a list are ordered.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Order {
+    /// By their submits.
+    #[default]
+    Submitted,
+    /// By the time from which on a node may claim them. Only live tasks with such a time are listed.
+    Due,
+    /// By the time of their end. Only ended tasks are listed.
+    Ended,
+}
+
+impl Order {
+    /// Every order.
+    pub const ALL: [Self; 3] = [Self::Submitted, Self::Due, Self::Ended];
+
+    /// Returns its name: `submitted`, `due` or `ended`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Submitted => "submitted",
+            Self::Due => "due",
+            Self::Ended => "ended",
+        }
+    }
+}
+
+impl fmt::Display for Order {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl FromStr for Order {
+    type Err = Invalid;
+
+    fn from_str(text: &str) -> Result<Self, Invalid> {
+        let found = Self::ALL.into_iter().find(|order| order.as_str() == text);
+        found.ok_or_else(|| {
+            Invalid::new(
+                "order",
+                format!("'{text}' is none of submitted, due and ended"),
+            )
+        })
+    }
+}
+
+/// Which tasks a list has, in which order, and how many a page has.
+///
+/// # Example
+///
+/// ```
+/// use windlass::{Client, NewTask, store::{Filter, Query, Store}};
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), windlass::BoxError> {
+/// let client = Client::new(&Store::open("memory:").await?);
+/// for id in ["a", "b", "c"] {
+///     client.submit(NewTask::new("k").id(id)).await?;
+/// }
+/// let query = Query::new(Filter::default()).limit(2);
+/// let newest = client.page(&query, None).await?;
+/// assert_eq!(newest.tasks[0].task.id.as_str(), "c");
+///
+/// let rest = client.page(&query, newest.next.as_ref()).await?;
+/// assert_eq!(rest.tasks[0].task.id.as_str(), "a");
+/// assert!(rest.next.is_none() && rest.previous.is_some());
+/// # Ok(()) }
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Query {
+    /// Which tasks.
+    pub filter: Filter,
+    /// By what they are ordered; by their submits by default.
+    pub order: Order,
+    /// Whether the first in the order comes first. By default the last one does: the newest.
+    pub ascending: bool,
+    /// At most so many tasks a page: 1 to 10,000; 100 by default.
+    pub limit: u32,
+    /// Whether the props of the tasks are left out (null): they may be large.
+    pub without_props: bool,
+}
+
+impl Query {
+    /// Selects the tasks that match the filter, the newest first, 100 a page.
+    pub fn new(filter: Filter) -> Self {
+        Self {
+            filter,
+            order: Order::Submitted,
+            ascending: false,
+            limit: 100,
+            without_props: false,
+        }
+    }
+
+    /// Sets the order.
+    #[must_use]
+    pub fn order(self, order: Order) -> Self {
+        Self { order, ..self }
+    }
+
+    /// Lists the first in the order first: the oldest, or the earliest due.
+    #[must_use]
+    pub fn ascending(self) -> Self {
+        let ascending = true;
+        Self { ascending, ..self }
+    }
+
+    /// Sets how many tasks a page has at most: 1 to 10,000.
+    #[must_use]
+    pub fn limit(self, limit: u32) -> Self {
+        Self { limit, ..self }
+    }
+
+    /// Leaves out the props of the tasks.
+    #[must_use]
+    pub fn without_props(self) -> Self {
+        let without_props = true;
+        Self {
+            without_props,
+            ..self
+        }
+    }
+}
+
+/// The place of a task in an order: its time in microseconds since 1970 (0 in the order of submits), then its
+/// [`order`](TaskRecord::order).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Place {
+    /// The time.
+    pub at: i64,
+    /// The submit order.
+    pub order: u64,
+}
+
+/// Where a page begins. Its text is opaque: it says nothing to others than the list that returned it. It stays valid
+/// while tasks come and go, also when the task at this place is deleted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Cursor {
+    pub(crate) order: Order,
+    pub(crate) ascending: bool,
+    /// Whether the page is the one before this place.
+    pub(crate) backwards: bool,
+    pub(crate) place: Place,
+}
+
+impl fmt::Display for Cursor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let order = match self.order {
+            Order::Submitted => 's',
+            Order::Due => 'd',
+            Order::Ended => 'e',
+        };
+        let sorted = if self.ascending { 'a' } else { 'z' };
+        let towards = if self.backwards { 'p' } else { 'n' };
+        let Place { at, order: of } = self.place;
+        write!(f, "{order}{sorted}{towards}{:x}-{of:x}", at.cast_unsigned())
+    }
+}
+
+impl FromStr for Cursor {
+    type Err = Invalid;
+
+    fn from_str(text: &str) -> Result<Self, Invalid> {
+        let read = || {
+            let (kind, numbers) = text.split_at_checked(3)?;
+            let mut letters = kind.chars();
+            let order = match letters.next()? {
+                's' => Order::Submitted,
+                'd' => Order::Due,
+                'e' => Order::Ended,
+                _ => return None,
+            };
+            let one_of = |letter, yes, no| match letter {
+                letter if letter == yes => Some(true),
+                letter if letter == no => Some(false),
+                _ => None,
+            };
+            let ascending = one_of(letters.next()?, 'a', 'z')?;
+            let backwards = one_of(letters.next()?, 'p', 'n')?;
+            let (at, of) = numbers.split_once('-')?;
+            let number = |digits: &str| u64::from_str_radix(digits, 16).ok();
+            let place = Place {
+                at: number(at)?.cast_signed(),
+                order: number(of)?,
+            };
+            Some(Self {
+                order,
+                ascending,
+                backwards,
+                place,
+            })
+        };
+        read().ok_or_else(|| {
+            let reason = format!("'{text}' is no cursor; give one that a list has returned");
+            Invalid::new("cursor", reason)
+        })
+    }
+}
+
+impl Serialize for Cursor {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Cursor {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        text.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+/// A page of a list.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct TaskPage {
+    /// The tasks, in the order of the query.
+    pub tasks: Vec<TaskRecord>,
+    /// Where the next page begins; `None` when there is no task behind this page.
+    pub next: Option<Cursor>,
+    /// Where the page before this one ends; `None` when there is none.
+    pub previous: Option<Cursor>,
+}
+
+/// What a store reads for a page: the tasks that match a filter and come after a place, in an order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Span {
+    /// By what they are ordered.
+    pub order: Order,
+    /// Whether the first in the order comes first.
+    pub ascending: bool,
+    /// Only tasks behind this place, as they are read; `None` for all.
+    pub after: Option<Place>,
+    /// At most so many.
+    pub limit: usize,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cursor_is_read_from_its_text() {
+        for order in Order::ALL {
+            for (ascending, backwards) in
+                [(true, false), (false, true), (true, true), (false, false)]
+            {
+                for at in [0, 1, -1, i64::MIN, i64::MAX] {
+                    let place = Place { at, order: 7 };
+                    let cursor = Cursor {
+                        order,
+                        ascending,
+                        backwards,
+                        place,
+                    };
+                    assert_eq!(cursor.to_string().parse(), Ok(cursor));
+                    let json = serde_json::to_string(&cursor).unwrap();
+                    assert_eq!(serde_json::from_str::<Cursor>(&json).unwrap(), cursor);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_no_cursor_is_refused() {
+        for text in [
+            "", "s", "é", "szn", "szn1", "szn1-", "szn1-g", "xzn1-1", "sxn1-1", "szx1-1", "12",
+        ] {
+            let refused = text.parse::<Cursor>().unwrap_err();
+            assert_eq!(refused.field(), "cursor", "{text}");
+        }
+    }
+}

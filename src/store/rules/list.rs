@@ -1,0 +1,137 @@
+//! Lists: the place of a task in an order, and the page that is made of what a store reads.
+
+use std::collections::BTreeMap;
+
+use windlass_statemachine::{Invalid, Json};
+
+use crate::store::{
+    Error, Page, TaskRecord,
+    model::{Cursor, Order, Place, Query, Span, TaskPage},
+};
+
+/// Returns the place of a task in an order; `None` when the order has no such tasks.
+pub(crate) fn place(record: &TaskRecord, order: Order) -> Option<Place> {
+    let state = record.state.as_ref().ok();
+    let at = match order {
+        Order::Submitted => 0,
+        Order::Due => state?.due()?.as_microsecond(),
+        Order::Ended => state
+            .filter(|state| state.code().is_terminal())?
+            .since
+            .as_microsecond(),
+    };
+    let order = record.order;
+    Some(Place { at, order })
+}
+
+/// Returns what a store reads for a page of a query: one task more than the page has, which shows whether there is
+/// another page.
+///
+/// # Errors
+///
+/// [`Error::Invalid`]: field `limit` for a page of no size, field `cursor` for one of another order.
+pub(crate) fn span(query: &Query, cursor: Option<&Cursor>) -> Result<Span, Error> {
+    let (after, limit) = (0, query.limit);
+    Page { after, limit }.check()?;
+    let is_other = |one: &&Cursor| one.order != query.order || one.ascending != query.ascending;
+    if let Some(other) = cursor.filter(is_other) {
+        let towards = |ascending| if ascending { "ascending" } else { "descending" };
+        let reason = format!(
+            "is of a list by {}, {}, and this one is by {}, {}; give a cursor that the same list has returned",
+            other.order,
+            towards(other.ascending),
+            query.order,
+            towards(query.ascending)
+        );
+        return Err(Invalid::new("cursor", reason).into());
+    }
+    let backwards = cursor.is_some_and(|cursor| cursor.backwards);
+    Ok(Span {
+        order: query.order,
+        ascending: query.ascending != backwards,
+        after: cursor.map(|cursor| cursor.place),
+        limit: limit as usize + 1,
+    })
+}
+
+/// Returns the page that is made of the tasks of its [`span`].
+pub(crate) fn page(query: &Query, cursor: Option<&Cursor>, mut tasks: Vec<TaskRecord>) -> TaskPage {
+    let backwards = cursor.is_some_and(|cursor| cursor.backwards);
+    let limit = query.limit as usize;
+    let has_more = tasks.len() > limit;
+    tasks.truncate(limit);
+    if backwards {
+        tasks.reverse();
+    }
+    if query.without_props {
+        for record in &mut tasks {
+            record.task.props = Json::null();
+        }
+    }
+    let at = |record: Option<&TaskRecord>, backwards| {
+        let place = place(record?, query.order)?;
+        Some(Cursor {
+            order: query.order,
+            ascending: query.ascending,
+            backwards,
+            place,
+        })
+    };
+    // Where the list was read from, there is a page.
+    let (before, behind) = match backwards {
+        true => (has_more, true),
+        false => (cursor.is_some(), has_more),
+    };
+    TaskPage {
+        next: at(tasks.last(), false).filter(|_| behind),
+        previous: at(tasks.first(), true).filter(|_| before),
+        tasks,
+    }
+}
+
+/// Selects the tasks of a span among all tasks that match: for stores that have no index of the order.
+pub(crate) struct Selection {
+    span: Span,
+    /// As they are read.
+    found: BTreeMap<(i128, i128), TaskRecord>,
+}
+
+impl Selection {
+    pub(crate) fn of(span: Span) -> Self {
+        let found = BTreeMap::new();
+        Self { span, found }
+    }
+
+    /// Takes a task that matches the filter, if it is of the span and none of those before it were too many.
+    pub(crate) fn take(&mut self, record: TaskRecord) {
+        let Some(place) = place(&record, self.span.order) else {
+            return;
+        };
+        let key = self.key(place);
+        if self.span.after.is_some_and(|after| key <= self.key(after)) {
+            return;
+        }
+        self.found.insert(key, record);
+        if self.found.len() > self.span.limit {
+            self.found.pop_last();
+        }
+    }
+
+    /// The place, so that those that are read first are the smallest.
+    fn key(&self, place: Place) -> (i128, i128) {
+        let (at, order) = (i128::from(place.at), i128::from(place.order));
+        match self.span.ascending {
+            true => (at, order),
+            false => (-at, -order),
+        }
+    }
+
+    /// Returns the tasks, as they are read.
+    pub(crate) fn into_tasks(self) -> Vec<TaskRecord> {
+        self.found.into_values().collect()
+    }
+}
+
+#[cfg(test)]
+#[path = "list_tests.rs"]
+mod tests;

@@ -1,0 +1,399 @@
+//! Lists the matching tasks in an order. SQLite checks the conditions that have an index or save reading a state; the
+//! filter itself decides.
+
+use rusqlite::{CachedStatement, Connection, params_from_iter, types::Value};
+use windlass_statemachine::StateKind;
+
+use super::{codes::from_code, errors::Stop, rows};
+use crate::store::{Filter, Order, Page, Place, Span, TaskRecord, rules::list::Selection};
+
+/// A condition on the rows of a list, with its values.
+struct Conditions {
+    sql: String,
+    values: Vec<Value>,
+}
+
+impl Conditions {
+    fn new() -> Self {
+        let (sql, values) = (String::new(), Vec::new());
+        Self { sql, values }
+    }
+
+    fn and(&mut self, condition: &str) {
+        self.sql += if self.sql.is_empty() {
+            " WHERE "
+        } else {
+            " AND "
+        };
+        self.sql += condition;
+    }
+
+    fn and_with(&mut self, condition: &str, value: impl Into<Value>) {
+        self.and(condition);
+        self.values.push(value.into());
+    }
+
+    /// Adds those of a filter.
+    fn filter(&mut self, filter: &Filter) {
+        if !filter.states.is_empty() {
+            let codes = filter.states.iter().map(|c| from_code(*c).to_string());
+            let codes: Vec<_> = codes.collect();
+            self.and("s.quarantine IS NULL");
+            self.and(&format!("s.code IN ({})", codes.join(", ")));
+            if filter.states.iter().all(|c| c.is_terminal()) {
+                self.and("s.ended_at IS NOT NULL");
+            } else if !filter.states.iter().any(|c| c.is_terminal()) {
+                self.and("s.ended_at IS NULL");
+            }
+        }
+        if let Some(kind) = &filter.kind {
+            self.and_with("t.kind = ?", kind.to_string());
+        }
+        if let Some(prefix) = &filter.id_prefix {
+            self.and_with("t.id >= ?", prefix.clone());
+            if let Some(end) = after_prefix(prefix) {
+                self.and_with("t.id < ?", end);
+            }
+        }
+        if let Some(node) = &filter.node {
+            let owner =
+                "s.owner = (SELECT id FROM windlass_leases WHERE node = ? AND ended_at IS NULL)";
+            self.and_with(owner, node.to_string());
+        }
+        if filter.claimed {
+            self.and("s.owner IS NOT NULL");
+        }
+    }
+}
+
+/// Returns the index of states by which a list of these tasks is read. SQLite does not know that few tasks are live or
+/// claimed, and most have ended.
+fn index_of(filter: &Filter) -> Option<&'static str> {
+    match filter {
+        Filter { node: Some(_), .. } | Filter { claimed: true, .. } => {
+            Some("windlass_states_owned")
+        }
+        Filter {
+            id_prefix: None, ..
+        } if filter.is_live_only() => Some("windlass_states_live"),
+        _ => None,
+    }
+}
+
+/// Returns the query of a list in the order of submits.
+fn by_submit(filter: &Filter, after: Option<u64>, ascending: bool) -> (String, Vec<Value>) {
+    let index = index_of(filter);
+    let tables = match index {
+        Some(index) => format!(
+            "windlass_states s INDEXED BY {index} {}",
+            rows::RECORD_BY_STATE
+        ),
+        None => rows::RECORD_TABLES.to_owned(),
+    };
+    let n = if index.is_some() { "s.n" } else { "t.n" };
+    let (behind, sorted) = direction(ascending);
+    let mut conditions = Conditions::new();
+    if let Some(after) = after {
+        conditions.and_with(&format!("{n} {behind} ?"), after as i64);
+    }
+    conditions.filter(filter);
+    let Conditions { sql, values } = conditions;
+    let columns = rows::RECORD;
+    let sql = format!("SELECT {columns} FROM {tables}{sql} ORDER BY {n}{sorted}");
+    (sql, values)
+}
+
+/// Returns the query of a list of tasks that ended in one state, by the time of their end.
+fn by_end(
+    filter: &Filter,
+    state: StateKind,
+    after: Option<Place>,
+    ascending: bool,
+) -> (String, Vec<Value>) {
+    let (behind, sorted) = direction(ascending);
+    let mut conditions = Conditions::new();
+    conditions.and_with("s.code = ?", from_code(state));
+    conditions.and("s.ended_at IS NOT NULL");
+    if let Some(Place { at, order }) = after {
+        conditions.and_with(&format!("(s.ended_at, s.n) {behind} (?, ?)"), at);
+        conditions.values.push((order as i64).into());
+    }
+    conditions.filter(filter);
+    let Conditions { sql, values } = conditions;
+    let sql = format!(
+        "SELECT {} FROM windlass_states s INDEXED BY windlass_states_ended {}{sql} \
+         ORDER BY s.ended_at{sorted}, s.n{sorted}",
+        rows::RECORD,
+        rows::RECORD_BY_STATE
+    );
+    (sql, values)
+}
+
+/// Returns the query of the numbers of the live tasks by their due time.
+fn by_due(after: Option<Place>, ascending: bool) -> (String, Vec<Value>) {
+    let (behind, sorted) = direction(ascending);
+    let mut conditions = Conditions::new();
+    conditions.and("ended_at IS NULL");
+    conditions.and("quarantine IS NULL");
+    conditions.and("due IS NOT NULL");
+    if let Some(Place { at, order }) = after {
+        conditions.and_with(&format!("(due, n) {behind} (?, ?)"), at);
+        conditions.values.push((order as i64).into());
+    }
+    let Conditions { sql, values } = conditions;
+    let sql = format!(
+        "SELECT n FROM windlass_states INDEXED BY windlass_states_live{sql} ORDER BY due{sorted}, n{sorted}"
+    );
+    (sql, values)
+}
+
+/// Returns the comparison with a place that a list has passed, and the order, in SQL.
+fn direction(ascending: bool) -> (&'static str, &'static str) {
+    match ascending {
+        true => (">", ""),
+        false => ("<", " DESC"),
+    }
+}
+
+/// Passes the matching tasks of a query to `take`, until it returns `false`.
+fn each(
+    statement: &mut CachedStatement<'_>,
+    values: impl IntoIterator<Item = Value>,
+    filter: &Filter,
+    mut take: impl FnMut(TaskRecord) -> bool,
+) -> Result<(), Stop> {
+    let mut rows = statement.query(params_from_iter(values))?;
+    while let Some(row) = rows.next()? {
+        match rows::record(row)? {
+            Some(record) if filter.matches(&record) => {
+                if !take(record) {
+                    return Ok(());
+                }
+            }
+            Some(_) => {}
+            None => tracing::error!(
+                row = row.get::<_, i64>(0)?,
+                "could not read the id of a task"
+            ),
+        }
+    }
+    Ok(())
+}
+
+/// Returns the matching tasks of a query: the first ones.
+fn first(
+    conn: &Connection,
+    (sql, values): (String, Vec<Value>),
+    filter: &Filter,
+    limit: usize,
+) -> Result<Vec<TaskRecord>, Stop> {
+    let mut found = Vec::new();
+    each(&mut conn.prepare_cached(&sql)?, values, filter, |record| {
+        found.push(record);
+        found.len() < limit
+    })?;
+    Ok(found)
+}
+
+/// Returns a page of the matching tasks, in the order of submits.
+pub(super) fn list(
+    conn: &Connection,
+    filter: &Filter,
+    page: Page,
+) -> Result<Vec<TaskRecord>, Stop> {
+    let query = by_submit(filter, Some(page.after), true);
+    first(conn, query, filter, page.limit as usize)
+}
+
+/// Returns the tasks of a span.
+pub(super) fn span(
+    conn: &Connection,
+    filter: &Filter,
+    span: Span,
+) -> Result<Vec<TaskRecord>, Stop> {
+    match span.order {
+        Order::Submitted => {
+            let after = span.after.map(|place| place.order);
+            let query = by_submit(filter, after, span.ascending);
+            first(conn, query, filter, span.limit)
+        }
+        Order::Ended => {
+            let mut selection = Selection::of(span);
+            let ends = StateKind::ALL.into_iter().filter(|code| code.is_terminal());
+            let wanted =
+                |code: &StateKind| filter.states.is_empty() || filter.states.contains(code);
+            for state in ends.filter(wanted) {
+                let query = by_end(filter, state, span.after, span.ascending);
+                let found = first(conn, query, filter, span.limit)?;
+                found.into_iter().for_each(|record| selection.take(record));
+            }
+            Ok(selection.into_tasks())
+        }
+        Order::Due => due(conn, filter, span),
+    }
+}
+
+/// Returns the tasks of a span by due time. Reads the times of all live tasks: an index of them would cost each
+/// transition more than such a list.
+fn due(conn: &Connection, filter: &Filter, span: Span) -> Result<Vec<TaskRecord>, Stop> {
+    let mut selection = Selection::of(span);
+    let (sql, values) = by_due(span.after, span.ascending);
+    let mut live = conn.prepare_cached(&sql)?;
+    let mut live = live.query(params_from_iter(values))?;
+    let mut conditions = Conditions::new();
+    conditions.and("s.n = ?");
+    conditions.filter(filter);
+    let sql = format!(
+        "SELECT {} FROM {}{}",
+        rows::RECORD,
+        rows::RECORD_TABLES,
+        conditions.sql
+    );
+    let mut read = conn.prepare_cached(&sql)?;
+    let mut left = span.limit;
+    while left > 0
+        && let Some(row) = live.next()?
+    {
+        let n: i64 = row.get(0)?;
+        let values = [n.into()]
+            .into_iter()
+            .chain(conditions.values.iter().cloned());
+        each(&mut read, values, filter, |record| {
+            selection.take(record);
+            left -= 1;
+            false
+        })?;
+    }
+    Ok(selection.into_tasks())
+}
+
+/// Returns the first text that is greater than every text that begins with `prefix`.
+fn after_prefix(prefix: &str) -> Option<String> {
+    let mut chars: Vec<char> = prefix.chars().collect();
+    while let Some(last) = chars.pop() {
+        // The range skips the one gap in the numbers of characters.
+        if let Some(next) = (last..=char::MAX).nth(1) {
+            chars.push(next);
+            return Some(chars.into_iter().collect());
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use rusqlite::StatementStatus;
+
+    use super::*;
+    use crate::store::sqlite::schema;
+
+    /// Makes a file with `ended` ended tasks and then ten live ones, the first of them claimed.
+    fn file(ended: i64) -> Connection {
+        let mut conn = Connection::open_in_memory().unwrap();
+        schema::migrate(&mut conn, "f").unwrap();
+        conn.execute_batch(
+            "INSERT INTO windlass_leases (node, spec, status, ttl, boot, expires, joined_at)
+             VALUES ('n', '{}', '{}', 1, '', 1, 1)",
+        )
+        .unwrap();
+        let state = |code, ended: &str, owner: &str| {
+            format!(
+                "INSERT INTO windlass_states VALUES (?1, {code}, 0, {owner}, 1, 1, 0, 4, 1, NULL, {ended}, NULL, '{{}}', 1, 0, 0, NULL)"
+            )
+        };
+        for n in 1..=ended + 10 {
+            let task = "INSERT INTO windlass_tasks (n, id, kind, priority, submitted_at, props)
+                        VALUES (?1, 'id' || ?1, 'k', 0, 0, 'null')";
+            conn.execute(task, [n]).unwrap();
+            let state = match n - ended {
+                ..1 => state(4, "1", "NULL"),
+                1 => state(1, "NULL", "1"),
+                _ => state(1, "NULL", "NULL"),
+            };
+            conn.execute(&state, [n]).unwrap();
+        }
+        conn
+    }
+
+    /// Returns the number of steps that SQLite takes for a list, and the number of rows.
+    fn steps(ended: i64, filter: &Filter) -> (i32, usize) {
+        let conn = file(ended);
+        let (sql, values) = by_submit(filter, Some(0), true);
+        let mut statement = conn.prepare(&sql).unwrap();
+        let mut rows = statement.query(rusqlite::params_from_iter(values)).unwrap();
+        let mut found = 0;
+        while rows.next().unwrap().is_some() {
+            found += 1;
+        }
+        drop(rows);
+        (statement.get_status(StatementStatus::VmStep), found)
+    }
+
+    #[test]
+    fn a_list_of_live_tasks_reads_no_ended_task() {
+        let live = Filter {
+            states: vec![StateKind::Runnable, StateKind::Sleeping],
+            ..Filter::default()
+        };
+        let of_kind = Filter {
+            kind: Some("k".parse().unwrap()),
+            ..live.clone()
+        };
+        let of_node = Filter {
+            node: Some("n".parse().unwrap()),
+            ..Filter::default()
+        };
+        let claimed = Filter {
+            claimed: true,
+            ..Filter::default()
+        };
+        for (filter, tasks) in [(live, 10), (of_kind, 10), (of_node, 1), (claimed, 1)] {
+            let (alone, found) = steps(0, &filter);
+            assert_eq!(found, tasks, "{filter:?}");
+            let among = steps(3000, &filter);
+            assert_eq!(among, (alone, tasks), "{filter:?}");
+        }
+    }
+
+    /// Returns the number of steps that SQLite takes for the first ten rows of a query.
+    fn first_steps(conn: &Connection, (sql, values): (String, Vec<Value>)) -> i32 {
+        let mut statement = conn.prepare(&sql).unwrap();
+        let mut rows = statement.query(params_from_iter(values)).unwrap();
+        for n in 0..10 {
+            assert!(rows.next().unwrap().is_some(), "{n}: {sql}");
+        }
+        drop(rows);
+        statement.get_status(StatementStatus::VmStep)
+    }
+
+    #[test]
+    fn a_page_by_submit_or_by_end_reads_what_it_returns() {
+        let all = Filter::default();
+        let (few, many) = (file(100), file(3000));
+        for ascending in [true, false] {
+            let steps = |conn| {
+                let by_submit = by_submit(&all, None, ascending);
+                let behind = by_submit_behind(conn, ascending);
+                let by_end = by_end(&all, StateKind::Completed, None, ascending);
+                [by_submit, behind, by_end].map(|query| first_steps(conn, query))
+            };
+            assert_eq!(steps(&few), steps(&many), "{ascending}");
+        }
+    }
+
+    /// A page from the middle of the list.
+    fn by_submit_behind(conn: &Connection, ascending: bool) -> (String, Vec<Value>) {
+        let middle = "SELECT max(n) / 2 FROM windlass_tasks";
+        let middle: i64 = conn.query_row(middle, (), |row| row.get(0)).unwrap();
+        by_submit(&Filter::default(), Some(middle as u64), ascending)
+    }
+
+    #[test]
+    fn the_end_of_a_prefix() {
+        assert_eq!(after_prefix("ab").as_deref(), Some("ac"));
+        assert_eq!(after_prefix("a\u{d7ff}").as_deref(), Some("a\u{e000}"));
+        assert_eq!(after_prefix("a\u{10ffff}").as_deref(), Some("b"));
+        assert_eq!(after_prefix("\u{10ffff}"), None);
+        assert_eq!(after_prefix(""), None);
+    }
+}

@@ -1,0 +1,208 @@
+//! Lists page by page, in each order and both directions.
+
+use std::collections::BTreeSet;
+
+use windlass_statemachine::{Json, Message, StateKind};
+
+use super::{
+    Harness,
+    kit::{Kit, fresh, one, task},
+};
+use crate::{
+    Client,
+    store::{Filter, Order, Query, TaskPage, TimeRange},
+};
+
+/// Reads all pages of a query, and returns the ids, in order.
+async fn ids(client: &Client, query: &Query) -> Vec<String> {
+    let mut listed = Vec::new();
+    let mut page: TaskPage = client.page(query, None).await.expect("the first page");
+    assert_eq!(page.previous, None);
+    loop {
+        assert!(page.tasks.len() <= query.limit as usize);
+        let back = page.previous;
+        let tasks = page.tasks.iter();
+        let here: Vec<String> = tasks.map(|record| record.task.id.to_string()).collect();
+        if let Some(back) = back {
+            let before = client.page(query, Some(&back)).await.expect("a page");
+            let before = before.tasks.iter().map(|record| record.task.id.to_string());
+            let before: Vec<String> = before.collect();
+            assert!(listed.ends_with(&before), "{before:?} before {here:?}");
+            assert!(!before.is_empty(), "there is one before {here:?}");
+        }
+        listed.extend(here);
+        let Some(next) = page.next else {
+            return listed;
+        };
+        // A cursor is passed on as text.
+        let next = next.to_string().parse().expect("a cursor");
+        page = client.page(query, Some(&next)).await.expect("a page");
+    }
+}
+
+/// The lists of all page sizes are the same, and the reverse of those in the other direction.
+async fn assert_lists(kit: &Kit, query: Query, expected: &[&str]) {
+    let client = Client::new(&kit.store);
+    for limit in [1, 2, 3, 100] {
+        let query = query.clone().limit(limit);
+        assert_eq!(ids(&client, &query).await, expected, "{query:?}");
+        let mut reversed = expected.to_vec();
+        reversed.reverse();
+        let mut other = query;
+        other.ascending = !other.ascending;
+        assert_eq!(ids(&client, &other).await, reversed, "{other:?}");
+    }
+}
+
+/// The newest submit comes first, and every task is listed once, whatever the size of a page is.
+pub async fn the_newest_submits_come_first(harness: &dyn Harness) {
+    let kit = Kit::new(harness).await;
+    for name in ["c", "a", "e", "b", "d"] {
+        kit.submit(name).await;
+    }
+    let query = Query::new(Filter::default());
+    assert_lists(&kit, query, &["d", "b", "e", "a", "c"]).await;
+    let filter = Filter {
+        id_prefix: Some("b".to_owned()),
+        ..Filter::default()
+    };
+    assert_lists(&kit, Query::new(filter), &["b"]).await;
+    let none = Filter {
+        states: vec![StateKind::Failed],
+        ..Filter::default()
+    };
+    assert_lists(&kit, Query::new(none), &[]).await;
+}
+
+/// Tasks that come and go between two pages move no other task, also when that of the cursor goes.
+pub async fn pages_are_stable_while_tasks_come_and_go(harness: &dyn Harness) {
+    let kit = Kit::new(harness).await;
+    for n in 1..=6 {
+        kit.submit(&format!("t{n}")).await;
+    }
+    let client = Client::new(&kit.store);
+    let query = Query::new(Filter::default()).limit(2);
+    let first = client.page(&query, None).await.expect("a page");
+    kit.submit("t7").await;
+    kit.delete("t5").await;
+    kit.delete("t4").await;
+    let second = client.page(&query, first.next.as_ref()).await;
+    let second = second.expect("a page");
+    let names = |page: &TaskPage| {
+        let tasks = page.tasks.iter();
+        tasks
+            .map(|record| record.task.id.to_string())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(names(&second), ["t3", "t2"]);
+    let back = client.page(&query, second.previous.as_ref()).await;
+    assert_eq!(names(&back.expect("a page")), ["t7", "t6"]);
+}
+
+/// A list by due time has the live tasks that a node may claim at a time, the earliest first when ascending.
+pub async fn a_list_by_due_time_has_what_can_be_claimed(harness: &dyn Harness) {
+    let (kit, node) = Kit::with_node(harness).await;
+    for (name, minutes) in [("late", 30), ("soon", 10), ("later", 20)] {
+        let mut sleeper = task(name);
+        sleeper.start_at = Some(kit.later(std::time::Duration::from_secs(minutes * 60)));
+        one(kit.registry().submit(vec![fresh(sleeper)]).await).expect("a submit");
+    }
+    kit.submit("now").await;
+    kit.ended(&node, "ended", &Message::complete()).await;
+    kit.submit("paused").await;
+    let mut claimed = kit.claim(&node, "paused").await;
+    kit.commit(&mut claimed, &Message::pause()).await;
+    let query = Query::new(Filter::default()).order(Order::Due).ascending();
+    assert_lists(&kit, query, &["now", "soon", "later", "late"]).await;
+}
+
+/// A list by end has the ended tasks, the last one first, whatever their end is.
+pub async fn a_list_by_end_has_the_last_end_first(harness: &dyn Harness) {
+    let (kit, node) = Kit::with_node(harness).await;
+    kit.submit("live").await;
+    let ends = [
+        ("a", Message::complete()),
+        ("c", Message::fail("for good")),
+        ("b", Message::kill()),
+    ];
+    for (name, message) in &ends {
+        kit.ended(&node, name, message).await;
+        tokio::time::sleep(std::time::Duration::from_millis(2)).await;
+    }
+    let query = Query::new(Filter::default()).order(Order::Ended);
+    assert_lists(&kit, query.clone(), &["b", "c", "a"]).await;
+    let query = Query {
+        filter: Filter {
+            states: vec![StateKind::Completed, StateKind::Killed],
+            ..Filter::default()
+        },
+        ..query
+    };
+    assert_lists(&kit, query, &["b", "a"]).await;
+}
+
+/// Filters by ids, by times and by a value in the props select what matches.
+pub async fn filters_by_ids_times_and_props(harness: &dyn Harness) {
+    let (kit, node) = Kit::with_node(harness).await;
+    for (name, props) in [
+        ("a", r#"{"to":{"country":"de"},"n":1}"#),
+        ("b", r#"{"to":{"country":"fr"},"n":1.0}"#),
+        ("c", "null"),
+    ] {
+        let mut with_props = task(name);
+        with_props.props = Json::parse("props", props).expect("JSON");
+        kit.submit_task(with_props).await;
+        tokio::time::sleep(std::time::Duration::from_millis(2)).await;
+    }
+    let names = async |filter: Filter| {
+        let listed: BTreeSet<String> = kit.list(filter).await.into_iter().collect();
+        listed.into_iter().collect::<Vec<_>>().join(",")
+    };
+    let ids = ["c", "a", "none"].map(|name| name.parse().expect("an id"));
+    let by_ids = Filter {
+        ids: ids.to_vec(),
+        ..Filter::default()
+    };
+    assert_eq!(names(by_ids).await, "a,c");
+    let at = |pointer: &str, value: &str| Filter {
+        props: vec![(
+            pointer.to_owned(),
+            Json::parse("value", value).expect("JSON"),
+        )],
+        ..Filter::default()
+    };
+    assert_eq!(names(at("/to/country", "\"de\"")).await, "a");
+    assert_eq!(names(at("/n", "1")).await, "a", "1.0 is another value");
+    assert_eq!(
+        names(at("/to/city", "null")).await,
+        "",
+        "a missing value is none"
+    );
+    assert_eq!(names(at("", "null")).await, "c");
+
+    let submitted = kit.get("b").await.submitted_at;
+    let of = |range| Filter {
+        submitted: range,
+        ..Filter::default()
+    };
+    let from = TimeRange {
+        from: Some(submitted),
+        until: None,
+    };
+    assert_eq!(names(of(from)).await, "b,c");
+    let until = TimeRange {
+        from: None,
+        until: Some(submitted),
+    };
+    assert_eq!(names(of(until)).await, "a");
+    let mut claimed = kit.claim(&node, "a").await;
+    kit.end_by(&mut claimed, &Message::complete()).await;
+    let ended = Filter {
+        ended: TimeRange {
+            from: Some(submitted),
+            until: None,
+        },
+        ..Filter::default()
+    };
+    assert_eq!(names(ended).await, "a", "live tasks have no end");
+}
