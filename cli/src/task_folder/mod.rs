@@ -5,5 +5,5 @@ mod name;
 
 pub(crate) use self::{
     fate::Fate,
-    name::{encode, task_folder},
+    name::task_folder,
 };

@@ -279,7 +279,7 @@ mod tests {
     #[test]
     fn the_limits_of_a_line_are_found_without_a_look_at_each_task() {
         let mut conn = Connection::open_in_memory().unwrap();
-        schema::migrate(&mut conn, "memory").unwrap_or_else(|_| panic!("no schema"));
+        schema::make(&mut conn, "memory").unwrap_or_else(|_| panic!("no schema"));
         conn.execute_batch(
             "WITH RECURSIVE line (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM line WHERE n < 3000)
              INSERT INTO windlass_held (n, key, starts, most, within, priority, due, report, since)
