@@ -174,13 +174,6 @@ impl Global {
         let Some(path) = Location::of(&url).map(|file| file.path()) else {
             return self.reader().await;
         };
-        let shown = path.display();
-        if let Some((have, newest)) = SqliteStore::outdated(path) {
-            return Err(Failure::Store(format!(
-                "store: '{shown}' has schema {have}, and this program reads {newest}; a command that reads changes \
-                 no file: stop the programs of the earlier version that use it, then run `windlass doctor --migrate`"
-            )));
-        }
         if !SqliteStore::is_writable(path) {
             return Ok(open_to_read(path).await?);
         }

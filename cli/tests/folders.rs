@@ -105,36 +105,6 @@ fn a_link_to_the_store_leads_to_the_same_folders() {
 }
 
 #[test]
-fn a_folder_of_an_earlier_version_is_adopted_by_the_task_that_it_is_of() {
-    let place = Place::new();
-    submit(&place);
-    work(&place, &[]);
-    let earlier = place.path("s.db.tasks").join("t");
-    let folder = fs::read_dir(of_store(&place)).unwrap().next().unwrap();
-    fs::rename(folder.unwrap().path(), &earlier).unwrap();
-    retry(&place);
-    work(&place, &[]);
-    assert_eq!(place.run(&["logs", "t"]).1, "again\n");
-    assert!(!place.path("s.db.tasks").exists(), "no folder is left");
-
-    // One that was there before the task was submitted is of another task.
-    assert_eq!(place.run(&["delete", "t", "--yes"]).0, 0);
-    fs::create_dir_all(&earlier).unwrap();
-    fs::write(earlier.join("step"), "").unwrap();
-    submit(&place);
-    for _ in 0..2 {
-        work(&place, &[]);
-        let state = place.get("t")["state"].clone();
-        if state == "failed" {
-            assert_eq!(place.run(&["delete", "t", "--yes"]).0, 0);
-            submit(&place);
-        }
-        assert_eq!(state, "failed");
-    }
-    assert!(earlier.join("step").exists());
-}
-
-#[test]
 fn folders_and_records_are_only_for_their_user() {
     let place = Place::new();
     fs::create_dir(place.path("s.db.tasks")).unwrap();

@@ -83,14 +83,13 @@ pub(crate) struct Data {
     /// The last time that was refused.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) refused: Option<RefusedTime>,
-    /// The nominal time of the last run. Nodes of earlier versions do not store it.
+    /// The nominal time of the last run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) last_run: Option<Timestamp>,
-    /// The last times that submitted no run. Nodes of earlier versions do not store them.
+    /// The last times that submitted no run.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) left_out: Vec<LeftOut>,
-    /// The place in the queue of the last command that ended a pause, 0 for none. Nodes of earlier versions do not
-    /// store it.
+    /// The place in the queue of the last command that ended a pause, 0 for none. `None` until a node has looked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) resumed: Option<u64>,
     /// Whether the times of the present pause are decided, and not skipped.

@@ -66,7 +66,7 @@ impl Scheduler {
         let resumed = task.resumed_by().or(data.resumed).or(Some(0));
         if resumed != data.resumed {
             let catches_up = std::mem::take(&mut data.catches_up);
-            // Each command that ends a pause means the same. In data of an earlier version it may be an old one.
+            // Each command that ends a pause means the same.
             if data.resumed.is_some() && !catches_up {
                 skip_passed(&mut data, &times, now, Passed::Due);
             }

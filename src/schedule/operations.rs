@@ -59,8 +59,7 @@ pub struct ScheduleRecord {
     pub note: Option<String>,
     /// The last time that submitted no run because another task has its id.
     pub refused: Option<RefusedTime>,
-    /// The nominal time of the last run, also of one that an operator requested. `None` before the first run, and
-    /// when a node of an earlier version, which does not store it, was the last to decide a time.
+    /// The nominal time of the last run, also of one that an operator requested. `None` before the first run.
     pub last_run: Option<Timestamp>,
     /// The last times that submitted no run, oldest first: at most 10 entries.
     pub left_out: Vec<LeftOut>,
@@ -72,10 +71,8 @@ pub struct ScheduleRecord {
 
 impl ScheduleRecord {
     /// Returns the id of the last run. That task may have been deleted.
-    ///
-    /// Without [`last_run`](Self::last_run), returns the id that a run of the [`last`](Self::last) time has.
     pub fn last_run_id(&self) -> Option<TaskId> {
-        let nominal = self.last_run.or(self.last)?;
+        let nominal = self.last_run?;
         run_id(self.id.as_str(), nominal).ok()
     }
 }

@@ -140,7 +140,7 @@ fn a_write_has_no_more_runs_than_bytes_for_them() {
 
 #[test]
 fn a_schedule_follows_a_thousand_runs_at_most() {
-    // As a store may have it from an earlier version: the wait for them would be refused.
+    // As data that another program has written: the wait for them would be refused.
     for overlap in [Overlap::Kill, Overlap::Cancel, Overlap::Pause] {
         let steps = steps(&spec(overlap), limits(10_000), (FOLLOWED + 400, 1));
         let last = steps.last().unwrap();

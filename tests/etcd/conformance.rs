@@ -33,16 +33,11 @@ fn shared() -> Arc<Server> {
 /// How the keys of a namespace are laid out.
 #[derive(Clone, Copy)]
 enum Layout {
-    /// As this version makes a new namespace.
+    /// As windlass makes a new namespace.
     Compact,
-    /// As an earlier version made one.
-    Own,
     /// As one that nodes of Metafora share.
     Shared,
 }
-
-/// What an earlier version wrote first to a new namespace.
-const OWN: &str = r#"{"marks":"this namespace needs a newer version of windlass: its keys are laid out in another way","bases":[],"layout":"own"}"#;
 
 struct Etcd {
     layout: Layout,
@@ -65,7 +60,7 @@ impl Etcd {
     fn url(&self) -> String {
         let url = self.server.url(&self.namespace.lock().unwrap());
         match self.layout {
-            Layout::Compact | Layout::Own => url,
+            Layout::Compact => url,
             Layout::Shared => format!("{url}?metafora-nodes=true"),
         }
     }
@@ -78,12 +73,6 @@ impl Etcd {
         static COUNT: AtomicUsize = AtomicUsize::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let namespace = format!("ns{count}");
-        if matches!(self.layout, Layout::Own) {
-            let endpoint = [format!("http://{}", self.server.endpoint())];
-            let mut client = Client::connect(endpoint, None).await.unwrap();
-            let key = format!("/{namespace}/meta/fences");
-            client.put(key, OWN, None).await.unwrap();
-        }
         *self.namespace.lock().unwrap() = namespace;
         self.connect(clock).await
     }
@@ -174,6 +163,5 @@ impl StateHarness for Etcd {
 }
 
 windlass::conformance_tests!(etcd, Etcd::of(Layout::Compact));
-windlass::conformance_tests!(etcd_own_layout, Etcd::of(Layout::Own));
 windlass::conformance_tests!(etcd_shared_layout, Etcd::of(Layout::Shared));
 windlass::state_store_conformance_tests!(etcd_states, Etcd::of(Layout::Compact));

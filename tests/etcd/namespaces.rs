@@ -1,4 +1,4 @@
-//! Namespaces side by side, and one inside the keys of another, as earlier versions let them be made.
+//! Namespaces side by side, and one inside the keys of another, as Metafora lets them be made.
 
 use std::collections::BTreeMap;
 

@@ -120,7 +120,7 @@ async fn the_props_of_a_new_namespace_are_outside_of_the_watched_keys() {
     assert!(apart(&mut etcd).await.is_empty());
 }
 
-/// Metafora's client, or an earlier version, was there first: all of them go on to find the props.
+/// Metafora's client was there first: it goes on to find the props.
 #[tokio::test]
 async fn a_namespace_that_was_used_before_keeps_props_beside_the_task() {
     let server = Server::start();

@@ -51,7 +51,7 @@ async fn a_record_with_deep_json_is_readable() {
     let file = file();
     let store = file.open().await;
     submit(&store, "deep").await;
-    // A submit refuses such props; earlier versions stored them.
+    // A submit refuses such props; another program may have written them.
     let text = format!("{}{}", "[".repeat(3000), "]".repeat(3000));
     let plant = "UPDATE windlass_tasks SET props = ?1 WHERE id = 'deep'";
     assert_eq!(file.raw().execute(plant, [text]).unwrap(), 1);

@@ -197,7 +197,7 @@ async fn a_name_that_sqlite_gives_to_a_log_is_refused() {
     }
 }
 
-/// A database that an earlier version has put there.
+/// A database that another program has put there.
 #[tokio::test]
 async fn a_database_in_the_place_of_a_log_is_refused_and_left_alone() {
     for ending in ["-wal", "-journal"] {

@@ -58,36 +58,6 @@ async fn a_long_wait_has_one_row_and_a_short_one_has_all() {
     assert_eq!(rows(), (0, 0));
 }
 
-/// Earlier versions had a row for each task of any list.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_long_wait_of_an_earlier_version_goes_on() {
-    let file = file();
-    let store = file.open().await;
-    let lease = join(&store, "node").await;
-    let all = names(8);
-    for name in &all {
-        submit(&store, name).await;
-    }
-    try_submit(&store, after("w", &all)).await.unwrap();
-    let earlier = "DELETE FROM windlass_watches; UPDATE windlass_states SET waits = 1 WHERE waits;
-        INSERT INTO windlass_waits SELECT w.value, s.n FROM windlass_states s, json_each(s.state, '$.waits.tasks') w
-            WHERE s.waits;";
-    file.raw().execute_batch(earlier).unwrap();
-    assert_eq!(count(&file, "windlass_waits"), 8);
-    let mut events = store.watch(&lease, None).await.unwrap();
-    for name in &all {
-        let claimed = try_claim(&store, &lease, "w").await.unwrap();
-        assert!(claimed.is_none(), "'{name}' is live");
-        end(&store, &lease, name).await;
-    }
-    let is_ready = |event: &windlass::store::Event| {
-        is_task(event, "w") && format!("{event:?}").contains("sleeping: false")
-    };
-    until(&mut events, is_ready).await;
-    claim(&store, &lease, "w").await;
-    assert_eq!(count(&file, "windlass_waits"), 0);
-}
-
 /// What watches rely on, of each waiting task: while a task of its list is live, a row names a live one. When none
 /// is live, each task that may be live again without a retry or a delete has a row, and so has the empty id or
 /// each task of the list.

@@ -187,7 +187,7 @@ async fn a_table_that_has_a_name_of_windlass_is_refused_and_left_alone() {
 async fn a_newer_file_is_refused() {
     let file = file();
     drop(file.open().await);
-    let newer = "UPDATE windlass_meta SET value = 99 WHERE name = 'schema'";
+    let newer = "UPDATE windlass_meta SET value = 99 WHERE name = 'version'";
     file.raw().execute(newer, ()).unwrap();
     let text = refused(file.path()).await;
     assert!(text.contains("newer windlass (schema 99"), "{text}");

@@ -24,7 +24,6 @@ do. The exit code is 1 if there is an error (with --strict: or a warning).
 Examples:
   windlass doctor
   windlass doctor --repair
-  windlass doctor --migrate
   windlass doctor --full
   windlass doctor --strict -o json | jq -r 'select(.verdict != \"ok\") | .check'")]
 pub(crate) struct Args {
@@ -32,11 +31,6 @@ pub(crate) struct Args {
     /// the log back into the file. Claimed and unreadable tasks stay as they are
     #[arg(long)]
     repair: bool,
-
-    /// Upgrade a SQLite file of an earlier version first, as every command that writes does. Programs of that
-    /// version cannot use the file any more then
-    #[arg(long)]
-    migrate: bool,
 
     /// Check the file of a SQLite store in full: compare each index with its table (takes as long as
     /// reading the file)
@@ -83,11 +77,7 @@ fn bytes(input: &str) -> Result<u64, String> {
 /// Examines the store.
 pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure> {
     let out = global.out();
-    let opened = match args.migrate {
-        true => global.existing().await,
-        false => global.reading().await,
-    };
-    let client = match opened {
+    let client = match global.reading().await {
         Ok(client) => client,
         Err(failure) => {
             // The JSON output has it too.

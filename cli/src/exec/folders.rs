@@ -22,7 +22,6 @@ use std::{
     time::Duration,
 };
 
-use jiff::Timestamp;
 use tempfile::TempDir;
 use tokio::time::sleep;
 use tokio_util::task::TaskTracker;
@@ -37,8 +36,8 @@ use super::{
 use crate::{
     exit::Failure,
     logs::Logs,
-    place::{OwnFolder, Place, beside, data_dir, named, remove_all},
-    task_folder::{Fate, encode, task_folder},
+    place::{Place, named, remove_all},
+    task_folder::{Fate, task_folder},
     waiting::patiently,
 };
 
@@ -50,10 +49,8 @@ const GRACE: Duration = Duration::from_secs(2);
 /// The folders of the tasks of one store.
 #[derive(Debug, Clone)]
 pub(crate) struct Folders {
-    /// Where they lie; what is around that may hold the folders of earlier versions.
+    /// Where they lie.
     place: Place,
-    /// Where earlier versions kept the folders, named after the id alone.
-    earlier: Vec<PathBuf>,
     /// Removed with the last clone.
     temporary: Option<Arc<TempDir>>,
     /// What the commands of the tasks print.
@@ -61,13 +58,6 @@ pub(crate) struct Folders {
     spares: Arc<Spares>,
     client: Client,
     removals: TaskTracker,
-}
-
-/// The folder that earlier versions named after the URL of a cluster.
-fn named_after(url: &str) -> String {
-    let name = url.rsplit('/').next().unwrap_or_default();
-    let hash = crate::hash::hex(&[url.as_bytes()], 12);
-    format!("{}-{hash}.tasks", encode(name))
 }
 
 impl Folders {
@@ -87,7 +77,7 @@ impl Folders {
     }
 
     fn at(url: &str, identity: &str, client: &Client) -> io::Result<Self> {
-        let (mut earlier, mut temporary) = (Vec::new(), None);
+        let mut temporary = None;
         let mut place = match Place::of(url, identity, "tasks")? {
             Some(place) => place,
             None => {
@@ -98,14 +88,6 @@ impl Folders {
                 Place::private(made.path().to_owned())
             }
         };
-        if let (Some(above), Some((_, path))) = (&place.above, url.split_once(':')) {
-            // The file may have been named by a link.
-            let other = beside(Path::new(path), "tasks").canonicalize().ok();
-            earlier.extend(other.filter(|other| other != above));
-            earlier.push(above.clone());
-        } else if temporary.is_none() {
-            earlier.push(data_dir()?.join(named_after(url)));
-        }
         let logs = match Place::of(url, identity, "logs")? {
             Some(place) => Logs::at(place),
             // They end with the process, as the tasks do. No task's folder has this name.
@@ -116,7 +98,6 @@ impl Folders {
         place.root = made.path().canonicalize()?;
         Ok(Self {
             place,
-            earlier,
             temporary,
             logs,
             spares: Arc::default(),
@@ -152,74 +133,12 @@ impl Folders {
     /// # Errors
     ///
     /// The path of the folder that could not be made, and why.
-    pub(crate) async fn prepare(
-        &self,
-        id: &TaskId,
-        order: u64,
-    ) -> Result<Folder, (PathBuf, io::Error)> {
+    pub(crate) fn prepare(&self, id: &TaskId, order: u64) -> Result<Folder, (PathBuf, io::Error)> {
         let folder = self.folder(id, order);
-        let name = task_folder(id, order);
-        match self.place.make_in(name.as_ref()) {
-            Ok((_, false)) => {}
-            Ok((_, true)) => self.adopt(id, order, &name).await,
-            Err(e) => return Err((folder.path, e)),
+        match self.place.make_in(task_folder(id, order).as_ref()) {
+            Ok(_) => Ok(folder),
+            Err(e) => Err((folder.path, e)),
         }
-        Ok(folder)
-    }
-
-    /// Takes over the folder that an earlier version kept for this id, if it is certain to be this
-    /// task's: the task was claimed before, and the folder was made after its submit. Whose the others
-    /// are cannot be known; they stay where they are.
-    async fn adopt(&self, id: &TaskId, order: u64, new: &str) {
-        let name = encode(id.as_str());
-        for place in self
-            .earlier
-            .iter()
-            .filter(|place| place.join(&name).is_dir())
-        {
-            let Ok(record) = self.client.get(id).await else {
-                return;
-            };
-            // The claim of this attempt is one.
-            let claimed_before = record.state.as_ref().is_ok_and(|state| state.claims > 1);
-            if record.order != order || !claimed_before {
-                continue;
-            }
-            let old = place.join(&name);
-            match self.adopt_from(place, &name, new, record.submitted_at) {
-                Ok(false) => {}
-                Ok(true) => {
-                    return debug!(old = %old.display(), "moved the folder of an earlier version");
-                }
-                Err(error) => {
-                    warn!(old = %old.display(), %error, "could not move a folder of an earlier version");
-                }
-            }
-        }
-    }
-
-    /// Moves the folder from this place, with its record, unless it is older than the submit of its task. Both
-    /// places are open meanwhile: no other user can exchange what was checked.
-    fn adopt_from(
-        &self,
-        place: &Path,
-        old: &str,
-        new: &str,
-        submitted_at: Timestamp,
-    ) -> io::Result<bool> {
-        let from = OwnFolder::open(place, self.place.owners)?;
-        let created = from.open_in(old.as_ref())?.metadata()?.created();
-        let after_submit =
-            created.is_ok_and(|at| Timestamp::try_from(at).is_ok_and(|at| at >= submitted_at));
-        if !after_submit {
-            return Ok(false);
-        }
-        let to = self.place.make()?;
-        // The new folder is empty: a rename takes its place.
-        let moved = from.move_to(old.as_ref(), &to, new.as_ref());
-        let records = [old, new].map(|name| format!("{name}.run"));
-        let _ = from.move_to(records[0].as_ref(), &to, records[1].as_ref());
-        moved.map(|()| true)
     }
 
     /// Returns the folders whose command runs, or was left running.
@@ -278,7 +197,7 @@ impl Folders {
         self.logs.remove_empty();
         // Only if they are empty; who needs them makes them again.
         let _ = fs::remove_dir(&self.place.root);
-        for place in self.place.above.iter().chain(&self.earlier) {
+        if let Some(place) = &self.place.above {
             let _ = fs::remove_dir(place);
         }
     }

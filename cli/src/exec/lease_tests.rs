@@ -65,7 +65,7 @@ async fn no_command_starts_after_the_lease_of_its_node() {
     // Another node may end it, or have put its own command in its place.
     let folders = Folders::of_store(&url, &client).await.unwrap();
     let order = client.get(&id).await.unwrap().order;
-    let folder = folders.prepare(&id, order).await.unwrap();
+    let folder = folders.prepare(&id, order).unwrap();
     let mut left = tokio::process::Command::new("sleep");
     let mut left = left.arg("600").process_group(0).kill_on_drop(true).spawn();
     let left = left.as_mut().unwrap();

@@ -178,7 +178,7 @@ impl Exec {
     }
 
     async fn attempt(&self, task: &TaskContext, props: &Props) -> Result<Message, NotRun> {
-        let folder = self.folders.prepare(task.id(), task.order()).await;
+        let folder = self.folders.prepare(task.id(), task.order());
         let folder = folder.map_err(|(path, e)| NotRun::own_file(&path, &e))?;
         let message = self.command(task, props, &folder).await;
         let completes = message

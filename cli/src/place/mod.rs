@@ -43,7 +43,6 @@ impl Place {
             let above = beside(&file, ending);
             return Ok(Some(Self {
                 owners: Owners::of_store(&file),
-                // Earlier versions read the name as that of a task, unless it has a '='.
                 root: above.join(format!("store={identity}")),
                 above: Some(above),
             }));

@@ -11,7 +11,7 @@ use std::{
 
 use nix::{
     errno::Errno,
-    fcntl::{AT_FDCWD, OFlag, openat, renameat},
+    fcntl::{AT_FDCWD, OFlag, openat},
     sys::stat::{Mode, fchmod, mkdirat},
     unistd::geteuid,
 };
@@ -191,15 +191,6 @@ impl OwnFolder {
             Err(errno) => return Err(errno.into()),
         };
         Ok((self.open_in(name)?, new))
-    }
-
-    /// Moves what has this name to another folder, in the place of an empty folder or a file that is there.
-    ///
-    /// # Errors
-    ///
-    /// When it cannot be moved.
-    pub(crate) fn move_to(&self, name: &OsStr, to: &Self, new: &OsStr) -> io::Result<()> {
-        Ok(renameat(&self.folder, name, &to.folder, new)?)
     }
 
     /// Opens a file in it to append; makes one that only this user can read if there is none.

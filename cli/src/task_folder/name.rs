@@ -26,7 +26,7 @@ pub(crate) fn encode(id: &str) -> String {
             }
         }
     }
-    // Earlier versions added nothing to it but the ending of a record.
+    // A record has this ending.
     if name.len() > LONGEST || name.ends_with(".run") {
         let hash = crate::hash::hex(&[id.as_bytes()], 32);
         name.truncate(LONGEST - 40);

@@ -221,7 +221,7 @@ fn files_that_are_no_store_of_ours_are_refused_as_they_are() {
     env.run(&["--store", &url, "submit", "k", "--id", "a"]).ok();
     env.run(&["--store", &url, "get", "a"]).ok();
     env.run(&["submit", "k"]).ok();
-    env.sql("UPDATE windlass_meta SET value = 999 WHERE name = 'schema'");
+    env.sql("UPDATE windlass_meta SET value = 999 WHERE name = 'version'");
     env.run(&["list"]).fails(4, &["newer"]);
 }
 

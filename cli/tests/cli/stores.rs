@@ -1,39 +1,27 @@
-//! Stores of earlier versions, stores by other names, files that are none, and what a taken id says.
+//! Stores of other versions, stores by other names, files that are none, and what a taken id says.
 
 use crate::env::Env;
 
-/// A file as the first version made it.
-fn of_version_1(env: &Env) -> Vec<u8> {
-    let path = env.path("store.db");
-    let conn = rusqlite::Connection::open(&path).unwrap();
-    conn.execute_batch(include_str!("../../../tests/sqlite/v1.sql"))
-        .unwrap();
-    drop(conn);
-    std::fs::read(path).unwrap()
-}
-
 #[test]
-fn a_command_that_reads_does_not_upgrade_a_file() {
+fn a_file_of_a_development_version_is_refused_and_stays_as_it_is() {
     let env = Env::new();
-    let before = of_version_1(&env);
+    env.run(&["submit", "k", "--id", "a"]).ok();
+    env.sql("UPDATE windlass_meta SET name = 'schema', value = 14 WHERE name = 'version'");
+    let before = std::fs::read(env.path("store.db")).unwrap();
     for words in [
         &["list"][..],
-        &["get", "first"],
-        &["stats"],
-        &["nodes"],
         &["doctor"],
-        &["schedule", "list"],
+        &["submit", "k", "--id", "b"],
+        &["worker", "--until-idle"],
     ] {
         let says = [
-            "has schema 1, and this program reads ",
-            "`windlass doctor --migrate`",
+            "could not open '",
+            "written by a development version of windlass (schema 14) before 0.1; ",
         ];
         env.run(words).fails(4, &says);
         let now = std::fs::read(env.path("store.db")).unwrap();
         assert_eq!(now, before, "{words:?}");
     }
-    env.run(&["doctor", "--migrate"]).ok();
-    env.run(&["get", "first"]).ok();
 }
 
 #[test]

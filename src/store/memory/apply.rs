@@ -54,7 +54,7 @@ impl World {
         transaction::check(transaction, "memory", limits.max_operations)?;
         let earlier = transaction.id().and_then(|id| self.applied.get(id));
         if let Some(earlier) = earlier {
-            transaction.check_repeats(Some(&earlier.fingerprint))?;
+            transaction.check_repeats(&earlier.fingerprint)?;
             return earlier.applied.clone().repeated_by(transaction);
         }
         let mut facts = self.facts(transaction);

@@ -10,7 +10,7 @@ use windlass_statemachine::{
 use super::{operation::Operation, transaction::Transaction};
 use crate::store::Error;
 
-/// What the fingerprints of this form begin with. A fingerprint of another form is of an earlier version, which
+/// What the fingerprints of this form begin with. A fingerprint of another form is of another version, and
 /// cannot be compared.
 const FORM: &str = "2-";
 
@@ -39,14 +39,13 @@ impl Transaction {
     }
 
     /// Checks that this transaction is the one that was applied with its id: `applied` is the fingerprint of
-    /// that one, or `None` when an earlier version applied it.
+    /// that one.
     ///
     /// # Errors
     ///
     /// [`Error::Invalid`] (field `transaction id`).
-    pub fn check_repeats(&self, applied: Option<&str>) -> Result<(), Error> {
-        let applied = applied.filter(|applied| applied.starts_with(FORM));
-        if applied.is_none_or(|applied| applied == self.fingerprint()) {
+    pub fn check_repeats(&self, applied: &str) -> Result<(), Error> {
+        if !applied.starts_with(FORM) || applied == self.fingerprint() {
             return Ok(());
         }
         let id = self.id().map_or("", |id| id.as_str());

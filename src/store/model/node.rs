@@ -28,7 +28,7 @@ pub struct NodeSpec {
     pub name: NodeName,
     /// The kinds it has handlers for; `None` when its default handler takes every kind.
     pub kinds: Option<Vec<Kind>>,
-    /// The data versions that it reads. A node of an earlier windlass has none: it reads version 1.
+    /// The data versions that it reads: version 1 of each kind that it does not name.
     #[serde(default, skip_serializing_if = "DataVersions::is_default")]
     pub data_versions: DataVersions,
     /// It takes only schedules, and tasks that have all of these labels.
@@ -66,8 +66,7 @@ pub struct NodeStatus {
     pub draining: bool,
     /// How many handlers run on it.
     pub running: u32,
-    /// The kinds that it cannot run at present, for a fault of its machine. Empty for a node of an
-    /// earlier version.
+    /// The kinds that it cannot run at present, for a fault of its machine.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub faults: Vec<NodeFault>,
 }

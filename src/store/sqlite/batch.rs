@@ -311,7 +311,7 @@ mod tests {
 
     fn file() -> Connection {
         let mut conn = Connection::open_in_memory().unwrap();
-        schema::migrate(&mut conn, "memory").unwrap();
+        schema::make(&mut conn, "memory").unwrap();
         conn
     }
 

@@ -182,7 +182,7 @@ fn claim(
         Admission::Slots => false,
     };
     let abandoned = found.lost_by.is_some();
-    // A file of an earlier version may hold a fence that is greater than its number.
+    // Greater than the last one of the task, whatever program wrote that.
     let fence = batch.next_fence()?.max(found.fence.saturating_add(1));
     // A lease claims its own task again when it got no answer. Its first claim has counted the lost
     // claim before it; only `abandoned` is returned again.

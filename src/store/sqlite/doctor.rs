@@ -111,7 +111,7 @@ fn first(conn: &Connection, clock: &LeaseClock, full: bool) -> Result<Vec<Findin
         format!(
             "schema {} (this program: {}), SQLite {}",
             schema::stored(conn)?,
-            schema::NEWEST,
+            schema::VERSION,
             rusqlite::version()
         ),
     )];
@@ -218,7 +218,7 @@ fn clocks(conn: &Connection) -> Result<Finding, Stop> {
 }
 
 fn stale(conn: &Connection, clock: &LeaseClock) -> Result<Finding, Stop> {
-    let rows = lease::standing(conn, lease::LIVE, clock)?;
+    let rows = lease::standing(conn, clock)?;
     let stale = rows.iter().filter(|lease| lease.is_over);
     let stale: Strays = stale.map(|lease| lease.node.clone()).collect();
     if stale.count == 0 {

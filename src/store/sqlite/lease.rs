@@ -21,8 +21,7 @@ const ENDED: &str = "SELECT id, node FROM windlass_leases
 const OF_PROCESSES: &str = "SELECT id, node, process FROM windlass_leases
      WHERE ended_at IS NULL AND boot = ?1 AND process IS NOT NULL";
 
-/// The leases that no program has ended, for [`standing`].
-pub(super) const LIVE: &str =
+const LIVE: &str =
     "SELECT node, boot, expires, process FROM windlass_leases WHERE ended_at IS NULL ORDER BY node";
 
 /// A lease that no program has ended.
@@ -32,10 +31,10 @@ pub(super) struct Standing {
     pub(super) is_over: bool,
 }
 
-/// Returns the leases that a query of the columns of [`LIVE`] finds.
-pub(super) fn standing(conn: &Connection, live: &str, clock: &LeaseClock) -> Sql<Vec<Standing>> {
+/// Returns the leases that no program has ended.
+pub(super) fn standing(conn: &Connection, clock: &LeaseClock) -> Sql<Vec<Standing>> {
     let now = clock.now();
-    let mut live = conn.prepare(live)?;
+    let mut live = conn.prepare(LIVE)?;
     let found = live.query_map((), |row| {
         let process: Option<Text> = row.get(3)?;
         let over = row.get::<_, Text>(1)?.0 != clock.boot() || row.get::<_, i64>(2)? <= now;

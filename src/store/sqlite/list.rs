@@ -290,7 +290,7 @@ mod tests {
     /// Makes a file with `ended` ended tasks and then ten live ones, the first of them claimed.
     fn file(ended: i64) -> Connection {
         let mut conn = Connection::open_in_memory().unwrap();
-        schema::migrate(&mut conn, "f").unwrap();
+        schema::make(&mut conn, "f").unwrap();
         conn.execute_batch(
             "INSERT INTO windlass_leases (node, spec, status, ttl, boot, expires, joined_at)
              VALUES ('n', '{}', '{}', 1, '', 1, 1)",

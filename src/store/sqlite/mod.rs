@@ -2,8 +2,8 @@
 //!
 //! # Flow
 //!
-//! 1. [`SqliteStore::open`] opens the file (WAL), makes its tables or brings them up to date, and
-//!    starts two threads: one writes, one watches.
+//! 1. [`SqliteStore::open`] opens the file (WAL), makes its tables if it has none, and starts two
+//!    threads: one writes, one watches.
 //! 2. While the disk syncs a transaction, further writes wait and go into the next one together: many
 //!    transitions, one sync.
 //! 3. Each change is a row of one log. The log is the history of the tasks and the feed of the clients,
@@ -26,8 +26,8 @@
 //!
 //! # Errors
 //!
-//! [`Error::Unusable`] when a newer version wrote the file, when nodes of an older version use it, or when the
-//! file is damaged or cannot be written. Its text says what to do.
+//! [`Error::Unusable`] when a newer version or one before 0.1 wrote the file, or when the file is damaged or cannot
+//! be written. Its text says what to do.
 
 mod alarm;
 mod apply;
@@ -265,7 +265,7 @@ impl SqliteStore {
     ///
     /// # Errors
     ///
-    /// [`Error::Unusable`] with what to do: there is no such file, an earlier version wrote it, or its
+    /// [`Error::Unusable`] with what to do: there is no such file, another version wrote it, or its
     /// log exists without the index of the log.
     pub async fn open_to_read(
         path: impl AsRef<Path>,
@@ -315,26 +315,6 @@ impl SqliteStore {
     /// ```
     pub fn is_foreign(path: impl AsRef<Path>) -> bool {
         open::is_foreign(path.as_ref())
-    }
-
-    /// Returns the version of the tables in the file at `path`, and that of this program, if
-    /// [`open`](Self::open) would upgrade the file: programs of the earlier version can not use it any more
-    /// then. Changes nothing. `None` for a file that cannot be read: opening it returns the reason.
-    ///
-    /// # Example
-    ///
-    /// ```
-    /// use windlass::store::{Store, sqlite::SqliteStore};
-    ///
-    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), windlass::BoxError> {
-    /// let folder = tempfile::tempdir()?;
-    /// let path = folder.path().join("tasks.db");
-    /// Store::open(&format!("sqlite:{}", path.display())).await?;
-    /// assert_eq!(SqliteStore::outdated(&path), None);
-    /// # Ok(()) }
-    /// ```
-    pub fn outdated(path: impl AsRef<Path>) -> Option<(usize, usize)> {
-        open::outdated(path.as_ref())
     }
 
     /// Returns whether there is a file at `path`, without opening or creating one; `false` for a

@@ -21,7 +21,7 @@ use crate::store::Error;
 /// How many statements a connection keeps ready.
 const STATEMENTS: usize = 128;
 
-/// Opens the file for writing, creates it if there is none, and migrates it to the newest version.
+/// Opens the file for writing, creates it if there is none, and makes its tables.
 pub(super) fn writer(
     path: &Path,
     options: &Options,
@@ -30,7 +30,7 @@ pub(super) fn writer(
     let opening = Opening::at(path.clone())?;
     let mut conn = connect(&path, options).map_err(|e| stop(&path, e))?;
     let file = path.display().to_string();
-    schema::migrate(&mut conn, &file).map_err(|e| stop(&path, e))?;
+    schema::make(&mut conn, &file).map_err(|e| stop(&path, e))?;
     configure(&conn, options).map_err(|e| errors::opening(&path, &e))?;
     // The writer waits for locks itself.
     conn.busy_timeout(Duration::ZERO)
@@ -42,12 +42,6 @@ pub(super) fn writer(
 /// opening it names the reason.
 pub(super) fn is_foreign(path: &Path) -> bool {
     look(path, schema::is_foreign).unwrap_or(false)
-}
-
-/// Returns the schema of a file that [`writer`] would migrate, and the newest. `None` for a file that cannot be
-/// read now.
-pub(super) fn outdated(path: &Path) -> Option<(usize, usize)> {
-    look(path, schema::outdated).ok().flatten()
 }
 
 /// Looks at a file, and changes nothing.
@@ -88,7 +82,7 @@ fn read_with(
     options: &Options,
 ) -> Result<(Arc<OpenFiles>, Connection), Error> {
     let (files, conn) = first_reader(path, access, Settings::of(options))?;
-    schema::is_current(&conn, &path.display().to_string()).map_err(|e| stop(path, e))?;
+    schema::has_tables(&conn, &path.display().to_string()).map_err(|e| stop(path, e))?;
     Ok((Arc::new(files), conn))
 }
 

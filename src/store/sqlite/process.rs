@@ -37,7 +37,6 @@ impl Proc {
     /// As [`holders`], for the process `own`.
     fn holders(&self, own: u32, supervisor: Option<u32>) -> Option<String> {
         let mut text = self.namespace(own)?;
-        // The supervisor first: earlier versions read only one process.
         for pid in supervisor.into_iter().chain([own]) {
             text.push_str(&format!(" {pid} {}", stat(&self.of(pid))?.started));
         }

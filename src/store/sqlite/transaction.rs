@@ -61,7 +61,7 @@ pub(super) fn apply(batch: &mut Batch<'_>, prepared: &Prepared) -> Result<Applie
     if let Some(id) = transaction.id()
         && let Some((earlier, fingerprint)) = remembered(batch, id)?
     {
-        transaction.check_repeats(fingerprint.as_deref())?;
+        transaction.check_repeats(&fingerprint)?;
         return Ok(earlier.repeated_by(transaction)?);
     }
     let (mut facts, mut places) = read(batch, transaction)?;
@@ -106,16 +106,13 @@ pub(super) fn effects(
 }
 
 /// Returns the result of a transaction that was applied before, and its fingerprint.
-fn remembered(
-    batch: &Batch<'_>,
-    id: &TransactionId,
-) -> Result<Option<(Applied, Option<String>)>, Stop> {
+fn remembered(batch: &Batch<'_>, id: &TransactionId) -> Result<Option<(Applied, String)>, Stop> {
     let found = batch.first(
         "SELECT answer, fingerprint FROM windlass_transactions WHERE id = ?1",
         [id.as_str()],
         |row| {
             let answer = rows::json(row, 0, "answer")?;
-            Ok((answer, row.get::<_, Option<Text>>(1)?.map(Text::of)))
+            Ok((answer, row.get::<_, Text>(1)?.0))
         },
     )?;
     let Some((answer, fingerprint)) = found else {

@@ -14,7 +14,6 @@ use windlass_power_loss::{
     recording::Recording,
     site::DATABASE,
 };
-use windlass_robustness::witness::{Line, Said};
 
 const WORKLOAD: &str = env!("CARGO_BIN_EXE_windlass-power-loss-workload");
 
@@ -97,44 +96,6 @@ async fn a_store_that_is_created_while_the_power_fails_opens_again() -> Result<(
     let when = every_moment(&recording, 2, &mut rng);
     report(
         "creation",
-        &outages(&recording, when, false, &mut rng).await?,
-    )
-}
-
-#[cfg_attr(
-    not(target_os = "linux"),
-    ignore = "LD_PRELOAD of a C library with Linux's calls: runs on Linux only"
-)]
-#[tokio::test(flavor = "multi_thread")]
-async fn a_store_of_version_1_that_is_migrated_while_the_power_fails_keeps_everything()
--> Result<(), BoxError> {
-    let mut rng = rng()?;
-    let folder = tempfile::tempdir()?;
-    let old = folder.path().join(DATABASE);
-    rusqlite::Connection::open(&old)?.execute_batch(include_str!("../../sqlite/v1.sql"))?;
-    let mut before = Files::from([(DATABASE.to_owned(), std::fs::read(&old)?)]);
-    let submitted = ["first", "second", "third"]
-        .map(|task| serde_json::json!({"promise": "submitted", "task": task}).to_string() + "\n");
-    before.insert(
-        "outside/promises.jsonl".to_owned(),
-        submitted.concat().into(),
-    );
-    // The node that has claimed a task of that store reports nothing itself.
-    let serves = Line {
-        at: 0,
-        pid: 1,
-        said: Said::Serves {
-            node: "old".parse()?,
-            kinds: vec!["k".to_owned()],
-            side: None,
-        },
-    };
-    let serves = serde_json::to_string(&serves)? + "\n";
-    before.insert("outside/witness/old.jsonl".to_owned(), serves.into());
-    let recording = record(&["small"], before)?;
-    let when = every_moment(&recording, 2, &mut rng);
-    report(
-        "migration",
         &outages(&recording, when, false, &mut rng).await?,
     )
 }

@@ -379,8 +379,7 @@ impl Maker {
     }
 }
 
-/// The text from which the id of a line's script is made: the props that earlier versions gave such
-/// a task, so that a task that completed under them does not run again. It is never executed.
+/// The text from which the id of a line's script is made. It is never executed.
 fn shell_identity(template: &str, line: &str) -> String {
     let quoted = shell_words::quote(line);
     let script = if template.contains("{}") {

@@ -94,7 +94,7 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     let client = global.client_within(STORE_WAIT).await?;
     never::check_names(&client, (source.name(), &checked), &global.out()).await?;
     let folders = folders(global, &client, args.node.grace).await?;
-    // The tasks carry their policy; this one is for tasks of an earlier version.
+    // The tasks carry their policy; this one is for others of the batch.
     let policy = args.retry.clone().unwrap_or(args::DEFAULT_RETRY);
     let (started, starts) = unbounded_channel();
     let settings = Settings {

@@ -341,7 +341,6 @@ impl Work {
                         stdout: stdout.saturating_sub(kept.stdout.len() as u64),
                         stderr: stderr.saturating_sub(kept.stderr.len() as u64),
                     },
-                    // Earlier versions kept no lengths.
                     _ => Bytes::default(),
                 };
                 gap_of(id, &missing);

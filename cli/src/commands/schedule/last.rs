@@ -61,7 +61,7 @@ pub(super) async fn last_run(
     client: &Client,
     record: &ScheduleRecord,
 ) -> Result<Option<LastRun>, Failure> {
-    let Some(id) = record.last_run_id() else {
+    let (Some(id), Some(nominal)) = (record.last_run_id(), record.last_run) else {
         return Ok(None);
     };
     let unread = |error: String| (None, Some(error));
@@ -78,7 +78,6 @@ pub(super) async fn last_run(
         Err(Error::NotFound { .. }) => return Ok(None),
         Err(error) => return Err(error.into()),
     };
-    let nominal = record.last_run.or(record.last).unwrap_or_default();
     Ok(Some(LastRun {
         id,
         nominal,

@@ -209,7 +209,7 @@ async fn the_command_of_a_task_that_is_over_has_two_seconds_at_most() {
     let url = format!("sqlite:{}", node.file("s").display());
     let folders = Folders::of_store(&url, &node.client).await.unwrap();
     let gone = "gone".parse().unwrap();
-    let folder = folders.prepare(&gone, 1).await.unwrap();
+    let folder = folders.prepare(&gone, 1).unwrap();
     let mut command = tokio::process::Command::new("sh");
     let script = format!(
         "trap '' TERM; touch {}; sleep 600",

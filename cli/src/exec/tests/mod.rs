@@ -326,7 +326,7 @@ async fn the_next_attempt_ends_what_an_earlier_one_left() {
             .start_at(jiff::Timestamp::now() + jiff::SignedDuration::from_hours(1));
         let id = client.submit(task).await.unwrap().into_id();
         let order = client.get(&id).await.unwrap().order;
-        let folder = folders.prepare(&id, order).await.unwrap();
+        let folder = folders.prepare(&id, order).unwrap();
         let mut command = tokio::process::Command::new("sh");
         command
             .args(["-c", "trap '' TERM; sleep 600 & wait"])

@@ -46,7 +46,7 @@ pub struct Options {
     pub in_flight: usize,
     /// Nodes of Metafora work in this namespace: `false` by default. Then the props of a task are kept below the
     /// key of the task, where they read them, and every idle node gets the props of every submit. It counts
-    /// for a namespace that nobody has used yet. One that Metafora or an earlier version of windlass has used
+    /// for a namespace that nobody has used yet. One that Metafora has used
     /// keeps them there anyway, and one that was made without the option is refused.
     pub metafora_nodes: bool,
     /// Nodes compact the history that is older than this, of the whole etcd and not of this

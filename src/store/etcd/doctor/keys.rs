@@ -249,9 +249,8 @@ impl KeyCheck {
                 error("namespaces inside the keys of this one"),
                 &nested,
                 0,
-                "an earlier version made them, and this one does not open them: copy each to a \
-                 namespace of another name with the version that made it (windlass copy), then \
-                 delete its keys",
+                "Metafora lets them be made, and windlass does not open them: use a namespace of \
+                 another name for these tasks, then delete the keys",
             ),
             Finding::none_of(
                 "quarantined",

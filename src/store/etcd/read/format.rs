@@ -9,7 +9,7 @@ use crate::store::{
     Error,
     etcd::{
         client::Fault,
-        schema::{Format, KeyValue, Layout, end_of, json},
+        schema::{Format, KeyValue, Layout, end_of},
     },
 };
 
@@ -36,7 +36,7 @@ impl Reader {
             let what = self.keys.fences();
             Fault::Refused(Error::Unusable(format!("{what} cannot be read: {reason}")))
         };
-        let format: Format = json::parse(kv).map_err(unreadable)?;
+        let format = Format::read(kv.value()).map_err(unreadable)?;
         self.fences.set(format.marks);
         let layout = self.keys.keep_layout(format.layout);
         if self.metafora_nodes && !layout.is_shared() {
@@ -51,8 +51,8 @@ impl Reader {
     }
 
     /// Returns the layout of the keys. The first node or client that writes to a namespace decides it for all: our
-    /// own in an unused one, unless nodes of Metafora are to work in it, and the shared one where Metafora or an
-    /// earlier version was before. Every write of props or history of a task comes after it.
+    /// own in an unused one, unless nodes of Metafora are to work in it, and the shared one where Metafora was
+    /// before. Every write of props or history of a task comes after it.
     pub(crate) async fn layout(&self) -> Result<Layout, Fault> {
         let key = self.keys.fences();
         for _ in 0..TRIES {
@@ -90,7 +90,7 @@ impl Reader {
             layout,
             ..Format::default()
         };
-        let text = json::write("format", &format).map_err(Fault::Refused)?;
+        let text = format.write().map_err(Fault::Refused)?;
         let is_none = |key: &str| Compare::create_revision(key, CompareOp::Equal, 0);
         let mut when = vec![is_none(&key)];
         if !layout.is_shared() {

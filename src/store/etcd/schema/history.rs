@@ -14,8 +14,7 @@ use super::{
 };
 use crate::store::{Change, ChangeKind, Error};
 
-/// The changes of one write: `/NS/history/ID/VERSION` in a shared namespace, `/NS/history/ID/rNN` in the layout `Own`,
-/// and a line of the state or of a block in the layout `Compact` ([`Recent`](super::Recent)).
+/// The changes of one write: `/NS/history/ID/VERSION` in a shared namespace, and a line of the state or of a block in the layout `Compact` ([`Recent`](super::Recent)).
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Entry {
     at: Timestamp,
@@ -45,20 +44,10 @@ struct Line {
 
 impl Entry {
     pub(crate) fn write(at: Timestamp, place: u32, what: &[ChangeKind]) -> Result<String, Error> {
-        Self::write_version(at, place, what, None)
-    }
-
-    /// As [`write`](Self::write), with the version that the key does not have.
-    pub(crate) fn write_version(
-        at: Timestamp,
-        place: u32,
-        what: &[ChangeKind],
-        version: Option<u64>,
-    ) -> Result<String, Error> {
         let entry = Self {
             at,
             place,
-            version,
+            version: None,
             revision: None,
             seq: None,
             what: what.to_vec(),
@@ -66,7 +55,7 @@ impl Entry {
         write("history", &entry)
     }
 
-    /// Returns the version of the task that an entry holds, the last one that a block holds.
+    /// Returns the last version of the task that a block holds.
     pub(crate) fn version(kv: &KeyValue) -> Option<u64> {
         let entries = Self::all(kv).into_iter();
         entries.filter_map(|entry| entry.version).max()

@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 
 use windlass_statemachine::{CommandId, NodeName, TaskId, TransactionId};
 
-use super::{format::Layout, namespace::RING};
+use super::{format::Layout, namespace::RING, recent::BLOCKS};
 
 /// The folder of props that are apart.
 pub(crate) const PROPS_APART: &str = "meta/props/";
@@ -161,10 +161,9 @@ impl Keys {
         format!("{}history/{id}/{version:012}", self.root)
     }
 
-    /// The line, or the block of lines, with this number in a ring of so many: each `ring` numbers later, another one
-    /// takes the key.
-    pub(crate) fn history_ring(&self, id: &TaskId, number: u64, ring: u64) -> String {
-        format!("{}history/{id}/{RING}{:02}", self.root, number % ring)
+    /// The block of lines with this number: [`BLOCKS`] numbers later, another one takes the key.
+    pub(crate) fn history_block(&self, id: &TaskId, number: u64) -> String {
+        format!("{}history/{id}/{RING}{:02}", self.root, number % BLOCKS)
     }
 
     /// The prefix of the commands of a task that have an outcome.

@@ -20,7 +20,7 @@ pub(crate) fn outer_of(namespace: &str) -> Option<(&str, &str)> {
         .then(|| (&namespace[..from - 1], &namespace[from..]))
 }
 
-/// The prefix of the last part of the key of a quarantine. Earlier versions wrote it alone.
+/// The prefix of the last part of the key of a quarantine: `quarantined-REVISION`.
 pub(crate) const QUARANTINED: &str = "quarantined";
 
 /// What the keys of a history begin with that later writes of the task take again.

@@ -1,7 +1,7 @@
 //! The ranges of keys that belong to a task, and nothing else.
 //!
 //! The last part of a key contains no `/`. A deeper key belongs to a namespace inside this one
-//! (`/a/tasks` inside `/a`), which earlier versions allowed. A range leaves it out.
+//! (`/a/tasks` inside `/a`), which Metafora allows. A range leaves it out.
 
 use windlass_statemachine::TaskId;
 

@@ -300,7 +300,7 @@ mod tests {
         assert_eq!(read, recent);
     }
 
-    /// An older node beside a newer one: it skips the line, and the next write of the state keeps it.
+    /// A node beside one of a later version: it skips the line, and the next write of the state keeps it.
     #[test]
     fn a_line_of_a_later_version_is_skipped_and_kept() {
         let text = r#"{"lines":[{"version":3,"at":"1970-01-01T00:00:00Z","what":["grew 7"]},{"at":"1970-01-01T00:00:01Z","what":["lost 7"]}]}"#;

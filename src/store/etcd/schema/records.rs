@@ -30,8 +30,7 @@ fn is_first(version: &u32) -> bool {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Envelope {
     pub(crate) kind: Kind,
-    /// When it starts at the earliest. Of a task that waits for others it is the deadline: for older nodes,
-    /// the task sleeps until then.
+    /// When it starts at the earliest. Of a task that waits for others it is the deadline of the wait.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) start_at: Option<Timestamp>,
     #[serde(default, skip_serializing_if = "is_nought")]
@@ -43,7 +42,7 @@ pub(crate) struct Envelope {
     /// Whether it was submitted to wait for other tasks: its state names them.
     #[serde(default, skip_serializing_if = "is_false")]
     pub(crate) waits: bool,
-    /// Older nodes ignore them.
+    /// The rare fields: limits, deadlines, the unique key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) terms: Option<Box<Terms>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -266,7 +265,7 @@ pub(crate) struct Parked {
     /// The tasks that it waits for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) waits: Vec<TaskId>,
-    /// The next deadline of the task. Older nodes ignore it.
+    /// The next deadline of the task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) deadline: Option<Timestamp>,
 }

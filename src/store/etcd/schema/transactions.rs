@@ -15,9 +15,8 @@ use crate::store::{Applied, Done, Error};
 struct Record {
     at: Timestamp,
     done: Vec<Kept>,
-    /// Of the guards and operations; absent in records of earlier versions.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    fingerprint: Option<String>,
+    /// Of the guards and operations.
+    fingerprint: String,
 }
 
 /// The result of one operation, before the write that applies it.
@@ -50,7 +49,7 @@ pub(crate) fn applied(done: &[Kept], revision: i64) -> Applied {
 pub(crate) fn write_record(
     done: &[Kept],
     at: Timestamp,
-    fingerprint: Option<String>,
+    fingerprint: String,
 ) -> Result<String, Error> {
     let done = done.to_vec();
     let record = Record {
@@ -62,7 +61,7 @@ pub(crate) fn write_record(
 }
 
 /// Returns the results of an applied transaction, and its fingerprint.
-pub(crate) fn read_record(kv: &KeyValue) -> Result<(Applied, Option<String>), Error> {
+pub(crate) fn read_record(kv: &KeyValue) -> Result<(Applied, String), Error> {
     let record: Record = parse(kv).map_err(|reason| Error::Corrupt {
         what: String::from_utf8_lossy(kv.key()).into_owned(),
         reason,
@@ -86,13 +85,13 @@ mod tests {
             Kept::Done(Done::Sent(7)),
             Kept::Done(Done::Deleted),
         ];
-        let text =
-            write_record(&done, Timestamp::UNIX_EPOCH, None).unwrap_or_else(|e| panic!("{e}"));
-        let expected = r#"{"at":"1970-01-01T00:00:00Z","done":[{"submitted":{"existing":"paused"}},{"place":3},{"sent":7},"deleted"]}"#;
+        let text = write_record(&done, Timestamp::UNIX_EPOCH, "f".into())
+            .unwrap_or_else(|e| panic!("{e}"));
+        let expected = r#"{"at":"1970-01-01T00:00:00Z","done":[{"submitted":{"existing":"paused"}},{"place":3},{"sent":7},"deleted"],"fingerprint":"f"}"#;
         assert_eq!(text, expected);
         let kv = KeyValue::new("/n/meta/transactions/x", &text, 9);
         let (read, fingerprint) = read_record(&kv).unwrap_or_else(|e| panic!("{e}"));
-        assert_eq!(fingerprint, None, "of an earlier version");
+        assert_eq!(fingerprint, "f");
         assert_eq!(read, applied(&done, 9));
         assert_eq!(read.done()[1..3], [Done::Sent(number(9, 3)), Done::Sent(7)]);
         let damaged = KeyValue::new("/n/meta/transactions/x", "{", 9);

@@ -8,11 +8,7 @@ use crate::store::{
     etcd::{
         client::{Fault, kv},
         read::Reader,
-        schema::{
-            Format, Restored, end_of,
-            json::{parse, write},
-            revision,
-        },
+        schema::{Format, Restored, end_of, json::parse, revision},
     },
 };
 
@@ -36,7 +32,10 @@ pub(crate) async fn fences_above(reader: &Reader, fence: Fence) -> Result<(), Er
             what: what.to_owned(),
             reason,
         };
-        let format = stored.as_ref().map(parse::<Format>).transpose();
+        let format = stored
+            .as_ref()
+            .map(|kv| Format::read(kv.value()))
+            .transpose();
         let format = format.map_err(|reason| unreadable(&key, reason))?;
         let lost = noted.as_ref().map(parse::<Restored>).transpose();
         let lost = lost.map_err(|reason| unreadable(&note, reason))?;
@@ -57,7 +56,7 @@ pub(crate) async fn fences_above(reader: &Reader, fence: Fence) -> Result<(), Er
         let no_node = Compare::create_revision(&*nodes, CompareOp::Equal, 0);
         let no_node = no_node.with_range(end_of(&nodes));
         let any = GetOptions::new().with_range(end_of(&nodes)).with_limit(1);
-        let put = TxnOp::put(&*key, write("fences", &format)?, None);
+        let put = TxnOp::put(&*key, format.write()?, None);
         let txn = Txn::new()
             .when([as_read(&key, &stored), as_read(&note, &noted), no_node])
             .and_then([put, TxnOp::delete(&*note, None)])

@@ -66,7 +66,7 @@ impl Transactions {
             };
             let repeated = |kv| {
                 let (applied, fingerprint) = read_record(kv)?;
-                transaction.check_repeats(fingerprint.as_deref())?;
+                transaction.check_repeats(&fingerprint)?;
                 applied.repeated_by(&transaction)
             };
             if let Some(record) = &before.record {

@@ -10,7 +10,7 @@ use crate::store::{
     ChangeKind, Error,
     etcd::schema::{
         Entry, Envelope, Hold, Keys, Layout, Of, Owner, Parked, Recent, Snapshot, Stored, end_of,
-        json::write, ranges::ranges, recent::BLOCKS, records::write_state, snapshot::PropsKeys,
+        json::write, ranges::ranges, records::write_state, snapshot::PropsKeys,
     },
     rules,
 };
@@ -134,7 +134,7 @@ impl<'a> Edit<'a> {
         let full = recent.push(version, line);
         self.put_state(state, hold, &recent)?;
         if let Some(full) = full {
-            let key = self.keys.history_ring(self.id, full.number, BLOCKS);
+            let key = self.keys.history_block(self.id, full.number);
             self.item.put(&key, full.text);
         }
         self.cut_history(version);
@@ -212,17 +212,8 @@ impl<'a> Edit<'a> {
         what: &[ChangeKind],
         now: Timestamp,
     ) -> Result<(), Error> {
-        let place = self.item.place;
-        let (key, line) = match self.keys.layout().unwrap_or_default() {
-            Layout::Shared => {
-                let key = self.keys.history(self.id, version);
-                (key, Entry::write(now, place, what)?)
-            }
-            Layout::Own | Layout::Compact => {
-                let key = self.keys.history_ring(self.id, version, HISTORY);
-                (key, Entry::write_version(now, place, what, Some(version))?)
-            }
-        };
+        let key = self.keys.history(self.id, version);
+        let line = Entry::write(now, self.item.place, what)?;
         self.item.put(&key, line);
         self.cut_history(version);
         Ok(())

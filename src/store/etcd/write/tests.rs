@@ -10,7 +10,7 @@ use super::{
 };
 use crate::store::{
     ChangeKind, Error,
-    etcd::schema::{Entry, Envelope, KeyValue, Keys, Layout, Of, Snapshot, Stored, end_of},
+    etcd::schema::{Envelope, KeyValue, Keys, Layout, Of, Snapshot, Stored, end_of},
 };
 
 fn parsed<T: std::str::FromStr<Err: std::fmt::Display>>(text: &str) -> T {
@@ -140,23 +140,6 @@ fn a_transition_settles_its_commands_and_an_end_all_of_them() {
 }
 
 #[test]
-fn in_a_layout_of_our_own_a_line_takes_the_key_of_the_one_64_writes_before() {
-    let at = parsed("2030-01-01T00:00:00Z");
-    for (version, key) in [(5, "r05"), (63, "r63"), (64, "r00"), (5 + HISTORY, "r05")] {
-        let item = edited_in(Layout::Own, |edit| {
-            edit.put_history(version, &[ChangeKind::Retried], at)
-        });
-        let line = format!(
-            r#"{{"at":"2030-01-01T00:00:00Z","place":3,"version":{version},"what":[{{"what":"retried"}}]}}"#
-        );
-        let key = format!("/n/history/a/{key}");
-        assert_eq!(writes(&item)[0], (&*key, &*line));
-        let kv = KeyValue::new(&key, &line, 9);
-        assert_eq!(Entry::version(&kv), Some(version));
-    }
-}
-
-#[test]
 fn history_is_cut_off_in_steps() {
     let at = parsed("2030-01-01T00:00:00Z");
     let cuts = |version| {
@@ -210,7 +193,7 @@ fn props_are_put_apart_and_deleted_where_they_are() {
     let now = parsed::<Timestamp>("2030-01-01T00:00:00Z");
     let mut task = Task::new(parsed("a"), parsed("k"));
     task.props = Json::parse("props", "[1]").unwrap_or_else(|e| panic!("{e}"));
-    let item = edited_in(Layout::Own, |edit| edit.put_task(&task, 0, now));
+    let item = edited_in(Layout::Compact, |edit| edit.put_task(&task, 0, now));
     assert_eq!(writes(&item)[1], ("/n/meta/props/a", "[1]"));
     let stored = |key: &str, value: &str, at| Some(KeyValue::new(key, value, at));
     let (beside, apart) = ("/n/tasks/a/props", "/n/meta/props/a");

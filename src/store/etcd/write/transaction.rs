@@ -24,7 +24,7 @@ pub(crate) fn record(
     let mut item = Item::new(format!("x{id}"));
     let key = keys.transaction(id);
     item.when_at(&key, 0);
-    item.put_on(&key, write_record(kept, now, Some(fingerprint))?, lease);
+    item.put_on(&key, write_record(kept, now, fingerprint)?, lease);
     Ok(item)
 }
 

@@ -286,7 +286,7 @@ mod tests {
     #[test]
     fn the_limits_of_a_line_are_found_without_a_look_at_each_task() {
         let mut conn = Connection::open_in_memory().unwrap();
-        schema::migrate(&mut conn, "memory").unwrap_or_else(|_| panic!("no schema"));
+        schema::make(&mut conn, "memory").unwrap_or_else(|_| panic!("no schema"));
         conn.execute_batch(
             "WITH RECURSIVE line (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM line WHERE n < 3000)
              INSERT INTO windlass_held (n, key, starts, most, within, priority, due, report, since)
@@ -307,5 +307,27 @@ mod tests {
         }
         assert_eq!(found, [(1, 0), (2, 0), (3, 0)]);
         assert!(steps < 500, "{steps}");
+    }
+
+    /// With 100 tasks at once, each look read the rows of all tasks that were about to be claimed.
+    #[test]
+    fn a_look_at_a_line_reads_its_indexes_alone() {
+        let mut conn = Connection::open_in_memory().unwrap();
+        schema::make(&mut conn, "memory").unwrap_or_else(|_| panic!("no schema"));
+        let plan = |sql: &str| {
+            let mut plan = conn.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
+            let values = std::iter::repeat_n(0, plan.parameter_count());
+            let rows = plan.query_map(rusqlite::params_from_iter(values), |row| row.get(3));
+            rows.unwrap()
+                .collect::<Sql<Vec<String>>>()
+                .unwrap()
+                .join("\n")
+        };
+        let fresh = plan(FRESH);
+        let covering = "USING COVERING INDEX windlass_held_reported (key=? AND starts=? AND since>? AND since<?)";
+        assert_eq!(fresh.matches(covering).count(), 2, "{fresh}");
+        let last = plan(LAST_FRESH);
+        let range = "USING INDEX windlass_held_by_priority (key=? AND starts=? AND priority<?)";
+        assert!(last.contains(range), "{last}");
     }
 }

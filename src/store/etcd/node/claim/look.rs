@@ -30,7 +30,7 @@ impl Claimer {
     ) -> Vec<Result<Looked, Fault>> {
         let reader = &self.leases.access.reader;
         let new = |id| match reader.keys.layout() {
-            Some(Layout::Own | Layout::Compact) => self.new.take(id),
+            Some(Layout::Compact) => self.new.take(id),
             // The props of the task are beside it.
             Some(Layout::Shared) | None => None,
         };
