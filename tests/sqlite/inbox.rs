@@ -134,6 +134,30 @@ async fn the_helper_refuses_what_a_submit_refuses() {
     assert_eq!(ids(&store).await, ["same"]);
 }
 
+/// It was taken, and left no number for the rows behind it, for ever.
+#[tokio::test]
+async fn a_row_with_the_greatest_number_is_refused_by_the_table() {
+    let file = file();
+    let store = file.open().await;
+    let mut events = watch(&store).await;
+    let raw = file.raw();
+    let insert = |seq: &str, id: &str| {
+        let operation = format!(r#"{{"op":"submit","id":"{id}","kind":"k"}}"#);
+        let sql = format!("INSERT INTO windlass_inbox (seq, operation) VALUES ({seq}, ?1)");
+        raw.execute(&sql, [operation])
+    };
+    for seq in ["9223372036854775807", "4611686018427387905", "0", "-1"] {
+        let refused = insert(seq, "a").unwrap_err().to_string();
+        assert!(
+            refused.contains("CHECK constraint failed"),
+            "{seq}: {refused}"
+        );
+    }
+    insert("NULL", "b").unwrap();
+    until(&mut events, |event| is_task(event, "b")).await;
+    assert_eq!(ids(&store).await, ["b"]);
+}
+
 #[tokio::test]
 async fn a_refused_row_stays_with_the_field_that_is_wrong() {
     let file = file();
