@@ -18,6 +18,7 @@
 //! | [`graph`] | tasks that wait for each other |
 //! | [`limits`] | tasks behind limits |
 //! | [`size`] | what a step costs beside 10,000 and beside a million tasks |
+//! | [`lists`] | the first page of a list, and the counts |
 //! | [`waiters`] | a no-op task in a process that waits for thousands of other tasks |
 //! | [`schedules`] | many schedules due in the same second |
 #![allow(
@@ -39,6 +40,7 @@ mod graph;
 mod half_load;
 mod kills;
 mod limits;
+mod lists;
 mod parked;
 mod raw;
 mod report;
@@ -74,6 +76,7 @@ const TOPICS: &[Topic] = &[
     ("limits", limits::run),
     ("schedules", schedules::due_at_once),
     ("waiters", waiters::run),
+    ("lists", lists::run),
     #[cfg(feature = "etcd")]
     ("etcd-rates", cluster::rates),
     #[cfg(feature = "etcd")]
@@ -104,6 +107,8 @@ const TOPICS: &[Topic] = &[
     ("etcd-limits", limits::on_etcd),
     #[cfg(feature = "etcd")]
     ("etcd-waiters", waiters::on_etcd),
+    #[cfg(feature = "etcd")]
+    ("etcd-lists", lists::on_etcd),
 ];
 
 /// Does the part of a process that a measurement started.
