@@ -100,6 +100,18 @@ impl Leases {
         self.renew_all(lease, &node).await
     }
 
+    pub(crate) async fn describe(&self, lease: &Lease, spec: &NodeSpec) -> Result<(), Error> {
+        let Some(node) = self.claims.node(lease.id) else {
+            return Err(Error::lease_fenced(&lease.node));
+        };
+        if let Some(error) = self.gone_back(&lease.node).await {
+            return Err(error);
+        }
+        // A write of the status that is under way is before this one in the pipeline.
+        node.state().registration.spec.clone_from(spec);
+        self.register(lease, &node).await
+    }
+
     /// Renews all leases of a node at once: each has the time limit of a call for itself.
     async fn renew_all(&self, lease: &Lease, node: &NodeLease) -> Result<(), Error> {
         let mut streams = node.streams.lock().await;
