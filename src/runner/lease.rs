@@ -17,7 +17,10 @@ use tokio::{
 use tracing::{error, info, warn};
 
 use super::input::{In, LeaseEvent};
-use crate::store::{Coordinator, Error, Lease, NodeSpec, NodeStatus};
+use crate::{
+    store::{Coordinator, Error, Lease, NodeSpec, NodeStatus},
+    telemetry,
+};
 
 /// A request of the engine to the lease.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -183,6 +186,14 @@ impl Keeper {
                 renewed = renewed => renewed,
                 () = self.asked_to_leave() => return true,
             };
+            match &renewed {
+                Ok(Ok(())) => telemetry::renewed(until.saturating_duration_since(Instant::now())),
+                Ok(Err(error)) => {
+                    telemetry::not_renewed();
+                    telemetry::store_error("renew", error);
+                }
+                Err(_) => telemetry::not_renewed(),
+            }
             match renewed {
                 Ok(Ok(())) => {
                     let renewed = asked + self.ttl - lease_margin(self.ttl);

@@ -85,6 +85,7 @@ use crate::{
     balancer::{Balancer, Peer},
     clock::Clock,
     store::{Coordinator, Error, Lease},
+    telemetry::NodeMetrics,
 };
 
 /// What an engine is made of.
@@ -127,6 +128,7 @@ pub(super) struct Engine {
     next_balance: Instant,
     /// The kinds that this machine cannot run at present.
     node_faults: NodeFaults,
+    metrics: NodeMetrics,
     outbox: Outbox,
     gather: Gather,
     /// Empty between two inputs; kept for its memory.
@@ -168,6 +170,7 @@ impl Engine {
             courtesy: Courtesy::new(me, parts.balancer.clone()),
             next_balance: now + BALANCE_EVERY,
             node_faults: NodeFaults::default(),
+            metrics: NodeMetrics::new(),
             outbox: Outbox::new(parts.coordinator.clone()),
             gather: Gather::default(),
             effects: Vec::new(),
