@@ -107,7 +107,6 @@ impl Leases {
         if let Some(error) = self.gone_back(&lease.node).await {
             return Err(error);
         }
-        // A write of the status that is under way is before this one in the pipeline.
         node.state().registration.spec.clone_from(spec);
         self.register(lease, &node).await
     }
@@ -202,6 +201,7 @@ impl Leases {
     /// Writes the registration of the node.
     async fn register(&self, lease: &Lease, node: &NodeLease) -> Result<(), Error> {
         let key = self.access.keys().registration(&lease.node);
+        let _one = node.registering.lock().await;
         let text = write("node", &node.state().registration)?;
         let mut item = Item::of_node(&lease.node);
         // Other nodes read that it drains before they see the tasks that it releases: otherwise
