@@ -75,6 +75,7 @@
 //! | [`balancer`] | which node takes a task, and which it releases |
 //! | [`store`] | what holds tasks and states, and the duties of one |
 //! | [`clock`] | where the wall clock is read |
+//! | [`telemetry`] | every metric of the library, and its spans |
 //! | `testing` | for tests: runs of handlers, virtual time, crashes, clocks, a faulty store, the conformance suite (features `testing`, `conformance`) |
 //!
 //! # Stability
@@ -103,6 +104,7 @@ pub mod runner;
 pub mod schedule;
 pub mod store;
 pub mod task;
+pub mod telemetry;
 #[cfg(feature = "conformance")]
 pub mod testing;
 

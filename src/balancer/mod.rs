@@ -17,7 +17,7 @@ mod fair;
 mod rank;
 mod resource;
 
-use std::fmt::Debug;
+use std::{collections::BTreeMap, fmt::Debug};
 
 use windlass_statemachine::{Kind, NodeName, Task, TaskId, TaskState, task::Labels};
 
@@ -28,7 +28,7 @@ pub use self::{
 };
 use crate::{
     schedule,
-    store::{DataVersions, NodeRecord, TaskView},
+    store::{DataVersions, NodeRecord, NodeSpec, TaskView},
 };
 
 /// What a task requires of the node that takes it.
@@ -90,10 +90,29 @@ pub struct Peer {
     pub labels: Labels,
     /// How many handlers it runs at once at the most.
     pub slots: u32,
+    /// How many handlers of one kind it runs at once, for the kinds with a limit of their own; 0 for a kind of
+    /// which it starts no task.
+    pub slots_of: BTreeMap<Kind, u32>,
     /// How many claims it holds.
     pub claims: u64,
     /// Whether it claims at all (it is neither frozen nor draining).
     pub claiming: bool,
+}
+
+impl From<NodeSpec> for Peer {
+    /// Returns a node that claims, and has no claim.
+    fn from(spec: NodeSpec) -> Self {
+        Self {
+            claiming: true,
+            claims: 0,
+            slots: spec.slots,
+            slots_of: spec.slots_of,
+            labels: spec.labels,
+            kinds: spec.kinds,
+            data_versions: spec.data_versions,
+            name: spec.name,
+        }
+    }
 }
 
 impl From<NodeRecord> for Peer {
@@ -101,11 +120,7 @@ impl From<NodeRecord> for Peer {
         Self {
             claiming: !record.status.frozen && !record.status.draining,
             claims: record.claims,
-            slots: record.spec.slots,
-            labels: record.spec.labels,
-            kinds: record.spec.kinds,
-            data_versions: record.spec.data_versions,
-            name: record.spec.name,
+            ..Self::from(record.spec)
         }
     }
 }
@@ -120,6 +135,7 @@ impl Peer {
             data_versions: DataVersions::default(),
             labels: Labels::new(),
             slots: 100,
+            slots_of: BTreeMap::new(),
             claims: 0,
             claiming: true,
         }
@@ -128,6 +144,12 @@ impl Peer {
     /// Whether it claims, and has room for one more.
     pub fn has_room(&self) -> bool {
         self.claiming && self.claims < u64::from(self.slots)
+    }
+
+    /// Returns whether the node would start such a task now: it claims, has room, may take the task, and has
+    /// slots for the kind.
+    pub fn could_take(&self, task: Requirements<'_>) -> bool {
+        self.has_room() && self.fits(task) && self.slots_of.get(task.kind) != Some(&0)
     }
 
     /// Returns whether the node may take such a task.

@@ -29,7 +29,7 @@ pub fn rank(cluster: &Cluster<'_>, task: &TaskId, requires: Requirements<'_>) ->
     cluster
         .others
         .iter()
-        .filter(|other| other.has_room() && other.fits(requires))
+        .filter(|other| other.could_take(requires))
         .filter(|other| (weight(task, &other.name), &other.name) > mine)
         .count()
 }

@@ -144,10 +144,7 @@ impl WaitReason {
         nodes: &[NodeRecord],
     ) -> Result<(), Self> {
         let task = &record.task;
-        let handles = |n: &NodeRecord| {
-            let kinds = n.spec.kinds.as_ref();
-            kinds.is_none_or(|kinds| kinds.contains(&task.kind))
-        };
+        let handles = |n: &NodeRecord| n.spec.runs(&task.kind);
         let version = state.data_version;
         let reads = |n: &NodeRecord| n.spec.data_versions.reads(&task.kind, version);
         let older = |nodes| Self::DataVersion { version, nodes };

@@ -259,12 +259,15 @@ impl Builder {
             data_versions: kinds.data_versions(),
             labels: selector.clone(),
             slots: config.slots,
+            slots_of: kinds.slots_of(),
             ..NodeSpec::new(node.clone())
         };
         let first = join(&store, &spec, &config).await?;
         let (tx, rx) = mpsc::unbounded_channel();
         let (until, until_rx) = watch::channel(first.1);
+        let spec = Arc::new(spec);
         let (wanted, wanted_rx) = watch::channel(Wanted {
+            spec: spec.clone(),
             status: NodeStatus::default(),
             leave: false,
         });

@@ -5,6 +5,8 @@ use serde::Serialize;
 use tokio::sync::oneshot;
 use windlass_statemachine::{Fence, Kind, NodeName, Progress, StateKind, TaskId};
 
+use super::change::ChangeRequest;
+
 /// A task that this node has claimed.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RunningTask {
@@ -67,5 +69,6 @@ pub(super) enum Control {
     Freeze,
     Unfreeze,
     Drain(oneshot::Sender<()>),
+    Change(ChangeRequest),
     Snapshot(oneshot::Sender<Snapshot>),
 }

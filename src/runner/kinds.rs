@@ -1,6 +1,6 @@
 //! [`Kinds`]: the kinds that a node has handlers for.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use hashbrown::HashMap;
 use windlass_statemachine::Kind;
@@ -49,6 +49,16 @@ impl Kinds {
             }
         }
         versions
+    }
+
+    /// Returns the slots of each kind that has a limit, without the kinds apart.
+    pub(super) fn slots_of(&self) -> BTreeMap<Kind, u32> {
+        let counted = self
+            .named
+            .iter()
+            .filter(|(_, entry)| !entry.config.is_apart);
+        let limited = counted.filter_map(|(kind, e)| e.config.slots.map(|n| (kind.clone(), n)));
+        limited.collect()
     }
 
     /// Returns the kinds that this node runs, in order; `None` for every kind.

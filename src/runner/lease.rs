@@ -17,18 +17,24 @@ use tokio::{
 use tracing::{error, info, warn};
 
 use super::input::{In, LeaseEvent};
-use crate::store::{Coordinator, Error, Lease, NodeSpec, NodeStatus};
+use crate::{
+    store::{Coordinator, Error, Lease, NodeSpec, NodeStatus},
+    telemetry,
+};
 
 /// A request of the engine to the lease.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Wanted {
+    /// What the node says of itself.
+    pub(super) spec: Arc<NodeSpec>,
     pub(super) status: NodeStatus,
     pub(super) leave: bool,
 }
 
 pub(super) struct Keeper {
     pub(super) coordinator: Arc<dyn Coordinator>,
-    pub(super) spec: NodeSpec,
+    /// What the store knows of the node.
+    pub(super) spec: Arc<NodeSpec>,
     pub(super) ttl: Duration,
     pub(super) to_engine: mpsc::UnboundedSender<In>,
     pub(super) until: watch::Sender<Instant>,
@@ -151,6 +157,10 @@ impl Keeper {
     async fn keep(&mut self, lease: &Lease, mut until: Instant) -> bool {
         let node = self.spec.name.clone();
         let mut next = Instant::now() + self.ttl / 3;
+        if self.is_changed() {
+            // It has changed while it joined.
+            next = Instant::now();
+        }
         let mut wait = self.ttl / 60;
         let mut reported = false;
         let mut last = String::from("no answer");
@@ -176,6 +186,14 @@ impl Keeper {
                 renewed = renewed => renewed,
                 () = self.asked_to_leave() => return true,
             };
+            match &renewed {
+                Ok(Ok(())) => telemetry::renewed(until.saturating_duration_since(Instant::now())),
+                Ok(Err(error)) => {
+                    telemetry::not_renewed();
+                    telemetry::store_error("renew", error);
+                }
+                Err(_) => telemetry::not_renewed(),
+            }
             match renewed {
                 Ok(Ok(())) => {
                     let renewed = asked + self.ttl - lease_margin(self.ttl);
@@ -200,6 +218,23 @@ impl Keeper {
                     if reported {
                         info!(%node, lease = lease.id, "the lease is renewed again");
                         reported = false;
+                    }
+                    let leave = self.asked_to_leave();
+                    let described = tokio::select! {
+                        described = self.describe(lease) => described,
+                        () = leave => return true,
+                    };
+                    match described {
+                        Ok(()) => {}
+                        Err(Error::Fenced(why)) => {
+                            error!(%node, lease = lease.id, %why, "the lease is lost");
+                            return false;
+                        }
+                        Err(error) => {
+                            warn!(%node, lease = lease.id, %error,
+                                "could not report what the node runs now; trying again");
+                            next = Instant::now() + self.ttl / 15;
+                        }
                     }
                 }
                 Ok(Err(Error::Fenced(why))) => {
@@ -228,6 +263,23 @@ impl Keeper {
         }
     }
 
+    fn is_changed(&self) -> bool {
+        !Arc::ptr_eq(&self.spec, &self.wanted.borrow().spec)
+    }
+
+    /// Describes the node to the store again, if it has changed.
+    async fn describe(&mut self, lease: &Lease) -> Result<(), Error> {
+        if !self.is_changed() {
+            return Ok(());
+        }
+        let spec = self.wanted.borrow().spec.clone();
+        let described = timeout(self.ttl / 6, self.coordinator.describe(lease, &spec)).await;
+        let late = || Err(Error::unavailable("describe the node", "no answer in time"));
+        described.unwrap_or_else(|_| late())?;
+        self.spec = spec;
+        Ok(())
+    }
+
     /// Joins again, without a time limit; `None` when asked to leave meanwhile.
     async fn rejoin(&mut self, lost: Lost) -> Option<(Lease, Instant)> {
         let mut lost = Some(lost);
@@ -237,6 +289,7 @@ impl Keeper {
             if self.wanted.borrow().leave {
                 return None;
             }
+            self.spec = self.wanted.borrow().spec.clone();
             let mut joining = pin!(join(&*self.coordinator, &self.spec, self.ttl));
             let joined = tokio::select! {
                 joined = &mut joining => joined,

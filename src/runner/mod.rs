@@ -1,6 +1,7 @@
 //! [`Runner`]: a node. It claims tasks of the kinds it has handlers for, and runs them.
 
 mod builder;
+mod change;
 pub(crate) mod commit;
 pub(crate) mod config;
 pub(crate) mod due;
@@ -18,6 +19,7 @@ pub(crate) mod spawn;
 
 pub use self::{
     builder::{Builder, StartError},
+    change::ChangeError,
     config::KindConfig,
     handle::{RunningTask, Snapshot, Unstored},
     lease::lease_margin,

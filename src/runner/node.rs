@@ -223,7 +223,7 @@ impl Runner {
         self.failure().map_or(Ok(reason), Err)
     }
 
-    fn request(&self, control: Control) {
+    pub(super) fn request(&self, control: Control) {
         // The only failure is that the node has stopped already.
         let _ = self.tx.send(In::Control(control));
     }

@@ -188,6 +188,11 @@ pub type EventStream = Pin<Box<dyn Stream<Item = Vec<Event>> + Send>>;
 ///     `places::a_woken_task_stands_behind_those_before_it`,
 ///     `places::a_task_that_is_rescheduled_to_now_stands_behind_those_before_it`,
 ///     `places::a_retried_task_stands_behind_those_before_it`.
+/// 20. **Nodes that change.** [`describe`](Self::describe) replaces what a live node said of itself when it
+///     joined. The list of nodes has it from then on, with the status, the claims and the lease of the node
+///     as they were. It is durable.
+///     Cases: `leases::a_node_is_described_again`, `leases::an_ended_lease_is_not_described`,
+///     `durability::descriptions_are_durable`.
 ///
 /// [`Task::limits`]: windlass_statemachine::Task::limits
 /// [`TaskState::is_waiting`]: windlass_statemachine::TaskState::is_waiting
@@ -211,6 +216,15 @@ pub trait Coordinator: Send + Sync + 'static {
     ///
     /// [`Error::Fenced`] when the lease has ended: join again.
     async fn renew(&self, lease: &Lease, status: &NodeStatus) -> Result<(), Error>;
+
+    /// Replaces what the node of this lease says of itself: its kinds, data versions, labels and slots. A watch
+    /// that is open goes on with the kinds that it was opened with.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Invalid`] (field `node`) for the name of another node, [`Error::Fenced`] when the lease has
+    /// ended, [`Error::Unavailable`].
+    async fn describe(&self, lease: &Lease, node: &NodeSpec) -> Result<(), Error>;
 
     /// Ends the lease: claims that it still has are released (not abandoned) and the node is
     /// gone. Leaving a lease that has ended is no error.

@@ -42,6 +42,17 @@ impl Coordinator for PlantedStore {
         }
     }
 
+    async fn describe(&self, lease: &Lease, node: &NodeSpec) -> Result<(), Error> {
+        if self.has(Defect::DescriptionsAreForgotten) {
+            return Ok(());
+        }
+        self.write(Call::Describe(lease.clone(), node.clone()));
+        match self.inner.describe(lease, node).await {
+            Err(Error::Fenced(_)) if self.has(Defect::EndedLeasesAreDescribed) => Ok(()),
+            described => described,
+        }
+    }
+
     async fn leave(&self, lease: &Lease) -> Result<(), Error> {
         if self.has(Defect::LeavingIsForgotten) {
             return Ok(());

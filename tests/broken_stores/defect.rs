@@ -8,6 +8,7 @@ pub(crate) enum Defect {
     // Acknowledged before it is durable.
     JoinsAreNotDurable,
     RenewalsAreNotDurable,
+    DescriptionsAreNotDurable,
     LeavesAreNotDurable,
     ClaimsAreNotDurable,
     CommitsAreNotDurable,
@@ -71,6 +72,8 @@ pub(crate) enum Defect {
     PeersAreNeverForgotten,
     NamesAreShared,
     EndedLeasesAreRenewed,
+    DescriptionsAreForgotten,
+    EndedLeasesAreDescribed,
     LeavingIsForgotten,
     AbandonedClaimsAreReleased,
     AnyLeaseAcknowledges,
@@ -132,6 +135,7 @@ impl Defect {
             (self, call),
             (Self::JoinsAreNotDurable, Call::Join(..))
                 | (Self::RenewalsAreNotDurable, Call::Renew(..))
+                | (Self::DescriptionsAreNotDurable, Call::Describe(..))
                 | (Self::LeavesAreNotDurable, Call::Leave(_))
                 | (Self::ClaimsAreNotDurable, Call::Claim(..))
                 | (Self::CommitsAreNotDurable, Call::Commit(_))

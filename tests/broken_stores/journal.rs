@@ -21,6 +21,7 @@ use windlass::{
 pub(crate) enum Call {
     Join(NodeSpec, Duration),
     Renew(Lease, NodeStatus),
+    Describe(Lease, NodeSpec),
     Leave(Lease),
     Abandon(Lease),
     Claim(Lease, Vec<TaskId>),
@@ -41,6 +42,7 @@ impl Call {
         match self {
             Self::Join(spec, ttl) => drop(store.join(&spec, ttl).await),
             Self::Renew(lease, status) => drop(store.renew(&lease, &status).await),
+            Self::Describe(lease, spec) => drop(store.describe(&lease, &spec).await),
             Self::Leave(lease) => drop(store.leave(&lease).await),
             Self::Abandon(lease) => drop(store.abandon(&lease).await),
             Self::Claim(lease, ids) => drop(store.claim(&lease, ids).await),

@@ -68,6 +68,7 @@ macro_rules! planted {
 planted! {
     joins_that_are_not_durable: JoinsAreNotDurable is found by durability::joins_are_durable;
     renewals_that_are_not_durable: RenewalsAreNotDurable is found by durability::renewals_are_durable;
+    descriptions_that_are_not_durable: DescriptionsAreNotDurable is found by durability::descriptions_are_durable;
     leaves_that_are_not_durable: LeavesAreNotDurable is found by durability::leaves_are_durable;
     claims_that_are_not_durable: ClaimsAreNotDurable is found by durability::claims_are_durable;
     commits_that_are_not_durable: CommitsAreNotDurable is found by commits::commits_are_durable;
@@ -137,6 +138,8 @@ planted! {
     peers_that_are_never_forgotten: PeersAreNeverForgotten is found by leases::peers_are_live_nodes;
     names_that_are_shared: NamesAreShared is found by leases::two_nodes_with_one_name_are_refused;
     ended_leases_that_are_renewed: EndedLeasesAreRenewed is found by leases::an_ended_lease_is_gone;
+    descriptions_that_are_forgotten: DescriptionsAreForgotten is found by leases::a_node_is_described_again;
+    ended_leases_that_are_described: EndedLeasesAreDescribed is found by leases::an_ended_lease_is_not_described;
     leaving_that_is_forgotten: LeavingIsForgotten is found by leases::leaving_releases_the_tasks;
     abandoned_claims_that_are_released: AbandonedClaimsAreReleased is found by leases::an_abandoned_lease_ends_at_once;
     taken_ids_that_are_accepted: TakenIdsAreAccepted is found by submit::a_live_id_is_refused;

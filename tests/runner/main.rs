@@ -9,6 +9,7 @@
 
 mod abandoned;
 mod balancing;
+mod changes;
 mod claims;
 mod clock;
 mod commands;

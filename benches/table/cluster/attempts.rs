@@ -43,6 +43,10 @@ impl Coordinator for Counting {
         self.store.renew(lease, status).await
     }
 
+    async fn describe(&self, lease: &Lease, node: &NodeSpec) -> Result<(), Error> {
+        self.store.describe(lease, node).await
+    }
+
     async fn leave(&self, lease: &Lease) -> Result<(), Error> {
         self.store.leave(lease).await
     }

@@ -41,8 +41,11 @@ pub(crate) async fn execute(_: Args, global: &Global) -> Result<Exit, Failure> {
     let now = client.store().clock().now();
     let rows = nodes.iter().map(|n| {
         let kinds = n.spec.kinds.as_ref().map(|kinds| {
-            let kinds: Vec<&str> = kinds.iter().map(|k| k.as_str()).collect();
-            kinds.join(", ")
+            let kinds = kinds.iter().map(|kind| match n.spec.slots_of.get(kind) {
+                Some(0) => format!("{kind} (no slots)"),
+                _ => kind.to_string(),
+            });
+            kinds.collect::<Vec<_>>().join(", ")
         });
         let mode = match (n.status.draining, n.status.frozen) {
             (true, _) => "draining",

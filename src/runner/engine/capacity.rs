@@ -1,5 +1,7 @@
 //! [`Capacity`]: how many tasks this node takes, in all and of each kind.
 
+use std::collections::BTreeMap;
+
 use hashbrown::HashMap;
 use windlass_statemachine::Kind;
 
@@ -44,6 +46,35 @@ impl Capacity {
     pub(super) fn with_apart(mut self, kinds: impl Iterator<Item = Kind>) -> Self {
         self.apart = kinds.collect();
         self
+    }
+
+    /// Sets the slots of the node. What is in use stays in use.
+    pub(super) fn set_slots(&mut self, slots: u32) {
+        self.slots = slots;
+    }
+
+    /// Sets the slots of a kind; `None` is no limit beside that of the node.
+    pub(super) fn set_slots_of(&mut self, kind: Kind, slots: Option<u32>) {
+        self.of_kind.insert(kind, slots.unwrap_or(u32::MAX));
+    }
+
+    /// Forgets the limit of a kind whose handler is gone.
+    pub(super) fn forget_kind(&mut self, kind: &Kind) {
+        self.of_kind.remove(kind);
+    }
+
+    /// Returns the slots of the node.
+    pub(super) fn slots(&self) -> u32 {
+        self.slots
+    }
+
+    /// Returns the slots of each kind that has a limit, without the kinds apart.
+    pub(super) fn slots_of(&self) -> BTreeMap<Kind, u32> {
+        let limited = self.of_kind.iter().filter(|(_, slots)| **slots < u32::MAX);
+        let counted = limited.filter(|(kind, _)| !self.apart.contains(kind));
+        counted
+            .map(|(kind, slots)| (kind.clone(), *slots))
+            .collect()
     }
 
     /// Returns how many slots are in use.
@@ -141,6 +172,25 @@ mod tests {
         }
         assert!(!capacity.has_room_for_command());
         assert!(capacity.exceeds(&kind("free"), 0), "it counts already");
+    }
+
+    #[test]
+    fn a_lower_limit_leaves_what_is_in_use() {
+        let mut capacity = capacity();
+        capacity.take(&kind("free"));
+        capacity.take(&kind("free"));
+        capacity.set_slots_of(kind("free"), Some(0));
+        assert_eq!(capacity.active(), 2);
+        assert!(!capacity.has_room(&kind("free")));
+        assert!(capacity.has_room(&kind("one")));
+        capacity.set_slots(2);
+        assert!(!capacity.has_room(&kind("one")));
+        capacity.release(&kind("free"));
+        assert!(capacity.has_room(&kind("one")));
+        let of = [(kind("free"), 0), (kind("one"), 1)];
+        assert_eq!(capacity.slots_of(), of.into());
+        capacity.forget_kind(&kind("free"));
+        assert_eq!(capacity.slots_of(), [(kind("one"), 1)].into());
     }
 
     #[test]

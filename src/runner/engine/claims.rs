@@ -22,6 +22,7 @@ use crate::{
     balancer::Requirements,
     runner::{due::Moment, input::ClaimAnswers, kinds::KindEntry},
     store::{Claim, Claimed, Commit, Error, Lease, TaskView},
+    telemetry::{self, Moved},
 };
 
 /// How many tasks one claim call asks for.
@@ -143,8 +144,17 @@ impl Engine {
         if !matches!(answer, Ok(Some(_))) {
             self.not_here(pending.take_stop_orders());
         }
+        if let Err(error) = &answer {
+            telemetry::store_error("claim", error);
+        }
         match answer {
-            Ok(Some(claimed)) => self.begin(claimed, pending),
+            Ok(Some(claimed)) => {
+                let late = view.due.map(|due| self.now().duration_since(due));
+                let late = late.and_then(|late| Duration::try_from(late).ok());
+                let metrics = self.metrics.of(&claimed.task.kind);
+                metrics.claimed(late, claimed.abandoned);
+                self.begin(claimed, pending);
+            }
             Ok(None) if view.sleeping && !view.commanded && pending.latest.is_none() => {
                 self.still_sleeping(view);
             }
@@ -269,7 +279,10 @@ impl Engine {
             fence = claim.fence.0, abandoned, "claimed");
         let has_stop_order = !pending.stop_orders.is_empty();
         self.capacity.take(&task.kind);
+        let metrics = self.metrics.of(&task.kind);
         let id = self.slots.insert(Slot {
+            metrics,
+            moved: Moved::default(),
             machine: Machine::new(config, state, abandoned),
             claim,
             task,

@@ -30,6 +30,7 @@ impl Engine {
                 self.drain();
                 self.standing.await_empty(done);
             }
+            Control::Change(request) => self.change(request),
             Control::Snapshot(answer) => {
                 let _ = answer.send(self.snapshot());
             }

@@ -8,7 +8,7 @@ use windlass_statemachine::{Fence, Task, TaskId, TaskState};
 
 use crate::{
     balancer::{self, Balancer, Cluster, Peer, Requirements},
-    store::TaskView,
+    store::{NodeSpec, TaskView},
 };
 
 /// How long a task is deferred to each node that ranks before this one, and to all of them at most.
@@ -74,6 +74,11 @@ impl Courtesy {
     pub(super) fn set_nodes(&mut self, nodes: impl Iterator<Item = Peer>) {
         let me = &self.me.name;
         self.others = nodes.filter(|node| node.name != *me).collect();
+    }
+
+    /// Takes note of what this node is now.
+    pub(super) fn set_me(&mut self, spec: NodeSpec) {
+        self.me = Peer::from(spec);
     }
 
     /// Returns whether this node runs such tasks: it has a handler, reads their data, and they have the
@@ -225,7 +230,7 @@ impl Courtesy {
         let mut groups = BTreeMap::<_, Vec<_>>::new();
         for Running { fence, task, state } in running {
             let requires = Requirements::new(task, state);
-            let could_take = |other: &Peer| other.has_room() && other.fits(requires);
+            let could_take = |other: &Peer| other.could_take(requires);
             let able: Vec<bool> = self.others.iter().map(could_take).collect();
             if able.is_empty() || able.contains(&true) {
                 groups

@@ -5,7 +5,7 @@ use std::{mem, sync::Arc, time::Duration};
 use tokio::time::Instant;
 use tracing::{debug, error, warn};
 use windlass_statemachine::{
-    StateKind, TaskId, TaskStatus,
+    ActionKind, StateKind, TaskId, TaskStatus,
     machine::{Effect, End, Env, Input, Signal, StopReason, Timer, Write},
 };
 
@@ -24,6 +24,7 @@ use crate::{
         spawn::{self, Ended},
     },
     store::{Commit, Error},
+    telemetry::{self, Moved, RunOutcome},
 };
 
 impl Engine {
@@ -142,8 +143,8 @@ impl Engine {
         let (signals, delivered) = Signals::new();
         let state = slot.machine.state();
         let has_progress = state.progress.is_some();
-        let span = tracing::info_span!("task", task = %slot.task.id, kind = %slot.task.kind,
-            node = %self.parts.node, fence = slot.claim.fence.0, attempt);
+        let fence = slot.claim.fence;
+        let span = telemetry::task_span(&slot.task, &self.parts.node, fence, attempt);
         let asks = self.parts.tx.clone();
         let asks = AskRunner(Box::new(move |sent| {
             let input = match sent {
@@ -176,6 +177,7 @@ impl Engine {
             },
         );
         self.node_faults.starts(&slot.task.kind, began);
+        slot.metrics.started();
         let run = Run {
             number,
             abort,
@@ -219,6 +221,7 @@ impl Engine {
         error!(task = %slot.task.id, kind = %slot.task.kind, fence = slot.claim.fence.0,
             "the handler was aborted and still blocks its thread: going on without it; \
              blocking work belongs on spawn_blocking and has to look at should_stop()");
+        slot.metrics.ended(RunOutcome::Aborted, run.began.elapsed());
         drop(run);
         self.handler_gone(id, Input::Aborted);
     }
@@ -233,6 +236,14 @@ impl Engine {
             return;
         };
         let (progress, took) = (run.parts.progress(), run.parts.received.took());
+        let outcome = match &ended {
+            Ended::Returned(message) if message.kind() == ActionKind::Error => RunOutcome::Failed,
+            Ended::Returned(_) => RunOutcome::Returned,
+            Ended::Aborted => RunOutcome::Aborted,
+        };
+        if let Some(slot) = self.slots.get(id) {
+            slot.metrics.ended(outcome, run.began.elapsed());
+        }
         if let Ended::Returned(message) = &ended {
             self.judge_node(id, &run, message);
         }
@@ -284,6 +295,7 @@ impl Engine {
             return;
         };
         slot.failed = failures::of_write(&write);
+        slot.moved = Moved::to(write.steps.iter().map(|step| step.to));
         for step in &write.steps {
             debug!(task = %slot.task.id, kind = %slot.task.kind, fence = slot.claim.fence.0,
                 by = %step.message, from = %step.from, to = %step.to, "transition");
@@ -304,6 +316,11 @@ impl Engine {
             return;
         };
         let is_durable = answer.is_ok();
+        match &answer {
+            Ok(()) => slot.metrics.moved(slot.moved),
+            Err(Error::Fenced(_)) => self.metrics.fenced(),
+            Err(_) => {}
+        }
         let superseded = match &answer {
             Err(error @ Error::Superseded { .. }) => Some(error.to_string()),
             _ => None,

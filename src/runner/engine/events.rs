@@ -27,7 +27,7 @@ impl Engine {
         let follow = Follow {
             coordinator: self.parts.coordinator.clone(),
             lease,
-            kinds: self.parts.kinds.listed(),
+            kinds: self.watched_kinds(),
             epoch: self.watch.begin(),
             to_engine: self.parts.tx.clone(),
         };

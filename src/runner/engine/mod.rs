@@ -21,6 +21,7 @@
 
 mod balancing;
 mod capacity;
+mod changing;
 mod claiming;
 mod claims;
 mod control;
@@ -60,6 +61,7 @@ use windlass_statemachine::{
 
 use self::{
     capacity::Capacity,
+    changing::Removal,
     claiming::Claiming,
     courtesy::Courtesy,
     gather::Gather,
@@ -83,6 +85,7 @@ use crate::{
     balancer::{Balancer, Peer},
     clock::Clock,
     store::{Coordinator, Error, Lease},
+    telemetry::NodeMetrics,
 };
 
 /// What an engine is made of.
@@ -119,10 +122,13 @@ pub(super) struct Engine {
     slots: SlotTable,
     timers: Timers,
     capacity: Capacity,
+    /// Handlers that were removed, and may still run.
+    removals: Vec<Removal>,
     courtesy: Courtesy,
     next_balance: Instant,
     /// The kinds that this machine cannot run at present.
     node_faults: NodeFaults,
+    metrics: NodeMetrics,
     outbox: Outbox,
     gather: Gather,
     /// Empty between two inputs; kept for its memory.
@@ -140,13 +146,7 @@ const INPUTS: usize = 256;
 
 impl Engine {
     pub(super) fn new(parts: Parts) -> Self {
-        let me = Peer {
-            kinds: parts.kinds.listed(),
-            data_versions: parts.kinds.data_versions(),
-            labels: parts.selector.clone(),
-            slots: parts.config.slots,
-            ..Peer::new(parts.node.clone())
-        };
+        let me = Peer::from((*parts.wanted.borrow().spec).clone());
         let named = parts.kinds.named.iter();
         let slots_of = named.map(|(kind, entry)| (kind.clone(), entry.config.slots));
         let apart = parts.kinds.named.iter();
@@ -166,9 +166,11 @@ impl Engine {
             timers: Timers::new(now),
             capacity: Capacity::new(parts.config.slots, slots_of, slots_of_default)
                 .with_apart(apart),
+            removals: Vec::new(),
             courtesy: Courtesy::new(me, parts.balancer.clone()),
             next_balance: now + BALANCE_EVERY,
             node_faults: NodeFaults::default(),
+            metrics: NodeMetrics::new(),
             outbox: Outbox::new(parts.coordinator.clone()),
             gather: Gather::default(),
             effects: Vec::new(),
@@ -372,6 +374,7 @@ impl Engine {
             // A keeper that has joined again needs no answer.
             let _ = lost.send(());
         }
+        self.answer_removals();
         if self.is_empty() {
             self.answer_drains("drained");
         }

@@ -18,6 +18,7 @@ use crate::{
         reports::REPORTS,
     },
     store::{Commit, Coordinator, Error},
+    telemetry::{self, CommitMetrics},
 };
 
 /// Since when the store has taken no write, and why.
@@ -40,6 +41,7 @@ pub(super) struct Outbox {
     calls: FuturesUnordered<BoxFuture<'static, Answered>>,
     claims: FuturesUnordered<BoxFuture<'static, ClaimAnswers>>,
     failing: Option<Failing>,
+    metrics: CommitMetrics,
 }
 
 impl Outbox {
@@ -50,6 +52,7 @@ impl Outbox {
             calls: FuturesUnordered::new(),
             claims: FuturesUnordered::new(),
             failing: None,
+            metrics: CommitMetrics::new(),
         }
     }
 
@@ -90,14 +93,16 @@ impl Outbox {
     }
 
     fn send(&self, batch: Batch) {
-        let coordinator = self.coordinator.clone();
+        let (coordinator, metrics) = (self.coordinator.clone(), self.metrics.clone());
         self.calls.push(Box::pin(async move {
             if !batch.pause.is_zero() {
                 sleep(batch.pause).await;
             }
             let writes = batch.writes.iter();
             let commits = writes.map(|(_, commit)| commit.clone()).collect();
+            let asked = Instant::now();
             let answers = coordinator.commit(commits).await;
+            metrics.answered(asked.elapsed(), batch.writes.len());
             (batch, answers)
         }));
     }
@@ -132,6 +137,9 @@ impl Outbox {
             let error = answer.as_ref().err().filter(|e| e.is_retryable())?;
             Some(error.to_string())
         };
+        for error in answers.iter().filter_map(|answer| answer.as_ref().err()) {
+            telemetry::store_error("commit", error);
+        }
         let since = self.failing.take().map(|failing| failing.since);
         if answers.iter().any(Result::is_ok) {
             return;

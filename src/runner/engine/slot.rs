@@ -12,6 +12,7 @@ use crate::{
     handler::{ContextParts, Signals},
     runner::{handle::RunningTask, kinds::KindEntry},
     store::{Claim, NodeCommandId},
+    telemetry::{KindMetrics, Moved},
 };
 
 /// A handler that runs.
@@ -31,6 +32,9 @@ pub(super) struct Slot {
     pub(super) order: u64,
     pub(super) machine: Machine,
     pub(super) kind: Arc<KindEntry>,
+    pub(super) metrics: Arc<KindMetrics>,
+    /// The transitions in the write under way: they are counted when it is durable.
+    pub(super) moved: Moved,
     pub(super) run: Option<Run>,
     /// Whether it counts against the limits.
     pub(super) active: bool,

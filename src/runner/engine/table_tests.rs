@@ -42,6 +42,8 @@ fn slot(id: &str) -> Slot {
             handler: Arc::new(handler),
             config,
         }),
+        metrics: crate::telemetry::NodeMetrics::new().of(&"k".parse().unwrap()),
+        moved: Default::default(),
         run: None,
         active: true,
         over_limit: false,

@@ -26,6 +26,11 @@ impl Coordinator for EtcdStore {
         self.0.leases.renew(lease, status).await
     }
 
+    async fn describe(&self, lease: &Lease, node: &NodeSpec) -> Result<(), Error> {
+        node.check_name(lease)?;
+        self.0.leases.describe(lease, node).await
+    }
+
     async fn leave(&self, lease: &Lease) -> Result<(), Error> {
         self.0.leases.leave(lease).await
     }

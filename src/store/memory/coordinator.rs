@@ -27,6 +27,12 @@ impl Coordinator for MemoryStore {
         world.renew(lease, status, now)
     }
 
+    async fn describe(&self, lease: &Lease, node: &NodeSpec) -> Result<(), Error> {
+        node.check_name(lease)?;
+        let (mut world, _) = self.shared.lock();
+        world.describe(lease, node)
+    }
+
     async fn leave(&self, lease: &Lease) -> Result<(), Error> {
         let (mut world, now) = self.shared.lock();
         world.leave(lease, now);

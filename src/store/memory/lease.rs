@@ -102,6 +102,14 @@ impl World {
         Ok(())
     }
 
+    pub(super) fn describe(&mut self, lease: &Lease, spec: &NodeSpec) -> Result<(), Error> {
+        self.check_lease(lease)?;
+        if let Some(row) = self.leases.get_mut(&lease.id) {
+            row.spec.clone_from(spec);
+        }
+        Ok(())
+    }
+
     pub(super) fn leave(&mut self, lease: &Lease, now: Timestamp) {
         self.end_lease(lease.id, false, now);
     }

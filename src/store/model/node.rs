@@ -1,14 +1,14 @@
 //! Nodes: what they report, their leases, and the commands that they are sent.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use windlass_statemachine::{Kind, NodeName, TaskId, task::Labels};
+use windlass_statemachine::{Invalid, Kind, NodeName, TaskId, task::Labels};
 
 use super::DataVersions;
 
-/// What a node reports about itself when it joins.
+/// What a node reports about itself when it joins, and when it changes.
 ///
 /// # Example
 ///
@@ -36,6 +36,10 @@ pub struct NodeSpec {
     pub labels: Labels,
     /// How many handlers it runs at once.
     pub slots: u32,
+    /// How many handlers of one kind it runs at once, for the kinds with a limit of their own. 0 means that the
+    /// node starts no task of the kind. A node of an earlier windlass reports none.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub slots_of: BTreeMap<Kind, u32>,
     /// The process it lives in, for operators.
     pub pid: u32,
     /// The version of windlass it runs.
@@ -51,9 +55,43 @@ impl NodeSpec {
             data_versions: DataVersions::default(),
             labels: Labels::new(),
             slots: 100,
+            slots_of: BTreeMap::new(),
             pid: std::process::id(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
         }
+    }
+}
+
+impl NodeSpec {
+    /// Returns whether the node starts tasks of this kind: it has a handler for the kind, and at least one slot.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use windlass::store::NodeSpec;
+    ///
+    /// let mut spec = NodeSpec::new("node-a".parse()?);
+    /// let poll = "poll".parse()?;
+    /// assert!(spec.runs(&poll));
+    /// spec.slots_of.insert("poll".parse()?, 0);
+    /// assert!(!spec.runs(&poll));
+    /// # Ok::<(), windlass::Invalid>(())
+    /// ```
+    pub fn runs(&self, kind: &Kind) -> bool {
+        let handles = self.kinds.as_ref().is_none_or(|kinds| kinds.contains(kind));
+        handles && self.slots_of.get(kind) != Some(&0)
+    }
+
+    /// Checks that the node of this lease may describe itself so.
+    pub(crate) fn check_name(&self, lease: &Lease) -> Result<(), Invalid> {
+        if self.name == lease.node {
+            return Ok(());
+        }
+        let reason = format!(
+            "the lease is that of '{}', not of '{}'",
+            lease.node, self.name
+        );
+        Err(Invalid::new("node", reason))
     }
 }
 

@@ -239,6 +239,10 @@ impl Coordinator for Split {
         self.coordinator.renew(lease, status).await
     }
 
+    async fn describe(&self, lease: &Lease, node: &NodeSpec) -> Result<(), Error> {
+        self.coordinator.describe(lease, node).await
+    }
+
     async fn leave(&self, lease: &Lease) -> Result<(), Error> {
         self.coordinator.leave(lease).await
     }

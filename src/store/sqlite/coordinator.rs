@@ -43,6 +43,15 @@ impl Coordinator for SqliteStore {
         renewed.await?
     }
 
+    async fn describe(&self, lease: &Lease, node: &NodeSpec) -> Result<(), Error> {
+        node.check_name(lease)?;
+        let (lease, spec) = (lease.clone(), json("node", node)?);
+        let described = self.0.writer.run("describe a node", 1, move |batch| {
+            item(leases::describe(batch, &lease, &spec))
+        });
+        described.await?
+    }
+
     async fn leave(&self, lease: &Lease) -> Result<(), Error> {
         let id = lease.id;
         let left = self

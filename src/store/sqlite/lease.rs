@@ -193,6 +193,17 @@ pub(super) fn renew(batch: &mut Batch<'_>, lease: &Lease, status: &str) -> Resul
     Ok(())
 }
 
+pub(super) fn describe(batch: &Batch<'_>, lease: &Lease, spec: &str) -> Result<(), Stop> {
+    let described = batch.run(
+        "UPDATE windlass_leases SET spec = ?2 WHERE id = ?1 AND ended_at IS NULL",
+        (lease.id as i64, spec),
+    )?;
+    if described == 0 {
+        return Err(Stop::Refused(Error::lease_fenced(&lease.node)));
+    }
+    Ok(())
+}
+
 /// Ends a lease that lives. Its claims are lost by the node `lost_by`, or released without one.
 pub(super) fn leave(batch: &mut Batch<'_>, lease: u64, lost_by: Option<&str>) -> Sql<()> {
     let live = "SELECT 1 FROM windlass_leases WHERE id = ?1 AND ended_at IS NULL";

@@ -37,6 +37,17 @@ pub async fn renewals_are_durable(harness: &dyn Harness) {
     assert_eq!(leases, [node.id]);
 }
 
+/// What a node says of itself is listed as it said it last.
+pub async fn descriptions_are_durable(harness: &dyn Harness) {
+    let (kit, node) = Kit::with_node(harness).await;
+    let mut spec = Kit::spec("n");
+    spec.slots = 3;
+    kit.coordinator().describe(&node, &spec).await.unwrap();
+    let kit = kit.reopened(harness).await;
+    let nodes = kit.registry().nodes().await.unwrap();
+    assert_eq!(nodes[0].spec, spec);
+}
+
 /// A node that has left is gone, and its tasks are claimable and not abandoned.
 pub async fn leaves_are_durable(harness: &dyn Harness) {
     let (kit, node) = Kit::with_node(harness).await;

@@ -142,6 +142,7 @@ impl Kit {
             data_versions,
             labels: [("zone".to_owned(), "north".to_owned())].into(),
             slots: 7,
+            slots_of: Default::default(),
             pid: 4711,
             version: "1.2.3".to_owned(),
         }

@@ -81,6 +81,60 @@ pub async fn nodes_are_listed(harness: &dyn Harness) {
     assert_eq!(kit.registry().nodes().await.unwrap().len(), 1);
 }
 
+/// A live node can say of itself something else than when it joined.
+pub async fn a_node_is_described_again(harness: &dyn Harness) {
+    let kit = Kit::new(harness).await;
+    let (node, other) = (kit.node("n").await, kit.node("other").await);
+    kit.claimed(&node, "a").await;
+    let status = NodeStatus {
+        running: 1,
+        ..NodeStatus::default()
+    };
+    kit.coordinator().renew(&node, &status).await.unwrap();
+    let mut spec = Kit::spec("n");
+    spec.slots = 3;
+    spec.slots_of.insert("k".parse().unwrap(), 0);
+    spec.kinds = Some(vec!["k".parse().unwrap(), "l".parse().unwrap()]);
+    spec.labels.insert("team".into(), "b".into());
+    spec.data_versions.set("l".parse().unwrap(), 9);
+    for _ in 0..2 {
+        // A description that is repeated is the same one.
+        kit.coordinator().describe(&node, &spec).await.unwrap();
+    }
+    // A store may write the status after the answer of the renewal.
+    let record = eventually("the status beside the description", async || {
+        let nodes = kit.registry().nodes().await.unwrap();
+        let record = nodes.into_iter().find(|n| n.spec.name == node.node);
+        record.filter(|record| record.status == status)
+    })
+    .await;
+    assert_eq!(record.spec, spec);
+    assert_eq!((record.lease, record.claims), (node.id, 1));
+    kit.renew(&node).await.unwrap();
+    let nodes = kit.registry().nodes().await.unwrap();
+    let spec_of = |lease: u64| nodes.iter().find(|n| n.lease == lease).map(|n| &n.spec);
+    assert_eq!(spec_of(node.id), Some(&spec), "a renewal leaves it");
+    assert_eq!(spec_of(other.id), Some(&Kit::spec("other")));
+    let foreign = kit.coordinator().describe(&other, &spec).await;
+    assert_matches!(foreign, Err(Error::Invalid(_)));
+}
+
+/// The lease of a node that has left describes no node, and not the next one of its name.
+pub async fn an_ended_lease_is_not_described(harness: &dyn Harness) {
+    let kit = Kit::new(harness).await;
+    let gone = kit.node("n").await;
+    kit.coordinator().leave(&gone).await.unwrap();
+    let mut spec = Kit::spec("n");
+    spec.slots = 3;
+    let refused = kit.coordinator().describe(&gone, &spec).await;
+    assert_matches!(refused, Err(Error::Fenced(_)));
+    kit.node("n").await;
+    let refused = kit.coordinator().describe(&gone, &spec).await;
+    assert_matches!(refused, Err(Error::Fenced(_)));
+    let nodes = kit.registry().nodes().await.unwrap();
+    assert_eq!(nodes[0].spec, Kit::spec("n"));
+}
+
 /// A lease that is renewed in time does not end.
 pub async fn renewing_keeps_the_lease(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;

@@ -234,6 +234,8 @@ macro_rules! conformance_tests {
                 two_nodes_with_one_name_are_refused,
                 the_name_of_a_lost_node_is_free,
                 nodes_are_listed,
+                a_node_is_described_again,
+                an_ended_lease_is_not_described,
                 renewing_keeps_the_lease,
                 an_ended_lease_is_gone,
                 a_lost_node_abandons_its_tasks,
@@ -382,6 +384,7 @@ macro_rules! conformance_tests {
             durability {
                 joins_are_durable needs Reopen,
                 renewals_are_durable needs Reopen,
+                descriptions_are_durable needs Reopen,
                 leaves_are_durable needs Reopen,
                 claims_are_durable needs Reopen,
                 node_commands_are_durable needs Reopen,

@@ -29,6 +29,12 @@ impl Coordinator for FaultyStore {
         self.call(Operation::Renew, call).await
     }
 
+    async fn describe(&self, lease: &Lease, node: &NodeSpec) -> Result<(), Error> {
+        self.check_lease(lease)?;
+        let call = self.coordinator().describe(lease, node);
+        self.call(Operation::Describe, call).await
+    }
+
     async fn leave(&self, lease: &Lease) -> Result<(), Error> {
         if self.check_lease(lease).is_err() {
             // The node has lost the lease; in the store the lease expires.

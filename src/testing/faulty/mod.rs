@@ -22,6 +22,8 @@ pub enum Operation {
     Join,
     /// `Coordinator::renew`.
     Renew,
+    /// `Coordinator::describe`.
+    Describe,
     /// `Coordinator::leave`.
     Leave,
     /// `Coordinator::abandon`.

@@ -99,6 +99,10 @@ impl Coordinator for Late {
         self.inner.renew(lease, status).await
     }
 
+    async fn describe(&self, lease: &Lease, node: &NodeSpec) -> Result<(), Error> {
+        self.inner.describe(lease, node).await
+    }
+
     async fn leave(&self, lease: &Lease) -> Result<(), Error> {
         self.inner.leave(lease).await
     }

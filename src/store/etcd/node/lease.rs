@@ -100,6 +100,17 @@ impl Leases {
         self.renew_all(lease, &node).await
     }
 
+    pub(crate) async fn describe(&self, lease: &Lease, spec: &NodeSpec) -> Result<(), Error> {
+        let Some(node) = self.claims.node(lease.id) else {
+            return Err(Error::lease_fenced(&lease.node));
+        };
+        if let Some(error) = self.gone_back(&lease.node).await {
+            return Err(error);
+        }
+        node.state().registration.spec.clone_from(spec);
+        self.register(lease, &node).await
+    }
+
     /// Renews all leases of a node at once: each has the time limit of a call for itself.
     async fn renew_all(&self, lease: &Lease, node: &NodeLease) -> Result<(), Error> {
         let mut streams = node.streams.lock().await;
@@ -190,6 +201,7 @@ impl Leases {
     /// Writes the registration of the node.
     async fn register(&self, lease: &Lease, node: &NodeLease) -> Result<(), Error> {
         let key = self.access.keys().registration(&lease.node);
+        let _one = node.registering.lock().await;
         let text = write("node", &node.state().registration)?;
         let mut item = Item::of_node(&lease.node);
         // Other nodes read that it drains before they see the tasks that it releases: otherwise

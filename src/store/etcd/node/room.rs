@@ -26,6 +26,8 @@ pub(crate) struct NodeLease {
     /// One stream for each lease; locked while they are renewed.
     pub(crate) streams: tokio::sync::Mutex<HashMap<i64, Stream>>,
     pub(crate) growing: tokio::sync::Mutex<()>,
+    /// Held while the registration is read and written: the last write has the newest one.
+    pub(crate) registering: tokio::sync::Mutex<()>,
 }
 
 pub(crate) struct State {
@@ -51,6 +53,7 @@ impl NodeLease {
             }),
             streams: tokio::sync::Mutex::default(),
             growing: tokio::sync::Mutex::default(),
+            registering: tokio::sync::Mutex::default(),
         }
     }
 

@@ -1,0 +1,329 @@
+//! Every metric and every tracing span of the library, in one place.
+//!
+//! The library records its metrics with the facade [`metrics`](https://docs.rs/metrics): install a recorder (an
+//! exporter for Prometheus, say) before you start a node. A node prepares its metrics when it starts, and those of a
+//! kind when it claims the first task of the kind; without a recorder they do nothing.
+//! `docs/metrics.md` is made from [`METRICS`].
+//!
+//! No metric has a task id as a label: the number of series is that of the kinds, times a few.
+//!
+//! # Example
+//!
+//! ```
+//! use windlass::telemetry::{self, METRICS};
+//!
+//! // After the recorder is installed: names each metric with its unit and its help text.
+//! telemetry::describe();
+//! assert!(METRICS.iter().all(|metric| metric.name.starts_with("windlass_")));
+//! ```
+
+use std::{fmt::Write as _, sync::Arc, time::Duration};
+
+use hashbrown::HashMap;
+use metrics::{Counter, Gauge, Histogram, Unit};
+use tracing::Span;
+use windlass_statemachine::{Fence, Kind, NodeName, StateKind, Task};
+
+use crate::store::Error;
+
+/// What a metric counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum MetricKind {
+    /// It only grows.
+    Counter,
+    /// It goes up and down.
+    Gauge,
+    /// The distribution of a value.
+    Histogram,
+}
+
+impl MetricKind {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Counter => "counter",
+            Self::Gauge => "gauge",
+            Self::Histogram => "histogram",
+        }
+    }
+}
+
+/// A metric of the library.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Metric {
+    /// Its name.
+    pub name: &'static str,
+    /// What it counts.
+    pub kind: MetricKind,
+    /// Its unit: `seconds` or `count`.
+    pub unit: &'static str,
+    /// The names of its labels.
+    pub labels: &'static [&'static str],
+    /// What it means.
+    pub help: &'static str,
+}
+
+const CLAIMS: &str = "windlass_claims_total";
+const ABANDONED: &str = "windlass_claims_abandoned_total";
+const LATENESS: &str = "windlass_start_lateness_seconds";
+const RUNNING: &str = "windlass_handlers_running";
+const RUN_DURATION: &str = "windlass_run_duration_seconds";
+const ATTEMPTS: &str = "windlass_attempts_total";
+const TRANSITIONS: &str = "windlass_transitions_total";
+const FENCED: &str = "windlass_fenced_writes_total";
+const COMMIT_DURATION: &str = "windlass_commit_duration_seconds";
+const COMMIT_BATCH: &str = "windlass_commit_batch_size";
+const RENEWALS: &str = "windlass_lease_renewals_total";
+const MARGIN: &str = "windlass_lease_margin_seconds";
+const STORE_ERRORS: &str = "windlass_store_errors_total";
+
+const fn metric(
+    name: &'static str,
+    kind: MetricKind,
+    unit: &'static str,
+    labels: &'static [&'static str],
+    help: &'static str,
+) -> Metric {
+    Metric {
+        name,
+        kind,
+        unit,
+        labels,
+        help,
+    }
+}
+
+/// Every metric that the library records.
+#[rustfmt::skip]
+pub const METRICS: [Metric; 13] = [
+    metric(CLAIMS, MetricKind::Counter, "count", &["kind"], "Tasks that a node has claimed"),
+    metric(ABANDONED, MetricKind::Counter, "count", &["kind"], "Claimed tasks whose claim before was lost with its node or its lease; each costs an attempt"),
+    metric(LATENESS, MetricKind::Histogram, "seconds", &["kind"], "The time from when a task was due until a node had claimed it"),
+    metric(RUNNING, MetricKind::Gauge, "count", &["kind"], "Handlers that run in this process"),
+    metric(RUN_DURATION, MetricKind::Histogram, "seconds", &["kind"], "The duration of one run of a handler"),
+    metric(ATTEMPTS, MetricKind::Counter, "count", &["kind", "outcome"], "Runs of handlers that have ended; `outcome` is `returned`, `failed` (an error or a panic) or `aborted`"),
+    metric(TRANSITIONS, MetricKind::Counter, "count", &["kind", "to"], "Durable transitions; `to` is the state, `fault` counts failed attempts and `failed` tasks without a further retry"),
+    metric(FENCED, MetricKind::Counter, "count", &[], "Writes that the store refused because the claim was over"),
+    metric(COMMIT_DURATION, MetricKind::Histogram, "seconds", &[], "The duration of one call that writes transitions"),
+    metric(COMMIT_BATCH, MetricKind::Histogram, "count", &[], "The number of writes in one such call"),
+    metric(RENEWALS, MetricKind::Counter, "count", &["outcome"], "Renewals of leases; `outcome` is `renewed` or `failed`"),
+    metric(MARGIN, MetricKind::Gauge, "seconds", &[], "How long the node would still have trusted its lease when the last renewal was answered"),
+    metric(STORE_ERRORS, MetricKind::Counter, "count", &["operation", "class"], "Errors of the store; `operation` is `claim`, `commit` or `renew`, `class` is `fenced`, `superseded`, `unavailable`, `corrupt`, `too_large`, `invalid` or `other`"),
+];
+
+/// Describes every metric to the recorder of the process.
+pub fn describe() {
+    for metric in METRICS {
+        let unit = match metric.unit {
+            "seconds" => Unit::Seconds,
+            _ => Unit::Count,
+        };
+        match metric.kind {
+            MetricKind::Counter => metrics::describe_counter!(metric.name, unit, metric.help),
+            MetricKind::Gauge => metrics::describe_gauge!(metric.name, unit, metric.help),
+            MetricKind::Histogram => metrics::describe_histogram!(metric.name, unit, metric.help),
+        }
+    }
+}
+
+/// Returns `docs/metrics.md`.
+#[doc(hidden)]
+pub fn page() -> String {
+    let mut page = String::from(
+        "# Metrics\n\nMade from the table in `src/telemetry.rs`: \
+         `cargo test --all-features --test telemetry -- --ignored write_the_page` writes it.\n\n\
+         The library records its metrics with the facade [`metrics`](https://docs.rs/metrics). Install a recorder \
+         before you start a node, then call `windlass::telemetry::describe()`. Without a recorder the metrics do \
+         nothing.\n\nNo metric has a task id as a label.\n\n\
+         | metric | type | unit | labels | what |\n|---|---|---|---|---|\n",
+    );
+    for metric in METRICS {
+        let labels: Vec<String> = metric.labels.iter().map(|l| format!("`{l}`")).collect();
+        let _ = writeln!(
+            page,
+            "| `{}` | {} | {} | {} | {} |",
+            metric.name,
+            metric.kind.as_str(),
+            metric.unit,
+            labels.join(", "),
+            metric.help
+        );
+    }
+    page
+}
+
+/// The span of one run of a handler.
+pub(crate) fn task_span(task: &Task, node: &NodeName, fence: Fence, attempt: u32) -> Span {
+    tracing::info_span!("task", task = %task.id, kind = %task.kind, node = %node, fence = fence.0, attempt)
+}
+
+/// How a run of a handler has ended.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum RunOutcome {
+    Returned,
+    Failed,
+    Aborted,
+}
+
+/// The metrics of one kind, prepared once.
+pub(crate) struct KindMetrics {
+    claims: Counter,
+    abandoned: Counter,
+    lateness: Histogram,
+    running: Gauge,
+    run_duration: Histogram,
+    returned: Counter,
+    failed: Counter,
+    aborted: Counter,
+    /// In the order of [`StateKind::ALL`].
+    transitions: [Counter; StateKind::ALL.len()],
+}
+
+impl KindMetrics {
+    fn new(kind: &Kind) -> Self {
+        let name = || kind.as_str().to_owned();
+        let outcome = |outcome: &'static str| metrics::counter!(ATTEMPTS, "kind" => name(), "outcome" => outcome);
+        Self {
+            claims: metrics::counter!(CLAIMS, "kind" => name()),
+            abandoned: metrics::counter!(ABANDONED, "kind" => name()),
+            lateness: metrics::histogram!(LATENESS, "kind" => name()),
+            running: metrics::gauge!(RUNNING, "kind" => name()),
+            run_duration: metrics::histogram!(RUN_DURATION, "kind" => name()),
+            returned: outcome("returned"),
+            failed: outcome("failed"),
+            aborted: outcome("aborted"),
+            transitions: StateKind::ALL
+                .map(|to| metrics::counter!(TRANSITIONS, "kind" => name(), "to" => to.as_str())),
+        }
+    }
+
+    /// A task was claimed, this late.
+    pub(crate) fn claimed(&self, late: Option<Duration>, abandoned: bool) {
+        self.claims.increment(1);
+        if abandoned {
+            self.abandoned.increment(1);
+        }
+        if let Some(late) = late {
+            self.lateness.record(late);
+        }
+    }
+
+    /// A handler was started.
+    pub(crate) fn started(&self) {
+        self.running.increment(1.0);
+    }
+
+    /// A handler has ended.
+    pub(crate) fn ended(&self, outcome: RunOutcome, ran: Duration) {
+        self.running.decrement(1.0);
+        self.run_duration.record(ran);
+        match outcome {
+            RunOutcome::Returned => self.returned.increment(1),
+            RunOutcome::Failed => self.failed.increment(1),
+            RunOutcome::Aborted => self.aborted.increment(1),
+        }
+    }
+
+    /// Transitions are durable.
+    pub(crate) fn moved(&self, moved: Moved) {
+        for (counter, times) in self.transitions.iter().zip(moved.0) {
+            if times > 0 {
+                counter.increment(times.into());
+            }
+        }
+    }
+}
+
+/// The transitions of a write, by the state that each leads to, in the order of [`StateKind::ALL`].
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Moved([u16; StateKind::ALL.len()]);
+
+impl Moved {
+    /// Returns the transitions to these states.
+    pub(crate) fn to(states: impl Iterator<Item = StateKind>) -> Self {
+        let mut moved = Self::default();
+        for state in states {
+            let times = &mut moved.0[state as usize];
+            *times = times.saturating_add(1);
+        }
+        moved
+    }
+}
+
+/// The metrics of a node.
+pub(crate) struct NodeMetrics {
+    kinds: HashMap<Kind, Arc<KindMetrics>>,
+    fenced: Counter,
+}
+
+impl NodeMetrics {
+    pub(crate) fn new() -> Self {
+        Self {
+            kinds: HashMap::new(),
+            fenced: metrics::counter!(FENCED),
+        }
+    }
+
+    /// Returns the metrics of a kind.
+    pub(crate) fn of(&mut self, kind: &Kind) -> Arc<KindMetrics> {
+        if let Some(prepared) = self.kinds.get(kind) {
+            return prepared.clone();
+        }
+        let prepared = Arc::new(KindMetrics::new(kind));
+        self.kinds.insert(kind.clone(), prepared.clone());
+        prepared
+    }
+
+    /// A write was refused because its claim was over.
+    pub(crate) fn fenced(&self) {
+        self.fenced.increment(1);
+    }
+}
+
+/// The metrics of the calls that write transitions.
+#[derive(Clone)]
+pub(crate) struct CommitMetrics {
+    duration: Histogram,
+    batch: Histogram,
+}
+
+impl CommitMetrics {
+    pub(crate) fn new() -> Self {
+        Self {
+            duration: metrics::histogram!(COMMIT_DURATION),
+            batch: metrics::histogram!(COMMIT_BATCH),
+        }
+    }
+
+    /// A call with this many writes was answered.
+    pub(crate) fn answered(&self, took: Duration, writes: usize) {
+        self.duration.record(took);
+        self.batch.record(writes as f64);
+    }
+}
+
+/// A lease was renewed while the node would have trusted it for this time.
+pub(crate) fn renewed(left: Duration) {
+    metrics::counter!(RENEWALS, "outcome" => "renewed").increment(1);
+    metrics::gauge!(MARGIN).set(left.as_secs_f64());
+}
+
+/// A lease was not renewed.
+pub(crate) fn not_renewed() {
+    metrics::counter!(RENEWALS, "outcome" => "failed").increment(1);
+}
+
+/// The store has answered a call with an error.
+pub(crate) fn store_error(operation: &'static str, error: &Error) {
+    let class = match error {
+        Error::Fenced(_) => "fenced",
+        Error::Superseded { .. } => "superseded",
+        Error::Unavailable { .. } => "unavailable",
+        Error::Corrupt { .. } => "corrupt",
+        Error::TooLarge { .. } => "too_large",
+        Error::Invalid(_) => "invalid",
+        _ => "other",
+    };
+    metrics::counter!(STORE_ERRORS, "operation" => operation, "class" => class).increment(1);
+}

@@ -1,0 +1,161 @@
+//! Each metric of the table is recorded, and `docs/metrics.md` is the table.
+#![cfg(feature = "testing")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
+
+use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
+use windlass::{
+    Client, KindConfig, Message, NewTask, Retry, Runner, TaskContext,
+    store::Store,
+    telemetry::{self, METRICS},
+    testing::{Fault, FaultyStore, Operation, TokioClock},
+};
+
+const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/metrics.md");
+
+#[test]
+fn the_page_of_metrics_is_the_table() {
+    let page = std::fs::read_to_string(PAGE).unwrap_or_default();
+    assert!(
+        page == telemetry::page(),
+        "docs/metrics.md is stale; write it again: \
+         cargo test --all-features --test telemetry -- --ignored write_the_page"
+    );
+}
+
+#[test]
+#[ignore = "writes docs/metrics.md"]
+fn write_the_page() {
+    std::fs::write(PAGE, telemetry::page()).unwrap();
+}
+
+/// The recorded metrics by name: the labels of each series, with its value.
+type Recorded = BTreeMap<String, Vec<(BTreeMap<String, String>, DebugValue)>>;
+
+fn recorded(snapshotter: &Snapshotter) -> Recorded {
+    let mut recorded = Recorded::new();
+    for (key, _, _, value) in snapshotter.snapshot().into_vec() {
+        let labels = key.key().labels();
+        let labels = labels.map(|l| (l.key().to_owned(), l.value().to_owned()));
+        let series = recorded.entry(key.key().name().to_owned()).or_default();
+        series.push((labels.collect(), value));
+    }
+    recorded
+}
+
+fn is_set(value: &DebugValue) -> bool {
+    match value {
+        DebugValue::Counter(n) => *n > 0,
+        DebugValue::Gauge(_) => true,
+        DebugValue::Histogram(values) => !values.is_empty(),
+    }
+}
+
+/// Returns the sum of a counter over the series with this label.
+fn count(recorded: &Recorded, name: &str, (label, is): (&str, &str)) -> u64 {
+    let series = recorded.get(name).into_iter().flatten();
+    let series = series.filter(|(labels, _)| labels.get(label).is_some_and(|l| l == is));
+    series
+        .map(|(_, value)| match value {
+            DebugValue::Counter(n) => *n,
+            _ => panic!("{name} is no counter"),
+        })
+        .sum()
+}
+
+/// One node completes a task, fails one, loses a claim, and meets a store that does not answer.
+#[tokio::test(start_paused = true)]
+async fn every_metric_is_recorded_with_its_labels() {
+    let recorder = DebuggingRecorder::new();
+    let snapshotter = recorder.snapshotter();
+    let _guard = metrics::set_default_local_recorder(&recorder);
+    telemetry::describe();
+
+    let at = "2030-01-01T00:00:00Z".parse().unwrap();
+    let clock = Arc::new(TokioClock::new(at));
+    let faults = FaultyStore::new(&Store::open_with_clock("memory:", clock).await.unwrap());
+    let store = faults.store();
+    let client = Client::new(&store);
+    let node = Runner::builder(&store)
+        .handler("good", |_: TaskContext| async { Message::complete() })
+        .handler_with(
+            "bad",
+            KindConfig::default().retry(Retry::Never),
+            |_: TaskContext| async { Message::error("no") },
+        )
+        .handler("long", |task: TaskContext| async move {
+            if task.attempt() == 1 {
+                std::future::pending::<()>().await;
+            }
+            Message::complete()
+        })
+        .start()
+        .await
+        .unwrap();
+    let good = client.submit(NewTask::new("good")).await.unwrap().into_id();
+    client.wait(&good).await.unwrap();
+    let bad = client.submit(NewTask::new("bad")).await.unwrap().into_id();
+    client.wait(&bad).await.unwrap();
+
+    for (operation, task) in [(Operation::Commit, "good"), (Operation::Claim, "good")] {
+        faults.fail(operation, Fault::Before, 1);
+        let id = client.submit(NewTask::new(task)).await.unwrap().into_id();
+        client.wait(&id).await.unwrap();
+    }
+    // The task is deleted before its end is written.
+    faults.fail(Operation::Commit, Fault::Before, 1);
+    let calls = faults.calls(Operation::Commit);
+    let gone = client.submit(NewTask::new("good")).await.unwrap().into_id();
+    while faults.calls(Operation::Commit) == calls {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    client.delete(&gone).await.unwrap();
+    faults.fail(Operation::Renew, Fault::Before, 1);
+    tokio::time::sleep(Duration::from_secs(20)).await;
+
+    // The claim is lost in the store, and the handler of the next one completes the task.
+    let long = client.submit(NewTask::new("long")).await.unwrap().into_id();
+    while client.get(&long).await.unwrap().node.is_none() {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let lease = client.nodes().await.unwrap()[0].lease;
+    faults.lose_lease(lease);
+    client.wait(&long).await.unwrap();
+    node.shutdown().await;
+
+    let recorded = recorded(&snapshotter);
+    let missing: BTreeSet<&str> = METRICS
+        .iter()
+        .filter(|metric| {
+            let mut series = recorded.get(metric.name).into_iter().flatten();
+            !series.any(|(labels, value)| {
+                let names: BTreeSet<&str> = labels.keys().map(String::as_str).collect();
+                names == metric.labels.iter().copied().collect() && is_set(value)
+            })
+        })
+        .map(|metric| metric.name)
+        .collect();
+    assert!(missing.is_empty(), "not recorded: {missing:?}");
+    let known: BTreeSet<&str> = METRICS.iter().map(|metric| metric.name).collect();
+    let recorded_names: BTreeSet<&str> = recorded.keys().map(String::as_str).collect();
+    assert_eq!(recorded_names, known, "the table has every metric");
+
+    let to = |state| count(&recorded, "windlass_transitions_total", ("to", state));
+    assert_eq!((to("completed"), to("failed")), (4, 1));
+    let ran = |outcome| count(&recorded, "windlass_attempts_total", ("outcome", outcome));
+    assert_eq!((ran("returned"), ran("failed"), ran("aborted")), (5, 1, 1));
+    let running = &recorded["windlass_handlers_running"];
+    let idle = running
+        .iter()
+        .all(|(_, value)| *value == DebugValue::Gauge(0.0.into()));
+    assert!(idle, "{running:?}");
+}
