@@ -3,7 +3,4 @@
 mod fate;
 mod name;
 
-pub(crate) use self::{
-    fate::Fate,
-    name::task_folder,
-};
+pub(crate) use self::{fate::Fate, name::task_folder};
