@@ -86,6 +86,10 @@ pub(crate) enum Command {
     Purge(commands::purge::Args),
     /// Copy all tasks of one store into another
     Copy(commands::copy::Args),
+    /// Write all tasks to a file
+    Export(commands::export::Args),
+    /// Read a file of export into an empty store
+    Import(commands::import::Args),
     /// Check the store's health
     Doctor(commands::doctor::Args),
     /// Count tasks by kind and state, and show the limits in use
@@ -184,6 +188,8 @@ impl Command {
             Self::Delete(args) => commands::delete::execute(args, global).await,
             Self::Purge(args) => commands::purge::execute(args, global).await,
             Self::Copy(args) => commands::copy::execute(args, global).await,
+            Self::Export(args) => commands::export::execute(args, global).await,
+            Self::Import(args) => commands::import::execute(args, global).await,
             Self::Doctor(args) => commands::doctor::execute(args, global).await,
             Self::Stats(args) => commands::stats::execute(args, global).await,
             Self::Nodes(args) => commands::nodes::execute(args, global).await,

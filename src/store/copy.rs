@@ -1,19 +1,25 @@
-//! [`Copier`]: copies all tasks of one store into another.
+//! [`Copier`]: copies all tasks of one store into another. [`Store::export`] and [`Store::import`] do so by way of a
+//! file.
 
+mod file;
+mod lines;
 mod mark;
 mod pages;
 mod report;
+mod target;
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 
-use windlass_statemachine::{Invalid, Kind, StateKind, TaskId};
+use windlass_statemachine::TaskId;
 
+pub use file::{FileError, Written};
 pub use mark::{Copied, Outside};
 pub use report::{Pair, Problem, Progress, Report};
 
 use pages::Pages;
+use target::{Counts, Target, compare, pairs};
 
-use super::{Error, Exported, NodeRecord, Store};
+use super::{Error, Store};
 
 /// The most operations outside of tasks that a report names.
 const OUTSIDE: u32 = 1000;
@@ -55,22 +61,6 @@ pub struct Copier<'a> {
     to: &'a Store,
     replace: bool,
     dry_run: bool,
-}
-
-/// Returns why a task in the target is not the same as in the source.
-fn unlike(sent: &Exported, there: &Exported, what: &str) -> String {
-    if sent.is_of_the_submit_of(there) {
-        return format!("it was copied before, and has changed since (see its {what})");
-    }
-    format!("another task has its id in the target (see its {what})")
-}
-
-/// Returns the answer for one task. An error that a retry may fix ends the whole copy.
-fn settled(answer: Result<Exported, Error>) -> Result<Result<Exported, Error>, Error> {
-    match answer {
-        Err(error) if error.is_retryable() => Err(error),
-        answer => Ok(answer),
-    }
 }
 
 impl std::fmt::Debug for Copier<'_> {
@@ -115,41 +105,9 @@ impl<'a> Copier<'a> {
     ///
     /// [`Error::Invalid`] (field `from` or `to`), naming the nodes; [`Error::Unavailable`].
     pub async fn check(&self) -> Result<(), Error> {
-        let names = |nodes: Vec<NodeRecord>| {
-            let names: Vec<_> = nodes.iter().map(|n| n.spec.name.to_string()).collect();
-            names.join(", ")
-        };
-        let mut working = self.from.registry().nodes().await?;
-        working.retain(|node| !node.status.frozen && !node.status.draining);
-        if !working.is_empty() {
-            let reason = format!(
-                "has nodes that work: {}; stop them, or drain them first",
-                names(working)
-            );
-            return Err(Invalid::new("from", reason).into());
-        }
-        let living = self.to.registry().nodes().await?;
-        if !living.is_empty() {
-            let reason = format!("has nodes that live: {}; stop them first", names(living));
-            return Err(Invalid::new("to", reason).into());
-        }
-        let mut claimed = self.claimed().await?;
-        if claimed > 0 {
-            // Listing the ids ends the claims of expired leases.
-            self.from.transfer()?.ids().await?;
-            claimed = self.claimed().await?;
-        }
-        if claimed > 0 {
-            let nodes = names(self.from.registry().nodes().await?);
-            let who = if nodes.is_empty() {
-                "nodes that have ended, whose leases have not expired yet".to_owned()
-            } else {
-                nodes
-            };
-            let reason = format!("has {claimed} tasks that are claimed by {who}; drain or wait");
-            return Err(Invalid::new("from", reason).into());
-        }
-        Ok(())
+        target::no_node_works(self.from, "from").await?;
+        self.target().check().await?;
+        target::no_task_is_claimed(self.from, "from").await
     }
 
     /// Returns the number of claimed tasks in the source.
@@ -158,8 +116,15 @@ impl<'a> Copier<'a> {
     ///
     /// [`Error::Unavailable`].
     pub async fn claimed(&self) -> Result<u64, Error> {
-        let counts = self.from.registry().counts().await?;
-        Ok(counts.iter().map(|count| count.claimed).sum())
+        target::claimed(self.from).await
+    }
+
+    fn target(&self) -> Target<'_> {
+        Target {
+            store: self.to,
+            replace: self.replace,
+            dry_run: self.dry_run,
+        }
     }
 
     /// Copies the tasks. Calls `progress` at the start and after each call to the stores.
@@ -181,7 +146,7 @@ impl<'a> Copier<'a> {
         while let Some(page) = pages.next() {
             let sent = self.from.transfer()?.export(page).await;
             pages.sized(&sent);
-            self.copy_some(page, sent, &mut report).await?;
+            self.target().take(page, sent, &mut report).await?;
             progress(Progress {
                 done: report.copied + report.same + report.left.len() as u64,
                 tasks: report.tasks,
@@ -223,89 +188,6 @@ impl<'a> Copier<'a> {
         Ok(())
     }
 
-    async fn copy_some(
-        &self,
-        ids: &[TaskId],
-        sent: Vec<Result<Exported, Error>>,
-        report: &mut Report,
-    ) -> Result<(), Error> {
-        let there = self.to.transfer()?.export(ids).await;
-        let (mut coming, mut replaced) = (Vec::new(), Vec::new());
-        for (id, (sent, there)) in ids.iter().zip(sent.into_iter().zip(there)) {
-            let mut sent = match settled(sent)? {
-                Ok(sent) => sent,
-                Err(error) => {
-                    report.left.push(Problem::new(id, error));
-                    continue;
-                }
-            };
-            let difference = match settled(there)? {
-                Err(Error::NotFound { .. }) => {
-                    coming.push(sent);
-                    continue;
-                }
-                Ok(there) => {
-                    sent.fence = sent.fence.max(there.fence);
-                    sent.replaces = Some(there.order);
-                    let what = sent.difference(&there);
-                    what.map(|what| unlike(&sent, &there, what))
-                }
-                Err(error) => Some(format!("its id is taken in the target: {error}")),
-            };
-            match difference {
-                None => {
-                    report.same += 1;
-                    // An earlier run may have replaced another task with it.
-                    report.moved.insert(id.clone());
-                }
-                Some(_) if self.replace => {
-                    if sent.replaces.is_none() {
-                        let there = self.to.registry().get(id).await;
-                        sent.replaces = there.ok().map(|record| record.order);
-                    }
-                    replaced.push(sent);
-                }
-                Some(reason) => report.left.push(Problem::new(id, reason)),
-            }
-        }
-        report.copied += (coming.len() + replaced.len()) as u64;
-        report.replaced += replaced.len() as u64;
-        let moved = replaced.iter().map(|e| e.task.id.clone());
-        report.moved.extend(moved);
-        if self.dry_run {
-            return Ok(());
-        }
-        // The import replaces the old task in one step: if it is refused, the target stays as it was.
-        coming.extend(replaced);
-        self.import(coming, report).await
-    }
-
-    async fn import(&self, tasks: Vec<Exported>, report: &mut Report) -> Result<(), Error> {
-        let ids = tasks.iter();
-        let ids = ids.map(|e| (e.task.id.clone(), e.replaces.is_some()));
-        let ids: Vec<(TaskId, bool)> = ids.collect();
-        for ((id, replaces), answer) in ids.iter().zip(self.to.transfer()?.import(tasks).await) {
-            match answer {
-                Ok(()) => {}
-                Err(Error::Invalid(wrong)) if wrong.field() == "namespace" => {
-                    return Err(wrong.into());
-                }
-                Err(
-                    error @ (Error::TooLarge { .. }
-                    | Error::Invalid(_)
-                    | Error::AlreadyExists { .. }
-                    | Error::AlreadyFinished(_)),
-                ) => {
-                    report.copied -= 1;
-                    report.replaced -= u64::from(*replaces);
-                    report.left.push(Problem::new(id, error));
-                }
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(())
-    }
-
     /// Reads every task that a run has copied or found in the target back from both stores, and compares
     /// the tasks and their order. Calls `progress` after each call to the stores.
     ///
@@ -320,7 +202,7 @@ impl<'a> Copier<'a> {
         let not_there: HashSet<TaskId> = report.left.iter().map(|l| l.id.clone()).collect();
         let mut ids = std::mem::take(&mut report.ids);
         ids.retain(|id| !not_there.contains(id));
-        let mut counts = BTreeMap::<(Kind, StateKind), (u64, u64)>::new();
+        let mut counts = Counts::new();
         let mut pages = Pages::new(&ids);
         while let Some(page) = pages.next() {
             let (sent, came) = (
@@ -328,66 +210,16 @@ impl<'a> Copier<'a> {
                 self.to.transfer()?.export(page).await,
             );
             pages.sized(&sent);
-            for (id, (sent, came)) in page.iter().zip(sent.into_iter().zip(came)) {
-                let sent = match settled(sent)? {
-                    Ok(sent) => sent,
-                    Err(error) => {
-                        let reason = format!("it has changed in the source meanwhile: {error}");
-                        report.wrong.push(Problem::new(id, reason));
-                        continue;
-                    }
-                };
-                let key = |e: &Exported| (e.task.kind.clone(), e.state.code());
-                counts.entry(key(&sent)).or_default().0 += 1;
-                match settled(came)? {
-                    Ok(came) => {
-                        counts.entry(key(&came)).or_default().1 += 1;
-                        report.history += sent.len();
-                        report.history_kept += came.len();
-                        let history = || (!came.has_history_of(&sent)).then_some("history");
-                        match sent.difference(&came).or_else(history) {
-                            None => report.verified += 1,
-                            Some(what) => report
-                                .wrong
-                                .push(Problem::new(id, format!("{what} differs"))),
-                        }
-                    }
-                    Err(error) => report.wrong.push(Problem::new(id, error)),
-                }
-            }
+            compare(page, sent, came, report, &mut counts)?;
             progress(Progress {
                 done: report.verified + report.wrong.len() as u64,
                 tasks: ids.len() as u64,
             });
         }
-        let pairs = counts.into_iter().map(|((kind, state), (from, to))| Pair {
-            kind,
-            state,
-            from,
-            to,
-        });
-        report.counts = pairs.collect();
-        self.verify_order(&ids, report).await?;
+        report.counts = pairs(counts);
+        let sent = self.from.transfer()?.ids().await?.into_iter().collect();
+        self.target().verify_order(&ids, &sent, report).await?;
         report.ids = ids;
-        Ok(())
-    }
-
-    async fn verify_order(&self, ids: &[TaskId], report: &mut Report) -> Result<(), Error> {
-        let ours: HashSet<&TaskId> = ids
-            .iter()
-            .filter(|id| !report.moved.contains(*id))
-            .collect();
-        let mut came = self.to.transfer()?.ids().await?;
-        let sent: HashSet<TaskId> = self.from.transfer()?.ids().await?.into_iter().collect();
-        let only_there = came.iter().filter(|id| !sent.contains(*id));
-        report.only_there = only_there.cloned().collect();
-        came.retain(|id| ours.contains(id));
-        let sent = ids.iter().filter(|id| ours.contains(id));
-        let out_of_place = sent.zip(&came).find(|(sent, came)| sent != came);
-        if let Some((sent, came)) = out_of_place {
-            let reason = format!("'{came}' is in its place in the order of submits");
-            report.wrong.push(Problem::new(sent, reason));
-        }
         Ok(())
     }
 }

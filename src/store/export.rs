@@ -3,6 +3,7 @@
 mod history;
 
 use jiff::Timestamp;
+use serde::Serialize;
 use windlass_statemachine::{Fence, Invalid, NodeName, Task, TaskState, size::Size};
 
 use super::{Change, CommandRecord, Error, TaskRecord, rules};
@@ -14,9 +15,10 @@ use super::{Change, CommandRecord, Error, TaskRecord, rules};
 ///
 /// - Places (of the submit, of commands, of changes) are numbers of the store that assigned them. The
 ///   store that imports the task assigns new ones, in the same order.
+/// - As JSON, it is a line of [`Store::export`](super::Store::export).
 /// - The fence is not a place: it goes on growing. The next claim of the task has a greater fence in
 ///   any store, so that a system that checks fences refuses the earlier owner.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Exported {
     /// The task.
     pub task: Task,
@@ -29,6 +31,7 @@ pub struct Exported {
     /// The fence of its last claim; 0 if it was never claimed.
     pub fence: Fence,
     /// The node that lost the last claim: the next claim counts it as an attempt.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub lost_by: Option<NodeName>,
     /// Its commands in order, including those with an outcome.
     pub commands: Vec<CommandRecord>,
@@ -36,6 +39,7 @@ pub struct Exported {
     pub history: Vec<Change>,
     /// For [`Transfer::import`](super::Transfer::import): the submit order of the task in the target
     /// that this one replaces. `None`, as after an export, when the id must be free.
+    #[serde(skip)]
     pub replaces: Option<u64>,
 }
 
@@ -196,7 +200,7 @@ impl Exported {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use windlass_statemachine::{ActionKind, Command, Outcome, StateKind, state::LastCommand};
 
     use super::*;
@@ -217,7 +221,7 @@ mod tests {
         }
     }
 
-    pub(super) fn exported() -> Exported {
+    pub(crate) fn exported() -> Exported {
         let task = Task::new("a".parse().unwrap(), "k".parse().unwrap());
         let applied = Outcome::Applied {
             from: StateKind::Runnable,

@@ -15,6 +15,9 @@ mod compaction;
 #[cfg(feature = "conformance")]
 mod conformance;
 mod examine;
+mod export;
+#[path = "../exported/mod.rs"]
+mod exported;
 mod failover;
 mod failures;
 mod history;

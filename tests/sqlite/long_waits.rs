@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use windlass::{
     Message, StateKind, Task,
     statemachine::waits::Waits,
-    store::{Coordinator, IfExists, Lease, Registry, Submit, sqlite::SqliteStore},
+    store::{IfExists, Lease, Registry, Submit, sqlite::SqliteStore},
 };
 
 use crate::support::*;

@@ -10,6 +10,9 @@
 
 mod claims;
 mod examine;
+mod export;
+#[path = "../exported/mod.rs"]
+mod exported;
 mod faults;
 mod files;
 mod foreign_bytes;

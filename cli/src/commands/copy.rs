@@ -230,14 +230,14 @@ async fn until_free(transfer: &Copier<'_>, wait: Option<Duration>) -> Result<(),
     }
 }
 
-fn counted(number: usize, what: &str) -> String {
+pub(super) fn counted(number: usize, what: &str) -> String {
     match number {
         1 => format!("1 {what}"),
         _ => format!("{number} {what}s"),
     }
 }
 
-fn name(out: &Output, left: &[Problem], what: &str) {
+pub(super) fn name(out: &Output, left: &[Problem], what: &str) {
     for one in left.iter().take(NAMED) {
         out.complain(format!("{}: {}", one.id, one.reason));
     }
@@ -246,9 +246,14 @@ fn name(out: &Output, left: &[Problem], what: &str) {
     }
 }
 
-fn show(out: &Output, report: &Report, args: &Args) -> Result<(), Failure> {
-    let dry_run = args.dry_run;
-    name(out, &report.left, "that were not copied");
+/// Prints the numbers of a report: `done` is what happened to the tasks, `sides` are the headers of their columns.
+fn totals(
+    out: &Output,
+    report: &Report,
+    sides: [&str; 2],
+    done: &str,
+    is_compared: bool,
+) -> Result<(), Failure> {
     name(out, &report.wrong, "that are not the same");
     for one in report.outside.iter().take(NAMED) {
         let why = one.refused.as_deref().unwrap_or("it waits");
@@ -265,15 +270,10 @@ fn show(out: &Output, report: &Report, args: &Args) -> Result<(), Failure> {
             text(pair.to),
         ]
     });
-    let header = ["KIND", "STATE", "SOURCE", "TARGET"];
+    let header = ["KIND", "STATE", sides[0], sides[1]];
     out.narrow_table(&header, &[], rows.collect())?;
-    let tasks = |n: u64| count(usize::try_from(n).unwrap_or(usize::MAX));
-    let mut line = format!(
-        "{}: {} {}",
-        tasks(report.tasks),
-        report.copied,
-        if dry_run { "to copy" } else { "copied" }
-    );
+    let tasks = count(usize::try_from(report.tasks).unwrap_or(usize::MAX));
+    let mut line = format!("{tasks}: {} {done}", report.copied);
     for (n, what) in [
         (report.replaced, "in the place of another"),
         (report.same, "there already"),
@@ -283,13 +283,41 @@ fn show(out: &Output, report: &Report, args: &Args) -> Result<(), Failure> {
             line += &format!(", {n} {what}");
         }
     }
-    if !dry_run {
+    if is_compared {
         line += &format!("; {} compared and the same", report.verified);
         if !report.wrong.is_empty() {
             line += &format!(", {} not", report.wrong.len());
         }
     }
     out.line(line)?;
+    if report.history_kept < report.history {
+        out.note(format!(
+            "of {} changes of the history the target keeps {} (a store on etcd keeps the last 64 of a task)",
+            report.history, report.history_kept
+        ));
+    }
+    Ok(())
+}
+
+/// Prints the report of an import.
+pub(super) fn show_import(out: &Output, report: &Report) -> Result<(), Failure> {
+    name(out, &report.left, "that were not imported");
+    totals(out, report, ["FILE", "STORE"], "imported", true)?;
+    if report.copied == 0 && report.verified == 0 && !report.left.is_empty() {
+        out.note("nothing was written: import into an empty store");
+    }
+    Ok(())
+}
+
+fn show(out: &Output, report: &Report, args: &Args) -> Result<(), Failure> {
+    let dry_run = args.dry_run;
+    name(out, &report.left, "that were not copied");
+    let done = if dry_run { "to copy" } else { "copied" };
+    totals(out, report, ["SOURCE", "TARGET"], done, !dry_run)?;
+    if out.is_json() {
+        return Ok(());
+    }
+    let tasks = |n: u64| count(usize::try_from(n).unwrap_or(usize::MAX));
     if !report.only_there.is_empty() {
         let first = report.only_there.iter().take(NAMED);
         let first: Vec<&str> = first.map(TaskId::as_str).collect();
@@ -304,12 +332,6 @@ fn show(out: &Output, report: &Report, args: &Args) -> Result<(), Failure> {
              source has deleted since, or they run in the target",
             tasks(report.only_there.len() as u64),
             first.join(", ")
-        ));
-    }
-    if report.history_kept < report.history {
-        out.note(format!(
-            "of {} changes of the history the target keeps {} (a store on etcd keeps the last 64 of a task)",
-            report.history, report.history_kept
         ));
     }
     if !report.outside.is_empty() {

@@ -159,15 +159,6 @@ impl OwnFolder {
         &self.path
     }
 
-    /// Returns the metadata of the open folder.
-    ///
-    /// # Errors
-    ///
-    /// When the system does not report them.
-    pub(crate) fn metadata(&self) -> io::Result<Metadata> {
-        self.folder.metadata()
-    }
-
     /// Opens a folder in it.
     ///
     /// # Errors

@@ -81,15 +81,15 @@ impl Copied {
 
 /// An operation that is committed in a store and is in no task: a row of the
 /// [inbox](crate::store::sqlite::inbox) of a file.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outside {
     /// What it is: `row 7 of windlass_inbox`.
     pub what: String,
     /// Why it was refused; `None` while it waits.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refused: Option<String>,
     /// When it was refused.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refused_at: Option<Timestamp>,
 }
 

@@ -5,7 +5,7 @@ use windlass_statemachine::TaskId;
 use crate::store::{Error, Exported, Limits};
 
 /// The most tasks that are copied in one call.
-const AT_ONCE: usize = 200;
+pub(super) const AT_ONCE: usize = 200;
 
 /// Reads tasks page by page. Pages have fewer tasks after pages with many bytes.
 pub(super) struct Pages<'a> {

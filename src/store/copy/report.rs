@@ -2,13 +2,13 @@
 
 use std::collections::HashSet;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use windlass_statemachine::{Kind, StateKind, TaskId};
 
 use super::Outside;
 
 /// A task that was not copied or differs, and why.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Problem {
     /// The task.
     pub id: TaskId,

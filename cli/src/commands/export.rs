@@ -1,0 +1,162 @@
+//! `windlass export`: writes all tasks of the store to a file.
+
+use std::{
+    io::{self, BufWriter, Write},
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+
+use tempfile::NamedTempFile;
+use tokio::time::sleep;
+use windlass::store::{
+    Error, Store,
+    copy::{FileError, Written},
+};
+
+use super::copy::{counted, name};
+use crate::{
+    exit::{Exit, Failure},
+    global::Global,
+    output::Output,
+    parse,
+};
+
+/// Where to write, and how long to wait.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Each task is a line of JSON with its state, data, result, errors, commands and history. Nothing may work on the
+store: stop its nodes, or drain them (node drain NAME). The store is not changed. `windlass import` refuses a file
+that was cut.
+
+Examples:
+  windlass export tasks.jsonl
+  windlass export | gzip > tasks.jsonl.gz
+  windlass export --store etcd://10.0.0.1:2379/jobs --wait 1m backup.jsonl")]
+pub(crate) struct Args {
+    /// The file to make; - for standard output
+    #[arg(default_value = "-")]
+    file: String,
+
+    /// Wait up to this long for the nodes of the store to release their tasks (30s, 5m, …)
+    #[arg(long, value_name = "DURATION", value_parser = parse::duration)]
+    wait: Option<Duration>,
+}
+
+/// Exports.
+pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure> {
+    let client = global.existing().await?;
+    let (store, out) = (client.store(), global.out());
+    let written = match args.file.as_str() {
+        "-" => write(store, BufWriter::new(io::stdout()), &args, &out).await?,
+        path => {
+            let new = New::beside(path)?;
+            let written = write(store, BufWriter::new(new.file.as_file()), &args, &out).await?;
+            new.keep()?;
+            written
+        }
+    };
+    show(&out, &written, &args.file)?;
+    Ok(if written.is_whole() {
+        Exit::Ok
+    } else {
+        Exit::No
+    })
+}
+
+/// A file that gets its name when it is whole.
+struct New {
+    file: NamedTempFile,
+    path: PathBuf,
+}
+
+impl New {
+    fn beside(path: &str) -> Result<Self, Failure> {
+        let named = Path::new(path);
+        if named.symlink_metadata().is_ok() {
+            return Err(exists(path));
+        }
+        let folder = named.parent().filter(|folder| *folder != Path::new(""));
+        let folder = folder.unwrap_or(Path::new("."));
+        let file = NamedTempFile::new_in(folder);
+        Ok(Self {
+            file: file.map_err(|e| Failure::file(&format!("could not create '{path}'"), &e))?,
+            path: named.to_owned(),
+        })
+    }
+
+    fn keep(self) -> Result<(), Failure> {
+        let path = self.path.display().to_string();
+        let failed = |e: io::Error| Failure::Store(format!("could not write '{path}': {e}"));
+        self.file.as_file().sync_all().map_err(failed)?;
+        match self.file.persist_noclobber(&self.path) {
+            Ok(_) => Ok(()),
+            Err(e) if e.error.kind() == io::ErrorKind::AlreadyExists => Err(exists(&path)),
+            Err(e) => Err(failed(e.error)),
+        }
+    }
+}
+
+fn exists(path: &str) -> Failure {
+    Failure::Usage(format!(
+        "could not create '{path}': it exists; name another file, or delete it first"
+    ))
+}
+
+async fn write(
+    store: &Store,
+    mut to: impl Write,
+    args: &Args,
+    out: &Output,
+) -> Result<Written, Failure> {
+    let started = Instant::now();
+    loop {
+        let mut bar = None;
+        let written = store
+            .export(&mut to, |now| {
+                let bar = bar.get_or_insert_with(|| out.progress(now.tasks, "export"));
+                bar.set_position(now.done);
+            })
+            .await;
+        if let Some(bar) = bar {
+            bar.finish_and_clear();
+        }
+        // Such an error comes before the first line.
+        match (written, args.wait) {
+            (Ok(written), _) => return Ok(written),
+            (Err(FileError::Store(Error::Invalid(busy))), None) if busy.field() == "store" => {
+                let hint = "; --wait waits until they have given their tasks back";
+                return Err(Failure::No(format!("{busy}{hint}")));
+            }
+            (Err(FileError::Store(Error::Invalid(busy))), Some(wait))
+                if busy.field() == "store" =>
+            {
+                if started.elapsed() >= wait {
+                    return Err(Failure::Timeout(busy.to_string()));
+                }
+                sleep(Duration::from_millis(200)).await;
+            }
+            (Err(FileError::Store(error)), _) => return Err(error.into()),
+            (Err(FileError::Io { source, .. }), _) => return Err(source.into()),
+            (Err(error), _) => return Err(Failure::Store(error.to_string())),
+        }
+    }
+}
+
+fn show(out: &Output, written: &Written, file: &str) -> Result<(), Failure> {
+    name(out, &written.left, "that are not in the file");
+    for one in &written.outside {
+        let why = one.refused.as_deref().unwrap_or("it waits");
+        out.complain(format!("{}: {why}", one.what));
+    }
+    let tasks = usize::try_from(written.tasks).unwrap_or(usize::MAX);
+    let line = format!("{} in '{file}'", counted(tasks, "task"));
+    match (file, out.is_json()) {
+        ("-", _) => out.note(counted(tasks, "task") + " exported"),
+        (_, true) => out.json(written)?,
+        (_, false) => out.line(line)?,
+    }
+    if !written.left.is_empty() {
+        out.note("tasks that cannot be read are named in the file; retry or delete them, then export again");
+    }
+    Ok(())
+}

@@ -1,0 +1,140 @@
+//! `windlass export` and `windlass import`.
+#![allow(
+    clippy::unwrap_used,
+    reason = "helpers of tests, outside of the test functions that clippy knows"
+)]
+
+mod live;
+
+use std::os::unix::fs::PermissionsExt;
+
+use live::Place;
+
+fn ok(place: &Place, args: &[&str], expected: i32) -> String {
+    let (code, out, err) = place.run(args);
+    assert_eq!(code, expected, "{args:?}: {out}{err}");
+    format!("{out}{err}")
+}
+
+/// A store with a few tasks in several states.
+fn filled() -> Place {
+    let place = Place::new();
+    place.run_with(&["run", "--each", "echo {}"], b"1\n2\n3\n");
+    let submit = ["submit", "exec", "--props", r#"{"command":"true"}"#, "--id"];
+    ok(&place, &[&submit[..], &["b"]].concat(), 0);
+    ok(&place, &[&submit[..], &["a", "--in", "2h"]].concat(), 0);
+    ok(&place, &["pause", "b"], 0);
+    place
+}
+
+fn listed(place: &Place, store: &str) -> Vec<serde_json::Value> {
+    let mut tasks = place.list(&["--store", store]);
+    for task in &mut tasks {
+        task.as_object_mut().unwrap().remove("order");
+    }
+    tasks
+}
+
+#[test]
+fn a_store_goes_through_a_file_and_can_be_imported_again() {
+    let place = filled();
+    let said = ok(&place, &["export", "all.jsonl"], 0);
+    assert!(said.contains("5 tasks in 'all.jsonl'"), "{said}");
+    let mode = std::fs::metadata(place.path("all.jsonl"))
+        .unwrap()
+        .permissions()
+        .mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let said = ok(&place, &["export", "all.jsonl"], 2);
+    assert!(said.contains("it exists; name another file"), "{said}");
+    let import = ["--store", "sqlite:t.db", "import", "all.jsonl"];
+    let said = ok(&place, &import, 0);
+    assert!(
+        said.contains("5 tasks: 5 imported; 5 compared and the same"),
+        "{said}"
+    );
+    assert_eq!(listed(&place, "sqlite:s.db"), listed(&place, "sqlite:t.db"));
+    let said = ok(&place, &import, 0);
+    assert!(said.contains("0 imported, 5 there already"), "{said}");
+}
+
+#[test]
+fn a_store_goes_through_a_pipe() {
+    let place = filled();
+    let (code, text, err) = place.run(&["export"]);
+    assert_eq!((code, err.as_str()), (0, "5 tasks exported\n"));
+    assert_eq!(text.lines().count(), 7, "{text}");
+    let import = ["--store", "sqlite:t.db", "import", "-"];
+    let (code, out, err) = place.run_with(&import, text.as_bytes());
+    assert_eq!(code, 0, "{out}{err}");
+    assert!(out.contains("5 tasks: 5 imported; 5 compared"), "{out}");
+    // The last line is missing.
+    let cut = text.trim_end().rsplit_once('\n').unwrap().0;
+    let import = ["--store", "sqlite:u.db", "import", "-"];
+    let (code, out, err) = place.run_with(&import, cut.as_bytes());
+    assert_eq!((code, out.as_str()), (2, ""));
+    assert!(
+        err.contains("the file is cut: it ends after line 5"),
+        "{err}"
+    );
+    assert!(err.contains("nothing was written"), "{err}");
+    assert!(listed(&place, "sqlite:u.db").is_empty());
+}
+
+#[test]
+fn what_is_not_in_the_file_is_named() {
+    let place = filled();
+    let damage = "UPDATE windlass_states SET state = '{' WHERE n = (SELECT n FROM windlass_tasks WHERE id = 'a')";
+    let file = rusqlite::Connection::open(place.path("s.db")).unwrap();
+    file.execute_batch(damage).unwrap();
+    let said = ok(&place, &["export", "all.jsonl"], 1);
+    assert!(said.contains("error: a: "), "{said}");
+    assert!(said.contains("4 tasks in 'all.jsonl'"), "{said}");
+    let import = ["--store", "sqlite:t.db", "import", "all.jsonl"];
+    let said = ok(&place, &import, 1);
+    assert!(
+        said.contains("error: a: the file does not have it: "),
+        "{said}"
+    );
+    assert!(
+        said.contains("5 tasks: 4 imported, 1 left out; 4 compared"),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_wrong_line_and_a_store_with_tasks_are_refused() {
+    let place = filled();
+    ok(&place, &["export", "all.jsonl"], 0);
+    let said = ok(&place, &["--store", "memory:", "import", "all.jsonl"], 2);
+    assert!(
+        said.contains("memory: is gone when this program ends"),
+        "{said}"
+    );
+    ok(
+        &place,
+        &["--store", "sqlite:t.db", "submit", "k", "--id", "x"],
+        0,
+    );
+    let import = ["--store", "sqlite:t.db", "import", "all.jsonl"];
+    let said = ok(&place, &import, 1);
+    assert!(
+        said.contains("nothing was written: the store has 1 tasks"),
+        "{said}"
+    );
+    place.write(
+        "wrong.jsonl",
+        &place
+            .read("all.jsonl")
+            .replacen("\"order\"", "\"ordre\"", 1),
+    );
+    let said = ok(
+        &place,
+        &["--store", "sqlite:u.db", "import", "wrong.jsonl"],
+        2,
+    );
+    assert!(
+        said.contains("'wrong.jsonl': line 2: order: is missing"),
+        "{said}"
+    );
+}
