@@ -9,6 +9,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 use windlass_statemachine::{
     Invalid, Json, Kind, Retry, SubmitTask, Task, TaskId, Waits, Wake, task::Labels, time::LAST,
+    wire::TaskForm,
 };
 
 use crate::{
@@ -300,6 +301,16 @@ impl From<Task> for NewTask {
             if_exists: IfExists::Refuse,
             job: PhantomData,
         }
+    }
+}
+
+impl TryFrom<TaskForm> for NewTask {
+    type Error = Invalid;
+    /// A form without an id gets a UUID.
+    fn try_from(mut form: TaskForm) -> Result<Self, Invalid> {
+        form.id
+            .get_or_insert_with(|| uuid::Uuid::now_v7().to_string());
+        form.into_task().map(Self::from)
     }
 }
 

@@ -22,6 +22,7 @@
 //! | [`signal`] | [`Signal`]: a named value for a handler, which replies to it |
 //! | [`mod@transition`] | [`transition()`]: the table |
 //! | [`retry`] | [`RetryPolicy`] and the policies [`Retry`] that ship with it |
+//! | [`wire`] | [`wire::TaskForm`]: a task to submit, as people and programs write it |
 //! | [`machine`] | [`Machine`]: one claimed task, as inputs in and effects out |
 //!
 //! # Example
@@ -62,6 +63,7 @@ pub mod text;
 pub mod time;
 pub mod transition;
 pub mod waits;
+pub mod wire;
 
 pub use attempt::FailedAttempt;
 pub use command::{Command, Outcome, QueuedCommand};

@@ -54,6 +54,12 @@ pub(crate) fn end_by<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Timest
     of_field("end_by", from)
 }
 
+pub(crate) fn after_deadline<'de, D: Deserializer<'de>>(
+    from: D,
+) -> Result<Option<Timestamp>, D::Error> {
+    of_field("after_deadline", from)
+}
+
 fn of_field<'de, D: Deserializer<'de>>(
     field: &'static str,
     from: D,

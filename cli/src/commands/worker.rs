@@ -7,6 +7,7 @@ use tracing::info;
 use windlass::{
     Client, KindConfig, NodeName, Retry, Runner, StateKind,
     runner::{self, StartError},
+    statemachine::wire::read_retry,
     store::Filter,
 };
 
@@ -70,7 +71,7 @@ pub(crate) struct Args {
     /// stopped with its worker has not failed: it starts again with each of them
     /// [default: exponential]
     #[arg(long, value_name = "POLICY", default_value = "exponential", hide_default_value = true,
-        value_parser = exec::read_retry)]
+        value_parser = read_retry)]
     retry: Retry,
 
     /// Claim only tasks with this label; with several, only tasks that have them all. Schedules are fired whatever

@@ -51,7 +51,6 @@ pub(crate) mod process;
 pub(crate) mod programs;
 mod props;
 mod record;
-mod retry;
 mod spares;
 #[cfg(test)]
 mod tests;
@@ -94,7 +93,6 @@ pub(crate) use self::{
     folders::Folders,
     leftover::end_orphans,
     props::{FIELDS, Props},
-    retry::read as read_retry,
     word::Word,
 };
 

@@ -210,7 +210,7 @@ fn a_line_before_the_one_that_it_waits_for_and_bad_waits_are_refused() {
         "line 2: id: 'a' is a task for which line 1 waits; put this line before line 1",
         "line 3: after: names the task 'c' itself; name other tasks",
         "line 4: after: names task 'e' twice; name it once",
-        "line 5: after: is there beside `after_ok`; put every task into one of them",
+        "line 5: after_ok: is given beside `after`; put every task into one of them",
         "line 6: after_deadline: is the end of a wait, and the task waits for none",
     ] {
         assert!(err.contains(says), "{says}: {err}");

@@ -8,16 +8,13 @@ use serde_json::{Value, value::RawValue};
 use uuid::Uuid;
 use windlass_statemachine::{
     Command, CommandId, Fence, Guard, IfExists, Invalid, Kind, Require, Reschedule, StateKind,
-    Submit, Task, TaskId, Waits, message::SendCommand, plain, time,
+    Submit, TaskId, Waits, message::SendCommand, plain, time, wire::TaskForm,
 };
 
 use super::operation::Operation;
 
 /// The form of an operation whose `op` is not known.
 const EXAMPLE: &str = r#"write it like {"op":"submit","id":"a","kind":"report"}"#;
-
-/// The form of a retry policy.
-const POLICY: &str = r#"write it like {"policy":"never"} or {"policy":"exponential","attempts":3}"#;
 
 /// Returns the form of an operation with this `op`; `command` is that of a `send`.
 fn example(op: &str, command: &str) -> &'static str {
@@ -37,25 +34,8 @@ fn example(op: &str, command: &str) -> &'static str {
     }
 }
 
-/// The fields of a submit beside `op`, in the order in which an error lists them. `waits`, the stored form of
-/// `after`, is read too.
-const SUBMIT: [&str; 15] = [
-    "id",
-    "kind",
-    "props",
-    "start_at",
-    "priority",
-    "labels",
-    "retry",
-    "after",
-    "after_ok",
-    "after_deadline",
-    "start_by",
-    "end_by",
-    "unique",
-    "limits",
-    "if_exists",
-];
+/// The stored form of `after`, which a submit may have in its place.
+const WAITS: &str = "waits";
 
 /// The fields of a guard.
 const CONDITIONS: [&str; 6] = ["exists", "state", "version", "fence", "kind", "unclaimed"];
@@ -64,11 +44,11 @@ const CONDITIONS: [&str; 6] = ["exists", "state", "version", "fence", "kind", "u
 const OPERATIONS: &str = "submit, send, delete, retry, reschedule, require";
 
 /// A change as one JSON object: the form of a row of `windlass_inbox`, and of a line of `windlass apply`
-/// (which reads some values in a shorter form, too).
+/// (which takes relative times, too).
 ///
 /// | `op` | fields |
 /// |---|---|
-/// | `submit` | those of a [`Task`]; `if_exists`: `refuse` (default), `same`, `replace-finished`, `skip`; `after` or `after_ok` (lists of ids), `after_deadline` |
+/// | `submit` | those of a [`TaskForm`], with the id; `if_exists`: `refuse` (default), `same`, `replace-finished`, `skip` |
 /// | `send` | `task`, `command` with the fields of the [`Command`], `id` (default: a UUID) |
 /// | `delete`, `retry` | `task` |
 /// | `reschedule` | `task`; `due`, `priority`, `limits`: one or more |
@@ -202,12 +182,10 @@ impl Fields {
         let is_whole = wrong.is_whole();
         let error = wrong.into_invalid("operation");
         if !is_whole {
-            let advice = match self.left.get(error.field()) {
-                None => self.example,
-                Some(value) if error.field() == "retry" && !value.get().starts_with('{') => POLICY,
-                Some(_) => return Err(error),
-            };
-            let reason = format!("{}; {advice}", error.reason());
+            if self.left.contains_key(error.field()) {
+                return Err(error);
+            }
+            let reason = format!("{}; {}", error.reason(), self.example);
             return Err(Invalid::new(error.field().to_owned(), reason));
         }
         // A value with a tag has no place in the text. The checks of windlass name the field; those of JSON's
@@ -236,43 +214,28 @@ impl Fields {
     }
 
     fn submit(mut self) -> Result<Submit, Invalid> {
-        let is_unknown = |name: &&String| !SUBMIT.contains(&name.as_str()) && *name != "waits";
+        let known = || TaskForm::FIELDS.into_iter().chain(["if_exists"]);
+        let is_unknown = |name: &&String| *name != WAITS && !known().any(|field| field == *name);
         if let Some(name) = self.left.keys().find(is_unknown) {
-            let reason = plain::unknown_field(name, ["op"].into_iter().chain(SUBMIT));
+            let reason = plain::unknown_field(name, ["op"].into_iter().chain(known()));
             return Err(Invalid::new(name.clone(), reason));
         }
         let if_exists: Option<IfExists> = self.take("if_exists")?;
-        let waits = self.waits()?;
-        let mut task = self.rest::<Task>()?;
-        task.waits = waits.map(Box::new).or(task.waits);
+        let waits: Option<Waits> = self.take(WAITS)?;
+        let missing = format!("is missing; {}", self.example);
+        let form = self.rest::<TaskForm>()?;
+        for (field, value) in [("id", &form.id), ("kind", &form.kind)] {
+            if value.is_none() {
+                return Err(Invalid::new(field, missing));
+            }
+        }
+        let mut task = form.into_task()?;
+        task.waits = task.waits.or(waits.map(Box::new));
         task.fill_limit_keys()?;
         Ok(Submit {
             task,
             if_exists: if_exists.unwrap_or_default(),
         })
-    }
-
-    /// Reads the tasks that a new task waits for.
-    fn waits(&mut self) -> Result<Option<Waits>, Invalid> {
-        let after: Option<Vec<String>> = self.take("after")?;
-        let after_ok: Option<Vec<String>> = self.take("after_ok")?;
-        let deadline = self.take_time("after_deadline")?;
-        let is_given = |ids: &Vec<String>| !ids.is_empty();
-        let mut waits = match (after.filter(is_given), after_ok.filter(is_given)) {
-            (None, None) if deadline.is_none() => return Ok(None),
-            (None, None) => {
-                let reason = "is the end of a wait, and the task waits for none; give `after` or `after_ok` too";
-                return Err(Invalid::new("after_deadline", reason));
-            }
-            (Some(ids), None) => Waits::new("after", ids)?,
-            (None, Some(ids)) => Waits::new("after_ok", ids)?.ok(),
-            (Some(_), Some(_)) => {
-                let reason = "is given beside `after`; give one of them";
-                return Err(Invalid::new("after_ok", reason));
-            }
-        };
-        waits.deadline = deadline;
-        Ok(Some(waits))
     }
 
     fn send(mut self) -> Result<SendCommand, Invalid> {

@@ -1,4 +1,4 @@
-//! Reads a line of `apply`: the form of [`Line`], with some values in a shorter form.
+//! Reads a line of `apply`: the form of [`Line`], with relative times, and a default id.
 
 use std::collections::BTreeMap;
 
@@ -6,14 +6,13 @@ use jiff::Timestamp;
 use serde_json::value::RawValue;
 use windlass::{
     Invalid,
-    statemachine::plain,
+    statemachine::{plain, wire::TaskForm},
     store::{IfExists, Line, Operation, Submit},
 };
 
 use super::super::steer::after;
 use crate::{
-    exec,
-    line::TaskLine,
+    exec, line,
     parse::{duration, time},
 };
 
@@ -75,7 +74,7 @@ fn submit(mut fields: Fields) -> Result<Submit, Invalid> {
     let known = || {
         ["op"]
             .into_iter()
-            .chain(TaskLine::FIELDS)
+            .chain(TaskForm::FIELDS)
             .chain(["if_exists"])
     };
     let is_unknown = |name: &&String| {
@@ -97,8 +96,8 @@ fn submit(mut fields: Fields) -> Result<Submit, Invalid> {
             r#"is missing; write it like {"op":"submit","id":"a","kind":"report"}"#,
         ));
     }
-    let line = TaskLine::parse(raw("line", &fields)?.get())?;
-    let task = line.into_task(&TaskLine::default())?.build()?.task;
+    let line = line::parse(raw("line", &fields)?.get())?;
+    let task = line::new_task(line)?.build()?.task;
     if task.kind.as_str() == exec::KIND {
         // Invalid props of a command are an error now, not a failed task later.
         exec::Props::parse(&task.props)?;

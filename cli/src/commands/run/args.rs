@@ -3,10 +3,10 @@
 use std::{path::PathBuf, time::Duration};
 
 use clap::builder::NonEmptyStringValueParser;
-use windlass::{Limit, Retry};
+use windlass::{Limit, Retry, statemachine::wire::read_retry};
 
 use super::super::worker::{NodeArgs, default_slots};
-use crate::{env_args::EnvArgs, exec, parse};
+use crate::{env_args::EnvArgs, parse};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -93,7 +93,7 @@ pub(crate) struct Args {
     /// 'never', 'abandoned' or JSON. It is submitted with the tasks, for a worker that runs them
     /// too. A command that is stopped with its process has not failed: it starts again with each of them [default: abandoned: a command that fails has failed; one whose worker died is run
     /// again]
-    #[arg(long, value_name = "POLICY", value_parser = exec::read_retry)]
+    #[arg(long, value_name = "POLICY", value_parser = read_retry)]
     pub(super) retry: Option<Retry>,
 
     #[command(flatten)]

@@ -8,7 +8,11 @@ use std::{
 
 use serde::{Deserialize, de::IgnoredAny};
 use serde_json::{Map, Value, json};
-use windlass::{Invalid, Json, Limit, NewTask, statemachine::plain, store::Submit};
+use windlass::{
+    Invalid, Json, Limit, NewTask,
+    statemachine::{plain, wire::TaskForm},
+    store::Submit,
+};
 
 use super::{
     args::{Args, DEFAULT_RETRY},
@@ -21,8 +25,7 @@ use crate::{
     env_args::EnvArgs,
     exec::{self, KIND, Props, Word},
     exit::Failure,
-    hash,
-    line::TaskLine,
+    hash, line,
 };
 
 /// The label by which the tasks of a batch are found.
@@ -268,7 +271,7 @@ impl Maker {
                 return Err(Invalid::new("task", reason));
             }
         };
-        let own = TaskLine::FIELDS.into_iter().chain([INPUTS]);
+        let own = TaskForm::FIELDS.into_iter().chain([INPUTS]);
         let known = || own.clone().chain(exec::FIELDS);
         if let Some(name) = fields.keys().find(|name| !known().any(|k| k == *name)) {
             return Err(Invalid::new("task", plain::unknown_field(name, known())));
@@ -282,13 +285,13 @@ impl Maker {
         let named = fields.remove(INPUTS);
         let mut task = if command.is_empty() && named.is_none() {
             // Taken from the text itself, which keeps every digit of its numbers.
-            TaskLine::parse(line)?
+            line::parse(line)?
         } else {
             if fields.contains_key("props") {
                 let reason = "stand beside the fields of a command; put these into them";
                 return Err(Invalid::new("props", reason));
             }
-            TaskLine::parse(&Value::Object(fields.clone()).to_string())?
+            line::parse(&Value::Object(fields.clone()).to_string())?
         };
         let kind = task.kind.get_or_insert_with(|| KIND.to_owned()).clone();
         if kind == KIND {
@@ -321,7 +324,7 @@ impl Maker {
             task.id = Some(self.derive(&kind, &[b"task", text.to_string().as_bytes()]));
         }
         let has_limits = !task.limits.is_empty();
-        let submit = self.finish(task.into_task(&TaskLine::default())?, has_limits)?;
+        let submit = self.finish(line::new_task(task)?, has_limits)?;
         Ok(Entry {
             submit,
             derived,

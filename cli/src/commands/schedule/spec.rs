@@ -5,6 +5,7 @@ use serde_json::{Map, Value, json};
 use windlass::{
     Invalid, Json, Limit, TaskId,
     schedule::{Schedule, ScheduleRecord},
+    statemachine::wire::read_retry,
 };
 
 use super::field::ClearArgs;
@@ -357,7 +358,7 @@ impl RunArgs {
         }
         self.set_limits(run);
         if let Some(retry) = &self.retry {
-            let retry = exec::read_retry(retry).map_err(|e| Invalid::new("retry", e))?;
+            let retry = read_retry(retry).map_err(|e| Invalid::new("retry", e))?;
             let retry = Json::new("retry", &retry)?;
             run.insert("retry".to_owned(), retry.get("retry")?);
         }

@@ -7,7 +7,14 @@ use std::{
 
 use jiff::Timestamp;
 use serde_json::{Map, Value};
-use windlass::{Invalid, Json, Limit, NewTask, Unique, statemachine::plain, store::Submit};
+use windlass::{
+    Invalid, Json, Limit, NewTask, Unique,
+    statemachine::{
+        plain,
+        wire::{TaskForm, read_retry},
+    },
+    store::Submit,
+};
 
 use super::{super::steer::after, tip};
 use crate::{
@@ -15,7 +22,6 @@ use crate::{
     exec,
     exit::Failure,
     input,
-    line::TaskLine,
     output::Output,
     parse::{self, Moment, at_once, duration, label, moment, priority, rate, time, unique},
     waiting::WaitArgs,
@@ -156,7 +162,7 @@ fn by(
 
 impl Args {
     /// The task of the options.
-    pub(super) fn task(&self, now: Timestamp) -> Result<TaskLine, Failure> {
+    pub(super) fn task(&self, now: Timestamp) -> Result<TaskForm, Failure> {
         let props = match (&self.props, self.command.props()) {
             (Some(text), _) => input::json("props", text)?,
             (None, props) => props.map(Json::from).unwrap_or_default(),
@@ -172,12 +178,12 @@ impl Args {
         let retry = self
             .retry
             .as_deref()
-            .map(|text| exec::read_retry(text).map_err(|e| Invalid::new("retry", e)));
+            .map(|text| read_retry(text).map_err(|e| Invalid::new("retry", e)));
         let start_at = match self.wait_in {
             Some(wait) => Some(after(now, wait, "--in")?),
             None => self.start_at,
         };
-        Ok(TaskLine {
+        Ok(TaskForm {
             id: self.id.clone(),
             kind: kind.or_else(|| is_command.then(|| exec::KIND.to_owned())),
             props,

@@ -7,6 +7,7 @@ use serde::Serialize;
 use windlass::{
     Client, Invalid, Kind, TaskId,
     client::Waiting,
+    statemachine::wire::TaskForm,
     store::{Limits, Submit},
 };
 
@@ -16,7 +17,7 @@ use crate::{
     exit::{Exit, Failure},
     global::Global,
     input::next_line,
-    line::TaskLine,
+    line,
     missed::{self, missed},
     order::Order,
     output::Output,
@@ -103,7 +104,7 @@ impl Report {
 /// have been submitted, and none after it.
 pub(crate) async fn execute(
     mut lines: Box<dyn BufRead>,
-    default: &TaskLine,
+    default: &TaskForm,
     args: &Args,
     global: &Global,
 ) -> Result<Exit, Failure> {
@@ -125,9 +126,9 @@ pub(crate) async fn execute(
             if text.trim().is_empty() {
                 return Ok(None);
             }
-            let line = TaskLine::parse(&text)?;
+            let line = line::parse(&text)?;
             let has_id = line.id.is_some();
-            let submit = args.submit(line.into_task(default)?, &out)?;
+            let submit = args.submit(line::new_task(line.or(default))?, &out)?;
             order.check(number, &submit.task, has_id)?;
             submit.task.check(limit)?;
             Ok::<_, Invalid>(Some(submit))

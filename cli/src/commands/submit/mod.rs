@@ -18,8 +18,7 @@ pub(crate) use self::args::Args;
 use crate::{
     exit::{Exit, Failure},
     global::Global,
-    input,
-    line::TaskLine,
+    input, line,
     missed::missed,
     output::Output,
     text::one_line,
@@ -63,7 +62,7 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
         return lines::execute(lines, &task, &args, global).await;
     }
     let out = global.out();
-    let submit = args.submit(task.into_task(&TaskLine::default())?, &out)?;
+    let submit = args.submit(line::new_task(task)?, &out)?;
     let (id, kind) = (submit.task.id.clone(), submit.task.kind.clone());
     let client = global.lasting().await?;
     let answer = match client.submit(submit.clone()).await {

@@ -1,3 +1,5 @@
+use windlass_statemachine::{Retry, Task};
+
 use super::*;
 
 fn task_id() -> TaskId {
@@ -188,8 +190,8 @@ fn a_wrong_type_is_named_in_the_words_of_json() {
              after_ok, after_deadline, start_by, end_by, unique, limits, if_exists",
         ),
         (
-            r#"{"op":"submit","id":"a","kind":"k","retry":3}"#,
-            r#"retry: is 3, not an object; write it like {"policy":"never"} or {"policy":"exponential","attempts":3}"#,
+            r#"{"op":"submit","id":"a","kind":"k","retry":"often"}"#,
+            "retry: 'often' is not a number of attempts (1 or more), 'exponential', 'strikes', 'never', 'abandoned'",
         ),
         (
             r#"{"op":"submit","id":"a","kind":"k","limits":[{"key":"b","at_once":0}]}"#,
@@ -257,7 +259,8 @@ fn every_field_of_a_task_can_be_submitted() {
         .to_string();
     let (_, fields) = wrong.split_once("the fields are ").unwrap();
     for field in fields.split(", ") {
-        assert!(field == "waits" || SUBMIT.contains(&field), "{field}");
+        let is_read = field == WAITS || TaskForm::FIELDS.contains(&field);
+        assert!(is_read, "{field}");
     }
 }
 
@@ -273,8 +276,33 @@ fn the_examples_are_read() {
             "{command}"
         );
     }
-    for policy in json(POLICY).split(" or ") {
-        let text = format!(r#"{{"op":"submit","id":"a","kind":"k","retry":{policy}}}"#);
-        assert!(Line::parse(&text).is_ok(), "{text}");
+}
+
+#[test]
+fn a_policy_has_the_form_of_a_line() {
+    for (text, policy) in [
+        (r#""never""#, Retry::Never),
+        (r#"{"policy":"never"}"#, Retry::Never),
+        ("8", Retry::default()),
+    ] {
+        let text = format!(r#"{{"op":"submit","id":"a","kind":"k","retry":{text}}}"#);
+        let Line::Operation(Operation::Submit(submit)) = Line::parse(&text).unwrap() else {
+            panic!("{text}");
+        };
+        assert_eq!(submit.task.retry, Some(policy), "{text}");
+    }
+}
+
+#[test]
+fn the_stored_form_of_a_wait_is_read() {
+    for (fields, first) in [
+        (r#""waits":{"tasks":["b"]}"#, "b"),
+        (r#""waits":{"tasks":["b"]},"after":["c"]"#, "c"),
+    ] {
+        let text = format!(r#"{{"op":"submit","id":"a","kind":"k",{fields}}}"#);
+        let Line::Operation(Operation::Submit(submit)) = Line::parse(&text).unwrap() else {
+            panic!("{text}");
+        };
+        assert_eq!(submit.task.waits.unwrap().tasks[0].as_str(), first);
     }
 }

@@ -1,0 +1,9 @@
+//! The JSON forms in which people and programs write what they send to windlass.
+//!
+//! Each form is read here and nowhere else, so that a field is named once and has one text for each error.
+
+mod policy;
+mod task;
+
+pub use policy::read_retry;
+pub use task::TaskForm;

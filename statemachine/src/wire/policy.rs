@@ -1,0 +1,116 @@
+//! A retry policy as people write one.
+
+use std::fmt;
+
+use serde::{
+    Deserialize, Deserializer,
+    de::{Error, MapAccess, Visitor, value::MapAccessDeserializer},
+};
+
+use crate::{Retry, plain};
+
+/// Reads a policy as text: a number of attempts, a name, or the JSON of one.
+///
+/// # Errors
+///
+/// A text that says what is wrong, and what would be right.
+///
+/// # Example
+///
+/// ```
+/// use windlass_statemachine::{Retry, wire::read_retry};
+///
+/// assert_eq!(read_retry("never"), Ok(Retry::Never));
+/// assert!(read_retry("often").unwrap_err().starts_with("'often' is not a number of attempts"));
+/// ```
+pub fn read_retry(text: &str) -> Result<Retry, String> {
+    let retry = match (text, text.parse::<u32>()) {
+        ("never", _) => Retry::Never,
+        ("strikes", _) => Retry::strikes(),
+        ("exponential", _) => Retry::default(),
+        ("abandoned", _) => Retry::Abandoned,
+        // The default policy, with its own waits.
+        (_, Ok(attempts)) => plain::object(&format!(
+            r#"{{"policy":"exponential","attempts":{attempts}}}"#
+        ))?,
+        _ => plain::object(text).map_err(|e| {
+            // Of what is no JSON object, its errors say nothing.
+            let e = match text.trim_start().starts_with('{') {
+                true => format!(": {e}"),
+                false => String::new(),
+            };
+            format!(
+                "'{text}' is not a number of attempts (1 or more), 'exponential', 'strikes', \
+                 'never', 'abandoned', or JSON such as \
+                 {{\"policy\":\"exponential\",\"attempts\":5,\"cap\":\"10m\"}}{e}"
+            )
+        })?,
+    };
+    match retry.check() {
+        Ok(()) => Ok(retry),
+        Err(e) => Err(e.to_string()),
+    }
+}
+
+/// Reads the field of a form: an object, a name or a number of attempts; `null` is as good as absent.
+pub(super) fn field<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Retry>, D::Error> {
+    from.deserialize_any(Policy)
+}
+
+struct Policy;
+
+impl<'de> Visitor<'de> for Policy {
+    type Value = Option<Retry>;
+
+    fn expecting(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        to.write_str("a number of attempts, the name of a policy or an object")
+    }
+
+    fn visit_unit<E>(self) -> Result<Self::Value, E> {
+        Ok(None)
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
+        read_retry(text).map(Some).map_err(E::custom)
+    }
+
+    fn visit_u64<E: Error>(self, attempts: u64) -> Result<Self::Value, E> {
+        self.visit_str(&attempts.to_string())
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
+        Retry::deserialize(MapAccessDeserializer::new(map)).map(Some)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn policies_as_they_are_typed() {
+        assert_eq!(read_retry("never"), Ok(Retry::Never));
+        assert_eq!(read_retry("abandoned"), Ok(Retry::Abandoned));
+        assert_eq!(read_retry("strikes"), Ok(Retry::strikes()));
+        assert_eq!(read_retry("exponential"), Ok(Retry::default()));
+        // The same waits as those of the default.
+        let longest = Duration::from_secs(300);
+        assert_eq!(read_retry("3"), Ok(Retry::exponential(3, longest)));
+        assert_eq!(read_retry("8"), Ok(Retry::default()));
+        assert_eq!(read_retry(r#"{"policy":"strikes"}"#), Ok(Retry::strikes()));
+        for (text, says) in [
+            ("0", "retry.attempts: 0"),
+            ("often", "'often' is not a number of attempts"),
+            (
+                r#"{"policy":"x"}"#,
+                "'x' is none of strikes, exponential, never, abandoned",
+            ),
+            ("-1", "'-1' is not a number of attempts (1 or more)"),
+            ("[]", "'[]' is not a number of attempts"),
+        ] {
+            assert!(read_retry(text).unwrap_err().contains(says), "{text}");
+        }
+    }
+}

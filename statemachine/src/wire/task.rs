@@ -1,0 +1,302 @@
+//! [`TaskForm`]: a task to submit, as one JSON object.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Deserializer};
+
+use crate::{Invalid, Json, Kind, Labels, Limit, Retry, Task, TaskId, Unique, waits::Waits};
+
+/// A task to submit, as a line of `windlass submit --lines`, `run` and `apply` and a row of the inbox have it.
+///
+/// Every field may be missing or `null`; an unknown field is an error. Times are RFC 3339, lengths of time are
+/// text such as `1h 30m`.
+///
+/// # Example
+///
+/// ```
+/// use windlass_statemachine::wire::TaskForm;
+///
+/// let text = r#"{"id":"sum","kind":"report","after_ok":["page"],"retry":3}"#;
+/// let task = TaskForm::parse(text)?.into_task()?;
+/// assert!(task.waits.unwrap().ok);
+///
+/// let wrong = TaskForm::parse(r#"{"priority":"high"}"#).unwrap_err();
+/// assert_eq!(wrong.field(), "priority");
+/// # Ok::<(), windlass_statemachine::Invalid>(())
+/// ```
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TaskForm {
+    /// Its name, unique in its namespace. Who reads the form may have a default.
+    pub id: Option<String>,
+    /// Which handler runs it. Who reads the form may have a default.
+    pub kind: Option<String>,
+    /// The input of the handler: any JSON; `null` by default.
+    #[serde(default)]
+    pub props: Json,
+    /// When it starts at the earliest; at once by default. Not beside `after` and `after_ok`.
+    #[serde(default, deserialize_with = "crate::time::start_at")]
+    pub start_at: Option<Timestamp>,
+    /// Tasks with a greater one are claimed first; 0 by default.
+    #[serde(default)]
+    pub priority: Option<i32>,
+    /// Names to find it by and to choose nodes by: an object of text; none by default.
+    #[serde(default, deserialize_with = "or_default")]
+    pub labels: Labels,
+    /// What follows a failed attempt: an object with the field `policy`, the name of a policy, or a number of
+    /// attempts ([`read_retry`](super::read_retry)); the policy of the kind by default.
+    #[serde(default, deserialize_with = "super::policy::field")]
+    pub retry: Option<Retry>,
+    /// The ids of tasks that end before it starts, whatever their outcomes are: up to 1,000; none by default.
+    #[serde(default, deserialize_with = "or_default")]
+    pub after: Vec<String>,
+    /// As `after`, where each of the tasks has to complete. Not beside `after`.
+    #[serde(default, deserialize_with = "or_default")]
+    pub after_ok: Vec<String>,
+    /// When it stops waiting for other tasks; never by default. Only beside `after` or `after_ok`.
+    #[serde(default, deserialize_with = "crate::time::after_deadline")]
+    pub after_deadline: Option<Timestamp>,
+    /// The time by which its first run must have begun, or the task fails; no such time by default.
+    #[serde(default, deserialize_with = "crate::time::start_by")]
+    pub start_by: Option<Timestamp>,
+    /// The time by which it must have ended, or the task fails; no such time by default.
+    #[serde(default, deserialize_with = "crate::time::end_by")]
+    pub end_by: Option<Timestamp>,
+    /// The key that no other task may have for a period: `{"key":"mail","within":"1h"}`; none by default.
+    #[serde(default)]
+    pub unique: Option<Unique>,
+    /// How many tasks with the same key run at once, or start within a period: `{"key":"api","at_once":3}`,
+    /// `{"key":"api","starts":100,"within":"1m"}`; up to 8, none by default.
+    #[serde(default, deserialize_with = "or_default")]
+    pub limits: Vec<Limit>,
+}
+
+fn or_default<'de, D, T>(from: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Default + Deserialize<'de>,
+{
+    Ok(Option::deserialize(from)?.unwrap_or_default())
+}
+
+impl TaskForm {
+    /// The names of the fields, in the order in which errors list them.
+    pub const FIELDS: [&str; 14] = [
+        "id",
+        "kind",
+        "props",
+        "start_at",
+        "priority",
+        "labels",
+        "retry",
+        "after",
+        "after_ok",
+        "after_deadline",
+        "start_by",
+        "end_by",
+        "unique",
+        "limits",
+    ];
+
+    /// Reads a JSON object.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`] that names the field; the field is `task` for a text that is no JSON object.
+    pub fn parse(text: &str) -> Result<Self, Invalid> {
+        crate::plain::object(text).map_err(|wrong| wrong.into_invalid("task"))
+    }
+
+    /// Returns this form with the fields of `default` where it has none. Labels of both are joined; the tasks
+    /// to wait for come from one of them.
+    #[must_use]
+    pub fn or(mut self, default: &Self) -> Self {
+        fn fill<T: Clone>(own: &mut Option<T>, default: &Option<T>) {
+            if own.is_none() {
+                own.clone_from(default);
+            }
+        }
+        fill(&mut self.id, &default.id);
+        fill(&mut self.kind, &default.kind);
+        fill(&mut self.start_at, &default.start_at);
+        fill(&mut self.priority, &default.priority);
+        fill(&mut self.retry, &default.retry);
+        fill(&mut self.after_deadline, &default.after_deadline);
+        fill(&mut self.start_by, &default.start_by);
+        fill(&mut self.end_by, &default.end_by);
+        fill(&mut self.unique, &default.unique);
+        if self.props.is_null() {
+            self.props = default.props.clone();
+        }
+        if self.after.is_empty() && self.after_ok.is_empty() {
+            self.after.clone_from(&default.after);
+            self.after_ok.clone_from(&default.after_ok);
+        }
+        if self.limits.is_empty() {
+            self.limits.clone_from(&default.limits);
+        }
+        for (name, value) in &default.labels {
+            let label = self.labels.entry(name.clone());
+            label.or_insert_with(|| value.clone());
+        }
+        self
+    }
+
+    /// Makes the task. Keys of limits with places (`{label:site}`) are not filled
+    /// ([`Task::fill_limit_keys`]), and sizes not checked ([`Task::check`]).
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`] that names the field: `id` or `kind` that is missing or wrong, and waits that contradict
+    /// each other.
+    pub fn into_task(self) -> Result<Task, Invalid> {
+        let waits = self.waits()?;
+        let missing = |field| {
+            let reason = r#"is missing; write it like {"id":"a","kind":"report"}"#;
+            Invalid::new(field, reason)
+        };
+        let id = TaskId::new(self.id.ok_or_else(|| missing("id"))?)?;
+        let kind = Kind::new(self.kind.ok_or_else(|| missing("kind"))?)?;
+        Ok(Task {
+            id,
+            kind,
+            props: self.props,
+            start_at: self.start_at,
+            priority: self.priority.unwrap_or_default(),
+            labels: self.labels,
+            retry: self.retry,
+            waits: waits.map(Box::new),
+            limits: self.limits,
+            start_by: self.start_by,
+            end_by: self.end_by,
+            unique: self.unique,
+        })
+    }
+
+    /// Returns the tasks that the new task waits for.
+    fn waits(&self) -> Result<Option<Waits>, Invalid> {
+        let mut waits = match (self.after.as_slice(), self.after_ok.as_slice()) {
+            ([], []) if self.after_deadline.is_none() => return Ok(None),
+            ([], []) => {
+                let reason = "is the end of a wait, and the task waits for none; give `after` or `after_ok` too";
+                return Err(Invalid::new("after_deadline", reason));
+            }
+            (ids, []) => Waits::new("after", ids.iter().cloned())?,
+            ([], ids) => Waits::new("after_ok", ids.iter().cloned())?.ok(),
+            _ => {
+                let reason = "is given beside `after`; put every task into one of them";
+                return Err(Invalid::new("after_ok", reason));
+            }
+        };
+        waits.deadline = self.after_deadline;
+        Ok(Some(waits))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_list_of_fields_is_the_one_that_is_read() {
+        let wrong = TaskForm::parse(r#"{"xyzzy":1}"#).unwrap_err();
+        let (_, fields) = wrong.reason().split_once("the fields are ").unwrap();
+        assert_eq!(fields, TaskForm::FIELDS.join(", "));
+    }
+
+    #[test]
+    fn every_field_reaches_the_task() {
+        let text = r#"{"id":"t","kind":"k","props":[1],"priority":3,"labels":{"a":"b"},"retry":"never",
+            "after_ok":["u"],"after_deadline":"2030-01-01T00:00:00Z","start_by":"2030-01-02T00:00:00Z",
+            "end_by":"2030-01-03T00:00:00Z","unique":{"key":"q","within":"1h"},
+            "limits":[{"key":"l","at_once":2}]}"#;
+        let task = TaskForm::parse(text).unwrap().into_task().unwrap();
+        assert_eq!(
+            serde_json::to_string(&task).unwrap(),
+            r#"{"id":"t","kind":"k","props":[1],"priority":3,"labels":{"a":"b"},"retry":{"policy":"never"},"waits":{"tasks":["u"],"ok":true,"deadline":"2030-01-01T00:00:00Z"},"limits":[{"key":"l","at_once":2}],"start_by":"2030-01-02T00:00:00Z","end_by":"2030-01-03T00:00:00Z","unique":{"key":"q","within":"1h"}}"#
+        );
+        let text = r#"{"id":"t","kind":"k","start_at":"2030-01-01T00:00:00Z"}"#;
+        let task = TaskForm::parse(text).unwrap().into_task().unwrap();
+        assert!(task.start_at.is_some());
+    }
+
+    #[test]
+    fn a_field_that_is_null_is_as_good_as_absent() {
+        for field in TaskForm::FIELDS {
+            let form = TaskForm::parse(&format!(r#"{{"{field}":null}}"#));
+            assert_eq!(form, Ok(TaskForm::default()), "{field}");
+        }
+    }
+
+    #[test]
+    fn every_field_has_a_default() {
+        let at = "\"2030-01-01T00:00:00Z\"";
+        for field in TaskForm::FIELDS {
+            let value = match field {
+                "id" | "kind" => "\"a\"",
+                "props" => "[1]",
+                "priority" | "retry" => "3",
+                "labels" => r#"{"a":"b"}"#,
+                "after" | "after_ok" => r#"["u"]"#,
+                "unique" => r#"{"key":"q","within":"1h"}"#,
+                "limits" => r#"[{"key":"l","at_once":2}]"#,
+                _ => at,
+            };
+            let default = TaskForm::parse(&format!(r#"{{"{field}":{value}}}"#)).unwrap();
+            assert_ne!(default, TaskForm::default(), "{field}");
+            assert_eq!(TaskForm::default().or(&default), default, "{field}");
+        }
+    }
+
+    #[test]
+    fn the_form_stands_above_the_default() {
+        let default =
+            TaskForm::parse(r#"{"priority":3,"after":["u"],"labels":{"x":"1","y":"1"}}"#).unwrap();
+        let form = TaskForm::parse(
+            r#"{"id":"t","kind":"k","priority":0,"after_ok":["v"],"labels":{"x":"2"}}"#,
+        );
+        let task = form.unwrap().or(&default).into_task().unwrap();
+        assert_eq!(
+            serde_json::to_string(&task).unwrap(),
+            r#"{"id":"t","kind":"k","labels":{"x":"2","y":"1"},"waits":{"tasks":["v"],"ok":true}}"#
+        );
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        for (text, says) in [
+            ("{", "task: is not JSON: "),
+            ("[]", "task: is an array, not an object"),
+            (r#"{"retry":-1}"#, "retry: is -1, not a number of attempts"),
+            (
+                r#"{"retry":"often"}"#,
+                "retry: 'often' is not a number of attempts",
+            ),
+            (
+                r#"{"start_at":"soon"}"#,
+                "start_at: 'soon' is not a time up to",
+            ),
+            (
+                r#"{"priority":2147483648}"#,
+                "priority: is 2147483648, not a whole number from -2147483648 to 2147483647",
+            ),
+            (
+                r#"{"kind":"k"}"#,
+                r#"id: is missing; write it like {"id":"a","kind":"report"}"#,
+            ),
+            (r#"{"id":"a"}"#, "kind: is missing"),
+            (r#"{"id":"a/b","kind":"k"}"#, "id: "),
+            (
+                r#"{"after":["a"],"after_ok":["b"]}"#,
+                "after_ok: is given beside `after`; put every task into one of them",
+            ),
+            (
+                r#"{"after_deadline":"2030-01-01T00:00:00Z"}"#,
+                "after_deadline: is the end of a wait",
+            ),
+        ] {
+            let error = TaskForm::parse(text).and_then(TaskForm::into_task);
+            let error = error.unwrap_err().to_string();
+            assert!(error.starts_with(says), "{text}: {error}");
+        }
+    }
+}
