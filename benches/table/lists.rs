@@ -34,7 +34,9 @@ pub(crate) fn run(setting: &Setting, report: &mut Report) {
 pub(crate) fn on_etcd(setting: &Setting, report: &mut Report) {
     let cluster = crate::cluster::Cluster::start(setting, 1);
     let tasks = setting.pick(&[10_000, 100_000][..], &[1_000][..]);
-    measure(report, (tasks, None), |name| PathBuf::from(cluster.url(name)));
+    measure(report, (tasks, None), |name| {
+        PathBuf::from(cluster.url(name))
+    });
 }
 
 fn measure(
