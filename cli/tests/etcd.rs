@@ -108,7 +108,7 @@ fn commands_to_many() {
     let stats = json(&ok(&place, &["stats", "-o", "json"], 0));
     assert_eq!(stats["tasks"], 20);
     let page = ok(&place, &["list", "--limit", "5"], 0);
-    assert!(page.contains("there are more: --after "), "{page}");
+    assert!(page.contains("there are more: --cursor "), "{page}");
 }
 
 #[test]

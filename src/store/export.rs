@@ -4,7 +4,11 @@ mod history;
 
 use jiff::Timestamp;
 use serde::Serialize;
-use windlass_statemachine::{Fence, Invalid, NodeName, Task, TaskState, size::Size};
+use windlass_statemachine::{
+    Fence, Invalid, NodeName, Task, TaskState,
+    size::Size,
+    state::{LastCommand, SettledSignal},
+};
 
 use super::{Change, CommandRecord, Error, TaskRecord, rules};
 
@@ -108,42 +112,102 @@ impl Exported {
     /// Places and fences are not compared: they differ from store to store. Nor is the history, of which a
     /// store may keep less ([`has_history_of`](Self::has_history_of)).
     pub fn difference(&self, other: &Self) -> Option<&'static str> {
-        let (a, b) = (&self.task, &other.task);
-        let (s, t) = (&self.state, &other.state);
+        // A field that is added to a task or its state does not compile until it is compared.
+        let Task {
+            id,
+            kind,
+            props,
+            start_at,
+            priority,
+            labels,
+            retry,
+            waits,
+            limits,
+            start_by,
+            end_by,
+            unique,
+        } = &self.task;
+        let TaskState {
+            status,
+            since,
+            data,
+            data_version,
+            errors,
+            attempts,
+            attempts_left,
+            claims,
+            incarnation,
+            version,
+            fence,
+            commit,
+            last_command,
+            progress,
+            waits: waiting,
+            deadlines,
+            // Orders, which are new in each store.
+            kept_signals: _,
+            settled_signals,
+        } = &self.state;
+        let (b, t) = (&other.task, &other.state);
         let command = |c: &CommandRecord| {
             let content = (c.id.clone(), c.command.clone(), c.outcome.clone());
             (content, micros(c.sent_at))
         };
-        let waiting = |e: &Self| -> Vec<_> {
-            let waiting = e.commands.iter().filter(|c| c.outcome.is_none());
-            waiting.map(command).collect()
+        let pending = |e: &Self| -> Vec<_> {
+            let pending = e.commands.iter().filter(|c| c.outcome.is_none());
+            pending.map(command).collect()
         };
-        let last = |s: &TaskState| s.last_command.as_ref().map(|last| last.outcome.clone());
-        let checks: [(&'static str, bool); 18] = [
-            ("id", a.id == b.id),
-            ("kind", a.kind == b.kind),
-            ("props", a.props == b.props),
-            ("labels", a.labels == b.labels),
-            ("priority", a.priority == b.priority),
-            ("start_at", a.start_at == b.start_at),
-            ("retry", a.retry == b.retry),
+        let kept = |e: &Self| {
+            let waits = e.commands.iter().filter(|c| c.outcome.is_none());
+            waits.filter(|c| c.order <= e.state.kept_signals).count()
+        };
+        let last = |last: &Option<LastCommand>| last.as_ref().map(|last| last.outcome.clone());
+        let settled = |settled: &[SettledSignal]| -> Vec<_> {
+            settled.iter().map(|one| one.outcome.clone()).collect()
+        };
+        let checks: [(&'static str, bool); 30] = [
+            ("id", *id == b.id),
+            ("kind", *kind == b.kind),
+            ("props", *props == b.props),
+            ("labels", *labels == b.labels),
+            ("priority", *priority == b.priority),
+            ("start_at", *start_at == b.start_at),
+            ("retry", *retry == b.retry),
+            ("waits", *waits == b.waits),
+            ("limits", *limits == b.limits),
+            ("start_by", *start_by == b.start_by),
+            ("end_by", *end_by == b.end_by),
+            ("unique", *unique == b.unique),
             (
                 "submitted_at",
                 micros(self.submitted_at) == micros(other.submitted_at),
             ),
-            ("state", s.status == t.status),
-            ("since", s.since == t.since),
-            ("data", s.data == t.data),
-            ("errors", s.errors == t.errors),
-            ("attempts", s.attempts == t.attempts),
+            ("state", *status == t.status),
+            ("since", *since == t.since),
+            ("data", *data == t.data),
+            ("data_version", *data_version == t.data_version),
+            ("errors", *errors == t.errors),
+            (
+                "attempts",
+                (attempts, attempts_left) == (&t.attempts, &t.attempts_left),
+            ),
             (
                 "claims",
-                (s.claims, s.incarnation, s.version, &self.lost_by)
-                    == (t.claims, t.incarnation, t.version, &other.lost_by),
+                (claims, incarnation, version, &self.lost_by)
+                    == (&t.claims, &t.incarnation, &t.version, &other.lost_by),
             ),
-            ("last_command", last(s) == last(t)),
-            ("progress", s.progress == t.progress),
-            ("pending commands", waiting(self) == waiting(other)),
+            ("fence", *fence == t.fence),
+            ("commit", *commit == t.commit),
+            ("last_command", last(last_command) == last(&t.last_command)),
+            ("progress", *progress == t.progress),
+            ("state.waits", *waiting == t.waits),
+            ("deadlines", *deadlines == t.deadlines),
+            ("kept signals", kept(self) == kept(other)),
+            (
+                "settled signals",
+                settled(settled_signals) == settled(&t.settled_signals),
+            ),
+            ("pending commands", pending(self) == pending(other)),
             (
                 "commands",
                 self.commands.iter().map(command).collect::<Vec<_>>()
@@ -201,7 +265,7 @@ impl Exported {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use windlass_statemachine::{ActionKind, Command, Outcome, StateKind, state::LastCommand};
+    use windlass_statemachine::{ActionKind, Command, CommitId, Limit, Outcome, StateKind};
 
     use super::*;
     use crate::store::ChangeKind;
@@ -276,8 +340,15 @@ pub(crate) mod tests {
     fn differences_are_named() {
         let one = exported();
         type Change = fn(&mut Exported);
-        let changes: [(&str, Change); 6] = [
+        let changes: [(&str, Change); 11] = [
             ("kind", |e| e.task.kind = "other".parse().unwrap()),
+            ("limits", |e| {
+                e.task.limits = vec![Limit::at_once("k", 1).unwrap()];
+            }),
+            ("start_by", |e| e.task.start_by = Some(at(9))),
+            ("data_version", |e| e.state.data_version = 9),
+            ("commit", |e| e.state.commit = Some(CommitId(9))),
+            ("kept signals", |e| e.state.kept_signals = 90),
             ("data", |e| {
                 e.state.data = Some(windlass_statemachine::Json::null());
             }),

@@ -128,7 +128,11 @@ impl Place {
 
     /// What `list` says, with these filters.
     pub(crate) fn list(&self, filters: &[&str]) -> Vec<Value> {
-        let args = [&["list", "-o", "json", "--limit", "10000"], filters].concat();
+        let args = [
+            &["list", "--ascending", "-o", "json", "--limit", "10000"],
+            filters,
+        ]
+        .concat();
         let (code, out, err) = self.run(&args);
         assert_eq!(code, 0, "{err}");
         out.lines()

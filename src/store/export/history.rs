@@ -122,6 +122,13 @@ impl Exported {
             let before = numbers.range(..=last.order).next_back();
             last.order = before.map_or(first, |(_, new)| *new);
         }
+        let kept = numbers.range(..=state.kept_signals).next_back();
+        state.kept_signals = kept.map_or(0, |(_, new)| *new);
+        state.settled_signals.retain_mut(|settled| {
+            let order = new(settled.order);
+            settled.order = order.unwrap_or_default();
+            order.is_some()
+        });
         let task: &TaskId = &self.task.id;
         let history = places
             .into_iter()
@@ -178,6 +185,18 @@ mod tests {
         super::tests::{at, exported},
         *,
     };
+
+    /// A signal after the copy did not wake the task: its order was lesser than that of the kept one in the other store.
+    #[test]
+    fn kept_signals_stay_those_that_were_kept() {
+        let mut before = exported();
+        before.state.kept_signals = before.commands[1].order;
+        let after = before.clone().renumbered(5);
+        assert_eq!(after.state.kept_signals, after.commands[1].order);
+        assert_eq!(before.difference(&after), None);
+        before.state.kept_signals = 0;
+        assert_eq!(before.renumbered(5).state.kept_signals, 0);
+    }
 
     #[test]
     fn places_are_new_and_in_their_old_order() {
