@@ -38,7 +38,7 @@ const OUTSIDE: u32 = 1000;
 /// # Guarantees
 ///
 /// Until [`finish`](Self::finish) the source is not changed. The tasks have the same order in the target as in the source, except that
-/// a replaced task goes to the end. Fences go on growing: see [`Exported`].
+/// a replaced task goes to the end. Fences go on growing: see [`Exported`](super::Exported).
 ///
 /// # Example
 ///

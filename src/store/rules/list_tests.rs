@@ -80,10 +80,7 @@ fn a_list_by_end_has_ended_tasks_only_and_equal_times_follow_their_submits() {
     ];
     let query = Query::new(Filter::default()).order(Order::Ended);
     assert_eq!(orders(&read(&all, &query, None)), [4, 1, 3]);
-    assert_eq!(
-        orders(&read(&all, &query.clone().ascending(), None)),
-        [3, 1, 4]
-    );
+    assert_eq!(orders(&read(&all, &query.ascending(), None)), [3, 1, 4]);
     let query = Query::new(Filter::default()).order(Order::Due);
     assert_eq!(orders(&read(&all, &query, None)), [2]);
 }
