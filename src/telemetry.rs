@@ -131,11 +131,12 @@ pub fn describe() {
 #[doc(hidden)]
 pub fn page() -> String {
     let mut page = String::from(
-        "# Metrics\n\nMade from the table in `src/telemetry.rs`: \
-         `cargo test --all-features --test telemetry -- --ignored write_the_page` writes it.\n\n\
-         The library records its metrics with the facade [`metrics`](https://docs.rs/metrics). Install a recorder \
+        "# Metrics\n\nThe library records its metrics with the facade [`metrics`](https://docs.rs/metrics). Install a recorder \
          before you start a node, then call `windlass::telemetry::describe()`. Without a recorder the metrics do \
-         nothing.\n\nNo metric has a task id as a label.\n\n\
+         nothing. `windlass worker` has no recorder: a Rust program that runs a node installs one, such as that of \
+         [`metrics-exporter-prometheus`](https://docs.rs/metrics-exporter-prometheus).\n\n\
+         No metric has a task id as a label. This page is made of the table in `src/telemetry.rs`: \
+         `cargo test --all-features --test telemetry -- --ignored write_the_page` writes it.\n\n\
          | metric | type | unit | labels | what |\n|---|---|---|---|---|\n",
     );
     for metric in METRICS {

@@ -108,7 +108,10 @@ fn commands_to_many() {
     let stats = json(&ok(&place, &["stats", "-o", "json"], 0));
     assert_eq!(stats["tasks"], 20);
     let page = ok(&place, &["list", "--limit", "5"], 0);
-    assert!(page.contains("there are more: --cursor "), "{page}");
+    assert!(
+        page.contains("there are more tasks: the same command with --cursor "),
+        "{page}"
+    );
 }
 
 #[test]
@@ -119,6 +122,7 @@ fn what_ended_long_ago_is_purged() {
     assert_eq!(code, 0, "{err}");
     let purge = |more: &[&str]| ok(&place, &[&["purge", "--older-than"], more].concat(), 0);
     assert!(purge(&["1h", "--yes"]).contains("0 tasks: purged"));
+    assert!(purge(&["1h"]).contains("no task matches"));
     assert!(purge(&["0s", "--dry-run"]).contains("3 tasks selected"));
     assert!(purge(&["0s", "--state", "failed", "--yes"]).contains("0 tasks: purged"));
     assert!(purge(&["0s", "--yes"]).contains("3 tasks: purged"));

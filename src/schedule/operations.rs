@@ -57,6 +57,8 @@ pub struct ScheduleRecord {
     pub skipped: Vec<Timestamp>,
     /// Why it is paused.
     pub note: Option<String>,
+    /// How many commands wait for a node that runs schedules, such as a pause.
+    pub commands: u64,
     /// The last time that submitted no run because another task has its id.
     pub refused: Option<RefusedTime>,
     /// The nominal time of the last run, also of one that an operator requested. `None` before the first run.
@@ -353,6 +355,7 @@ impl Schedules {
             next,
             runs: data.runs,
             skipped: data.skip,
+            commands: record.commands,
             note: data.note.filter(|_| code == Some(StateKind::Paused)),
             refused: data.refused,
             last_run: data.last_run,

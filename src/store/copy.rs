@@ -12,7 +12,7 @@ use std::collections::HashSet;
 
 use windlass_statemachine::TaskId;
 
-pub use file::{FileError, Written};
+pub use file::{FileError, Written, check_file};
 pub use mark::{Copied, Outside};
 pub use report::{Pair, Problem, Progress, Report};
 

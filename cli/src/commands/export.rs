@@ -155,6 +155,9 @@ fn show(out: &Output, written: &Written, file: &str) -> Result<(), Failure> {
         (_, true) => out.json(written)?,
         (_, false) => out.line(line)?,
     }
+    if written.tasks == 0 {
+        out.note("note: the store has no tasks; if that is wrong, look at --store");
+    }
     if !written.left.is_empty() {
         out.note("tasks that cannot be read are named in the file; retry or delete them, then export again");
     }

@@ -8,7 +8,10 @@ use std::{
 
 use indicatif::ProgressBar;
 use tempfile::NamedTempFile;
-use windlass::store::{Error, copy::FileError};
+use windlass::store::{
+    Error,
+    copy::{FileError, check_file},
+};
 
 use super::copy;
 use crate::{
@@ -33,6 +36,8 @@ pub(crate) struct Args {
 /// Imports.
 pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure> {
     let file = Input::of(&args.file)?;
+    // A refused file makes no store.
+    check_file(file.path()).map_err(|error| failure(&args.file, error))?;
     let client = global.lasting().await?;
     let out = global.out();
     let mut bar: Option<ProgressBar> = None;

@@ -40,21 +40,22 @@ pub(crate) struct Args {
     #[arg(long, value_name = "ORDER", default_value_t = Order::Submitted, value_parser = order)]
     sort: Order,
 
-    /// Show the oldest first, or the earliest due; the newest by default
+    /// Show the other end first: the oldest, or with '--sort due' the latest. By default the newest, or the earliest due
     #[arg(long)]
-    ascending: bool,
+    reverse: bool,
 
-    /// Go on where another list with the same options ended, which names this cursor
+    /// Show the next page of a list: repeat its options, with the cursor that the last line on standard error gives when
+    /// there are more tasks
     #[arg(long, value_name = "CURSOR", value_parser = cursor)]
     cursor: Option<Cursor>,
 
     /// Keep running, and show tasks again when they change
-    #[arg(long, conflicts_with_all = ["sort", "ascending", "cursor"])]
+    #[arg(long, conflicts_with_all = ["sort", "reverse", "cursor"])]
     watch: bool,
 
     /// Show ids and states as a tree: below each task those that wait for it. From level 41 on the indent stays, and
     /// the level stands before the id
-    #[arg(long, conflicts_with_all = ["watch", "sort", "ascending", "cursor"])]
+    #[arg(long, conflicts_with_all = ["watch", "sort", "reverse", "cursor"])]
     tree: bool,
 }
 
@@ -87,7 +88,7 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
         return watch(&client, &out, &filter, args.limit).await;
     }
     let mut query = Query::new(filter.clone()).order(args.sort);
-    query.ascending = args.ascending || args.tree;
+    query.ascending = (query.order == Order::Due) != args.reverse || args.tree;
     let mut cursor = args.cursor;
     let mut left = args.limit;
     let mut shown = 0;
@@ -106,7 +107,11 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
         }
         let Some(next) = page.next else { break };
         if left == 0 {
-            out.note(format!("there are more: --cursor {next} shows the next"));
+            let more = match args.tree {
+                true => "a greater --limit shows them".to_owned(),
+                false => format!("the same command with --cursor {next} shows the next"),
+            };
+            out.note(format!("there are more tasks: {more}"));
             break;
         }
         cursor = Some(next);

@@ -83,12 +83,12 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
         ));
         return Ok(Exit::Ok);
     }
-    if !args.yes && !can_ask() {
-        return Err(unasked("purge", &count(selected)));
-    }
     if !args.yes && selected == 0 {
         out.note("purge: no task matches");
         return Ok(Exit::Ok);
+    }
+    if !args.yes && !can_ask() {
+        return Err(unasked("purge", &count(selected)));
     }
     if !args.yes && !ask(&format!("purge {}?", count(selected)))? {
         out.note("nothing was changed");

@@ -231,7 +231,7 @@ fn a_record_that_cannot_be_read_is_shown_and_can_be_retried() {
     env.run(&["submit", "k", "--id", "a", "--props", "1"]).ok();
     env.run(&["submit", "k", "--id", "b"]).ok();
     env.sql("UPDATE windlass_states SET state = '{\"state\":\"dancing\"}' WHERE n = (SELECT n FROM windlass_tasks WHERE id = 'a')");
-    let listed = env.run(&["list", "--ascending", "-o", "json"]).ok().lines();
+    let listed = env.run(&["list", "--reverse", "-o", "json"]).ok().lines();
     assert_eq!(listed.len(), 2);
     assert_eq!(listed[0]["state"], "quarantined");
     assert!(

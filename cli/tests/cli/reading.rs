@@ -25,7 +25,7 @@ async fn filters_say_which_tasks() {
     env.run(&["watch", "s1", "--after", "0", "--limit", "2"])
         .ok();
     let ids = |words: &[&str]| {
-        let list = ["list", "--ascending", "-o", "json"];
+        let list = ["list", "--reverse", "-o", "json"];
         let ran = env.run(&[&list[..], words].concat()).ok();
         ran.lines()
             .iter()
@@ -51,7 +51,7 @@ async fn filters_say_which_tasks() {
     assert_eq!(ids(&["--error", "OUT of"]), ["f1"]);
     assert_eq!(ids(&["--quarantined"]), Vec::<String>::new());
     assert_eq!(ids(&["--limit", "2"]), ["d1", "f1"]);
-    let page = env.run(&["list", "--ascending", "--limit", "1"]).ok();
+    let page = env.run(&["list", "--reverse", "--limit", "1"]).ok();
     let cursor = page
         .err
         .split_whitespace()

@@ -199,7 +199,7 @@ fn lines_take_what_they_lack_from_the_options() {
     let listed = env
         .run(&[
             "list",
-            "--ascending",
+            "--reverse",
             "--label",
             "run=7",
             "--limit",

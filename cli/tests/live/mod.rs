@@ -129,7 +129,7 @@ impl Place {
     /// What `list` says, with these filters.
     pub(crate) fn list(&self, filters: &[&str]) -> Vec<Value> {
         let args = [
-            &["list", "--ascending", "-o", "json", "--limit", "10000"],
+            &["list", "--reverse", "-o", "json", "--limit", "10000"],
             filters,
         ]
         .concat();

@@ -244,6 +244,23 @@ impl Store {
     }
 }
 
+/// Checks every line of a file of [`Store::export`], as [`Store::import`] does first. Needs no store: a program that makes
+/// one for the import makes none for a file that is refused.
+///
+/// # Errors
+///
+/// [`FileError`] with the line and the field that is wrong.
+///
+/// # Example
+///
+/// ```
+/// let error = windlass::store::copy::check_file("no-such-file.jsonl".as_ref()).unwrap_err();
+/// assert!(matches!(error, windlass::store::copy::FileError::Io { .. }));
+/// ```
+pub fn check_file(file: &Path) -> Result<(), FileError> {
+    Content::of(file).map(drop)
+}
+
 /// What a file holds, beside the tasks themselves.
 struct Content {
     ids: Vec<TaskId>,

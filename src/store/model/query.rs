@@ -83,7 +83,7 @@ pub struct Query {
     pub filter: Filter,
     /// By what they are ordered; by their submits by default.
     pub order: Order,
-    /// Whether the first in the order comes first. By default the last one does: the newest.
+    /// Whether the first in the order comes first. By default the last one does, the newest, but in a list by due time.
     pub ascending: bool,
     /// At most so many tasks a page: 1 to 10,000; 100 by default.
     pub limit: u32,
@@ -103,16 +103,21 @@ impl Query {
         }
     }
 
-    /// Sets the order.
+    /// Sets the order. A list by due time begins with the earliest, others with the newest.
     #[must_use]
     pub fn order(self, order: Order) -> Self {
-        Self { order, ..self }
+        let ascending = order == Order::Due;
+        Self {
+            order,
+            ascending,
+            ..self
+        }
     }
 
-    /// Lists the first in the order first: the oldest, or the earliest due.
+    /// Lists the other end first: the oldest, or the latest due.
     #[must_use]
-    pub fn ascending(self) -> Self {
-        let ascending = true;
+    pub fn reversed(self) -> Self {
+        let ascending = !self.ascending;
         Self { ascending, ..self }
     }
 

@@ -80,7 +80,7 @@ fn a_list_by_end_has_ended_tasks_only_and_equal_times_follow_their_submits() {
     ];
     let query = Query::new(Filter::default()).order(Order::Ended);
     assert_eq!(orders(&read(&all, &query, None)), [4, 1, 3]);
-    assert_eq!(orders(&read(&all, &query.ascending(), None)), [3, 1, 4]);
+    assert_eq!(orders(&read(&all, &query.reversed(), None)), [3, 1, 4]);
     let query = Query::new(Filter::default()).order(Order::Due);
     assert_eq!(orders(&read(&all, &query, None)), [2]);
 }
@@ -101,7 +101,7 @@ fn a_cursor_of_another_list_is_refused() {
     let all = [record(1, None), record(2, None)];
     let query = Query::new(Filter::default()).limit(1);
     let cursor = read(&all, &query, None).next.unwrap();
-    for other in [query.clone().order(Order::Ended), query.clone().ascending()] {
+    for other in [query.clone().order(Order::Ended), query.clone().reversed()] {
         let refused = span(&other, Some(&cursor)).unwrap_err().to_string();
         assert!(
             refused.starts_with("cursor: is of a list by submitted, "),

@@ -112,7 +112,7 @@ pub async fn a_list_by_due_time_has_what_can_be_claimed(harness: &dyn Harness) {
     kit.submit("paused").await;
     let mut claimed = kit.claim(&node, "paused").await;
     kit.commit(&mut claimed, &Message::pause()).await;
-    let query = Query::new(Filter::default()).order(Order::Due).ascending();
+    let query = Query::new(Filter::default()).order(Order::Due);
     assert_lists(&kit, query, &["now", "soon", "later", "late"]).await;
 }
 

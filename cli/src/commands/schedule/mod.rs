@@ -191,7 +191,11 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
                 .resume(&which.id, catch_up)
                 .await
                 .map_err(Failure::of_schedule)?;
-            done(&out, &which.id, "resumed")
+            let action = match client.is_handled(windlass::schedule::KIND).await? {
+                true => "resumed",
+                false => "resume sent; it waits for a node",
+            };
+            done(&out, &which.id, action)
         }
         Ask::Trigger(Which { id }) => {
             let run = schedules.trigger(&id).await.map_err(Failure::of_schedule)?;

@@ -141,6 +141,20 @@ pub(super) fn view(record: &ScheduleRecord) -> Value {
     })
 }
 
+/// Says that commands wait, which change what the schedule does next.
+fn commands_text(record: &ScheduleRecord) -> Option<String> {
+    let id = &record.id;
+    match record.commands {
+        0 => None,
+        1 => Some(format!(
+            "a command waits for a worker: `windlass get {id}` shows it"
+        )),
+        many => Some(format!(
+            "{many} commands wait for a worker: `windlass get {id}` shows them"
+        )),
+    }
+}
+
 /// The fields that give times.
 pub(super) const TIMES: [&str; 3] = ["cron", "every", "at"];
 
@@ -179,7 +193,8 @@ pub(super) async fn get(id: &TaskId, global: &Global) -> Result<Exit, Failure> {
     let last_run = last_run(&client, &record).await?;
     let is_handled = client.is_handled(schedule::KIND).await?;
     let no_node = (!is_handled).then(|| NO_NODE.to_owned());
-    let waits: Vec<String> = no_node.into_iter().chain(ahead_text(&record)).collect();
+    let waits = no_node.into_iter().chain(ahead_text(&record));
+    let waits: Vec<String> = waits.chain(commands_text(&record)).collect();
     let waits = (!waits.is_empty()).then(|| waits.join("; "));
     if out.is_json() {
         let mut view = view(&record);
@@ -291,6 +306,7 @@ pub(super) async fn list(args: ListArgs, global: &Global) -> Result<Exit, Failur
         };
         let next = record.next.as_ref().map(|time| local(&time.local));
         let note = record.note.clone().or_else(|| ahead_text(record));
+        let note = note.or_else(|| commands_text(record));
         let ago = |at| format!("{} ago", age(at, now));
         let last = match run {
             Some(run) => {
