@@ -123,6 +123,7 @@ fn what_ended_long_ago_is_purged() {
     let purge = |more: &[&str]| ok(&place, &[&["purge", "--older-than"], more].concat(), 0);
     assert!(purge(&["1h", "--yes"]).contains("0 tasks: purged"));
     assert!(purge(&["1h"]).contains("no task matches"));
+    ok(&place, &["purge", "--older-than", "0s"], 2);
     assert!(purge(&["0s", "--dry-run"]).contains("3 tasks selected"));
     assert!(purge(&["0s", "--state", "failed", "--yes"]).contains("0 tasks: purged"));
     assert!(purge(&["0s", "--yes"]).contains("3 tasks: purged"));

@@ -81,6 +81,70 @@ fn a_store_goes_through_a_pipe() {
     assert!(!place.path("u.db").exists(), "no store was made");
 }
 
+/// Parts of a task were left out, and the others were written; an unknown field was dropped without a word.
+#[test]
+fn a_line_that_the_store_does_not_take_whole_is_refused_before_anything_is_written() {
+    let place = filled();
+    ok(&place, &["export", "all.jsonl"], 0);
+    let text = place.read("all.jsonl");
+    let lines: Vec<&str> = text.lines().collect();
+    let changed = |change: &dyn Fn(&mut serde_json::Value)| {
+        let mut task: serde_json::Value = serde_json::from_str(lines[4]).unwrap();
+        change(&mut task);
+        let mut changed: Vec<String> = lines.iter().map(|line| (*line).to_owned()).collect();
+        changed[4] = task.to_string();
+        changed.join("\n") + "\n"
+    };
+    let labels: serde_json::Map<_, _> = (0..100).map(|n| (format!("l{n}"), "v".into())).collect();
+    let labels = serde_json::Value::from(labels);
+    for (text, says) in [
+        (
+            changed(&|task| task["task"]["labels"] = labels.clone()),
+            "line 5: labels: ",
+        ),
+        (
+            changed(&|task| task["fence"] = (1_u64 << 63).into()),
+            "line 5: fence: ",
+        ),
+        (
+            changed(&|task| task["state"]["later"] = 1.into()),
+            "line 5: has a field or a value",
+        ),
+    ] {
+        let import = ["--store", "sqlite:t.db", "import", "-"];
+        let (code, out, err) = place.run_with(&import, text.as_bytes());
+        assert_eq!((code, out.as_str()), (2, ""), "{err}");
+        assert!(err.contains(says), "{says}: {err}");
+        assert!(err.contains("nothing was written"), "{err}");
+        assert!(!place.path("t.db").exists());
+    }
+}
+
+/// It ended without a word, as a list does whose reader has seen enough.
+#[test]
+fn an_export_whose_reader_closes_the_pipe_fails() {
+    let place = filled();
+    let large: String = (0..200)
+        .map(|n| {
+            format!(
+                "{{\"id\":\"l{n}\",\"kind\":\"k\",\"props\":\"{}\"}}\n",
+                "x".repeat(9000)
+            )
+        })
+        .collect();
+    let (code, _, err) = place.run_with(&["submit", "--lines", "-"], large.as_bytes());
+    assert_eq!(code, 0, "{err}");
+    let mut export = place.windlass(&["export", "-"]);
+    export.stdout(std::process::Stdio::piped());
+    export.stderr(std::process::Stdio::piped());
+    let mut export = export.spawn().unwrap();
+    drop(export.stdout.take());
+    let ended = export.wait_with_output().unwrap();
+    let err = String::from_utf8_lossy(&ended.stderr);
+    assert_eq!(ended.status.code(), Some(4), "{err}");
+    assert!(err.contains("the export is not whole"), "{err}");
+}
+
 #[test]
 fn what_is_not_in_the_file_is_named() {
     let place = filled();

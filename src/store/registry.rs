@@ -72,7 +72,8 @@ pub type ChangeStream = Pin<Box<dyn Stream<Item = Result<Vec<Change>, Error>> + 
 ///    `registry::counts_are_by_kind_and_state`, `registry::a_record_shows_owner_and_queue`,
 ///    `registry::limits_are_the_same`, `pages::the_newest_submits_come_first`,
 ///    `pages::pages_are_stable_while_tasks_come_and_go`, `pages::a_list_by_due_time_has_what_can_be_claimed`,
-///    `pages::a_list_by_end_has_the_last_end_first`, `pages::filters_by_ids_times_and_props`.
+///    `pages::a_list_by_end_has_the_last_end_first`, `pages::filters_by_ids_times_and_props`,
+///    `pages::an_unreadable_task_ends_no_list`.
 /// 8. **Deleted is gone.** A task is deleted with its claim and all that belongs to it, and no
 ///    other task is touched. A purge deletes the oldest tasks that ended in one of the states, and
 ///    no others. It spares those that a live task waits for.

@@ -136,7 +136,10 @@ async fn write(
                 sleep(Duration::from_millis(200)).await;
             }
             (Err(FileError::Store(error)), _) => return Err(error.into()),
-            (Err(FileError::Io { source, .. }), _) => return Err(source.into()),
+            // Unlike a list, half an export is of no use to its reader.
+            (Err(error @ FileError::Io { .. }), _) => {
+                return Err(Failure::Store(format!("{error}; the export is not whole")));
+            }
             (Err(error), _) => return Err(Failure::Store(error.to_string())),
         }
     }

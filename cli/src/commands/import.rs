@@ -2,7 +2,7 @@
 
 use std::{
     fs::File,
-    io,
+    io::{self, BufRead as _},
     path::{Path, PathBuf},
 };
 
@@ -78,9 +78,17 @@ impl Input {
             return Ok(Self::File(path.into()));
         }
         let keep = || {
+            let mut from = io::stdin().lock();
+            // What is no export is not kept first: it may have no end.
+            let first = from.fill_buf()?;
+            if !(first.is_empty() || first.starts_with(b"{\"windlass\"")) {
+                return Err(io::Error::other(
+                    "it is no file of `windlass export`; nothing was written",
+                ));
+            }
             let kept = NamedTempFile::new()?;
             let mut to: &File = kept.as_file();
-            io::copy(&mut io::stdin().lock(), &mut to)?;
+            io::copy(&mut from, &mut to)?;
             Ok(kept)
         };
         let kept = keep().map_err(|e| Failure::file("could not keep standard input", &e))?;

@@ -15,7 +15,7 @@ use super::{
     pages::Pages,
     target::{self, Target, compare, pairs, settled},
 };
-use crate::store::{Error, Exported, Store};
+use crate::store::{Error, Exported, Limits, Store};
 
 /// Why a store could not be written to a file, or read from one.
 #[derive(Debug, thiserror::Error)]
@@ -76,6 +76,8 @@ pub struct Written {
     pub left: Vec<Problem>,
     /// What is committed in the store and is in no task. The file names it.
     pub outside: Vec<Outside>,
+    /// The number of tasks that were deleted while the file was written: it does not have them.
+    pub gone: u64,
 }
 
 impl Written {
@@ -142,6 +144,8 @@ impl Store {
                         lines::write(&mut to, &task)?;
                         written.tasks += 1;
                     }
+                    // It was deleted meanwhile.
+                    Err(Error::NotFound { what: "task", .. }) => written.gone += 1,
                     Err(error) => written.left.push(Problem::new(id, error)),
                 }
             }
@@ -161,6 +165,7 @@ impl Store {
             tasks: written.tasks,
             left: written.left.len() as u64,
             outside: written.outside.len() as u64,
+            gone: written.gone,
         };
         lines::write_end(&mut to, counts)?;
         to.flush().map_err(|source| FileError::Io {
@@ -199,7 +204,7 @@ impl Store {
         file: &Path,
         mut progress: impl FnMut(Progress),
     ) -> Result<Report, FileError> {
-        let content = Content::of(file)?;
+        let content = Content::of(file, self.registry().limits().max_bytes)?;
         let mut target = Target {
             store: self,
             replace: false,
@@ -258,7 +263,7 @@ impl Store {
 /// assert!(matches!(error, windlass::store::copy::FileError::Io { .. }));
 /// ```
 pub fn check_file(file: &Path) -> Result<(), FileError> {
-    Content::of(file).map(drop)
+    Content::of(file, Limits::default().max_bytes).map(drop)
 }
 
 /// What a file holds, beside the tasks themselves.
@@ -269,10 +274,11 @@ struct Content {
 }
 
 impl Content {
-    /// Reads and checks every line.
-    fn of(file: &Path) -> Result<Self, FileError> {
+    /// Reads and checks every line, for a store that takes tasks of this size.
+    fn of(file: &Path, max_bytes: usize) -> Result<Self, FileError> {
         let mut lines = Lines::open(file)?;
-        let mut known = HashSet::new();
+        lines.is_strict = true;
+        let (mut known, mut commands) = (HashSet::new(), HashSet::new());
         let mut content = Self {
             ids: Vec::new(),
             left: Vec::new(),
@@ -284,6 +290,16 @@ impl Content {
                     if !known.insert(task.task.id.clone()) {
                         let reason = format!("task: '{}' is in a line before, too", task.task.id);
                         return Err(lines.wrong(reason));
+                    }
+                    if let Err(error) = task.check_fits(max_bytes) {
+                        return Err(lines.wrong(error.to_string()));
+                    }
+                    for command in &task.commands {
+                        if !commands.insert(command.id.clone()) {
+                            let reason =
+                                format!("commands: '{}' is in a line before, too", command.id);
+                            return Err(lines.wrong(reason));
+                        }
                     }
                     content.ids.push(task.task.id);
                 }

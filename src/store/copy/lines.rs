@@ -13,6 +13,7 @@ use std::{
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::value::RawValue;
+use windlass_statemachine::Json;
 
 use super::{Outside, Problem, file::FileError, pages};
 use crate::store::{Exported, Limits};
@@ -60,6 +61,8 @@ pub(super) struct Counts {
     pub(super) left: u64,
     /// The lines with an operation that is in no task.
     pub(super) outside: u64,
+    /// The tasks that were deleted while the file was written: no line has them.
+    pub(super) gone: u64,
 }
 
 /// A line between the first and the last.
@@ -89,9 +92,11 @@ pub(super) fn write_end(to: &mut impl Write, counts: Counts) -> Result<(), FileE
         tasks,
         left,
         outside,
+        gone,
     } = counts;
-    let end =
-        serde_json::json!({"windlass": END, "tasks": tasks, "left": left, "outside": outside});
+    let end = serde_json::json!({
+        "windlass": END, "tasks": tasks, "left": left, "outside": outside, "gone": gone,
+    });
     write(to, &end)
 }
 
@@ -105,6 +110,8 @@ pub(super) struct Lines<R> {
     /// The order of the task that was read last.
     order: u64,
     has_ended: bool,
+    /// Whether a line with more than what is read of it is refused.
+    pub(super) is_strict: bool,
 }
 
 impl Lines<BufReader<File>> {
@@ -147,6 +154,7 @@ impl<R: BufRead> Lines<R> {
             seen: Counts::default(),
             order: 0,
             has_ended: false,
+            is_strict: false,
         })
     }
 
@@ -183,6 +191,11 @@ impl<R: BufRead> Lines<R> {
                     task.order, self.order
                 )));
             }
+            Line::Task(task) if self.is_strict && !is_all_of(&text, task) => {
+                let reason = "has a field or a value that this version of windlass does not keep; import the file with \
+                              the version that has written it";
+                return Err(wrong(reason.to_owned()));
+            }
             Line::Task(task) => {
                 self.order = task.order;
                 self.seen.tasks += 1;
@@ -210,9 +223,12 @@ impl<R: BufRead> Lines<R> {
             tasks: field(&mut fields, "tasks")?,
             left: field(&mut fields, "left")?,
             outside: field(&mut fields, "outside")?,
+            gone: field(&mut fields, "gone")?,
         };
-        let all = self.seen.tasks + self.seen.left;
-        if said != self.seen || all != self.head.tasks {
+        let gone = said.gone;
+        let seen = Counts { gone, ..self.seen };
+        let all = seen.tasks + seen.left + gone;
+        if said != seen || all != self.head.tasks {
             return Err(format!(
                 "tasks: {} of {} tasks are in the file, and {} lines should have one: lines are missing or were added; \
                  export the store again",
@@ -237,6 +253,13 @@ impl<R: BufRead> Lines<R> {
         }
         Ok(page)
     }
+}
+
+/// Returns whether a task that was read of a line has everything that is in it.
+fn is_all_of(text: &str, task: &Exported) -> bool {
+    let again = Json::new("line", task);
+    let read = Json::parse("line", text.trim_end());
+    matches!((again, read), (Ok(again), Ok(read)) if again.same_value(&read))
 }
 
 /// Reads the text of a line; `None` at the end of the file.

@@ -117,6 +117,11 @@ impl Selection {
         }
     }
 
+    /// Returns how many tasks it has.
+    pub(crate) fn len(&self) -> usize {
+        self.found.len()
+    }
+
     /// The place, so that those that are read first are the smallest.
     fn key(&self, place: Place) -> (i128, i128) {
         let (at, order) = (i128::from(place.at), i128::from(place.order));

@@ -74,6 +74,7 @@ impl Hub {
             checked: None,
             settings,
             conn: None,
+            failed: None,
             messages: messages.clone(),
             bell: bell.clone(),
             own: own.clone(),
@@ -137,6 +138,8 @@ struct Thread {
     checked: Option<Instant>,
     settings: open::Settings,
     conn: Option<Connection>,
+    /// Why the last look failed; `None` when it did not.
+    failed: Option<String>,
     /// The thread's own queue, for the alarm.
     messages: mpsc::Sender<Message>,
     bell: Arc<Bell>,
@@ -155,6 +158,14 @@ struct Thread {
 }
 
 impl Thread {
+    /// Logs why a look failed, once until another reason or a success.
+    fn note_failure(&mut self, error: &str) {
+        if self.failed.as_deref() != Some(error) {
+            tracing::warn!(error, "could not read the log of changes; retries");
+            self.failed = Some(error.to_owned());
+        }
+    }
+
     fn run(&mut self, queue: &mpsc::Receiver<Message>) {
         let mut wait = None;
         loop {
@@ -190,11 +201,16 @@ impl Thread {
             bell.noticed.store(false, Ordering::Release);
             bell.perhaps.store(false, Ordering::Release);
             wait = match self.turn() {
-                Ok(wait) => wait,
+                Ok(wait) => {
+                    self.failed = self.failed.take().filter(|_| self.conn.is_none());
+                    wait
+                }
                 Err(error) => {
-                    tracing::warn!(%error, "could not read the log of changes; retries");
+                    self.note_failure(&error.to_string());
                     self.conn = None;
                     self.seen = None;
+                    // Each new connection sees a write of its own: without a pause it would be tried at once.
+                    std::thread::sleep(FAILED);
                     Some(FAILED)
                 }
             };
@@ -274,7 +290,7 @@ impl Thread {
                 Ok(conn) => conn,
                 Err(Stop::Sql(error)) => return Err(error),
                 Err(Stop::Refused(error)) => {
-                    tracing::warn!(%error, "could not read the log of changes; retries");
+                    self.note_failure(&error.to_string());
                     return Ok(Some(FAILED));
                 }
             },

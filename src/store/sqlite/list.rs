@@ -5,7 +5,10 @@ use rusqlite::{CachedStatement, Connection, params_from_iter, types::Value};
 use windlass_statemachine::StateKind;
 
 use super::{codes::from_code, errors::Stop, rows};
-use crate::store::{Filter, Order, Page, Place, Span, TaskRecord, rules::list::Selection};
+use crate::store::{
+    Filter, Order, Page, Place, Span, TaskRecord,
+    rules::list::{Selection, place},
+};
 
 /// A condition on the rows of a list, with its values.
 struct Conditions {
@@ -223,9 +226,14 @@ pub(super) fn span(
             let wanted =
                 |code: &StateKind| filter.states.is_empty() || filter.states.contains(code);
             for state in ends.filter(wanted) {
-                let query = by_end(filter, state, span.after, span.ascending);
-                let found = first(conn, query, filter, span.limit)?;
-                found.into_iter().for_each(|record| selection.take(record));
+                let (sql, values) = by_end(filter, state, span.after, span.ascending);
+                let mut left = span.limit;
+                each(&mut conn.prepare_cached(&sql)?, values, filter, |record| {
+                    // One whose state cannot be read has no place here, and counts for none.
+                    left -= usize::from(place(&record, span.order).is_some());
+                    selection.take(record);
+                    left > 0
+                })?;
             }
             Ok(selection.into_tasks())
         }
@@ -250,8 +258,8 @@ fn due(conn: &Connection, filter: &Filter, span: Span) -> Result<Vec<TaskRecord>
         conditions.sql
     );
     let mut read = conn.prepare_cached(&sql)?;
-    let mut left = span.limit;
-    while left > 0
+    // One whose state cannot be read is not taken.
+    while selection.len() < span.limit
         && let Some(row) = live.next()?
     {
         let n: i64 = row.get(0)?;
@@ -260,7 +268,6 @@ fn due(conn: &Connection, filter: &Filter, span: Span) -> Result<Vec<TaskRecord>
             .chain(conditions.values.iter().cloned());
         each(&mut read, values, filter, |record| {
             selection.take(record);
-            left -= 1;
             false
         })?;
     }

@@ -253,6 +253,7 @@ macro_rules! conformance_tests {
                 a_list_by_due_time_has_what_can_be_claimed,
                 a_list_by_end_has_the_last_end_first,
                 filters_by_ids_times_and_props,
+                an_unreadable_task_ends_no_list needs CorruptState,
             }
             registry {
                 unknown_tasks_are_not_found,

@@ -5,8 +5,9 @@ use std::collections::BTreeSet;
 use windlass_statemachine::{Json, Message, StateKind};
 
 use super::{
-    Harness,
-    kit::{Kit, fresh, one, task},
+    Capability, Harness,
+    capability::need,
+    kit::{Kit, fresh, id, one, task, with_data},
 };
 use crate::{
     Client,
@@ -205,4 +206,29 @@ pub async fn filters_by_ids_times_and_props(harness: &dyn Harness) {
         ..Filter::default()
     };
     assert_eq!(names(ended).await, "a", "live tasks have no end");
+}
+
+/// A task whose state cannot be read is in the list by submit alone, and hides no other task of the other lists.
+pub async fn an_unreadable_task_ends_no_list(harness: &dyn Harness) {
+    let (kit, node) = Kit::with_node(harness).await;
+    for name in ["a", "bad", "b", "c"] {
+        kit.submit(name).await;
+    }
+    for name in ["d", "worse", "e", "f"] {
+        kit.ended(&node, name, &Message::complete()).await;
+        tokio::time::sleep(std::time::Duration::from_millis(2)).await;
+    }
+    // A state store beside a coordinator has the states of tasks that have run.
+    let mut claimed = kit.claim(&node, "bad").await;
+    kit.commit(&mut claimed, &with_data(Message::release(), 1))
+        .await;
+    for name in ["bad", "worse"] {
+        let damaged = harness.corrupt_state(&kit.store, &id(name)).await;
+        need(Capability::CorruptState, damaged.then_some(()));
+    }
+    let query = Query::new(Filter::default());
+    assert_lists(&kit, query.clone().order(Order::Due), &["a", "b", "c"]).await;
+    assert_lists(&kit, query.clone().order(Order::Ended), &["f", "e", "d"]).await;
+    let all = ["f", "e", "worse", "d", "c", "b", "bad", "a"];
+    assert_lists(&kit, query, &all).await;
 }

@@ -16,7 +16,7 @@ fn line(change: impl FnOnce(&mut Exported)) -> String {
 }
 
 fn end(tasks: u64, left: u64) -> String {
-    format!("{{\"windlass\":\"end\",\"tasks\":{tasks},\"left\":{left},\"outside\":0}}\n")
+    format!("{{\"windlass\":\"end\",\"tasks\":{tasks},\"left\":{left},\"outside\":0,\"gone\":0}}\n")
 }
 
 /// Reads all lines; returns the tasks, or what is wrong.
