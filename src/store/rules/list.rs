@@ -118,6 +118,7 @@ impl Selection {
     }
 
     /// Returns how many tasks it has.
+    #[cfg(feature = "sqlite")]
     pub(crate) fn len(&self) -> usize {
         self.found.len()
     }
