@@ -39,10 +39,10 @@ pub use error::{Cause, Error};
 pub use export::Exported;
 pub use model::{
     Applied, Change, ChangeKind, Claim, Claimed, CommandRecord, Commit, Cursor, DataVersions, Done,
-    Event, Filter, Lease, LimitForm, LimitUse, LimitedBy, Limits, Line, NodeCommand, NodeCommandId,
-    NodeFault, NodeRecord, NodeSpec, NodeStatus, Operation, Order, Page, Part, Place, Query,
+    Event, Filter, Lease, LimitForm, LimitUse, LimitedBy, Limits, NodeCommand, NodeCommandId,
+    NodeFault, NodeRecord, NodeSpec, NodeStatus, Order, Page, Part, Place, Query,
     QueuedNodeCommand, Reason, Refusal, Refusals, Span, Submitted, TaskCount, TaskPage, TaskRecord,
-    TaskView, TimeRange, Transaction,
+    TaskView, TimeRange, Transaction, read_line,
 };
 pub use registry::{ChangeStream, Registry};
 pub use split::Split;
@@ -51,7 +51,8 @@ pub use transfer::Transfer;
 pub use url::{has_password, without_password};
 pub use windlass_statemachine::{
     message::SendCommand,
-    operation::{Guard, IfExists, Require, Reschedule, Submit},
+    operation::{Guard, IfExists, Operation, Require, Reschedule, Submit},
+    wire::Line,
 };
 
 use crate::clock::{Clock, SystemClock};

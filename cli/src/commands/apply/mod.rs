@@ -129,10 +129,6 @@ impl Lines {
                 let guards = guards.into_iter().map(|guard| (number, guard));
                 self.guards.extend(guards);
             }
-            other => {
-                let reason = format!("{other:?} is not known to this command; install a newer one");
-                return Err(Invalid::new("op", reason));
-            }
         }
         Ok(())
     }
