@@ -14,7 +14,7 @@
 //! | `bulk` | an action on many tasks, and its outcomes |
 //! | `waiting` | waiting with a time limit, also for an unavailable store |
 //! | `input`, `line` | reading JSON from arguments, files and standard input; tasks as JSON lines |
-//! | `view` | the forms of a task: stable JSON, and rows of tables |
+//! | `view` | rows of tables, and the texts of a task |
 //! | `commands` | a file per command |
 //! | `logs` | the whole output of commands, in files of this machine |
 //! | `place` | where this machine keeps the files of a store |

@@ -8,8 +8,9 @@ use super::{
     data::{Data, FOLLOWED},
     deadlines::Within,
     hash::hash,
+    overlap::Overlap,
     run::RESERVED,
-    spec::{Every, Overlap, Schedule},
+    spec::{Every, Schedule},
     tally::Tally,
     zone::Clocks,
 };

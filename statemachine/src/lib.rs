@@ -54,6 +54,8 @@ pub mod operation;
 pub mod plain;
 mod record;
 pub mod retry;
+#[cfg(feature = "schema")]
+mod schema;
 pub mod signal;
 pub mod size;
 pub mod state;

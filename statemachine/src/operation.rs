@@ -8,6 +8,7 @@ use crate::{Command, Fence, Json, Kind, Limit, StateKind, Task, TaskId, message:
 
 /// What to do when the id of a task to submit is taken.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum IfExists {
     /// Refuse: the error of a store is `AlreadyExists` for a live task, `AlreadyFinished` for an ended

@@ -68,6 +68,7 @@ pub enum FileError {
 
 /// What an export has written.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct Written {
     /// The number of tasks in the file.

@@ -7,6 +7,7 @@ use windlass_statemachine::{StateKind, TaskId};
 
 /// The result of a submit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Submitted {
     /// The task is there now.
@@ -25,6 +26,7 @@ pub enum Submitted {
 
 /// What an operation has done.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Done {

@@ -6,6 +6,8 @@ mod operation;
 mod policy;
 mod task;
 
+#[cfg(feature = "schema")]
+pub(crate) use operation::LineForm;
 pub use operation::{Line, TIMES};
 pub use policy::read_retry;
 pub use task::TaskForm;

@@ -24,6 +24,7 @@ use crate::{Invalid, Json, Kind, Labels, Limit, Retry, Task, TaskId, Unique, wai
 /// # Ok::<(), windlass_statemachine::Invalid>(())
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct TaskForm {
     /// Its name, unique in its namespace. Who reads the form may have a default.
@@ -51,6 +52,10 @@ pub struct TaskForm {
     /// What follows a failed attempt: an object with the field `policy`, the name of a policy, or a number of
     /// attempts ([`read_retry`](super::read_retry)); the policy of the kind by default.
     #[serde(default, deserialize_with = "super::policy::field")]
+    #[cfg_attr(
+        feature = "schema",
+        schemars(with = "Option<crate::schema::RetryForm>")
+    )]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retry: Option<Retry>,
     /// The ids of tasks that end before it starts, whatever their outcomes are: up to 1,000; none by default.

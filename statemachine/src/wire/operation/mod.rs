@@ -90,10 +90,11 @@ impl Serialize for Guard {
     }
 }
 
-/// The fields of each line.
+/// A change of a task, or conditions on one.
 #[derive(Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "op", rename_all = "lowercase")]
-enum LineForm {
+pub(crate) enum LineForm {
     /// Submits a task.
     Submit(Box<SubmitForm>),
     /// Sends a command to a task.
@@ -104,12 +105,13 @@ enum LineForm {
     Retry(OnlyTask),
     /// Changes a live task that no node has claimed. One or more of the fields beside `task` are given.
     Reschedule(RescheduleForm),
-    /// Requires something of a task: otherwise nothing is changed. One or more of the fields beside `task` are given.
+    /// Requires something of a task: otherwise nothing is changed, by any operation of the transaction. One or more of the fields beside `task` are given.
     Require(RequireForm),
 }
 
 #[derive(Serialize)]
-struct SubmitForm {
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub(crate) struct SubmitForm {
     #[serde(flatten)]
     task: TaskForm,
     /// What to do when the id is taken; `refuse` by default.
@@ -122,7 +124,8 @@ fn is_refuse(rule: &IfExists) -> bool {
 }
 
 #[derive(Serialize)]
-struct SendForm {
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub(crate) struct SendForm {
     /// The task that the command is sent to.
     task: TaskId,
     /// The id of the command: sending the same id again is the same command. A UUID by default.
@@ -145,13 +148,15 @@ struct SendForm {
 }
 
 #[derive(Serialize)]
-struct OnlyTask {
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub(crate) struct OnlyTask {
     /// The task.
     task: TaskId,
 }
 
 #[derive(Serialize)]
-struct RescheduleForm {
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub(crate) struct RescheduleForm {
     /// The task.
     task: TaskId,
     /// The new due time of a runnable or sleeping task.
@@ -169,7 +174,8 @@ struct RescheduleForm {
 }
 
 #[derive(Serialize)]
-struct RequireForm {
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub(crate) struct RequireForm {
     /// The task.
     task: TaskId,
     /// `true`: the task exists, live or ended. `false`: no task has the id.
@@ -291,3 +297,5 @@ impl From<&Guard> for LineForm {
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod written_tests;
