@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use rusqlite::Connection;
-use windlass_statemachine::{NodeName, StateKind, TaskId};
+use windlass_statemachine::{Author, NodeName, StateKind, TaskId};
 
 use super::{
     SqliteStore, all_failed,
@@ -87,7 +87,9 @@ fn put_history(batch: &mut Batch<'_>, n: i64, exported: &Exported) -> Result<i64
             _ => 0,
         };
         let log = Log::of(&change.what, batch.next(), lease);
-        last = batch.change_at(n, last, micros(change.at), log)?;
+        last = batch.on_behalf(change.by.as_ref(), |batch| {
+            batch.change_at(n, last, micros(change.at), log)
+        })?;
     }
     Ok(last)
 }
@@ -149,8 +151,8 @@ fn put_command(batch: &Batch<'_>, n: i64, command: &CommandRecord) -> Result<(),
     }
     let outcome = command.outcome.as_ref().map(|o| json("outcome", o));
     batch.run(
-        "INSERT INTO windlass_commands (ord, id, n, sent_at, command, outcome)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+        "INSERT INTO windlass_commands (ord, id, n, sent_at, command, outcome, by)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
         (
             command.order as i64,
             command.id.as_str(),
@@ -158,6 +160,7 @@ fn put_command(batch: &Batch<'_>, n: i64, command: &CommandRecord) -> Result<(),
             micros(command.sent_at),
             json("command", &command.command)?,
             outcome.transpose()?,
+            command.by.as_ref().map(Author::as_str),
         ),
     )?;
     Ok(())
