@@ -12,7 +12,7 @@ use super::{
     errors::{self, Stop},
     history, inbox,
     jobs::Load,
-    json, limits, query, rows, submit,
+    json, limits, query, rows, strays, submit,
     texts::to_json,
     waits,
 };
@@ -176,8 +176,17 @@ impl Transfer for SqliteStore {
     }
 
     async fn outside(&self, limit: u32) -> Result<Vec<Outside>, Error> {
-        let read = move |conn: &_| Ok(inbox::outside(conn, limit)?);
-        self.0.readers.run("read the inbox", read).await
+        let read = move |conn: &_| {
+            let unnamed = strays::without_id(conn)?.into_iter().map(|what| Outside {
+                what,
+                refused: Some("its id cannot be read".to_owned()),
+                refused_at: None,
+            });
+            let rows = inbox::outside(conn, limit)?;
+            Ok(unnamed.chain(rows).take(limit as usize).collect())
+        };
+        let verb = "read what is in no task";
+        self.0.readers.run(verb, read).await
     }
 
     async fn copied(&self) -> Result<Option<Copied>, Error> {
