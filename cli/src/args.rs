@@ -94,6 +94,8 @@ pub(crate) enum Command {
     Doctor(commands::doctor::Args),
     /// Count tasks by kind and state, and show the limits in use
     Stats(commands::stats::Args),
+    /// Show who deleted tasks, purged, and sent commands to nodes
+    Audit(commands::audit::Args),
     /// List live nodes
     Nodes(commands::nodes::Args),
     /// Send a command to a node
@@ -192,6 +194,7 @@ impl Command {
             Self::Import(args) => commands::import::execute(args, global).await,
             Self::Doctor(args) => commands::doctor::execute(args, global).await,
             Self::Stats(args) => commands::stats::execute(args, global).await,
+            Self::Audit(args) => commands::audit::execute(args, global).await,
             Self::Nodes(args) => commands::nodes::execute(args, global).await,
             Self::Node(args) => commands::node::execute(args, global).await,
             Self::Config(args) => commands::config::execute(args, Cli::command(), global),

@@ -199,11 +199,13 @@ pub(crate) fn change_text(change: &Change, with_id: bool) -> String {
     } else {
         String::new()
     };
+    let by = change.by.as_ref();
+    let by = by.map_or_else(String::new, |by| format!(", by {by}"));
     format!(
         "{:.3}  {:>6}  {id}{}",
         change.at,
         change.seq,
-        crate::text::one_line(&what)
+        crate::text::one_line(&(what + &by))
     )
 }
 

@@ -3,8 +3,8 @@
 use jiff::Timestamp;
 use serde::Serialize;
 use windlass_statemachine::{
-    ErrorEntry, Fence, Json, Kind, Limit, NodeName, Progress, Retry, TaskId, TaskState, TaskStatus,
-    Unique, Waits, state::LastCommand, task::Labels,
+    ErrorEntry, Fence, Json, Kind, Limit, Meta, NodeName, Progress, Retry, TaskId, TaskState,
+    TaskStatus, Unique, Waits, state::LastCommand, task::Labels,
 };
 
 use crate::store::{LimitedBy, TaskRecord};
@@ -72,6 +72,8 @@ pub struct RecordForm<'a> {
     pub unique: Option<&'a Unique>,
     /// What it shares with other tasks.
     pub limits: &'a [Limit],
+    /// Text that travels with it.
+    pub meta: &'a Meta,
     /// The limit that holds it back: no slot was free when a node claimed it.
     pub limited_by: Option<&'a LimitedBy>,
     /// The input of its handler: any JSON.
@@ -134,6 +136,7 @@ impl<'a> From<&'a TaskRecord> for RecordForm<'a> {
             end_by: task.end_by,
             unique: task.unique.as_ref(),
             limits: &task.limits,
+            meta: &task.meta,
             limited_by: record.limited_by.as_ref(),
             props: &task.props,
             data: state.and_then(|s| s.data.as_ref()),

@@ -177,7 +177,7 @@ impl TryFrom<StateRecord> for TaskState {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub(crate) struct CommandRecord {
     /// The name of the command: every message but `error`.
-    #[cfg_attr(feature = "schema", schemars(with = "ActionKind"))]
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::CommandName"))]
     message: String,
     /// When a `sleep` ends.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
 use crate::{
-    Command, CommandId, CommitId, Fence, Json, Kind, Limit, NodeName, Outcome, Retry, TaskId,
-    TransactionId, Unique,
+    Author, Command, CommandId, CommitId, Fence, Json, Kind, Limit, NodeName, Outcome, Retry,
+    TaskId, TransactionId, Unique,
     record::{CommandRecord, OutcomeRecord},
     terms::{LimitForm, UniqueForm},
     wire::{Line, LineForm},
@@ -37,6 +37,7 @@ inline! {
     NodeName: json_schema!({"type": "string"});
     CommandId: json_schema!({"type": "string"});
     CommitId: json_schema!({"type": "string"});
+    Author: json_schema!({"type": "string"});
     TransactionId: json_schema!({"type": "string"});
     Fence: json_schema!({"type": "integer", "minimum": 0});
     Json: true.into();
@@ -76,4 +77,27 @@ pub(crate) enum RetryForm {
     Name(String),
     /// A policy with its numbers.
     Policy(Retry),
+}
+
+/// The name of a command: every message but `error`.
+#[derive(JsonSchema)]
+#[schemars(rename_all = "lowercase")]
+#[expect(dead_code, reason = "only its schema is used")]
+pub(crate) enum CommandName {
+    /// Wakes a sleeping task, resumes a paused one.
+    Run,
+    /// Sleeps until a time.
+    Sleep,
+    /// Pauses until the next command.
+    Pause,
+    /// Releases the claim.
+    Release,
+    /// Persists the data of a running handler.
+    Checkpoint,
+    /// Ends the task as completed.
+    Complete,
+    /// Ends the task for good.
+    Kill,
+    /// Delivers a value to the handler, which replies to it.
+    Signal,
 }

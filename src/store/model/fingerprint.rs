@@ -14,8 +14,8 @@ const FORM: &str = "3-";
 
 impl Transaction {
     /// Returns a short text that stands for the guards and operations, computed of their
-    /// [wire form](windlass_statemachine::wire::Line). A time counts as given,
-    /// whatever it is, and the ids of commands do not count: a program that repeats a transaction may compute both
+    /// [wire form](windlass_statemachine::wire::Line). A time counts as given, whatever it is; the ids of commands and
+    /// the `meta` of tasks do not count: a program that repeats a transaction may compute both
     /// again.
     ///
     /// # Example
@@ -35,6 +35,8 @@ impl Transaction {
                 operation,
                 match operation {
                     Operation::Send(_) => &["id"],
+                    // Text of the request that submits the task, such as a trace.
+                    Operation::Submit(_) => &["meta"],
                     _ => &[],
                 },
             );

@@ -353,7 +353,7 @@ pub async fn errors_read_the_same(harness: &dyn Harness) {
             "command 'none' does not exist".into(),
         ),
         (
-            registry.send_node(&no_name, command).await.unwrap_err(),
+            registry.send_node(&no_name, command, None).await.unwrap_err(),
             "node 'nowhere' does not exist".into(),
         ),
         (

@@ -32,8 +32,8 @@ A line of FILE is an operation or a guard:
   {\"op\":\"reschedule\",\"task\":\"e\",\"due\":\"in 5m\",\"priority\":3}
   {\"op\":\"reschedule\",\"task\":\"e\",\"limits\":[{\"key\":\"api\",\"at_once\":3}]}
   {\"op\":\"require\",\"task\":\"f\",\"exists\":true,\"state\":\"paused\",\"unclaimed\":true}
-Guards are exists, state, version, fence, kind and unclaimed. if_exists is refuse, same,
-replace-finished or skip.
+Guards are exists, state, version, fence, kind, unclaimed, data and no_data. if_exists is refuse,
+same, replace-finished or skip.
 
 Examples:
   windlass apply changes.jsonl --dry-run

@@ -131,7 +131,8 @@ pub(crate) struct SendForm {
     /// The id of the command: sending the same id again is the same command. A UUID by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     id: Option<CommandId>,
-    /// The name of the command: every message but `error`.
+    /// The name of the command.
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::CommandName"))]
     command: ActionKind,
     /// When a `sleep` ends.
     #[serde(skip_serializing_if = "Option::is_none")]
