@@ -17,6 +17,7 @@
 //! | `view` | rows of tables, and the texts of a task |
 //! | `commands` | a file per command |
 //! | `logs` | the whole output of commands, in files of this machine |
+//! | `schemas` | the JSON Schemas of what the program reads and prints, `docs/json.md`: of tests only |
 //! | `place` | where this machine keeps the files of a store |
 //! | `task_folder` | the folder names of tasks, and whether their tasks still need them |
 //! | `exec` | the kind `exec`: tasks that are commands of the operating system |
@@ -49,6 +50,8 @@ mod order;
 mod output;
 mod parse;
 mod place;
+#[cfg(test)]
+mod schemas;
 mod select;
 mod supervisor;
 mod task_folder;

@@ -181,6 +181,7 @@ pub(crate) struct CommandRecord {
     message: String,
     /// When a `sleep` ends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<Timestamp>"))]
     until: Option<String>,
     /// The result of a `complete`: any JSON.
     #[serde(
