@@ -13,6 +13,7 @@ use crate::{
     exit::{self, Exit, Failure},
     flags::Words,
     global::Global,
+    other_words,
 };
 
 /// Runs durable tasks on one SQLite file or on etcd. Every step of a task is stored before the next
@@ -221,6 +222,7 @@ fn explained(mut error: clap::Error, words: &[OsString]) -> clap::Error {
     if words.iter().any(|word| word == "submit") {
         commands::submit::tip::add(&mut error);
     }
+    other_words::add(&mut error);
     error
 }
 

@@ -3,6 +3,7 @@
 mod author;
 mod bulk;
 mod handle;
+mod of_kind;
 mod record;
 mod signal;
 mod transaction;

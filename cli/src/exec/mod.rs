@@ -53,6 +53,7 @@ pub(crate) mod programs;
 mod props;
 mod record;
 mod spares;
+mod tagged;
 #[cfg(test)]
 mod tests;
 mod waited;
@@ -387,8 +388,8 @@ fn name_attempt(command: &mut Command, task: &TaskContext, folder: &Folder) {
         .env("WINDLASS_TASK_ID", task.id().as_str())
         .env("WINDLASS_ATTEMPT", task.attempt().to_string())
         .env("WINDLASS_INCARNATION", task.incarnation().to_string())
-        .env(leftover::FENCE, task.fence().to_string())
-        .env(leftover::STATE_DIR, &folder.path);
+        .env(tagged::FENCE, task.fence().to_string())
+        .env(tagged::STATE_DIR, &folder.path);
     if let Some(time) = task.scheduled_for() {
         command.env("WINDLASS_SCHEDULED_FOR", time.nominal.to_string());
     }

@@ -22,9 +22,9 @@ fn the_history_names_the_user_who_made_each_change() {
 #[test]
 fn deletions_and_purges_are_in_the_audit() {
     let env = Env::new();
+    env.run(&["submit", "k", "--id", "a"]).ok();
     let empty = env.run(&["audit"]).ok();
     assert!(empty.err.contains("no deletion"), "{empty:?}");
-    env.run(&["submit", "k", "--id", "a"]).ok();
     env.run(&["delete", "a", "--yes"]).ok();
     let lines = env.run(&["audit", "-o", "json"]).ok().lines();
     assert_eq!(lines.len(), 1);
@@ -73,5 +73,5 @@ fn meta_reaches_the_command_of_a_task() {
     }
     let long = format!("a={}", "x".repeat(5000));
     env.run(&["submit", "k", "--meta", &long])
-        .fails(2, &["meta: has 5001 bytes"]);
+        .fails(2, &["--meta: has 5001 bytes"]);
 }

@@ -359,3 +359,18 @@ fn a_filter_of_props_compares_digit_by_digit_and_takes_every_name() {
     assert_eq!(ids("/x=y=\"z=1\""), ["a"]);
     assert_eq!(ids("/x=y=\"z\""), ["b"]);
 }
+
+#[test]
+fn a_watch_of_a_kind_shows_its_tasks_only() {
+    let env = Env::new();
+    for (id, kind) in [("a", "mail"), ("b", "other"), ("c", "mail")] {
+        env.run(&["submit", kind, "--id", id]).ok();
+    }
+    let watch = ["watch", "--kind", "mail", "--after", "0", "--limit", "2"];
+    let lines = env
+        .run(&[&watch[..], &["-o", "json"]].concat())
+        .ok()
+        .lines();
+    let tasks: Vec<&Value> = lines.iter().map(|line| &line["task"]).collect();
+    assert_eq!(tasks, ["a", "c"]);
+}

@@ -341,6 +341,7 @@ fn held_of(
         task: Arc::new(task),
         order,
         submitted_at: envelope.submitted_at(),
+        submitted_by: envelope.by.clone(),
         waited_until: envelope.waited_until(),
         data_version: envelope.data_version,
         queue_revision: found.revision,
