@@ -9,9 +9,9 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
-pub use effects::{Effects, SendCommand, SubmitTask};
-
+pub use crate::operation::SendCommand;
 use crate::{Invalid, Json, state::FIRST_DATA_VERSION, time::LAST, waits::Waits};
+pub use effects::{Effects, SubmitTask};
 
 /// When a sleep ends: at a time, or a while after the message is applied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -159,7 +159,7 @@ async fn every_output_has_the_fields_of_its_schema() {
     see.run("report", 0, &["signal", "stays", "go", "--payload", "1"]);
     see.run("report", 0, &["pause", "stays", "--wait"]);
     see.run("report", 1, &["kill", "done", "--wait"]);
-    see.run("report", 1, &["pause", "nothing"]);
+    see.run("report", 3, &["pause", "nothing"]);
     see.run("report", 0, &["retry", "failed"]);
     see.run("report", 0, &["kill", "sleeps", "--wait"]);
     let states = see.run("record", 0, &["list", "--limit", "100"]);
@@ -268,7 +268,10 @@ fn schedules(see: &Checked<'_>) {
 
 /// The outputs of commands that run.
 fn commands(see: &Checked<'_>, env: &Env) {
-    let lines = env.write("lines", "echo a\nfalse\n");
+    let lines = env.write(
+        "lines",
+        "{\"command\":\"echo\",\"args\":[\"a\"]}\n{\"command\":\"false\"}\n",
+    );
     let words = [
         "-o",
         "json",

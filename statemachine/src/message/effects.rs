@@ -7,19 +7,8 @@ use jiff::Timestamp;
 use super::{Message, Wake};
 use crate::{
     Command, CommandId, Guard, IfExists, Invalid, Require, Reschedule, Submit, Task, TaskId,
-    time::LAST,
+    operation::SendCommand, time::LAST,
 };
-
-/// A command that is sent to a task as an effect of a transition.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SendCommand {
-    /// The task it goes to.
-    pub task: TaskId,
-    /// The id of the command; sending the same id again is the same command.
-    pub id: CommandId,
-    /// The command.
-    pub command: Command,
-}
 
 /// A task that is submitted as an effect of a transition. A [`Task`] and a [`Submit`] convert, and so does
 /// a `NewTask` of the library.

@@ -292,7 +292,7 @@ pub(crate) struct Action<'a> {
     id: &'a TaskId,
     /// What was done.
     action: &'a str,
-    /// The runs that were submitted, of `trigger` and `backfill`.
+    /// The runs that `trigger` and `backfill` submitted, or that `delete` has sent a kill to.
     #[serde(skip_serializing_if = "Option::is_none")]
     runs: Option<&'a [TaskId]>,
 }

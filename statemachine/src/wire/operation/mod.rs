@@ -8,7 +8,7 @@ use serde::{Serialize, Serializer};
 use super::TaskForm;
 use crate::{
     ActionKind, Command, CommandId, Fence, Guard, IfExists, Invalid, Json, Kind, Limit, Operation,
-    Require, Reschedule, StateKind, TaskId, message::SendCommand,
+    Require, Reschedule, StateKind, TaskId, operation::SendCommand,
 };
 
 /// The fields of a [`Line`] that are times, in any operation.

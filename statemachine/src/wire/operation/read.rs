@@ -9,7 +9,7 @@ use serde_json::{Value, value::RawValue};
 use crate::{
     Command, CommandId, Fence, Guard, IfExists, Invalid, Json, Kind, Operation, Require,
     Reschedule, StateKind, Submit, TaskId, Waits,
-    message::SendCommand,
+    operation::SendCommand,
     plain, time,
     wire::{Line, TaskForm},
 };
