@@ -1,8 +1,11 @@
 //! `windlass stats`: counts tasks by kind and state, and shows the limits in use.
 
 use jiff::Timestamp;
-use serde_json::json;
-use windlass::{Bound, store::LimitUse};
+use serde::Serialize;
+use windlass::{
+    Bound,
+    store::{LimitUse, TaskCount},
+};
 
 use crate::{
     exit::{Exit, Failure},
@@ -19,6 +22,20 @@ Examples:
   windlass stats -o json | jq '.counts[] | select(.state == \"failed\")'")]
 pub(crate) struct Args {}
 
+/// How many tasks there are, and which limits they use.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct Stats<'a> {
+    /// The number of tasks.
+    tasks: u64,
+    /// How many of them are claimed.
+    claimed: u64,
+    /// The numbers by kind and state.
+    counts: &'a [TaskCount],
+    /// The limits that tasks use at present.
+    limits: &'a [LimitUse],
+}
+
 /// Prints the counts.
 pub(crate) async fn execute(_: Args, global: &Global) -> Result<Exit, Failure> {
     let client = global.reading().await?;
@@ -29,9 +46,12 @@ pub(crate) async fn execute(_: Args, global: &Global) -> Result<Exit, Failure> {
     let tasks: u64 = counts.iter().map(|c| c.tasks).sum();
     let claimed: u64 = counts.iter().map(|c| c.claimed).sum();
     if out.is_json() {
-        out.json(
-            &json!({ "tasks": tasks, "claimed": claimed, "counts": counts, "limits": limits }),
-        )?;
+        out.json(&Stats {
+            tasks,
+            claimed,
+            counts: &counts,
+            limits: &limits,
+        })?;
         return Ok(Exit::Ok);
     }
     let mut rows: Vec<_> = counts

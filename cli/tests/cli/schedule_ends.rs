@@ -149,7 +149,7 @@ fn wrong_deadlines_and_wrong_fields_of_cron_are_named() {
                 "--spec",
                 "{\"run\":{\"kind\":\"exec\",\"end_by\":\"2030-01-01T00:00:00Z\"}}",
             ],
-            "'end_by' is no field",
+            "end_by: is not possible for the runs of a schedule",
         ),
     ] {
         let words = [&["schedule", "create", "s"][..], options, &["--", "true"]].concat();
