@@ -38,11 +38,11 @@ pub use doctor::Doctor;
 pub use error::{Cause, Error};
 pub use export::Exported;
 pub use model::{
-    Applied, Change, ChangeKind, Claim, Claimed, CommandRecord, Commit, Cursor, DataVersions, Done,
-    Event, Filter, Lease, LimitForm, LimitUse, LimitedBy, Limits, Line, NodeCommand, NodeCommandId,
-    NodeFault, NodeRecord, NodeSpec, NodeStatus, Operation, Order, Page, Part, Place, Query,
-    QueuedNodeCommand, Reason, Refusal, Refusals, Span, Submitted, TaskCount, TaskPage, TaskRecord,
-    TaskView, TimeRange, Transaction,
+    Applied, Availability, Change, ChangeKind, Claim, Claimed, CommandRecord, Commit, Cursor,
+    DataVersions, Done, Event, Filter, HeldGroup, Lease, LimitForm, LimitUse, LimitedBy, Limits,
+    Line, NodeCommand, NodeCommandId, NodeFault, NodeRecord, NodeSpec, NodeStatus, Operation,
+    Order, Page, Part, Place, Query, QueuedNodeCommand, Reason, Refusal, Refusals, Span, Submitted,
+    TaskCount, TaskGroup, TaskPage, TaskRecord, TaskStats, TaskView, TimeRange, Transaction,
 };
 pub use registry::{ChangeStream, Registry};
 pub use split::Split;

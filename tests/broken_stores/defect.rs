@@ -87,6 +87,8 @@ pub(crate) enum Defect {
     PagesAreInOneDirection,
     PagesBeginAfterTheirTime,
     CountsOmitTheQuarantined,
+    CountsStayAsTheyWere,
+    SleepersCountAsAvailable,
     DeletingTakesThePrefix,
     LiveTasksAreRetried,
     PurgesTakeEveryState,

@@ -158,6 +158,8 @@ planted! {
     pages_in_one_direction: PagesAreInOneDirection is found by pages::the_newest_submits_come_first;
     pages_that_begin_after_their_time: PagesBeginAfterTheirTime is found by pages::the_newest_submits_come_first;
     counts_that_omit_the_quarantined: CountsOmitTheQuarantined is found by quarantine::counts_include_it;
+    counts_that_stay_as_they_were: CountsStayAsTheyWere is found by counts::every_change_is_counted;
+    sleepers_that_count_as_available: SleepersCountAsAvailable is found by counts::what_is_available_is_counted;
     deleting_that_takes_the_prefix: DeletingTakesThePrefix is found by ends::deleting_one_leaves_its_neighbours;
     live_tasks_that_are_retried: LiveTasksAreRetried is found by ends::a_live_task_is_not_retried;
     purges_that_take_every_state: PurgesTakeEveryState is found by ends::purge_deletes_only_matching_tasks;

@@ -13,6 +13,7 @@ mod operation;
 mod query;
 mod record;
 mod refusal;
+mod stats;
 mod transaction;
 
 pub use change::{Change, ChangeKind};
@@ -30,4 +31,5 @@ pub use operation::{Done, Operation, Submitted};
 pub use query::{Cursor, Order, Place, Query, Span, TaskPage};
 pub use record::{CommandRecord, LimitForm, LimitUse, LimitedBy, TaskCount, TaskRecord};
 pub use refusal::{Part, Reason, Refusal, Refusals};
+pub use stats::{Availability, HeldGroup, TaskGroup, TaskStats};
 pub use transaction::{Applied, Transaction};

@@ -4,6 +4,7 @@ use rusqlite::{Connection, Row, types::ValueRef};
 
 use super::{
     batch::{Batch, Sql},
+    counts,
     errors::Stop,
     lease,
     rows::{self, RECORD, RECORD_TABLES},
@@ -18,6 +19,7 @@ pub(super) struct Stray {
     commands: Strays,
     claims: Strays,
     pending: Strays,
+    counts: Strays,
 }
 
 /// The number of repaired rows.
@@ -26,6 +28,7 @@ pub(super) struct Repaired {
     commands: u64,
     claims: u64,
     pending: u64,
+    counts: u64,
 }
 
 const WITHOUT_TASK: &str =
@@ -54,6 +57,7 @@ pub(super) fn find(conn: &Connection) -> Result<Stray, Stop> {
         commands: named(WITHOUT_TASK)?,
         claims: named(WITHOUT_LEASE)?,
         pending: named(MISCOUNTED)?,
+        counts: counts::wrong(conn)?,
     })
 }
 
@@ -119,6 +123,13 @@ impl Stray {
                 repaired.claims,
                 repair,
             ),
+            Finding::none_of(
+                "counts",
+                error("counts that differ from the tasks"),
+                &self.counts,
+                repaired.counts,
+                repair,
+            ),
         ]
     }
 }
@@ -152,5 +163,6 @@ pub(super) fn repair(batch: &mut Batch<'_>) -> Sql<Repaired> {
         commands: commands as u64,
         claims: claims as u64,
         pending: pending as u64,
+        counts: counts::recount(batch)?,
     })
 }
