@@ -6,6 +6,7 @@ pub(crate) mod commit;
 pub(crate) mod config;
 pub(crate) mod due;
 mod engine;
+mod gauges;
 mod handle;
 mod input;
 mod kinds;
