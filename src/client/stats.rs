@@ -72,6 +72,27 @@ pub struct HeldBack {
     pub at_least: bool,
 }
 
+impl KindStats {
+    /// Adds the tasks whose labels no node selects. For a single task this reason goes before the state of the nodes, so
+    /// these tasks no longer count for that.
+    fn labels_hold(&mut self, found: Vec<HeldBack>) {
+        let mut tasks: u64 = found.iter().map(|held| held.tasks).sum();
+        for held in &mut self.held_back {
+            let (WaitReason::Standing(_) | WaitReason::Fault { .. } | WaitReason::Full(_)) =
+                held.reason
+            else {
+                continue;
+            };
+            let moved = held.tasks.min(tasks);
+            held.tasks -= moved;
+            tasks -= moved;
+        }
+        self.held_back.retain(|held| held.tasks > 0);
+        self.held_back.extend(found);
+        sort(&mut self.held_back);
+    }
+}
+
 impl Stats {
     /// Returns how many tasks there are.
     pub fn tasks(&self) -> u64 {
@@ -160,8 +181,7 @@ impl Client {
                 found.entry(reason.to_string()).or_insert(none).tasks += 1;
             }
         }
-        of.held_back.extend(found.into_values());
-        sort(&mut of.held_back);
+        of.labels_hold(found.into_values().collect());
         Ok(())
     }
 }
@@ -298,12 +318,22 @@ impl Gathered {
     }
 
     fn hold(&mut self, reason: WaitReason, tasks: u64, at_least: bool) {
-        if tasks > 0 {
-            self.stats.held_back.push(HeldBack {
-                reason,
-                tasks,
-                at_least,
-            });
+        if tasks == 0 {
+            return;
         }
+        let mut known = self.stats.held_back.iter_mut();
+        // Tasks with different versions of their data may have the same reason.
+        if let Some(same) = known.find(|held| held.reason == reason) {
+            same.tasks += tasks;
+            return;
+        }
+        self.stats.held_back.push(HeldBack {
+            reason,
+            tasks,
+            at_least,
+        });
     }
 }
+
+#[cfg(test)]
+mod tests;
