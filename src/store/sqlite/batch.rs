@@ -5,7 +5,7 @@ use std::cell::{Cell, RefCell};
 use hashbrown::HashMap;
 use jiff::Timestamp;
 use rusqlite::{CachedStatement, Connection, Params, Row, Statement, params_from_iter};
-use windlass_statemachine::{StateKind, TaskId};
+use windlass_statemachine::{Author, StateKind, TaskId};
 
 use super::{
     boot::LeaseClock,
@@ -62,6 +62,10 @@ pub(super) struct Batch<'c> {
     /// How this transaction changes the counts.
     moves: Moves,
     newest: i64,
+    /// The author of the changes that are made at present, and its number; 0 for nobody.
+    by: (Option<Author>, i64),
+    /// The author whose number was looked up last.
+    author: Option<(Author, i64)>,
     /// The newest changes, as far as they are not in the table yet.
     lines: Vec<Line>,
     /// The stored `fence_floor`, once it has been read in this transaction.
@@ -95,6 +99,8 @@ impl<'c> Batch<'c> {
             heads: environment.heads,
             kinds: environment.kinds,
             moves: Moves::default(),
+            by: (None, 0),
+            author: None,
             lines: Vec::new(),
             floor: Cell::new(None),
             lost: Vec::new(),
@@ -241,6 +247,54 @@ impl<'c> Batch<'c> {
         Ok(())
     }
 
+    /// Calls `work`, whose changes are made by this author.
+    pub(super) fn on_behalf<T, E: From<rusqlite::Error>>(
+        &mut self,
+        author: Option<&Author>,
+        work: impl FnOnce(&mut Self) -> Result<T, E>,
+    ) -> Result<T, E> {
+        if let Some(author) = author {
+            self.by = (Some(author.clone()), self.number_of_author(author)?);
+        }
+        let result = work(self);
+        self.by = (None, 0);
+        result
+    }
+
+    /// Calls `work`, whose changes are made by the handler of task `n`.
+    pub(super) fn on_behalf_of_task<T>(
+        &mut self,
+        (n, id): (i64, &TaskId),
+        work: impl FnOnce(&mut Self) -> T,
+    ) -> T {
+        self.by = (Some(Author::task(id)), -n);
+        let result = work(self);
+        self.by = (None, 0);
+        result
+    }
+
+    /// Returns the author of the changes that are made at present.
+    pub(super) fn author(&self) -> Option<&Author> {
+        self.by.0.as_ref()
+    }
+
+    fn number_of_author(&mut self, author: &Author) -> Sql<i64> {
+        if let Some((known, number)) = &self.author
+            && known == author
+        {
+            return Ok(*number);
+        }
+        let number = self.first(
+            "INSERT INTO windlass_authors (name, last) VALUES (?1, ?2)
+             ON CONFLICT (name) DO UPDATE SET last = excluded.last RETURNING id",
+            (author.as_str(), self.next()),
+            |row| row.get(0),
+        )?;
+        let number = number.unwrap_or_default();
+        self.author = Some((author.clone(), number));
+        Ok(number)
+    }
+
     /// Records a change of task `n` after its change `prev`, and returns its number. The caller stores
     /// the number as the task's `last`.
     pub(super) fn change(&mut self, n: i64, prev: i64, log: Log) -> Sql<i64> {
@@ -256,6 +310,7 @@ impl<'c> Batch<'c> {
             prev,
             at,
             log,
+            by: self.by.1,
         });
         if self.lines.len() == lines::MOST {
             self.write_lines()?;
@@ -308,6 +363,8 @@ impl<'c> Batch<'c> {
                 self.moves.undo(mark);
                 self.kinds.forget();
                 self.lines.clear();
+                // Its row may be taken back.
+                self.author = None;
                 self.codes.get_mut().clear();
                 *self.reserver.get_mut() = None;
                 self.floor.set(None);

@@ -90,6 +90,13 @@ mod linux {
     }
 }
 
+/// Returns the path of a file that belongs to a database: `PATH-wal` for `-wal`.
+pub(super) fn beside(path: &Path, ending: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(ending);
+    name.into()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -11,7 +11,7 @@ use super::{
     limits::at_once,
 };
 use crate::store::{
-    Availability, Filter, IfExists, Page, Submit, TaskRecord, Transaction,
+    Availability, Filter, IfExists, Page, Purge, Submit, TaskRecord, Transaction,
     rules::stats::{Facts, availability},
 };
 
@@ -131,8 +131,8 @@ pub async fn every_change_is_counted(harness: &dyn Harness) {
     .await;
     kit.assert_counted("transactions").await;
     kit.ended(&node, "old", &Message::complete()).await;
-    let ended = [StateKind::Completed];
-    let purged = kit.registry().purge(&ended, kit.in_an_hour(), 10).await;
+    let purge = Purge::new([StateKind::Completed], kit.in_an_hour());
+    let purged = kit.registry().purge(&purge).await;
     assert_eq!(purged.expect("a purge"), 1);
     let again = Submit {
         task: task("c"),

@@ -29,7 +29,7 @@ use crate::store::{
             json::{parse, write},
             revision,
         },
-        tasks::Deletes,
+        tasks::{Deletes, audit},
         write::Item,
     },
     retention::PruneClock,
@@ -266,6 +266,7 @@ impl Purges {
         }
         if self.sweeps.is_time() {
             unique::sweep(self.access(), self.prune_clock().await?).await?;
+            audit::prune(self.access(), self.prune_clock().await?).await?;
         }
         let Some(retention) = retention else {
             return Ok(0);

@@ -68,7 +68,7 @@ fn a_number_that_is_not_the_counted_one_is_an_error() {
     let conn = file();
     with_batch(&conn, |mut batch| {
         batch.change(7, 0, submitted()).unwrap();
-        let other = "INSERT INTO windlass_changes VALUES (5, 0, 0, 0, 0, 0, 0, 0)";
+        let other = "INSERT INTO windlass_changes VALUES (5, 0, 0, 0, 0, 0, 0, 0, 0)";
         conn.execute(other, ()).unwrap();
         let Err(error) = batch.finish() else {
             panic!("the change has the number 6");
