@@ -38,11 +38,12 @@ pub use doctor::Doctor;
 pub use error::{Cause, Error};
 pub use export::Exported;
 pub use model::{
-    AUDIT_RETENTION, Applied, AuditAction, AuditEntry, Change, ChangeKind, Claim, Claimed,
-    CommandRecord, Commit, Cursor, DataVersions, Done, Event, Filter, Lease, LimitForm, LimitUse,
-    LimitedBy, Limits, NodeCommand, NodeCommandId, NodeFault, NodeRecord, NodeSpec, NodeStatus,
-    Order, Page, Part, Place, Purge, Query, QueuedNodeCommand, Reason, Refusal, Refusals, Span,
-    Submitted, TaskCount, TaskPage, TaskRecord, TaskView, TimeRange, Transaction, read_line,
+    AUDIT_RETENTION, Applied, AuditAction, AuditEntry, Availability, Change, ChangeKind, Claim,
+    Claimed, CommandRecord, Commit, Cursor, DataVersions, Done, Event, Filter, HeldGroup, Lease,
+    LimitForm, LimitUse, LimitedBy, Limits, NodeCommand, NodeCommandId, NodeFault, NodeRecord,
+    NodeSpec, NodeStatus, Order, Page, Part, Place, Purge, Query, QueuedNodeCommand, Reason,
+    Refusal, Refusals, Span, Submitted, TaskCount, TaskGroup, TaskPage, TaskRecord, TaskStats,
+    TaskView, TimeRange, Transaction, read_line,
 };
 pub use registry::{ChangeStream, Registry};
 pub use split::Split;

@@ -134,7 +134,7 @@ fn wrong_deadlines_and_wrong_fields_of_cron_are_named() {
         ),
         (
             &["--cron", "@daily", "--start-within", "0s"],
-            "start_within: 0s gives a run no time",
+            "--start-within: 0s gives a run no time",
         ),
         (
             &["--cron", "@daily", "--end-within", "soon"],
@@ -142,7 +142,7 @@ fn wrong_deadlines_and_wrong_fields_of_cron_are_named() {
         ),
         (
             &["--cron", "@daily", "--offset", "1h", "--end-within", "1h"],
-            "end_within: 1h is over when a run is due, up to 1h after its time",
+            "--end-within: 1h is over when a run is due, up to 1h after its time",
         ),
         (
             &[

@@ -14,6 +14,7 @@ mod operation;
 mod query;
 mod record;
 mod refusal;
+mod stats;
 mod transaction;
 
 pub use audit::{AUDIT_RETENTION, AuditAction, AuditEntry, Purge};
@@ -32,4 +33,5 @@ pub use operation::{Done, Submitted};
 pub use query::{Cursor, Order, Place, Query, Span, TaskPage};
 pub use record::{CommandRecord, LimitForm, LimitUse, LimitedBy, TaskCount, TaskRecord};
 pub use refusal::{Part, Reason, Refusal, Refusals};
+pub use stats::{Availability, HeldGroup, TaskGroup, TaskStats};
 pub use transaction::{Applied, Transaction};

@@ -7,7 +7,7 @@ use super::Split;
 use crate::store::{
     Applied, AuditEntry, Change, ChangeStream, CommandRecord, Doctor, Done, Error, Filter, Guard,
     LimitUse, Limits, NodeCommand, NodeCommandId, NodeRecord, Operation, Page, Purge, Registry,
-    Require, StateRemoval, Submitted, TaskCount, TaskRecord, Transaction, Transfer,
+    Require, StateRemoval, Submitted, TaskCount, TaskRecord, TaskStats, Transaction, Transfer,
 };
 
 impl Split {
@@ -174,6 +174,14 @@ impl Registry for Split {
 
     async fn counts(&self) -> Result<Vec<TaskCount>, Error> {
         self.registry.counts().await
+    }
+
+    async fn stats(&self) -> Result<TaskStats, Error> {
+        self.registry.stats().await
+    }
+
+    fn keeps_counts(&self) -> bool {
+        self.registry.keeps_counts()
     }
 
     async fn limits_in_use(&self) -> Result<Vec<LimitUse>, Error> {
