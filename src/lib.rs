@@ -77,6 +77,7 @@
 //! | [`store`] | what holds tasks and states, and the duties of one |
 //! | [`clock`] | where the wall clock is read |
 //! | [`telemetry`] | every metric of the library, and its spans |
+//! | [`wire`] | the JSON forms of what clients read |
 //! | `testing` | for tests: runs of handlers, virtual time, crashes, clocks, a faulty store, the conformance suite (features `testing`, `conformance`) |
 //!
 //! # Stability
