@@ -2,6 +2,7 @@
 
 mod bulk;
 mod handle;
+mod pages;
 mod record;
 mod signal;
 mod transaction;
@@ -15,6 +16,7 @@ use windlass_statemachine::{Command, CommandId, Invalid, Kind, NodeName, Outcome
 
 pub use bulk::Bulk;
 pub use handle::{Handle, TaskFailed, WaitError};
+pub use pages::Pages;
 pub use record::Done;
 pub use signal::SignalError;
 pub use transaction::TransactionBuilder;
@@ -25,8 +27,8 @@ use crate::{
     job::Job,
     store::{
         Change, ChangeStream, CommandRecord, Cursor, Error, Filter, NodeCommand, NodeCommandId,
-        NodeRecord, Page, Query, SendCommand, Store, Submitted, TaskCount, TaskPage, TaskRecord,
-        rules,
+        NodeRecord, Order, Page, Query, SendCommand, Store, Submitted, TaskCount, TaskPage,
+        TaskRecord, rules,
     },
     task::NewTask,
 };
@@ -298,9 +300,10 @@ impl Client {
     ///
     /// # Cost
     ///
-    /// SQLite reads what it returns of a list by submit or by end; of a list by due time it reads the times of all live
-    /// tasks. etcd has no index but that of the ids: every page reads all tasks, or all live ones where the query
-    /// has only such.
+    /// SQLite reads what it returns of a list by submit, by id or by end; of a list by due time it reads the times of all
+    /// live tasks. etcd has no index but that of the ids: a list by id reads what it returns, and every page of another
+    /// list reads all tasks, or all live ones where the query has only such. A filter without an index reads the tasks
+    /// that it leaves out as well.
     ///
     /// # Errors
     ///
@@ -309,6 +312,26 @@ impl Client {
         let span = rules::list::span(query, cursor)?;
         let tasks = self.store.registry().span(&query.filter, span).await?;
         Ok(rules::list::page(query, cursor, tasks))
+    }
+
+    /// Returns the order of a list with the newest tasks first that costs what it returns: [`Order::Submitted`], or
+    /// [`Order::Id`] on etcd. Ids that windlass makes begin with the time of the submit; tasks with ids of your own are
+    /// in their alphabetical order there.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use windlass::{Client, store::{Filter, Order, Query, Store}};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), windlass::BoxError> {
+    /// let client = Client::new(&Store::open("memory:").await?);
+    /// assert_eq!(client.order_of_newest(), Order::Submitted);
+    /// let newest = Query::new(Filter::default()).order(client.order_of_newest()).limit(20);
+    /// assert!(client.page(&newest, None).await?.tasks.is_empty());
+    /// # Ok(()) }
+    /// ```
+    pub fn order_of_newest(&self) -> Order {
+        self.store.registry().order_of_newest()
     }
 
     /// How many tasks there are by kind and state.

@@ -90,6 +90,13 @@ impl Filter {
         live || self.claimed || self.node.is_some()
     }
 
+    /// Whether only ended tasks can match. One that is quarantined has no state.
+    #[cfg(feature = "etcd")]
+    pub(crate) fn is_ended_only(&self) -> bool {
+        let ended = !self.states.is_empty() && self.states.iter().all(|code| code.is_terminal());
+        ended || !self.ended.is_all()
+    }
+
     fn has_props(&self, props: &Json) -> bool {
         if self.props.is_empty() {
             return true;

@@ -7,8 +7,8 @@ use windlass_statemachine::{CommandId, NodeName, StateKind, TaskId};
 use super::{FaultyStore, Operation};
 use crate::store::{
     self, Applied, Change, ChangeStream, CommandRecord, Doctor, Error, Exported, Filter, LimitUse,
-    Limits, NodeCommand, NodeCommandId, NodeRecord, Page, Registry, TaskCount, TaskRecord,
-    Transaction, Transfer,
+    Limits, NodeCommand, NodeCommandId, NodeRecord, Order, Page, Registry, Span, TaskCount,
+    TaskRecord, Transaction, Transfer,
     copy::{Copied, Outside},
     examine::{Examination, Finding},
 };
@@ -66,6 +66,15 @@ impl Registry for FaultyStore {
 
     async fn list(&self, filter: &Filter, page: Page) -> Result<Vec<TaskRecord>, Error> {
         let call = self.registry().list(filter, page);
+        self.call(Operation::Read, call).await
+    }
+
+    fn order_of_newest(&self) -> Order {
+        self.registry().order_of_newest()
+    }
+
+    async fn span(&self, filter: &Filter, span: Span) -> Result<Vec<TaskRecord>, Error> {
+        let call = self.registry().span(filter, span);
         self.call(Operation::Read, call).await
     }
 
