@@ -131,6 +131,23 @@ impl Selection {
         self.found.len()
     }
 
+    /// Returns the order of the span.
+    #[cfg(feature = "etcd")]
+    pub(crate) fn order(&self) -> Order {
+        self.span.order
+    }
+
+    /// Returns the time of the place behind which no task is wanted any more; `None` while the span has room.
+    #[cfg(feature = "etcd")]
+    pub(crate) fn furthest(&self) -> Option<i64> {
+        let last = match self.span.ascending {
+            true => self.found.last_key_value(),
+            false => self.found.first_key_value(),
+        };
+        let last = last.filter(|_| self.found.len() >= self.span.limit);
+        last.map(|(place, _)| place.at)
+    }
+
     /// Returns the tasks, as they are read.
     pub(crate) fn into_tasks(self) -> Vec<TaskRecord> {
         let ascending = self.span.ascending;

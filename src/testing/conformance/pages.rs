@@ -142,6 +142,40 @@ pub async fn a_list_by_end_has_the_last_end_first(harness: &dyn Harness) {
     assert_lists(&kit, query, &["b", "a"]).await;
 }
 
+/// A list by end has each ended task once, whatever was retried, replaced, deleted or purged before.
+pub async fn a_list_by_end_follows_what_becomes_of_ended_tasks(harness: &dyn Harness) {
+    let (kit, node) = Kit::with_node(harness).await;
+    let pause = || tokio::time::sleep(std::time::Duration::from_millis(2));
+    for name in ["purged", "a", "retried", "deleted", "replaced", "b"] {
+        kit.ended(&node, name, &Message::complete()).await;
+        pause().await;
+    }
+    let first = kit.state("a").await.since;
+    let ends = [StateKind::Completed];
+    let purged = kit.registry().purge(&ends, first, 10).await;
+    assert_eq!(purged.expect("a purge"), 1);
+    kit.retry("retried").await;
+    kit.delete("deleted").await;
+    kit.replace("replaced").await;
+    let query = Query::new(Filter::default()).order(Order::Ended);
+    assert_lists(&kit, query.clone(), &["b", "a"]).await;
+    for name in ["replaced", "retried"] {
+        let mut claimed = kit.claim(&node, name).await;
+        kit.end_by(&mut claimed, &Message::kill()).await;
+        pause().await;
+    }
+    assert_lists(&kit, query.clone(), &["retried", "replaced", "b", "a"]).await;
+    let since = Filter {
+        ended: TimeRange {
+            from: Some(kit.state("b").await.since),
+            until: Some(kit.state("retried").await.since),
+        },
+        ..Filter::default()
+    };
+    let since = Query::new(since).order(Order::Ended);
+    assert_lists(&kit, since, &["replaced", "b"]).await;
+}
+
 /// A list by id is in the order of the bytes of the ids, and each task comes with its owner and its commands, also beside
 /// ids that begin with its id.
 pub async fn a_list_by_id_is_in_the_order_of_the_ids(harness: &dyn Harness) {

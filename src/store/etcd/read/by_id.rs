@@ -43,10 +43,10 @@ impl Folders {
     }
 }
 
-/// Counts the keys of the tasks in these folders.
+/// Counts the keys in these folders.
 pub(crate) struct Counting<'a> {
     pub(crate) reader: &'a Reader,
-    pub(crate) folders: Folders,
+    pub(crate) folders: &'static [&'static str],
 }
 
 impl Reader {
@@ -89,6 +89,13 @@ impl Reader {
         }
     }
 
+    /// Reads the keys of a block in one folder.
+    pub(crate) async fn keys_of(&self, folder: &str, ids: &Ids) -> Result<Vec<KeyValue>, Fault> {
+        let read = Txn::new().and_then([self.range(folder, ids, GetOptions::new())]);
+        let answer = self.link.txn(read).await?;
+        Ok(answer.op_responses().into_iter().flat_map(kvs).collect())
+    }
+
     /// Reads the tasks of a block, by id.
     pub(crate) async fn block(
         &self,
@@ -127,7 +134,7 @@ impl Reader {
 
 impl Count for Counting<'_> {
     async fn count(&self, ranges: &[Ids]) -> Result<Vec<Found>, Fault> {
-        let folders = self.folders.of_tasks();
+        let folders = self.folders;
         let mut counted = Vec::with_capacity(ranges.len());
         while counted.len() < ranges.len() {
             let operations = self.reader.capacity.operations();

@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 
 use windlass_statemachine::{CommandId, NodeName, TaskId, TransactionId};
 
-use super::{format::Layout, namespace::RING, recent::BLOCKS};
+use super::{ended::ENDED, format::Layout, namespace::RING, recent::BLOCKS};
 
 /// The folder of props that are apart.
 pub(crate) const PROPS_APART: &str = "meta/props/";
@@ -144,10 +144,6 @@ impl Keys {
         format!("{}state/", self.root)
     }
 
-    pub(crate) fn all_finished(&self) -> String {
-        format!("{}finished/", self.root)
-    }
-
     pub(crate) fn finished(&self, id: &TaskId) -> String {
         format!("{}finished/{id}", self.root)
     }
@@ -213,6 +209,7 @@ impl Keys {
             || self.split_slot(key).is_some()
             || self.strip(key, "meta/unique/").is_some()
             || self.strip(key, PROPS_APART).is_some()
+            || self.strip(key, ENDED).is_some()
     }
 
     /// The [`Format`](super::Format), with the marks of [`Fences`](super::Fences).

@@ -1,5 +1,5 @@
-//! Queries of operators: one task, lists, counts. A list by id reads blocks of ids until it has its tasks; the other lists
-//! read all tasks.
+//! Queries of operators: one task, lists, counts. A list by id reads blocks of ids until it has its tasks, one by end
+//! blocks of the index of ended tasks; the other lists read all tasks.
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -47,7 +47,7 @@ pub(super) fn may_be_held(record: &TaskRecord, now: Timestamp) -> bool {
     may && record.node.is_none() && !record.task.limits.is_empty()
 }
 
-const LIST: &str = "list the tasks";
+pub(super) const LIST: &str = "list the tasks";
 
 /// Returns which tasks a list with this filter reads.
 fn folders_of(filter: &Filter) -> Folders {
@@ -109,6 +109,8 @@ impl Queries {
         };
         let mut tasks = if !filter.ids.is_empty() && filter.ids.len() <= FEW_IDS {
             self.named(filter, span).await?
+        } else if span.order == Order::Ended {
+            self.by_end(filter, span).await?
         } else if span.order == Order::Id {
             self.by_id(filter, &span, folders).await?
         } else {
@@ -171,7 +173,7 @@ impl Queries {
         let mut now = Some(now.as_bytes()).filter(|_| after.is_none());
         let count = Counting {
             reader: &self.reader,
-            folders,
+            folders: folders.of_tasks(),
         };
         // A live task has up to a few keys.
         let mut most = (span.limit * 2).clamp(FIRST_BLOCK, LARGEST_BLOCK);
