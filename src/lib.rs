@@ -121,8 +121,8 @@ pub use store::Store;
 pub use task::NewTask;
 
 pub use windlass_statemachine::{
-    self as statemachine, Action, ActionKind, Bound, Command, CommandId, Decision, Effects,
-    ErrorEntry, ErrorLog, FailedAttempt, Failure, Fence, Invalid, Json, Kind, Limit, Message,
+    self as statemachine, Action, ActionKind, Author, Bound, Command, CommandId, Decision, Effects,
+    ErrorEntry, ErrorLog, FailedAttempt, Failure, Fence, Invalid, Json, Kind, Limit, Message, Meta,
     NodeName, Outcome, Progress, QueuedCommand, Retry, RetryPolicy, Signal, StateKind, StopReason,
     SubmitTask, Task, TaskId, TaskState, TaskStatus, TransactionId, Unique, WaitOutcome, Waited,
     Waits, Wake, task::Labels,

@@ -13,6 +13,7 @@ use crate::{
     exit::{self, Exit, Failure},
     flags::Words,
     global::Global,
+    other_words,
 };
 
 /// Runs durable tasks on one SQLite file or on etcd. Every step of a task is stored before the next
@@ -94,6 +95,8 @@ pub(crate) enum Command {
     Doctor(commands::doctor::Args),
     /// Count tasks by kind and state, and show the limits in use
     Stats(commands::stats::Args),
+    /// Show who deleted tasks, purged, and sent commands to nodes
+    Audit(commands::audit::Args),
     /// List live nodes
     Nodes(commands::nodes::Args),
     /// Send a command to a node
@@ -192,6 +195,7 @@ impl Command {
             Self::Import(args) => commands::import::execute(args, global).await,
             Self::Doctor(args) => commands::doctor::execute(args, global).await,
             Self::Stats(args) => commands::stats::execute(args, global).await,
+            Self::Audit(args) => commands::audit::execute(args, global).await,
             Self::Nodes(args) => commands::nodes::execute(args, global).await,
             Self::Node(args) => commands::node::execute(args, global).await,
             Self::Config(args) => commands::config::execute(args, Cli::command(), global),
@@ -218,6 +222,7 @@ fn explained(mut error: clap::Error, words: &[OsString]) -> clap::Error {
     if words.iter().any(|word| word == "submit") {
         commands::submit::tip::add(&mut error);
     }
+    other_words::add(&mut error);
     error
 }
 

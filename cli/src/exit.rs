@@ -185,17 +185,19 @@ impl From<store::Error> for Failure {
             }
             // The state of a task or a schedule forbids it: no mistake in the words.
             store::Error::Invalid(e) if e.field() == "state" => Self::No(text),
-            store::Error::Invalid(_)
-            | store::Error::TooLarge { .. }
-            | store::Error::Unsupported { .. } => Self::Usage(text),
+            store::Error::Invalid(error) => error.into(),
+            store::Error::TooLarge { .. } | store::Error::Unsupported { .. } => Self::Usage(text),
             store::Error::AlreadyExists { what: "task", .. } => {
                 text.push_str(
                     "; choose another id (--idempotent takes a task that is the same as submitted)",
                 );
                 Self::No(text)
             }
+            store::Error::AlreadyFinished(id) => Self::No(format!(
+                "task '{id}' has ended already; `windlass retry` starts it again, and `windlass submit --replace` uses its \
+                 id for a new task"
+            )),
             store::Error::AlreadyExists { .. }
-            | store::Error::AlreadyFinished(_)
             | store::Error::ScheduleEnded(_)
             | store::Error::NotUnique { .. }
             | store::Error::Refused(_) => Self::No(text),
@@ -211,7 +213,25 @@ impl From<store::Error> for Failure {
 
 impl From<Invalid> for Failure {
     fn from(error: Invalid) -> Self {
-        Self::Usage(error.to_string())
+        Self::Usage(named(&error, std::env::args()))
+    }
+}
+
+/// Returns the text of an error about a field. Names the option where the field was given by one: `--start-at` for
+/// `start_at`.
+fn named(error: &Invalid, words: impl Iterator<Item = String>) -> String {
+    let name = error.field().replace('_', "-");
+    let options = [
+        format!("--{name}"),
+        format!("--{}", name.trim_end_matches('s')),
+    ];
+    let mut given = words.take_while(|word| word != "--").filter_map(|word| {
+        let option = word.split('=').next().unwrap_or_default().to_owned();
+        options.contains(&option).then_some(option)
+    });
+    match given.next() {
+        Some(option) => format!("{option}: {}", error.reason()),
+        None => error.to_string(),
     }
 }
 
@@ -240,6 +260,24 @@ impl From<std::io::Error> for Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_error_names_the_option_by_which_the_field_was_given() {
+        let text = |field: &'static str, line: &str| {
+            let error = Invalid::new(field, "is wrong");
+            named(&error, line.split(' ').map(str::to_owned))
+        };
+        let line = "windlass submit k --start-at x --label=a=b --id 7 -- echo --props";
+        for (field, expected) in [
+            ("start_at", "--start-at: is wrong"),
+            ("labels", "--label: is wrong"),
+            ("id", "--id: is wrong"),
+            ("kind", "kind: is wrong"),
+            ("props", "props: is wrong"),
+        ] {
+            assert_eq!(text(field, line), expected);
+        }
+    }
 
     #[test]
     fn store_errors_have_their_exit_codes() {

@@ -46,6 +46,7 @@ mod logs;
 mod missed;
 mod opening;
 mod order;
+mod other_words;
 mod output;
 mod parse;
 mod place;

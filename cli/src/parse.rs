@@ -121,6 +121,16 @@ pub(crate) fn label(text: &str) -> Result<(String, String), String> {
     }
 }
 
+/// Reads `name=value` of the text that travels with a task.
+pub(crate) fn meta(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
+        _ => Err(format!(
+            "'{text}' is not NAME=VALUE; write it like request=7f3a"
+        )),
+    }
+}
+
 /// A time, or how long it is until then.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Moment {

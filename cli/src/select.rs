@@ -78,11 +78,16 @@ pub(crate) struct FilterArgs {
 
 /// Reads a JSON pointer and the value at it. What is no JSON is a text.
 fn props_at(text: &str) -> Result<(String, Json), String> {
-    let Some((pointer, value)) = text.split_once('=') else {
+    let Some((first, rest)) = text.split_once('=') else {
         return Err(format!(
             "'{text}' has no value; write it like '/to/country=\"de\"'"
         ));
     };
+    // A name may contain '=': the value is the longest JSON behind one.
+    let ends = text.match_indices('=').map(|(at, _)| at);
+    let mut parts = ends.map(|at| (&text[..at], &text[at + 1..]));
+    let whole = parts.find(|(_, value)| Json::parse("value", value).is_ok());
+    let (pointer, value) = whole.unwrap_or((first, rest));
     if !(pointer.is_empty() || pointer.starts_with('/')) {
         return Err(format!(
             "'{pointer}' is no JSON pointer; it begins with '/', such as /to/country"

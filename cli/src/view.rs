@@ -6,8 +6,8 @@ use comfy_table::{Cell, Color};
 use jiff::Timestamp;
 use serde::Serialize;
 use windlass::{
-    Client, ErrorEntry, Fence, Json, Kind, Labels, Limit, NodeName, Progress, Retry, StateKind,
-    TaskId, TaskStatus, Unique, Waits,
+    Client, ErrorEntry, Fence, Json, Kind, Labels, Limit, Meta, NodeName, Progress, Retry,
+    StateKind, TaskId, TaskStatus, Unique, Waits,
     client::WaitReason,
     statemachine::state::LastCommand,
     store::{Change, ChangeKind, LimitedBy, TaskRecord},
@@ -44,6 +44,7 @@ pub(crate) struct View<'a> {
     pub(crate) end_by: Option<Timestamp>,
     pub(crate) unique: Option<&'a Unique>,
     pub(crate) limits: &'a [Limit],
+    pub(crate) meta: &'a Meta,
     pub(crate) limited_by: Option<&'a LimitedBy>,
     pub(crate) props: &'a Json,
     pub(crate) data: Option<&'a Json>,
@@ -105,6 +106,7 @@ impl<'a> From<&'a TaskRecord> for View<'a> {
             end_by: task.end_by,
             unique: task.unique.as_ref(),
             limits: &task.limits,
+            meta: &task.meta,
             limited_by: record.limited_by.as_ref(),
             props: &task.props,
             data: state.and_then(|s| s.data.as_ref()),
@@ -291,11 +293,13 @@ pub(crate) fn change_text(change: &Change, with_id: bool) -> String {
     } else {
         String::new()
     };
+    let by = change.by.as_ref();
+    let by = by.map_or_else(String::new, |by| format!(", by {by}"));
     format!(
         "{:.3}  {:>6}  {id}{}",
         change.at,
         change.seq,
-        crate::text::one_line(&what)
+        crate::text::one_line(&(what + &by))
     )
 }
 

@@ -202,3 +202,104 @@ fn a_wrong_line_and_a_store_with_tasks_are_refused() {
         "{said}"
     );
 }
+
+/// Waits until a process has a file of this folder open.
+fn has_a_file_in(process: u32, folder: &std::path::Path) {
+    let started = std::time::Instant::now();
+    let has_one = || {
+        let open = std::fs::read_dir(format!("/proc/{process}/fd")).unwrap();
+        open.filter_map(|fd| std::fs::read_link(fd.ok()?.path()).ok())
+            .any(|file| file.starts_with(folder))
+    };
+    while !has_one() {
+        let waited = started.elapsed();
+        assert!(
+            waited.as_secs() < 30,
+            "no file of {} is open",
+            folder.display()
+        );
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+}
+
+/// An export that a signal ended left its temporary file, and so did an import from a pipe.
+#[test]
+fn an_export_or_import_that_is_killed_leaves_no_file() {
+    use std::{
+        io::Write,
+        process::Stdio,
+        time::{Duration, Instant},
+    };
+    let place = filled();
+    let (code, text, _) = place.run(&["export"]);
+    assert_eq!(code, 0);
+    let files = |folder: &std::path::Path| -> Vec<String> {
+        let files = std::fs::read_dir(folder).unwrap();
+        let mut files: Vec<_> = files
+            .map(|file| file.unwrap().file_name().to_string_lossy().into_owned())
+            .collect();
+        files.sort();
+        files
+    };
+    let temporary = place.path("tmp");
+    std::fs::create_dir(&temporary).unwrap();
+    let mut import = place.windlass(&["--store", "sqlite:t.db", "import", "-"]);
+    import.env("TMPDIR", &temporary);
+    import.stdin(Stdio::piped()).stderr(Stdio::null());
+    let mut import = import.spawn().unwrap();
+    let mut stdin = import.stdin.take().unwrap();
+    // All but the last line: the import waits for it.
+    let most = text.trim_end().rsplit_once('\n').unwrap().0;
+    stdin.write_all(most.as_bytes()).unwrap();
+    stdin.flush().unwrap();
+    has_a_file_in(import.id(), &temporary);
+    import.kill().unwrap();
+    import.wait().unwrap();
+    assert_eq!(files(&temporary), [] as [String; 0]);
+
+    // A node works on the store: the export waits with its file open.
+    let mut worker = place.windlass(&["worker"]);
+    worker.stdout(Stdio::null()).stderr(Stdio::null());
+    let mut worker = worker.spawn().unwrap();
+    let started = Instant::now();
+    while place.run(&["nodes", "-o", "json"]).1.is_empty() {
+        assert!(started.elapsed() < Duration::from_secs(30), "no node lives");
+    }
+    let folder = place.path("out");
+    std::fs::create_dir(&folder).unwrap();
+    let mut export = place.windlass(&["export", "--wait", "10m", "out/all.jsonl"]);
+    export.stderr(Stdio::null());
+    let mut export = export.spawn().unwrap();
+    has_a_file_in(export.id(), &folder);
+    export.kill().unwrap();
+    export.wait().unwrap();
+    assert_eq!(files(&folder), [] as [String; 0]);
+    nix::sys::signal::kill(
+        nix::unistd::Pid::from_raw(worker.id() as i32),
+        nix::sys::signal::Signal::SIGTERM,
+    )
+    .unwrap();
+    worker.wait().unwrap();
+}
+
+/// An endless stream that only began like an export filled the disk.
+#[test]
+fn a_stream_that_is_no_export_is_refused_at_its_first_wrong_line() {
+    use std::io::Write;
+    let place = filled();
+    let (_, text, _) = place.run(&["export"]);
+    let head = text.lines().next().unwrap().to_owned();
+    let mut import = place.windlass(&["--store", "sqlite:t.db", "import", "-"]);
+    import
+        .stdin(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped());
+    let mut import = import.spawn().unwrap();
+    let mut stdin = import.stdin.take().unwrap();
+    writeln!(stdin, "{head}").unwrap();
+    // It ends while its input stays open.
+    while stdin.write_all(b"{\"zeros\":0}\n").is_ok() {}
+    let ended = import.wait_with_output().unwrap();
+    let err = String::from_utf8(ended.stderr).unwrap();
+    assert_eq!(ended.status.code(), Some(2), "{err}");
+    assert!(err.contains("line 2: "), "{err}");
+}

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use windlass_statemachine::{Command, Invalid, StateKind, TaskId};
 
 use super::Client;
-use crate::store::{Error, Filter, TaskRecord};
+use crate::store::{Error, Filter, Purge, TaskRecord};
 
 /// The result of a bulk call.
 #[derive(Debug, Default)]
@@ -45,8 +45,7 @@ impl Client {
     ///
     /// [`Error::Unavailable`] while listing; the result has the errors of single tasks.
     pub async fn delete_all(&self, filter: &Filter) -> Result<Bulk, Error> {
-        let registry = self.store.registry();
-        let delete = |ids| async move { registry.delete(ids).await };
+        let delete = |ids| self.delete_many(ids);
         self.each(filter, |_| true, delete).await
     }
 
@@ -56,8 +55,7 @@ impl Client {
     ///
     /// [`Error::Unavailable`] while listing; the result has the errors of single tasks.
     pub async fn retry_all(&self, filter: &Filter) -> Result<Bulk, Error> {
-        let registry = self.store.registry();
-        let retry = |ids| async move { registry.retry(ids).await };
+        let retry = |ids| self.retry_many(ids);
         self.each(filter, is_ended, retry).await
     }
 
@@ -114,7 +112,8 @@ impl Client {
             .unwrap_or(Timestamp::MIN);
         let mut purged = 0;
         loop {
-            let now = self.store.registry().purge(states, before, CHUNK).await?;
+            let purge = Purge::new(states, before).limit(CHUNK).by(self.by.clone());
+            let now = self.store.registry().purge(&purge).await?;
             purged += now;
             if now < u64::from(CHUNK) {
                 return Ok(purged);

@@ -1,7 +1,9 @@
 //! [`Client`]: submits, lists, commands and waits.
 
+mod author;
 mod bulk;
 mod handle;
+mod of_kind;
 mod pages;
 mod record;
 mod signal;
@@ -12,7 +14,9 @@ mod waits;
 
 use std::time::Duration;
 
-use windlass_statemachine::{Command, CommandId, Invalid, Kind, NodeName, Outcome, TaskId, Wake};
+use windlass_statemachine::{
+    Author, Command, CommandId, Invalid, Kind, NodeName, Outcome, TaskId, Wake,
+};
 
 pub use bulk::Bulk;
 pub use handle::{Handle, TaskFailed, WaitError};
@@ -26,9 +30,9 @@ pub use waits::{Selector, WaitReason};
 use crate::{
     job::Job,
     store::{
-        Change, ChangeStream, CommandRecord, Cursor, Error, Filter, NodeCommand, NodeCommandId,
-        NodeRecord, Order, Page, Query, SendCommand, Store, Submitted, TaskCount, TaskPage,
-        TaskRecord, rules,
+        AuditEntry, Change, ChangeStream, CommandRecord, Cursor, Error, Filter, NodeCommand,
+        NodeCommandId, NodeRecord, Operation, Order, Page, Query, SendCommand, Store, Submitted,
+        TaskCount, TaskPage, TaskRecord, rules,
     },
     task::NewTask,
 };
@@ -58,6 +62,7 @@ use crate::{
 #[derive(Debug, Clone)]
 pub struct Client {
     store: Store,
+    by: Author,
 }
 
 /// The name that a caller gave, or what is wrong with it.
@@ -72,10 +77,12 @@ fn only<T>(mut answers: Vec<Result<T, Error>>) -> Result<T, Error> {
 }
 
 impl Client {
-    /// A client of a store.
+    /// Returns a client of a store. Its changes are by the operating-system user of the process
+    /// ([`on_behalf_of`](Self::on_behalf_of)).
     pub fn new(store: &Store) -> Self {
         Self {
             store: store.clone(),
+            by: author::of_process(),
         }
     }
 
@@ -119,10 +126,11 @@ impl Client {
         let mut stored = if good.is_empty() {
             Vec::new().into_iter()
         } else {
-            self.store.registry().submit(good).await.into_iter()
+            self.apply_each(good, Operation::Submit).await.into_iter()
         };
         let handle = |id| {
-            let submitted = stored.next().unwrap_or_else(|| only(Vec::new()))?;
+            let applied = stored.next().unwrap_or_else(|| only(Vec::new()))?;
+            let submitted = applied.submitted()?;
             let id = match &submitted {
                 Submitted::Other { task, .. } => task.clone(),
                 Submitted::New | Submitted::Existing(_) => id,
@@ -163,7 +171,7 @@ impl Client {
             id: id.clone(),
             command,
         };
-        only(self.store.registry().send(vec![send]).await)?;
+        only(self.send_each(vec![send]).await)?;
         Ok(id)
     }
 
@@ -228,7 +236,7 @@ impl Client {
                 command: command.clone(),
             });
         }
-        let answers = self.store.registry().send(sends).await;
+        let answers = self.send_each(sends).await;
         let answers = answers.into_iter().zip(ids);
         Ok(answers.map(|(answer, id)| answer.map(|_| id)).collect())
     }
@@ -352,7 +360,7 @@ impl Client {
         &self,
         id: impl TryInto<TaskId, Error: Into<Invalid>>,
     ) -> Result<(), Error> {
-        only(self.store.registry().delete(vec![name(id)?]).await)
+        only(self.delete_many(vec![name(id)?]).await)
     }
 
     /// Starts an ended task again: a new incarnation, attempts from 0, with the data it had.
@@ -362,7 +370,7 @@ impl Client {
     /// [`Error::NotFound`], [`Error::Invalid`] (field `state`) for a live one,
     /// [`Error::Unavailable`].
     pub async fn retry(&self, id: impl TryInto<TaskId, Error: Into<Invalid>>) -> Result<(), Error> {
-        only(self.store.registry().retry(vec![name(id)?]).await)
+        only(self.retry_many(vec![name(id)?]).await)
     }
 
     /// The nodes that live.
@@ -404,7 +412,19 @@ impl Client {
         command: NodeCommand,
     ) -> Result<NodeCommandId, Error> {
         let registry = self.store.registry();
-        registry.send_node(&name(node)?, command).await
+        let by = Some(&self.by);
+        registry.send_node(&name(node)?, command, by).await
+    }
+
+    /// Returns the history of the namespace, oldest first: at most the last `limit` changes that leave no task, with
+    /// their authors. Those are deletions, purges and commands to nodes of the last 90 days
+    /// ([`AUDIT_RETENTION`](crate::store::AUDIT_RETENTION)).
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unavailable`].
+    pub async fn audit(&self, limit: u32) -> Result<Vec<AuditEntry>, Error> {
+        self.store.registry().audit(limit).await
     }
 
     /// What a node answered; `None` while it has not.

@@ -135,7 +135,7 @@ impl Client {
     /// Sends a command whose id may have been sent before.
     pub(super) async fn send_again(&self, send: SendCommand) -> Result<(), Error> {
         let sent = send.clone();
-        only(self.store.registry().send(vec![send]).await)?;
+        only(self.send_each(vec![send]).await)?;
         match &sent.command {
             Command::Signal(signal) => self.check_repeats(&sent.id, signal).await,
             _ => Ok(()),

@@ -77,7 +77,7 @@ impl Client {
     pub fn transaction(&self) -> TransactionBuilder {
         TransactionBuilder {
             client: self.clone(),
-            transaction: Ok(Transaction::new()),
+            transaction: Ok(Transaction::new().by(self.author().clone())),
         }
     }
 }

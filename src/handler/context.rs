@@ -11,7 +11,7 @@ use tokio::{
     time::Instant,
 };
 use windlass_statemachine::{
-    Action, ActionKind, ErrorEntry, Fence, Invalid, Json, Kind, Message, Outcome, Progress,
+    Action, ActionKind, ErrorEntry, Fence, Invalid, Json, Kind, Message, Meta, Outcome, Progress,
     StateKind, Task, TaskId, TaskState, Waited, Waits, state::LastCommand, task::Labels,
 };
 
@@ -159,6 +159,11 @@ impl TaskContext {
     /// The task's labels.
     pub fn labels(&self) -> &Labels {
         &self.parts.task.labels
+    }
+
+    /// Returns the text that travels with the task, such as `traceparent`.
+    pub fn meta(&self) -> &Meta {
+        &self.parts.task.meta
     }
 
     /// Returns the place in the queue of the command that has ended a pause of the task, if no other was applied since.

@@ -5,7 +5,7 @@ use windlass_statemachine::{Invalid, Kind, task::Labels};
 
 use super::{
     config::{KindConfig, MAX_SLOTS},
-    handle::Control,
+    control::{Change, ChangeRequest, Control},
     kinds::KindEntry,
     node::Runner,
 };
@@ -25,22 +25,6 @@ pub enum ChangeError {
     /// The node has stopped.
     #[error("could not change the node: it has stopped; start another one")]
     Stopped,
-}
-
-/// A change of a running node.
-pub(super) enum Change {
-    Slots(u32),
-    SlotsOf(Kind, u32),
-    Add(Kind, KindEntry),
-    Remove(Kind),
-    Labels(Labels),
-}
-
-/// A change, and who waits for it.
-pub(super) struct ChangeRequest {
-    pub(super) change: Change,
-    /// Answered when the change has been made, and the handlers of a removed kind have ended.
-    pub(super) done: oneshot::Sender<Result<(), Invalid>>,
 }
 
 /// # Changes while the node runs

@@ -1,11 +1,8 @@
-//! Requests to a running node, and what it reports of itself.
+//! What a running node reports of itself.
 
 use jiff::Timestamp;
 use serde::Serialize;
-use tokio::sync::oneshot;
 use windlass_statemachine::{Fence, Kind, NodeName, Progress, StateKind, TaskId};
-
-use super::change::ChangeRequest;
 
 /// A task that this node has claimed.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -60,15 +57,4 @@ pub struct Unstored {
     pub reason: String,
     /// Whether the node has stopped without them: the tasks are as they were last persisted, and run again.
     pub given_up: bool,
-}
-
-/// A request to the engine.
-pub(super) enum Control {
-    Shutdown,
-    Abort,
-    Freeze,
-    Unfreeze,
-    Drain(oneshot::Sender<()>),
-    Change(ChangeRequest),
-    Snapshot(oneshot::Sender<Snapshot>),
 }

@@ -2,7 +2,7 @@
 
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
-use super::{handle::Control, spawn::Ended};
+use super::{control::Control, spawn::Ended};
 use crate::{
     handler::Ask,
     store::{Claimed, Error, Event, Lease, NodeRecord, TaskView},

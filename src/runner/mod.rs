@@ -4,6 +4,7 @@ mod builder;
 mod change;
 pub(crate) mod commit;
 pub(crate) mod config;
+mod control;
 pub(crate) mod due;
 mod engine;
 mod handle;

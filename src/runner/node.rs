@@ -12,7 +12,8 @@ use tracing::{info, warn};
 use windlass_statemachine::NodeName;
 
 use super::{
-    handle::{Control, Snapshot, Unstored},
+    control::Control,
+    handle::{Snapshot, Unstored},
     input::In,
     signals::StopSignals,
 };

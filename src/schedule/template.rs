@@ -1,7 +1,7 @@
 //! [`Template`]: what the runs of a schedule have in common.
 
 use serde::{Deserialize, Deserializer, Serialize};
-use windlass_statemachine::{Invalid, Json, Kind, Limit, Retry, Task, TaskId, task::Labels};
+use windlass_statemachine::{Invalid, Json, Kind, Limit, Meta, Retry, Task, TaskId, task::Labels};
 
 use crate::NewTask;
 
@@ -40,6 +40,9 @@ pub(crate) struct Template {
     #[serde(default, deserialize_with = "or_default")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) limits: Vec<Limit>,
+    #[serde(default, deserialize_with = "or_default")]
+    #[serde(skip_serializing_if = "Meta::is_empty")]
+    pub(crate) meta: Meta,
     /// Why the task that the template was made of is wrong.
     #[serde(skip)]
     pub(crate) wrong: Option<Invalid>,
@@ -56,6 +59,7 @@ impl Template {
                 labels: Labels::new(),
                 retry: None,
                 limits: Vec::new(),
+                meta: Meta::new(),
                 wrong: Some(error),
             },
         }
@@ -85,6 +89,7 @@ impl Template {
             labels: task.labels,
             retry: task.retry,
             limits: task.limits,
+            meta: task.meta,
             wrong: None,
         })
     }
@@ -102,6 +107,7 @@ impl Template {
         task.labels.extend(labels);
         task.retry = self.retry.clone();
         task.limits = self.limits.clone();
+        task.meta = self.meta.clone();
         task.fill_limit_keys()?;
         Ok(task)
     }

@@ -1,7 +1,9 @@
 //! [`Copier`]: copies all tasks of one store into another. [`Store::export`] and [`Store::import`] do so by way of a
 //! file.
 
-mod file;
+mod error;
+mod export;
+mod import;
 mod lines;
 mod mark;
 mod pages;
@@ -12,7 +14,9 @@ use std::collections::HashSet;
 
 use windlass_statemachine::TaskId;
 
-pub use file::{FileError, Written, check_file};
+pub use error::FileError;
+pub use export::Written;
+pub use import::Import;
 pub use mark::{Copied, Outside};
 pub use report::{Pair, Problem, Progress, Report};
 
@@ -20,6 +24,9 @@ use pages::Pages;
 use target::{Counts, Target, compare, pairs};
 
 use super::{Error, Store};
+
+/// The number of the form of all lines of a file.
+const FORMAT: u64 = 1;
 
 /// The most operations outside of tasks that a report names.
 const OUTSIDE: u32 = 1000;

@@ -104,7 +104,7 @@ pub enum Error {
 
     /// The task has ended: it takes no command, and its id is free only for a replacement.
     #[error(
-        "task '{0}' has ended already; retry starts it again, a submit with --replace (replace_finished) takes its id"
+        "task '{0}' has ended already; retry it to start it again, or let a submit replace it to use its id again"
     )]
     AlreadyFinished(TaskId),
 

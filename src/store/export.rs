@@ -126,6 +126,7 @@ impl Exported {
             start_by,
             end_by,
             unique,
+            meta,
         } = &self.task;
         let TaskState {
             status,
@@ -165,7 +166,7 @@ impl Exported {
         let settled = |settled: &[SettledSignal]| -> Vec<_> {
             settled.iter().map(|one| one.outcome.clone()).collect()
         };
-        let checks: [(&'static str, bool); 30] = [
+        let checks: [(&'static str, bool); 31] = [
             ("id", *id == b.id),
             ("kind", *kind == b.kind),
             ("props", *props == b.props),
@@ -178,6 +179,7 @@ impl Exported {
             ("start_by", *start_by == b.start_by),
             ("end_by", *end_by == b.end_by),
             ("unique", *unique == b.unique),
+            ("meta", *meta == b.meta),
             (
                 "submitted_at",
                 micros(self.submitted_at) == micros(other.submitted_at),
@@ -281,6 +283,7 @@ pub(crate) mod tests {
             order,
             command: Command::Pause,
             sent_at: at(2),
+            by: None,
             outcome,
         }
     }
@@ -307,6 +310,7 @@ pub(crate) mod tests {
             seq,
             at: at(3),
             task: task.id.clone(),
+            by: None,
             what,
         };
         Exported {

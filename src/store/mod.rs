@@ -38,11 +38,12 @@ pub use doctor::Doctor;
 pub use error::{Cause, Error};
 pub use export::Exported;
 pub use model::{
-    Applied, Change, ChangeKind, Claim, Claimed, CommandRecord, Commit, Cursor, DataVersions, Done,
-    Event, Filter, Lease, LimitForm, LimitUse, LimitedBy, Limits, Line, NodeCommand, NodeCommandId,
-    NodeFault, NodeRecord, NodeSpec, NodeStatus, Operation, Order, Page, Part, Place, Query,
-    QueuedNodeCommand, Reason, Refusal, Refusals, Span, Submitted, TaskCount, TaskPage, TaskRecord,
-    TaskView, TimeRange, Transaction,
+    AUDIT_RETENTION, Applied, AuditAction, AuditEntry, Change, ChangeKind, Claim, Claimed,
+    CommandRecord, Commit, Cursor, DataVersions, Done, Event, Filter, Lease, LimitForm, LimitUse,
+    LimitedBy, Limits, Line, NodeCommand, NodeCommandId, NodeFault, NodeRecord, NodeSpec,
+    NodeStatus, Operation, Order, Page, Part, Place, Purge, Query, QueuedNodeCommand, Reason,
+    Refusal, Refusals, Span, Submitted, TaskCount, TaskPage, TaskRecord, TaskView, TimeRange,
+    Transaction,
 };
 pub use registry::{ChangeStream, Registry};
 pub use split::Split;

@@ -2,15 +2,16 @@
 
 use std::pin::Pin;
 
+#[cfg(doc)]
+use super::AUDIT_RETENTION;
 use async_trait::async_trait;
 use futures::Stream;
-use jiff::Timestamp;
-use windlass_statemachine::{CommandId, NodeName, StateKind, TaskId, message::SendCommand};
+use windlass_statemachine::{Author, CommandId, NodeName, TaskId, message::SendCommand};
 
 use super::{
-    Applied, Change, CommandRecord, Doctor, Error, Filter, LimitUse, Limits, NodeCommand,
-    NodeCommandId, NodeRecord, Operation, Order, Page, Span, Submit, Submitted, TaskCount,
-    TaskRecord, Transaction, Transfer, rules,
+    Applied, AuditEntry, Change, CommandRecord, Doctor, Error, Filter, LimitUse, Limits,
+    NodeCommand, NodeCommandId, NodeRecord, Operation, Order, Page, Purge, Span, Submit, Submitted,
+    TaskCount, TaskRecord, Transaction, Transfer, rules,
 };
 
 /// A stream of batches of changes. An error means that the history before the next change is gone
@@ -142,6 +143,14 @@ pub type ChangeStream = Pin<Box<dyn Stream<Item = Result<Vec<Change>, Error>> + 
 /// 18. **Limits in use** are listed while a claim has a slot of them or a task waits in their line, with the
 ///     number of each.
 ///     Cases: `usage::the_limits_in_use_are_listed`.
+/// 19. **Authors.** A change that a transaction makes names the author of the transaction, and so does a command that
+///     it sends. A change that the effects of a message make names the task ([`Author::task`]). The history of the
+///     namespace has each deletion, purge and command to a node, with its author, and is as durable as these. The
+///     change of a deletion may lack its author.
+///     Cases: `authors::each_change_names_its_author`, `authors::effects_are_by_their_task`,
+///     `authors::what_leaves_no_task_is_in_the_history_of_the_namespace`,
+///     `authors::a_refused_transaction_leaves_no_line`, `authors::authors_are_durable`,
+///     `authors::a_moved_task_has_its_authors`.
 #[async_trait]
 pub trait Registry: Send + Sync + 'static {
     /// Returns the name of this kind of store, as errors show it: `SQLite`.
@@ -270,19 +279,22 @@ pub trait Registry: Send + Sync + 'static {
         Err(Error::Unusable(reason.into()))
     }
 
-    /// Deletes at most `limit` tasks that ended in one of `states` before `before`, oldest first;
-    /// answers how many. States that are not terminal are not looked at. A task that a live task waits for at that
-    /// time stays, and does not count.
+    /// Deletes ended tasks, oldest first, and returns how many. A task that a live task waits for at that time stays,
+    /// and does not count. The history of the namespace gets one line, unless no task was deleted.
     ///
     /// # Errors
     ///
     /// [`Error::Unavailable`].
-    async fn purge(
-        &self,
-        states: &[StateKind],
-        before: Timestamp,
-        limit: u32,
-    ) -> Result<u64, Error>;
+    async fn purge(&self, purge: &Purge) -> Result<u64, Error>;
+
+    /// Returns the history of the namespace, oldest first: at most the last `limit` lines. It has every deletion of a
+    /// task, every purge and every command to a node of the last [`AUDIT_RETENTION`], but what retention deletes on
+    /// its own.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unavailable`].
+    async fn audit(&self, limit: u32) -> Result<Vec<AuditEntry>, Error>;
 
     /// Returns why no node may join at present, and what to do; `None`, the default, when nodes may.
     ///
@@ -300,7 +312,7 @@ pub trait Registry: Send + Sync + 'static {
     /// [`Error::Unavailable`].
     async fn nodes(&self) -> Result<Vec<NodeRecord>, Error>;
 
-    /// Sends a command to a node; answers its order.
+    /// Sends a command to a node on behalf of an author, and returns its order.
     ///
     /// # Errors
     ///
@@ -309,6 +321,7 @@ pub trait Registry: Send + Sync + 'static {
         &self,
         node: &NodeName,
         command: NodeCommand,
+        by: Option<&Author>,
     ) -> Result<NodeCommandId, Error>;
 
     /// What a node answered to the command of this order; `None` while it waits.

@@ -1,9 +1,9 @@
-//! The terms of a new task: its limits, its deadlines and its unique key.
+//! The terms of a new task: its limits, its deadlines, its unique key and its `meta`.
 
 use std::time::Duration;
 
 use jiff::Timestamp;
-use windlass_statemachine::{Invalid, Limit, Task, Unique, Wake, time::LAST};
+use windlass_statemachine::{Invalid, Limit, Meta, Task, Unique, Wake, time::LAST};
 
 use super::NewTask;
 
@@ -16,6 +16,7 @@ pub(super) struct NewTerms {
     limits: Vec<Limit>,
     /// The labels whose values are keys of limits, each with its number.
     by_label: Vec<(String, u32)>,
+    meta: Meta,
 }
 
 impl NewTerms {
@@ -27,6 +28,7 @@ impl NewTerms {
             unique: task.unique.clone().map(Ok),
             limits: task.limits.clone(),
             by_label: Vec::new(),
+            meta: task.meta.clone(),
         }
     }
 
@@ -41,6 +43,7 @@ impl NewTerms {
         task.end_by = resolve("end_by", self.end_by)?;
         task.unique = self.unique.transpose()?;
         task.limits = self.limits;
+        task.meta = self.meta;
         for (label, most) in self.by_label {
             let Some(value) = task.labels.get(&label) else {
                 let reason = format!(
@@ -94,6 +97,24 @@ impl<J> NewTask<J> {
     /// ```
     pub fn limit_by_label(mut self, label: impl Into<String>, most: u32) -> Self {
         self.terms.by_label.push((label.into(), most));
+        self
+    }
+
+    /// Adds text that travels with the task, such as `traceparent`: handlers and commands receive it
+    /// ([`Meta`]). A task has up to 16 entries of up to 4,096 bytes together; none by default.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use windlass::NewTask;
+    ///
+    /// let parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+    /// let task = NewTask::new("report").meta("traceparent", parent).build()?.task;
+    /// assert_eq!(task.meta["traceparent"], parent);
+    /// # Ok::<(), windlass::Invalid>(())
+    /// ```
+    pub fn meta(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.terms.meta.insert(name.into(), value.into());
         self
     }
 

@@ -1,5 +1,6 @@
 //! [`Json`]: a JSON document kept as its text.
 
+mod pointer;
 mod same;
 
 use std::{

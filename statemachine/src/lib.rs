@@ -11,6 +11,8 @@
 //! | [`id`] | [`TaskId`], [`Kind`], [`NodeName`], [`CommandId`], [`TransactionId`], [`Fence`]: names that are checked when they are made |
 //! | [`json`] | [`Json`]: a JSON document kept as its text, so that no number is rounded |
 //! | [`task`] | [`Task`]: the immutable envelope of a unit of work |
+//! | [`meta`] | [`Meta`]: text that travels with a task |
+//! | [`author`] | [`Author`]: who made a change |
 //! | [`state`] | [`TaskState`], [`TaskStatus`], [`StateKind`]: where a task is |
 //! | [`errors`] | [`ErrorLog`]: the bounded history of errors of a task |
 //! | [`attempt`] | [`FailedAttempt`]: the last failed attempt of a task, in one line |
@@ -43,6 +45,7 @@
 //! ```
 
 pub mod attempt;
+pub mod author;
 pub mod command;
 pub mod errors;
 pub mod id;
@@ -50,6 +53,7 @@ pub mod invalid;
 pub mod json;
 pub mod machine;
 pub mod message;
+pub mod meta;
 pub mod operation;
 pub mod plain;
 mod record;
@@ -66,6 +70,7 @@ pub mod waits;
 pub mod wire;
 
 pub use attempt::FailedAttempt;
+pub use author::Author;
 pub use command::{Command, Outcome, QueuedCommand};
 pub use errors::{ErrorEntry, ErrorLog};
 pub use id::{CommandId, CommitId, Fence, Kind, NodeName, TaskId, TransactionId};
@@ -73,6 +78,7 @@ pub use invalid::Invalid;
 pub use json::Json;
 pub use machine::{Machine, StopReason};
 pub use message::{Action, ActionKind, Effects, Message, SubmitTask, Wake};
+pub use meta::Meta;
 pub use operation::{Guard, IfExists, Require, Reschedule, Submit};
 pub use retry::{Decision, Failure, Retry, RetryPolicy};
 pub use signal::Signal;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::{Invalid, Json, Kind, Limit, Retry, TaskId, Unique, waits::Waits};
+use crate::{Invalid, Json, Kind, Limit, Meta, Retry, TaskId, Unique, meta, waits::Waits};
 
 /// Labels of a task: short names with short values, to find tasks by and to choose nodes by.
 pub type Labels = BTreeMap<String, String>;
@@ -82,6 +82,9 @@ pub struct Task {
     /// The key that no other task may have for a period; none by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unique: Option<Unique>,
+    /// Text that travels with it, such as `traceparent`; none by default.
+    #[serde(default, skip_serializing_if = "Meta::is_empty")]
+    pub meta: Meta,
 }
 
 fn is_zero(n: &i32) -> bool {
@@ -104,11 +107,13 @@ impl Task {
             start_by: None,
             end_by: None,
             unique: None,
+            meta: Meta::new(),
         }
     }
 
     /// Returns whether another task is the same work: the same kind, and props of the same value
-    /// ([`Json::same_value`]). Labels, priority, start and retry policy do not matter.
+    /// ([`Json::same_value`]). Labels, priority, start, retry policy and `meta` do
+    /// not matter.
     ///
     /// # Example
     ///
@@ -143,6 +148,7 @@ impl Task {
         }
         self.props.check_depth("props")?;
         check_labels(&self.labels)?;
+        meta::check(&self.meta)?;
         if let Some(waits) = &self.waits {
             self.check_waits(waits)?;
         }

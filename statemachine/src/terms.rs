@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
 use serde_json::Value;
 
-use crate::{Invalid, Task, retry::MAX_WAIT};
+use crate::{Invalid, Meta, Task, retry::MAX_WAIT};
 
 /// How many limits a task may have.
 pub const MAX_LIMITS: usize = 8;
@@ -291,6 +291,9 @@ pub struct Terms {
     /// [`Task::unique`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unique: Option<Unique>,
+    /// [`Task::meta`].
+    #[serde(default, skip_serializing_if = "Meta::is_empty")]
+    pub meta: Meta,
 }
 
 /// Checks the limits of one task.
@@ -328,6 +331,7 @@ impl Task {
             start_by: self.start_by,
             end_by: self.end_by,
             unique: self.unique.clone(),
+            meta: self.meta.clone(),
         };
         (terms != Terms::default()).then_some(terms)
     }
@@ -338,6 +342,7 @@ impl Task {
         self.start_by = terms.start_by;
         self.end_by = terms.end_by;
         self.unique = terms.unique;
+        self.meta = terms.meta;
     }
 
     /// Checks how the terms fit together.

@@ -7,11 +7,11 @@ use std::{
 
 use jiff::Timestamp;
 use windlass::{
-    NodeName, StateKind, TaskId,
+    Author, NodeName, TaskId,
     clock::Clock,
     store::{
         Commit, Coordinator, Exported, Lease, NodeCommand, NodeCommandId, NodeSpec, NodeStatus,
-        Registry, SendCommand, Submit, Transaction, Transfer, memory::MemoryStore,
+        Purge, Registry, SendCommand, Submit, Transaction, Transfer, memory::MemoryStore,
     },
     testing::TokioClock,
 };
@@ -31,8 +31,8 @@ pub(crate) enum Call {
     Send(Vec<SendCommand>),
     Delete(Vec<TaskId>),
     Retry(Vec<TaskId>),
-    Purge(Vec<StateKind>, Timestamp, u32),
-    SendNode(NodeName, NodeCommand),
+    Purge(Purge),
+    SendNode(NodeName, NodeCommand, Option<Author>),
     Import(Vec<Exported>),
     Apply(Vec<Transaction>),
 }
@@ -54,8 +54,10 @@ impl Call {
             Self::Send(commands) => drop(store.send(commands).await),
             Self::Delete(ids) => drop(store.delete(ids).await),
             Self::Retry(ids) => drop(store.retry(ids).await),
-            Self::Purge(states, before, limit) => drop(store.purge(&states, before, limit).await),
-            Self::SendNode(node, command) => drop(store.send_node(&node, command).await),
+            Self::Purge(purge) => drop(store.purge(&purge).await),
+            Self::SendNode(node, command, by) => {
+                drop(store.send_node(&node, command, by.as_ref()).await);
+            }
             Self::Import(tasks) => drop(store.import(tasks).await),
             Self::Apply(transactions) => drop(store.apply(transactions).await),
         }

@@ -157,6 +157,9 @@ planted! {
     lists_that_are_not_in_order: ListsAreNotInOrder is found by registry::pages_are_in_submit_order;
     pages_in_one_direction: PagesAreInOneDirection is found by pages::the_newest_submits_come_first;
     pages_that_begin_after_their_time: PagesBeginAfterTheirTime is found by pages::the_newest_submits_come_first;
+    senders_that_are_forgotten: SendersAreForgotten is found by authors::each_change_names_its_author;
+    deletions_that_are_not_audited: DeletionsAreNotAudited is found by authors::what_leaves_no_task_is_in_the_history_of_the_namespace;
+    audits_that_take_the_oldest: AuditsTakeTheOldest is found by authors::what_leaves_no_task_is_in_the_history_of_the_namespace;
     counts_that_omit_the_quarantined: CountsOmitTheQuarantined is found by quarantine::counts_include_it;
     deleting_that_takes_the_prefix: DeletingTakesThePrefix is found by ends::deleting_one_leaves_its_neighbours;
     live_tasks_that_are_retried: LiveTasksAreRetried is found by ends::a_live_task_is_not_retried;

@@ -1,13 +1,12 @@
 //! [`Registry`] for [`PlantedStore`].
 
-use jiff::Timestamp;
 use windlass::{
-    Bound, CommandId, Invalid, Limit, NodeName, StateKind, Task, TaskId, async_trait,
+    Author, Bound, CommandId, Invalid, Limit, NodeName, StateKind, Task, TaskId, async_trait,
     store::{
-        Applied, Change, ChangeKind, ChangeStream, CommandRecord, Doctor, Done, Error, Exported,
-        Filter, IfExists, Limits, NodeCommand, NodeCommandId, NodeRecord, Operation, Page,
-        Registry, SendCommand, Span, Submit, Submitted, TaskCount, TaskRecord, Transaction,
-        Transfer,
+        Applied, AuditAction, AuditEntry, Change, ChangeKind, ChangeStream, CommandRecord, Doctor,
+        Done, Error, Exported, Filter, IfExists, Limits, NodeCommand, NodeCommandId, NodeRecord,
+        Operation, Page, Purge, Registry, SendCommand, Span, Submit, Submitted, TaskCount,
+        TaskRecord, Transaction, Transfer,
         copy::Copied,
         examine::{Examination, Finding, Strays, Verdict},
     },
@@ -181,6 +180,11 @@ impl Registry for PlantedStore {
         let (mut deletes, mut retries) = (Vec::new(), Vec::new());
         let mut whole = Vec::new();
         for transaction in transactions {
+            // The planted calls below pass no author on.
+            if transaction.author().is_some() {
+                whole.push(transaction);
+                continue;
+            }
             match transaction.into_single() {
                 Ok(Operation::Submit(mut submit)) => {
                     match self.defect {
@@ -225,6 +229,9 @@ impl Registry for PlantedStore {
         let mut record = self.inner.command(id).await?;
         if self.has(Defect::OutcomesAreForgotten) {
             record.outcome = None;
+        }
+        if self.has(Defect::SendersAreForgotten) {
+            record.by = None;
         }
         let memory = self.memory.lock().unwrap();
         if let Some(last) = memory.outcomes.get(&record.order) {
@@ -306,20 +313,26 @@ impl Registry for PlantedStore {
         Ok(in_use)
     }
 
-    async fn purge(
-        &self,
-        states: &[StateKind],
-        before: Timestamp,
-        limit: u32,
-    ) -> Result<u64, Error> {
-        let all = [StateKind::Completed, StateKind::Failed, StateKind::Killed];
-        let states = match self.defect {
-            Some(Defect::PurgesTakeEveryState) => &all[..],
-            _ => states,
-        };
+    async fn purge(&self, purge: &Purge) -> Result<u64, Error> {
+        let mut purge = purge.clone();
+        if self.has(Defect::PurgesTakeEveryState) {
+            purge.states = vec![StateKind::Completed, StateKind::Failed, StateKind::Killed];
+        }
         self.forget_what_others_wait_for().await?;
-        self.write(Call::Purge(states.to_vec(), before, limit));
-        self.inner.purge(states, before, limit).await
+        self.write(Call::Purge(purge.clone()));
+        self.inner.purge(&purge).await
+    }
+
+    async fn audit(&self, limit: u32) -> Result<Vec<AuditEntry>, Error> {
+        let mut lines = self.inner.audit(limit).await?;
+        if self.has(Defect::DeletionsAreNotAudited) {
+            lines.retain(|line| !matches!(line.what, AuditAction::Deleted { .. }));
+        }
+        if self.has(Defect::AuditsTakeTheOldest) {
+            lines = self.inner.audit(u32::MAX).await?;
+            lines.truncate(limit as usize);
+        }
+        Ok(lines)
     }
 
     async fn nodes(&self) -> Result<Vec<NodeRecord>, Error> {
@@ -330,9 +343,11 @@ impl Registry for PlantedStore {
         &self,
         node: &NodeName,
         command: NodeCommand,
+        by: Option<&Author>,
     ) -> Result<NodeCommandId, Error> {
-        self.write(Call::SendNode(node.clone(), command.clone()));
-        self.inner.send_node(node, command).await
+        let call = Call::SendNode(node.clone(), command.clone(), by.cloned());
+        self.write(call);
+        self.inner.send_node(node, command, by).await
     }
 
     async fn node_outcome(&self, command: NodeCommandId) -> Result<Option<String>, Error> {

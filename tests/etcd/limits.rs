@@ -218,7 +218,9 @@ async fn what_is_deleted_and_purged_fits(operations: u32) {
     node.shutdown().await;
     let fresh = connect(&server.url("ns")).await;
     let ended = [StateKind::Completed];
-    let gone = fresh.purge(&ended, jiff::Timestamp::MAX, 1000).await;
+    let gone = fresh
+        .purge(&windlass::store::Purge::new(ended, jiff::Timestamp::MAX).limit(1000))
+        .await;
     assert_eq!(gone.unwrap(), 60);
 
     let commanded = task_with_commands(&client, 130).await;

@@ -153,14 +153,26 @@ async fn what_is_retried_while_it_is_purged_lives() {
     world.clock.forward(SignedDuration::from_hours(1));
     let registry = world.store.registry();
     let before = world.clock.now();
-    assert_eq!(registry.purge(&ENDED, before, 1).await.unwrap(), 1);
+    assert_eq!(
+        registry
+            .purge(&windlass::store::Purge::new(ENDED, before).limit(1))
+            .await
+            .unwrap(),
+        1
+    );
     assert_eq!(world.left().await, ["b", "c"]);
     // It ends again at once, after the time of the purge.
     registry.retry(vec![ids[1].clone()]).await[0]
         .as_ref()
         .unwrap();
     world.is(&ids[1], StateKind::Completed).await;
-    assert_eq!(registry.purge(&ENDED, before, 10).await.unwrap(), 1);
+    assert_eq!(
+        registry
+            .purge(&windlass::store::Purge::new(ENDED, before).limit(10))
+            .await
+            .unwrap(),
+        1
+    );
     assert_eq!(world.left().await, ["b"]);
 }
 
@@ -175,12 +187,21 @@ async fn what_cannot_be_read_is_not_purged() {
     world.clock.forward(SignedDuration::from_hours(1));
     let before = world.clock.now();
     let registry = world.store.registry();
-    assert_eq!(registry.purge(&ENDED, before, 1).await.unwrap(), 1);
+    assert_eq!(
+        registry
+            .purge(&windlass::store::Purge::new(ENDED, before).limit(1))
+            .await
+            .unwrap(),
+        1
+    );
     assert_eq!(world.maintain().await, 0, "it notes the revision of now");
     world.clock.forward(SignedDuration::from_hours(7 * 24 + 1));
     assert_eq!(world.maintain().await, 1);
     assert_eq!(
-        registry.purge(&ENDED, world.clock.now(), 10).await.unwrap(),
+        registry
+            .purge(&windlass::store::Purge::new(ENDED, world.clock.now()).limit(10))
+            .await
+            .unwrap(),
         0
     );
     let kept = etcd.get("/ns/finished/strange", None).await.unwrap();

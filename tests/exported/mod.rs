@@ -8,7 +8,7 @@ use windlass::{
     schedule::Schedule,
     store::{
         Exported, Store,
-        copy::{Report, Written},
+        copy::{Import, Report, Written},
     },
 };
 
@@ -83,6 +83,10 @@ impl OnDisk {
         Ok(this)
     }
 
+    pub(crate) fn opened(&self) -> std::fs::File {
+        std::fs::File::open(self.path()).unwrap()
+    }
+
     pub(crate) fn path(&self) -> PathBuf {
         self.folder.path().join("tasks.jsonl")
     }
@@ -94,7 +98,7 @@ pub(crate) async fn pass(from: &Store, to: &Store) -> Result<Report, BoxError> {
     let file = OnDisk::of(from).await?;
     assert!(file.written.is_whole(), "{:?}", file.written);
     assert_eq!(file.written.tasks, sent.len() as u64);
-    let report = to.import(&file.path(), |_| ()).await?;
+    let report = to.import(&file.opened(), &Import::new(), |_| ()).await?;
     assert!(report.is_whole(), "{report:#?}");
     let came = all(to).await?;
     assert_eq!(came.len(), sent.len());

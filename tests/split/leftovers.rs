@@ -88,7 +88,10 @@ async fn what_goes_takes_its_state_along() {
         .unwrap();
     let soon = kit.store.clock().now() + jiff::SignedDuration::from_secs(1);
     let purged = registry
-        .purge(&[windlass::StateKind::Killed], soon, 10)
+        .purge(&windlass::store::Purge::new(
+            [windlass::StateKind::Killed],
+            soon,
+        ))
         .await;
     assert_eq!(purged.unwrap(), 1);
     tokio::time::sleep(std::time::Duration::from_millis(5)).await;

@@ -70,7 +70,7 @@ async fn a_record_with_deep_json_is_readable() {
 async fn planted_rows_are_found_and_repaired() {
     let file = file();
     let store = file.open().await;
-    for name in ["queue", "held", "unreadable"] {
+    for name in ["queue", "held", "unreadable", "nameless"] {
         submit(&store, name).await;
     }
     let lease = join(&store, "left").await;
@@ -108,6 +108,12 @@ async fn planted_rows_are_found_and_repaired() {
             false,
         ),
         (
+            "ids",
+            "UPDATE windlass_tasks SET id = CAST(x'ff6e' AS TEXT) WHERE id = 'nameless'",
+            Verdict::Error,
+            false,
+        ),
+        (
             "clock",
             "UPDATE windlass_changes SET at = at + 3600000000",
             Verdict::Warning,
@@ -141,6 +147,61 @@ async fn planted_rows_are_found_and_repaired() {
     // The claim was lost: the next one counts it.
     let next = join(&store, "next").await;
     assert!(claim(&store, &next, "held").await.abandoned);
+}
+
+/// The doctor itself failed when an index was gone, and said nothing of a column.
+#[tokio::test]
+async fn a_table_or_index_that_is_not_that_of_the_program_is_named() {
+    let file = file();
+    let store = file.open().await;
+    submit(&store, "a").await;
+    file.raw()
+        .execute_batch("DROP INDEX windlass_states_live; DROP INDEX windlass_states_owned")
+        .unwrap();
+    let findings = examine(&store, false).await;
+    assert_eq!(findings.len(), 1, "{findings:#?}");
+    let tables = of(&findings, "tables");
+    assert_eq!(tables.verdict, Verdict::Error);
+    assert!(
+        tables
+            .found
+            .contains("index windlass_states_live is missing")
+    );
+    assert!(tables.advice.contains("--repair"), "{tables:?}");
+    let findings = examine(&store, true).await;
+    let tables = of(&findings, "tables");
+    assert_eq!((tables.verdict, tables.repaired), (Verdict::Ok, 2));
+    assert!(findings.len() > 5, "{findings:#?}");
+    let drop = "ALTER TABLE windlass_states DROP COLUMN lost_by";
+    file.raw().execute_batch(drop).unwrap();
+    for repair in [false, true] {
+        let findings = examine(&store, repair).await;
+        let tables = of(&findings, "tables");
+        assert_eq!(tables.verdict, Verdict::Error);
+        assert!(tables.found.contains("table windlass_states was changed"));
+        assert!(tables.advice.contains("backup"), "{tables:?}");
+    }
+    let lease = join(&store, "n").await;
+    let refused = try_claim(&store, &lease, "a").await.unwrap_err();
+    assert!(!refused.is_retryable(), "{refused}");
+}
+
+/// No list showed it, and an export was said to be whole.
+#[tokio::test]
+async fn a_task_whose_id_cannot_be_read_is_named_by_an_export() {
+    let file = file();
+    let store = std::sync::Arc::new(file.open().await);
+    submit(&store, "a").await;
+    submit(&store, "b").await;
+    let damage = "UPDATE windlass_tasks SET id = CAST(x'ff' AS TEXT) WHERE id = 'b'";
+    assert_eq!(file.raw().execute(damage, ()).unwrap(), 1);
+    let clock = windlass::clock::SystemClock::shared();
+    let whole = windlass::Store::from_parts(store.clone(), store, clock);
+    let written = whole.export(Vec::new(), |_| ()).await.unwrap();
+    assert_eq!((written.tasks, written.is_whole()), (1, false));
+    assert_eq!(written.outside[0].what, "row 2 of windlass_tasks");
+    let why = written.outside[0].refused.as_deref();
+    assert_eq!(why, Some("its id cannot be read"));
 }
 
 #[tokio::test]

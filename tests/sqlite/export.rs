@@ -4,7 +4,10 @@
 use windlass::{
     BoxError, Client, Message, NewTask, Runner, TaskContext,
     clock::SystemClock,
-    store::{Store, copy::FileError},
+    store::{
+        Store,
+        copy::{FileError, Import},
+    },
 };
 
 use crate::{
@@ -54,7 +57,10 @@ async fn a_cut_file_and_a_wrong_line_write_nothing() -> Result<(), BoxError> {
     let store = open(&target).await;
     let refused = async |lines: &[String]| {
         put(lines);
-        let error = store.import(&export.path(), |_| ()).await.unwrap_err();
+        let error = store
+            .import(&export.opened(), &Import::new(), |_| ())
+            .await
+            .unwrap_err();
         assert!(all(&store).await.unwrap().is_empty());
         error
     };
@@ -85,7 +91,12 @@ async fn a_cut_file_and_a_wrong_line_write_nothing() -> Result<(), BoxError> {
     fewer.remove(4);
     assert!(matches!(refused(&fewer).await, FileError::Line { .. }));
     put(&lines);
-    assert!(store.import(&export.path(), |_| ()).await?.is_whole());
+    assert!(
+        store
+            .import(&export.opened(), &Import::new(), |_| ())
+            .await?
+            .is_whole()
+    );
     Ok(())
 }
 
@@ -94,16 +105,22 @@ async fn an_import_goes_on_where_it_stopped_and_can_be_repeated() -> Result<(), 
     let export = filled().await?;
     let target = file();
     let store = open(&target).await;
-    let first = store.import(&export.path(), |_| ()).await?;
+    let first = store
+        .import(&export.opened(), &Import::new(), |_| ())
+        .await?;
     assert!(first.is_whole());
-    let again = store.import(&export.path(), |_| ()).await?;
+    let again = store
+        .import(&export.opened(), &Import::new(), |_| ())
+        .await?;
     assert!(again.is_whole());
     assert_eq!((again.copied, again.same), (0, first.tasks));
     // As if the import had been killed before its last tasks.
     for last in ["hourly", "due"] {
         store.registry().delete(vec![id(last)]).await.remove(0)?;
     }
-    let rest = store.import(&export.path(), |_| ()).await?;
+    let rest = store
+        .import(&export.opened(), &Import::new(), |_| ())
+        .await?;
     assert!(rest.is_whole(), "{rest:#?}");
     assert_eq!((rest.copied, rest.same), (2, first.tasks - 2));
     Ok(())
@@ -116,7 +133,10 @@ async fn a_store_with_other_tasks_takes_none() -> Result<(), BoxError> {
     let store = open(&target).await;
     let client = Client::new(&store);
     client.submit(NewTask::new("k").id("mine")).await?;
-    let error = store.import(&export.path(), |_| ()).await.unwrap_err();
+    let error = store
+        .import(&export.opened(), &Import::new(), |_| ())
+        .await
+        .unwrap_err();
     assert_eq!(
         error.to_string(),
         "the store has 1 tasks that the file does not have, 'mine' for example; import into an empty store"
@@ -124,7 +144,9 @@ async fn a_store_with_other_tasks_takes_none() -> Result<(), BoxError> {
     client.delete(&id("mine")).await?;
     // Another task with an id of the file.
     client.submit(NewTask::new("other").id("due")).await?;
-    let report = store.import(&export.path(), |_| ()).await?;
+    let report = store
+        .import(&export.opened(), &Import::new(), |_| ())
+        .await?;
     assert_eq!((report.copied, report.left.len()), (0, 1));
     assert_eq!(report.left[0].id, id("due"));
     assert!(
@@ -146,7 +168,18 @@ async fn a_task_that_cannot_be_read_is_named_in_the_file() -> Result<(), BoxErro
     assert!(!export.written.is_whole());
     assert_eq!(export.written.left[0].id, id("due"));
     let target = memory().await;
-    let report = target.import(&export.path(), |_| ()).await?;
+    // Tasks that wait for the missing one would run at once.
+    let refused = target
+        .import(&export.opened(), &Import::new(), |_| ())
+        .await;
+    let refused = refused.unwrap_err();
+    assert!(
+        matches!(&refused, FileError::Incomplete { count: 1, first } if *first == id("due")),
+        "{refused}"
+    );
+    assert!(all(&target).await?.is_empty(), "nothing was written");
+    let how = Import::new().accept_missing();
+    let report = target.import(&export.opened(), &how, |_| ()).await?;
     assert!(!report.is_whole());
     assert_eq!((report.copied, report.left.len()), (report.tasks - 1, 1));
     let left = &report.left[0];
@@ -172,12 +205,20 @@ async fn nodes_are_named_that_work_on_the_store() -> Result<(), BoxError> {
         "store: has nodes that work: busy; stop them, or drain them first"
     );
     let export = filled().await?;
-    let error = store.import(&export.path(), |_| ()).await.unwrap_err();
+    let error = store
+        .import(&export.opened(), &Import::new(), |_| ())
+        .await
+        .unwrap_err();
     assert!(
         error.to_string().contains("has nodes that live: busy"),
         "{error}"
     );
     runner.shutdown().await;
-    assert!(store.import(&export.path(), |_| ()).await?.is_whole());
+    assert!(
+        store
+            .import(&export.opened(), &Import::new(), |_| ())
+            .await?
+            .is_whole()
+    );
     Ok(())
 }

@@ -57,7 +57,10 @@ async fn fill(file: &File) {
         store.apply(vec![transaction]).await.remove(0).unwrap();
     }
     let node = NodeName::new("left").unwrap();
-    store.send_node(&node, NodeCommand::Freeze).await.unwrap();
+    store
+        .send_node(&node, NodeCommand::Freeze, None)
+        .await
+        .unwrap();
     submit(&store, "quarantined").await;
     drop(store);
     file.raw()

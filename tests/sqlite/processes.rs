@@ -37,7 +37,7 @@ async fn each_sees_what_the_other_does() {
     assert_eq!(commands.unwrap()[0].order, order);
 
     let node = lease.node.clone();
-    let order = b.send_node(&node, NodeCommand::Freeze).await.unwrap();
+    let order = b.send_node(&node, NodeCommand::Freeze, None).await.unwrap();
     let reported = until(&mut watch, |e| matches!(e, Event::Node(_))).await;
     assert!(
         reported

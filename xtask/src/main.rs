@@ -5,6 +5,7 @@
     reason = "a command-line program"
 )]
 
+mod circles;
 mod counts;
 mod interop;
 mod mutants;
@@ -30,7 +31,7 @@ The chores of the windlass workspace:
   cargo xtask interop       nodes of ours beside Metafora itself, which needs Go and a module proxy that
                             serves Metafora; with --if-available it is skipped without them, and says so
   cargo xtask verify [CHECKS]
-                            formatting, lints, features, docs, msrv, licences: checks all or those
+                            formatting, circles (of imports), locks, lints, features, docs, msrv, licences: checks all or those
                             that are named, writes nothing
   cargo xtask fix           formats, and applies what the lints can fix by themselves
   cargo xtask bench [ARGS]  the measurements behind docs/performance.md, as a table

@@ -5,13 +5,14 @@ use std::{
     process::{Command, Stdio},
 };
 
-use super::{cargo, root, run, tools};
+use super::{cargo, circles, root, run, tools};
 
 type Check = fn(&Path, &mut Vec<String>);
 
 /// The checks in their order, by their names on the command line.
-const CHECKS: [(&str, Check); 7] = [
+const CHECKS: [(&str, Check); 8] = [
     ("formatting", check_formatting),
+    ("circles", check_circles),
     ("locks", check_locks),
     ("lints", check_lints),
     ("features", check_features),
@@ -66,6 +67,11 @@ fn check_formatting(protoc: &Path, failed: &mut Vec<String>) {
     );
     let mut peers = rustfmt_of_peers();
     note("formatting of the peers", peers.arg("--check"), failed);
+}
+
+/// Refuses files that import each other.
+fn check_circles(_: &Path, failed: &mut Vec<String>) {
+    failed.extend(circles::check(&root()));
 }
 
 /// Formats the programs of `benches/peers/`, each a workspace of its own. It needs none of their dependencies; lints would

@@ -32,9 +32,8 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
         Choice::Done(exit) => return Ok(exit),
     };
     let bar = out.progress(ids.len() as u64, "delete");
-    let registry = client.store().registry();
     Report::run("delete", ids, &bar, |ids| async {
-        let answers = registry.delete(ids).await;
+        let answers = client.delete_many(ids).await;
         answers.into_iter().map(|a| a.map(|()| None)).collect()
     })
     .await

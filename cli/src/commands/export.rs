@@ -1,8 +1,9 @@
 //! `windlass export`: writes all tasks of the store to a file.
 
 use std::{
+    fs::File,
     io::{self, BufWriter, Write},
-    path::{Path, PathBuf},
+    path::Path,
     time::{Duration, Instant},
 };
 
@@ -49,9 +50,10 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     let written = match args.file.as_str() {
         "-" => write(store, BufWriter::new(io::stdout()), &args, &out).await?,
         path => {
+            let path = Path::new(path);
             let new = New::beside(path)?;
-            let written = write(store, BufWriter::new(new.file.as_file()), &args, &out).await?;
-            new.keep()?;
+            let written = write(store, BufWriter::new(new.file()), &args, &out).await?;
+            new.keep(path)?;
             written
         }
     };
@@ -64,36 +66,82 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
 }
 
 /// A file that gets its name when it is whole.
-struct New {
-    file: NamedTempFile,
-    path: PathBuf,
+enum New {
+    /// It has no name yet: it is gone with this process, however that ends.
+    Nameless(File),
+    /// Its folder takes no file without a name.
+    Named(NamedTempFile),
 }
 
 impl New {
-    fn beside(path: &str) -> Result<Self, Failure> {
-        let named = Path::new(path);
-        if named.symlink_metadata().is_ok() {
-            return Err(exists(path));
+    fn beside(path: &Path) -> Result<Self, Failure> {
+        let given = path.display().to_string();
+        if path.symlink_metadata().is_ok() {
+            return Err(exists(&given));
         }
-        let folder = named.parent().filter(|folder| *folder != Path::new(""));
+        let folder = path.parent().filter(|folder| *folder != Path::new(""));
         let folder = folder.unwrap_or(Path::new("."));
+        if let Some(file) = nameless(folder) {
+            return Ok(Self::Nameless(file));
+        }
         let file = NamedTempFile::new_in(folder);
-        Ok(Self {
-            file: file.map_err(|e| Failure::file(&format!("could not create '{path}'"), &e))?,
-            path: named.to_owned(),
-        })
+        file.map(Self::Named)
+            .map_err(|e| Failure::file(&format!("could not create '{given}'"), &e))
     }
 
-    fn keep(self) -> Result<(), Failure> {
-        let path = self.path.display().to_string();
-        let failed = |e: io::Error| Failure::Store(format!("could not write '{path}': {e}"));
-        self.file.as_file().sync_all().map_err(failed)?;
-        match self.file.persist_noclobber(&self.path) {
-            Ok(_) => Ok(()),
-            Err(e) if e.error.kind() == io::ErrorKind::AlreadyExists => Err(exists(&path)),
-            Err(e) => Err(failed(e.error)),
+    fn file(&self) -> &File {
+        match self {
+            Self::Nameless(file) => file,
+            Self::Named(file) => file.as_file(),
         }
     }
+
+    fn keep(self, path: &Path) -> Result<(), Failure> {
+        let given = path.display().to_string();
+        let failed = |e: io::Error| match e.kind() {
+            io::ErrorKind::AlreadyExists => exists(&given),
+            _ => Failure::Store(format!("could not write '{given}': {e}")),
+        };
+        self.file().sync_all().map_err(failed)?;
+        match self {
+            Self::Nameless(file) => name_file(&file, path).map_err(failed),
+            Self::Named(file) => {
+                let kept = file.persist_noclobber(path);
+                kept.map(drop).map_err(|e| failed(e.error))
+            }
+        }
+    }
+}
+
+/// Creates a file without a name, where the system can.
+#[cfg(target_os = "linux")]
+fn nameless(folder: &Path) -> Option<File> {
+    use std::os::unix::fs::OpenOptionsExt;
+    let flags = nix::fcntl::OFlag::O_TMPFILE.bits();
+    let mut options = File::options();
+    options.write(true).mode(0o600).custom_flags(flags);
+    // Without /proc it could get no name.
+    let can_be_named = Path::new("/proc/self/fd").is_dir();
+    can_be_named.then(|| options.open(folder).ok()).flatten()
+}
+
+#[cfg(target_os = "linux")]
+fn name_file(file: &File, path: &Path) -> io::Result<()> {
+    use std::os::fd::AsRawFd;
+    let of = format!("/proc/self/fd/{}", file.as_raw_fd());
+    let cwd = nix::fcntl::AT_FDCWD;
+    let follow = nix::fcntl::AtFlags::AT_SYMLINK_FOLLOW;
+    Ok(nix::unistd::linkat(cwd, of.as_str(), cwd, path, follow)?)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn nameless(_: &Path) -> Option<File> {
+    None
+}
+
+#[cfg(not(target_os = "linux"))]
+fn name_file(_: &File, _: &Path) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
 }
 
 fn exists(path: &str) -> Failure {

@@ -192,6 +192,8 @@ fn show(
     );
     let limits = serde_json::to_string(view.limits).ok();
     some("limits", limits.filter(|_| !view.limits.is_empty()));
+    let meta: Vec<_> = view.meta.iter().map(|(n, v)| format!("{n}={v}")).collect();
+    some("meta", (!meta.is_empty()).then(|| meta.join(", ")));
     some(
         "props",
         (!view.props.is_null()).then(|| view.props.to_string()),
@@ -298,11 +300,12 @@ fn show_commands(out: &Output, commands: &[CommandRecord]) -> Result<(), Failure
             text(c.order),
             text(named(&c.command)),
             text(c.sent_at),
+            text(c.by.as_ref().map_or("", |by| by.as_str())),
             text(outcome),
         ]
     });
-    let header = ["ORDER", "COMMAND", "SENT", "OUTCOME"];
-    out.narrow_table(&header, &["SENT"], rows.collect())
+    let header = ["ORDER", "COMMAND", "SENT", "BY", "OUTCOME"];
+    out.narrow_table(&header, &["SENT", "BY"], rows.collect())
 }
 
 /// The name of a command; that of a signal with its own.

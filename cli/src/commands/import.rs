@@ -2,15 +2,13 @@
 
 use std::{
     fs::File,
-    io::{self, BufRead as _},
-    path::{Path, PathBuf},
+    io::{self, Read, Write},
 };
 
 use indicatif::ProgressBar;
-use tempfile::NamedTempFile;
 use windlass::store::{
     Error,
-    copy::{FileError, check_file},
+    copy::{FileError, Import},
 };
 
 use super::copy;
@@ -31,19 +29,25 @@ Examples:
 pub(crate) struct Args {
     /// The file that `windlass export` has written; - for standard input
     file: String,
+
+    /// Import a file that names tasks which the export could not read. Tasks that wait for one of them run at once;
+    /// the exit code is 1, since tasks are missing
+    #[arg(long)]
+    accept_missing: bool,
 }
 
 /// Imports.
 pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure> {
-    let file = Input::of(&args.file)?;
+    let mut how = Import::new();
+    how.accept_missing = args.accept_missing;
     // A refused file makes no store.
-    check_file(file.path()).map_err(|error| failure(&args.file, error))?;
+    let file = open(&args.file, &how)?;
     let client = global.lasting().await?;
     let out = global.out();
     let mut bar: Option<ProgressBar> = None;
     let report = client
         .store()
-        .import(file.path(), |now| {
+        .import(&file, &how, |now| {
             let bar = bar.get_or_insert_with(|| out.progress(now.tasks, "import"));
             bar.set_position(now.done);
         })
@@ -60,46 +64,40 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     })
 }
 
-/// A file that is read several times.
-enum Input {
-    File(PathBuf),
-    /// What came from standard input.
-    Kept(NamedTempFile),
+/// Opens the file. What comes from standard input is checked line by line while it is kept, so that what is no export is
+/// not kept to its end, in a file without a name: it is gone with this process, however that ends.
+fn open(path: &str, how: &Import) -> Result<File, Failure> {
+    if path != "-" {
+        let file = File::open(path).map_err(|e| Failure::file(path, &e))?;
+        let found = file.metadata().map_err(|e| Failure::file(path, &e))?;
+        if !found.is_file() {
+            let reason = "is no regular file; name one, or - for standard input";
+            return Err(Failure::Usage(format!("file: '{path}' {reason}")));
+        }
+        how.check(&file).map_err(|error| failure(path, error))?;
+        return Ok(file);
+    }
+    let kept =
+        tempfile::tempfile().map_err(|e| Failure::file("could not create a temporary file", &e))?;
+    let from = Kept {
+        from: io::stdin().lock(),
+        to: &kept,
+    };
+    how.check(from).map_err(|error| failure(path, error))?;
+    Ok(kept)
 }
 
-impl Input {
-    fn of(path: &str) -> Result<Self, Failure> {
-        if path != "-" {
-            let found = std::fs::metadata(path).map_err(|e| Failure::file(path, &e))?;
-            if !found.is_file() {
-                let reason = "is no regular file; name one, or - for standard input";
-                return Err(Failure::Usage(format!("file: '{path}' {reason}")));
-            }
-            return Ok(Self::File(path.into()));
-        }
-        let keep = || {
-            let mut from = io::stdin().lock();
-            // What is no export is not kept first: it may have no end.
-            let first = from.fill_buf()?;
-            if !(first.is_empty() || first.starts_with(b"{\"windlass\"")) {
-                return Err(io::Error::other(
-                    "it is no file of `windlass export`; nothing was written",
-                ));
-            }
-            let kept = NamedTempFile::new()?;
-            let mut to: &File = kept.as_file();
-            io::copy(&mut from, &mut to)?;
-            Ok(kept)
-        };
-        let kept = keep().map_err(|e| Failure::file("could not keep standard input", &e))?;
-        Ok(Self::Kept(kept))
-    }
+/// A reader whose bytes are kept in a file.
+struct Kept<'a, R> {
+    from: R,
+    to: &'a File,
+}
 
-    fn path(&self) -> &Path {
-        match self {
-            Self::File(path) => path,
-            Self::Kept(file) => file.path(),
-        }
+impl<R: Read> Read for Kept<'_, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.from.read(buffer)?;
+        let bytes = buffer.get(..read).unwrap_or_default();
+        self.to.write_all(bytes).map(|()| read)
     }
 }
 
@@ -110,6 +108,14 @@ fn failure(file: &str, error: FileError) -> Failure {
             busy.to_string().trim_start_matches("to: ")
         )),
         FileError::Store(error) => error.into(),
+        FileError::Incomplete { count, first } => {
+            let noun = if count == 1 { "task" } else { "tasks" };
+            Failure::No(format!(
+                "'{file}' lacks {count} {noun} that the export could not read ('{first}' for example), and tasks that wait \
+                 for them would run at once; retry or delete them in the exported store and export it again, or give \
+                 --accept-missing; nothing was written"
+            ))
+        }
         error @ FileError::NotEmpty { .. } => Failure::No(format!("nothing was written: {error}")),
         error => Failure::Usage(format!("'{file}': {error}; nothing was written")),
     }

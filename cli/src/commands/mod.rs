@@ -1,6 +1,7 @@
 //! A file per command.
 
 pub(crate) mod apply;
+pub(crate) mod audit;
 pub(crate) mod candidates;
 pub(crate) mod completions;
 pub(crate) mod config;

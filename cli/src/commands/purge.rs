@@ -4,7 +4,10 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
-use windlass::{Client, StateKind, store::Filter};
+use windlass::{
+    Client, StateKind,
+    store::{Filter, Purge},
+};
 
 use crate::{
     exit::{Exit, Failure},
@@ -97,11 +100,9 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     let bar = out.progress(selected as u64, "purge");
     let mut purged = 0;
     loop {
-        let step = client
-            .store()
-            .registry()
-            .purge(&states, before, STEP)
-            .await?;
+        let purge = Purge::new(states.clone(), before).limit(STEP);
+        let purge = purge.by(client.author().clone());
+        let step = client.store().registry().purge(&purge).await?;
         purged += step;
         bar.inc(step);
         if step < u64::from(STEP) {

@@ -56,12 +56,11 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
         Choice::Act(ids) => ids,
         Choice::Done(exit) => return Ok(exit),
     };
-    let registry = client.store().registry();
     let mut tasks = Vec::new();
     for wave in waves.unwrap_or_else(|| vec![ids]) {
         let bar = out.progress(wave.len() as u64, "retry");
         let report = Report::run("retry", wave, &bar, |ids| async {
-            let answers = registry.retry(ids).await;
+            let answers = client.retry_many(ids).await;
             answers.into_iter().map(|a| a.map(|()| None)).collect()
         });
         tasks.extend(report.await.tasks);

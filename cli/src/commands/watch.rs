@@ -5,8 +5,8 @@ use std::time::Duration;
 use futures::StreamExt;
 use serde::Serialize;
 use windlass::{
-    Client, Command, FailedAttempt, StateKind, TaskId,
-    store::{Change, ChangeKind, Error},
+    Client, Command, FailedAttempt, Kind, StateKind, TaskId,
+    store::{Change, ChangeKind, ChangeStream, Error},
 };
 
 use crate::{
@@ -23,12 +23,17 @@ use crate::{
 #[command(after_help = "\
 Examples:
   windlass watch
+  windlass watch --kind report
   windlass watch report-7 --until-ended --timeout 10m
   windlass watch --after 1200 -o json | jq 'select(.what == \"moved\")'")]
 pub(crate) struct Args {
     /// Only this task
     #[arg(value_name = "ID")]
     id: Option<TaskId>,
+
+    /// Only tasks of this kind
+    #[arg(long, value_name = "KIND", conflicts_with = "id")]
+    kind: Option<Kind>,
 
     /// Begin after the change with this number, instead of now
     #[arg(long, value_name = "SEQ", value_parser = parse::from_zero::<u64>)]
@@ -60,7 +65,7 @@ async fn follow(args: &Args, global: &Global, client: &Client) -> Result<Exit, F
     let out = global.out();
     let mut after = args.after;
     let mut left = args.limit;
-    let mut changes = client.changes(after).await?;
+    let mut changes = changes_of(args, client, after).await?;
     // The number of the change that ended the task, where its history is printed up to there.
     let mut ended_by = 0;
     if let Some(id) = &args.id {
@@ -106,9 +111,21 @@ async fn follow(args: &Args, global: &Global, client: &Client) -> Result<Exit, F
             Some(Err(e @ Error::Invalid(_))) => return Err(e.into()),
             Some(Err(_)) | None => {
                 tokio::time::sleep(Duration::from_millis(200)).await;
-                changes = client.changes(after).await?;
+                changes = changes_of(args, client, after).await?;
             }
         }
+    }
+}
+
+/// The changes of the namespace, or of one kind.
+async fn changes_of(
+    args: &Args,
+    client: &Client,
+    after: Option<u64>,
+) -> Result<ChangeStream, Error> {
+    match &args.kind {
+        Some(kind) => client.changes_of_kind(kind.clone(), after).await,
+        None => client.changes(after).await,
     }
 }
 

@@ -92,7 +92,8 @@ pub(crate) struct NodeArgs {
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true, default_value = "15s", value_parser = parse::lease_ttl)]
     pub(crate) lease_ttl: Duration,
 
-    /// The longest time that a command gets to end after SIGTERM, also when its task has a longer grace
+    /// Kill a command at most this long after SIGTERM. A task has a grace of its own ('grace' in its props, 10s by
+    /// default): the shorter of both counts
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true, default_value = "30s", value_parser = parse::duration)]
     pub(crate) grace: Duration,
 

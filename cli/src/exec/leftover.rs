@@ -31,12 +31,8 @@ use super::{
     folder::Folder,
     process,
     record::{self, Record},
+    tagged::groups_of,
 };
-
-/// The variable that names the file where a command keeps its progress.
-pub(crate) const STATE_DIR: &str = "WINDLASS_STATE_DIR";
-/// The variable that holds the number of the claim.
-pub(crate) const FENCE: &str = "WINDLASS_FENCE";
 
 /// How long a killed group may take to be gone.
 const AFTER_KILL: Duration = Duration::from_secs(5);
@@ -50,33 +46,6 @@ pub(crate) enum NotEnded {
     /// Something of it still lives.
     #[error("{0}")]
     Lives(String),
-}
-
-/// The groups that have a process of this folder whose claim is accepted; `None` is a process that does
-/// not say.
-fn groups_of(folder: &Folder, accepts: impl Fn(Option<Fence>) -> bool) -> Vec<i32> {
-    let mut dir = format!("{STATE_DIR}=").into_bytes();
-    dir.extend_from_slice(folder.path.as_os_str().as_encoded_bytes());
-    process::groups_where(|environment| {
-        let entries = || environment.split(|byte| *byte == 0);
-        entries().any(|entry| entry == dir) && accepts(entries().find_map(fence_in))
-    })
-}
-
-/// Whether the environment of a process names the folder of another task.
-pub(super) fn is_of_another(folder: &Folder, pid: i32) -> bool {
-    let own = folder.path.as_os_str().as_encoded_bytes();
-    let environment = process::environment(pid).unwrap_or_default();
-    let dir = environment
-        .split(|byte| *byte == 0)
-        .find_map(|entry| entry.strip_prefix(STATE_DIR.as_bytes())?.strip_prefix(b"="));
-    dir.is_some_and(|dir| dir != own)
-}
-
-/// The fence in the entry of an environment that holds one.
-fn fence_in(entry: &[u8]) -> Option<Fence> {
-    let value = entry.strip_prefix(FENCE.as_bytes())?.strip_prefix(b"=")?;
-    std::str::from_utf8(value).ok()?.parse().ok().map(Fence)
 }
 
 /// The groups of an orphan: that of its leader, and those of processes that have left it.

@@ -32,6 +32,7 @@
 //! | `WINDLASS_FENCE` | the claim's number; it only grows, so that what the command writes elsewhere can be guarded |
 //! | `WINDLASS_SCHEDULED_FOR` | the nominal time (RFC 3339), for a run of a schedule |
 //! | `WINDLASS_WAITED` | the tasks that it has waited for, with their outcomes, as JSON |
+//! | `WINDLASS_META` | the task's `meta` as JSON, if it has any; `TRACEPARENT` and `TRACESTATE` are its entries of these names in lower case |
 //! | `WINDLASS_STATE_DIR` | a folder for the command's own progress, kept between attempts |
 //! | `WINDLASS_STORE` | the URL of the store, so that the command can submit tasks ([`environment`]) |
 
@@ -52,6 +53,7 @@ pub(crate) mod programs;
 mod props;
 mod record;
 mod spares;
+mod tagged;
 #[cfg(test)]
 mod tests;
 mod waited;
@@ -72,7 +74,9 @@ use tokio::{
     time::{Instant, sleep},
 };
 use tracing::debug;
-use windlass::{ActionKind, Message, StatefulHandler, Stop, StopReason, TaskContext, async_trait};
+use windlass::{
+    ActionKind, Json, Message, StatefulHandler, Stop, StopReason, TaskContext, async_trait,
+};
 
 use self::{
     conclude::conclude,
@@ -375,16 +379,30 @@ fn prepare(props: &Props, found: Option<&Path>) -> Command {
     command
 }
 
+/// The entries of a task's `meta` that continue a trace, and the variables in which programs look for them.
+const TRACE: [(&str, &str); 2] = [("traceparent", "TRACEPARENT"), ("tracestate", "TRACESTATE")];
+
 /// Sets the variables that say which attempt of which task it is.
 fn name_attempt(command: &mut Command, task: &TaskContext, folder: &Folder) {
     command
         .env("WINDLASS_TASK_ID", task.id().as_str())
         .env("WINDLASS_ATTEMPT", task.attempt().to_string())
         .env("WINDLASS_INCARNATION", task.incarnation().to_string())
-        .env(leftover::FENCE, task.fence().to_string())
-        .env(leftover::STATE_DIR, &folder.path);
+        .env(tagged::FENCE, task.fence().to_string())
+        .env(tagged::STATE_DIR, &folder.path);
     if let Some(time) = task.scheduled_for() {
         command.env("WINDLASS_SCHEDULED_FOR", time.nominal.to_string());
+    }
+    if !task.meta().is_empty() {
+        command.env(
+            "WINDLASS_META",
+            Json::from(serde_json::json!(task.meta())).as_str(),
+        );
+    }
+    for (entry, variable) in TRACE {
+        if let Some(value) = task.meta().get(entry) {
+            command.env(variable, value);
+        }
     }
     if let Some(waited) = waited::json(task) {
         command.env("WINDLASS_WAITED", waited);

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use tracing::warn;
 use windlass::Fence;
 
-use super::{folder::Folder, leftover, process::Identity, spares::Spares};
+use super::{folder::Folder, process::Identity, spares::Spares, tagged};
 use crate::place::{OwnFolder, write_new_private, write_private};
 
 /// No record is longer: one that is used again is emptied long before.
@@ -89,7 +89,7 @@ impl Record {
         let leader = self.leader.as_ref()?;
         // A number of the system, or of a process that leads no group, was never that of a command. One that names
         // another folder is the command of another task.
-        let proves = leader.leads_a_group() && !leftover::is_of_another(folder, leader.pid);
+        let proves = leader.leads_a_group() && !tagged::is_of_another(folder, leader.pid);
         proves.then_some(leader.pid)
     }
 

@@ -86,8 +86,8 @@ fn deadlines_are_times_or_durations() {
     with(&["--start-by", "-5m"]).fails(2, &["'-5m' is negative"]);
     with(&["--in", "-5m"]).fails(2, &["'-5m' is negative"]);
     with(&["--start-by", "soon"]).fails(2, &["neither a time nor a duration"]);
-    with(&["--start-by", "2h", "--end-by", "1h"]).fails(2, &["end_by: ", "is before start_by"]);
-    with(&["--in", "2h", "--start-by", "1h"]).fails(2, &["start_by: ", "is before start_at"]);
+    with(&["--start-by", "2h", "--end-by", "1h"]).fails(2, &["--end-by: ", "is before start_by"]);
+    with(&["--in", "2h", "--start-by", "1h"]).fails(2, &["--start-by: ", "is before start_at"]);
     let file = env.write("lines", r#"{"kind":"k","end_by":"soon"}"#);
     env.run(&["submit", "--lines", &file])
         .fails(2, &["end_by: 'soon'"]);

@@ -6,6 +6,7 @@
 )]
 
 mod apply;
+mod authors;
 mod bad_input;
 mod bulk;
 mod candidates;

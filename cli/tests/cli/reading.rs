@@ -333,3 +333,44 @@ fn a_missed_deadline_is_a_field_of_the_json() {
         );
     }
 }
+
+/// Numbers beyond 64 bits never matched, and a name with '=' could not be given.
+#[test]
+fn a_filter_of_props_compares_digit_by_digit_and_takes_every_name() {
+    let env = Env::new();
+    for (id, props) in [
+        ("a", r#"{"n":12345678901234567890123,"x=y":"z=1"}"#),
+        ("b", r#"{"n":12345678901234567890124,"x=y":"z"}"#),
+    ] {
+        env.run(&["submit", "k", "--id", id, "--props", props]).ok();
+    }
+    let ids = |at: &str| -> Vec<String> {
+        let listed = env
+            .run(&["list", "--props-at", at, "-o", "json"])
+            .ok()
+            .lines();
+        let ids = listed
+            .iter()
+            .map(|task| task["id"].as_str().unwrap().to_owned());
+        ids.collect()
+    };
+    assert_eq!(ids("/n=12345678901234567890123"), ["a"]);
+    assert_eq!(ids("/n=12345678901234567890125"), [] as [String; 0]);
+    assert_eq!(ids("/x=y=\"z=1\""), ["a"]);
+    assert_eq!(ids("/x=y=\"z\""), ["b"]);
+}
+
+#[test]
+fn a_watch_of_a_kind_shows_its_tasks_only() {
+    let env = Env::new();
+    for (id, kind) in [("a", "mail"), ("b", "other"), ("c", "mail")] {
+        env.run(&["submit", kind, "--id", id]).ok();
+    }
+    let watch = ["watch", "--kind", "mail", "--after", "0", "--limit", "2"];
+    let lines = env
+        .run(&[&watch[..], &["-o", "json"]].concat())
+        .ok()
+        .lines();
+    let tasks: Vec<&Value> = lines.iter().map(|line| &line["task"]).collect();
+    assert_eq!(tasks, ["a", "c"]);
+}

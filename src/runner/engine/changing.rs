@@ -12,7 +12,7 @@ use windlass_statemachine::{
 use super::Engine;
 use crate::{
     runner::{
-        change::{Change, ChangeRequest},
+        control::{Change, ChangeRequest},
         input::SlotId,
         kinds::KindEntry,
     },

@@ -8,7 +8,10 @@ use windlass_statemachine::{StopReason, TaskId, machine::Input};
 
 use super::{Engine, slot::Slot};
 use crate::{
-    runner::handle::{Control, RunningTask, Snapshot},
+    runner::{
+        control::Control,
+        handle::{RunningTask, Snapshot},
+    },
     store::{NodeCommand, NodeCommandId, QueuedNodeCommand},
 };
 

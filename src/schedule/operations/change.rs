@@ -127,12 +127,7 @@ impl Schedules {
         for send in change.send {
             transaction = transaction.send(send);
         }
-        let mut answers = self
-            .client
-            .store()
-            .registry()
-            .apply(vec![transaction])
-            .await;
+        let mut answers = self.client.apply(vec![transaction]).await;
         match answers.pop() {
             Some(Ok(applied)) => {
                 let submitted = applied.done().iter().filter_map(|done| match done {

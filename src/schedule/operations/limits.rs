@@ -61,7 +61,7 @@ impl Schedules {
             if changes.is_empty() {
                 continue;
             }
-            for answer in self.client.store().registry().apply(changes).await {
+            for answer in self.client.apply(changes).await {
                 match answer {
                     Err(Error::Refused(refusals))
                         if refusals.iter().all(|one| has_started(&one.reason)) => {}

@@ -249,8 +249,6 @@ impl Schedules {
             Transaction::new().require(id.clone(), Require::Data(json))
         });
         self.client
-            .store()
-            .registry()
             .apply(vec![transaction.submit(submit)])
             .await
             .pop()

@@ -5,9 +5,7 @@
 
 use std::{
     collections::BTreeMap,
-    fs::File,
-    io::{self, BufRead, BufReader, Read, Write},
-    path::Path,
+    io::{self, BufRead, Read, Write},
 };
 
 use jiff::Timestamp;
@@ -15,11 +13,8 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::value::RawValue;
 use windlass_statemachine::Json;
 
-use super::{Outside, Problem, file::FileError, pages};
+use super::{FORMAT, FileError, Outside, Problem, pages};
 use crate::store::{Exported, Limits};
-
-/// The number of the form of all lines.
-pub(super) const FORMAT: u64 = 1;
 
 /// The longest line. Every task that a store takes is far shorter.
 const LONGEST: u64 = 1 << 30;
@@ -112,17 +107,6 @@ pub(super) struct Lines<R> {
     has_ended: bool,
     /// Whether a line with more than what is read of it is refused.
     pub(super) is_strict: bool,
-}
-
-impl Lines<BufReader<File>> {
-    pub(super) fn open(path: &Path) -> Result<Self, FileError> {
-        let failed = |source| FileError::Io {
-            operation: "read",
-            source,
-        };
-        let file = File::open(path).map_err(failed)?;
-        Self::new(BufReader::new(file))
-    }
 }
 
 impl<R: BufRead> Lines<R> {

@@ -79,13 +79,13 @@ impl Copied {
     }
 }
 
-/// An operation that is committed in a store and is in no task: a row of the
-/// [inbox](crate::store::sqlite::inbox) of a file.
+/// What is committed in a store and is in no task: a row of the [inbox](crate::store::sqlite::inbox) of a file, or a
+/// task whose id cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outside {
     /// What it is: `row 7 of windlass_inbox`.
     pub what: String,
-    /// Why it was refused; `None` while it waits.
+    /// Why it was refused, or cannot be read; `None` while it waits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refused: Option<String>,
     /// When it was refused.

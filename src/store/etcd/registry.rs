@@ -1,17 +1,17 @@
 //! [`Registry`] for [`EtcdStore`].
 
 use async_trait::async_trait;
-use jiff::Timestamp;
-use windlass_statemachine::{CommandId, NodeName, StateKind, TaskId};
+use windlass_statemachine::{Author, CommandId, NodeName, TaskId};
 
 use super::{
     order::in_order,
     store::{Components, EtcdStore},
+    tasks::audit,
 };
 use crate::store::{
-    Applied, Change, ChangeStream, CommandRecord, Doctor, Done, Error, Exported, Filter, LimitUse,
-    Limits, NodeCommand, NodeCommandId, NodeRecord, Operation, Order, Page, Registry, Span,
-    TaskCount, TaskRecord, Transaction, Transfer,
+    Applied, AuditEntry, Change, ChangeStream, CommandRecord, Doctor, Done, Error, Exported,
+    Filter, LimitUse, Limits, NodeCommand, NodeCommandId, NodeRecord, Operation, Order, Page,
+    Purge, Registry, Span, TaskCount, TaskRecord, Transaction, Transfer,
     copy::Copied,
     examine::{Examination, Finding},
 };
@@ -94,13 +94,21 @@ impl Registry for EtcdStore {
         self.0.leases.no_node_may_join().await
     }
 
-    async fn purge(
-        &self,
-        states: &[StateKind],
-        before: Timestamp,
-        limit: u32,
-    ) -> Result<u64, Error> {
-        self.0.purges.purge(states, before, limit).await
+    async fn purge(&self, purge: &Purge) -> Result<u64, Error> {
+        let tasks = self
+            .0
+            .purges
+            .purge(&purge.states, purge.before, purge.limit)
+            .await?;
+        let access = &self.0.node_commands.access;
+        if let Some(entry) = purge.entry(tasks, access.now()) {
+            audit::add(access, &entry).await?;
+        }
+        Ok(tasks)
+    }
+
+    async fn audit(&self, limit: u32) -> Result<Vec<AuditEntry>, Error> {
+        audit::newest(&self.0.node_commands.access, limit).await
     }
 
     async fn nodes(&self) -> Result<Vec<NodeRecord>, Error> {
@@ -111,8 +119,9 @@ impl Registry for EtcdStore {
         &self,
         node: &NodeName,
         command: NodeCommand,
+        by: Option<&Author>,
     ) -> Result<NodeCommandId, Error> {
-        self.0.node_commands.send_node(node, command).await
+        self.0.node_commands.send_node(node, command, by).await
     }
 
     async fn node_outcome(&self, command: NodeCommandId) -> Result<Option<String>, Error> {
@@ -171,23 +180,29 @@ impl Components {
         if transaction.unique_keys().next().is_some() {
             return Box::pin(self.transactions.apply(transaction)).await;
         }
+        let by = transaction.author().cloned();
+        let by = by.as_ref();
         let operation = match transaction.into_single() {
             Ok(operation) => operation,
             Err(transaction) => return Box::pin(self.transactions.apply(transaction)).await,
         };
         let done = match operation {
-            Operation::Submit(submit) => Done::Submitted(self.submits.submit(submit).await?),
-            Operation::Send(send) => Done::Sent(self.commands.send(send).await?),
+            Operation::Submit(submit) => Done::Submitted(self.submits.submit(submit, by).await?),
+            Operation::Send(send) => Done::Sent(self.commands.send(send, by).await?),
             Operation::Delete(id) => {
-                Box::pin(self.deletes.delete(&id)).await?;
+                Box::pin(self.deletes.delete(&id, by)).await?;
                 Done::Deleted
             }
             Operation::Retry(id) => {
-                Box::pin(self.retries.retry(&id)).await?;
+                Box::pin(self.retries.retry(&id, by)).await?;
                 Done::Retried
             }
             Operation::Reschedule(_) => {
-                return Box::pin(self.transactions.apply(operation.into())).await;
+                return Box::pin(
+                    self.transactions
+                        .apply(Transaction::from(operation).by(by.cloned())),
+                )
+                .await;
             }
         };
         Ok(done.into())

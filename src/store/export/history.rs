@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use windlass_statemachine::{TaskId, TaskState};
+use windlass_statemachine::{Author, TaskId, TaskState};
 
 use super::{Exported, micros};
 use crate::store::{Change, ChangeKind, CommandRecord};
@@ -12,9 +12,17 @@ use crate::store::{Change, ChangeKind, CommandRecord};
 #[derive(Debug, PartialEq)]
 struct Line {
     at: i64,
+    by: Option<Author>,
     what: ChangeKind,
     /// Whether a store may keep the task without this change.
     is_prunable: bool,
+}
+
+/// A change without its number.
+struct Place {
+    at: Timestamp,
+    by: Option<Author>,
+    what: ChangeKind,
 }
 
 impl Exported {
@@ -42,7 +50,7 @@ impl Exported {
         let numbers = self.commands.iter().map(|command| command.order).zip(1..);
         let numbers: BTreeMap<u64, u64> = numbers.collect();
         let number = |order: &u64| numbers.get(order).copied();
-        let lines = self.places().into_values().map(|(at, what)| {
+        let lines = self.places().into_values().map(|Place { at, by, what }| {
             let reported = matches!(
                 what,
                 ChangeKind::Submitted { .. } | ChangeKind::Commanded { .. }
@@ -68,6 +76,7 @@ impl Exported {
             };
             Line {
                 at: micros(at),
+                by,
                 what,
                 is_prunable: !reported,
             }
@@ -77,24 +86,37 @@ impl Exported {
 
     /// Returns the changes by their places. The submit and the commands are among them even when the
     /// history was pruned.
-    fn places(&self) -> BTreeMap<u64, (Timestamp, ChangeKind)> {
+    fn places(&self) -> BTreeMap<u64, Place> {
         let mut places = BTreeMap::new();
         for change in self.history.iter().filter(|c| c.seq >= self.order) {
             if change.what != ChangeKind::Deleted {
-                places.insert(change.seq, (change.at, change.what.clone()));
+                let (at, by, what) = (change.at, change.by.clone(), change.what.clone());
+                places.insert(change.seq, Place { at, by, what });
             }
         }
         for command in &self.commands {
             let what = ChangeKind::Commanded {
                 command: command.order,
             };
-            places.insert(command.order, (command.sent_at, what));
+            let (at, by) = (command.sent_at, command.by.clone());
+            places.insert(command.order, Place { at, by, what });
         }
-        let state = match places.remove(&self.order) {
-            Some((_, ChangeKind::Submitted { state })) => state,
-            _ => TaskState::submitted(self.task.start_at, self.submitted_at).code(),
+        let (state, by) = match places.remove(&self.order) {
+            Some(Place {
+                what: ChangeKind::Submitted { state },
+                by,
+                ..
+            }) => (state, by),
+            _ => {
+                let state = TaskState::submitted(self.task.start_at, self.submitted_at);
+                (state.code(), None)
+            }
         };
-        let submitted = (self.submitted_at, ChangeKind::Submitted { state });
+        let submitted = Place {
+            at: self.submitted_at,
+            by,
+            what: ChangeKind::Submitted { state },
+        };
         places.insert(self.order, submitted);
         places
     }
@@ -133,7 +155,7 @@ impl Exported {
         let history = places
             .into_iter()
             .zip(first..)
-            .map(|((_, (at, what)), seq)| {
+            .map(|((_, Place { at, by, what }), seq)| {
                 let what = match what {
                     ChangeKind::Commanded { .. } => ChangeKind::Commanded { command: seq },
                     ChangeKind::Moved {
@@ -155,6 +177,7 @@ impl Exported {
                     seq,
                     at,
                     task: task.clone(),
+                    by,
                     what,
                 }
             });

@@ -25,6 +25,13 @@ impl World {
         transaction: Transaction,
         now: Timestamp,
     ) -> Result<Applied, Error> {
+        self.by = transaction.author().cloned();
+        let applied = self.apply_by(transaction, now);
+        self.by = None;
+        applied
+    }
+
+    fn apply_by(&mut self, transaction: Transaction, now: Timestamp) -> Result<Applied, Error> {
         Copied::check(self.copied.as_ref(), &transaction)?;
         if transaction.unique_keys().next().is_some() {
             return self.apply_all(&transaction, now);

@@ -44,6 +44,7 @@ impl World {
                 order,
                 command,
                 sent_at: now,
+                by: self.by.clone(),
                 outcome: None,
             };
             row.commands.insert(order, record);

@@ -1,7 +1,7 @@
 //! Commits: checks everything first; no write after the checks can fail.
 
 use jiff::Timestamp;
-use windlass_statemachine::{TaskState, machine::Write, size::Size};
+use windlass_statemachine::{Author, TaskState, machine::Write, size::Size};
 
 use super::{row::Saved, world::World};
 use crate::store::{
@@ -55,9 +55,11 @@ impl World {
             self.unclaim(id);
         }
         self.touch(id);
+        self.by = Some(Author::task(id));
         for step in steps {
             self.carry_out(step, now);
         }
+        self.by = None;
         Ok(())
     }
 

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use windlass_statemachine::TaskId;
 
 use super::world::World;
-use crate::store::{ChangeKind, Error};
+use crate::store::{AuditAction, AuditEntry, ChangeKind, Error};
 
 impl World {
     pub(super) fn delete(&mut self, id: &TaskId, now: Timestamp) -> Result<(), Error> {
@@ -17,7 +17,16 @@ impl World {
     pub(super) fn erase(&mut self, id: &TaskId, now: Timestamp) {
         // Notifies the watchers while the kind of the task is known.
         self.touch(id);
+        let kind = self.tasks.get(id).map(|row| row.task.kind.clone());
         self.remove(id);
+        self.audit.push_back(AuditEntry {
+            at: now,
+            by: self.by.clone(),
+            what: AuditAction::Deleted {
+                task: id.clone(),
+                kind,
+            },
+        });
         self.record(id, ChangeKind::Deleted, now);
     }
 }

@@ -1,13 +1,13 @@
 //! [`Registry`] for [`MemoryStore`].
 
 use async_trait::async_trait;
-use jiff::Timestamp;
-use windlass_statemachine::{CommandId, NodeName, StateKind, TaskId};
+use windlass_statemachine::{Author, CommandId, NodeName, TaskId};
 
 use super::MemoryStore;
 use crate::store::{
-    Applied, Change, ChangeStream, CommandRecord, Error, Filter, LimitUse, Limits, NodeCommand,
-    NodeCommandId, NodeRecord, Page, Registry, Span, TaskCount, TaskRecord, Transaction, Transfer,
+    Applied, AuditAction, AuditEntry, Change, ChangeStream, CommandRecord, Error, Filter, LimitUse,
+    Limits, NodeCommand, NodeCommandId, NodeRecord, Page, Purge, Registry, Span, TaskCount,
+    TaskRecord, Transaction, Transfer,
 };
 
 #[async_trait]
@@ -63,14 +63,17 @@ impl Registry for MemoryStore {
         Ok(self.shared.lock().0.limits_in_use())
     }
 
-    async fn purge(
-        &self,
-        states: &[StateKind],
-        before: Timestamp,
-        limit: u32,
-    ) -> Result<u64, Error> {
+    async fn purge(&self, purge: &Purge) -> Result<u64, Error> {
         let (mut world, now) = self.shared.lock();
-        Ok(world.purge(states, before, limit, now))
+        let tasks = world.purge(&purge.states, purge.before, purge.limit, now);
+        world.audit.extend(purge.entry(tasks, now));
+        Ok(tasks)
+    }
+
+    async fn audit(&self, limit: u32) -> Result<Vec<AuditEntry>, Error> {
+        let (world, _) = self.shared.lock();
+        let skipped = world.audit.len().saturating_sub(limit as usize);
+        Ok(world.audit.iter().skip(skipped).cloned().collect())
     }
 
     async fn nodes(&self) -> Result<Vec<NodeRecord>, Error> {
@@ -82,8 +85,19 @@ impl Registry for MemoryStore {
         &self,
         node: &NodeName,
         command: NodeCommand,
+        by: Option<&Author>,
     ) -> Result<NodeCommandId, Error> {
-        self.shared.lock().0.send_node(node, command)
+        let (mut world, now) = self.shared.lock();
+        let order = world.send_node(node, command.clone())?;
+        world.audit.push_back(AuditEntry {
+            at: now,
+            by: by.cloned(),
+            what: AuditAction::NodeCommanded {
+                node: node.clone(),
+                send: command,
+            },
+        });
+        Ok(order)
     }
 
     async fn node_outcome(&self, command: NodeCommandId) -> Result<Option<String>, Error> {

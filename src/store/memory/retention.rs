@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use windlass_statemachine::{StateKind, TaskId};
 
 use super::{row::Saved, world::World};
-use crate::store::{ChangeKind, retention, rules::waits};
+use crate::store::{AUDIT_RETENTION, ChangeKind, retention, rules::waits};
 
 /// The most tasks that one call of `maintain` deletes.
 const TASKS_PER_STEP: u32 = 1000;
@@ -69,6 +69,10 @@ impl World {
         let Ok(old) = retention::oldest(ats, (before, latest), CHANGES_PER_STEP);
         self.log.drain(..old);
         self.first_seq += old as u64;
+        let audited = self.audit.iter().map(|entry| Ok::<_, Infallible>(entry.at));
+        let kept = before.min(latest.saturating_sub(AUDIT_RETENTION).unwrap_or(before));
+        let Ok(old) = retention::oldest(audited, (kept, latest), CHANGES_PER_STEP);
+        self.audit.drain(..old);
         gone
     }
 }

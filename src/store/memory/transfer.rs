@@ -87,8 +87,10 @@ impl World {
         self.by_order.insert(exported.order, id.clone());
         self.tasks.insert(id.clone(), row);
         for change in exported.history {
+            self.by = change.by;
             self.record(&id, change.what, change.at);
         }
+        self.by = None;
         self.touch(&id);
         self.touch_waiters(&id);
         Ok(())

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
 use jiff::Timestamp;
 use tokio::sync::watch;
-use windlass_statemachine::{CommandId, Fence, TaskId, TaskState, TransactionId};
+use windlass_statemachine::{Author, CommandId, Fence, TaskId, TaskState, TransactionId};
 
 use super::{
     apply::Remembered,
@@ -13,7 +13,8 @@ use super::{
     waits::Waiters,
 };
 use crate::store::{
-    Change, ChangeKind, Error, Limits, NodeCommandId, copy::Copied, rules::facts::Holder,
+    AuditEntry, Change, ChangeKind, Error, Limits, NodeCommandId, copy::Copied,
+    rules::facts::Holder,
 };
 
 /// A namespace.
@@ -38,6 +39,10 @@ pub(super) struct World {
     pub(super) watchers: HashMap<u64, Watcher>,
     /// The history, without gaps. Fences and the orders of tasks and commands are places in it.
     pub(super) log: VecDeque<Change>,
+    /// The history of the namespace.
+    pub(super) audit: VecDeque<AuditEntry>,
+    /// Who makes the changes at present.
+    pub(super) by: Option<Author>,
     /// The place of the oldest kept change, or of the next change if none is kept.
     pub(super) first_seq: u64,
     /// The place of the newest change.
@@ -69,6 +74,8 @@ impl World {
             node_commands: BTreeMap::new(),
             watchers: HashMap::new(),
             log: VecDeque::new(),
+            audit: VecDeque::new(),
+            by: None,
             first_seq: 1,
             latest: watch::Sender::new(0),
             last_number: 0,
@@ -114,6 +121,7 @@ impl World {
             seq,
             at,
             task,
+            by: self.by.clone(),
             what,
         });
         self.latest.send_replace(seq);

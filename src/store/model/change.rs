@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use windlass_statemachine::{ActionKind, Fence, NodeName, StateKind, TaskId};
+use windlass_statemachine::{ActionKind, Author, Fence, NodeName, StateKind, TaskId};
 
 /// One line of history.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -13,6 +13,10 @@ pub struct Change {
     pub at: Timestamp,
     /// The task it is about.
     pub task: TaskId,
+    /// Who made it; `None` for what a node does on its own (its fence names the claim), and where the program gave no
+    /// author.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<Author>,
     /// What happened.
     #[serde(flatten)]
     pub what: ChangeKind,

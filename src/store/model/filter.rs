@@ -98,16 +98,8 @@ impl Filter {
     }
 
     fn has_props(&self, props: &Json) -> bool {
-        if self.props.is_empty() {
-            return true;
-        }
-        let Ok(read) = props.get::<serde_json::Value>("props") else {
-            return false;
-        };
-        self.props.iter().all(|(pointer, value)| {
-            let at = read.pointer(pointer).map(|at| Json::from(at.clone()));
-            at.is_some_and(|at| at.same_value(value))
-        })
+        let mut wanted = self.props.iter();
+        wanted.all(|(pointer, value)| props.at(pointer).is_some_and(|at| at.same_value(value)))
     }
 
     /// Whether the filter selects this record.

@@ -16,7 +16,7 @@ const FORM: &str = "2-";
 
 impl Transaction {
     /// Returns a short text that stands for the guards and operations, with every field. A time counts as given,
-    /// whatever it is, and the ids of commands do not count: a program that repeats a transaction may compute both
+    /// whatever it is; the ids of commands and the `meta` of tasks do not count: a program that repeats a transaction may compute both
     /// again.
     ///
     /// # Example
@@ -83,7 +83,7 @@ impl<'a> From<&'a Operation> for Form<'a> {
     fn from(operation: &'a Operation) -> Self {
         match operation {
             Operation::Submit(submit) => Self::Submit {
-                task: Box::new(without_times(submit.task.clone())),
+                task: Box::new(without_circumstances(submit.task.clone())),
                 if_exists: submit.if_exists,
             },
             Operation::Send(send) => Self::Send {
@@ -111,10 +111,12 @@ fn any(time: &mut Option<Timestamp>) {
     *time = time.map(|_| ANY_TIME);
 }
 
-fn without_times(mut task: Task) -> Task {
+fn without_circumstances(mut task: Task) -> Task {
     any(&mut task.start_at);
     any(&mut task.start_by);
     any(&mut task.end_by);
+    // Text of the request that submits it, such as a trace.
+    task.meta.clear();
     if let Some(waits) = &mut task.waits {
         any(&mut waits.deadline);
     }

@@ -63,6 +63,8 @@ fn operations() -> Vec<Transaction> {
                 start_by: _,
                 end_by: _,
                 unique: _,
+                // Does not count: `what_a_program_computes_again_does_not_count`.
+                meta: _,
             } = task;
             match if_exists {
                 IfExists::Refuse | IfExists::Same | IfExists::ReplaceFinished | IfExists::Skip => {}
@@ -223,6 +225,7 @@ fn what_a_program_computes_again_does_not_count() {
             submit(|s| s.task.start_at = Some(at(second))),
             submit(|s| s.task.start_by = Some(at(second))),
             submit(|s| s.task.end_by = Some(at(second))),
+            submit(|s| s.task.meta = [("trace".into(), second.to_string())].into()),
             with_waits,
             new().reschedule(Reschedule::new(id()).due(at(second))),
             sent_as(&format!("c{second}"), Command::Sleep { until: at(second) }),

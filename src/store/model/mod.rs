@@ -1,5 +1,6 @@
 //! The records and requests that stores and their users exchange.
 
+mod audit;
 mod change;
 mod claim;
 pub(crate) mod data_versions;
@@ -15,6 +16,7 @@ mod record;
 mod refusal;
 mod transaction;
 
+pub use audit::{AUDIT_RETENTION, AuditAction, AuditEntry, Purge};
 pub use change::{Change, ChangeKind};
 pub use claim::{Claim, Claimed, Commit};
 pub use data_versions::DataVersions;

@@ -3,7 +3,8 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use windlass_statemachine::{
-    Command, CommandId, Fence, Kind, Limit, NodeName, Outcome, StateKind, Task, TaskId, TaskState,
+    Author, Command, CommandId, Fence, Kind, Limit, NodeName, Outcome, StateKind, Task, TaskId,
+    TaskState,
 };
 
 use crate::store::Error;
@@ -21,6 +22,9 @@ pub struct CommandRecord {
     pub command: Command,
     /// When it was sent.
     pub sent_at: Timestamp,
+    /// Who sent it, if the sender said so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<Author>,
     /// The outcome; `None` while it waits.
     pub outcome: Option<Outcome>,
 }

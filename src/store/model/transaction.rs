@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 use windlass_statemachine::{
-    Effects, Fence, Guard, Invalid, Require, Reschedule, Submit, TaskId, TransactionId, Unique,
-    message::SendCommand,
+    Author, Effects, Fence, Guard, Invalid, Require, Reschedule, Submit, TaskId, TransactionId,
+    Unique, message::SendCommand,
 };
 
 use super::operation::{Done, Operation, Submitted};
@@ -39,6 +39,7 @@ pub struct Transaction {
     id: Option<TransactionId>,
     guards: Vec<Guard>,
     operations: Vec<Operation>,
+    by: Option<Author>,
 }
 
 impl From<Operation> for Transaction {
@@ -47,6 +48,7 @@ impl From<Operation> for Transaction {
             id: None,
             guards: Vec::new(),
             operations: vec![operation],
+            by: None,
         }
     }
 }
@@ -73,6 +75,7 @@ impl From<Effects> for Transaction {
             operations: operations
                 .chain(reschedule.into_iter().map(Operation::Reschedule))
                 .collect(),
+            by: None,
         }
     }
 }
@@ -91,6 +94,7 @@ impl Transaction {
             id: TransactionId::new(Uuid::now_v7().to_string()).ok(),
             guards: Vec::new(),
             operations: Vec::new(),
+            by: None,
         }
     }
 
@@ -99,6 +103,19 @@ impl Transaction {
     pub fn with_id(mut self, id: TransactionId) -> Self {
         self.id = Some(id);
         self
+    }
+
+    /// Sets who makes the changes. The history names the author of each; `None` by default. It does not count for the
+    /// [fingerprint](Self::fingerprint).
+    #[must_use]
+    pub fn by(mut self, author: impl Into<Option<Author>>) -> Self {
+        self.by = author.into();
+        self
+    }
+
+    /// Returns who makes the changes.
+    pub fn author(&self) -> Option<&Author> {
+        self.by.as_ref()
     }
 
     /// Adds a guard.

@@ -1,14 +1,14 @@
 //! [`Registry`] for [`Split`].
 
 use async_trait::async_trait;
-use jiff::Timestamp;
-use windlass_statemachine::{CommandId, Invalid, NodeName, StateKind, TaskId};
+use windlass_statemachine::{Author, CommandId, Invalid, NodeName, TaskId};
 
 use super::Split;
 use crate::store::{
-    Applied, Change, ChangeStream, CommandRecord, Doctor, Done, Error, Filter, Guard, LimitUse,
-    Limits, NodeCommand, NodeCommandId, NodeRecord, Operation, Order, Page, Registry, Require,
-    Span, StateRemoval, Submitted, TaskCount, TaskRecord, Transaction, Transfer, rules,
+    Applied, AuditEntry, Change, ChangeStream, CommandRecord, Doctor, Done, Error, Filter, Guard,
+    LimitUse, Limits, NodeCommand, NodeCommandId, NodeRecord, Operation, Order, Page, Purge,
+    Registry, Require, Span, StateRemoval, Submitted, TaskCount, TaskRecord, Transaction, Transfer,
+    rules,
 };
 
 impl Split {
@@ -195,20 +195,19 @@ impl Registry for Split {
         self.registry.limits_in_use().await
     }
 
-    async fn purge(
-        &self,
-        states: &[StateKind],
-        before: Timestamp,
-        limit: u32,
-    ) -> Result<u64, Error> {
+    async fn purge(&self, purge: &Purge) -> Result<u64, Error> {
         let changes = self.registry.changes(None).await?;
-        let gone = self.registry.purge(states, before, limit).await?;
+        let gone = self.registry.purge(purge).await?;
         self.forget_deleted(gone, changes).await;
         Ok(gone)
     }
 
     async fn no_node_may_join(&self) -> Result<Option<String>, Error> {
         self.registry.no_node_may_join().await
+    }
+
+    async fn audit(&self, limit: u32) -> Result<Vec<AuditEntry>, Error> {
+        self.registry.audit(limit).await
     }
 
     async fn nodes(&self) -> Result<Vec<NodeRecord>, Error> {
@@ -219,8 +218,9 @@ impl Registry for Split {
         &self,
         node: &NodeName,
         command: NodeCommand,
+        by: Option<&Author>,
     ) -> Result<NodeCommandId, Error> {
-        self.registry.send_node(node, command).await
+        self.registry.send_node(node, command, by).await
     }
 
     async fn node_outcome(&self, command: NodeCommandId) -> Result<Option<String>, Error> {

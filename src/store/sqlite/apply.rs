@@ -1,12 +1,17 @@
 //! Applies the transactions of clients.
 
-use windlass_statemachine::TaskId;
+use windlass_statemachine::{Author, TaskId};
 
 use super::{batch::Batch, command, delete, errors::Stop, retry, submit, transaction};
 use crate::store::{Applied, Done, Operation, Submit, Transaction};
 
-/// A transaction. Its JSON texts are made before it reaches the writer thread.
-pub(super) enum Prepared {
+/// A transaction with its author. Its JSON texts are made before it reaches the writer thread.
+pub(super) struct Prepared {
+    by: Option<Author>,
+    work: Work,
+}
+
+enum Work {
     Submit(Submit),
     Send(command::Prepared),
     Delete(TaskId),
@@ -17,6 +22,14 @@ pub(super) enum Prepared {
 
 impl Prepared {
     pub(super) fn new(transaction: Transaction) -> Self {
+        let by = transaction.author().cloned();
+        let work = Work::new(transaction);
+        Self { by, work }
+    }
+}
+
+impl Work {
+    fn new(transaction: Transaction) -> Self {
         if transaction.unique_keys().next().is_some() {
             return Self::All(transaction::Prepared::new(transaction));
         }
@@ -34,17 +47,21 @@ impl Prepared {
 }
 
 pub(super) fn apply(batch: &mut Batch<'_>, prepared: &Prepared) -> Result<Applied, Stop> {
-    Ok(Applied::from(match prepared {
-        Prepared::Submit(new) => Done::Submitted(submit::submit(batch, new)?),
-        Prepared::Send(send) => Done::Sent(command::send(batch, send)?),
-        Prepared::Delete(id) => {
+    batch.on_behalf(prepared.by.as_ref(), |batch| work(batch, &prepared.work))
+}
+
+fn work(batch: &mut Batch<'_>, work: &Work) -> Result<Applied, Stop> {
+    Ok(Applied::from(match work {
+        Work::Submit(new) => Done::Submitted(submit::submit(batch, new)?),
+        Work::Send(send) => Done::Sent(command::send(batch, send)?),
+        Work::Delete(id) => {
             delete::delete(batch, id)?;
             Done::Deleted
         }
-        Prepared::Retry(id) => {
+        Work::Retry(id) => {
             retry::retry(batch, id)?;
             Done::Retried
         }
-        Prepared::All(prepared) => return transaction::apply(batch, prepared),
+        Work::All(prepared) => return transaction::apply(batch, prepared),
     }))
 }

@@ -5,7 +5,7 @@ use std::cell::{Cell, RefCell};
 use hashbrown::HashMap;
 use jiff::Timestamp;
 use rusqlite::{CachedStatement, Connection, Params, Row, Statement, params_from_iter};
-use windlass_statemachine::{Fence, StateKind, TaskId};
+use windlass_statemachine::{Author, Fence, StateKind, TaskId};
 
 use super::{
     boot::LeaseClock,
@@ -56,6 +56,10 @@ pub(super) struct Batch<'c> {
     /// The newest changes of tasks, from one transaction to the next.
     pub(super) heads: &'c Heads,
     newest: i64,
+    /// The author of the changes that are made at present, and its number; 0 for nobody.
+    by: (Option<Author>, i64),
+    /// The author whose number was looked up last.
+    author: Option<(Author, i64)>,
     /// The newest changes, as far as they are not in the table yet.
     lines: Vec<Line>,
     /// The stored `fence_floor`, once it has been read in this transaction.
@@ -87,6 +91,8 @@ impl<'c> Batch<'c> {
             limits: environment.limits,
             clock: environment.clock,
             heads: environment.heads,
+            by: (None, 0),
+            author: None,
             lines: Vec::new(),
             floor: Cell::new(None),
             lost: Vec::new(),
@@ -208,6 +214,54 @@ impl<'c> Batch<'c> {
         Ok(())
     }
 
+    /// Calls `work`, whose changes are made by this author.
+    pub(super) fn on_behalf<T, E: From<rusqlite::Error>>(
+        &mut self,
+        author: Option<&Author>,
+        work: impl FnOnce(&mut Self) -> Result<T, E>,
+    ) -> Result<T, E> {
+        if let Some(author) = author {
+            self.by = (Some(author.clone()), self.number_of_author(author)?);
+        }
+        let result = work(self);
+        self.by = (None, 0);
+        result
+    }
+
+    /// Calls `work`, whose changes are made by the handler of task `n`.
+    pub(super) fn on_behalf_of_task<T>(
+        &mut self,
+        (n, id): (i64, &TaskId),
+        work: impl FnOnce(&mut Self) -> T,
+    ) -> T {
+        self.by = (Some(Author::task(id)), -n);
+        let result = work(self);
+        self.by = (None, 0);
+        result
+    }
+
+    /// Returns the author of the changes that are made at present.
+    pub(super) fn author(&self) -> Option<&Author> {
+        self.by.0.as_ref()
+    }
+
+    fn number_of_author(&mut self, author: &Author) -> Sql<i64> {
+        if let Some((known, number)) = &self.author
+            && known == author
+        {
+            return Ok(*number);
+        }
+        let number = self.first(
+            "INSERT INTO windlass_authors (name, last) VALUES (?1, ?2)
+             ON CONFLICT (name) DO UPDATE SET last = excluded.last RETURNING id",
+            (author.as_str(), self.next()),
+            |row| row.get(0),
+        )?;
+        let number = number.unwrap_or_default();
+        self.author = Some((author.clone(), number));
+        Ok(number)
+    }
+
     /// Records a change of task `n` after its change `prev`, and returns its number. The caller stores
     /// the number as the task's `last`.
     pub(super) fn change(&mut self, n: i64, prev: i64, log: Log) -> Sql<i64> {
@@ -223,6 +277,7 @@ impl<'c> Batch<'c> {
             prev,
             at,
             log,
+            by: self.by.1,
         });
         if self.lines.len() == lines::MOST {
             self.write_lines()?;
@@ -272,6 +327,8 @@ impl<'c> Batch<'c> {
                 self.run("ROLLBACK TO item", ())?;
                 self.newest = newest;
                 self.lines.clear();
+                // Its row may be taken back.
+                self.author = None;
                 self.codes.get_mut().clear();
                 *self.reserver.get_mut() = None;
                 self.floor.set(None);
@@ -371,7 +428,7 @@ mod tests {
         let conn = file();
         with_batch(&conn, |mut batch| {
             batch.change(7, 0, submitted()).unwrap();
-            let other = "INSERT INTO windlass_changes VALUES (5, 0, 0, 0, 0, 0, 0, 0)";
+            let other = "INSERT INTO windlass_changes VALUES (5, 0, 0, 0, 0, 0, 0, 0, 0)";
             conn.execute(other, ()).unwrap();
             let Err(error) = batch.finish() else {
                 panic!("the change has the number 6");

@@ -2,7 +2,7 @@
 
 use rusqlite::Connection;
 use windlass_statemachine::{
-    CommandId, Outcome, QueuedCommand, StateKind, TaskId, message::SendCommand,
+    Author, CommandId, Outcome, QueuedCommand, StateKind, TaskId, message::SendCommand,
 };
 
 use super::{
@@ -74,8 +74,15 @@ pub(super) fn write(
     let order = batch.next();
     batch.change(n, last, Log::commanded(order))?;
     batch.run(
-        "INSERT INTO windlass_commands (ord, id, n, sent_at, command) VALUES (?1, ?2, ?3, ?4, ?5)",
-        (order, id.as_str(), n, batch.at, text),
+        "INSERT INTO windlass_commands (ord, id, n, sent_at, by, command) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+        (
+            order,
+            id.as_str(),
+            n,
+            batch.at,
+            batch.author().map(Author::as_str),
+            text,
+        ),
     )?;
     batch.run(
         "UPDATE windlass_states SET pending = pending + 1, last = ?2 WHERE n = ?1",

@@ -143,7 +143,10 @@ pub(super) fn commit(batch: &mut Batch<'_>, commit: &Prepared) -> Result<(), Sto
         index(batch)?;
         write(batch, claim, texts, last, pending)?;
         free(batch, claim, texts, limited)?;
-        transaction::effects(batch, effects, &claim.task)
+        let author = (claim.token as i64, &claim.task);
+        batch.on_behalf_of_task(author, |batch| {
+            transaction::effects(batch, effects, &claim.task)
+        })
     })
 }
 

@@ -6,9 +6,9 @@ use async_trait::async_trait;
 use windlass_statemachine::{Kind, TaskId, size::Size};
 
 use super::{
-    Inner, SqliteStore, all_failed, batch::Batch, claim, codes::micros, commit, errors::item,
-    hub::Message, jobs::Load, json, lease as leases, node as nodes, progress::QUEUE, retention,
-    stream, transaction, watch::Watch,
+    Inner, SqliteStore, all_failed, audit, batch::Batch, claim, codes::micros, commit,
+    errors::item, hub::Message, jobs::Load, json, lease as leases, node as nodes, progress::QUEUE,
+    retention, stream, transaction, watch::Watch,
 };
 use crate::store::{
     Claimed, Commit, Coordinator, Error, EventStream, Lease, Limits, NodeCommandId, NodeRecord,
@@ -196,6 +196,7 @@ impl Inner {
             let tasks = retention::purge(batch, &ended, before, step)?;
             let changes = retention::history(batch, times, step)?;
             retention::names(batch, before)?;
+            audit::prune(batch, (before, times.1), step)?;
             Ok((tasks, changes))
         });
         pruned.await

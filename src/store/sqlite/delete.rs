@@ -4,6 +4,7 @@ use rusqlite::Row;
 use windlass_statemachine::TaskId;
 
 use super::{
+    audit,
     batch::{Batch, Sql},
     codes::Log,
     errors::Stop,
@@ -45,5 +46,11 @@ pub(super) fn delete(batch: &mut Batch<'_>, id: &TaskId) -> Result<(), Stop> {
         |row| Ok((row.get(0)?, row.get(1)?)),
     )?;
     let (n, last) = found.ok_or_else(|| Error::no_task(id))?;
+    asked(batch, n, id, last)
+}
+
+/// Deletes a task that somebody wants to be deleted: the history of the namespace has a line of it.
+pub(super) fn asked(batch: &mut Batch<'_>, n: i64, id: &TaskId, last: i64) -> Result<(), Stop> {
+    audit::deleted(batch, n, id)?;
     Ok(remove(batch, n, id, last)?)
 }

@@ -44,6 +44,11 @@ impl Doctor for SqliteStore {
     async fn examine(&self, how: &Examination) -> Result<Vec<Finding>, Error> {
         let inner = &self.0;
         let (clock, full) = (inner.lease_clock.clone(), how.full);
+        let tables = self.tables(how.repair).await?;
+        if tables.verdict != Verdict::Ok {
+            // Most other checks need every table, column and index.
+            return Ok(vec![tables]);
+        }
         let writes = !inner.writer.refuses();
         // Before anything is written: the next write ends expired leases.
         let read = inner.readers.run("examine the store", move |conn| {
@@ -83,6 +88,7 @@ impl Doctor for SqliteStore {
             }
         }
         findings.insert(0, Latency::finding(reads, writes));
+        findings.insert(2, tables);
         let mut repaired = Repaired::default();
         if how.repair {
             let repair = inner.writer.run("repair the store", 1, strays::repair);
@@ -94,6 +100,26 @@ impl Doctor for SqliteStore {
         findings.extend(inner.writer.refuses().then(|| not_writable(&inner.path)));
         findings.push(space(&inner.path));
         Ok(findings)
+    }
+}
+
+impl SqliteStore {
+    /// Compares the tables of the file with those of this program, and makes missing indexes again on request.
+    async fn tables(&self, repair: bool) -> Result<Finding, Error> {
+        let inner = &self.0;
+        let compare = async || {
+            let read = |conn: &_| Ok(schema::differences(conn)?);
+            inner.readers.run("compare the tables", read).await
+        };
+        let before: schema::Differences = compare().await?;
+        if before.is_empty() || !repair {
+            return Ok(before.finding(0));
+        }
+        let repaired = inner
+            .writer
+            .run("repair the tables", 1, |batch| schema::repair(batch));
+        let repaired = repaired.await?;
+        Ok(compare().await?.finding(repaired))
     }
 }
 

@@ -150,8 +150,30 @@ fn of_operation(
             operation,
             format!("'{file}' cannot be written any more ({error}); make it writable again"),
         ),
-        _ => Error::unavailable(operation, error),
+        _ => match missing(error) {
+            Some(what) => Error::Unusable(format!(
+                "could not {operation}: '{file}' lacks a table, column or index of windlass ({what}); stop every \
+                 program that uses it, and let the doctor name what is missing"
+            )),
+            None => Error::unavailable(operation, error),
+        },
     }
+}
+
+/// Returns what SQLite says of a part of the schema that is missing. It has no code of its own for that.
+fn missing(error: &Sql) -> Option<&str> {
+    let text = match error {
+        Sql::SqlInputError { msg, .. } => msg,
+        Sql::SqliteFailure(_, Some(text)) => text,
+        _ => return None,
+    };
+    let missing = [
+        "no such table: ",
+        "no such column: ",
+        "no such index: ",
+        "has no column named ",
+    ];
+    missing.iter().any(|one| text.contains(one)).then_some(text)
 }
 
 /// Returns the error of opening a store.
@@ -271,6 +293,27 @@ mod tests {
             });
             assert!(error.to_string().contains("ulimit -n"), "{error}");
         }
+    }
+
+    /// A node retried it for ever, as a passing fault.
+    #[test]
+    fn a_missing_part_of_the_schema_is_no_passing_fault() {
+        let conn = rusqlite::Connection::open_in_memory().unwrap();
+        conn.execute_batch("CREATE TABLE a (b)").unwrap();
+        for sql in [
+            "SELECT 1 FROM c",
+            "SELECT c FROM a",
+            "SELECT 1 FROM a INDEXED BY c",
+            "INSERT INTO a (c) VALUES (1)",
+        ] {
+            let error = conn.prepare(sql).err().unwrap();
+            let error = running(Path::new("/data/w.db"), "commit", &error);
+            assert!(!error.is_retryable(), "{sql}: {error}");
+            assert!(error.to_string().contains("the doctor"), "{sql}: {error}");
+        }
+        let syntax = conn.prepare("SELEC").err().unwrap();
+        let error = running(Path::new("/data/w.db"), "commit", &syntax);
+        assert!(error.is_retryable(), "{error}");
     }
 
     #[test]

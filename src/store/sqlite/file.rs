@@ -13,6 +13,7 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
+pub(super) use super::stat::beside;
 use super::{errors, modes, stat::length};
 use crate::{MachineFault, store::Error};
 
@@ -103,13 +104,6 @@ pub(super) fn exists(path: &Path) -> Result<bool, Error> {
     }
     let real = resolve(path)?;
     Ok(look(&real)?.is_some())
-}
-
-/// Returns the path of a file that belongs to a database: `PATH-wal` for `-wal`.
-pub(super) fn beside(path: &Path, ending: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(ending);
-    name.into()
 }
 
 fn not_opened(path: &Path, reason: impl std::fmt::Display) -> Error {

@@ -44,7 +44,7 @@ use rusqlite::{
     Connection, Transaction as SqlTransaction,
     types::{ToSqlOutput, ValueRef},
 };
-use windlass_statemachine::{Invalid, TaskId, TransactionId};
+use windlass_statemachine::{Author, Invalid, TaskId, TransactionId};
 
 use super::{
     apply::{self, Prepared},
@@ -270,7 +270,10 @@ fn apply(batch: &mut Batch<'_>, unit: &Unit) -> Result<(), Stop> {
     let mut transaction = match (&unit.id, unit.rows.as_slice()) {
         (None, &[seq]) => match read(batch, seq)? {
             Line::Operation(operation) => {
-                apply::apply(batch, &Prepared::new(operation.into()))?;
+                apply::apply(
+                    batch,
+                    &Prepared::new(Transaction::from(operation).by(Author::inbox())),
+                )?;
                 return Ok(());
             }
             Line::Guards(_) => {
@@ -298,7 +301,7 @@ fn apply(batch: &mut Batch<'_>, unit: &Unit) -> Result<(), Stop> {
             }
         }
     }
-    apply::apply(batch, &Prepared::new(transaction))?;
+    apply::apply(batch, &Prepared::new(transaction.by(Author::inbox())))?;
     Ok(())
 }
 

@@ -22,6 +22,8 @@ pub(super) struct Line {
     pub(super) prev: i64,
     pub(super) at: i64,
     pub(super) log: Log,
+    /// The number of the author.
+    pub(super) by: i64,
 }
 
 /// Changes of the same time that one statement inserts.
@@ -37,7 +39,7 @@ impl Group<'_> {
         let columns = |line: &Line| {
             let log = line.log;
             let (what, detail, fence) = (log.what, log.detail, log.fence);
-            [line.n, line.prev, what, detail, fence, log.command]
+            [line.n, line.prev, what, detail, fence, log.command, line.by]
         };
         std::iter::once(self.at).chain(self.lines.iter().flat_map(columns))
     }
@@ -52,9 +54,9 @@ impl Group<'_> {
 /// greatest one, and need not look whether there is a row with it.
 fn insert(count: usize) -> String {
     // Each `?` is the parameter after the greatest before it.
-    let rows = vec!["(?1, ?, ?, ?, ?, ?, ?)"; count].join(", ");
+    let rows = vec!["(?1, ?, ?, ?, ?, ?, ?, ?)"; count].join(", ");
     format!(
-        "INSERT INTO windlass_changes (at, n, prev, what, detail, fence, command) VALUES {rows}"
+        "INSERT INTO windlass_changes (at, n, prev, what, detail, fence, command, by) VALUES {rows}"
     )
 }
 
@@ -86,6 +88,7 @@ mod tests {
             prev: 0,
             at,
             log: Log::deleted(),
+            by: 0,
         }
     }
 

@@ -1,16 +1,21 @@
 //! Reads the log of changes: for histories, for the feeds of clients, and for watches.
 
 use rusqlite::{Connection, Row};
+use windlass_statemachine::Author;
 
 use super::{
     batch::{Sql, first},
     codes::{self, DELETED, Log, MOVED, RETRIED, SUBMITTED, time},
     rows,
+    texts::Text,
 };
 use crate::store::Change;
 
 const COLUMNS: &str = "SELECT c.seq, c.at, c.what, c.detail, c.fence, c.command,
-        coalesce(t.id, g.id), l.node, c.prev
+        coalesce(t.id, g.id), l.node, c.prev,
+        CASE WHEN c.by > 0 THEN (SELECT a.name FROM windlass_authors a WHERE a.id = c.by) END,
+        CASE WHEN c.by < 0 THEN coalesce((SELECT id FROM windlass_tasks WHERE n = -c.by),
+            (SELECT id FROM windlass_gone WHERE n = -c.by)) END
      FROM windlass_changes c LEFT JOIN windlass_tasks t ON t.n = c.n LEFT JOIN windlass_gone g ON g.n = c.n
      LEFT JOIN windlass_leases l ON l.id = iif(c.what = 2, c.detail >> 1, NULL)";
 
@@ -29,8 +34,18 @@ fn change(row: &Row<'_>) -> Sql<Option<Change>> {
         seq: row.get::<_, i64>(0)? as u64,
         at: time(row.get(1)?),
         task,
+        by: author(row)?,
         what,
     }))
+}
+
+/// Returns the author of a change.
+fn author(row: &Row<'_>) -> Sql<Option<Author>> {
+    if let Some(task) = rows::id(row, 10)? {
+        return Ok(Some(Author::task(&task)));
+    }
+    let name = row.get::<_, Option<Text>>(9)?;
+    Ok(name.and_then(|name| Author::new(name.0).ok()))
 }
 
 /// Returns one change, and the number of its task's change before it.

@@ -31,6 +31,7 @@
 
 mod alarm;
 mod apply;
+mod audit;
 mod batch;
 mod boot;
 mod claim;

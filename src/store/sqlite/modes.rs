@@ -3,7 +3,7 @@
 use std::path::Path;
 
 #[cfg(unix)]
-use super::file;
+use super::stat::beside;
 use crate::store::examine::{Finding, Verdict};
 
 /// Examines whether other users can read the tasks.
@@ -12,7 +12,7 @@ pub(super) fn permissions(path: &Path) -> Finding {
     use std::os::unix::fs::PermissionsExt;
 
     let open = ["", "-wal", "-shm"].into_iter().filter_map(|ending| {
-        let part = file::beside(path, ending);
+        let part = beside(path, ending);
         let mode = std::fs::metadata(&part).ok()?.permissions().mode() & 0o7777;
         (mode & 0o077 != 0).then_some((part, mode))
     });
@@ -61,7 +61,7 @@ pub(super) fn planted(path: &Path, found: &std::fs::Metadata) -> Option<String> 
     }
     let owners = [0, found.uid(), nix::unistd::geteuid().as_raw()];
     ["-wal", "-shm", "-journal"].into_iter().find_map(|ending| {
-        let part = file::beside(path, ending);
+        let part = beside(path, ending);
         let there = std::fs::symlink_metadata(&part).ok()?;
         let what = match there.is_symlink() {
             true => "is a link".to_owned(),
@@ -102,6 +102,7 @@ mod tests {
     use std::{fs, os::unix::fs::PermissionsExt, process::Command};
 
     use super::*;
+    use crate::store::sqlite::file;
 
     fn set_mode(path: &Path, mode: u32) {
         fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();

@@ -1,18 +1,17 @@
 //! [`Registry`]: each method hands its work to the writer or to a reader.
 
 use async_trait::async_trait;
-use jiff::Timestamp;
-use windlass_statemachine::{CommandId, NodeName, StateKind, TaskId};
+use windlass_statemachine::{Author, CommandId, NodeName, TaskId};
 
 use super::{
-    SqliteStore, all_failed, apply, batch::newest, codes, errors::item, feed::Feed, history,
+    SqliteStore, all_failed, apply, audit, batch::newest, codes, errors::item, feed::Feed, history,
     hub::Message, jobs::Load, json, limits, list, log, node, progress::QUEUE, query, retention,
     stream,
 };
 use crate::store::{
-    Applied, Change, ChangeStream, CommandRecord, Doctor, Error, Filter, LimitUse, Limits,
-    NodeCommand, NodeCommandId, NodeRecord, Operation, Page, Registry, Span, TaskCount, TaskRecord,
-    Transaction, Transfer, rules,
+    Applied, AuditEntry, Change, ChangeStream, CommandRecord, Doctor, Error, Filter, LimitUse,
+    Limits, NodeCommand, NodeCommandId, NodeRecord, Operation, Page, Purge, Registry, Span,
+    TaskCount, TaskRecord, Transaction, Transfer, rules,
 };
 
 #[async_trait]
@@ -111,26 +110,32 @@ impl Registry for SqliteStore {
         self.0.readers.run("read the limits in use", read).await
     }
 
-    async fn purge(
-        &self,
-        states: &[StateKind],
-        before: Timestamp,
-        limit: u32,
-    ) -> Result<u64, Error> {
-        let before = codes::micros(before);
+    async fn purge(&self, purge: &Purge) -> Result<u64, Error> {
+        let before = codes::micros(purge.before);
+        let limit = purge.limit;
         let mut left = limit;
         while left > 0 {
-            let (states, step) = (states.to_vec(), left.min(retention::STEP));
+            let (purge, step) = (purge.clone(), left.min(retention::STEP));
             let purged = self.0.writer.run("purge", step as usize, move |batch| {
-                retention::purge(batch, &states, before, step)
+                item(batch.on_behalf(purge.by.as_ref(), |batch| {
+                    let purged = retention::purge(batch, &purge.states, before, step)?;
+                    audit::purged(batch, purge.entry(purged, batch.now))?;
+                    Ok(purged)
+                }))
             });
-            let purged = purged.await? as u32;
+            let purged = purged.await?? as u32;
             left -= purged;
             if purged < step {
                 break;
             }
         }
         Ok(u64::from(limit - left))
+    }
+
+    async fn audit(&self, limit: u32) -> Result<Vec<AuditEntry>, Error> {
+        let read = move |conn: &_| audit::newest(conn, limit);
+        let verb = "read the history of the namespace";
+        self.0.readers.run(verb, read).await
     }
 
     async fn nodes(&self) -> Result<Vec<NodeRecord>, Error> {
@@ -143,13 +148,18 @@ impl Registry for SqliteStore {
         &self,
         node: &NodeName,
         command: NodeCommand,
+        by: Option<&Author>,
     ) -> Result<NodeCommandId, Error> {
-        let (name, text) = (node.clone(), json("command", &command)?);
+        let (name, text, by) = (node.clone(), json("command", &command)?, by.cloned());
         let sent = self
             .0
             .writer
             .run("send a command to a node", 1, move |batch| {
-                item(node::send(batch, &name, &text))
+                item(batch.on_behalf(by.as_ref(), |batch| {
+                    let order = node::send(batch, &name, &text)?;
+                    audit::commanded(batch, &name, command.clone())?;
+                    Ok(order)
+                }))
             });
         sent.await?
     }

@@ -89,6 +89,8 @@ pub(super) fn newest_at(conn: &Connection) -> Sql<Option<Timestamp>> {
 
 /// Deletes names that no change refers to any more.
 pub(super) fn names(batch: &Batch<'_>, before: i64) -> Sql<()> {
+    // More changes than a transaction makes.
+    const MARGIN: i64 = 1_000_000;
     let oldest = "SELECT seq, at FROM windlass_changes ORDER BY seq LIMIT 1";
     let oldest = batch.first(oldest, (), |row| Ok((row.get(0)?, row.get(1)?)))?;
     let Some((seq, at)): Option<(i64, i64)> = oldest else {
@@ -97,6 +99,10 @@ pub(super) fn names(batch: &Batch<'_>, before: i64) -> Sql<()> {
     batch.run(
         "DELETE FROM windlass_gone WHERE n IN (SELECT n FROM windlass_gone WHERE seq < ?1 LIMIT ?2)",
         (seq, STEP),
+    )?;
+    batch.run(
+        "DELETE FROM windlass_authors WHERE last < ?1",
+        [seq - MARGIN],
     )?;
     if at >= before {
         // Every claim is older than the end of its lease.

@@ -3,7 +3,9 @@
 
 use rusqlite::{Row, types::ValueRef};
 use serde::de::DeserializeOwned;
-use windlass_statemachine::{CommandId, Fence, Json, Kind, NodeName, Task, TaskId, TaskState};
+use windlass_statemachine::{
+    Author, CommandId, Fence, Json, Kind, NodeName, Task, TaskId, TaskState,
+};
 
 use super::{
     batch::Sql,
@@ -183,7 +185,7 @@ pub(super) fn id(row: &Row<'_>, column: usize) -> Sql<Option<TaskId>> {
 }
 
 /// The columns that [`command`] reads.
-pub(super) const COMMAND: &str = "c.id, t.id, c.ord, c.command, c.sent_at, c.outcome";
+pub(super) const COMMAND: &str = "c.id, t.id, c.ord, c.command, c.sent_at, c.outcome, c.by";
 
 /// Returns a command with its outcome.
 pub(super) fn command(row: &Row<'_>) -> Sql<Result<CommandRecord, Error>> {
@@ -192,6 +194,7 @@ pub(super) fn command(row: &Row<'_>) -> Sql<Result<CommandRecord, Error>> {
     let command = json(row, 3, "command")?;
     let outcome = json(row, 5, "outcome")?;
     let task = self::id(row, 1)?;
+    let by = row.get::<_, Option<Text>>(6)?;
     let unreadable = |reason: String| Error::Corrupt {
         what: format!("command {order}"),
         reason,
@@ -204,6 +207,7 @@ pub(super) fn command(row: &Row<'_>) -> Sql<Result<CommandRecord, Error>> {
             order: order as u64,
             command: command?.ok_or("it is empty")?,
             sent_at,
+            by: by.and_then(|by| Author::new(by.0).ok()),
             outcome: outcome?,
         })
     };

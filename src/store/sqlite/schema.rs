@@ -3,6 +3,9 @@
 //! The file may hold tables of other programs. So the version is a row of `windlass_meta`, and a table is one
 //! of windlass by the prefix of its name.
 
+mod compare;
+
+pub(super) use compare::{Differences, differences, repair};
 use rusqlite::{Connection, TransactionBehavior};
 
 use super::{batch::Sql, errors::Stop, texts::Text};

@@ -4,7 +4,10 @@
 //! writes of a few milliseconds share one. Without a journal a file system then writes the inode with each
 //! sync: a second write for each transaction. So the files of a store are looked at without their times.
 
-use std::{fs, io, path::Path};
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
 
 /// Identifies a file, whatever its name. The numbers are not used again while the file is open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -88,6 +91,13 @@ mod linux {
         let found = found.ok().flatten();
         found.map(|found| found.stx_size)
     }
+}
+
+/// Returns the path of a file that belongs to a database: `PATH-wal` for `-wal`.
+pub(super) fn beside(path: &Path, ending: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(ending);
+    name.into()
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ use crate::store::examine::{Finding, Strays, Verdict};
 /// What should not be there.
 pub(super) struct Stray {
     quarantined: Strays,
+    ids: Strays,
     records: Strays,
     commands: Strays,
     claims: Strays,
@@ -47,6 +48,7 @@ pub(super) fn find(conn: &Connection) -> Result<Stray, Stop> {
     };
     Ok(Stray {
         quarantined: unreadable(conn)?,
+        ids: without_id(conn)?.into_iter().collect(),
         records: named(
             "SELECT 'state ' || n FROM windlass_states WHERE n NOT IN (SELECT n FROM windlass_tasks)
              UNION ALL SELECT id FROM windlass_tasks WHERE n NOT IN (SELECT n FROM windlass_states)",
@@ -55,6 +57,17 @@ pub(super) fn find(conn: &Connection) -> Result<Stray, Stop> {
         claims: named(WITHOUT_LEASE)?,
         pending: named(MISCOUNTED)?,
     })
+}
+
+/// Returns the rows of tasks whose id cannot be read: no list shows them.
+pub(super) fn without_id(conn: &Connection) -> Sql<Vec<String>> {
+    let mut tasks = conn.prepare("SELECT n, id FROM windlass_tasks")?;
+    let rows = tasks.query_map((), |row| {
+        let id = rows::id(row, 1)?;
+        let n: i64 = row.get(0)?;
+        Ok(id.is_none().then(|| format!("row {n} of windlass_tasks")))
+    })?;
+    rows.filter_map(Result::transpose).collect()
 }
 
 /// Returns the text in a column, or a description of another value there.
@@ -90,6 +103,13 @@ impl Stray {
                 &self.quarantined,
                 0,
                 "windlass list --quarantined shows the reason; windlass retry reads them again",
+            ),
+            Finding::none_of(
+                "ids",
+                error("tasks whose id cannot be read"),
+                &self.ids,
+                0,
+                "no list shows them, and none of them runs: give the row an id with SQL, or delete it",
             ),
             Finding::none_of(
                 "records",

@@ -237,7 +237,7 @@ fn carry_out(
         }
         Step::Delete(id) => {
             let Place { n, last, .. } = place(id)?;
-            delete::remove(batch, *n, id, *last)?;
+            delete::asked(batch, *n, id, *last)?;
             Done::Deleted
         }
         Step::Retry { task, state } => {

@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use rusqlite::Connection;
-use windlass_statemachine::{NodeName, StateKind, TaskId};
+use windlass_statemachine::{Author, NodeName, StateKind, TaskId};
 
 use super::{
     SqliteStore, all_failed,
@@ -12,7 +12,7 @@ use super::{
     errors::{self, Stop},
     history, inbox,
     jobs::Load,
-    json, limits, query, rows, submit,
+    json, limits, query, rows, strays, submit,
     texts::to_json,
     waits,
 };
@@ -87,7 +87,9 @@ fn put_history(batch: &mut Batch<'_>, n: i64, exported: &Exported) -> Result<i64
             _ => 0,
         };
         let log = Log::of(&change.what, batch.next(), lease);
-        last = batch.change_at(n, last, micros(change.at), log)?;
+        last = batch.on_behalf(change.by.as_ref(), |batch| {
+            batch.change_at(n, last, micros(change.at), log)
+        })?;
     }
     Ok(last)
 }
@@ -149,8 +151,8 @@ fn put_command(batch: &Batch<'_>, n: i64, command: &CommandRecord) -> Result<(),
     }
     let outcome = command.outcome.as_ref().map(|o| json("outcome", o));
     batch.run(
-        "INSERT INTO windlass_commands (ord, id, n, sent_at, command, outcome)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+        "INSERT INTO windlass_commands (ord, id, n, sent_at, command, outcome, by)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
         (
             command.order as i64,
             command.id.as_str(),
@@ -158,6 +160,7 @@ fn put_command(batch: &Batch<'_>, n: i64, command: &CommandRecord) -> Result<(),
             micros(command.sent_at),
             json("command", &command.command)?,
             outcome.transpose()?,
+            command.by.as_ref().map(Author::as_str),
         ),
     )?;
     Ok(())
@@ -173,8 +176,17 @@ impl Transfer for SqliteStore {
     }
 
     async fn outside(&self, limit: u32) -> Result<Vec<Outside>, Error> {
-        let read = move |conn: &_| Ok(inbox::outside(conn, limit)?);
-        self.0.readers.run("read the inbox", read).await
+        let read = move |conn: &_| {
+            let unnamed = strays::without_id(conn)?.into_iter().map(|what| Outside {
+                what,
+                refused: Some("its id cannot be read".to_owned()),
+                refused_at: None,
+            });
+            let rows = inbox::outside(conn, limit)?;
+            Ok(unnamed.chain(rows).take(limit as usize).collect())
+        };
+        let verb = "read what is in no task";
+        self.0.readers.run(verb, read).await
     }
 
     async fn copied(&self) -> Result<Option<Copied>, Error> {

@@ -11,7 +11,7 @@ use super::{
     Harness,
     kit::{Kit, assert_matches, id, one, with_data},
 };
-use crate::store::{Error, NodeCommand};
+use crate::store::{Error, NodeCommand, Purge};
 
 /// A node that has joined is listed, and its name is taken.
 pub async fn joins_are_durable(harness: &dyn Harness) {
@@ -119,10 +119,8 @@ pub async fn purges_are_durable(harness: &dyn Harness) {
     let (kit, node) = Kit::with_node(harness).await;
     kit.ended(&node, "a", &Message::complete()).await;
     kit.submit("b").await;
-    let purged = kit
-        .registry()
-        .purge(&[StateKind::Completed], kit.in_an_hour(), 10);
-    assert_eq!(purged.await.unwrap(), 1);
+    let purge = Purge::new([StateKind::Completed], kit.in_an_hour());
+    assert_eq!(kit.registry().purge(&purge).await.unwrap(), 1);
     let kit = kit.reopened(harness).await;
     assert_eq!(kit.list(Default::default()).await, ["b"]);
 }

@@ -9,7 +9,7 @@ use super::{
     kit::{Kit, assert_matches, field, id, task, with_data},
     wait::eventually,
 };
-use crate::store::{ChangeKind, Error};
+use crate::store::{ChangeKind, Error, Purge};
 
 const ENDED: [StateKind; 3] = [StateKind::Completed, StateKind::Failed, StateKind::Killed];
 
@@ -180,7 +180,8 @@ pub async fn purge_deletes_only_matching_tasks(harness: &dyn Harness) {
     }
     let soon = kit.in_an_hour();
     let purge = async |states: &[StateKind], before, limit| {
-        kit.registry().purge(states, before, limit).await.unwrap()
+        let purge = Purge::new(states, before).limit(limit);
+        kit.registry().purge(&purge).await.unwrap()
     };
     assert_eq!(purge(&ENDED, long_ago, 10).await, 0, "nothing is that old");
     let live = [

@@ -326,7 +326,7 @@ impl Kit {
     }
 
     pub(super) async fn send_node(&self, node: &NodeName, command: NodeCommand) -> NodeCommandId {
-        let sent = self.registry().send_node(node, command.clone()).await;
+        let sent = self.registry().send_node(node, command.clone(), None).await;
         sent.unwrap_or_else(|e| panic!("{command:?} is refused: {e}"))
     }
 

@@ -328,7 +328,7 @@ pub async fn a_dead_node_takes_no_commands(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;
     let name = "n".parse().unwrap();
     let registry = kit.registry();
-    let refused = registry.send_node(&name, NodeCommand::Freeze).await;
+    let refused = registry.send_node(&name, NodeCommand::Freeze, None).await;
     let is_right = matches!(&refused, Err(Error::NotFound { what: "node", name }) if name == "n");
     assert!(is_right, "{refused:?}");
     let node = kit.node("n").await;

@@ -247,6 +247,14 @@ macro_rules! conformance_tests {
                 a_dead_node_takes_no_commands,
                 peers_are_live_nodes,
             }
+            authors {
+                each_change_names_its_author,
+                effects_are_by_their_task needs Effects,
+                what_leaves_no_task_is_in_the_history_of_the_namespace,
+                a_refused_transaction_leaves_no_line,
+                authors_are_durable needs Reopen,
+                a_moved_task_has_its_authors needs Transfer,
+            }
             pages {
                 the_newest_submits_come_first,
                 pages_are_stable_while_tasks_come_and_go,

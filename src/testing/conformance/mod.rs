@@ -45,6 +45,7 @@
     reason = "a case of the suite fails by panicking"
 )]
 
+pub mod authors;
 mod capability;
 pub mod changes;
 pub mod claims;

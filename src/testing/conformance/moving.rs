@@ -8,7 +8,7 @@ use super::{
     strangers::{elsewhere, elsewhere_with, export, fill, import, stranger},
     wait::eventually,
 };
-use crate::store::{ChangeKind, Error, Exported};
+use crate::store::{ChangeKind, Error, Exported, Purge};
 
 async fn arrive_whole(from: &Kit, to: &Kit) {
     let ids = fill(from).await;
@@ -305,7 +305,10 @@ pub async fn imported_ended_tasks_can_be_retried_and_purged(harness: &dyn Harnes
     assert_eq!(claimed.state.data.as_ref().unwrap().as_str(), r#"{"n":3}"#);
     let all = [StateKind::Completed, StateKind::Failed, StateKind::Killed];
     let later = kit.in_an_hour();
-    assert_eq!(kit.registry().purge(&all, later, 100).await.unwrap(), 2);
+    assert_eq!(
+        kit.registry().purge(&Purge::new(all, later)).await.unwrap(),
+        2
+    );
     kit.delete("asleep").await;
     let left = ["new", "later", "paused", "failed", "again"];
     assert_eq!(kit.list(Default::default()).await, left);
@@ -339,10 +342,8 @@ pub async fn fences_grow_past_a_delete(harness: &dyn Harness) {
     kit.submit("a").await;
     claim(&kit, "a").await;
     let later = kit.in_an_hour();
-    let purged = kit
-        .registry()
-        .purge(&[StateKind::Completed], later, 10)
-        .await;
+    let purge = Purge::new([StateKind::Completed], later);
+    let purged = kit.registry().purge(&purge).await;
     assert_eq!(purged.expect("purged"), 1);
     kit.submit("a").await;
     claim(&kit, "a").await;

@@ -7,7 +7,7 @@ use super::{
     capability::need,
     kit::{Kit, assert_matches, fresh, id, same, task, with_data},
 };
-use crate::store::{ChangeKind, Error, Filter, IfExists, Submit};
+use crate::store::{ChangeKind, Error, Filter, IfExists, Purge, Submit};
 
 /// Opens a store with two tasks. The state of `bad` cannot be read.
 async fn damaged(harness: &dyn Harness) -> Kit {
@@ -327,10 +327,8 @@ pub async fn an_ended_task_stays_ended(harness: &dyn Harness) {
     let mut claimed = kit.claim(&node, "bad").await;
     kit.commit(&mut claimed, &Message::complete()).await;
     damage(harness, &kit).await;
-    let purge = kit
-        .registry()
-        .purge(&[StateKind::Completed], kit.in_an_hour(), 10);
-    assert_eq!(purge.await.unwrap(), 1);
+    let purge = Purge::new([StateKind::Completed], kit.in_an_hour());
+    assert_eq!(kit.registry().purge(&purge).await.unwrap(), 1);
 }
 
 /// Each quarantine of a task is in its history.

@@ -315,8 +315,8 @@ pub async fn errors_read_the_same(harness: &dyn Harness) {
         ),
         (
             kit.try_submit(fresh(task("over"))).await.unwrap_err(),
-            "task 'over' has ended already; retry starts it again, a submit with --replace (replace_finished) \
-             takes its id"
+            "task 'over' has ended already; retry it to start it again, or let a submit replace it to use its id \
+             again"
                 .into(),
         ),
         (
@@ -353,7 +353,7 @@ pub async fn errors_read_the_same(harness: &dyn Harness) {
             "command 'none' does not exist".into(),
         ),
         (
-            registry.send_node(&no_name, command).await.unwrap_err(),
+            registry.send_node(&no_name, command, None).await.unwrap_err(),
             "node 'nowhere' does not exist".into(),
         ),
         (

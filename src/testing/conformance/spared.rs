@@ -10,7 +10,7 @@ use super::{
     kit::{Kit, fresh, id, task},
     wait::eventually,
 };
-use crate::store::{Error, Lease};
+use crate::store::{Error, Lease, Purge};
 
 /// Ended tasks that others wait for, and a live one.
 struct Waiting {
@@ -113,7 +113,9 @@ pub async fn a_purge_spares_what_a_waiting_task_names(harness: &dyn Harness) {
         .are_spared(async |kit| {
             let states = [StateKind::Completed];
             let before: Timestamp = kit.in_an_hour();
-            kit.registry().purge(&states, before, 3).await
+            kit.registry()
+                .purge(&Purge::new(states, before).limit(3))
+                .await
         })
         .await;
 }

@@ -317,6 +317,7 @@ pub async fn every_field_survives(harness: &dyn Harness) {
             ("x".into(), String::new()),
         ]
         .into();
+        full.meta = [("traceparent".to_owned(), "00-é".to_owned())].into();
         full.retry = Some(Retry::Exponential {
             base: Duration::from_millis(1500),
             factor: 1.5,

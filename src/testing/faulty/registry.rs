@@ -1,14 +1,13 @@
 //! [`Registry`] for [`FaultyStore`].
 
 use async_trait::async_trait;
-use jiff::Timestamp;
-use windlass_statemachine::{CommandId, NodeName, StateKind, TaskId};
+use windlass_statemachine::{Author, CommandId, NodeName, TaskId};
 
 use super::{FaultyStore, Operation};
 use crate::store::{
-    self, Applied, Change, ChangeStream, CommandRecord, Doctor, Error, Exported, Filter, LimitUse,
-    Limits, NodeCommand, NodeCommandId, NodeRecord, Order, Page, Registry, Span, TaskCount,
-    TaskRecord, Transaction, Transfer,
+    self, Applied, AuditEntry, Change, ChangeStream, CommandRecord, Doctor, Error, Exported,
+    Filter, LimitUse, Limits, NodeCommand, NodeCommandId, NodeRecord, Order, Page, Purge, Registry,
+    Span, TaskCount, TaskRecord, Transaction, Transfer,
     copy::{Copied, Outside},
     examine::{Examination, Finding},
 };
@@ -87,19 +86,19 @@ impl Registry for FaultyStore {
         self.call(Operation::Read, call).await
     }
 
-    async fn purge(
-        &self,
-        states: &[StateKind],
-        before: Timestamp,
-        limit: u32,
-    ) -> Result<u64, Error> {
-        let call = self.registry().purge(states, before, limit);
+    async fn purge(&self, purge: &Purge) -> Result<u64, Error> {
+        let call = self.registry().purge(purge);
         self.call(Operation::Delete, call).await
     }
 
     async fn no_node_may_join(&self) -> Result<Option<String>, Error> {
         self.call(Operation::Read, self.registry().no_node_may_join())
             .await
+    }
+
+    async fn audit(&self, limit: u32) -> Result<Vec<AuditEntry>, Error> {
+        let call = self.registry().audit(limit);
+        self.call(Operation::Read, call).await
     }
 
     async fn nodes(&self) -> Result<Vec<NodeRecord>, Error> {
@@ -110,8 +109,9 @@ impl Registry for FaultyStore {
         &self,
         node: &NodeName,
         command: NodeCommand,
+        by: Option<&Author>,
     ) -> Result<NodeCommandId, Error> {
-        let call = self.registry().send_node(node, command);
+        let call = self.registry().send_node(node, command, by);
         self.call(Operation::Send, call).await
     }
 

@@ -1,7 +1,6 @@
 //! Deadlines: a task that has missed one fails, whatever it does.
 
-use super::{Effect, Env, Machine, Signal, StopReason, draft::Draft, settle::fail};
-use crate::{Message, StateKind};
+use super::{Effect, Env, Machine, Signal, StopReason};
 
 impl Machine {
     /// Returns the error of a task that has missed a deadline. Once the handler of this claim was started, it
@@ -51,12 +50,4 @@ impl Machine {
         out.push(Effect::Signal(Signal::Stop(StopReason::Deadline)));
         self.arm_grace(out);
     }
-}
-
-/// Fails a task that has missed its deadline, from each live state. Each step is in the table.
-pub(super) fn expire(draft: &mut Draft, text: String, env: Env) {
-    if draft.state.code() == StateKind::Paused {
-        let _ = draft.apply(&Message::run(), None, env);
-    }
-    fail(draft, text, env);
 }

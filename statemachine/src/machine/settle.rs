@@ -3,7 +3,6 @@
 use super::limits;
 use super::{
     Effect, Env, Machine,
-    deadline::expire,
     draft::Draft,
     phase::{Cause, Phase, Settling},
 };
@@ -165,6 +164,14 @@ impl Machine {
 pub(super) fn fail(draft: &mut Draft, text: String, env: Env) {
     let _ = draft.apply(&Message::error(text), None, env);
     let _ = draft.apply(&Message::error(""), None, env);
+}
+
+/// Fails a task that has missed its deadline, from each live state. Each step is in the table.
+fn expire(draft: &mut Draft, text: String, env: Env) {
+    if draft.state.code() == StateKind::Paused {
+        let _ = draft.apply(&Message::run(), None, env);
+    }
+    fail(draft, text, env);
 }
 
 /// Ends a sleep whose time has come: the one transition without a sender.

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Deserializer};
 
-use crate::{Invalid, Json, Kind, Labels, Limit, Retry, Task, TaskId, Unique, waits::Waits};
+use crate::{Invalid, Json, Kind, Labels, Limit, Meta, Retry, Task, TaskId, Unique, waits::Waits};
 
 /// A task to submit, as a line of `windlass submit --lines`, `run` and `apply` and a row of the inbox have it.
 ///
@@ -68,6 +68,9 @@ pub struct TaskForm {
     /// `{"key":"api","starts":100,"within":"1m"}`; up to 8, none by default.
     #[serde(default, deserialize_with = "or_default")]
     pub limits: Vec<Limit>,
+    /// Text that travels with it, such as `traceparent`: an object of text; none by default.
+    #[serde(default, deserialize_with = "or_default")]
+    pub meta: Meta,
 }
 
 fn or_default<'de, D, T>(from: D) -> Result<T, D::Error>
@@ -80,7 +83,7 @@ where
 
 impl TaskForm {
     /// The names of the fields, in the order in which errors list them.
-    pub const FIELDS: [&str; 14] = [
+    pub const FIELDS: [&str; 15] = [
         "id",
         "kind",
         "props",
@@ -95,6 +98,7 @@ impl TaskForm {
         "end_by",
         "unique",
         "limits",
+        "meta",
     ];
 
     /// Reads a JSON object.
@@ -106,7 +110,7 @@ impl TaskForm {
         crate::plain::object(text).map_err(|wrong| wrong.into_invalid("task"))
     }
 
-    /// Returns this form with the fields of `default` where it has none. Labels of both are joined; the tasks
+    /// Returns this form with the fields of `default` where it has none. Labels and meta of both are joined; the tasks
     /// to wait for come from one of them.
     #[must_use]
     pub fn or(mut self, default: &Self) -> Self {
@@ -134,9 +138,14 @@ impl TaskForm {
         if self.limits.is_empty() {
             self.limits.clone_from(&default.limits);
         }
-        for (name, value) in &default.labels {
-            let label = self.labels.entry(name.clone());
-            label.or_insert_with(|| value.clone());
+        for (own, default) in [
+            (&mut self.labels, &default.labels),
+            (&mut self.meta, &default.meta),
+        ] {
+            for (name, value) in default {
+                let entry = own.entry(name.clone());
+                entry.or_insert_with(|| value.clone());
+            }
         }
         self
     }
@@ -169,6 +178,7 @@ impl TaskForm {
             start_by: self.start_by,
             end_by: self.end_by,
             unique: self.unique,
+            meta: self.meta,
         })
     }
 
@@ -208,11 +218,11 @@ mod tests {
         let text = r#"{"id":"t","kind":"k","props":[1],"priority":3,"labels":{"a":"b"},"retry":"never",
             "after_ok":["u"],"after_deadline":"2030-01-01T00:00:00Z","start_by":"2030-01-02T00:00:00Z",
             "end_by":"2030-01-03T00:00:00Z","unique":{"key":"q","within":"1h"},
-            "limits":[{"key":"l","at_once":2}]}"#;
+            "limits":[{"key":"l","at_once":2}],"meta":{"m":"n"}}"#;
         let task = TaskForm::parse(text).unwrap().into_task().unwrap();
         assert_eq!(
             serde_json::to_string(&task).unwrap(),
-            r#"{"id":"t","kind":"k","props":[1],"priority":3,"labels":{"a":"b"},"retry":{"policy":"never"},"waits":{"tasks":["u"],"ok":true,"deadline":"2030-01-01T00:00:00Z"},"limits":[{"key":"l","at_once":2}],"start_by":"2030-01-02T00:00:00Z","end_by":"2030-01-03T00:00:00Z","unique":{"key":"q","within":"1h"}}"#
+            r#"{"id":"t","kind":"k","props":[1],"priority":3,"labels":{"a":"b"},"retry":{"policy":"never"},"waits":{"tasks":["u"],"ok":true,"deadline":"2030-01-01T00:00:00Z"},"limits":[{"key":"l","at_once":2}],"start_by":"2030-01-02T00:00:00Z","end_by":"2030-01-03T00:00:00Z","unique":{"key":"q","within":"1h"},"meta":{"m":"n"}}"#
         );
         let text = r#"{"id":"t","kind":"k","start_at":"2030-01-01T00:00:00Z"}"#;
         let task = TaskForm::parse(text).unwrap().into_task().unwrap();
@@ -235,7 +245,7 @@ mod tests {
                 "id" | "kind" => "\"a\"",
                 "props" => "[1]",
                 "priority" | "retry" => "3",
-                "labels" => r#"{"a":"b"}"#,
+                "labels" | "meta" => r#"{"a":"b"}"#,
                 "after" | "after_ok" => r#"["u"]"#,
                 "unique" => r#"{"key":"q","within":"1h"}"#,
                 "limits" => r#"[{"key":"l","at_once":2}]"#,

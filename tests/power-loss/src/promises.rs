@@ -158,6 +158,7 @@ mod tests {
             seq: 7,
             at: "2026-01-01T00:00:00Z".parse().unwrap(),
             task: task("a"),
+            by: None,
             what: windlass::store::ChangeKind::Retried,
         };
         for promise in [

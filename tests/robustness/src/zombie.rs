@@ -242,6 +242,7 @@ mod tests {
             seq,
             at: jiff::Timestamp::UNIX_EPOCH,
             task: "t".parse().unwrap(),
+            by: None,
             what,
         });
         changes.collect()

@@ -1,6 +1,6 @@
 //! The peers, their settings, and the setting of windlass that each is compared with.
 
-use super::options::Measure;
+use super::measure::Measure;
 
 /// A folder of `benches/peers/`.
 pub(super) type Program = &'static str;

@@ -25,6 +25,7 @@ mod flow;
 mod kills;
 mod lateness;
 mod machine;
+mod measure;
 mod options;
 mod program;
 mod report;
@@ -35,7 +36,8 @@ mod store;
 mod syncs;
 
 use catalog::Jobs;
-use options::{Measure, Options};
+use measure::Measure;
+use options::Options;
 use report::Report;
 
 pub(crate) use attended::{CHORE, tidy};

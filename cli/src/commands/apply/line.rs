@@ -171,7 +171,7 @@ mod tests {
             (
                 r#"{"op":"submit","kind":"k","xyz":["b"]}"#,
                 "task: 'xyz' is no field; the fields are op, id, kind, props, start_at, priority, labels, retry, \
-                 after, after_ok, after_deadline, start_by, end_by, unique, limits, if_exists",
+                 after, after_ok, after_deadline, start_by, end_by, unique, limits, meta, if_exists",
             ),
             (
                 r#"{"op":"submit","kind":"k","command":"ls"}"#,

@@ -22,6 +22,7 @@ use super::{
     named::Named,
     printing::Stops,
     report::Report,
+    settings::Settings,
     source::Lines,
     tally::{Failed, Left},
 };
@@ -42,19 +43,6 @@ const TICK: Duration = Duration::from_millis(250);
 const SILENCE: Duration = Duration::from_secs(20);
 /// How long the store is retried once the node has stopped: only the summary is left to read.
 const LAST_PATIENCE: Duration = Duration::from_secs(10);
-
-/// What to do with tasks of an earlier run.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Settings {
-    /// Those that have ended run again.
-    pub(super) again: bool,
-    /// Those that failed run again.
-    pub(super) retry_failed: bool,
-    /// The first failure ends the run.
-    pub(super) fail_fast: bool,
-    /// How many commands run at once: the node may have claimed more.
-    pub(super) jobs: usize,
-}
 
 /// The tasks of a run.
 pub(super) struct Batch {

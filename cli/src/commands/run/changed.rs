@@ -2,7 +2,7 @@
 
 use windlass::{StateKind, TaskId, store::TaskRecord};
 
-use super::{batch::Settings, entry::BATCH};
+use super::{entry::BATCH, settings::Settings};
 use crate::hint::Hint;
 
 /// The first such lines, whose errors say what to do. The errors of the others refer to them.

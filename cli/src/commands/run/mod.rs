@@ -34,7 +34,9 @@ mod printing;
 mod report;
 mod screen;
 mod script;
+mod settings;
 mod source;
+mod stalled;
 mod stopping;
 mod submitting;
 mod tally;
@@ -135,7 +137,7 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
         report,
         named.clone(),
         maker.batch(),
-        batch::Settings {
+        settings::Settings {
             again: args.again,
             retry_failed: args.retry_failed,
             fail_fast: args.fail_fast,

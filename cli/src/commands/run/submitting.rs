@@ -12,10 +12,11 @@ use windlass::{
 
 use super::{
     again::different_options,
-    batch::{Batch, Settings},
+    batch::Batch,
     changed::Ended,
     entry::{BATCH, Entry},
     live::Live,
+    settings::Settings,
     source::{Numbered, in_order},
     tally::Failed,
 };

@@ -23,7 +23,7 @@ use crate::{
     exit::Failure,
     input,
     output::Output,
-    parse::{self, Moment, at_once, duration, label, moment, priority, rate, time, unique},
+    parse::{self, Moment, at_once, duration, label, meta, moment, priority, rate, time, unique},
     waiting::WaitArgs,
 };
 
@@ -108,6 +108,11 @@ pub(crate) struct Args {
     /// A label
     #[arg(long = "label", value_name = "NAME=VALUE", value_parser = label)]
     pub(super) labels: Vec<(String, String)>,
+
+    /// Text that travels with the task: its handler or command receives it. --meta traceparent=…
+    /// reaches a command as TRACEPARENT
+    #[arg(long, value_name = "NAME=VALUE", value_parser = meta)]
+    pub(super) meta: Vec<(String, String)>,
 
     /// What follows a failed attempt: a number of attempts, 'exponential' (8 attempts; random waits
     /// of up to 1s, 2s, 4s … 5m; a number has the same waits), 'strikes'
@@ -198,6 +203,7 @@ impl Args {
             end_by: by(self.end_by, now, "--end-by")?,
             unique: self.unique.clone(),
             limits: self.at_once.iter().chain(&self.rate).cloned().collect(),
+            meta: self.meta.iter().cloned().collect(),
         })
     }
 

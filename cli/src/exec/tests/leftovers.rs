@@ -26,8 +26,8 @@ impl Left {
         let mut command = std::process::Command::new("sleep");
         command
             .arg("600")
-            .env(leftover::STATE_DIR, &folder.path)
-            .env(leftover::FENCE, fence.to_string());
+            .env(tagged::STATE_DIR, &folder.path)
+            .env(tagged::FENCE, fence.to_string());
         std::os::unix::process::CommandExt::process_group(&mut command, 0);
         let left = Self {
             _dir: dir,

@@ -330,7 +330,7 @@ async fn the_next_attempt_ends_what_an_earlier_one_left() {
         let mut command = tokio::process::Command::new("sh");
         command
             .args(["-c", "trap '' TERM; sleep 600 & wait"])
-            .env(leftover::STATE_DIR, &folder.path)
+            .env(tagged::STATE_DIR, &folder.path)
             .process_group(0);
         let mut left = command.spawn().unwrap();
         let pid = left.id().unwrap() as i32;

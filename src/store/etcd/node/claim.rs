@@ -202,6 +202,7 @@ impl Claimer {
             task: task.task.clone(),
             order: task.order,
             submitted_at: task.submitted_at,
+            submitted_by: task.submitted_by,
             waited_until: task.waited_until,
             data_version: task.data_version,
             props,

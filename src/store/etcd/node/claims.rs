@@ -6,7 +6,7 @@ use std::{
 };
 
 use jiff::Timestamp;
-use windlass_statemachine::{Fence, NodeName, Task, TaskId, TaskState};
+use windlass_statemachine::{Author, Fence, NodeName, Task, TaskId, TaskState};
 
 use tokio::sync::mpsc::UnboundedSender;
 
@@ -34,6 +34,7 @@ pub(crate) struct Held {
     pub(crate) task: Arc<Task>,
     pub(crate) order: u64,
     pub(crate) submitted_at: Timestamp,
+    pub(crate) submitted_by: Option<Author>,
     /// Until when its submit let it wait for other tasks at the longest.
     pub(crate) waited_until: Option<Timestamp>,
     /// The data version in the task's envelope.
@@ -50,7 +51,10 @@ pub(crate) struct Held {
 impl Held {
     /// Returns the envelope of the task, as its submit wrote it.
     pub(super) fn envelope(&self) -> Envelope {
-        let envelope = Envelope::new(&self.task, self.submitted_at, 0);
+        let envelope = Envelope {
+            by: self.submitted_by.clone(),
+            ..Envelope::new(&self.task, self.submitted_at, 0)
+        };
         match self.waited_until {
             Some(until) => envelope.waits_until(until),
             None => envelope,

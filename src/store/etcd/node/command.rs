@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use windlass_statemachine::NodeName;
+use windlass_statemachine::{Author, NodeName};
 
 use super::lease::number as lease_number;
 use crate::store::{
-    Error, Lease, NodeCommand, NodeCommandId,
+    AuditAction, AuditEntry, Error, Lease, NodeCommand, NodeCommandId,
     etcd::{
         client::Fault,
         read::Access,
@@ -33,6 +33,7 @@ impl NodeCommands {
         &self,
         node: &NodeName,
         command: NodeCommand,
+        by: Option<&Author>,
     ) -> Result<NodeCommandId, Error> {
         const OPERATION: &str = "send a command to a node";
         let registration = self.access.keys().registration(node);
@@ -44,7 +45,17 @@ impl NodeCommands {
         let id = uuid::Uuid::now_v7();
         let key = format!("{}{id}", self.access.keys().node_commands(node));
         // Attached to the node's lease: a waiting command expires with its node.
-        item.put_on(&key, node_commands::write(command, place)?, lease);
+        item.put_on(&key, node_commands::write(command.clone(), place)?, lease);
+        let entry = AuditEntry {
+            at: self.access.now(),
+            by: by.cloned(),
+            what: AuditAction::NodeCommanded {
+                node: node.clone(),
+                send: command,
+            },
+        };
+        let line = write("history of the namespace", &entry)?;
+        item.put(&self.access.keys().audit(), line);
         match self.access.pipeline.write(item).await {
             Ok(done) => done
                 .written

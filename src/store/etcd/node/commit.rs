@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use windlass_statemachine::{machine::Write, size::Size};
+use windlass_statemachine::{Author, machine::Write, size::Size};
 
 use super::{
     claims::{Claims, Held},
@@ -46,7 +46,10 @@ impl Committer {
             by: self,
             claim,
             write,
-            effects: has_effects.then(|| Transaction::from(write.effects.clone())),
+            effects: has_effects.then(|| {
+                let by = Author::task(&claim.task);
+                Transaction::from(write.effects.clone()).by(by)
+            }),
             forged,
         };
         let written = transition.carry_out(known.map(Box::new)).await?;
@@ -338,6 +341,7 @@ fn held_of(
         task: Arc::new(task),
         order,
         submitted_at: envelope.submitted_at(),
+        submitted_by: envelope.by.clone(),
         waited_until: envelope.waited_until(),
         data_version: envelope.data_version,
         queue_revision: found.revision,

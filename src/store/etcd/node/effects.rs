@@ -54,12 +54,14 @@ impl Effects {
         let max_bytes = self.limits.max_bytes;
         let bounds = Bounds { max_bytes, now };
         let steps = effects::decide(effects, own.task, &mut before.facts, bounds)?;
+        let by = effects.author();
+        let at = |id, place| At { id, now, place, by };
         let ids = effects.operations().iter().map(Operation::task);
         let parts: Vec<_> = steps
             .iter()
             .zip(ids.clone())
             .zip(own.place..)
-            .map(|((step, id), place)| self.parts.part(step, &before, At { id, now, place }))
+            .map(|((step, id), place)| self.parts.part(step, &before, at(id, place)))
             .collect();
         let parts = try_join_all(parts).await?;
         let (place, places) = (item.place, item.places);

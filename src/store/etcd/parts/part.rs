@@ -1,7 +1,7 @@
 //! [`Part`]: one operation of a transaction, or one effect of a message, as a part of a write.
 
 use jiff::Timestamp;
-use windlass_statemachine::TaskId;
+use windlass_statemachine::{Author, TaskId};
 
 use super::{Before, Leftover, Parts, reschedule::Rescheduled};
 use crate::store::{
@@ -22,6 +22,7 @@ pub(crate) struct At<'a> {
     pub(crate) id: &'a TaskId,
     pub(crate) now: Timestamp,
     pub(crate) place: u32,
+    pub(crate) by: Option<&'a Author>,
 }
 
 /// One operation as a part of the write.
@@ -39,9 +40,9 @@ impl Parts {
         before: &Before,
         at: At<'_>,
     ) -> Result<Part, Error> {
-        let At { id, now, place } = at;
+        let At { id, now, place, by } = at;
         let (keys, found) = (self.access().keys(), before.found(id));
-        let mut item = Item::of(id).at(place, 1);
+        let mut item = Item::of(id).at(place, 1).by(by);
         let mut left = None;
         let kept = match step {
             Step::Known(done) => {
@@ -76,6 +77,7 @@ impl Parts {
             }
             Step::Delete(_) => {
                 left = Some(self.delete(&mut item, id, found, POINTERS).await?);
+                Edit::new(keys, id, &mut item).note_deleted(found, now)?;
                 Done::Deleted.into()
             }
             Step::Retry { state, .. } => {

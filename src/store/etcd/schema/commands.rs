@@ -2,7 +2,9 @@
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use windlass_statemachine::{Command, CommandId, Invalid, Outcome, QueuedCommand, Signal, TaskId};
+use windlass_statemachine::{
+    Author, Command, CommandId, Invalid, Outcome, QueuedCommand, Signal, TaskId,
+};
 
 use super::{
     json::{extended, parse, write},
@@ -14,11 +16,16 @@ use crate::store::{CommandRecord, Error};
 /// Results of a command to complete, and payloads of signals, up to this size are kept with the outcome.
 const CONTENT_KEPT: usize = 4096;
 
+/// What the names of commands from a Metafora commander's slot begin with.
+const SLOT: &str = "slot-";
+
 /// The fields that a command stores beside its message.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 struct Sent {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     sent_at: Option<Timestamp>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    by: Option<Author>,
     #[serde(default, skip_serializing_if = "super::json::is_zero")]
     place: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -47,14 +54,20 @@ pub(crate) struct Stored {
     pub(crate) text: String,
     pub(crate) command: Result<Command, String>,
     pub(crate) sent_at: Timestamp,
+    pub(crate) by: Option<Author>,
     pub(crate) became: Option<Outcome>,
 }
 
 impl Stored {
     /// `/NS/tasks/ID/commands/NAME`.
-    pub(crate) fn write(command: &Command, at: Timestamp, place: u32) -> Result<String, Error> {
+    pub(crate) fn write(
+        command: &Command,
+        at: Timestamp,
+        (place, by): (u32, Option<&Author>),
+    ) -> Result<String, Error> {
         let sent = Sent {
             sent_at: Some(at),
+            by: by.cloned(),
             place,
             ..Sent::default()
         };
@@ -68,6 +81,7 @@ impl Stored {
     pub(crate) fn of(command: &CommandRecord) -> Result<String, Error> {
         let sent = Sent {
             sent_at: Some(command.sent_at),
+            by: command.by.clone(),
             place: 0,
             order: Some(command.order),
             became: command.outcome.clone(),
@@ -82,6 +96,8 @@ impl Stored {
     pub(crate) fn write_outcome(&self, outcome: Outcome) -> Result<String, Error> {
         let sent = Sent {
             sent_at: Some(self.sent_at),
+            // Each command of the slot is Metafora's.
+            by: self.by.clone().filter(|_| self.name.is_some()),
             place: 0,
             order: Some(self.order),
             became: Some(outcome),
@@ -121,6 +137,10 @@ impl Stored {
             text: String::from_utf8_lossy(kv.value()).into_owned(),
             command: parse(kv).or_else(|reason| malformed.ok_or(reason)),
             sent_at: sent.sent_at.unwrap_or(Timestamp::UNIX_EPOCH),
+            by: match name.is_none_or(|name| name.starts_with(SLOT)) {
+                true => Some(Author::metafora()),
+                false => sent.by,
+            },
             became: sent.became,
         }
     }
@@ -133,13 +153,14 @@ impl Stored {
             order: self.order,
             command: self.command.clone().ok()?,
             sent_at: self.sent_at,
+            by: self.by.clone(),
             outcome: self.became.clone(),
         })
     }
 
     /// Returns the name of the key of its outcome.
     pub(crate) fn key_name(&self) -> String {
-        let slot = || format!("slot-{}", self.order);
+        let slot = || format!("{SLOT}{}", self.order);
         self.name.clone().unwrap_or_else(slot)
     }
 
@@ -189,7 +210,7 @@ mod tests {
     fn a_large_payload_is_not_kept_with_the_outcome() {
         for (bytes, is_kept) in [(10, true), (5000, false)] {
             let command = Command::signal("go", &"x".repeat(bytes)).unwrap();
-            let waiting = Stored::write(&command, Timestamp::UNIX_EPOCH, 0).unwrap();
+            let waiting = Stored::write(&command, Timestamp::UNIX_EPOCH, (0, None)).unwrap();
             let ended = read(&waiting).write_outcome(Outcome::Unanswered).unwrap();
             let kept = read(&ended);
             assert_eq!(kept.became, Some(Outcome::Unanswered));

@@ -6,10 +6,7 @@
 use jiff::Timestamp;
 use windlass_statemachine::{StateKind, TaskId};
 
-use super::{Envelope, KeyValue, Keys, Snapshot, json::parse};
-
-/// The folder of the index.
-pub(crate) const ENDED: &str = "meta/ended/";
+use super::{Envelope, KeyValue, Keys, Snapshot, json::parse, keys::ENDED};
 
 /// Returns the digits of a time in microseconds since 1970, in whose order the times are.
 pub(crate) fn digits(micros: i64) -> String {

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use windlass_statemachine::{Fence, TaskId};
+use windlass_statemachine::{Author, Fence, TaskId};
 
 use super::{
     fences::Fences,
@@ -29,27 +29,37 @@ pub(crate) struct Entry {
     /// The number of a line from another store.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     seq: Option<u64>,
+    /// Who made the changes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    by: Option<Author>,
     #[serde(deserialize_with = "phrase::changes")]
     what: Vec<ChangeKind>,
 }
 
 /// An [`Entry`] as the line of a state or of a block: as short as it is readable.
 #[derive(Serialize)]
-struct Line {
+struct Line<'a> {
     at: Timestamp,
     #[serde(skip_serializing_if = "is_zero")]
     place: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    by: Option<&'a Author>,
     what: Vec<Phrase>,
 }
 
 impl Entry {
-    pub(crate) fn write(at: Timestamp, place: u32, what: &[ChangeKind]) -> Result<String, Error> {
+    pub(crate) fn write(
+        at: Timestamp,
+        (place, by): (u32, Option<&Author>),
+        what: &[ChangeKind],
+    ) -> Result<String, Error> {
         let entry = Self {
             at,
             place,
             version: None,
             revision: None,
             seq: None,
+            by: by.cloned(),
             what: what.to_vec(),
         };
         write("history", &entry)
@@ -64,13 +74,14 @@ impl Entry {
     /// Writes the line of a state, which adds version and revision. Its time is that of the microsecond.
     pub(crate) fn write_line(
         at: Timestamp,
-        place: u32,
+        (place, by): (u32, Option<&Author>),
         what: &[ChangeKind],
     ) -> Result<String, Error> {
         let microsecond = Timestamp::from_microsecond(at.as_microsecond());
         let line = Line {
             at: microsecond.unwrap_or(at),
             place,
+            by,
             what: what.iter().map(Phrase::of).collect(),
         };
         write("history", &line)
@@ -84,6 +95,7 @@ impl Entry {
             version: None,
             revision: None,
             seq: Some(change.seq),
+            by: change.by.clone(),
             what: vec![change.what.clone()],
         };
         write("history", &entry)
@@ -121,6 +133,7 @@ impl Entry {
     /// Returns the changes. `written` is the revision that wrote the value.
     pub(super) fn changes(self, id: &TaskId, written: i64, fences: &Fences) -> Vec<Change> {
         let revision = self.revision.unwrap_or(written);
+        let by = self.by;
         let changes = self.what.into_iter().zip(self.place..);
         changes
             .map(|(mut what, place)| {
@@ -134,6 +147,7 @@ impl Entry {
                     seq: self.seq.unwrap_or_else(|| number(revision, place)),
                     at: self.at,
                     task: id.clone(),
+                    by: by.clone(),
                     what,
                 }
             })

@@ -5,12 +5,17 @@
 
 use std::sync::{Arc, OnceLock};
 
+use jiff::Timestamp;
 use windlass_statemachine::{CommandId, NodeName, TaskId, TransactionId};
 
-use super::{ended::ENDED, format::Layout, namespace::RING, recent::BLOCKS};
+use super::{format::Layout, namespace::RING, recent::BLOCKS};
 
 /// The folder of props that are apart.
 pub(crate) const PROPS_APART: &str = "meta/props/";
+/// The folder of the index of ended tasks.
+pub(crate) const ENDED: &str = "meta/ended/";
+/// Where the lines of the history of the namespace are.
+const AUDIT: &str = "meta/audit/";
 
 /// The keys of one namespace. Clones share the name and the layout.
 #[derive(Debug, Clone)]
@@ -208,6 +213,7 @@ impl Keys {
             || self.strip(key, "meta/transactions/").is_some()
             || self.split_slot(key).is_some()
             || self.strip(key, "meta/unique/").is_some()
+            || self.strip(key, AUDIT).is_some()
             || self.strip(key, PROPS_APART).is_some()
             || self.strip(key, ENDED).is_some()
     }
@@ -255,6 +261,22 @@ impl Keys {
     /// The record of an applied transaction.
     pub(crate) fn transaction(&self, id: &TransactionId) -> String {
         format!("{}meta/transactions/{id}", self.root)
+    }
+
+    /// The prefix of the history of the namespace.
+    pub(crate) fn all_audit(&self) -> String {
+        format!("{}{AUDIT}", self.root)
+    }
+
+    /// A new line of the history of the namespace: a UUIDv7, which sorts by time.
+    pub(crate) fn audit(&self) -> String {
+        format!("{}{}", self.all_audit(), uuid::Uuid::now_v7())
+    }
+
+    /// The end of the lines of the history of the namespace from before a time.
+    pub(crate) fn audit_before(&self, time: Timestamp) -> String {
+        let ms = u64::try_from(time.as_millisecond()).unwrap_or(0);
+        format!("{}{:08x}-{:04x}", self.all_audit(), ms >> 16, ms & 0xffff)
     }
 
     /// The prefix of the records of unique keys.

@@ -152,7 +152,7 @@ mod tests {
 
     #[test]
     fn entries_of_a_history_have_a_version_and_can_be_read() {
-        let entry = Entry::write(jiff::Timestamp::UNIX_EPOCH, 0, &[]);
+        let entry = Entry::write(jiff::Timestamp::UNIX_EPOCH, (0, None), &[]);
         let entry = entry.unwrap_or_else(|e| panic!("{e}"));
         let kvs = found(&[
             ("p/000000000001", &entry),

@@ -205,7 +205,7 @@ mod tests {
                 abandoned: true,
             },
         ];
-        Entry::write_line(at, 5, &what).unwrap_or_else(|e| panic!("{e}"))
+        Entry::write_line(at, (5, None), &what).unwrap_or_else(|e| panic!("{e}"))
     }
 
     fn state(recent: &Recent, revision: i64) -> KeyValue {

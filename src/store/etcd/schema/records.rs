@@ -3,7 +3,8 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use windlass_statemachine::{
-    Invalid, Json, Kind, NodeName, Retry, StateKind, Task, TaskId, TaskState, TaskStatus, Terms,
+    Author, Invalid, Json, Kind, NodeName, Retry, StateKind, Task, TaskId, TaskState, TaskStatus,
+    Terms,
     state::{Deadlines, FIRST_DATA_VERSION},
     task::Labels,
 };
@@ -59,6 +60,9 @@ pub(crate) struct Envelope {
     /// The props, if the task has ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) props: Option<Json>,
+    /// Who submitted it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) by: Option<Author>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) state: Option<StateKind>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -83,6 +87,7 @@ impl Envelope {
             order: None,
             data_version: FIRST_DATA_VERSION,
             props: None,
+            by: None,
             state: None,
             ended_at: None,
         }

@@ -147,6 +147,7 @@ impl Snapshot {
             seq: order,
             at: envelope.submitted_at(),
             task: id.clone(),
+            by: envelope.by.clone(),
             what: ChangeKind::Submitted { state },
         })
     }

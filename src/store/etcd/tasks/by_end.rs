@@ -9,7 +9,10 @@ use crate::store::{
             blocks::{self, Ids},
             by_id::Counting,
         },
-        schema::ended::{ENDED, End, digits},
+        schema::{
+            ended::{End, digits},
+            keys::ENDED,
+        },
     },
     rules::list::{Selection, place},
 };

@@ -1,6 +1,6 @@
 //! Commands: sent to the queue of a task, and found by their id.
 
-use windlass_statemachine::{Command, CommandId, TaskId, message::SendCommand};
+use windlass_statemachine::{Author, Command, CommandId, TaskId, message::SendCommand};
 
 use crate::store::{
     CommandRecord, Error,
@@ -21,7 +21,7 @@ pub(crate) struct Commands {
 }
 
 impl Commands {
-    pub(crate) async fn send(&self, send: SendCommand) -> Result<u64, Error> {
+    pub(crate) async fn send(&self, send: SendCommand, by: Option<&Author>) -> Result<u64, Error> {
         let access = &self.access;
         let mut tries = Tries::new(&access.pipeline, OPERATION);
         // The first try of most commands reads nothing: its comparisons say whether it is valid.
@@ -39,7 +39,7 @@ impl Commands {
                     Found::New { pointer } => pointer,
                 },
             };
-            let mut item = access.item(&send.task, 1);
+            let mut item = access.item(&send.task, 1).by(by);
             let place = item.place;
             let mut edit = Edit::new(access.keys(), &send.task, &mut item);
             edit.when_there(Of::Task);

@@ -1,13 +1,13 @@
 //! Deletes a task with all its keys, in one write.
 
-use windlass_statemachine::TaskId;
+use windlass_statemachine::{Author, TaskId};
 
 use crate::store::{
     Error,
     etcd::{
         parts::{Leftover, Parts},
         schema::Snapshot,
-        write::{Item, Tries, Wrote},
+        write::{Edit, Item, Tries, Wrote},
     },
 };
 
@@ -20,8 +20,9 @@ pub(crate) struct Deletes {
 }
 
 impl Deletes {
-    pub(crate) async fn delete(&self, id: &TaskId) -> Result<(), Error> {
-        match self.delete_if(id, |_| true).await {
+    /// Deletes a task on behalf of an author: the history of the namespace has a line of it.
+    pub(crate) async fn delete(&self, id: &TaskId, by: Option<&Author>) -> Result<(), Error> {
+        match self.delete_as(id, |_| true, Some(by)).await {
             Ok(true) => Ok(()),
             Ok(false) => Err(Error::no_task(id)),
             Err(error) => Err(error),
@@ -33,6 +34,15 @@ impl Deletes {
         &self,
         id: &TaskId,
         matches: impl Fn(&Snapshot) -> bool,
+    ) -> Result<bool, Error> {
+        self.delete_as(id, matches, None).await
+    }
+
+    async fn delete_as(
+        &self,
+        id: &TaskId,
+        matches: impl Fn(&Snapshot) -> bool,
+        noted: Option<Option<&Author>>,
     ) -> Result<bool, Error> {
         let (parts, access) = (&self.parts, self.parts.access());
         let mut tries = Tries::new(&access.pipeline, OPERATION);
@@ -49,6 +59,11 @@ impl Deletes {
             let mut item = Item::of(id);
             let pointers = parts.clearing.pointers_at_once();
             left = parts.delete(&mut item, id, &found, pointers).await?;
+            if let Some(by) = noted {
+                item = item.by(by);
+                let mut edit = Edit::new(access.keys(), id, &mut item);
+                edit.note_deleted(&found, access.now())?;
+            }
             match tries.write(item).await? {
                 Wrote::At(_) => break true,
                 Wrote::Nothing => {}

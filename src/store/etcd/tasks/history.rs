@@ -27,6 +27,7 @@ impl Queries {
                 seq: stored.order,
                 at: stored.sent_at,
                 task: id.clone(),
+                by: stored.by.clone(),
                 what: ChangeKind::Commanded {
                     command: stored.order,
                 },

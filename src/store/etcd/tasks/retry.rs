@@ -1,7 +1,7 @@
 //! Retries: the next incarnation of a task that has ended, or that cannot be read.
 
 use jiff::Timestamp;
-use windlass_statemachine::{TaskId, TaskState};
+use windlass_statemachine::{Author, TaskId, TaskState};
 
 use crate::store::{
     Error,
@@ -24,7 +24,7 @@ pub(crate) struct Retries {
 }
 
 impl Retries {
-    pub(crate) async fn retry(&self, id: &TaskId) -> Result<(), Error> {
+    pub(crate) async fn retry(&self, id: &TaskId, by: Option<&Author>) -> Result<(), Error> {
         let access = self.parts.access();
         let mut tries = Tries::new(&access.pipeline, OPERATION);
         // The incarnation and version of a try without an answer.
@@ -42,7 +42,7 @@ impl Retries {
             }
             let now = access.now();
             let state = self.state(id, &found, now).await?;
-            let mut item = access.item(id, 1);
+            let mut item = access.item(id, 1).by(by);
             let retried = self.parts.retry(&mut item, id, &found, &state, now);
             retried.await?;
             match tries.write(item).await? {

@@ -1,6 +1,7 @@
 //! Submits: new tasks, and those that replace an ended one.
 
 use jiff::Timestamp;
+use windlass_statemachine::Author;
 
 use crate::store::{
     Error, Submit, Submitted,
@@ -24,7 +25,11 @@ pub(crate) struct Submits {
 }
 
 impl Submits {
-    pub(crate) async fn submit(&self, submit: Submit) -> Result<Submitted, Error> {
+    pub(crate) async fn submit(
+        &self,
+        submit: Submit,
+        by: Option<&Author>,
+    ) -> Result<Submitted, Error> {
         let (clearing, task) = (&self.parts.clearing, &submit.task);
         rules::size::check_task(task, self.max_bytes)?;
         let access = &clearing.access;
@@ -44,7 +49,7 @@ impl Submits {
             {
                 return Ok(Submitted::Existing(code));
             }
-            let (mut item, now) = (access.item(&task.id, 1), access.now());
+            let (mut item, now) = (access.item(&task.id, 1).by(by), access.now());
             let place = item.place;
             let old = found.take().filter(|found| found.finished.is_some());
             let pointers = clearing.pointers_at_once();

@@ -152,12 +152,14 @@ impl Transactions {
         let count = u32::try_from(steps.len()).unwrap_or(PLACES);
         let place = access.pipeline.places(count);
         let operations = transaction.operations().iter();
+        let by = transaction.author();
+        let at = |id, place| At { id, now, place, by };
         let steps = steps
             .iter()
             .zip(operations.map(Operation::task))
             .zip(place..);
         let parts: Vec<_> = steps
-            .map(|((step, id), place)| self.parts.part(step, before, At { id, now, place }))
+            .map(|((step, id), place)| self.parts.part(step, before, at(id, place)))
             .collect();
         let parts = try_join_all(parts).await?;
         let kept: Vec<Kept> = parts.iter().map(|part| part.kept.clone()).collect();

@@ -26,11 +26,12 @@ use crate::store::{
         read::Access,
         schema::{
             Envelope, Horizon, KeyValue, Parked, Snapshot, end_of,
-            ended::{ENDED, End, digits},
+            ended::{End, digits},
             json::{parse, write},
+            keys::ENDED,
             revision,
         },
-        tasks::Deletes,
+        tasks::{Deletes, audit},
         write::Item,
     },
     retention::PruneClock,
@@ -265,6 +266,7 @@ impl Purges {
         }
         if self.sweeps.is_time() {
             unique::sweep(self.access(), self.prune_clock().await?).await?;
+            audit::prune(self.access(), self.prune_clock().await?).await?;
         }
         let Some(retention) = retention else {
             return Ok(0);

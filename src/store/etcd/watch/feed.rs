@@ -239,12 +239,13 @@ fn changes_of(
         };
         let kv = &kv;
         let put = event.event_type() == EventType::Put;
-        let mut add = |task: &TaskId, seq, at, what| {
+        let mut add = |task: &TaskId, (seq, at), by, what| {
             let task = task.clone();
             changes.push(Change {
                 seq,
                 at,
                 task,
+                by,
                 what,
             });
         };
@@ -260,7 +261,8 @@ fn changes_of(
                     {
                         let state = envelope.first_state().code();
                         let what = ChangeKind::Submitted { state };
-                        add(&id, envelope.order(kv), envelope.submitted_at(), what);
+                        let place = (envelope.order(kv), envelope.submitted_at());
+                        add(&id, place, envelope.by, what);
                     }
                 }
                 Part::Task => deleted.push(id),
@@ -271,12 +273,8 @@ fn changes_of(
                     };
                     let sent = Stored::read(name, kv);
                     let command = sent.order;
-                    add(
-                        &id,
-                        command,
-                        sent.sent_at,
-                        ChangeKind::Commanded { command },
-                    );
+                    let place = (command, sent.sent_at);
+                    add(&id, place, sent.by, ChangeKind::Commanded { command });
                 }
                 _ => {}
             }
@@ -309,6 +307,8 @@ fn changes_of(
             // A deleted key has no time.
             at: now,
             task: id,
+            // The history of the namespace has it.
+            by: None,
             what: ChangeKind::Deleted,
         });
     }

@@ -7,7 +7,7 @@ use windlass_statemachine::{
 
 use super::{item::Item, slots::Slots};
 use crate::store::{
-    ChangeKind, Error,
+    AuditAction, AuditEntry, ChangeKind, Error,
     etcd::schema::{
         Entry, Envelope, Hold, Keys, Layout, Of, Owner, Parked, Recent, Snapshot, Stored, end_of,
         json::write, ranges::ranges, records::write_state, snapshot::PropsKeys,
@@ -130,7 +130,7 @@ impl<'a> Edit<'a> {
             return Ok(recent);
         }
         let (version, place) = (state.version, self.item.place);
-        let line = Entry::write_line(step.now, place, step.what)?;
+        let line = Entry::write_line(step.now, (place, self.item.by.as_ref()), step.what)?;
         let full = recent.push(version, line);
         self.put_state(state, hold, &recent)?;
         if let Some(full) = full {
@@ -223,7 +223,11 @@ impl<'a> Edit<'a> {
         let &Step { state, hold, .. } = step;
         self.put_state(state, hold, &Recent::default())?;
         let key = self.keys.history(self.id, state.version);
-        let line = Entry::write(step.now, self.item.place, step.what)?;
+        let line = Entry::write(
+            step.now,
+            (self.item.place, self.item.by.as_ref()),
+            step.what,
+        )?;
         self.item.put(&key, line);
         Ok(())
     }
@@ -236,7 +240,7 @@ impl<'a> Edit<'a> {
         now: Timestamp,
     ) -> Result<(), Error> {
         let key = self.keys.history(self.id, version);
-        let line = Entry::write(now, self.item.place, what)?;
+        let line = Entry::write(now, (self.item.place, self.item.by.as_ref()), what)?;
         self.item.put(&key, line);
         self.cut_history(version);
         Ok(())
@@ -262,7 +266,7 @@ impl<'a> Edit<'a> {
         now: Timestamp,
     ) -> Result<(), Error> {
         let key = format!("{}{name}", self.keys.histories(self.id));
-        let line = Entry::write(now, self.item.place, &[what])?;
+        let line = Entry::write(now, (self.item.place, self.item.by.as_ref()), &[what])?;
         self.item.put(&key, line);
         Ok(())
     }
@@ -274,7 +278,11 @@ impl<'a> Edit<'a> {
         place: u32,
         now: Timestamp,
     ) -> Result<(), Error> {
-        self.put_envelope(Of::Task, &Envelope::new(task, now, place))?;
+        let envelope = Envelope {
+            by: self.item.by.clone(),
+            ..Envelope::new(task, now, place)
+        };
+        self.put_envelope(Of::Task, &envelope)?;
         if !task.props.is_null() {
             self.put_props(&task.props);
         }
@@ -289,12 +297,27 @@ impl<'a> Edit<'a> {
         Ok(())
     }
 
+    /// Adds the line of its deletion to the history of the namespace.
+    pub(crate) fn note_deleted(&mut self, found: &Snapshot, now: Timestamp) -> Result<(), Error> {
+        let kind = found.envelope().ok().map(|(envelope, _)| envelope.kind);
+        let task = self.id.clone();
+        let entry = AuditEntry {
+            at: now,
+            by: self.item.by.clone(),
+            what: AuditAction::Deleted { task, kind },
+        };
+        let key = self.keys.audit();
+        self.item
+            .put(&key, write("history of the namespace", &entry)?);
+        Ok(())
+    }
+
     /// Adds a command to the queue of the task.
     pub(crate) fn put_command(&mut self, sent: &Sent<'_>) -> Result<(), Error> {
         let key = self.keys.pointer(sent.id);
         self.item.touch_command(sent.id.as_str());
         self.item.when_at(&key, sent.pointer);
-        let text = Stored::write(sent.command, sent.at, sent.place)?;
+        let text = Stored::write(sent.command, sent.at, (sent.place, self.item.by.as_ref()))?;
         let queued = self.keys.queued(self.id, sent.id.as_str());
         self.item.put(&queued, text);
         let names_it = Json::new("task", self.id)?;

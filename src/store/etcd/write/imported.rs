@@ -4,7 +4,7 @@ use windlass_statemachine::{StateKind, Waits, waits::NO_DEADLINE};
 
 use super::edit::HISTORY;
 use crate::store::{
-    ChangeKind, Error, Exported,
+    Change, ChangeKind, Error, Exported,
     etcd::schema::{
         Entry, Envelope, Hold, Keys, Parked, Stored, json::write, records::write_state,
     },
@@ -82,7 +82,12 @@ pub(crate) fn core_of(
 /// Returns the envelope that the submit of the task would have written. The state alone names the tasks that
 /// it waits for, and the state of an ended one may not.
 fn as_submitted(exported: &Exported) -> Envelope {
-    let envelope = Envelope::new(&exported.task, exported.submitted_at, 0);
+    let submit = |change: &&Change| matches!(change.what, ChangeKind::Submitted { .. });
+    let submit = exported.history.iter().find(submit);
+    let envelope = Envelope {
+        by: submit.and_then(|change| change.by.clone()),
+        ..Envelope::new(&exported.task, exported.submitted_at, 0)
+    };
     let began_asleep = exported.history.iter().any(|change| {
         let state = StateKind::Sleeping;
         change.what == ChangeKind::Submitted { state }
@@ -100,7 +105,7 @@ mod tests {
     use windlass_statemachine::{Command, Fence, Json, Outcome, Task, TaskState, TaskStatus};
 
     use super::*;
-    use crate::store::{Change, CommandRecord};
+    use crate::store::CommandRecord;
 
     fn parsed<T: std::str::FromStr<Err: std::fmt::Display>>(text: &str) -> T {
         text.parse().unwrap_or_else(|e| panic!("{text}: {e}"))
@@ -131,6 +136,7 @@ mod tests {
             seq,
             at: at(),
             task: parsed("a"),
+            by: None,
             what,
         }
     }
@@ -212,6 +218,7 @@ mod tests {
             order: 5,
             command: Command::Pause,
             sent_at: at(),
+            by: None,
             outcome,
         };
         let reason = "no".to_owned();

@@ -1,7 +1,7 @@
 //! [`Item`]: the write of one task, with its own comparisons. All of it is written, or nothing.
 
 use etcd_client::{Compare, CompareOp, DeleteOptions, PutOptions, Txn, TxnOp};
-use windlass_statemachine::{NodeName, TaskId};
+use windlass_statemachine::{Author, NodeName, TaskId};
 
 use crate::store::etcd::schema::end_of;
 
@@ -48,6 +48,8 @@ pub(crate) struct Item {
     pub(crate) then: Vec<Op>,
     /// The tasks and commands that it writes: two items of one combined write share none.
     pub(crate) touches: Vec<String>,
+    /// Who makes the change.
+    pub(crate) by: Option<Author>,
     /// The places in its revision's numbers that it uses: the first, and how many.
     pub(crate) place: u32,
     pub(crate) places: u32,
@@ -83,6 +85,12 @@ impl Item {
 
     pub(crate) fn at(mut self, place: u32, places: u32) -> Self {
         (self.place, self.places) = (place, places);
+        self
+    }
+
+    /// Sets who makes the change.
+    pub(crate) fn by(mut self, author: Option<&Author>) -> Self {
+        self.by = author.cloned();
         self
     }
 

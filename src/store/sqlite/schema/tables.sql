@@ -15,7 +15,7 @@ CREATE TABLE windlass_tasks (
     start_at     TEXT,
     retry        TEXT,
     props        TEXT NOT NULL,
-    terms        TEXT    -- the rare fields: limits, deadlines, unique keys
+    terms        TEXT    -- the rare fields: limits, deadlines, unique keys, meta
 ) STRICT;
 
 -- Where each task is: what changes, without the props.
@@ -48,6 +48,7 @@ CREATE TABLE windlass_commands (
     id      TEXT NOT NULL UNIQUE,
     n       INTEGER NOT NULL,
     sent_at INTEGER NOT NULL,
+    by      TEXT,    -- who sent it
     command TEXT NOT NULL,
     outcome TEXT
 ) STRICT;
@@ -86,7 +87,23 @@ CREATE TABLE windlass_changes (
     what    INTEGER NOT NULL,
     detail  INTEGER NOT NULL,
     fence   INTEGER NOT NULL,
-    command INTEGER NOT NULL
+    command INTEGER NOT NULL,
+    by      INTEGER NOT NULL  -- an author; -N for the handler of task N; 0 for nobody
+) STRICT;
+
+-- The authors of changes. `last` is the first change of the author's newest transaction.
+CREATE TABLE windlass_authors (
+    id   INTEGER PRIMARY KEY,
+    name TEXT NOT NULL UNIQUE,
+    last INTEGER NOT NULL
+) STRICT;
+
+-- The history of the namespace: changes that leave no task.
+CREATE TABLE windlass_audit (
+    seq  INTEGER PRIMARY KEY,
+    at   INTEGER NOT NULL,
+    by   TEXT,           -- who did it
+    what TEXT NOT NULL   -- what was done, as JSON
 ) STRICT;
 
 -- The names of deleted tasks, as long as the history speaks of them.

@@ -81,6 +81,7 @@ mod tests {
             seq,
             at: jiff::Timestamp::UNIX_EPOCH,
             task: id(),
+            by: None,
             what,
         };
         let mut world = World {

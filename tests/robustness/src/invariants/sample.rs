@@ -143,6 +143,7 @@ pub(super) fn subject(history: Vec<ChangeKind>) -> Subject {
         seq,
         at: now,
         task: id(),
+        by: None,
         what,
     });
     let history = changes.collect();
@@ -177,6 +178,7 @@ pub(super) fn command(order: u64, command: Command, outcome: Option<Outcome>) ->
         order,
         command,
         sent_at: Timestamp::UNIX_EPOCH,
+        by: None,
         outcome,
     }
 }
@@ -237,6 +239,7 @@ pub(super) fn gone(history: Vec<ChangeKind>) -> BTreeMap<TaskId, Vec<Life>> {
         seq: history.len() as u64 + 1,
         at: Timestamp::UNIX_EPOCH,
         task: id(),
+        by: None,
         what: ChangeKind::Deleted,
     };
     let life = Life {

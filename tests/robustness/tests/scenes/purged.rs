@@ -137,7 +137,10 @@ async fn drop_ended(client: &Client, mut rng: fastrand::Rng) -> Result<u64, BoxE
         let ended = [StateKind::Completed, StateKind::Failed, StateKind::Killed];
         let limit = rng.u32(1..=4);
         let now = store.clock().now();
-        let some = store.registry().purge(&ended, now, limit).await?;
+        let some = store
+            .registry()
+            .purge(&windlass::store::Purge::new(ended, now).limit(limit))
+            .await?;
         purged += some;
         if some == 0 {
             return Ok(purged);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use windlass_statemachine::{Fence, NodeName, Task, TaskId, TaskState};
+use windlass_statemachine::{Author, Fence, NodeName, Task, TaskId, TaskState};
 
 use super::{Claimer, OPERATION, Shared, look::Looked};
 use crate::store::{
@@ -27,6 +27,7 @@ pub(super) struct Claimable {
     pub(super) state: TaskState,
     pub(super) order: u64,
     pub(super) submitted_at: Timestamp,
+    pub(super) submitted_by: Option<Author>,
     pub(super) waited_until: Option<Timestamp>,
     /// The data version in the envelope.
     pub(super) data_version: u32,
@@ -127,6 +128,7 @@ impl Claimer {
             state,
             order,
             submitted_at: envelope.submitted_at(),
+            submitted_by: envelope.by.clone(),
             waited_until: envelope.waited_until(),
             data_version: envelope.data_version,
             lost_by,

@@ -1,0 +1,86 @@
+//! `windlass audit`: shows the history of the namespace.
+
+use windlass::store::{AuditAction, AuditEntry, NodeCommand};
+
+use crate::{
+    exit::{Exit, Failure},
+    global::Global,
+    view::text,
+};
+
+/// How many lines to show.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Changes of a task that still exists are in its own history: windlass get ID --history.
+
+Examples:
+  windlass audit
+  windlass audit --limit 1000 -o json | jq 'select(.by == \"alice\")'")]
+pub(crate) struct Args {
+    /// Show at most the last N lines
+    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
+    limit: u32,
+}
+
+/// Prints the newest lines, oldest first.
+pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure> {
+    let client = global.reading().await?;
+    let out = global.out();
+    let lines = client.audit(args.limit).await?;
+    if out.is_json() {
+        for line in &lines {
+            out.json(line)?;
+        }
+        return Ok(Exit::Ok);
+    }
+    if lines.is_empty() {
+        out.note("no deletion, purge or command to a node within 90 days");
+    }
+    let by = |line: &AuditEntry| line.by.as_ref().map_or("", |by| by.as_str()).to_owned();
+    let rows = lines.iter().map(|line| {
+        vec![
+            text(format!("{:.3}", line.at)),
+            text(by(line)),
+            text(action(&line.what)),
+        ]
+    });
+    out.narrow_table(&["AT", "BY", "ACTION"], &[], rows.collect())?;
+    Ok(Exit::Ok)
+}
+
+/// Describes an action.
+fn action(what: &AuditAction) -> String {
+    match what {
+        AuditAction::Deleted {
+            task,
+            kind: Some(kind),
+        } => format!("deleted task {task} (kind {kind})"),
+        AuditAction::Deleted { task, kind: None } => format!("deleted task {task}"),
+        AuditAction::Purged {
+            states,
+            before,
+            tasks,
+        } => {
+            let states: Vec<&str> = states.iter().map(|state| state.as_str()).collect();
+            let noun = if *tasks == 1 { "task" } else { "tasks" };
+            format!(
+                "purged {tasks} {noun} that ended before {before} ({})",
+                states.join(", ")
+            )
+        }
+        AuditAction::NodeCommanded { node, send } => {
+            let command = match send {
+                NodeCommand::Freeze => "freeze".to_owned(),
+                NodeCommand::Unfreeze => "unfreeze".to_owned(),
+                NodeCommand::Balance => "balance".to_owned(),
+                NodeCommand::Drain => "drain".to_owned(),
+                NodeCommand::StopTask { task } => format!("stop-task {task}"),
+                // A newer library may have more commands than this program knows.
+                other => format!("{other:?}"),
+            };
+            format!("sent {command} to node {node}")
+        }
+        // A newer library may have more actions than this program knows.
+        other => format!("{other:?}"),
+    }
+}

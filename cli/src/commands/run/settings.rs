@@ -1,0 +1,14 @@
+//! [`Settings`]: the options of a run that its tasks follow.
+
+/// What to do with tasks of an earlier run.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Settings {
+    /// Those that have ended run again.
+    pub(super) again: bool,
+    /// Those that failed run again.
+    pub(super) retry_failed: bool,
+    /// The first failure ends the run.
+    pub(super) fail_fast: bool,
+    /// How many commands run at once: the node may have claimed more.
+    pub(super) jobs: usize,
+}

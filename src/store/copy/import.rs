@@ -1,0 +1,273 @@
+//! A store read from a file of lines: [`Store::import`].
+
+use std::{
+    collections::HashSet,
+    fs::File,
+    io::{BufRead, BufReader, Read, Seek, SeekFrom},
+};
+
+use windlass_statemachine::TaskId;
+
+use super::{
+    FileError, Outside, Problem, Progress, Report,
+    lines::{Line, Lines},
+    target::{self, Target, compare, pairs},
+};
+use crate::store::{Exported, Limits, Store};
+
+/// How a file of [`Store::export`] is imported.
+///
+/// # Example
+///
+/// ```
+/// use windlass::store::copy::{FileError, Import};
+///
+/// let wrong = Import::new().check("no export".as_bytes()).unwrap_err();
+/// assert!(matches!(wrong, FileError::Line { line: 1, .. }));
+/// ```
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Import {
+    /// Whether a file is taken that names tasks which the export could not read; `false` by default. A task that waits
+    /// for one of them counts it as unknown, and runs at once.
+    pub accept_missing: bool,
+}
+
+impl Import {
+    /// Returns the import of a whole export.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Takes a file that names tasks which the export could not read ([`accept_missing`](Self#structfield.accept_missing)).
+    #[must_use]
+    pub fn accept_missing(mut self) -> Self {
+        self.accept_missing = true;
+        self
+    }
+
+    /// Checks every line, as [`Store::import`] does first. Needs no store: a program that makes one for the import makes
+    /// none for a file that is refused.
+    ///
+    /// # Errors
+    ///
+    /// [`FileError`] with the line and the field that is wrong; [`FileError::Incomplete`].
+    pub fn check(&self, file: impl Read) -> Result<(), FileError> {
+        let lines = Lines::new(BufReader::new(file))?;
+        self.content(lines, Limits::default().max_bytes).map(drop)
+    }
+
+    fn content<R: BufRead>(&self, lines: Lines<R>, max_bytes: usize) -> Result<Content, FileError> {
+        let content = Content::of(lines, max_bytes)?;
+        match content.left.first() {
+            Some(first) if !self.accept_missing => Err(FileError::Incomplete {
+                count: content.left.len(),
+                first: first.id.clone(),
+            }),
+            _ => Ok(content),
+        }
+    }
+}
+
+/// Reads a file from its beginning.
+fn lines(mut file: &File) -> Result<Lines<BufReader<&File>>, FileError> {
+    file.seek(SeekFrom::Start(0))
+        .map_err(|source| FileError::Io {
+            operation: "read",
+            source,
+        })?;
+    Lines::new(BufReader::new(file))
+}
+
+impl Store {
+    /// Reads the tasks of a file that [`export`](Self::export) has written into this store, which has no tasks.
+    ///
+    /// # Flow
+    ///
+    /// 1. Checks every line. Nothing is written when one is wrong, or the file was cut.
+    /// 2. Writes the tasks in submit order. Skips a task that is there already, the same: so an interrupted import is
+    ///    continued by running it again. When the store has another task with one of the ids, nothing is written.
+    /// 3. Reads every task back and compares it with the file.
+    ///
+    /// Calls `progress` for each page of the second step, then for each of the third.
+    ///
+    /// # Guarantees
+    ///
+    /// As those of [`Copier`](super::Copier): the order of submits is kept, and fences go on growing. The report
+    /// lists what is in the store and what is not. It is [whole](Report::is_whole) when every task of the exported
+    /// store is there.
+    ///
+    /// # Assumptions
+    ///
+    /// No node lives on the store. Reads on the calling thread, three times from the beginning of the file.
+    ///
+    /// # Errors
+    ///
+    /// [`FileError`]; [`FileError::Incomplete`] unless [`Import::accept_missing`]. After [`FileError::Store`] some tasks may be in the store: import again.
+    pub async fn import(
+        &self,
+        file: &File,
+        how: &Import,
+        mut progress: impl FnMut(Progress),
+    ) -> Result<Report, FileError> {
+        let content = how.content(lines(file)?, self.registry().limits().max_bytes)?;
+        let mut target = Target {
+            store: self,
+            replace: false,
+            dry_run: true,
+        };
+        target.check().await?;
+        let there = self.transfer()?.ids().await?;
+        content.check_room(&there)?;
+        let tasks = content.ids.len() as u64;
+        if !there.is_empty() {
+            let mut found = Report::default();
+            write(&target, file, &mut found, |_| ()).await?;
+            if !found.left.is_empty() {
+                let mut report = content.report();
+                report.same = found.same;
+                report.left.extend(found.left);
+                return Ok(report);
+            }
+        }
+        target.dry_run = false;
+        let mut report = content.report();
+        let left = std::mem::take(&mut report.left);
+        write(&target, file, &mut report, |done| {
+            progress(Progress { done, tasks });
+        })
+        .await?;
+        verify(&target, file, &mut report, |done| {
+            progress(Progress { done, tasks });
+        })
+        .await?;
+        let refused: HashSet<&TaskId> = report.left.iter().map(|one| &one.id).collect();
+        let ids: Vec<TaskId> = content
+            .ids
+            .iter()
+            .filter(|id| !refused.contains(id))
+            .cloned()
+            .collect();
+        let sent = content.ids.into_iter().collect();
+        target.verify_order(&ids, &sent, &mut report).await?;
+        report.left.extend(left);
+        Ok(report)
+    }
+}
+
+/// What a file holds, beside the tasks themselves.
+struct Content {
+    ids: Vec<TaskId>,
+    left: Vec<Problem>,
+    outside: Vec<Outside>,
+}
+
+impl Content {
+    /// Reads and checks every line, for a store that takes tasks of this size.
+    fn of<R: BufRead>(mut lines: Lines<R>, max_bytes: usize) -> Result<Self, FileError> {
+        lines.is_strict = true;
+        let (mut known, mut commands) = (HashSet::new(), HashSet::new());
+        let mut content = Self {
+            ids: Vec::new(),
+            left: Vec::new(),
+            outside: Vec::new(),
+        };
+        while let Some(line) = lines.next()? {
+            match line {
+                Line::Task(task) => {
+                    if !known.insert(task.task.id.clone()) {
+                        let reason = format!("task: '{}' is in a line before, too", task.task.id);
+                        return Err(lines.wrong(reason));
+                    }
+                    if let Err(error) = task.check_fits(max_bytes) {
+                        return Err(lines.wrong(error.to_string()));
+                    }
+                    for command in &task.commands {
+                        if !commands.insert(command.id.clone()) {
+                            let reason =
+                                format!("commands: '{}' is in a line before, too", command.id);
+                            return Err(lines.wrong(reason));
+                        }
+                    }
+                    content.ids.push(task.task.id);
+                }
+                Line::Left(mut problem) => {
+                    problem.reason = format!("the file does not have it: {}", problem.reason);
+                    content.left.push(problem);
+                }
+                Line::Outside(outside) => content.outside.push(outside),
+            }
+        }
+        Ok(content)
+    }
+
+    /// Checks that all tasks of the store are those of the file.
+    fn check_room(&self, there: &[TaskId]) -> Result<(), FileError> {
+        let ours: HashSet<&TaskId> = self.ids.iter().collect();
+        let mut others = there.iter().filter(|id| !ours.contains(id));
+        let Some(first) = others.next() else {
+            return Ok(());
+        };
+        Err(FileError::NotEmpty {
+            count: others.count() + 1,
+            first: first.clone(),
+        })
+    }
+
+    /// Returns the report of an import that has not begun.
+    fn report(&self) -> Report {
+        Report {
+            tasks: (self.ids.len() + self.left.len()) as u64,
+            left: self.left.clone(),
+            outside: self.outside.clone(),
+            ..Report::default()
+        }
+    }
+}
+
+fn ids_of(page: &[Exported]) -> Vec<TaskId> {
+    page.iter().map(|one| one.task.id.clone()).collect()
+}
+
+async fn write(
+    target: &Target<'_>,
+    file: &File,
+    report: &mut Report,
+    mut progress: impl FnMut(u64),
+) -> Result<(), FileError> {
+    let mut lines = lines(file)?;
+    loop {
+        let page = lines.page()?;
+        if page.is_empty() {
+            return Ok(());
+        }
+        let ids = ids_of(&page);
+        let sent = page.into_iter().map(Ok).collect();
+        target.take(&ids, sent, report).await?;
+        progress(report.copied + report.same + report.left.len() as u64);
+    }
+}
+
+/// Reads every task that was written, or was there, back and compares it.
+async fn verify(
+    target: &Target<'_>,
+    file: &File,
+    report: &mut Report,
+    mut progress: impl FnMut(u64),
+) -> Result<(), FileError> {
+    let refused: HashSet<TaskId> = report.left.iter().map(|one| one.id.clone()).collect();
+    let (mut lines, mut counts) = (lines(file)?, target::Counts::new());
+    loop {
+        let mut page = lines.page()?;
+        if page.is_empty() {
+            report.counts = pairs(counts);
+            return Ok(());
+        }
+        page.retain(|one| !refused.contains(&one.task.id));
+        let ids = ids_of(&page);
+        let came = target.store.transfer()?.export(&ids).await;
+        let sent = page.into_iter().map(Ok).collect();
+        compare(&ids, sent, came, report, &mut counts)?;
+        progress(report.verified + report.wrong.len() as u64);
+    }
+}

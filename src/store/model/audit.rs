@@ -1,0 +1,135 @@
+//! [`AuditEntry`]: the lines of the history of a namespace.
+
+use jiff::{SignedDuration, Timestamp};
+use serde::{Deserialize, Serialize};
+use windlass_statemachine::{Author, Kind, NodeName, StateKind, TaskId};
+
+use super::node::NodeCommand;
+
+/// How long a store keeps the history of a namespace: 90 days.
+pub const AUDIT_RETENTION: SignedDuration = SignedDuration::from_hours(90 * 24);
+
+/// One line of the history of a namespace: a change that leaves no task with a history of its own.
+///
+/// Its JSON form:
+///
+/// ```
+/// use windlass::store::{AuditAction, AuditEntry};
+///
+/// let entry = AuditEntry {
+///     at: "2030-01-01T00:00:00Z".parse().unwrap(),
+///     by: Some("alice".parse()?),
+///     what: AuditAction::Deleted { task: "old".parse()?, kind: Some("report".parse()?) },
+/// };
+/// assert_eq!(
+///     serde_json::to_string(&entry).unwrap(),
+///     r#"{"at":"2030-01-01T00:00:00Z","by":"alice","what":"deleted","task":"old","kind":"report"}"#,
+/// );
+/// # Ok::<(), windlass::Invalid>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AuditEntry {
+    /// When it was, by the clock of the process that wrote it.
+    pub at: Timestamp,
+    /// Who did it, if that process said so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<Author>,
+    /// What was done.
+    #[serde(flatten)]
+    pub what: AuditAction,
+}
+
+/// What was done to a namespace.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "what", rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum AuditAction {
+    /// A task was deleted.
+    Deleted {
+        /// Which.
+        task: TaskId,
+        /// Its kind; `None` when it could not be read.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        kind: Option<Kind>,
+    },
+    /// Ended tasks were deleted by their state and age.
+    Purged {
+        /// The states.
+        states: Vec<StateKind>,
+        /// They had ended before this time.
+        before: Timestamp,
+        /// How many were deleted.
+        tasks: u64,
+    },
+    /// A command was sent to a node.
+    NodeCommanded {
+        /// Which node.
+        node: NodeName,
+        /// The command, in its JSON form.
+        send: NodeCommand,
+    },
+}
+
+/// Which ended tasks to delete, and on whose behalf.
+///
+/// # Example
+///
+/// ```
+/// use windlass::{StateKind, store::Purge};
+///
+/// let month_ago = "2030-01-01T00:00:00Z".parse().unwrap();
+/// let purge = Purge::new([StateKind::Completed], month_ago).limit(100);
+/// assert_eq!(purge.limit, 100);
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Purge {
+    /// The states in which they ended. States that are not terminal select no task.
+    pub states: Vec<StateKind>,
+    /// They ended before this time.
+    pub before: Timestamp,
+    /// At most so many; 1,000 by default.
+    pub limit: u32,
+    /// Who deletes them; `None` by default.
+    pub by: Option<Author>,
+}
+
+impl Purge {
+    /// Returns the purge of tasks that ended in one of these states before this time.
+    pub fn new(states: impl Into<Vec<StateKind>>, before: Timestamp) -> Self {
+        Self {
+            states: states.into(),
+            before,
+            limit: 1000,
+            by: None,
+        }
+    }
+
+    /// Sets how many tasks are deleted at most.
+    #[must_use]
+    pub fn limit(mut self, limit: u32) -> Self {
+        self.limit = limit;
+        self
+    }
+
+    /// Sets who deletes them.
+    #[must_use]
+    pub fn by(mut self, author: impl Into<Option<Author>>) -> Self {
+        self.by = author.into();
+        self
+    }
+
+    /// Returns the line that the history of the namespace gets when it has deleted this many tasks; `None` when it
+    /// has deleted none.
+    pub(crate) fn entry(&self, tasks: u64, at: Timestamp) -> Option<AuditEntry> {
+        (tasks > 0).then(|| AuditEntry {
+            at,
+            by: self.by.clone(),
+            what: AuditAction::Purged {
+                states: self.states.clone(),
+                before: self.before,
+                tasks,
+            },
+        })
+    }
+}
