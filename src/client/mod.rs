@@ -4,6 +4,7 @@ mod author;
 mod bulk;
 mod handle;
 mod of_kind;
+mod pages;
 mod record;
 mod signal;
 mod stats;
@@ -20,6 +21,7 @@ use windlass_statemachine::{
 
 pub use bulk::Bulk;
 pub use handle::{Handle, TaskFailed, WaitError};
+pub use pages::Pages;
 pub use record::Done;
 pub use signal::SignalError;
 pub use stats::{HeldBack, KindStats, Stats};
@@ -31,7 +33,7 @@ use crate::{
     job::Job,
     store::{
         AuditEntry, Change, ChangeStream, CommandRecord, Cursor, Error, Filter, NodeCommand,
-        NodeCommandId, NodeRecord, Operation, Page, Query, SendCommand, Store, Submitted,
+        NodeCommandId, NodeRecord, Operation, Order, Page, Query, SendCommand, Store, Submitted,
         TaskCount, TaskPage, TaskRecord, rules,
     },
     task::NewTask,
@@ -308,9 +310,10 @@ impl Client {
     ///
     /// # Cost
     ///
-    /// SQLite reads what it returns of a list by submit or by end; of a list by due time it reads the times of all live
-    /// tasks. etcd has no index but that of the ids: every page reads all tasks, or all live ones where the query
-    /// has only such.
+    /// SQLite reads what it returns of a list by submit, by id or by end; of a list by due time it reads the times of all
+    /// live tasks. etcd has no index but that of the ids: a list by id reads what it returns, and every page of another
+    /// list reads all tasks, or all live ones where the query has only such. A filter without an index reads the tasks
+    /// that it leaves out as well.
     ///
     /// # Errors
     ///
@@ -319,6 +322,26 @@ impl Client {
         let span = rules::list::span(query, cursor)?;
         let tasks = self.store.registry().span(&query.filter, span).await?;
         Ok(rules::list::page(query, cursor, tasks))
+    }
+
+    /// Returns the order of a list with the newest tasks first that costs what it returns: [`Order::Submitted`], or
+    /// [`Order::Id`] on etcd. Ids that windlass makes begin with the time of the submit; tasks with ids of your own are
+    /// in their alphabetical order there.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use windlass::{Client, store::{Filter, Order, Query, Store}};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), windlass::BoxError> {
+    /// let client = Client::new(&Store::open("memory:").await?);
+    /// assert_eq!(client.order_of_newest(), Order::Submitted);
+    /// let newest = Query::new(Filter::default()).order(client.order_of_newest()).limit(20);
+    /// assert!(client.page(&newest, None).await?.tasks.is_empty());
+    /// # Ok(()) }
+    /// ```
+    pub fn order_of_newest(&self) -> Order {
+        self.store.registry().order_of_newest()
     }
 
     /// How many tasks there are by kind and state.
