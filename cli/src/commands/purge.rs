@@ -14,7 +14,7 @@ use crate::{
     global::Global,
     output::Output,
     parse::duration,
-    select::{LARGEST, ask, can_ask, count, unasked},
+    select::{ask, can_ask, count, unasked},
     view,
 };
 
@@ -143,17 +143,13 @@ async fn select(
     show: bool,
 ) -> Result<usize, Failure> {
     let mut selected = 0;
-    let mut page = LARGEST;
-    loop {
-        let mut records = client.list(filter, page).await?;
-        let Some(last) = records.last() else {
-            return Ok(selected);
-        };
-        page.after = last.order;
+    let mut pages = client.every(filter);
+    while let Some(mut records) = pages.next().await? {
         records.retain(|r| r.state.as_ref().is_ok_and(|s| s.since < before));
         selected += records.len();
         if show {
             view::records(out, &records, client.store().clock().now())?;
         }
     }
+    Ok(selected)
 }
