@@ -1,10 +1,10 @@
-//! Reads the counts.
+//! Reads the counts ([`counts`](super::counts)).
 
 use jiff::Timestamp;
 use rusqlite::{Connection, Row};
 use windlass_statemachine::{Kind, StateKind};
 
-use super::super::{
+use super::{
     batch::{Sql, first},
     codes::{from_code, micros, time, to_code},
     errors::Stop,
@@ -26,7 +26,7 @@ fn kind(row: &Row<'_>, column: usize) -> Sql<Option<Kind>> {
 }
 
 /// Returns how many tasks there are by kind and state.
-pub(in crate::store::sqlite) fn states(conn: &Connection) -> Result<Vec<TaskCount>, Stop> {
+pub(super) fn states(conn: &Connection) -> Result<Vec<TaskCount>, Stop> {
     let mut counts = conn.prepare_cached(
         "SELECT k.kind, iif(c.quarantined, NULL, c.code) AS code, sum(c.tasks), sum(c.tasks * c.claimed)
          FROM windlass_counts c JOIN windlass_kinds k ON k.id = c.kind
@@ -145,10 +145,7 @@ impl Counted {
 }
 
 /// Returns the counts with what decides whether a node claims the tasks.
-pub(in crate::store::sqlite) fn groups(
-    conn: &Connection,
-    now: Timestamp,
-) -> Result<TaskStats, Stop> {
+pub(super) fn groups(conn: &Connection, now: Timestamp) -> Result<TaskStats, Stop> {
     let mut counter = Counter::new(now);
     let mut counts = conn.prepare_cached(
         "SELECT c.kind, k.kind, c.code, c.data_version, c.claimed, c.waits, c.quarantined, c.tasks
