@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 use tracing::debug;
-use windlass_statemachine::StateKind;
+use windlass_statemachine::{Kind, StateKind};
 
 use crate::{
     client::Client,
@@ -45,7 +45,10 @@ async fn set(client: &Client, gauges: &mut NamespaceGauges) -> Result<(), Error>
         let state = count.state.map_or("quarantined", StateKind::as_str);
         ((count.kind.clone(), state), count.tasks)
     }));
-    gauges.set_oldest(stats.kinds.iter().map(|of| {
+    // Each node knows the oldest of the kinds that it runs.
+    let runs = |kind: &Kind| nodes.iter().any(|node| node.spec.runs(kind));
+    let others = stats.kinds.iter().filter(|of| !runs(&of.kind));
+    gauges.set_oldest(others.map(|of| {
         let age = of.oldest_due.map(|due| stats.at.duration_since(due));
         (of.kind.clone(), age.unwrap_or_default())
     }));

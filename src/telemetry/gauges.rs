@@ -30,11 +30,14 @@ impl<K> Default for Series<K> {
 
 impl<K: Ord> Series<K> {
     fn set(&mut self, values: BTreeMap<K, f64>, gauge: impl Fn(&K) -> Gauge) {
-        for (key, known) in &self.0 {
-            if !values.contains_key(key) {
+        // Once: another part of the process may set the series from then on.
+        self.0.retain(|key, known| {
+            let stays = values.contains_key(key);
+            if !stays {
                 known.set(0.0);
             }
-        }
+            stays
+        });
         for (key, value) in values {
             let made = gauge(&key);
             self.0.entry(key).or_insert(made).set(value);
@@ -61,7 +64,7 @@ impl NamespaceGauges {
         );
     }
 
-    /// Sets how long the oldest task of each kind is due.
+    /// Sets how long the oldest task of each kind is due that no node runs.
     pub(crate) fn set_oldest(&mut self, ages: impl Iterator<Item = (Kind, SignedDuration)>) {
         self.oldest.set(ages);
     }

@@ -104,6 +104,7 @@ fn kind(of: &KindStats, now: Timestamp) -> Value {
         "quarantined": of.quarantined,
         "oldest_due": of.oldest_due,
         "oldest_due_age_seconds": oldest_age(of, now),
+        "oldest_at_least": of.oldest_at_least,
         "held_back": of.held_back.iter().map(held_back).collect::<Vec<_>>(),
     })
 }
@@ -152,9 +153,12 @@ fn show_kinds(out: &Output, stats: &Stats) -> Result<(), Failure> {
     let is_live =
         |of: &&KindStats| of.available + of.future + of.waiting + of.paused + of.claimed > 0;
     let row = |of: &KindStats| {
-        let oldest = of
+        let mut oldest = of
             .oldest_due
             .map_or_else(String::new, |due| age(due.min(stats.at), stats.at));
+        if of.oldest_at_least && !oldest.is_empty() {
+            oldest.push('+');
+        }
         vec![
             text(&of.kind),
             text(of.available),
