@@ -16,7 +16,7 @@ use crate::{
     support::{self, Other, Setting, Times},
 };
 
-fn later(wait: Duration) -> Timestamp {
+pub(crate) fn later(wait: Duration) -> Timestamp {
     Timestamp::now() + SignedDuration::try_from(wait).unwrap()
 }
 

@@ -8,7 +8,7 @@ use windlass::{
     store::{Error, Filter, TaskRecord},
 };
 
-use crate::{exit::Failure, select::LARGEST};
+use crate::exit::Failure;
 
 /// How many tasks are read at a time.
 const READS: usize = 32;
@@ -41,11 +41,8 @@ pub(crate) async fn dependents(client: &Client, named: &[TaskId]) -> Result<Depe
         states: vec![StateKind::Failed],
         ..Filter::default()
     };
-    let mut page = LARGEST;
-    loop {
-        let records = client.list(&filter, page).await?;
-        let Some(last) = records.last() else { break };
-        page.after = last.order;
+    let mut pages = client.every(&filter);
+    while let Some(records) = pages.next().await? {
         records.into_iter().for_each(|record| graph.add(record));
     }
     let (mut unread, named) = (named.to_vec(), named);

@@ -8,7 +8,7 @@ use std::{
 use jiff::Timestamp;
 use windlass::{
     Client, Invalid, Json, Kind, NodeName, StateKind, TaskId,
-    store::{Filter, Page, TaskRecord, TimeRange},
+    store::{Filter, TaskRecord, TimeRange},
 };
 
 use crate::{
@@ -174,12 +174,6 @@ pub(crate) struct SelectArgs {
     yes: bool,
 }
 
-/// Pages are large: a store on etcd reads all tasks for each.
-pub(crate) const LARGEST: Page = Page {
-    after: 0,
-    limit: 10_000,
-};
-
 /// The selection.
 pub(crate) enum Choice {
     /// Act on these.
@@ -268,11 +262,8 @@ impl SelectArgs {
         let now = client.store().clock().now();
         let mut ids = Vec::new();
         let mut left_out = 0;
-        let mut page = LARGEST;
-        loop {
-            let mut records = client.list(filter, page).await?;
-            let Some(last) = records.last() else { break };
-            page.after = last.order;
+        let mut pages = client.every(filter);
+        while let Some(mut records) = pages.next().await? {
             let matching = records.len();
             records.retain(wanted);
             left_out += matching - records.len();

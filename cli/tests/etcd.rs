@@ -288,7 +288,7 @@ fn tasks_move_to_a_cluster_and_back() {
         "{said}"
     );
     let tasks = |store: &str| {
-        let mut tasks = place.list(&["--store", store]);
+        let mut tasks = place.list(&["--store", store, "--sort", "submitted"]);
         for task in &mut tasks {
             let task = task.as_object_mut().unwrap();
             task.remove("order");

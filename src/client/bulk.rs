@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use windlass_statemachine::{Command, Invalid, StateKind, TaskId};
 
 use super::Client;
-use crate::store::{Error, Filter, Page, Purge, TaskRecord};
+use crate::store::{Error, Filter, Purge, TaskRecord};
 
 /// The result of a bulk call.
 #[derive(Debug, Default)]
@@ -17,7 +17,7 @@ pub struct Bulk {
     pub failed: Vec<(TaskId, Error)>,
 }
 
-/// The number of tasks that a bulk call handles at a time.
+/// The number of tasks that a purge deletes at a time.
 const CHUNK: u32 = 1000;
 
 impl Client {
@@ -70,16 +70,8 @@ impl Client {
         Fut: Future<Output = Vec<Result<(), Error>>>,
     {
         let mut bulk = Bulk::default();
-        let mut page = Page {
-            after: 0,
-            limit: CHUNK,
-        };
-        loop {
-            let records = self.store.registry().list(filter, page).await?;
-            let Some(last) = records.last() else {
-                return Ok(bulk);
-            };
-            page.after = last.order;
+        let mut pages = self.every(filter);
+        while let Some(records) = pages.next().await? {
             let ids: Vec<TaskId> = records
                 .iter()
                 .filter(|r| wanted(r))
@@ -95,6 +87,7 @@ impl Client {
                 }
             }
         }
+        Ok(bulk)
     }
 
     /// Deletes the tasks that ended longer than `age` ago in one of `states` (empty: any terminal state),

@@ -3,7 +3,9 @@
 mod author;
 mod bulk;
 mod handle;
+mod nodes;
 mod of_kind;
+mod pages;
 mod record;
 mod signal;
 mod stats;
@@ -14,12 +16,11 @@ mod waits;
 
 use std::time::Duration;
 
-use windlass_statemachine::{
-    Author, Command, CommandId, Invalid, Kind, NodeName, Outcome, TaskId, Wake,
-};
+use windlass_statemachine::{Author, Command, CommandId, Invalid, Outcome, TaskId, Wake};
 
 pub use bulk::Bulk;
 pub use handle::{Handle, TaskFailed, WaitError};
+pub use pages::Pages;
 pub use record::Done;
 pub use signal::SignalError;
 pub use stats::{HeldBack, KindStats, Stats};
@@ -30,9 +31,8 @@ pub use waits::{Selector, WaitReason};
 use crate::{
     job::Job,
     store::{
-        AuditEntry, Change, ChangeStream, CommandRecord, Cursor, Error, Filter, NodeCommand,
-        NodeCommandId, NodeRecord, Operation, Page, Query, SendCommand, Store, Submitted,
-        TaskCount, TaskPage, TaskRecord, rules,
+        Change, ChangeStream, CommandRecord, Cursor, Error, Filter, Operation, Order, Page, Query,
+        SendCommand, Store, Submitted, TaskCount, TaskPage, TaskRecord, rules,
     },
     task::NewTask,
 };
@@ -308,9 +308,10 @@ impl Client {
     ///
     /// # Cost
     ///
-    /// SQLite reads what it returns of a list by submit or by end; of a list by due time it reads the times of all live
-    /// tasks. etcd has no index but that of the ids: every page reads all tasks, or all live ones where the query
-    /// has only such.
+    /// SQLite reads what it returns of a list by submit, by id or by end; of a list by due time it reads the times of all
+    /// live tasks. etcd has no index but that of the ids: a list by id reads what it returns, and every page of another
+    /// list reads all tasks, or all live ones where the query has only such. A filter without an index reads the tasks
+    /// that it leaves out as well.
     ///
     /// # Errors
     ///
@@ -319,6 +320,26 @@ impl Client {
         let span = rules::list::span(query, cursor)?;
         let tasks = self.store.registry().span(&query.filter, span).await?;
         Ok(rules::list::page(query, cursor, tasks))
+    }
+
+    /// Returns the order of a list with the newest tasks first that costs what it returns: [`Order::Submitted`], or
+    /// [`Order::Id`] on etcd. Ids that windlass makes begin with the time of the submit; tasks with ids of your own are
+    /// in their alphabetical order there.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use windlass::{Client, store::{Filter, Order, Query, Store}};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), windlass::BoxError> {
+    /// let client = Client::new(&Store::open("memory:").await?);
+    /// assert_eq!(client.order_of_newest(), Order::Submitted);
+    /// let newest = Query::new(Filter::default()).order(client.order_of_newest()).limit(20);
+    /// assert!(client.page(&newest, None).await?.tasks.is_empty());
+    /// # Ok(()) }
+    /// ```
+    pub fn order_of_newest(&self) -> Order {
+        self.store.registry().order_of_newest()
     }
 
     /// How many tasks there are by kind and state.
@@ -350,69 +371,6 @@ impl Client {
     /// [`Error::Unavailable`].
     pub async fn retry(&self, id: impl TryInto<TaskId, Error: Into<Invalid>>) -> Result<(), Error> {
         only(self.retry_many(vec![name(id)?]).await)
-    }
-
-    /// The nodes that live.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Unavailable`].
-    pub async fn nodes(&self) -> Result<Vec<NodeRecord>, Error> {
-        self.store.registry().nodes().await
-    }
-
-    /// Whether a live node has a handler for this kind.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Unavailable`].
-    pub async fn is_handled(
-        &self,
-        kind: impl TryInto<Kind, Error: Into<Invalid>>,
-    ) -> Result<bool, Error> {
-        let kind = name(kind)?;
-        let nodes = self.nodes().await?;
-        Ok(nodes.iter().any(|n| {
-            n.spec
-                .kinds
-                .as_ref()
-                .is_none_or(|kinds| kinds.contains(&kind))
-        }))
-    }
-
-    /// Sends a command to a node. Returns its number, for [`node_outcome`](Self::node_outcome).
-    ///
-    /// # Errors
-    ///
-    /// [`Error::NotFound`] when no live node has that name, [`Error::Unavailable`].
-    pub async fn command_node(
-        &self,
-        node: impl TryInto<NodeName, Error: Into<Invalid>>,
-        command: NodeCommand,
-    ) -> Result<NodeCommandId, Error> {
-        let registry = self.store.registry();
-        let by = Some(&self.by);
-        registry.send_node(&name(node)?, command, by).await
-    }
-
-    /// Returns the history of the namespace, oldest first: at most the last `limit` changes that leave no task, with
-    /// their authors. Those are deletions, purges and commands to nodes of the last 90 days
-    /// ([`AUDIT_RETENTION`](crate::store::AUDIT_RETENTION)).
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Unavailable`].
-    pub async fn audit(&self, limit: u32) -> Result<Vec<AuditEntry>, Error> {
-        self.store.registry().audit(limit).await
-    }
-
-    /// What a node answered; `None` while it has not.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::NotFound`] when there is no such command (any more), [`Error::Unavailable`].
-    pub async fn node_outcome(&self, command: NodeCommandId) -> Result<Option<String>, Error> {
-        self.store.registry().node_outcome(command).await
     }
 
     /// The history of a task, oldest first: at most the last `limit` changes.

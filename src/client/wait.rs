@@ -13,7 +13,7 @@ use windlass_statemachine::{CommandId, Invalid, Outcome, StateKind, TaskId};
 
 use super::{Client, Done, WaitReason, Waiting, name, waiting::Reporter};
 use crate::store::{
-    Change, ChangeKind, Error, Filter, Page, TaskRecord,
+    Change, ChangeKind, Error, Filter, Query, TaskRecord,
     changes::{Delivered, Subscription},
 };
 
@@ -285,9 +285,12 @@ impl Client {
     }
 
     async fn first(&self, filter: &Filter) -> Result<Option<TaskId>, Error> {
-        let first = Page { after: 0, limit: 1 };
-        let found = self.list(filter, first).await?;
-        Ok(found.into_iter().next().map(|record| record.task.id))
+        let query = Query::new(filter.clone())
+            .order(self.order_of_newest())
+            .limit(1)
+            .without_props();
+        let found = self.page(&query, None).await?.tasks.into_iter().next();
+        Ok(found.map(|record| record.task.id))
     }
 
     /// Returns a matching task that is runnable, in fault or claimed.

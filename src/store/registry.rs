@@ -10,7 +10,7 @@ use windlass_statemachine::{Author, CommandId, NodeName, TaskId, message::SendCo
 
 use super::{
     Applied, AuditEntry, Change, CommandRecord, Doctor, Error, Filter, LimitUse, Limits,
-    NodeCommand, NodeCommandId, NodeRecord, Operation, Page, Purge, Span, Submit, Submitted,
+    NodeCommand, NodeCommandId, NodeRecord, Operation, Order, Page, Purge, Span, Submit, Submitted,
     TaskCount, TaskRecord, TaskStats, Transaction, Transfer, rules,
 };
 use crate::clock::{Clock, SystemClock};
@@ -75,7 +75,9 @@ pub type ChangeStream = Pin<Box<dyn Stream<Item = Result<Vec<Change>, Error>> + 
 ///    `counts::what_is_available_is_counted`, `registry::a_record_shows_owner_and_queue`,
 ///    `registry::limits_are_the_same`, `pages::the_newest_submits_come_first`,
 ///    `pages::pages_are_stable_while_tasks_come_and_go`, `pages::a_list_by_due_time_has_what_can_be_claimed`,
-///    `pages::a_list_by_end_has_the_last_end_first`, `pages::filters_by_ids_times_and_props`,
+///    `pages::a_list_by_end_has_the_last_end_first`,
+///    `pages::a_list_by_end_follows_what_becomes_of_ended_tasks`,
+///    `pages::a_list_by_id_is_in_the_order_of_the_ids`, `pages::filters_by_ids_times_and_props`,
 ///    `pages::an_unreadable_task_ends_no_list`.
 /// 8. **Deleted is gone.** A task is deleted with its claim and all that belongs to it, and no
 ///    other task is touched. A purge deletes the oldest tasks that ended in one of the states, and
@@ -243,6 +245,12 @@ pub trait Registry: Send + Sync + 'static {
     /// [`Error::Invalid`] for a page of no size, [`Error::Unavailable`].
     async fn list(&self, filter: &Filter, page: Page) -> Result<Vec<TaskRecord>, Error>;
 
+    /// Returns the order of a list with the newest tasks first that costs what the list returns: by submit, or by id on a
+    /// store whose one index is that of the ids.
+    fn order_of_newest(&self) -> Order {
+        Order::Submitted
+    }
+
     /// Returns the tasks of a span that the filter selects: those of a page of [`Client::page`](crate::Client::page).
     ///
     /// The default reads every matching task by [`list`](Self::list). A store with an index of an order reads what it
@@ -252,18 +260,7 @@ pub trait Registry: Send + Sync + 'static {
     ///
     /// [`Error::Unavailable`].
     async fn span(&self, filter: &Filter, span: Span) -> Result<Vec<TaskRecord>, Error> {
-        let mut selection = rules::list::Selection::of(span);
-        let mut page = Page::default();
-        loop {
-            let records = self.list(filter, page).await?;
-            let Some(last) = records.last() else {
-                return Ok(selection.into_tasks());
-            };
-            page.after = last.order;
-            records
-                .into_iter()
-                .for_each(|record| selection.take(record));
-        }
+        rules::list::span_of_list(span, |page| self.list(filter, page)).await
     }
 
     /// How many tasks there are by kind and state.

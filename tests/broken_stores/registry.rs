@@ -271,6 +271,12 @@ impl Registry for PlantedStore {
         {
             // All tasks of the same time count as passed.
             place.order = if span.ascending { u64::MAX } else { 0 };
+            // So do all ids with the same first letter.
+            place.id = place.id.as_ref().and_then(|id| {
+                let first = &id.as_str()[..1];
+                let last = if span.ascending { "~" } else { "" };
+                format!("{first}{last}").parse().ok()
+            });
         }
         if self.has(Defect::PagesAreInOneDirection) {
             span.ascending = false;

@@ -14,6 +14,7 @@ mod combining;
 mod compaction;
 #[cfg(feature = "conformance")]
 mod conformance;
+mod ended;
 mod examine;
 mod export;
 #[path = "../exported/mod.rs"]

@@ -159,7 +159,7 @@ async fn a_table_or_index_that_is_not_that_of_the_program_is_named() {
         .execute_batch("DROP INDEX windlass_states_live; DROP INDEX windlass_states_owned")
         .unwrap();
     let findings = examine(&store, false).await;
-    assert_eq!(findings.len(), 1, "{findings:#?}");
+    assert!(findings.iter().all(|finding| finding.check != "records"));
     let tables = of(&findings, "tables");
     assert_eq!(tables.verdict, Verdict::Error);
     assert!(

@@ -36,9 +36,11 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = parse::from_zero::<u32>)]
     limit: u32,
 
-    /// By what the tasks are ordered: 'submitted', 'due' (live tasks that wait for their time) or 'ended' (ended tasks)
-    #[arg(long, value_name = "ORDER", default_value_t = Order::Submitted, value_parser = order)]
-    sort: Order,
+    /// By what the tasks are ordered: 'submitted', 'due' (live tasks that wait for their time), 'ended' (ended tasks) or
+    /// 'id'. Default: 'submitted'; 'id' on etcd, which reads every task for another order. Ids that windlass makes are in
+    /// the order of their submits
+    #[arg(long, value_name = "ORDER", value_parser = order)]
+    sort: Option<Order>,
 
     /// Show the other end first: the oldest, or with '--sort due' the latest. By default the newest, or the earliest due
     #[arg(long)]
@@ -61,8 +63,8 @@ pub(crate) struct Args {
 
 /// The largest number of tasks of one list.
 const MOST: u32 = 1_000_000;
-/// The largest page that is requested from a store. A store on etcd reads all tasks for each page, so few large pages
-/// cost less than many small ones.
+/// The largest page that is requested from a store. A store on etcd reads all tasks for each page of most orders, so few
+/// large pages cost less than many small ones.
 const PAGE: u32 = 10_000;
 
 /// Reads an order.
@@ -87,9 +89,16 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     if args.watch {
         return watch(&client, &out, &filter, args.limit).await;
     }
-    let mut query = Query::new(filter.clone()).order(args.sort);
+    let order = match &args.cursor {
+        Some(cursor) if args.sort.is_none() => cursor.order(),
+        _ if args.tree => Order::Submitted,
+        _ => args.sort.unwrap_or_else(|| client.order_of_newest()),
+    };
+    let mut query = Query::new(filter.clone()).order(order);
     query.ascending = (query.order == Order::Due) != args.reverse || args.tree;
+    let is_first = args.cursor.is_none();
     let mut cursor = args.cursor;
+    let mut has_own_ids = false;
     let mut left = args.limit;
     let mut shown = 0;
     // A table needs all its rows for the layout; JSON lines are printed at once.
@@ -100,6 +109,7 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
         let mut records = page.tasks;
         left -= u32::try_from(records.len()).unwrap_or(left);
         shown += records.len();
+        has_own_ids |= records.iter().any(|record| !is_default(&record.task.id));
         if out.is_json() {
             view::records_of(&client, &out, &records, false).await?;
         } else {
@@ -122,14 +132,25 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
         view::records_of(&client, &out, &rows, false).await?;
     }
     if shown == 0 {
-        let is_all = filter.is_all() && args.cursor.is_none() && args.sort == Order::Submitted;
+        let is_all = filter.is_all() && is_first && matches!(order, Order::Submitted | Order::Id);
         out.note(if is_all {
             "there are no tasks"
         } else {
             "there are no such tasks"
         });
     }
+    if has_own_ids && order == Order::Id && args.sort.is_none() && is_first {
+        out.note(
+            "these tasks are in the order of their ids, and ids of your own say nothing of the time; \
+             '--sort submitted' lists the newest submits first, and reads every task",
+        );
+    }
     Ok(Exit::Ok)
+}
+
+/// Returns whether windlass makes such ids: they begin with the time of the submit.
+fn is_default(id: &TaskId) -> bool {
+    uuid::Uuid::parse_str(id.as_str()).is_ok_and(|uuid| uuid.get_version_num() == 7)
 }
 
 /// A terminal shows the table again; elsewhere each changed task is printed again.
@@ -143,7 +164,9 @@ async fn watch(
     loop {
         let mut changes = client.changes(None).await?;
         // A terminal shows one screen of tasks.
-        let query = Query::new(filter.clone()).limit(limit.min(PAGE));
+        let query = Query::new(filter.clone())
+            .order(client.order_of_newest())
+            .limit(limit.min(PAGE));
         let page = client.page(&query, None).await?;
         view::records_of(client, out, &page.tasks, redraw).await?;
         while let Some(Ok(batch)) = changes.next().await {

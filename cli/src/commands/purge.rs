@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
-use serde_json::json;
+use serde::Serialize;
 use windlass::{
     Client, StateKind,
     store::{Filter, Purge},
@@ -14,7 +14,7 @@ use crate::{
     global::Global,
     output::Output,
     parse::duration,
-    select::{LARGEST, ask, can_ask, count, unasked},
+    select::{ask, can_ask, count, unasked},
     view,
 };
 
@@ -52,6 +52,16 @@ fn ended(text: &str) -> Result<StateKind, String> {
 
 /// How many tasks one step deletes. A store on etcd reads all ended tasks for each step.
 const STEP: u32 = 10_000;
+
+/// What a purge has deleted.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct Purged {
+    /// `purge`.
+    action: &'static str,
+    /// The number of tasks.
+    purged: u64,
+}
 
 /// Deletes them.
 pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure> {
@@ -111,7 +121,10 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     }
     bar.finish_and_clear();
     if out.is_json() {
-        out.json(&json!({ "action": "purge", "purged": purged }))?;
+        out.json(&Purged {
+            action: "purge",
+            purged,
+        })?;
     } else {
         out.line(format!(
             "{}: purged",
@@ -130,17 +143,13 @@ async fn select(
     show: bool,
 ) -> Result<usize, Failure> {
     let mut selected = 0;
-    let mut page = LARGEST;
-    loop {
-        let mut records = client.list(filter, page).await?;
-        let Some(last) = records.last() else {
-            return Ok(selected);
-        };
-        page.after = last.order;
+    let mut pages = client.every(filter);
+    while let Some(mut records) = pages.next().await? {
         records.retain(|r| r.state.as_ref().is_ok_and(|s| s.since < before));
         selected += records.len();
         if show {
             view::records(out, &records, client.store().clock().now())?;
         }
     }
+    Ok(selected)
 }

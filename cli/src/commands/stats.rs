@@ -3,10 +3,10 @@
 use std::fmt::Write as _;
 
 use jiff::Timestamp;
-use serde_json::{Value, json};
+use serde::Serialize;
 use windlass::{
-    Bound,
-    client::{HeldBack, KindStats, Stats, WaitReason},
+    Bound, Kind,
+    client::{self, HeldBack, KindStats, WaitReason},
     store::{LimitUse, TaskCount},
 };
 
@@ -34,6 +34,71 @@ pub(crate) struct Args {
     kind: Option<String>,
 }
 
+/// How many tasks there are, and which limits they use.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct Stats<'a> {
+    /// The number of tasks.
+    tasks: u64,
+    /// How many of them are claimed.
+    claimed: u64,
+    /// The numbers by kind and state.
+    counts: &'a [TaskCount],
+    /// What can run, and what holds the rest back, by kind.
+    kinds: Vec<OfKind<'a>>,
+    /// The limits that tasks use at present.
+    limits: &'a [LimitUse],
+    /// The time for which the counts hold.
+    at: Timestamp,
+}
+
+/// How many tasks of a kind there are. A task counts in one of the fields, except that `held_back` says why tasks of
+/// `available` and `waiting` are not run.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct OfKind<'a> {
+    /// The kind.
+    kind: &'a Kind,
+    /// Tasks that are due, and that no node has claimed.
+    available: u64,
+    /// Tasks that sleep until a later time.
+    future: u64,
+    /// Tasks that wait for other tasks.
+    waiting: u64,
+    /// Paused tasks.
+    paused: u64,
+    /// Tasks that a node has claimed.
+    claimed: u64,
+    /// Tasks that have ended.
+    ended: u64,
+    /// Tasks whose record cannot be read.
+    quarantined: u64,
+    /// Since when the first of the available tasks is due.
+    oldest_due: Option<Timestamp>,
+    /// The same as an age, in whole seconds.
+    oldest_due_age_seconds: Option<i64>,
+    /// Whether an older task may be available: SQLite reads the first 10,000 live tasks in submit order.
+    oldest_at_least: bool,
+    /// Why tasks are not run, the most tasks first.
+    held_back: Vec<Held>,
+}
+
+/// Tasks of a kind that are not run for the same reason.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct Held {
+    /// The name of the reason.
+    reason: &'static str,
+    /// How many tasks.
+    tasks: u64,
+    /// Whether there may be more: only a part of the tasks was read.
+    at_least: bool,
+    /// The reason in words.
+    text: String,
+    /// The command that shows or resolves it.
+    remedy: String,
+}
+
 /// Prints the counts.
 pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure> {
     let client = global.reading().await?;
@@ -50,15 +115,18 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     let tasks: u64 = stats.counts.iter().map(|c| c.tasks).sum();
     let claimed: u64 = stats.counts.iter().map(|c| c.claimed).sum();
     if out.is_json() {
-        let kinds: Vec<Value> = stats.kinds.iter().map(|of| kind(of, stats.at)).collect();
-        out.json(&json!({
-            "tasks": tasks,
-            "claimed": claimed,
-            "counts": stats.counts,
-            "kinds": kinds,
-            "limits": stats.limits,
-            "at": stats.at,
-        }))?;
+        out.json(&Stats {
+            tasks,
+            claimed,
+            counts: &stats.counts,
+            kinds: stats
+                .kinds
+                .iter()
+                .map(|of| OfKind::of(of, stats.at))
+                .collect(),
+            limits: &stats.limits,
+            at: stats.at,
+        })?;
         return Ok(Exit::Ok);
     }
     if stats.counts.is_empty() {
@@ -83,30 +151,30 @@ fn oldest_age(of: &KindStats, now: Timestamp) -> Option<i64> {
         .map(|due| now.duration_since(due).as_secs().max(0))
 }
 
-fn kind(of: &KindStats, now: Timestamp) -> Value {
-    let held_back = |held: &HeldBack| {
-        json!({
-            "reason": held.reason.name(),
-            "tasks": held.tasks,
-            "at_least": held.at_least,
-            "text": held.reason.to_string(),
-            "remedy": remedy(of, &held.reason),
-        })
-    };
-    json!({
-        "kind": of.kind,
-        "available": of.available,
-        "future": of.future,
-        "waiting": of.waiting,
-        "paused": of.paused,
-        "claimed": of.claimed,
-        "ended": of.ended,
-        "quarantined": of.quarantined,
-        "oldest_due": of.oldest_due,
-        "oldest_due_age_seconds": oldest_age(of, now),
-        "oldest_at_least": of.oldest_at_least,
-        "held_back": of.held_back.iter().map(held_back).collect::<Vec<_>>(),
-    })
+impl<'a> OfKind<'a> {
+    fn of(of: &'a KindStats, now: Timestamp) -> Self {
+        let held = |held: &HeldBack| Held {
+            reason: held.reason.name(),
+            tasks: held.tasks,
+            at_least: held.at_least,
+            text: held.reason.to_string(),
+            remedy: remedy(of, &held.reason),
+        };
+        Self {
+            kind: &of.kind,
+            available: of.available,
+            future: of.future,
+            waiting: of.waiting,
+            paused: of.paused,
+            claimed: of.claimed,
+            ended: of.ended,
+            quarantined: of.quarantined,
+            oldest_due: of.oldest_due,
+            oldest_due_age_seconds: oldest_age(of, now),
+            oldest_at_least: of.oldest_at_least,
+            held_back: of.held_back.iter().map(held).collect(),
+        }
+    }
 }
 
 /// Returns the command that shows or resolves what holds tasks back.
@@ -149,7 +217,7 @@ fn show_states(
 }
 
 /// Shows the kinds that have live tasks.
-fn show_kinds(out: &Output, stats: &Stats) -> Result<(), Failure> {
+fn show_kinds(out: &Output, stats: &client::Stats) -> Result<(), Failure> {
     let is_live =
         |of: &&KindStats| of.available + of.future + of.waiting + of.paused + of.claimed > 0;
     let row = |of: &KindStats| {

@@ -10,8 +10,8 @@ use super::{
 };
 use crate::store::{
     Applied, AuditEntry, Change, ChangeStream, CommandRecord, Doctor, Done, Error, Exported,
-    Filter, LimitUse, Limits, NodeCommand, NodeCommandId, NodeRecord, Operation, Page, Purge,
-    Registry, Span, TaskCount, TaskRecord, TaskStats, Transaction, Transfer,
+    Filter, LimitUse, Limits, NodeCommand, NodeCommandId, NodeRecord, Operation, Order, Page,
+    Purge, Registry, Span, TaskCount, TaskRecord, TaskStats, Transaction, Transfer,
     copy::Copied,
     examine::{Examination, Finding},
 };
@@ -72,6 +72,10 @@ impl Registry for EtcdStore {
 
     async fn list(&self, filter: &Filter, page: Page) -> Result<Vec<TaskRecord>, Error> {
         self.0.queries.list(filter, page).await
+    }
+
+    fn order_of_newest(&self) -> Order {
+        Order::Id
     }
 
     async fn span(&self, filter: &Filter, span: Span) -> Result<Vec<TaskRecord>, Error> {

@@ -90,6 +90,13 @@ impl Filter {
         live || self.claimed || self.node.is_some()
     }
 
+    /// Whether only ended tasks can match. One that is quarantined has no state.
+    #[cfg(feature = "etcd")]
+    pub(crate) fn is_ended_only(&self) -> bool {
+        let ended = !self.states.is_empty() && self.states.iter().all(|code| code.is_terminal());
+        ended || !self.ended.is_all()
+    }
+
     fn has_props(&self, props: &Json) -> bool {
         let mut wanted = self.props.iter();
         wanted.all(|(pointer, value)| props.at(pointer).is_some_and(|at| at.same_value(value)))

@@ -24,12 +24,12 @@ pub use data_versions::DataVersions;
 pub use event::{Event, TaskView};
 pub use filter::{Filter, Page, TimeRange};
 pub use limits::Limits;
-pub use line::Line;
+pub use line::read_line;
 pub use node::{
     Lease, NodeCommand, NodeCommandId, NodeFault, NodeRecord, NodeSpec, NodeStatus,
     QueuedNodeCommand,
 };
-pub use operation::{Done, Operation, Submitted};
+pub use operation::{Done, Submitted};
 pub use query::{Cursor, Order, Place, Query, Span, TaskPage};
 pub use record::{CommandRecord, LimitForm, LimitUse, LimitedBy, TaskCount, TaskRecord};
 pub use refusal::{Part, Reason, Refusal, Refusals};

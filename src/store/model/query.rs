@@ -3,7 +3,7 @@
 use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Serialize};
-use windlass_statemachine::Invalid;
+use windlass_statemachine::{Invalid, TaskId};
 
 use super::{Filter, TaskRecord};
 
@@ -19,18 +19,22 @@ pub enum Order {
     Due,
     /// By the time of their end. Only ended tasks are listed.
     Ended,
+    /// By their ids, byte by byte. Ids that windlass makes (UUIDv7) begin with the time of the submit, so they are in
+    /// the order of their submits to the millisecond. Every store lists by id at the cost of what it reads.
+    Id,
 }
 
 impl Order {
     /// Every order.
-    pub const ALL: [Self; 3] = [Self::Submitted, Self::Due, Self::Ended];
+    pub const ALL: [Self; 4] = [Self::Submitted, Self::Due, Self::Ended, Self::Id];
 
-    /// Returns its name: `submitted`, `due` or `ended`.
+    /// Returns its name: `submitted`, `due`, `ended` or `id`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Submitted => "submitted",
             Self::Due => "due",
             Self::Ended => "ended",
+            Self::Id => "id",
         }
     }
 }
@@ -49,7 +53,7 @@ impl FromStr for Order {
         found.ok_or_else(|| {
             Invalid::new(
                 "order",
-                format!("'{text}' is none of submitted, due and ended"),
+                format!("'{text}' is none of submitted, due, ended and id"),
             )
         })
     }
@@ -139,18 +143,20 @@ impl Query {
 }
 
 /// The place of a task in an order: its time in microseconds since 1970 (0 in the order of submits), then its
-/// [`order`](TaskRecord::order).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+/// [`order`](TaskRecord::order). In the order of ids both are 0, and the id is the place.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Place {
     /// The time.
     pub at: i64,
     /// The submit order.
     pub order: u64,
+    /// The id, in a list by id; `None` in every other list.
+    pub id: Option<TaskId>,
 }
 
 /// Where a page begins. Its text is opaque: it says nothing to others than the list that returned it. It stays valid
 /// while tasks come and go, also when the task at this place is deleted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Cursor {
     pub(crate) order: Order,
     pub(crate) ascending: bool,
@@ -159,18 +165,56 @@ pub struct Cursor {
     pub(crate) place: Place,
 }
 
+impl Cursor {
+    /// Returns the order of the list that returned it.
+    pub fn order(&self) -> Order {
+        self.order
+    }
+}
+
 impl fmt::Display for Cursor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let order = match self.order {
             Order::Submitted => 's',
             Order::Due => 'd',
             Order::Ended => 'e',
+            Order::Id => 'i',
         };
         let sorted = if self.ascending { 'a' } else { 'z' };
         let towards = if self.backwards { 'p' } else { 'n' };
-        let Place { at, order: of } = self.place;
+        let Place { at, order: of, id } = &self.place;
+        if let Some(id) = id {
+            write!(f, "{order}{sorted}{towards}")?;
+            return write_plain(f, id);
+        }
         write!(f, "{order}{sorted}{towards}{:x}-{of:x}", at.cast_unsigned())
     }
+}
+
+/// Writes an id in characters that mean nothing to a shell or in a URL.
+fn write_plain(f: &mut fmt::Formatter<'_>, id: &TaskId) -> fmt::Result {
+    for byte in id.as_str().bytes() {
+        match byte {
+            b'0'..=b'9' | b'a'..=b'z' | b'A'..=b'Z' | b'-' | b'_' | b'.' => {
+                write!(f, "{}", char::from(byte))?;
+            }
+            _ => write!(f, "~{byte:02x}")?,
+        }
+    }
+    Ok(())
+}
+
+/// Reads what [`write_plain`] wrote.
+fn read_plain(text: &str) -> Option<TaskId> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut parts = text.split('~');
+    bytes.extend(parts.next()?.bytes());
+    for part in parts {
+        let (digits, rest) = part.split_at_checked(2)?;
+        bytes.push(u8::from_str_radix(digits, 16).ok()?);
+        bytes.extend(rest.bytes());
+    }
+    TaskId::new(String::from_utf8(bytes).ok()?).ok()
 }
 
 impl FromStr for Cursor {
@@ -184,6 +228,7 @@ impl FromStr for Cursor {
                 's' => Order::Submitted,
                 'd' => Order::Due,
                 'e' => Order::Ended,
+                'i' => Order::Id,
                 _ => return None,
             };
             let one_of = |letter, yes, no| match letter {
@@ -193,11 +238,21 @@ impl FromStr for Cursor {
             };
             let ascending = one_of(letters.next()?, 'a', 'z')?;
             let backwards = one_of(letters.next()?, 'p', 'n')?;
-            let (at, of) = numbers.split_once('-')?;
-            let number = |digits: &str| u64::from_str_radix(digits, 16).ok();
-            let place = Place {
-                at: number(at)?.cast_signed(),
-                order: number(of)?,
+            let place = match order {
+                Order::Id => Place {
+                    at: 0,
+                    order: 0,
+                    id: Some(read_plain(numbers)?),
+                },
+                _ => {
+                    let (at, of) = numbers.split_once('-')?;
+                    let number = |digits: &str| u64::from_str_radix(digits, 16).ok();
+                    Place {
+                        at: number(at)?.cast_signed(),
+                        order: number(of)?,
+                        id: None,
+                    }
+                }
             };
             Some(Self {
                 order,
@@ -239,7 +294,7 @@ pub struct TaskPage {
 }
 
 /// What a store reads for a page: the tasks that match a filter and come after a place, in an order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Span {
     /// By what they are ordered.
@@ -262,15 +317,29 @@ mod tests {
             for (ascending, backwards) in
                 [(true, false), (false, true), (true, true), (false, false)]
             {
-                for at in [0, 1, -1, i64::MIN, i64::MAX] {
-                    let place = Place { at, order: 7 };
+                let times = [0, 1, -1, i64::MIN, i64::MAX].map(|at| Place {
+                    at,
+                    order: 7,
+                    id: None,
+                });
+                let ids = ["a", "~~", "a b%", "é~1", "0190-7"];
+                let ids = ids.map(|id| Place {
+                    at: 0,
+                    order: 0,
+                    id: id.parse().ok(),
+                });
+                let places = match order {
+                    Order::Id => ids,
+                    _ => times,
+                };
+                for place in places {
                     let cursor = Cursor {
                         order,
                         ascending,
                         backwards,
                         place,
                     };
-                    assert_eq!(cursor.to_string().parse(), Ok(cursor));
+                    assert_eq!(cursor.to_string().parse(), Ok(cursor.clone()));
                     let json = serde_json::to_string(&cursor).unwrap();
                     assert_eq!(serde_json::from_str::<Cursor>(&json).unwrap(), cursor);
                 }
@@ -282,6 +351,7 @@ mod tests {
     fn what_is_no_cursor_is_refused() {
         for text in [
             "", "s", "é", "szn", "szn1", "szn1-", "szn1-g", "xzn1-1", "sxn1-1", "szx1-1", "12",
+            "izn", "izn~", "izn~zz", "izn~ff",
         ] {
             let refused = text.parse::<Cursor>().unwrap_err();
             assert_eq!(refused.field(), "cursor", "{text}");

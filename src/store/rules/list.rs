@@ -13,6 +13,13 @@ use crate::store::{
 pub(crate) fn place(record: &TaskRecord, order: Order) -> Option<Place> {
     let state = record.state.as_ref().ok();
     let at = match order {
+        Order::Id => {
+            return Some(Place {
+                at: 0,
+                order: 0,
+                id: Some(record.task.id.clone()),
+            });
+        }
         Order::Submitted => 0,
         Order::Due => state?.due()?.as_microsecond(),
         Order::Ended => state
@@ -20,8 +27,8 @@ pub(crate) fn place(record: &TaskRecord, order: Order) -> Option<Place> {
             .since
             .as_microsecond(),
     };
-    let order = record.order;
-    Some(Place { at, order })
+    let (order, id) = (record.order, None);
+    Some(Place { at, order, id })
 }
 
 /// Returns what a store reads for a page of a query: one task more than the page has, which shows whether there is
@@ -49,7 +56,7 @@ pub(crate) fn span(query: &Query, cursor: Option<&Cursor>) -> Result<Span, Error
     Ok(Span {
         order: query.order,
         ascending: query.ascending != backwards,
-        after: cursor.map(|cursor| cursor.place),
+        after: cursor.map(|cursor| cursor.place.clone()),
         limit: limit as usize + 1,
     })
 }
@@ -92,8 +99,7 @@ pub(crate) fn page(query: &Query, cursor: Option<&Cursor>, mut tasks: Vec<TaskRe
 /// Selects the tasks of a span among all tasks that match: for stores that have no index of the order.
 pub(crate) struct Selection {
     span: Span,
-    /// As they are read.
-    found: BTreeMap<(i128, i128), TaskRecord>,
+    found: BTreeMap<Place, TaskRecord>,
 }
 
 impl Selection {
@@ -107,13 +113,15 @@ impl Selection {
         let Some(place) = place(&record, self.span.order) else {
             return;
         };
-        let key = self.key(place);
-        if self.span.after.is_some_and(|after| key <= self.key(after)) {
+        if !is_behind(&self.span, &place) {
             return;
         }
-        self.found.insert(key, record);
+        self.found.insert(place, record);
         if self.found.len() > self.span.limit {
-            self.found.pop_last();
+            match self.span.ascending {
+                true => self.found.pop_last(),
+                false => self.found.pop_first(),
+            };
         }
     }
 
@@ -123,19 +131,64 @@ impl Selection {
         self.found.len()
     }
 
-    /// The place, so that those that are read first are the smallest.
-    fn key(&self, place: Place) -> (i128, i128) {
-        let (at, order) = (i128::from(place.at), i128::from(place.order));
-        match self.span.ascending {
-            true => (at, order),
-            false => (-at, -order),
-        }
+    /// Returns the order of the span.
+    #[cfg(feature = "etcd")]
+    pub(crate) fn order(&self) -> Order {
+        self.span.order
+    }
+
+    /// Returns the time of the place behind which no task is wanted any more; `None` while the span has room.
+    #[cfg(feature = "etcd")]
+    pub(crate) fn furthest(&self) -> Option<i64> {
+        let last = match self.span.ascending {
+            true => self.found.last_key_value(),
+            false => self.found.first_key_value(),
+        };
+        let last = last.filter(|_| self.found.len() >= self.span.limit);
+        last.map(|(place, _)| place.at)
     }
 
     /// Returns the tasks, as they are read.
     pub(crate) fn into_tasks(self) -> Vec<TaskRecord> {
-        self.found.into_values().collect()
+        let ascending = self.span.ascending;
+        let found = self.found.into_values();
+        match ascending {
+            true => found.collect(),
+            false => found.rev().collect(),
+        }
     }
+}
+
+/// Returns the tasks of a span from a list of all matching tasks by submit, page by page.
+pub(crate) async fn span_of_list<F>(
+    span: Span,
+    mut list: impl FnMut(Page) -> F,
+) -> Result<Vec<TaskRecord>, Error>
+where
+    F: Future<Output = Result<Vec<TaskRecord>, Error>>,
+{
+    let mut selection = Selection::of(span);
+    let mut page = Page::default();
+    loop {
+        let records = list(page).await?;
+        let Some(last) = records.last() else {
+            return Ok(selection.into_tasks());
+        };
+        page.after = last.order;
+        records
+            .into_iter()
+            .for_each(|record| selection.take(record));
+    }
+}
+
+/// Returns whether a place comes after the one at which a span begins.
+pub(crate) fn is_behind(span: &Span, place: &Place) -> bool {
+    span.after
+        .as_ref()
+        .is_none_or(|after| match span.ascending {
+            true => place > after,
+            false => place < after,
+        })
 }
 
 #[cfg(test)]

@@ -52,7 +52,7 @@ fn every_page_size_lists_every_task_once_in_both_directions() {
             }
             let mut pages = vec![read(&all, &query, None)];
             assert_eq!(pages[0].previous, None);
-            while let Some(next) = pages.last().unwrap().next {
+            while let Some(next) = pages.last().unwrap().next.clone() {
                 pages.push(read(&all, &query, Some(&next)));
             }
             let listed: Vec<u64> = pages.iter().flat_map(orders).collect();

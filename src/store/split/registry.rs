@@ -6,8 +6,9 @@ use windlass_statemachine::{Author, CommandId, Invalid, NodeName, TaskId};
 use super::Split;
 use crate::store::{
     Applied, AuditEntry, Change, ChangeStream, CommandRecord, Doctor, Done, Error, Filter, Guard,
-    LimitUse, Limits, NodeCommand, NodeCommandId, NodeRecord, Operation, Page, Purge, Registry,
-    Require, StateRemoval, Submitted, TaskCount, TaskRecord, TaskStats, Transaction, Transfer,
+    LimitUse, Limits, NodeCommand, NodeCommandId, NodeRecord, Operation, Order, Page, Purge,
+    Registry, Require, Span, StateRemoval, Submitted, TaskCount, TaskRecord, TaskStats,
+    Transaction, Transfer, rules,
 };
 
 impl Split {
@@ -170,6 +171,20 @@ impl Registry for Split {
         }
         let records = self.registry.list(filter, page).await?;
         self.overlay_all(records).await
+    }
+
+    fn order_of_newest(&self) -> Order {
+        self.registry.order_of_newest()
+    }
+
+    async fn span(&self, filter: &Filter, span: Span) -> Result<Vec<TaskRecord>, Error> {
+        // No state decides the place of a task in these orders.
+        let is_by_task = matches!(span.order, Order::Submitted | Order::Id);
+        if is_by_task && !filter.quarantined {
+            let records = self.registry.span(filter, span).await?;
+            return self.overlay_all(records).await;
+        }
+        rules::list::span_of_list(span, |page| self.list(filter, page)).await
     }
 
     async fn counts(&self) -> Result<Vec<TaskCount>, Error> {

@@ -43,6 +43,12 @@ pub(super) const RECORD: &str = concat!(
 pub(super) const RECORD_TABLES: &str = "windlass_tasks t JOIN windlass_states s ON s.n = t.n LEFT JOIN windlass_leases l ON l.id = s.owner
      LEFT JOIN windlass_held h ON s.limited AND h.n = s.n";
 
+/// The tables of [`RECORD`], read in the order of the ids.
+pub(super) const RECORD_TABLES_BY_ID: &str =
+    "windlass_tasks t INDEXED BY sqlite_autoindex_windlass_tasks_1
+     CROSS JOIN windlass_states s ON s.n = t.n LEFT JOIN windlass_leases l ON l.id = s.owner
+     LEFT JOIN windlass_held h ON s.limited AND h.n = s.n";
+
 /// The tables of [`RECORD`] behind `states s`, for a query by an index of `states`.
 pub(super) const RECORD_BY_STATE: &str =
     "CROSS JOIN windlass_tasks t ON t.n = s.n LEFT JOIN windlass_leases l ON l.id = s.owner

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use windlass_statemachine::{Json, Message, StateKind};
+use windlass_statemachine::{Command, Json, Message, StateKind};
 
 use super::{
     Capability, Harness,
@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     Client,
-    store::{Filter, Order, Query, TaskPage, TimeRange},
+    store::{Filter, Order, Purge, Query, TaskPage, TimeRange},
 };
 
 /// Reads all pages of a query, and returns the ids, in order.
@@ -140,6 +140,95 @@ pub async fn a_list_by_end_has_the_last_end_first(harness: &dyn Harness) {
         ..query
     };
     assert_lists(&kit, query, &["b", "a"]).await;
+}
+
+/// A list by end has each ended task once, whatever was retried, replaced, deleted or purged before.
+pub async fn a_list_by_end_follows_what_becomes_of_ended_tasks(harness: &dyn Harness) {
+    let (kit, node) = Kit::with_node(harness).await;
+    let pause = || tokio::time::sleep(std::time::Duration::from_millis(2));
+    for name in ["purged", "a", "retried", "deleted", "replaced", "b"] {
+        kit.ended(&node, name, &Message::complete()).await;
+        pause().await;
+    }
+    let first = kit.state("a").await.since;
+    let ends = [StateKind::Completed];
+    let purged = kit.registry().purge(&Purge::new(&ends, first)).await;
+    assert_eq!(purged.expect("a purge"), 1);
+    kit.retry("retried").await;
+    kit.delete("deleted").await;
+    kit.replace("replaced").await;
+    let query = Query::new(Filter::default()).order(Order::Ended);
+    assert_lists(&kit, query.clone(), &["b", "a"]).await;
+    for name in ["replaced", "retried"] {
+        let mut claimed = kit.claim(&node, name).await;
+        kit.end_by(&mut claimed, &Message::kill()).await;
+        pause().await;
+    }
+    assert_lists(&kit, query.clone(), &["retried", "replaced", "b", "a"]).await;
+    let since = Filter {
+        ended: TimeRange {
+            from: Some(kit.state("b").await.since),
+            until: Some(kit.state("retried").await.since),
+        },
+        ..Filter::default()
+    };
+    let since = Query::new(since).order(Order::Ended);
+    assert_lists(&kit, since, &["replaced", "b"]).await;
+}
+
+/// A list by id is in the order of the bytes of the ids, and each task comes with its owner and its commands, also beside
+/// ids that begin with its id.
+pub async fn a_list_by_id_is_in_the_order_of_the_ids(harness: &dyn Harness) {
+    let (kit, node) = Kit::with_node(harness).await;
+    let mut names: Vec<String> = ["a", "a-b", "a b", "a.c", "ab", "Z", "~", "é", "z", "0"]
+        .map(str::to_owned)
+        .to_vec();
+    names.extend((0..12).map(|n| format!("a-{n}")));
+    names.extend((0..40).map(|_| uuid::Uuid::now_v7().to_string()));
+    for name in &names {
+        kit.submit(name).await;
+    }
+    let _claimed = kit.claim(&node, "a").await;
+    for n in 0..3 {
+        kit.send("a", &format!("to-a-{n}"), Command::Pause).await;
+        kit.send("a b", &format!("to-a-b-{n}"), Command::Pause)
+            .await;
+    }
+    kit.ended(&node, "a-c", &Message::complete()).await;
+    names.push("a-c".to_owned());
+    names.sort();
+    names.reverse();
+    let all: Vec<&str> = names.iter().map(String::as_str).collect();
+    let query = Query::new(Filter::default()).order(Order::Id);
+    assert_lists(&kit, query.clone(), &all).await;
+    let under_a = Filter {
+        id_prefix: Some("a-1".to_owned()),
+        ..Filter::default()
+    };
+    let under_a = Query::new(under_a).order(Order::Id);
+    assert_lists(&kit, under_a, &["a-11", "a-10", "a-1"]).await;
+    let of_state = |code| {
+        let filter = Filter {
+            states: vec![code],
+            ..Filter::default()
+        };
+        Query::new(filter).order(Order::Id)
+    };
+    assert_lists(&kit, of_state(StateKind::Completed), &["a-c"]).await;
+    let live: Vec<&str> = all.iter().copied().filter(|id| *id != "a-c").collect();
+    assert_lists(&kit, of_state(StateKind::Runnable), &live).await;
+
+    let client = Client::new(&kit.store);
+    let page = client.page(&query.limit(10_000), None).await;
+    for listed in page.expect("a page").tasks {
+        let got = kit.get(listed.task.id.as_str()).await;
+        let id = &listed.task.id;
+        assert_eq!(
+            (listed.node, listed.commands, listed.fence),
+            (got.node, got.commands, got.fence),
+            "{id}"
+        );
+    }
 }
 
 /// Filters by ids, by times and by a value in the props select what matches.

@@ -6,8 +6,8 @@ use windlass_statemachine::{Author, CommandId, NodeName, TaskId};
 use super::{FaultyStore, Operation};
 use crate::store::{
     self, Applied, AuditEntry, Change, ChangeStream, CommandRecord, Doctor, Error, Exported,
-    Filter, LimitUse, Limits, NodeCommand, NodeCommandId, NodeRecord, Page, Purge, Registry,
-    TaskCount, TaskRecord, TaskStats, Transaction, Transfer,
+    Filter, LimitUse, Limits, NodeCommand, NodeCommandId, NodeRecord, Order, Page, Purge, Registry,
+    Span, TaskCount, TaskRecord, TaskStats, Transaction, Transfer,
     copy::{Copied, Outside},
     examine::{Examination, Finding},
 };
@@ -65,6 +65,15 @@ impl Registry for FaultyStore {
 
     async fn list(&self, filter: &Filter, page: Page) -> Result<Vec<TaskRecord>, Error> {
         let call = self.registry().list(filter, page);
+        self.call(Operation::Read, call).await
+    }
+
+    fn order_of_newest(&self) -> Order {
+        self.registry().order_of_newest()
+    }
+
+    async fn span(&self, filter: &Filter, span: Span) -> Result<Vec<TaskRecord>, Error> {
+        let call = self.registry().span(filter, span);
         self.call(Operation::Read, call).await
     }
 

@@ -11,6 +11,7 @@ use crate::store::{
         read::Reader,
         schema::{
             Entry, Envelope, KeyValue, Owner, Parked, Part, Stored, end_of,
+            ended::End,
             json::parse,
             keys::PROPS_APART,
             namespace::{FOLDERS, nested},
@@ -161,6 +162,9 @@ impl KeyCheck {
                 let props = self.reader.keys.strip(&key, PROPS_APART);
                 if let Some(id) = props.and_then(|id| TaskId::new(id).ok()) {
                     to.parts.push(Belongs::new(&kv, id, true));
+                }
+                if let Some(end) = End::read(&self.reader.keys, &kv) {
+                    to.parts.push(Belongs::new(&kv, end.id, false));
                 }
                 self.reader.keys.is_meta(&key)
             }

@@ -175,7 +175,7 @@ fn put_ended(
         .map_err(|e| Error::corrupt_task(id, e))?;
     let (envelope, order) = found.envelope().map_err(|e| Error::corrupt_task(id, e))?;
     let ended = envelope.ended(order, task.props, state.code(), now);
-    edit.put_envelope(Of::Finished, &ended)?;
+    edit.put_finished(&ended, state.code(), state.since)?;
     let name = format!("{:012}-ended", state.version);
     edit.put_line(&name, step_to(state.code()), now)
 }

@@ -25,7 +25,7 @@ const OPERATION: &str = "store a transition";
 /// A task may change meanwhile, and have thousands of commands.
 const TRIES: usize = 1000;
 /// How many operations the end of a task has, beside two for each command.
-const OWN: usize = 8;
+const OWN: usize = 9;
 
 /// Writes the transitions of claimed tasks.
 pub(crate) struct Committer {
@@ -272,7 +272,7 @@ impl Transition<'_> {
             // Those that are known are all there are: the slot and the queue were compared.
             let own = OWN + held.slots.len();
             let room = by.access.capacity().operations().saturating_sub(own) / 2;
-            edit.end(&held.queue, room, held.props, &envelope)?;
+            edit.end(&held.queue, room, held.props, &envelope, state)?;
             edit.free_slots(&held.slots);
         } else if write.drop_claim {
             edit.delete(Of::Owner);

@@ -60,7 +60,7 @@ impl Clearing {
             edit.delete_parts(found);
             names.extend(found.queue.iter().filter_map(|stored| stored.name.clone()));
         }
-        edit.delete(Of::Finished);
+        edit.delete_finished(found);
         self.delete_history(item, id).await?;
         names.extend(self.delete_outcomes(item, id).await?);
         let root = keys.root();

@@ -63,7 +63,7 @@ impl Parts {
         let has_other_data = envelope.data_version != state.data_version;
         if found.task.is_none() || has_other_data {
             let props = envelope.props.take();
-            edit.delete(Of::Finished);
+            edit.delete_finished(found);
             edit.put_envelope(Of::Task, &envelope.live(order, state))?;
             if let Some(props) = props {
                 edit.put_props(&props);

@@ -1,11 +1,14 @@
 //! Reading what the keys hold, at one revision.
 
+pub(crate) mod blocks;
+pub(crate) mod by_id;
 mod codes;
 pub(crate) mod commands;
 mod format;
 mod mark;
 pub(crate) mod reader;
 
+pub(crate) use by_id::Folders;
 pub(crate) use commands::Known;
 pub(crate) use mark::Mark;
 pub(crate) use reader::{Access, Reader};

@@ -12,6 +12,8 @@ use super::{format::Layout, namespace::RING, recent::BLOCKS};
 
 /// The folder of props that are apart.
 pub(crate) const PROPS_APART: &str = "meta/props/";
+/// The folder of the index of ended tasks.
+pub(crate) const ENDED: &str = "meta/ended/";
 /// Where the lines of the history of the namespace are.
 const AUDIT: &str = "meta/audit/";
 
@@ -147,10 +149,6 @@ impl Keys {
         format!("{}state/", self.root)
     }
 
-    pub(crate) fn all_finished(&self) -> String {
-        format!("{}finished/", self.root)
-    }
-
     pub(crate) fn finished(&self, id: &TaskId) -> String {
         format!("{}finished/{id}", self.root)
     }
@@ -217,6 +215,7 @@ impl Keys {
             || self.strip(key, "meta/unique/").is_some()
             || self.strip(key, AUDIT).is_some()
             || self.strip(key, PROPS_APART).is_some()
+            || self.strip(key, ENDED).is_some()
     }
 
     /// The [`Format`](super::Format), with the marks of [`Fences`](super::Fences).

@@ -1,6 +1,7 @@
 //! The keys of a namespace and their values. Pure.
 
 pub(crate) mod commands;
+pub(crate) mod ended;
 pub(crate) mod fences;
 pub(crate) mod foreign;
 pub(crate) mod format;

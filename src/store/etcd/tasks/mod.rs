@@ -1,6 +1,7 @@
 //! What clients ask for: submits, commands, deletes, retries, transactions, queries, export and import.
 
 pub(crate) mod audit;
+mod by_end;
 mod command;
 mod delete;
 mod export;

@@ -1,7 +1,8 @@
-//! Queries of operators: one task, lists, counts. A list reads all tasks.
+//! Queries of operators: one task, lists, counts. A list by id reads blocks of ids until it has its tasks, one by end
+//! blocks of the index of ended tasks; the other lists read all tasks.
 
 use std::{
-    collections::{BTreeMap, HashMap, HashSet},
+    collections::{BTreeMap, HashSet},
     sync::Arc,
 };
 
@@ -15,25 +16,56 @@ use crate::{
         etcd::{
             client::Fault,
             node::SlotTable,
-            read::Reader,
-            schema::{Snapshot, end_of, keys::PROPS_APART},
+            read::{
+                Folders, Reader,
+                blocks::{self, Ids},
+                by_id::Counting,
+            },
+            schema::{Snapshot, end_of},
         },
-        rules::{self, limits::Pool, list::Selection, stats::Counter},
+        rules::{
+            self,
+            limits::Pool,
+            list::{Selection, is_behind, place},
+            stats::Counter,
+        },
     },
 };
 
 /// How often a list starts again when the history is compacted meanwhile.
 const ROUNDS: usize = 3;
 
-/// The folders of all tasks, and of the live ones.
-const ALL: &[&str] = &["tasks/", "finished/", "state/", "parked/", PROPS_APART];
-pub(super) const LIVE: &[&str] = &["tasks/", "state/", "parked/", PROPS_APART];
+/// How many keys the first block of a list by id has at least, and how many the largest one has.
+const FIRST_BLOCK: usize = 64;
+const LARGEST_BLOCK: usize = 4000;
+/// The largest number of ids that are read one by one.
+const FEW_IDS: usize = 10_000;
 
 /// Returns whether a limit may hold a task back: it could be claimed.
 pub(super) fn may_be_held(record: &TaskRecord, now: Timestamp) -> bool {
     let state = record.state.as_ref();
     let may = state.is_ok_and(|s| !s.is_waiting() && rules::claim::is_claimable(s, false, now));
     may && record.node.is_none() && !record.task.limits.is_empty()
+}
+
+pub(super) const LIST: &str = "list the tasks";
+
+/// Returns which tasks a list with this filter reads.
+fn folders_of(filter: &Filter) -> Folders {
+    if filter.is_live_only() {
+        Folders::Live
+    } else if filter.is_ended_only() {
+        Folders::Ended
+    } else {
+        Folders::All
+    }
+}
+
+/// Returns the beginning of the default ids of a time.
+fn moment(at: Timestamp) -> String {
+    let millis = format!("{:012x}", at.as_millisecond().max(0));
+    let (high, low) = millis.split_at(millis.len() - 4);
+    format!("{high}-{low}-7")
 }
 
 /// Runs the queries of operators.
@@ -57,11 +89,7 @@ impl Queries {
         page.check()?;
         let prefix = filter.id_prefix.as_deref().unwrap_or("");
         let mut matching = Vec::new();
-        // Ended tasks have a folder of their own.
-        let folders = match filter.is_live_only() {
-            true => LIVE,
-            false => ALL,
-        };
+        let folders = folders_of(filter);
         for (id, found) in self.all(prefix, folders).await? {
             let record = found.record(&id)?;
             if record.order > page.after && filter.matches(&record) {
@@ -74,22 +102,110 @@ impl Queries {
         Ok(matching)
     }
 
-    /// Returns the tasks of a span. Ended tasks have a folder of their own, and there is no other index.
+    /// Returns the tasks of a span. Keys are in the order of the ids, and there is no other index.
     pub(crate) async fn span(&self, filter: &Filter, span: Span) -> Result<Vec<TaskRecord>, Error> {
-        let prefix = filter.id_prefix.as_deref().unwrap_or("");
-        let folders = match filter.is_live_only() || span.order == Order::Due {
-            true => LIVE,
-            false => ALL,
+        let folders = match span.order {
+            Order::Due => Folders::Live,
+            _ => folders_of(filter),
         };
+        let mut tasks = if !filter.ids.is_empty() && filter.ids.len() <= FEW_IDS {
+            self.named(filter, span).await?
+        } else if span.order == Order::Ended {
+            self.by_end(filter, span).await?
+        } else if span.order == Order::Id {
+            self.by_id(filter, &span, folders).await?
+        } else {
+            let prefix = filter.id_prefix.as_deref().unwrap_or("");
+            let mut selection = Selection::of(span);
+            for (id, found) in self.all(prefix, folders).await? {
+                let record = found.record(&id)?;
+                if filter.matches(&record) {
+                    selection.take(record);
+                }
+            }
+            selection.into_tasks()
+        };
+        self.name_limits(&mut tasks).await?;
+        Ok(tasks)
+    }
+
+    /// Returns the tasks of a span of a filter that names their ids.
+    async fn named(&self, filter: &Filter, span: Span) -> Result<Vec<TaskRecord>, Error> {
         let mut selection = Selection::of(span);
-        for (id, found) in self.all(prefix, folders).await? {
-            let record = found.record(&id)?;
+        for (id, found) in filter
+            .ids
+            .iter()
+            .zip(self.reader.read_many(&filter.ids).await)
+        {
+            let found = found.map_err(|fault| fault.into_error(LIST))?;
+            if !found.exists() {
+                continue;
+            }
+            let record = found.record(id)?;
             if filter.matches(&record) {
                 selection.take(record);
             }
         }
-        let mut tasks = selection.into_tasks();
-        self.name_limits(&mut tasks).await?;
+        Ok(selection.into_tasks())
+    }
+
+    /// Returns the tasks of a span by id. Reads one block of ids after the other until it has them, the later ones larger:
+    /// a filter that few tasks match reads all tasks.
+    async fn by_id(
+        &self,
+        filter: &Filter,
+        span: &Span,
+        folders: Folders,
+    ) -> Result<Vec<TaskRecord>, Error> {
+        let failed = |fault: Fault| fault.into_error(LIST);
+        let prefix = filter.id_prefix.as_deref().unwrap_or("");
+        let mut ids = Ids {
+            from: prefix.into(),
+            // No text has this byte.
+            end: [prefix.as_bytes(), &[0xff]].concat(),
+        };
+        let after = span.after.as_ref().and_then(|place| place.id.as_ref());
+        match (after, span.ascending) {
+            (Some(id), true) => ids.from = [id.as_str().as_bytes(), &[0]].concat().max(ids.from),
+            (Some(id), false) => ids.end = id.as_str().as_bytes().to_vec().min(ids.end),
+            (None, _) => {}
+        }
+        let now = moment(self.clock.now());
+        let mut now = Some(now.as_bytes()).filter(|_| after.is_none());
+        let count = Counting {
+            reader: &self.reader,
+            folders: folders.of_tasks(),
+        };
+        // A live task has up to a few keys.
+        let mut most = (span.limit * 2).clamp(FIRST_BLOCK, LARGEST_BLOCK);
+        let mut tasks = Vec::new();
+        while ids.from < ids.end && tasks.len() < span.limit {
+            let block = match span.ascending {
+                true => blocks::first(&count, &ids, most).await,
+                false => blocks::last(&count, &ids, now.take(), most).await,
+            };
+            let Some(block) = block.map_err(failed)? else {
+                break;
+            };
+            let found = self.reader.block(folders, &block).await.map_err(failed)?;
+            let mut records = Vec::with_capacity(found.len());
+            for (id, found) in &found {
+                records.push(found.record(id)?);
+            }
+            if span.ascending {
+                ids.from = block.end;
+            } else {
+                records.reverse();
+                ids.end = block.from;
+            }
+            let is_of_it = |record: &TaskRecord| {
+                let place = place(record, Order::Id);
+                place.is_some_and(|place| is_behind(span, &place)) && filter.matches(record)
+            };
+            tasks.extend(records.into_iter().filter(is_of_it));
+            most = (most * 2).min(LARGEST_BLOCK);
+        }
+        tasks.truncate(span.limit);
         Ok(tasks)
     }
 
@@ -113,7 +229,7 @@ impl Queries {
 
     pub(crate) async fn counts(&self) -> Result<Vec<TaskCount>, Error> {
         let mut counts = BTreeMap::<(Kind, Option<StateKind>), (u64, u64)>::new();
-        for (id, found) in self.all("", ALL).await? {
+        for (id, found) in self.all("", Folders::All).await? {
             let record = found.record(&id)?;
             let state = record.state.ok().map(|state| state.code());
             let (tasks, claimed) = counts.entry((record.task.kind, state)).or_default();
@@ -134,7 +250,7 @@ impl Queries {
     pub(crate) async fn stats(&self) -> Result<TaskStats, Error> {
         let mut counter = Counter::new(self.clock.now());
         let mut limited = Vec::new();
-        for (id, found) in self.all("", ALL).await? {
+        for (id, found) in self.all("", Folders::All).await? {
             let record = found.record(&id)?;
             match may_be_held(&record, self.clock.now()) {
                 true => limited.push(record),
@@ -150,14 +266,14 @@ impl Queries {
     pub(super) async fn all(
         &self,
         prefix: &str,
-        folders: &[&str],
-    ) -> Result<HashMap<TaskId, Snapshot>, Error> {
+        folders: Folders,
+    ) -> Result<BTreeMap<TaskId, Snapshot>, Error> {
         let mut round = 1;
         loop {
             match self.try_all(prefix, folders).await {
                 Ok(all) => return Ok(all),
                 Err(Fault::Compacted) if round < ROUNDS => round += 1,
-                Err(fault) => return Err(fault.into_error("list the tasks")),
+                Err(fault) => return Err(fault.into_error(LIST)),
             }
         }
     }
@@ -165,46 +281,16 @@ impl Queries {
     async fn try_all(
         &self,
         prefix: &str,
-        folders: &[&str],
-    ) -> Result<HashMap<TaskId, Snapshot>, Fault> {
-        let mut all: HashMap<TaskId, Snapshot> = HashMap::new();
+        folders: Folders,
+    ) -> Result<BTreeMap<TaskId, Snapshot>, Fault> {
+        let mut all = BTreeMap::new();
         let mut revision = 0;
-        let new = || Snapshot {
-            fences: self.reader.fences.clone(),
-            ..Snapshot::default()
-        };
-        for folder in folders.iter().copied() {
+        for folder in folders.of_parts() {
             let from = format!("{}{folder}{prefix}", self.reader.keys.root());
             let end = end_of(&from);
-            revision = (self.reader.link)
-                .scan(revision, &from, &end, &mut |kv| {
-                    let key = kv.key().to_vec();
-                    if folder == "tasks/" {
-                        let Some((id, part)) = self.reader.keys.split(&key) else {
-                            return;
-                        };
-                        let Ok(id) = TaskId::new(id) else { return };
-                        all.entry(id).or_insert_with(new).take(&part, kv);
-                        return;
-                    }
-                    let id = self.reader.keys.strip(&key, folder);
-                    let Some(id) = id.and_then(|id| TaskId::new(id).ok()) else {
-                        return;
-                    };
-                    match folder {
-                        "finished/" => all.entry(id).or_insert_with(new).finished = Some(kv),
-                        "state/" => {
-                            all.entry(id).and_modify(|b| b.state = Some(kv));
-                        }
-                        PROPS_APART => {
-                            all.entry(id).and_modify(|b| b.props_apart = Some(kv));
-                        }
-                        _ => {
-                            all.entry(id).and_modify(|b| b.parked = Some(kv));
-                        }
-                    }
-                })
-                .await?;
+            let mut take = |kv| self.reader.take_in(folder, kv, &mut all);
+            let scanned = self.reader.link.scan(revision, &from, &end, &mut take);
+            revision = scanned.await?;
         }
         all.retain(|_, found| found.exists());
         Ok(all)

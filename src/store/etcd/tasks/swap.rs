@@ -115,6 +115,7 @@ impl Swaps {
         edit.when_no_command_since(found.revision);
         let mut names = Vec::new();
         let mut old = vec![keys.task(id), keys.finished(id)];
+        old.extend(found.end_keys(keys, id));
         old.extend(found.props_keys().iter().map(|of| keys.of(id, *of)));
         for stored in &found.queue {
             old.push(match &stored.name {

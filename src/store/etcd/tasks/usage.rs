@@ -5,11 +5,12 @@ use std::{collections::HashMap, time::Duration};
 
 use windlass_statemachine::Limit;
 
-use super::query::{LIVE, Queries, may_be_held};
+use super::query::{Queries, may_be_held};
 use crate::store::{
     Error, LimitUse,
     etcd::{
         client::Fault,
+        read::Folders,
         schema::{SlotRecord, end_of, json::parse, kv::KeyValue},
     },
     rules::limits::usage::Usage,
@@ -31,7 +32,7 @@ impl Queries {
         let now = self.clock.now();
         let mut usage = Usage::default();
         let mut free = Vec::new();
-        for (id, found) in self.all("", LIVE).await? {
+        for (id, found) in self.all("", Folders::Live).await? {
             let taken = found.slots();
             let record = found.record(&id)?;
             for slot in taken.iter().filter(|slot| slot.start.is_none()) {

@@ -1,7 +1,7 @@
 //! Purges and retention: deletes tasks that ended long ago, and the record of older changes.
 //!
-//! A list reads only the keys of ended tasks: the revision of a record bounds its age, and only a
-//! record that may be too young is read. One list serves many steps.
+//! A list reads the index of ended tasks up to a time, so it costs what it returns. The record of each task decides. One
+//! list serves many steps.
 
 use std::{
     collections::{HashSet, VecDeque},
@@ -26,7 +26,9 @@ use crate::store::{
         read::Access,
         schema::{
             Envelope, Horizon, KeyValue, Parked, Snapshot, end_of,
+            ended::{End, digits},
             json::{parse, write},
+            keys::ENDED,
             revision,
         },
         tasks::{Deletes, audit},
@@ -78,9 +80,7 @@ fn keep(list: &Mutex<Option<Ended>>, mut ended: Ended) {
 struct Ended {
     states: Vec<StateKind>,
     before: Timestamp,
-    /// A task whose record was written up to this revision ended before that time.
-    old: i64,
-    /// The revision of each record, and its task; oldest first.
+    /// The revision of each record, and its task, in the order of the ends.
     records: VecDeque<(i64, TaskId)>,
     used: Instant,
 }
@@ -121,41 +121,43 @@ impl Purges {
         let mut ended = match take(list, same) {
             Some(ended) => ended,
             // A copied task ended before its record was written: every record counts.
-            None => self.ended(states, before, (0, i64::MAX)).await?,
+            None => self.ended(states, before, i64::MAX).await?,
         };
         let gone = self.purge_some(&mut ended, limit).await?;
         keep(list, ended);
         Ok(gone)
     }
 
-    /// Lists the records that were written up to the revision `last`. Those up to `old` are old
-    /// enough without a read.
+    /// Lists the tasks that ended before `before`, in the order of their ends, by the index of ended tasks. Those whose
+    /// record was written after the revision `last` are left out.
     async fn ended(
         &self,
         states: &[StateKind],
         before: Timestamp,
-        (old, last): (i64, i64),
+        last: i64,
     ) -> Result<Ended, Error> {
-        let mut records = Vec::new();
+        let keys = self.access().keys();
+        let mut records = VecDeque::new();
         let mut take = |kv: KeyValue| {
-            let id = self.access().keys().strip(kv.key(), "finished/");
-            let id = id.and_then(|id| TaskId::new(id).ok());
+            // The write of a record writes its key in the index as well.
             let written = kv.mod_revision();
-            records.extend(id.filter(|_| written <= last).map(|id| (written, id)));
+            let end = End::read(keys, &kv).filter(|_| written <= last);
+            let end = end.filter(|end| end.state.is_none_or(|code| states.contains(&code)));
+            records.extend(end.map(|end| (written, end.id)));
         };
-        let finished = self.access().keys().all_finished();
-        let scanned = self
-            .access()
-            .link()
-            .scan_keys(0, &finished, &mut take)
+        let from = format!("{}{ENDED}", keys.root());
+        let end = format!(
+            "{from}{}",
+            digits(before.as_microsecond().saturating_add(1))
+        );
+        let scanned = (self.access().link())
+            .scan(0, &from, end.as_bytes(), &mut take)
             .await;
         scanned.map_err(|fault| fault.into_error(OPERATION))?;
-        records.sort_unstable();
         Ok(Ended {
             states: states.to_vec(),
             before,
-            old,
-            records: records.into(),
+            records,
             used: Instant::now(),
         })
     }
@@ -206,17 +208,15 @@ impl Purges {
         Ok(())
     }
 
-    /// Returns which of these are to be deleted. Reads the records that may be young. The deletion
-    /// reads each task again, with all its keys.
+    /// Returns which of these are to be deleted, as their records say. The deletion reads each task again, with all its
+    /// keys.
     async fn matching(
         &self,
         ended: &Ended,
         some: Vec<(i64, TaskId)>,
     ) -> Result<Vec<(i64, TaskId)>, Error> {
-        let is_known = |written: &i64| *written <= ended.old && ended.states == ALL;
-        let (mut matching, open): (Vec<_>, Vec<_>) =
-            some.into_iter().partition(|(written, _)| is_known(written));
-        let mut rest = open.as_slice();
+        let mut matching = Vec::new();
+        let mut rest = some.as_slice();
         while !rest.is_empty() {
             let before = self.access().capacity().operations();
             let at_once = before.clamp(1, READ_AT_ONCE);
@@ -282,11 +282,11 @@ impl Purges {
             None => {
                 let read = self.access().reader.horizon().await;
                 let (horizon, _) = read.map_err(|fault| fault.into_error("prune the history"))?;
-                // A search reads the keys of all ended tasks: one node does it now and then.
+                // One node searches now and then.
                 if !horizon.is_time(now, before) {
                     return Ok(0);
                 }
-                self.ended(&ALL, before, horizon.around(before)).await?
+                self.ended(&ALL, before, horizon.around(before).1).await?
             }
         };
         let gone = self.purge_some(&mut ended, TASKS_PER_STEP).await?;
@@ -318,8 +318,8 @@ impl Purges {
 
     /// Returns when the task ended whose record was written last.
     async fn last_end(&self) -> Result<Option<Timestamp>, Error> {
-        let ended = self.ended(&ALL, Timestamp::MAX, (0, i64::MAX)).await?;
-        let Some((_, id)) = ended.records.back() else {
+        let ended = self.ended(&ALL, Timestamp::MAX, i64::MAX).await?;
+        let Some((_, id)) = ended.records.iter().max() else {
             return Ok(None);
         };
         let key = self.access().keys().finished(id);

@@ -7,7 +7,7 @@ use windlass_statemachine::{
 
 use super::{item::Item, slots::Slots};
 use crate::store::{
-    AuditAction, AuditEntry, ChangeKind, Error,
+    ChangeKind, Error,
     etcd::schema::{
         Entry, Envelope, Hold, Keys, Layout, Of, Owner, Parked, Recent, Snapshot, Stored, end_of,
         json::write, ranges::ranges, records::write_state, snapshot::PropsKeys,
@@ -190,6 +190,29 @@ impl<'a> Edit<'a> {
         Ok(())
     }
 
+    /// Puts the record of an ended task, and its key in the index of ended tasks. The time in the index is that of the
+    /// state, in whose order lists by end are.
+    pub(crate) fn put_finished(
+        &mut self,
+        envelope: &Envelope,
+        code: StateKind,
+        since: Timestamp,
+    ) -> Result<(), Error> {
+        self.put_envelope(Of::Finished, envelope)?;
+        let key = self.keys.ended(since, self.id);
+        self.item.put(&key, write("state", &code)?);
+        Ok(())
+    }
+
+    /// Deletes the record of an ended task, as found, with its key in the index of ended tasks. The caller compares the
+    /// record.
+    pub(crate) fn delete_finished(&mut self, found: &Snapshot) {
+        self.delete(Of::Finished);
+        for key in found.end_keys(self.keys, self.id) {
+            self.item.delete(&key);
+        }
+    }
+
     pub(crate) fn put_props(&mut self, props: &Json) {
         let key = self.keys.new_props(self.id);
         self.item.put(&key, props.as_str().to_owned());
@@ -274,21 +297,6 @@ impl<'a> Edit<'a> {
         Ok(())
     }
 
-    /// Adds the line of its deletion to the history of the namespace.
-    pub(crate) fn note_deleted(&mut self, found: &Snapshot, now: Timestamp) -> Result<(), Error> {
-        let kind = found.envelope().ok().map(|(envelope, _)| envelope.kind);
-        let task = self.id.clone();
-        let entry = AuditEntry {
-            at: now,
-            by: self.item.by.clone(),
-            what: AuditAction::Deleted { task, kind },
-        };
-        let key = self.keys.audit();
-        self.item
-            .put(&key, write("history of the namespace", &entry)?);
-        Ok(())
-    }
-
     /// Adds a command to the queue of the task.
     pub(crate) fn put_command(&mut self, sent: &Sent<'_>) -> Result<(), Error> {
         let key = self.keys.pointer(sent.id);
@@ -360,6 +368,7 @@ impl<'a> Edit<'a> {
         room: usize,
         props: PropsKeys,
         envelope: &Envelope,
+        state: &TaskState,
     ) -> Result<(), Error> {
         self.delete(Of::Task);
         self.delete(Of::Owner);
@@ -375,7 +384,7 @@ impl<'a> Edit<'a> {
         if is_many {
             self.item.delete_all(&self.keys.queue(self.id));
         }
-        self.put_envelope(Of::Finished, envelope)
+        self.put_finished(envelope, state.code(), state.since)
     }
 
     /// Deletes what a live task has beside its envelope, as found. The caller compares that no

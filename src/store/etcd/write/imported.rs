@@ -66,6 +66,8 @@ pub(crate) fn core_of(
         let envelope = envelope.ended(exported.order, props, state.code(), state.since);
         let record = write("task", &envelope)?;
         core.extend([(keys.finished(id), Some(record)), (keys.parked(id), None)]);
+        let end = write("state", &state.code())?;
+        core.push((keys.ended(state.since, id), Some(end)));
         return Ok(core);
     }
     core.push((keys.task(id), Some(write("task", &envelope)?)));
@@ -192,7 +194,15 @@ mod tests {
         exported.state.status = TaskStatus::Failed;
         let found = core(&exported);
         let keys: Vec<&str> = pairs(&found).into_iter().map(|(key, _)| key).collect();
-        assert_eq!(keys, ["/n/state/a", "/n/finished/a", "/n/parked/a"]);
+        assert_eq!(
+            keys,
+            [
+                "/n/state/a",
+                "/n/finished/a",
+                "/n/parked/a",
+                "/n/meta/ended/8006ba1694472000/a"
+            ]
+        );
         for part in [r#""order":77"#, r#""props":[1]"#, r#""state":"failed""#] {
             assert!(found[1].1.contains(part), "{part} is not in {found:?}");
         }

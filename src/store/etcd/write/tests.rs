@@ -1,7 +1,9 @@
 //! What changes put into a write, without a server.
 
 use jiff::Timestamp;
-use windlass_statemachine::{Command, Json, Kind, Outcome, StateKind, Task, TaskId};
+use windlass_statemachine::{
+    Command, Json, Kind, Outcome, StateKind, Task, TaskId, TaskState, TaskStatus,
+};
 
 use super::{
     edit::{Edit, HISTORY, Sent},
@@ -306,8 +308,12 @@ fn a_task_that_cannot_be_read_has_a_mark_and_a_line_beside_its_history() {
 fn deleted_at_the_end(queue: &[Stored], room: usize) -> Vec<String> {
     let task = Task::new(parsed::<TaskId>("a"), parsed("k"));
     let envelope = Envelope::new(&task, Timestamp::UNIX_EPOCH, 0);
-    let item = edited(|edit| edit.end(queue, room, &[Of::Props], &envelope));
+    let mut state = TaskState::new(Timestamp::UNIX_EPOCH);
+    state.status = TaskStatus::Killed;
+    let item = edited(|edit| edit.end(queue, room, &[Of::Props], &envelope, &state));
     let mut written = writes(&item);
+    let index = ("/n/meta/ended/8000000000000000/a", r#""killed""#);
+    assert_eq!(written.pop(), Some(index));
     assert_eq!(written.pop().map(|(key, _)| key), Some("/n/finished/a"));
     assert!(
         written.iter().all(|(_, value)| *value == "-"),
