@@ -55,7 +55,7 @@ pub struct KindStats {
     pub quarantined: u64,
     /// Since when the first of the available tasks is due, as far as it is known.
     pub oldest_due: Option<Timestamp>,
-    /// Whether an older task may be available: SQLite reads the first 10,000 live tasks in submit order for
+    /// Whether an older task may be available: SQLite reads the first 2,000 live tasks in submit order for
     /// `oldest_due`, and all sleeping ones that are due.
     pub oldest_at_least: bool,
     /// Why tasks are not run, the most tasks first. An available task without a reason is one that a node will claim.
@@ -108,7 +108,7 @@ impl Client {
     /// back those that could run.
     ///
     /// SQLite keeps counts, so the call takes milliseconds however many tasks there are; it reads an index entry for
-    /// each sleeping task whose time has come, and up to 10,000 live tasks for the oldest. The other stores read every task. The reason `labels` is read of the
+    /// each sleeping task whose time has come, and up to 2,000 live tasks for the oldest. The other stores read every task. The reason `labels` is read of the
     /// first 1,000 live tasks of a kind, and only if every node of the kind selects labels.
     ///
     /// # Errors

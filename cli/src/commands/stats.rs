@@ -77,7 +77,7 @@ struct OfKind<'a> {
     oldest_due: Option<Timestamp>,
     /// The same as an age, in whole seconds.
     oldest_due_age_seconds: Option<i64>,
-    /// Whether an older task may be available: SQLite reads the first 10,000 live tasks in submit order.
+    /// Whether an older task may be available: SQLite reads the first 2,000 live tasks in submit order.
     oldest_at_least: bool,
     /// Why tasks are not run, the most tasks first.
     held_back: Vec<Held>,

@@ -88,7 +88,7 @@ pub struct TaskStats {
     pub held: Vec<HeldGroup>,
     /// Whether `held` has all of them. A store may read only the first 10,000 tasks in lines.
     pub held_is_complete: bool,
-    /// Whether every task was read for `oldest_due`. A store may read only the first 10,000 live ones in submit order:
+    /// Whether every task was read for `oldest_due`. A store may read only the first 2,000 live ones in submit order:
     /// then an older one may be available, and a group whose tasks come later has none.
     pub oldest_is_complete: bool,
 }

@@ -19,7 +19,7 @@ use crate::store::{
 /// The most tasks in lines of limits that are read.
 const MOST_HELD: i64 = 10_000;
 /// The most live tasks that are read for the oldest that is due.
-const MOST_LIVE: i64 = 10_000;
+const MOST_LIVE: i64 = 2_000;
 
 /// Returns the kind in a column; `None` for a value that is no kind and has no stand-in.
 fn kind(row: &Row<'_>, column: usize) -> Sql<Option<Kind>> {
@@ -109,10 +109,12 @@ impl Counted {
     fn late(&self, conn: &Connection, now: i64) -> Sql<(u64, Option<Timestamp>)> {
         let mut late = conn.prepare_cached(
             "SELECT count(*), min(due) FROM windlass_states INDEXED BY windlass_states_asleep
-             WHERE kind = ?1 AND data_version = ?2 AND waits BETWEEN ?3 AND ?3 * 2 AND due <= ?4
+             WHERE kind = ?1 AND data_version = ?2 AND waits IN (?3, ?4) AND due <= ?5
                  AND code = 1 AND owner IS NULL AND quarantine IS NULL",
         )?;
-        let of = (self.number, self.version, i64::from(self.waits), now);
+        // Equal values, not a range: the index then ends at the due time.
+        let [few, many] = if self.waits { [1, 2] } else { [0, 0] };
+        let of = (self.number, self.version, few, many, now);
         late.query_row(of, |row| {
             let oldest: Option<i64> = row.get(1)?;
             Ok((row.get::<_, i64>(0)?.unsigned_abs(), oldest.map(time)))
@@ -124,11 +126,12 @@ impl Counted {
 /// tasks in submit order. Returns whether it has read all of them.
 fn oldest(conn: &Connection, counter: &mut Counter) -> Sql<bool> {
     let mut oldest = conn.prepare_cached(
-        "SELECT k.kind, s.code, s.data_version, min(s.due), count(*)
-         FROM (SELECT kind, code, data_version, owner, due FROM windlass_states INDEXED BY windlass_states_live
-             WHERE ended_at IS NULL AND quarantine IS NULL ORDER BY n LIMIT ?1) s
-             LEFT JOIN windlass_kinds k ON k.id = s.kind AND s.owner IS NULL AND s.code IN (0, 3)
-         GROUP BY 1, 2, 3",
+        "SELECT k.kind, g.code, g.data_version, g.due, g.tasks
+         FROM (SELECT kind, code, data_version, owner IS NULL AS free, min(due) AS due, count(*) AS tasks
+             FROM (SELECT kind, code, data_version, owner, due FROM windlass_states INDEXED BY windlass_states_live
+                 WHERE ended_at IS NULL AND quarantine IS NULL ORDER BY n LIMIT ?1)
+             GROUP BY 1, 2, 3, 4) g
+             LEFT JOIN windlass_kinds k ON k.id = g.kind AND g.free AND g.code IN (0, 3)",
     )?;
     let (mut rows, mut read) = (oldest.query([MOST_LIVE])?, 0);
     while let Some(row) = rows.next()? {
