@@ -21,6 +21,12 @@ const MOST_HELD: i64 = 10_000;
 /// The most live tasks that are read for the oldest that is due.
 const MOST_LIVE: i64 = 2_000;
 
+/// Counts the sleepers of a kind that are due.
+const LATE: &str =
+    "SELECT count(*), min(due) FROM windlass_states INDEXED BY windlass_states_asleep
+     WHERE kind = ?1 AND data_version = ?2 AND waits IN (?3, ?4) AND due <= ?5
+     AND code = 1 AND owner IS NULL AND quarantine IS NULL";
+
 /// Returns the kind in a column; `None` for a value that is no kind and has no stand-in.
 fn kind(row: &Row<'_>, column: usize) -> Sql<Option<Kind>> {
     let kind = Kind::new(row.get::<_, Text>(column)?.0);
@@ -107,11 +113,7 @@ impl Counted {
 
     /// Returns how many of these sleepers are due, and since when the first is. Reads one entry of an index for each.
     fn late(&self, conn: &Connection, now: i64) -> Sql<(u64, Option<Timestamp>)> {
-        let mut late = conn.prepare_cached(
-            "SELECT count(*), min(due) FROM windlass_states INDEXED BY windlass_states_asleep
-             WHERE kind = ?1 AND data_version = ?2 AND waits IN (?3, ?4) AND due <= ?5
-                 AND code = 1 AND owner IS NULL AND quarantine IS NULL",
-        )?;
+        let mut late = conn.prepare_cached(LATE)?;
         // Equal values, not a range: the index then ends at the due time.
         let [few, many] = if self.waits { [1, 2] } else { [0, 0] };
         let of = (self.number, self.version, few, many, now);
@@ -184,4 +186,20 @@ pub(super) fn groups(conn: &Connection, now: Timestamp) -> Result<TaskStats, Sto
     let mut stats = counter.into_stats(read < MOST_HELD);
     stats.oldest_is_complete = oldest_is_complete;
     Ok(stats)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::sqlite::schema;
+
+    /// A range of `waits` once ended the use of the index there: the count read every sleeper of the kind.
+    #[test]
+    fn the_count_of_due_sleepers_reads_no_others() {
+        let mut conn = Connection::open_in_memory().unwrap();
+        schema::make(&mut conn, "f").unwrap();
+        let mut plan = conn.prepare(&format!("EXPLAIN QUERY PLAN {LATE}")).unwrap();
+        let plan: String = plan.query_row((1, 1, 0, 0, 1), |row| row.get(3)).unwrap();
+        assert!(plan.contains("waits=? AND due<?"), "{plan}");
+    }
 }
