@@ -52,6 +52,8 @@ pub(crate) struct View<'a> {
     pub(crate) result: Option<&'a Json>,
     pub(crate) errors: &'a [ErrorEntry],
     pub(crate) errors_total: u64,
+    /// The fingerprint of the last error.
+    pub(crate) fingerprint: Option<String>,
     pub(crate) last_command: Option<&'a LastCommand>,
     /// The tasks that it waits for, or has waited for.
     pub(crate) waits_for: Option<&'a Waits>,
@@ -117,6 +119,7 @@ impl<'a> From<&'a TaskRecord> for View<'a> {
             }),
             errors: state.map_or(&[], |s| s.errors.entries()),
             errors_total: state.map_or(0, |s| s.errors.total()),
+            fingerprint: record.fingerprint(),
             last_command: state.and_then(|s| s.last_command.as_ref()),
             waits_for: state.and_then(|s| s.waits.as_deref()),
             quarantined: record.state.as_ref().err().map(ToString::to_string),
