@@ -61,6 +61,7 @@
 //! | `etcd` | the store of a cluster; needs `protoc` |
 //! | `testing` | helpers for tests of handlers, `docs/testing.md` |
 //! | `conformance` | the suite that tests a store of your own |
+//! | `schema` | JSON Schemas of the types that programs read and write, `docs/json.md` |
 //!
 //! # Modules
 //!
@@ -107,6 +108,7 @@ pub mod task;
 pub mod telemetry;
 #[cfg(feature = "conformance")]
 pub mod testing;
+pub mod wire;
 
 pub use async_trait::async_trait;
 pub use client::Client;

@@ -17,12 +17,16 @@
 //! assert!(METRICS.iter().all(|metric| metric.name.starts_with("windlass_")));
 //! ```
 
+mod gauges;
+
 use std::{fmt::Write as _, sync::Arc, time::Duration};
+
+pub(crate) use gauges::{NamespaceGauges, OldestGauges, SlotGauges, SlotsOfKind, has_recorder};
 
 use hashbrown::HashMap;
 use metrics::{Counter, Gauge, Histogram, Unit};
 use tracing::Span;
-use windlass_statemachine::{Fence, Kind, NodeName, StateKind, Task};
+use windlass_statemachine::{ActionKind, Fence, Kind, NodeName, StateKind, Task};
 
 use crate::store::Error;
 
@@ -77,6 +81,14 @@ const COMMIT_BATCH: &str = "windlass_commit_batch_size";
 const RENEWALS: &str = "windlass_lease_renewals_total";
 const MARGIN: &str = "windlass_lease_margin_seconds";
 const STORE_ERRORS: &str = "windlass_store_errors_total";
+const COMMAND_STOP: &str = "windlass_command_stop_seconds";
+const SCHEDULE_TIMES: &str = "windlass_schedule_times_total";
+const SKEW: &str = "windlass_clock_skew_seconds";
+const SLOTS: &str = "windlass_slots";
+const TASKS: &str = "windlass_tasks";
+const OLDEST_DUE: &str = "windlass_oldest_due_age_seconds";
+const WAITING: &str = "windlass_waiting_tasks";
+const WORKERS: &str = "windlass_workers";
 
 const fn metric(
     name: &'static str,
@@ -96,7 +108,7 @@ const fn metric(
 
 /// Every metric that the library records.
 #[rustfmt::skip]
-pub const METRICS: [Metric; 13] = [
+pub const METRICS: [Metric; 21] = [
     metric(CLAIMS, MetricKind::Counter, "count", &["kind"], "Tasks that a node has claimed"),
     metric(ABANDONED, MetricKind::Counter, "count", &["kind"], "Claimed tasks whose claim before was lost with its node or its lease; each costs an attempt"),
     metric(LATENESS, MetricKind::Histogram, "seconds", &["kind"], "The time from when a task was due until a node had claimed it"),
@@ -110,6 +122,14 @@ pub const METRICS: [Metric; 13] = [
     metric(RENEWALS, MetricKind::Counter, "count", &["outcome"], "Renewals of leases; `outcome` is `renewed` or `failed`"),
     metric(MARGIN, MetricKind::Gauge, "seconds", &[], "How long the node would still have trusted its lease when the last renewal was answered"),
     metric(STORE_ERRORS, MetricKind::Counter, "count", &["operation", "class"], "Errors of the store; `operation` is `claim`, `commit` or `renew`, `class` is `fenced`, `superseded`, `unavailable`, `corrupt`, `too_large`, `invalid` or `other`"),
+    metric(COMMAND_STOP, MetricKind::Histogram, "seconds", &["command"], "The time from when a node had a command that stops a running handler until the handler had ended; `command` is `sleep`, `pause`, `release`, `complete` or `kill`"),
+    metric(SCHEDULE_TIMES, MetricKind::Counter, "count", &["outcome"], "Times of schedules that were decided; `outcome` is `fired`, `missed`, `skipped`, `overlapped` or `refused`. A decision that has to be written again is counted again"),
+    metric(SKEW, MetricKind::Gauge, "seconds", &[], "How far ahead of the clock of this node the times are that other clocks have written into the tasks which it claimed since the last interval, at least; 0 when none is ahead"),
+    metric(SLOTS, MetricKind::Gauge, "count", &["kind", "used"], "Slots of this node by kind; `used` is `true` for those in use, `false` for how many more tasks of the kind it could start now. Kinds share the slots of the node, so the free ones of several kinds have no sum"),
+    metric(TASKS, MetricKind::Gauge, "count", &["kind", "state"], "Tasks of the namespace; `state` is a state or `quarantined`"),
+    metric(OLDEST_DUE, MetricKind::Gauge, "seconds", &["kind"], "How long the first task of the namespace is due that no node has claimed; 0 when there is none: the figure to scale by"),
+    metric(WAITING, MetricKind::Gauge, "count", &["kind", "reason"], "Tasks of the namespace that are not run, by the reason: `no_node`, `data_version`, `labels`, `standing`, `fault`, `full`, `limit` or `tasks`"),
+    metric(WORKERS, MetricKind::Gauge, "count", &["kind", "sdk"], "Live nodes of the namespace with a handler of the kind; `kind` is `any` for those with a default handler, `sdk` is `rust`"),
 ];
 
 /// Describes every metric to the recorder of the process.
@@ -135,6 +155,11 @@ pub fn page() -> String {
          before you start a node, then call `windlass::telemetry::describe()`. Without a recorder the metrics do \
          nothing. `windlass worker` has no recorder: a Rust program that runs a node installs one, such as that of \
          [`metrics-exporter-prometheus`](https://docs.rs/metrics-exporter-prometheus).\n\n\
+         The gauges of the namespace (`windlass_tasks`, `windlass_oldest_due_age_seconds`, `windlass_waiting_tasks`, \
+         `windlass_workers`) are set by each node, 15 s apart (`Builder::gauges_every`), and have the same values on \
+         every node: take the maximum over the nodes, not the sum. On a store that keeps no counts (etcd) there is no \
+         `windlass_tasks` and no `windlass_waiting_tasks`, and each node sets `windlass_oldest_due_age_seconds` of \
+         the kinds that it runs.\n\n\
          No metric has a task id as a label. This page is made of the table in `src/telemetry.rs`: \
          `cargo test --all-features --test telemetry -- --ignored write_the_page` writes it.\n\n\
          | metric | type | unit | labels | what |\n|---|---|---|---|---|\n",
@@ -313,6 +338,23 @@ pub(crate) fn renewed(left: Duration) {
 /// A lease was not renewed.
 pub(crate) fn not_renewed() {
     metrics::counter!(RENEWALS, "outcome" => "failed").increment(1);
+}
+
+/// A handler has ended this long after a command for it had come.
+pub(crate) fn command_stopped(command: ActionKind, took: Duration) {
+    metrics::histogram!(COMMAND_STOP, "command" => command.as_str()).record(took);
+}
+
+/// A schedule has decided times.
+pub(crate) fn schedule_times(outcome: &'static str, times: u64) {
+    if times > 0 {
+        metrics::counter!(SCHEDULE_TIMES, "outcome" => outcome).increment(times);
+    }
+}
+
+/// The clock of another process was this far ahead.
+pub(crate) fn clock_skew(ahead: Duration) {
+    metrics::gauge!(SKEW).set(ahead.as_secs_f64());
 }
 
 /// The store has answered a call with an error.

@@ -14,7 +14,8 @@ use std::{
 
 use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
 use windlass::{
-    Client, KindConfig, Message, NewTask, Retry, Runner, TaskContext,
+    Client, Command, KindConfig, Message, NewTask, Retry, Runner, TaskContext,
+    schedule::Schedule,
     store::Store,
     telemetry::{self, METRICS},
     testing::{Fault, FaultyStore, Operation, TokioClock},
@@ -60,6 +61,21 @@ fn is_set(value: &DebugValue) -> bool {
     }
 }
 
+fn labels(of: &[(&str, &str)]) -> BTreeMap<String, String> {
+    let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+    of.iter().map(owned).collect()
+}
+
+/// Returns the value of a gauge with these labels.
+fn gauge(recorded: &Recorded, name: &str, of: &[(&str, &str)]) -> f64 {
+    let of = labels(of);
+    let found = recorded[name].iter().find(|(labels, _)| *labels == of);
+    match found.unwrap_or_else(|| panic!("{name} has no {of:?}")).1 {
+        DebugValue::Gauge(value) => value.0,
+        ref other => panic!("{name}: {other:?}"),
+    }
+}
+
 /// Returns the sum of a counter over the series with this label.
 fn count(recorded: &Recorded, name: &str, (label, is): (&str, &str)) -> u64 {
     let series = recorded.get(name).into_iter().flatten();
@@ -98,6 +114,12 @@ async fn every_metric_is_recorded_with_its_labels() {
             }
             Message::complete()
         })
+        .handler_with(
+            "endless",
+            KindConfig::default().stop_grace(Duration::from_millis(50)),
+            |_: TaskContext| std::future::pending::<Message>(),
+        )
+        .gauges_every(Duration::from_secs(1))
         .start()
         .await
         .unwrap();
@@ -130,6 +152,24 @@ async fn every_metric_is_recorded_with_its_labels() {
     let lease = client.nodes().await.unwrap()[0].lease;
     faults.lose_lease(lease);
     client.wait(&long).await.unwrap();
+
+    let endless = client
+        .submit(NewTask::new("endless"))
+        .await
+        .unwrap()
+        .into_id();
+    while client.get(&endless).await.unwrap().node.is_none() {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    let kill = client.command(&endless, Command::Kill).await.unwrap();
+    client.wait_outcome(&kill).await.unwrap();
+
+    let hourly = Schedule::new(NewTask::new("good")).every(Duration::from_secs(3600), None);
+    client.schedules().create("hourly", hourly).await.unwrap();
+    // No node has a handler for it.
+    client.submit(NewTask::new("nobody")).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(2 * 3600 + 5)).await;
     node.shutdown().await;
 
     let recorded = recorded(&snapshotter);
@@ -149,10 +189,37 @@ async fn every_metric_is_recorded_with_its_labels() {
     let recorded_names: BTreeSet<&str> = recorded.keys().map(String::as_str).collect();
     assert_eq!(recorded_names, known, "the table has every metric");
 
+    let fired = count(
+        &recorded,
+        "windlass_schedule_times_total",
+        ("outcome", "fired"),
+    );
+    assert!(fired >= 1, "{fired}");
+
     let to = |state| count(&recorded, "windlass_transitions_total", ("to", state));
-    assert_eq!((to("completed"), to("failed")), (4, 1));
     let ran = |outcome| count(&recorded, "windlass_attempts_total", ("outcome", outcome));
-    assert_eq!((ran("returned"), ran("failed"), ran("aborted")), (5, 1, 1));
+    // A schedule runs at each of its times, and so does the task that it submits.
+    assert_eq!(to("completed"), 4 + fired);
+    assert_eq!((to("failed"), ran("failed"), ran("aborted")), (1, 1, 2));
+    let tasks = |state| {
+        gauge(
+            &recorded,
+            "windlass_tasks",
+            &[("kind", "endless"), ("state", state)],
+        )
+    };
+    assert_eq!(
+        (tasks("runnable"), tasks("killed")),
+        (0.0, 1.0),
+        "gone series are 0"
+    );
+    let nobody = [("kind", "nobody")];
+    assert!(gauge(&recorded, "windlass_oldest_due_age_seconds", &nobody) > 7000.0);
+    let reason = [("kind", "nobody"), ("reason", "no_node")];
+    assert_eq!(gauge(&recorded, "windlass_waiting_tasks", &reason), 1.0);
+    let workers = [("kind", "good"), ("sdk", "rust")];
+    assert_eq!(gauge(&recorded, "windlass_workers", &workers), 1.0);
+    assert_eq!(gauge(&recorded, "windlass_clock_skew_seconds", &[]), 0.0);
     let running = &recorded["windlass_handlers_running"];
     let idle = running
         .iter()

@@ -18,6 +18,7 @@
 //! | [`graph`] | tasks that wait for each other |
 //! | [`limits`] | tasks behind limits |
 //! | [`size`] | what a step costs beside 10,000 and beside a million tasks |
+//! | [`counts`] | the counts, and what is available |
 //! | [`lists`] | the first page of a list, and the counts |
 //! | [`waiters`] | a no-op task in a process that waits for thousands of other tasks |
 //! | [`schedules`] | many schedules due in the same second |
@@ -35,6 +36,7 @@ mod chart;
 #[cfg(feature = "etcd")]
 mod cluster;
 mod commands;
+mod counts;
 mod flow;
 mod graph;
 mod half_load;
@@ -77,6 +79,7 @@ const TOPICS: &[Topic] = &[
     ("schedules", schedules::due_at_once),
     ("waiters", waiters::run),
     ("lists", lists::run),
+    ("counts", counts::run),
     #[cfg(feature = "etcd")]
     ("etcd-rates", cluster::rates),
     #[cfg(feature = "etcd")]
@@ -109,6 +112,8 @@ const TOPICS: &[Topic] = &[
     ("etcd-waiters", waiters::on_etcd),
     #[cfg(feature = "etcd")]
     ("etcd-lists", lists::on_etcd),
+    #[cfg(feature = "etcd")]
+    ("etcd-counts", counts::on_etcd),
 ];
 
 /// Does the part of a process that a measurement started.

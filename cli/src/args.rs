@@ -93,7 +93,7 @@ pub(crate) enum Command {
     Import(commands::import::Args),
     /// Check the store's health
     Doctor(commands::doctor::Args),
-    /// Count tasks by kind and state, and show the limits in use
+    /// Count tasks by kind and state, and show what holds tasks back and the limits in use
     Stats(commands::stats::Args),
     /// Show who deleted tasks, purged, and sent commands to nodes
     Audit(commands::audit::Args),

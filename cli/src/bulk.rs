@@ -17,6 +17,7 @@ pub(crate) const CHUNK: usize = 500;
 
 /// The outcome for one task.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct Item {
     /// The task.
     pub(crate) id: TaskId,
@@ -68,10 +69,13 @@ impl Item {
 
 /// The outcome for all tasks.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct Report {
-    /// The action.
+    /// The action: the name of the command.
     pub(crate) action: &'static str,
+    /// For how many tasks it succeeded.
     done: usize,
+    /// For how many tasks it failed, or had no effect.
     failed: usize,
     /// The outcome of each task.
     pub(crate) tasks: Vec<Item>,

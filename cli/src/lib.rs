@@ -14,9 +14,10 @@
 //! | `bulk` | an action on many tasks, and its outcomes |
 //! | `waiting` | waiting with a time limit, also for an unavailable store |
 //! | `input`, `line` | reading JSON from arguments, files and standard input; tasks as JSON lines |
-//! | `view` | the forms of a task: stable JSON, and rows of tables |
+//! | `view` | rows of tables, and the texts of a task |
 //! | `commands` | a file per command |
 //! | `logs` | the whole output of commands, in files of this machine |
+//! | `schemas` | the JSON Schemas of what the program reads and prints, `docs/json.md`: of tests only |
 //! | `place` | where this machine keeps the files of a store |
 //! | `task_folder` | the folder names of tasks, and whether their tasks still need them |
 //! | `exec` | the kind `exec`: tasks that are commands of the operating system |
@@ -50,6 +51,8 @@ mod other_words;
 mod output;
 mod parse;
 mod place;
+#[cfg(test)]
+mod schemas;
 mod select;
 mod supervisor;
 mod task_folder;

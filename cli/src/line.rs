@@ -29,13 +29,25 @@ pub(crate) fn parse(text: &str) -> Result<TaskForm, Invalid> {
             format!("is not a JSON object; {EXAMPLE}"),
         ));
     }
-    if let Ok(fields) = serde_json::from_str::<BTreeMap<&str, IgnoredAny>>(text)
-        && let Some(name) = fields.keys().find(|name| exec::FIELDS.contains(name))
-    {
-        let reason = format!("'{name}' is a field of a command, and stands in 'props'; {COMMAND}");
-        return Err(Invalid::new("task", reason));
+    if let Ok(fields) = serde_json::from_str::<BTreeMap<&str, IgnoredAny>>(text) {
+        check_names(fields.into_keys())?;
     }
     plain::object(text).map_err(|reason| Invalid::new("task", format!("{reason}; {EXAMPLE}")))
+}
+
+/// Refuses the fields of a command among those of a task.
+///
+/// # Errors
+///
+/// [`Invalid`] that says where the field belongs.
+pub(crate) fn check_names<'a>(mut names: impl Iterator<Item = &'a str>) -> Result<(), Invalid> {
+    match names.find(|name| exec::FIELDS.contains(name)) {
+        None => Ok(()),
+        Some(name) => Err(Invalid::new(
+            "task",
+            format!("'{name}' is a field of a command, and stands in 'props'; {COMMAND}"),
+        )),
+    }
 }
 
 /// Makes the task of a line, with a UUID if the line has no id.

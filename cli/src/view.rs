@@ -1,67 +1,20 @@
-//! The forms of a task: stable JSON, and the rows of tables.
+//! The rows of tables, and the texts of a task.
 
 use std::time::Duration;
 
 use comfy_table::{Cell, Color};
 use jiff::Timestamp;
-use serde::Serialize;
 use windlass::{
-    Client, ErrorEntry, Fence, Json, Kind, Labels, Limit, Meta, NodeName, Progress, Retry,
-    StateKind, TaskId, TaskStatus, Unique, Waits,
+    Client, Progress, StateKind, TaskStatus,
     client::WaitReason,
-    statemachine::state::LastCommand,
-    store::{Change, ChangeKind, LimitedBy, TaskRecord},
+    store::{Change, ChangeKind, TaskRecord},
+    wire::RecordForm,
 };
 
 use crate::{exit::Failure, output::Output, unblocked::unblocked};
 
 /// How many tasks a table reads to find out whether its tasks still wait for them.
 const READS: usize = 200;
-
-/// The JSON form of a task. Its names are stable; an absent value is null.
-#[derive(Debug, Serialize)]
-pub(crate) struct View<'a> {
-    pub(crate) id: &'a TaskId,
-    pub(crate) kind: &'a Kind,
-    /// The state's name, or `quarantined`.
-    pub(crate) state: &'static str,
-    pub(crate) since: Option<Timestamp>,
-    pub(crate) until: Option<Timestamp>,
-    pub(crate) due: Option<Timestamp>,
-    pub(crate) attempts: u32,
-    pub(crate) attempts_left: Option<u32>,
-    pub(crate) claims: u64,
-    pub(crate) incarnation: u32,
-    pub(crate) node: Option<&'a NodeName>,
-    pub(crate) fence: Fence,
-    pub(crate) commands_waiting: u64,
-    pub(crate) progress: Option<&'a Progress>,
-    pub(crate) priority: i32,
-    pub(crate) labels: &'a Labels,
-    pub(crate) start_at: Option<Timestamp>,
-    pub(crate) retry: Option<&'a Retry>,
-    pub(crate) start_by: Option<Timestamp>,
-    pub(crate) end_by: Option<Timestamp>,
-    pub(crate) unique: Option<&'a Unique>,
-    pub(crate) limits: &'a [Limit],
-    pub(crate) meta: &'a Meta,
-    pub(crate) limited_by: Option<&'a LimitedBy>,
-    pub(crate) props: &'a Json,
-    pub(crate) data: Option<&'a Json>,
-    pub(crate) data_version: Option<u32>,
-    pub(crate) result: Option<&'a Json>,
-    pub(crate) errors: &'a [ErrorEntry],
-    pub(crate) errors_total: u64,
-    /// The fingerprint of the last error.
-    pub(crate) fingerprint: Option<String>,
-    pub(crate) last_command: Option<&'a LastCommand>,
-    /// The tasks that it waits for, or has waited for.
-    pub(crate) waits_for: Option<&'a Waits>,
-    /// Why the record cannot be read, for one that is quarantined.
-    pub(crate) quarantined: Option<String>,
-    pub(crate) order: u64,
-    pub(crate) submitted_at: Timestamp,
-}
 
 /// The name of a task's state.
 pub(crate) fn state_name(record: &TaskRecord) -> &'static str {
@@ -75,58 +28,6 @@ pub(crate) fn state_name(record: &TaskRecord) -> &'static str {
 /// Stores cut it to milliseconds.
 fn has_time(until: Timestamp) -> bool {
     until.as_second() < Timestamp::MAX.as_second()
-}
-
-impl<'a> From<&'a TaskRecord> for View<'a> {
-    fn from(record: &'a TaskRecord) -> Self {
-        let task = &record.task;
-        let state = record.state.as_ref().ok();
-        Self {
-            id: &task.id,
-            kind: &task.kind,
-            state: state_name(record),
-            since: state.map(|s| s.since),
-            until: state.and_then(|s| match s.status {
-                // A wait without a deadline has no time.
-                TaskStatus::Sleeping { until } => Some(until).filter(|u| has_time(*u)),
-                _ => None,
-            }),
-            due: state.and_then(windlass::TaskState::due),
-            attempts: state.map_or(0, |s| s.attempts),
-            attempts_left: state.and_then(|s| s.attempts_left),
-            claims: state.map_or(0, |s| s.claims),
-            incarnation: state.map_or(0, |s| s.incarnation),
-            node: record.node.as_ref(),
-            fence: record.fence,
-            commands_waiting: record.commands,
-            progress: state.and_then(|s| s.progress.as_ref()),
-            priority: task.priority,
-            labels: &task.labels,
-            start_at: task.start_at,
-            retry: task.retry.as_ref(),
-            start_by: task.start_by,
-            end_by: task.end_by,
-            unique: task.unique.as_ref(),
-            limits: &task.limits,
-            meta: &task.meta,
-            limited_by: record.limited_by.as_ref(),
-            props: &task.props,
-            data: state.and_then(|s| s.data.as_ref()),
-            data_version: state.and_then(|s| s.data.as_ref().map(|_| s.data_version)),
-            result: state.and_then(|s| match &s.status {
-                TaskStatus::Completed { result } => result.as_ref(),
-                _ => None,
-            }),
-            errors: state.map_or(&[], |s| s.errors.entries()),
-            errors_total: state.map_or(0, |s| s.errors.total()),
-            fingerprint: record.fingerprint(),
-            last_command: state.and_then(|s| s.last_command.as_ref()),
-            waits_for: state.and_then(|s| s.waits.as_deref()),
-            quarantined: record.state.as_ref().err().map(ToString::to_string),
-            order: record.order,
-            submitted_at: record.submitted_at,
-        }
-    }
 }
 
 /// Prints tasks: a table, or one JSON line per task.
@@ -169,7 +70,9 @@ fn table(
     reasons: Vec<Option<WaitReason>>,
 ) -> Result<(), Failure> {
     if out.is_json() {
-        return records.iter().try_for_each(|r| out.json(&View::from(r)));
+        return records
+            .iter()
+            .try_for_each(|r| out.json(&RecordForm::from(r)));
     }
     let header = [
         "ID", "KIND", "STATE", "FOR", "DUE", "ATTEMPTS", "NODE", "INFO",

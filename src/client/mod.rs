@@ -3,10 +3,12 @@
 mod author;
 mod bulk;
 mod handle;
+mod nodes;
 mod of_kind;
 mod pages;
 mod record;
 mod signal;
+mod stats;
 mod transaction;
 mod wait;
 mod waiting;
@@ -14,15 +16,14 @@ mod waits;
 
 use std::time::Duration;
 
-use windlass_statemachine::{
-    Author, Command, CommandId, Invalid, Kind, NodeName, Outcome, TaskId, Wake,
-};
+use windlass_statemachine::{Author, Command, CommandId, Invalid, Outcome, TaskId, Wake};
 
 pub use bulk::Bulk;
 pub use handle::{Handle, TaskFailed, WaitError};
 pub use pages::Pages;
 pub use record::Done;
 pub use signal::SignalError;
+pub use stats::{HeldBack, KindStats, Stats};
 pub use transaction::TransactionBuilder;
 pub use waiting::Waiting;
 pub use waits::{Selector, WaitReason};
@@ -30,9 +31,8 @@ pub use waits::{Selector, WaitReason};
 use crate::{
     job::Job,
     store::{
-        AuditEntry, Change, ChangeStream, CommandRecord, Cursor, Error, Filter, NodeCommand,
-        NodeCommandId, NodeRecord, Operation, Order, Page, Query, SendCommand, Store, Submitted,
-        TaskCount, TaskPage, TaskRecord, rules,
+        Change, ChangeStream, CommandRecord, Cursor, Error, Filter, Operation, Order, Page, Query,
+        SendCommand, Store, Submitted, TaskCount, TaskPage, TaskRecord, rules,
     },
     task::NewTask,
 };
@@ -372,69 +372,6 @@ impl Client {
     /// [`Error::Unavailable`].
     pub async fn retry(&self, id: impl TryInto<TaskId, Error: Into<Invalid>>) -> Result<(), Error> {
         only(self.retry_many(vec![name(id)?]).await)
-    }
-
-    /// The nodes that live.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Unavailable`].
-    pub async fn nodes(&self) -> Result<Vec<NodeRecord>, Error> {
-        self.store.registry().nodes().await
-    }
-
-    /// Whether a live node has a handler for this kind.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Unavailable`].
-    pub async fn is_handled(
-        &self,
-        kind: impl TryInto<Kind, Error: Into<Invalid>>,
-    ) -> Result<bool, Error> {
-        let kind = name(kind)?;
-        let nodes = self.nodes().await?;
-        Ok(nodes.iter().any(|n| {
-            n.spec
-                .kinds
-                .as_ref()
-                .is_none_or(|kinds| kinds.contains(&kind))
-        }))
-    }
-
-    /// Sends a command to a node. Returns its number, for [`node_outcome`](Self::node_outcome).
-    ///
-    /// # Errors
-    ///
-    /// [`Error::NotFound`] when no live node has that name, [`Error::Unavailable`].
-    pub async fn command_node(
-        &self,
-        node: impl TryInto<NodeName, Error: Into<Invalid>>,
-        command: NodeCommand,
-    ) -> Result<NodeCommandId, Error> {
-        let registry = self.store.registry();
-        let by = Some(&self.by);
-        registry.send_node(&name(node)?, command, by).await
-    }
-
-    /// Returns the history of the namespace, oldest first: at most the last `limit` changes that leave no task, with
-    /// their authors. Those are deletions, purges and commands to nodes of the last 90 days
-    /// ([`AUDIT_RETENTION`](crate::store::AUDIT_RETENTION)).
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Unavailable`].
-    pub async fn audit(&self, limit: u32) -> Result<Vec<AuditEntry>, Error> {
-        self.store.registry().audit(limit).await
-    }
-
-    /// What a node answered; `None` while it has not.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::NotFound`] when there is no such command (any more), [`Error::Unavailable`].
-    pub async fn node_outcome(&self, command: NodeCommandId) -> Result<Option<String>, Error> {
-        self.store.registry().node_outcome(command).await
     }
 
     /// The history of a task, oldest first: at most the last `limit` changes.

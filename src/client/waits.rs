@@ -3,7 +3,7 @@
 use std::fmt;
 
 use jiff::{SignedDuration, Timestamp};
-use windlass_statemachine::{Bound, NodeName, TaskId, TaskState, TaskStatus, task::Labels};
+use windlass_statemachine::{Bound, Kind, NodeName, TaskId, TaskState, TaskStatus, task::Labels};
 
 use super::Client;
 use crate::{
@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// A node with room claims a task within this time after the task is due.
-const CLAIMED_WITHIN: SignedDuration = SignedDuration::from_secs(1);
+pub(super) const CLAIMED_WITHIN: SignedDuration = SignedDuration::from_secs(1);
 
 /// How many nodes or tasks the text of a reason names.
 const NAMED: usize = 5;
@@ -82,7 +82,7 @@ pub enum WaitReason {
     },
     /// The slots of those that may take it are taken.
     Full(Vec<NodeName>),
-    /// It waits for these tasks.
+    /// It waits for these tasks; empty for a group of tasks ([`HeldBack`](super::HeldBack)).
     Tasks(Vec<TaskId>),
     /// A limit that it shares with other tasks is full.
     Limit(LimitedBy),
@@ -128,7 +128,13 @@ impl WaitReason {
         }
         let limit = record.limited_by.clone().map(Self::Limit);
         let overdue = now.duration_since(due_since(state)) >= CLAIMED_WITHIN;
-        match Self::for_room(record, (state, overdue), nodes) {
+        let wanted = Wanted {
+            kind: &record.task.kind,
+            version: state.data_version,
+            labels: Some(&record.task.labels),
+            overdue,
+        };
+        match Self::for_room(wanted, nodes) {
             // A free slot would not help.
             Err(full @ Self::Full(_)) => Some(limit.unwrap_or(full)),
             Err(other) => Some(other),
@@ -136,23 +142,41 @@ impl WaitReason {
         }
     }
 
-    /// Returns `Ok` when a node may take the task and has room for it. An overdue task is one that a node with room
+    /// Returns the name of the reason, as metrics and JSON have it: `no_node`, `data_version`, `labels`, `standing`,
+    /// `fault`, `full`, `tasks`, `limit` or `lost`.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::NoNode => "no_node",
+            Self::DataVersion { .. } => "data_version",
+            Self::Labels(_) => "labels",
+            Self::Standing(_) => "standing",
+            Self::Fault { .. } => "fault",
+            Self::Full(_) => "full",
+            Self::Tasks(_) => "tasks",
+            Self::Limit(_) => "limit",
+            Self::Lost(_) => "lost",
+        }
+    }
+
+    /// Returns `Ok` when a node may take such a task and has room for it. An overdue task is one that a node with room
     /// would have claimed.
-    fn for_room(
-        record: &TaskRecord,
-        (state, overdue): (&TaskState, bool),
-        nodes: &[NodeRecord],
-    ) -> Result<(), Self> {
-        let task = &record.task;
-        let handles = |n: &NodeRecord| n.spec.runs(&task.kind);
-        let version = state.data_version;
-        let reads = |n: &NodeRecord| n.spec.data_versions.reads(&task.kind, version);
+    pub(super) fn for_room(wanted: Wanted<'_>, nodes: &[NodeRecord]) -> Result<(), Self> {
+        let Wanted {
+            kind,
+            version,
+            labels,
+            overdue,
+        } = wanted;
+        let handles = |n: &NodeRecord| n.spec.runs(kind);
+        let reads = |n: &NodeRecord| n.spec.data_versions.reads(kind, version);
         let older = |nodes| Self::DataVersion { version, nodes };
-        let labelled = |n: &NodeRecord| selects(&n.spec.labels, &task.kind, Some(&task.labels));
+        let labelled = |n: &NodeRecord| {
+            labels.is_none_or(|labels| selects(&n.spec.labels, kind, Some(labels)))
+        };
         let works = |n: &NodeRecord| !n.status.frozen && !n.status.draining;
         let fault_of = |n: &NodeRecord| {
             let mut faults = n.status.faults.iter();
-            let fault = faults.find(|fault| fault.kind == task.kind);
+            let fault = faults.find(|fault| fault.kind == *kind);
             fault.map(|fault| fault.reason.clone())
         };
         let faulty = |reason| move |nodes| Self::Fault { nodes, reason };
@@ -164,7 +188,7 @@ impl WaitReason {
                 true => n.claims,
                 false => n.claims.min(n.status.running.into()),
             };
-            task.kind.as_str() == schedule::KIND || taken < n.spec.slots.into()
+            kind.as_str() == schedule::KIND || taken < n.spec.slots.into()
         };
 
         let left = nodes.iter().collect();
@@ -179,6 +203,28 @@ impl WaitReason {
         let left = narrowed(left, |n| fault_of(n).is_none()).map_err(faulty(reason))?;
         narrowed(left, has_room).map_err(Self::Full)?;
         Ok(())
+    }
+}
+
+/// A task that a node could claim, or a group of such tasks.
+#[derive(Clone, Copy)]
+pub(super) struct Wanted<'a> {
+    pub(super) kind: &'a Kind,
+    /// The version of its data.
+    pub(super) version: u32,
+    /// `None` for a group, whose tasks may have different ones.
+    pub(super) labels: Option<&'a Labels>,
+    pub(super) overdue: bool,
+}
+
+impl Wanted<'_> {
+    /// Returns whether labels decide if a node takes a task of the group: every node that reads it selects labels.
+    pub(super) fn depends_on_labels(&self, nodes: &[NodeRecord]) -> bool {
+        let reads = |n: &&NodeRecord| {
+            n.spec.runs(self.kind) && n.spec.data_versions.reads(self.kind, self.version)
+        };
+        let mut readers = nodes.iter().filter(reads).peekable();
+        readers.peek().is_some() && readers.all(|n| !selects(&n.spec.labels, self.kind, None))
     }
 }
 
@@ -252,6 +298,7 @@ impl fmt::Display for WaitReason {
                 let nodes = first(nodes);
                 write!(f, "the nodes of its kind have no free slot: {nodes}")
             }
+            Self::Tasks(tasks) if tasks.is_empty() => f.write_str("it waits for other tasks"),
             Self::Tasks(tasks) => {
                 let count = match tasks.len() {
                     1 => "1 task".to_owned(),

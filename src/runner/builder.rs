@@ -16,6 +16,7 @@ use windlass_statemachine::{Invalid, Kind, NodeName, task::Labels};
 use super::{
     config::{KindConfig, NodeConfig, check_slots},
     engine::{Engine, Parts},
+    gauges,
     handle::Unstored,
     input::In,
     kinds::{KindEntry, Kinds},
@@ -171,6 +172,13 @@ impl Builder {
         self
     }
 
+    /// How often the node sets the gauges of the namespace and of its slots ([`telemetry`](crate::telemetry)): 15 s by
+    /// default, at least 100 ms. It sets none, and asks the store nothing for them, while the program has no recorder.
+    pub fn gauges_every(mut self, every: Duration) -> Self {
+        self.config.gauges_every = every;
+        self
+    }
+
     /// A task that sleeps for longer than this releases its claim: 10 s by default.
     pub fn park_after(mut self, wait: Duration) -> Self {
         self.config.park_after = wait;
@@ -279,7 +287,7 @@ impl Builder {
             until,
             wanted: wanted_rx,
         };
-        let retention = config.retention;
+        let (retention, gauges_every) = (config.retention, config.gauges_every);
         let peers_changed = Arc::new(Notify::new());
         let failure = Arc::new(OnceLock::new());
         let (unstored, unstored_rx) = watch::channel(Unstored::default());
@@ -288,6 +296,7 @@ impl Builder {
             clock: store.clock().clone(),
             node: node.clone(),
             config,
+            has_counts: store.registry().keeps_counts(),
             kinds,
             selector,
             balancer,
@@ -302,10 +311,12 @@ impl Builder {
         let keeper = tokio::spawn(keeper.run(first));
         let peers = tokio::spawn(peers(coordinator.clone(), peers_changed, tx.clone()));
         let maintain = tokio::spawn(maintain::run(coordinator, retention));
+        let gauges = tokio::spawn(gauges::run(store.clone(), gauges_every));
         let clock = schedules.then(|| tokio::spawn(watch_clock(store.clone())));
         let ended = tokio::spawn(async move {
             engine.run().await;
             maintain.abort();
+            gauges.abort();
             if let Some(clock) = clock {
                 clock.abort();
             }

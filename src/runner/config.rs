@@ -145,6 +145,7 @@ pub(super) struct NodeConfig {
     pub(super) name_wait: Duration,
     pub(super) store_wait: Duration,
     pub(super) failures_to_stderr: bool,
+    pub(super) gauges_every: Duration,
 }
 
 impl Default for NodeConfig {
@@ -157,9 +158,13 @@ impl Default for NodeConfig {
             name_wait: Duration::ZERO,
             store_wait: Duration::ZERO,
             failures_to_stderr: true,
+            gauges_every: Duration::from_secs(15),
         }
     }
 }
+
+/// The least time between two settings of the gauges.
+const LEAST_GAUGES_EVERY: Duration = Duration::from_millis(100);
 
 /// The most handlers that a node runs at once.
 pub(super) const MAX_SLOTS: u32 = 1_000_000;
@@ -176,6 +181,12 @@ impl NodeConfig {
             };
             let reason = format!("{given} is not from 200ms to 1h; 15s is the default");
             return Err(Invalid::new("lease_ttl", reason));
+        }
+        let every = self.gauges_every;
+        if every < LEAST_GAUGES_EVERY {
+            let reason =
+                format!("{every:?} is less than {LEAST_GAUGES_EVERY:?}; 15s is the default");
+            return Err(Invalid::new("gauges_every", reason));
         }
         Ok(())
     }

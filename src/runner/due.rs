@@ -7,7 +7,12 @@ mod interned;
 mod ready;
 mod turns;
 
-use std::{collections::BTreeSet, hash::BuildHasher, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    hash::BuildHasher,
+    sync::Arc,
+    time::Duration,
+};
 
 use hashbrown::{DefaultHashBuilder, HashMap, HashTable};
 use jiff::Timestamp;
@@ -328,6 +333,21 @@ impl DueIndex {
             known.is_some_and(|(kind, _)| room(kind, commanded))
         });
         self.remove_at(first?)
+    }
+
+    /// Returns since when the first task of each kind is due that is ready without a command.
+    pub(crate) fn oldest_due(&self) -> BTreeMap<Kind, Timestamp> {
+        let mut oldest = BTreeMap::new();
+        for (kind, due) in self.ready.first_due() {
+            let Some((kind, _)) = self.kinds.get(kind) else {
+                continue;
+            };
+            let due = Timestamp::from_millisecond(due).unwrap_or(Timestamp::MAX);
+            // A kind has a number for each version of its data.
+            let first = oldest.entry(kind.clone()).or_insert(due);
+            *first = due.min(*first);
+        }
+        oldest
     }
 
     /// Records that this node claims a task that it has taken out: the key of the task has had a turn.

@@ -7,6 +7,7 @@ pub(crate) mod config;
 mod control;
 pub(crate) mod due;
 mod engine;
+mod gauges;
 mod handle;
 mod input;
 mod kinds;

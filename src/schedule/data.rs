@@ -16,6 +16,7 @@ pub(crate) const FOLLOWED: usize = 1_000;
 
 /// How many times of a schedule went which way.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 #[non_exhaustive]
 pub struct Counts {
@@ -49,6 +50,7 @@ pub struct Counts {
 /// }
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct RefusedTime {
     /// The nominal time.

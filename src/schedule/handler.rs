@@ -22,6 +22,7 @@ use super::{
 use crate::{
     KindConfig, StatefulHandler, TaskContext, async_trait,
     store::{Error, Store},
+    telemetry,
 };
 
 /// The kind of schedules.
@@ -81,9 +82,18 @@ impl Scheduler {
     }
 }
 
-/// Logs the times that submit no run.
+/// Counts the times that were decided, and logs those that submit no run.
 fn log(schedule: &TaskId, before: &Counts, data: &Data) {
     let after = &data.counts;
+    for (outcome, before, after) in [
+        ("fired", before.fired, after.fired),
+        ("missed", before.missed, after.missed),
+        ("skipped", before.skipped, after.skipped),
+        ("overlapped", before.overlapped, after.overlapped),
+        ("refused", before.refused, after.refused),
+    ] {
+        telemetry::schedule_times(outcome, after.saturating_sub(before));
+    }
     let last = |why: Why| {
         let entry = data.left_out.iter().rev().find(|entry| entry.why == why);
         entry.map(|entry| entry.last.to_string())

@@ -8,6 +8,7 @@ use super::{span::Length, template::or_default};
 
 /// Which of the times are made up for that came while no node was running.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Missed {
     /// None of them.
@@ -21,10 +22,13 @@ pub enum Missed {
 
 /// Which missed times run, and for how long.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct MissedTimes {
+    /// Which of them; the last by default.
     #[serde(default, deserialize_with = "or_default")]
     pub(crate) run: Missed,
+    /// How long ago they may be; `1h` by default.
     #[serde(default = "an_hour", deserialize_with = "or_an_hour")]
     pub(crate) within: Length,
 }

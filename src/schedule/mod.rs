@@ -15,6 +15,7 @@ mod hash;
 mod left_out;
 mod missed;
 mod operations;
+mod overlap;
 mod passed;
 mod room;
 #[cfg(test)]
@@ -36,9 +37,10 @@ pub(crate) use handler::Scheduler;
 pub use left_out::{LeftOut, Why};
 pub use missed::Missed;
 pub use operations::{Backfill, LiveRuns, ScheduleRecord, Schedules};
+pub use overlap::Overlap;
 pub use run::{By, LABEL, ScheduledFor};
 pub(crate) use set_back::watch as watch_clock;
-pub use spec::{Overlap, Schedule};
+pub use spec::Schedule;
 pub use times::Time;
 pub use zone::{Fold, Gap, zone_data};
 

@@ -7,8 +7,9 @@ use windlass_statemachine::Command;
 
 use super::{
     data::{Data, FOLLOWED},
+    overlap::Overlap,
     room::Room,
-    spec::{Overlap, Schedule},
+    spec::Schedule,
     step::{Next, RunState, Step, Turn},
     times::Times,
 };

@@ -9,6 +9,7 @@ use windlass_statemachine::{Invalid, Json, plain};
 use super::{
     data::Data,
     missed::{Missed, MissedTimes},
+    overlap::Overlap,
     span::{Length, time, times},
     template::{Template, is_default, or_default},
     zone::{Fold, Gap},
@@ -51,55 +52,78 @@ use crate::NewTask;
 /// # Ok::<(), windlass::BoxError>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 #[must_use]
 pub struct Schedule {
+    /// What each run is: a task without id, start, waits, deadlines and unique key.
+    #[cfg_attr(
+        feature = "schema",
+        schemars(with = "windlass_statemachine::wire::TaskForm")
+    )]
     pub(crate) run: Template,
+    /// Cron expressions, the local times of which count: 5 fields, 6 with the second first, or a name as `@daily`.
     #[serde(default, deserialize_with = "or_default")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) cron: Vec<String>,
+    /// Times at equal distances, whatever the clocks of the zone do.
     #[serde(default, deserialize_with = "or_default")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) every: Vec<Every>,
+    /// Single times.
     #[serde(default, deserialize_with = "times")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) at: Vec<Timestamp>,
+    /// Times at which no run is submitted.
     #[serde(default, deserialize_with = "or_default")]
     #[serde(skip_serializing_if = "Except::is_empty")]
     pub(crate) except: Except,
+    /// The first instant that may be a time; none by default.
     #[serde(default, deserialize_with = "time")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) start: Option<Timestamp>,
+    /// The last instant that may be a time; none by default.
     #[serde(default, deserialize_with = "time")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) end: Option<Timestamp>,
+    /// The number of runs after which the schedule completes; none by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) count: Option<u64>,
+    /// The time zone of cron expressions and excluded days, by its IANA name; `UTC` by default.
     #[serde(default = "utc", deserialize_with = "or_utc")]
     #[serde(skip_serializing_if = "is_utc")]
     pub(crate) zone: String,
+    /// How long after its time a run is due; 0 by default.
     #[serde(default, deserialize_with = "or_default")]
     #[serde(skip_serializing_if = "Length::is_zero")]
     pub(crate) offset: Length,
+    /// Delays each run by a part of this, which is the same for the same time; 0 by default.
     #[serde(default, deserialize_with = "or_default")]
     #[serde(skip_serializing_if = "Length::is_zero")]
     pub(crate) jitter: Length,
+    /// Fails a run that has not started this long after its time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) start_within: Option<Length>,
+    /// Fails a run that has not ended this long after its time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) end_within: Option<Length>,
+    /// What becomes of a local time that the clocks skip; `after` by default.
     #[serde(default, deserialize_with = "or_default")]
     #[serde(skip_serializing_if = "is_default")]
     pub(crate) gap: Gap,
+    /// When a local time comes that the clocks repeat; `first` by default.
     #[serde(default, deserialize_with = "or_default")]
     #[serde(skip_serializing_if = "is_default")]
     pub(crate) fold: Fold,
+    /// What happens at a time at which an earlier run is live; `skip` by default.
     #[serde(default, deserialize_with = "or_default")]
     #[serde(skip_serializing_if = "is_default")]
     pub(crate) overlap: Overlap,
+    /// Which of the times run that passed while no node was running; the last of an hour by default.
     #[serde(default, deserialize_with = "or_default")]
     #[serde(skip_serializing_if = "is_default")]
     pub(crate) missed: MissedTimes,
+    /// Whether the schedule pauses when a run has failed; `false` by default.
     #[serde(default, deserialize_with = "or_default")]
     #[serde(skip_serializing_if = "is_default")]
     pub(crate) pause_on_failure: bool,
@@ -109,6 +133,7 @@ pub struct Schedule {
     pub(crate) since: Option<Timestamp>,
     /// What the ended schedule has kept that this one replaces: one write ends that one and begins this one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(with = "serde_json::Value"))]
     pub(crate) earlier: Option<Box<Data>>,
 }
 
@@ -126,8 +151,10 @@ fn is_utc(zone: &String) -> bool {
 
 /// Times at equal distances.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Every {
+    /// The distance.
     pub(crate) interval: Length,
     /// One of the times; 1970-01-01T00:00:00Z by default.
     #[serde(default, deserialize_with = "time")]
@@ -137,11 +164,14 @@ pub(crate) struct Every {
 
 /// Times at which no run is submitted.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Except {
+    /// The times of these cron expressions.
     #[serde(default, deserialize_with = "or_default")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) cron: Vec<String>,
+    /// Single times.
     #[serde(default, deserialize_with = "times")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) at: Vec<Timestamp>,
@@ -155,31 +185,6 @@ impl Except {
     pub(crate) fn is_empty(&self) -> bool {
         *self == Self::default()
     }
-}
-
-/// What happens at a time at which an earlier run is live.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-#[non_exhaustive]
-pub enum Overlap {
-    /// The time submits no run, and counts as overlapped.
-    #[default]
-    Skip,
-    /// The run waits for the end of the earlier one. A time at which another run waits already submits none,
-    /// and counts as overlapped.
-    QueueOne,
-    /// The run waits for the ends of all runs that are live, as do all of the runs before.
-    QueueAll,
-    /// The earlier runs get the command `complete`, so they may end in their own way; the run waits for their
-    /// ends. Of several times that are due at once, only the last submits a run. The others count as overlapped.
-    Cancel,
-    /// The earlier runs get the command `kill`; the run waits for their ends. Several times that are due at once are
-    /// decided as under [`Cancel`](Self::Cancel).
-    Kill,
-    /// The run is submitted, and the earlier ones get the command `pause`.
-    Pause,
-    /// The run is submitted while fewer than this many are live: 1 to 1,000, or [`u32::MAX`] for any number.
-    Allow(u32),
 }
 
 impl Schedule {

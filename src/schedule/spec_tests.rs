@@ -104,3 +104,35 @@ fn a_time_that_is_none_names_its_place_and_the_last_time() {
         assert!(refused.to_string().contains(place), "{refused}");
     }
 }
+
+#[test]
+fn a_run_has_the_fields_of_a_task_but_those_of_one_run() {
+    let spec = |field: &str, value: Value| {
+        let mut spec = json!({"run": {"kind": "k"}, "cron": ["@daily"]});
+        spec["run"][field] = value;
+        read(spec).unwrap()
+    };
+    let now = Timestamp::UNIX_EPOCH;
+    for (field, value) in [
+        ("id", json!("a")),
+        ("start_at", json!("2030-01-01T00:00:00Z")),
+        ("after", json!(["a"])),
+        ("start_by", json!("2030-01-01T00:00:00Z")),
+        ("end_by", json!("2030-01-01T00:00:00Z")),
+        ("unique", json!({"key": "q", "within": "1h"})),
+    ] {
+        let refused = spec(field, value).check("s", now).unwrap_err();
+        assert_eq!(refused.field(), field);
+    }
+    for (text, policy) in [
+        (json!("never"), json!({"policy": "never"})),
+        (json!({"policy": "never"}), json!({"policy": "never"})),
+    ] {
+        let read = spec("retry", text);
+        read.check("s", now).unwrap();
+        assert_eq!(json!(read)["run"]["retry"], policy);
+    }
+    let default = spec("priority", json!(0));
+    assert_eq!(default, spec("priority", Value::Null));
+    assert_eq!(json!(default)["run"], json!({"kind": "k"}));
+}

@@ -10,9 +10,9 @@ use super::{
     due::Due,
     hash::hash,
     left_out::{LeftOut, Why},
+    overlap::Overlap,
     room::{Room, bytes_of},
     run::{By, run_id},
-    spec::Overlap,
     times::Times,
 };
 

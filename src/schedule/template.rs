@@ -1,7 +1,7 @@
 //! [`Template`]: what the runs of a schedule have in common.
 
-use serde::{Deserialize, Deserializer, Serialize};
-use windlass_statemachine::{Invalid, Json, Kind, Limit, Meta, Retry, Task, TaskId, task::Labels};
+use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
+use windlass_statemachine::{Invalid, Task, TaskId, task::Labels, wire::TaskForm};
 
 use crate::NewTask;
 
@@ -22,76 +22,70 @@ where
     Ok(Option::deserialize(from)?.unwrap_or_default())
 }
 
-/// What a run is made of.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+/// What a run is made of: a task to submit without what only one run can have.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(transparent)]
 pub(crate) struct Template {
-    pub(crate) kind: String,
-    #[serde(default, skip_serializing_if = "Json::is_null")]
-    pub(crate) props: Json,
-    #[serde(default, deserialize_with = "or_default")]
-    #[serde(skip_serializing_if = "is_default")]
-    pub(crate) priority: i32,
-    #[serde(default, deserialize_with = "or_default")]
-    #[serde(skip_serializing_if = "Labels::is_empty")]
-    pub(crate) labels: Labels,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) retry: Option<Retry>,
-    #[serde(default, deserialize_with = "or_default")]
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(crate) limits: Vec<Limit>,
-    #[serde(default, deserialize_with = "or_default")]
-    #[serde(skip_serializing_if = "Meta::is_empty")]
-    pub(crate) meta: Meta,
-    /// Why the task that the template was made of is wrong.
+    pub(crate) form: TaskForm,
+    /// Why the runs cannot have this form.
     #[serde(skip)]
     pub(crate) wrong: Option<Invalid>,
 }
 
+impl<'de> Deserialize<'de> for Template {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let form = TaskForm::deserialize(from)?;
+        match form.kind {
+            Some(_) => Ok(form.into()),
+            None => Err(D::Error::missing_field("kind")),
+        }
+    }
+}
+
+impl From<TaskForm> for Template {
+    fn from(mut form: TaskForm) -> Self {
+        let wrong = check(&form).err();
+        // The default is left out, so that equal templates have one form.
+        form.priority = form.priority.filter(|priority| *priority != 0);
+        Self { form, wrong }
+    }
+}
+
+/// Refuses what is the same for every run and so right for at most one.
+fn check(form: &TaskForm) -> Result<(), Invalid> {
+    let out = "leave it out";
+    let waits = !form.after.is_empty() || !form.after_ok.is_empty();
+    for (field, is_given, instead) in [
+        ("id", form.id.is_some(), out),
+        ("start_at", form.start_at.is_some(), out),
+        ("after", waits || form.after_deadline.is_some(), out),
+        ("start_by", form.start_by.is_some(), START_WITHIN),
+        ("end_by", form.end_by.is_some(), END_WITHIN),
+        ("unique", form.unique.is_some(), out),
+    ] {
+        if is_given {
+            let reason = format!(
+                "is not possible for the runs of a schedule, which all have the same; {instead}"
+            );
+            return Err(Invalid::new(field, reason));
+        }
+    }
+    Ok(())
+}
+
 impl Template {
+    /// Returns the template of runs like this task. Its id is not used.
     pub(super) fn of<J>(run: NewTask<J>) -> Self {
-        match run.build().and_then(|submit| Self::of_task(submit.task)) {
-            Ok(template) => template,
+        match run.build() {
+            Ok(submit) => Self::from(TaskForm {
+                id: None,
+                ..submit.task.into()
+            }),
             Err(error) => Self {
-                kind: String::new(),
-                props: Json::null(),
-                priority: 0,
-                labels: Labels::new(),
-                retry: None,
-                limits: Vec::new(),
-                meta: Meta::new(),
+                form: TaskForm::default(),
                 wrong: Some(error),
             },
         }
-    }
-
-    /// Refuses what is the same for every run and so right for at most one.
-    fn of_task(task: Task) -> Result<Self, Invalid> {
-        let out = "leave it out";
-        for (field, is_given, instead) in [
-            ("start_at", task.start_at.is_some(), out),
-            ("after", task.waits.is_some(), out),
-            ("start_by", task.start_by.is_some(), START_WITHIN),
-            ("end_by", task.end_by.is_some(), END_WITHIN),
-            ("unique", task.unique.is_some(), out),
-        ] {
-            if is_given {
-                let reason = format!(
-                    "is not possible for the runs of a schedule, which all have the same; {instead}"
-                );
-                return Err(Invalid::new(field, reason));
-            }
-        }
-        Ok(Self {
-            kind: task.kind.to_string(),
-            props: task.props,
-            priority: task.priority,
-            labels: task.labels,
-            retry: task.retry,
-            limits: task.limits,
-            meta: task.meta,
-            wrong: None,
-        })
     }
 
     /// Returns the run with this id, and these labels beside its own.
@@ -100,14 +94,10 @@ impl Template {
     ///
     /// [`Invalid`] when the template has no valid kind; a checked one has.
     pub(crate) fn task(&self, id: TaskId, labels: Labels) -> Result<Task, Invalid> {
-        let mut task = Task::new(id, Kind::new(&self.kind)?);
-        task.props = self.props.clone();
-        task.priority = self.priority;
-        task.labels = self.labels.clone();
-        task.labels.extend(labels);
-        task.retry = self.retry.clone();
-        task.limits = self.limits.clone();
-        task.meta = self.meta.clone();
+        let mut form = self.form.clone();
+        form.id = Some(id.into());
+        form.labels.extend(labels);
+        let mut task = form.into_task()?;
         task.fill_limit_keys()?;
         Ok(task)
     }

@@ -8,8 +8,9 @@ use super::{
     data::{Data, FOLLOWED},
     deadlines::Within,
     hash::hash,
+    overlap::Overlap,
     run::RESERVED,
-    spec::{Every, Overlap, Schedule},
+    spec::{Every, Schedule},
     tally::Tally,
     zone::Clocks,
 };
@@ -374,8 +375,12 @@ fn check_run(spec: &Schedule) -> Result<(), Invalid> {
     if let Some(wrong) = &run.wrong {
         return Err(wrong.clone());
     }
-    Kind::new(&run.kind).map_err(|e| Invalid::new("run.kind", e.reason()))?;
-    if let Some(label) = RESERVED.iter().find(|name| run.labels.contains_key(**name)) {
+    let kind = run.form.kind.as_deref().unwrap_or_default();
+    Kind::new(kind).map_err(|e| Invalid::new("run.kind", e.reason()))?;
+    if let Some(label) = RESERVED
+        .iter()
+        .find(|name| run.form.labels.contains_key(**name))
+    {
         let reason = format!("'{label}' is a label that each run gets by itself; use another name");
         return Err(Invalid::new("run.labels", reason));
     }

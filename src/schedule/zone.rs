@@ -16,6 +16,7 @@ use super::cron::Expression;
 
 /// What becomes of a fixed local time that the clocks skip, when they go forward.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Gap {
     /// It comes at the first instant after the gap.
@@ -27,6 +28,7 @@ pub enum Gap {
 
 /// When a fixed local time comes that the clocks repeat, when they go back.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Fold {
     /// At its first occurrence.

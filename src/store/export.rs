@@ -2,15 +2,34 @@
 
 mod history;
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
 use serde::Serialize;
 use windlass_statemachine::{
-    Fence, Invalid, NodeName, Task, TaskState,
+    Fence, Invalid, Json, NodeName, Task, TaskState, plain,
     size::Size,
     state::{LastCommand, SettledSignal},
+    wire::TaskForm,
 };
 
 use super::{Change, CommandRecord, Error, TaskRecord, rules};
+
+/// Returns the name of the first field in which two tasks differ, in their form to submit.
+fn differing(one: &Task, other: &Task) -> Option<&'static str> {
+    if one == other {
+        return None;
+    }
+    let fields = |task: &Task| {
+        let text = serde_json::to_string(&TaskForm::from(task.clone())).unwrap_or_default();
+        plain::object::<plain::Fields<Json>>(&text).map_or_else(|_| BTreeMap::new(), |read| read.0)
+    };
+    let (one, other) = (fields(one), fields(other));
+    let mut names = TaskForm::FIELDS.into_iter();
+    // The form has no more of a wait than was submitted.
+    let differs = names.find(|name| one.get(*name) != other.get(*name));
+    differs.or(Some("waits"))
+}
 
 /// A task with everything that belongs to it, as [`Transfer::export`](super::Transfer::export) returns
 /// it and [`Transfer::import`](super::Transfer::import) takes it.
@@ -112,22 +131,7 @@ impl Exported {
     /// Places and fences are not compared: they differ from store to store. Nor is the history, of which a
     /// store may keep less ([`has_history_of`](Self::has_history_of)).
     pub fn difference(&self, other: &Self) -> Option<&'static str> {
-        // A field that is added to a task or its state does not compile until it is compared.
-        let Task {
-            id,
-            kind,
-            props,
-            start_at,
-            priority,
-            labels,
-            retry,
-            waits,
-            limits,
-            start_by,
-            end_by,
-            unique,
-            meta,
-        } = &self.task;
+        // A field that is added to the state does not compile until it is compared.
         let TaskState {
             status,
             since,
@@ -149,7 +153,7 @@ impl Exported {
             kept_signals: _,
             settled_signals,
         } = &self.state;
-        let (b, t) = (&other.task, &other.state);
+        let t = &other.state;
         let command = |c: &CommandRecord| {
             let content = (c.id.clone(), c.command.clone(), c.outcome.clone());
             (content, micros(c.sent_at))
@@ -166,20 +170,7 @@ impl Exported {
         let settled = |settled: &[SettledSignal]| -> Vec<_> {
             settled.iter().map(|one| one.outcome.clone()).collect()
         };
-        let checks: [(&'static str, bool); 31] = [
-            ("id", *id == b.id),
-            ("kind", *kind == b.kind),
-            ("props", *props == b.props),
-            ("labels", *labels == b.labels),
-            ("priority", *priority == b.priority),
-            ("start_at", *start_at == b.start_at),
-            ("retry", *retry == b.retry),
-            ("waits", *waits == b.waits),
-            ("limits", *limits == b.limits),
-            ("start_by", *start_by == b.start_by),
-            ("end_by", *end_by == b.end_by),
-            ("unique", *unique == b.unique),
-            ("meta", *meta == b.meta),
+        let checks: [(&'static str, bool); 18] = [
             (
                 "submitted_at",
                 micros(self.submitted_at) == micros(other.submitted_at),
@@ -216,10 +207,8 @@ impl Exported {
                     == other.commands.iter().map(command).collect::<Vec<_>>(),
             ),
         ];
-        checks
-            .into_iter()
-            .find(|(_, same)| !same)
-            .map(|(what, _)| what)
+        let states = || checks.into_iter().find(|(_, same)| !same);
+        differing(&self.task, &other.task).or_else(|| states().map(|(what, _)| what))
     }
 
     /// Checks that this task may replace the one that has its id in the target.
@@ -344,12 +333,20 @@ pub(crate) mod tests {
     fn differences_are_named() {
         let one = exported();
         type Change = fn(&mut Exported);
-        let changes: [(&str, Change); 11] = [
+        let changes: [(&str, Change); 14] = [
             ("kind", |e| e.task.kind = "other".parse().unwrap()),
             ("limits", |e| {
                 e.task.limits = vec![Limit::at_once("k", 1).unwrap()];
             }),
             ("start_by", |e| e.task.start_by = Some(at(9))),
+            ("meta", |e| drop(e.task.meta.insert("a".into(), "b".into()))),
+            ("after", |e| {
+                let waits = windlass_statemachine::Waits::new("after", ["u"]);
+                e.task.waits = Some(Box::new(waits.unwrap()));
+            }),
+            ("state", |e| {
+                e.state.status = windlass_statemachine::TaskStatus::Paused
+            }),
             ("data_version", |e| e.state.data_version = 9),
             ("commit", |e| e.state.commit = Some(CommitId(9))),
             ("kept signals", |e| e.state.kept_signals = 90),

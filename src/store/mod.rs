@@ -38,12 +38,12 @@ pub use doctor::Doctor;
 pub use error::{Cause, Error};
 pub use export::Exported;
 pub use model::{
-    AUDIT_RETENTION, Applied, AuditAction, AuditEntry, Change, ChangeKind, Claim, Claimed,
-    CommandRecord, Commit, Cursor, DataVersions, Done, Event, Filter, Lease, LimitForm, LimitUse,
-    LimitedBy, Limits, Line, NodeCommand, NodeCommandId, NodeFault, NodeRecord, NodeSpec,
-    NodeStatus, Operation, Order, Page, Part, Place, Purge, Query, QueuedNodeCommand, Reason,
-    Refusal, Refusals, Span, Submitted, TaskCount, TaskPage, TaskRecord, TaskView, TimeRange,
-    Transaction,
+    AUDIT_RETENTION, Applied, AuditAction, AuditEntry, Availability, Change, ChangeKind, Claim,
+    Claimed, CommandRecord, Commit, Cursor, DataVersions, Done, Event, Filter, HeldGroup, Lease,
+    LimitForm, LimitUse, LimitedBy, Limits, NodeCommand, NodeCommandId, NodeFault, NodeRecord,
+    NodeSpec, NodeStatus, Order, Page, Part, Place, Purge, Query, QueuedNodeCommand, Reason,
+    Refusal, Refusals, Span, Submitted, TaskCount, TaskGroup, TaskPage, TaskRecord, TaskStats,
+    TaskView, TimeRange, Transaction, read_line,
 };
 pub use registry::{ChangeStream, Registry};
 pub use split::Split;
@@ -52,7 +52,8 @@ pub use transfer::Transfer;
 pub use url::{has_password, without_password};
 pub use windlass_statemachine::{
     message::SendCommand,
-    operation::{Guard, IfExists, Require, Reschedule, Submit},
+    operation::{Guard, IfExists, Operation, Require, Reschedule, Submit},
+    wire::Line,
 };
 
 use crate::clock::{Clock, SystemClock};

@@ -11,7 +11,7 @@ use windlass_statemachine::{Author, CommandId, NodeName, TaskId, message::SendCo
 use super::{
     Applied, AuditEntry, Change, CommandRecord, Doctor, Error, Filter, LimitUse, Limits,
     NodeCommand, NodeCommandId, NodeRecord, Operation, Order, Page, Purge, Span, Submit, Submitted,
-    TaskCount, TaskRecord, Transaction, Transfer, rules,
+    TaskCount, TaskRecord, TaskStats, Transaction, Transfer, rules,
 };
 
 /// A stream of batches of changes. An error means that the history before the next change is gone
@@ -70,7 +70,8 @@ pub type ChangeStream = Pin<Box<dyn Stream<Item = Result<Vec<Change>, Error>> + 
 ///    Cases: `registry::unknown_tasks_are_not_found`, `registry::pages_are_in_submit_order`,
 ///    `registry::pages_of_a_filter_are_full`, `registry::a_page_of_no_size_is_refused`,
 ///    `registry::filters_select_matching_tasks`, `registry::a_prefix_is_no_pattern`,
-///    `registry::counts_are_by_kind_and_state`, `registry::a_record_shows_owner_and_queue`,
+///    `registry::counts_are_by_kind_and_state`, `counts::every_change_is_counted`,
+///    `counts::what_is_available_is_counted`, `registry::a_record_shows_owner_and_queue`,
 ///    `registry::limits_are_the_same`, `pages::the_newest_submits_come_first`,
 ///    `pages::pages_are_stable_while_tasks_come_and_go`, `pages::a_list_by_due_time_has_what_can_be_claimed`,
 ///    `pages::a_list_by_end_has_the_last_end_first`,
@@ -268,6 +269,36 @@ pub trait Registry: Send + Sync + 'static {
     ///
     /// [`Error::Unavailable`].
     async fn counts(&self) -> Result<Vec<TaskCount>, Error>;
+
+    /// Returns how many tasks there are, by what decides whether a node claims them.
+    ///
+    /// The default reads every task by [`list`](Self::list), at the clock of the operating system. A store that keeps
+    /// counts reads these, and returns `true` from [`keeps_counts`](Self::keeps_counts).
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unavailable`].
+    async fn stats(&self) -> Result<TaskStats, Error> {
+        let mut counter = rules::stats::Counter::new(jiff::Timestamp::now());
+        let mut page = Page {
+            after: 0,
+            limit: 10_000,
+        };
+        loop {
+            let records = self.list(&Filter::default(), page).await?;
+            let Some(last) = records.last() else {
+                return Ok(counter.into_stats(true));
+            };
+            page.after = last.order;
+            records.iter().for_each(|record| counter.take(record));
+        }
+    }
+
+    /// Returns whether [`stats`](Self::stats) costs the same however many tasks there are. Nodes set the gauges of the
+    /// namespace only then.
+    fn keeps_counts(&self) -> bool {
+        false
+    }
 
     /// Returns the limits that tasks use at present, by key. It reads what has a slot or waits for one, and not
     /// every task, where the store keeps the lines.

@@ -38,6 +38,7 @@ pub(crate) fn cut(text: &mut String) {
 /// assert_eq!(lost.error, "the claim was abandoned: node node-a was lost while it had the task");
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct ErrorEntry {
     /// When the error was recorded.

@@ -17,14 +17,14 @@
 //! | [`errors`] | [`ErrorLog`]: the bounded history of errors of a task |
 //! | [`attempt`] | [`FailedAttempt`]: the last failed attempt of a task, in one line |
 //! | [`message`] | [`Message`], [`Action`], [`Effects`]: what a handler may return |
-//! | [`operation`] | [`Submit`], [`Reschedule`], [`Guard`]: what effects and the transactions of clients share |
+//! | [`operation`] | [`Operation`], [`Guard`]: what effects and the transactions of clients share |
 //! | [`time`] | reading times, with errors that name the field |
 //! | [`command`] | [`Command`], [`Outcome`]: what an operator may send, and its outcome |
 //! | [`waits`] | [`Waits`], [`WaitOutcome`]: the tasks that a task waits for, and the outcome of each |
 //! | [`signal`] | [`Signal`]: a named value for a handler, which replies to it |
 //! | [`mod@transition`] | [`transition()`]: the table |
 //! | [`retry`] | [`RetryPolicy`] and the policies [`Retry`] that ship with it |
-//! | [`wire`] | [`wire::TaskForm`]: a task to submit, as people and programs write it |
+//! | [`wire`] | [`wire::TaskForm`], [`wire::Line`]: the JSON forms that people and programs write |
 //! | [`machine`] | [`Machine`]: one claimed task, as inputs in and effects out |
 //!
 //! # Example
@@ -59,6 +59,8 @@ pub mod operation;
 pub mod plain;
 mod record;
 pub mod retry;
+#[cfg(feature = "schema")]
+mod schema;
 pub mod signal;
 pub mod size;
 pub mod state;
@@ -81,7 +83,7 @@ pub use json::Json;
 pub use machine::{Machine, StopReason};
 pub use message::{Action, ActionKind, Effects, Message, SubmitTask, Wake};
 pub use meta::Meta;
-pub use operation::{Guard, IfExists, Require, Reschedule, Submit};
+pub use operation::{Guard, IfExists, Operation, Require, Reschedule, Submit};
 pub use retry::{Decision, Failure, Retry, RetryPolicy};
 pub use signal::Signal;
 pub use state::{Progress, StateKind, TaskState, TaskStatus};

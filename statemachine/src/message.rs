@@ -44,6 +44,7 @@ impl Wake {
 
 /// The name of a message, as it appears in tables, histories and outcomes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum ActionKind {
     /// Run the handler (again).

@@ -1,13 +1,14 @@
-//! What a transaction and the effects of a message have in common: [`Submit`], [`Reschedule`] and the
-//! guards, [`Guard`] and [`Require`].
+//! What a transaction and the effects of a message have in common: [`Operation`] with [`Submit`] and
+//! [`Reschedule`], and the guards, [`Guard`] and [`Require`].
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::{Fence, Json, Kind, Limit, StateKind, Task, TaskId};
+use crate::{Command, Fence, Json, Kind, Limit, StateKind, Task, TaskId, message::SendCommand};
 
 /// What to do when the id of a task to submit is taken.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum IfExists {
     /// Refuse: the error of a store is `AlreadyExists` for a live task, `AlreadyFinished` for an ended
@@ -49,6 +50,66 @@ impl From<Task> for Submit {
     }
 }
 
+/// One change of one task.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Operation {
+    /// Submits a task. A new one has the state
+    /// [`TaskState::submitted`](crate::TaskState::submitted). One that replaces an ended task
+    /// has nothing of it but a fence that continues to grow.
+    Submit(Submit),
+    /// Sends a command. If its id is known for this task, the command keeps its order, whatever the
+    /// task and the clock are: only a new command is checked.
+    Send(SendCommand),
+    /// Deletes a task with everything that belongs to it. The node that runs it gets
+    /// `Event::Gone` of the store, and its claim ends.
+    Delete(TaskId),
+    /// Starts an ended task again ([`TaskState::retried`](crate::TaskState::retried)). The
+    /// record of a quarantined task is read again. If it still cannot be read, the task starts from
+    /// its props in a new incarnation, and its error log keeps the reason. Version and fence continue
+    /// from those of the last write.
+    Retry(TaskId),
+    /// Changes the due time, the priority or the data of a live task without a claim
+    /// ([`TaskState::rescheduled`](crate::TaskState::rescheduled)).
+    Reschedule(Reschedule),
+}
+
+impl Operation {
+    /// Returns the task that the operation changes.
+    pub fn task(&self) -> &TaskId {
+        match self {
+            Self::Submit(submit) => &submit.task.id,
+            Self::Send(send) => &send.task,
+            Self::Delete(id) | Self::Retry(id) => id,
+            Self::Reschedule(change) => &change.task,
+        }
+    }
+
+    /// Returns the bytes of the JSON values that the operation writes: props, result, payload or data.
+    pub fn bytes(&self) -> usize {
+        match self {
+            Self::Submit(submit) => submit.task.props.len(),
+            Self::Send(send) => match &send.command {
+                Command::Complete { result } => result.as_ref().map_or(0, Json::len),
+                Command::Signal(signal) => signal.payload_json().map_or(0, Json::len),
+                _ => 0,
+            },
+            Self::Delete(_) | Self::Retry(_) => 0,
+            Self::Reschedule(change) => change.data.as_ref().map_or(0, Json::len),
+        }
+    }
+
+    /// Returns what the operation does, as errors say it: `submit a task`.
+    pub fn verb(&self) -> &'static str {
+        match self {
+            Self::Submit(_) => "submit a task",
+            Self::Send(_) => "send a command",
+            Self::Delete(_) => "delete a task",
+            Self::Retry(_) => "retry a task",
+            Self::Reschedule(_) => "reschedule a task",
+        }
+    }
+}
+
 /// Another due time, priority, limits or data for a task that is not claimed.
 ///
 /// # Example
@@ -61,27 +122,20 @@ impl From<Task> for Submit {
 /// assert_eq!((change.due, change.priority), (Some(later), Some(5)));
 /// # Ok::<(), windlass_statemachine::Invalid>(())
 /// ```
-///
-/// Its JSON form has every field that is given; a store knows a repeated transaction by it. A new field is left out
-/// of the form while it is not given.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Reschedule {
     /// The task.
     pub task: TaskId,
     /// The new due time of a runnable or sleeping task. It sleeps until then, or is runnable at once when
     /// that time has passed. `None` (default) keeps the time.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub due: Option<Timestamp>,
     /// The new priority. `None` (default) keeps it.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub priority: Option<i32>,
     /// The new limits. A task that waits for a slot looks for one again. `None` (default) keeps them; an empty list
     /// removes them.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub limits: Option<Vec<Limit>>,
     /// The new data of a live task, of the version of its present data. `None` (default) keeps it.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub data: Option<Json>,
 }
 
@@ -168,32 +222,4 @@ pub enum Require {
     Unclaimed,
     /// Its data has this value; `None` for a task without data.
     Data(Option<Json>),
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_form_of_a_reschedule_has_every_field() {
-        let full = Reschedule::new("a".parse().unwrap())
-            .due(Timestamp::UNIX_EPOCH)
-            .priority(1)
-            .limits([Limit::at_once("k", 2).unwrap()])
-            .data(Json::null());
-        // A new field is named here, and given above.
-        let Reschedule {
-            task: _,
-            due: _,
-            priority: _,
-            limits: _,
-            data: _,
-        } = &full;
-        assert_eq!(
-            serde_json::to_string(&full).unwrap(),
-            r#"{"task":"a","due":"1970-01-01T00:00:00Z","priority":1,"limits":[{"key":"k","at_once":2}],"data":null}"#
-        );
-        let none = Reschedule::new("a".parse().unwrap());
-        assert_eq!(serde_json::to_string(&none).unwrap(), r#"{"task":"a"}"#);
-    }
 }

@@ -172,19 +172,28 @@ impl TryFrom<StateRecord> for TaskState {
     }
 }
 
+/// What an operator or a program sends to one task.
 #[derive(Serialize, Deserialize)]
-struct CommandRecord {
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub(crate) struct CommandRecord {
+    /// The name of the command: every message but `error`.
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::CommandName"))]
     message: String,
+    /// When a `sleep` ends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<Timestamp>"))]
     until: Option<String>,
+    /// The result of a `complete`: any JSON.
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",
         deserialize_with = "crate::json::present"
     )]
     result: Option<Json>,
+    /// The name of a `signal`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     name: Option<String>,
+    /// The value of a `signal`: any JSON.
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",
@@ -274,18 +283,26 @@ impl TryFrom<CommandRecord> for Command {
     }
 }
 
-/// The JSON form of an outcome: flat, because a JSON document is kept as its text only at the top.
+/// The outcome of a command.
+// Flat, because a JSON document is kept as its text only at the top.
 #[derive(Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub(crate) struct OutcomeRecord {
+    /// What happened.
     outcome: OutcomeKind,
+    /// The state before, of `applied`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     from: Option<StateKind>,
+    /// The state after, of `applied`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     to: Option<StateKind>,
+    /// The message that the handler returned instead, of `overridden`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     by: Option<ActionKind>,
+    /// Why the task does not take the command, of `rejected`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
+    /// The reply of the handler, of `answered`: any JSON.
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",
@@ -295,12 +312,18 @@ pub(crate) struct OutcomeRecord {
 }
 
 #[derive(Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 enum OutcomeKind {
+    /// The task has taken the command.
     Applied,
+    /// The command was delivered to the handler, which returned another message.
     Overridden,
+    /// The task does not take the command.
     Rejected,
+    /// The handler has replied to the signal.
     Answered,
+    /// The handler had the signal, and returned without a reply.
     Unanswered,
 }
 

@@ -93,6 +93,7 @@ pub trait RetryPolicy: Send + Sync + Debug {
 /// # Ok::<(), serde_json::Error>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "policy", rename_all = "lowercase", deny_unknown_fields)]
 pub enum Retry {
     /// A number of errors within a window fails the task. Before that it sleeps.
@@ -102,9 +103,11 @@ pub enum Retry {
         errors: u32,
         /// The window in which errors are counted: 4 h by default.
         #[serde(default = "default_window", with = "friendly")]
+        #[cfg_attr(feature = "schema", schemars(with = "String"))]
         window: Duration,
         /// How long the task sleeps after each: 10 min by default.
         #[serde(default = "default_sleep", with = "friendly")]
+        #[cfg_attr(feature = "schema", schemars(with = "String"))]
         sleep: Duration,
     },
     /// Waits that grow from attempt to attempt. Each wait is random, between zero and its bound (full
@@ -112,12 +115,14 @@ pub enum Retry {
     Exponential {
         /// The bound of the first wait: 1 s by default.
         #[serde(default = "default_base", with = "friendly")]
+        #[cfg_attr(feature = "schema", schemars(with = "String"))]
         base: Duration,
         /// What the bound grows by: 2 by default.
         #[serde(default = "default_factor")]
         factor: f64,
         /// The greatest bound: 5 min by default, at most a week.
         #[serde(default = "default_cap", with = "friendly")]
+        #[cfg_attr(feature = "schema", schemars(with = "String"))]
         cap: Duration,
         /// The number of attempts, the first included: 8 by default.
         #[serde(default = "default_attempts")]

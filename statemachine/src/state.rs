@@ -15,6 +15,7 @@ use crate::{
 
 /// The seven states, without their data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum StateKind {
     /// The handler runs, or will as soon as a node has room.
@@ -125,6 +126,7 @@ impl TaskStatus {
 
 /// How far a running task is: a fraction and a text.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Progress {
     /// From 0 to 1, if it is known.
     #[serde(default, skip_serializing_if = "is_unknown")]
@@ -142,6 +144,7 @@ fn is_unknown(fraction: &Option<f64>) -> bool {
 /// The last command that was applied to a task, signals apart. By it a state store alone shows whether a command has
 /// had its effect.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LastCommand {
     /// Its place in the queue.
     pub order: u64,
@@ -153,6 +156,7 @@ pub struct LastCommand {
 /// A signal that got its outcome in the same write as the state, where the state is stored apart from
 /// the queue: by it the queue gets the outcome after a crash between the two.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SettledSignal {
     /// Its place in the queue.
     pub order: u64,

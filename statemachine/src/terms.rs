@@ -118,24 +118,30 @@ fn check_key(field: &'static str, key: &str) -> Result<(), Invalid> {
     Ok(())
 }
 
-/// The JSON form of a [`Limit`].
+/// A limit that a task shares with every task that has one with the same key: `at_once`, or `starts` and `within`.
 #[derive(Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
-struct LimitForm {
+pub(crate) struct LimitForm {
+    /// The name that tasks under the same limit have in common.
     key: String,
+    /// How many tasks with the key are claimed at the same time: 1 to 10,000.
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",
         deserialize_with = "number"
     )]
     at_once: Option<u32>,
+    /// How many claims of tasks with the key begin within any period of the length `within`: 1 to 10,000.
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",
         deserialize_with = "number"
     )]
     starts: Option<u32>,
+    /// The length of the period: 1 ms to a week.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
     within: Option<Span>,
 }
 
@@ -237,11 +243,15 @@ impl Unique {
     }
 }
 
-/// The JSON form of a [`Unique`].
+/// While a task with this key was submitted less than `within` ago, no other one with the key is.
 #[derive(Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
-struct UniqueForm {
+pub(crate) struct UniqueForm {
+    /// The name that only one task has at a time.
     key: String,
+    /// For how long after its submit the key is taken: 1 ms to 366 days.
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
     within: Span,
 }
 

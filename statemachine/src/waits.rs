@@ -15,6 +15,7 @@ pub const NO_DEADLINE: Timestamp = Timestamp::MAX;
 
 /// The outcome of a task that another task waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum WaitOutcome {
     /// It is done.
@@ -68,6 +69,7 @@ impl std::fmt::Display for WaitOutcome {
 
 /// A task that another task has waited for, with its outcome.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Waited {
     /// The task.
     pub task: TaskId,
@@ -77,6 +79,7 @@ pub struct Waited {
 
 /// Whether a wait goes on.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum WaitStage {
     /// It goes on.
@@ -102,6 +105,7 @@ pub enum WaitStage {
 /// # Ok::<(), windlass_statemachine::Invalid>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Waits {
     /// The tasks: 1 to 1,000, each once.
     pub tasks: Vec<TaskId>,

@@ -90,6 +90,8 @@ pub(crate) enum Defect {
     DeletionsAreNotAudited,
     AuditsTakeTheOldest,
     CountsOmitTheQuarantined,
+    CountsStayAsTheyWere,
+    SleepersCountAsAvailable,
     DeletingTakesThePrefix,
     LiveTasksAreRetried,
     PurgesTakeEveryState,

@@ -161,6 +161,8 @@ planted! {
     deletions_that_are_not_audited: DeletionsAreNotAudited is found by authors::what_leaves_no_task_is_in_the_history_of_the_namespace;
     audits_that_take_the_oldest: AuditsTakeTheOldest is found by authors::what_leaves_no_task_is_in_the_history_of_the_namespace;
     counts_that_omit_the_quarantined: CountsOmitTheQuarantined is found by quarantine::counts_include_it;
+    counts_that_stay_as_they_were: CountsStayAsTheyWere is found by counts::every_change_is_counted;
+    sleepers_that_count_as_available: SleepersCountAsAvailable is found by counts::what_is_available_is_counted;
     deleting_that_takes_the_prefix: DeletingTakesThePrefix is found by ends::deleting_one_leaves_its_neighbours;
     live_tasks_that_are_retried: LiveTasksAreRetried is found by ends::a_live_task_is_not_retried;
     purges_that_take_every_state: PurgesTakeEveryState is found by ends::purge_deletes_only_matching_tasks;

@@ -3,10 +3,10 @@
 use windlass::{
     Author, Bound, CommandId, Invalid, Limit, NodeName, StateKind, Task, TaskId, async_trait,
     store::{
-        Applied, AuditAction, AuditEntry, Change, ChangeKind, ChangeStream, CommandRecord, Doctor,
-        Done, Error, Exported, Filter, IfExists, Limits, NodeCommand, NodeCommandId, NodeRecord,
-        Operation, Page, Purge, Registry, SendCommand, Span, Submit, Submitted, TaskCount,
-        TaskRecord, Transaction, Transfer,
+        Applied, AuditAction, AuditEntry, Availability, Change, ChangeKind, ChangeStream,
+        CommandRecord, Doctor, Done, Error, Exported, Filter, IfExists, Limits, NodeCommand,
+        NodeCommandId, NodeRecord, Operation, Page, Purge, Registry, SendCommand, Span, Submit,
+        Submitted, TaskCount, TaskRecord, TaskStats, Transaction, Transfer,
         copy::Copied,
         examine::{Examination, Finding, Strays, Verdict},
     },
@@ -304,7 +304,25 @@ impl Registry for PlantedStore {
         if self.has(Defect::CountsOmitTheQuarantined) {
             counts.retain(|count| count.state.is_some());
         }
+        if self.has(Defect::CountsStayAsTheyWere) {
+            let mut memory = self.memory.lock().unwrap();
+            return Ok(memory.counts.get_or_insert(counts).clone());
+        }
         Ok(counts)
+    }
+
+    async fn stats(&self) -> Result<TaskStats, Error> {
+        let mut stats = self.inner.stats().await?;
+        for group in stats
+            .groups
+            .iter_mut()
+            .filter(|_| self.has(Defect::SleepersCountAsAvailable))
+        {
+            if group.availability == Availability::Future {
+                group.availability = Availability::Available;
+            }
+        }
+        Ok(stats)
     }
 
     async fn limits_in_use(&self) -> Result<Vec<windlass::store::LimitUse>, Error> {

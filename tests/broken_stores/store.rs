@@ -9,7 +9,7 @@ use std::{
 use windlass::{
     Fence, Outcome, StateKind, TaskId, async_trait,
     clock::Clock,
-    store::{Error, Filter, NodeRecord, Page, Registry, Store, memory::MemoryStore},
+    store::{Error, Filter, NodeRecord, Page, Registry, Store, TaskCount, memory::MemoryStore},
     testing::conformance::Harness,
 };
 
@@ -37,6 +37,8 @@ pub(crate) struct Memory {
     pub(crate) pruned: bool,
     /// The identity of the namespace, once somebody has asked for it.
     pub(crate) identity: Option<String>,
+    /// The first counts.
+    pub(crate) counts: Option<Vec<TaskCount>>,
 }
 
 /// A store that passes the suite, but for one defect.

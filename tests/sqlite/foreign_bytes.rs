@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use windlass::{
-    Command, Limit, Message, NodeName, Retry, StateKind, Unique, Waits,
+    Author, Command, Limit, Message, NodeName, Retry, StateKind, Unique, Waits,
     store::{
         Coordinator, Filter, NodeCommand, Page, Registry, SendCommand, Transaction,
         examine::Verdict, sqlite::SqliteStore,
@@ -53,12 +53,14 @@ async fn fill(file: &File) {
             id: id_of.parse().unwrap(),
         };
         let transaction = Transaction::from(windlass::store::Operation::Send(command));
-        let transaction = transaction.with_id(format!("t-{id_of}").parse().unwrap());
+        let transaction = transaction
+            .with_id(format!("t-{id_of}").parse().unwrap())
+            .by(Author::user(7));
         store.apply(vec![transaction]).await.remove(0).unwrap();
     }
     let node = NodeName::new("left").unwrap();
     store
-        .send_node(&node, NodeCommand::Freeze, None)
+        .send_node(&node, NodeCommand::Freeze, Some(&Author::user(7)))
         .await
         .unwrap();
     submit(&store, "quarantined").await;

@@ -50,7 +50,8 @@ const EMPTY_STORE: &str = "(empty, which is no store: unset it, or name one)";
 
 /// A setting in effect.
 #[derive(Debug, Serialize)]
-struct Setting {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct Setting {
     /// The command whose option it is; none for an option of all commands.
     table: Option<&'static str>,
     /// The name of the option, or of the variable.

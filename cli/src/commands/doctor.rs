@@ -1,7 +1,6 @@
 //! `windlass doctor`: checks the store's health.
 
 use comfy_table::Color;
-use serde_json::json;
 use windlass::{
     Client, Fence,
     schedule::zone_data,
@@ -83,13 +82,8 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
             // The JSON output has it too.
             if out.is_json() {
                 let found = failure.to_string();
-                out.json(&json!({
-                    "check": "reachable",
-                    "verdict": Verdict::Error,
-                    "found": found,
-                    "advice": "the store cannot be opened: nothing else was looked at",
-                    "repaired": 0,
-                }))?;
+                let advice = "the store cannot be opened: nothing else was looked at";
+                out.json(&Finding::new("reachable", Verdict::Error, found, advice))?;
             }
             return Err(failure);
         }

@@ -8,6 +8,7 @@ use windlass::{
     jiff::Timestamp,
     statemachine::waits::MAX_WAITS,
     store::{Change, ChangeKind, CommandRecord, Error, TaskRecord},
+    wire::RecordForm,
 };
 
 use crate::{
@@ -17,7 +18,7 @@ use crate::{
     parse,
     text::one_line,
     unblocked::unblocked,
-    view::{View, age, change_text, due, progress_text, state_name, text},
+    view::{age, change_text, due, progress_text, state_name, text},
 };
 
 /// Among how many of the last changes the claim of a task is searched.
@@ -41,10 +42,12 @@ pub(crate) struct Args {
     history: Option<u32>,
 }
 
+/// A task with its commands, and its history if it is asked for.
 #[derive(Serialize)]
-struct Full<'a> {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct Full<'a> {
     #[serde(flatten)]
-    task: View<'a>,
+    task: RecordForm<'a>,
     /// When its node has claimed it.
     #[serde(skip_serializing_if = "Option::is_none")]
     claimed_at: Option<Timestamp>,
@@ -55,7 +58,9 @@ struct Full<'a> {
     /// The tasks that it waits for, with their states now.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     waits_for_now: Vec<Other>,
+    /// Its commands that are kept, in their order.
     commands: &'a [CommandRecord],
+    /// Its last changes, oldest first, with `--history`.
     #[serde(skip_serializing_if = "Option::is_none")]
     history: Option<&'a [Change]>,
 }
@@ -79,7 +84,7 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     let claimed_at = claimed_at(&client, &record).await?;
     if out.is_json() {
         out.json(&Full {
-            task: View::from(&record),
+            task: RecordForm::from(&record),
             claimed_at,
             waits: waits.map(|w| w.to_string()),
             missed: missed(&record, now),
@@ -120,7 +125,7 @@ fn show(
     (waits, claimed_at): (Option<&WaitReason>, Option<Timestamp>),
     now: Timestamp,
 ) -> Result<(), Failure> {
-    let view = View::from(record);
+    let view = RecordForm::from(record);
     let mut lines: Vec<(&str, String)> = vec![
         ("id", record.task.id.to_string()),
         ("kind", record.task.kind.to_string()),
@@ -228,7 +233,9 @@ fn missed(record: &TaskRecord, now: Timestamp) -> Option<String> {
 
 /// A task that another task waits for.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct Other {
+    /// The task.
     task: TaskId,
     /// Its state, or `unknown`.
     state: &'static str,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clap::Subcommand;
-use serde_json::json;
+use serde::Serialize;
 use windlass::{
     Client, NodeName, TaskId,
     store::{Error, NodeCommand, NodeCommandId},
@@ -63,6 +63,20 @@ struct WhichTask {
     wait: WaitArgs,
 }
 
+/// A command that was sent to a node.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct Sent<'a> {
+    /// The node.
+    node: &'a NodeName,
+    /// The name of the command.
+    action: &'static str,
+    /// Its number.
+    order: NodeCommandId,
+    /// The answer of the node, with `--wait`.
+    answer: Option<&'a str>,
+}
+
 /// Sends the command.
 pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure> {
     let (name, which, command) = match args.command {
@@ -97,7 +111,12 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     };
     let is_done = answer.as_deref().is_none_or(|answer| is_done(name, answer));
     if out.is_json() {
-        out.json(&json!({ "node": node, "action": name, "order": order, "answer": answer }))?;
+        out.json(&Sent {
+            node: &node,
+            action: name,
+            order,
+            answer: answer.as_deref(),
+        })?;
     } else {
         let then = match (name, answer.as_deref()) {
             ("stop-task", None) => "; once it is released, this node does not claim it for 30 s",

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
-use serde_json::json;
+use serde::Serialize;
 use windlass::{
     Client, StateKind,
     store::{Filter, Purge},
@@ -52,6 +52,16 @@ fn ended(text: &str) -> Result<StateKind, String> {
 
 /// How many tasks one step deletes. A store on etcd reads all ended tasks for each step.
 const STEP: u32 = 10_000;
+
+/// What a purge has deleted.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct Purged {
+    /// `purge`.
+    action: &'static str,
+    /// The number of tasks.
+    purged: u64,
+}
 
 /// Deletes them.
 pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure> {
@@ -111,7 +121,10 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     }
     bar.finish_and_clear();
     if out.is_json() {
-        out.json(&json!({ "action": "purge", "purged": purged }))?;
+        out.json(&Purged {
+            action: "purge",
+            purged,
+        })?;
     } else {
         out.line(format!(
             "{}: purged",

@@ -1,60 +1,272 @@
-//! `windlass stats`: counts tasks by kind and state, and shows the limits in use.
+//! `windlass stats`: counts tasks by kind and state, shows what holds tasks back, and the limits in use.
+
+use std::fmt::Write as _;
 
 use jiff::Timestamp;
-use serde_json::json;
-use windlass::{Bound, store::LimitUse};
+use serde::Serialize;
+use windlass::{
+    Bound, Kind,
+    client::{self, HeldBack, KindStats, WaitReason},
+    store::{LimitUse, TaskCount},
+};
 
 use crate::{
     exit::{Exit, Failure},
     global::Global,
     output::Output,
-    view::{color, due, human, text},
+    view::{age, color, due, human, text},
 };
 
-/// No options of its own.
+/// What to count.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
+The second table shows what a node can claim: AVAILABLE tasks are due and unclaimed, FUTURE ones sleep until later, \
+WAITING ones wait for other tasks. The third shows why tasks are not run, and what to do.
+
 Examples:
   windlass stats
-  windlass stats -o json | jq '.counts[] | select(.state == \"failed\")'")]
-pub(crate) struct Args {}
+  windlass stats --kind report
+  windlass stats -o json | jq '.counts[] | select(.state == \"failed\")'
+  windlass stats -o json | jq '.kinds[] | {kind, available, oldest_due_age_seconds}'")]
+pub(crate) struct Args {
+    /// Show only the kinds whose name begins with PREFIX
+    #[arg(long, value_name = "PREFIX")]
+    kind: Option<String>,
+}
+
+/// How many tasks there are, and which limits they use.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct Stats<'a> {
+    /// The number of tasks.
+    tasks: u64,
+    /// How many of them are claimed.
+    claimed: u64,
+    /// The numbers by kind and state.
+    counts: &'a [TaskCount],
+    /// What can run, and what holds the rest back, by kind.
+    kinds: Vec<OfKind<'a>>,
+    /// The limits that tasks use at present.
+    limits: &'a [LimitUse],
+    /// The time for which the counts hold.
+    at: Timestamp,
+}
+
+/// How many tasks of a kind there are. A task counts in one of the fields, except that `held_back` says why tasks of
+/// `available` and `waiting` are not run.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct OfKind<'a> {
+    /// The kind.
+    kind: &'a Kind,
+    /// Tasks that are due, and that no node has claimed.
+    available: u64,
+    /// Tasks that sleep until a later time.
+    future: u64,
+    /// Tasks that wait for other tasks.
+    waiting: u64,
+    /// Paused tasks.
+    paused: u64,
+    /// Tasks that a node has claimed.
+    claimed: u64,
+    /// Tasks that have ended.
+    ended: u64,
+    /// Tasks whose record cannot be read.
+    quarantined: u64,
+    /// Since when the first of the available tasks is due.
+    oldest_due: Option<Timestamp>,
+    /// The same as an age, in whole seconds.
+    oldest_due_age_seconds: Option<i64>,
+    /// Why tasks are not run, the most tasks first.
+    held_back: Vec<Held>,
+}
+
+/// Tasks of a kind that are not run for the same reason.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct Held {
+    /// The name of the reason.
+    reason: &'static str,
+    /// How many tasks.
+    tasks: u64,
+    /// Whether there may be more: only a part of the tasks was read.
+    at_least: bool,
+    /// The reason in words.
+    text: String,
+    /// The command that shows or resolves it.
+    remedy: String,
+}
 
 /// Prints the counts.
-pub(crate) async fn execute(_: Args, global: &Global) -> Result<Exit, Failure> {
+pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure> {
     let client = global.reading().await?;
     let out = global.out();
-    let mut counts = client.counts().await?;
-    counts.sort_by(|a, b| (&a.kind, a.state).cmp(&(&b.kind, b.state)));
-    let limits = client.limits_in_use().await?;
-    let tasks: u64 = counts.iter().map(|c| c.tasks).sum();
-    let claimed: u64 = counts.iter().map(|c| c.claimed).sum();
+    let mut stats = client.stats().await?;
+    if let Some(prefix) = &args.kind {
+        stats
+            .counts
+            .retain(|count| count.kind.as_str().starts_with(prefix));
+        stats
+            .kinds
+            .retain(|of| of.kind.as_str().starts_with(prefix));
+    }
+    let tasks: u64 = stats.counts.iter().map(|c| c.tasks).sum();
+    let claimed: u64 = stats.counts.iter().map(|c| c.claimed).sum();
     if out.is_json() {
-        out.json(
-            &json!({ "tasks": tasks, "claimed": claimed, "counts": counts, "limits": limits }),
-        )?;
+        out.json(&Stats {
+            tasks,
+            claimed,
+            counts: &stats.counts,
+            kinds: stats
+                .kinds
+                .iter()
+                .map(|of| OfKind::of(of, stats.at))
+                .collect(),
+            limits: &stats.limits,
+            at: stats.at,
+        })?;
         return Ok(Exit::Ok);
     }
-    let mut rows: Vec<_> = counts
-        .iter()
-        .map(|c| {
-            let state = match c.state {
-                Some(code) => text(code).fg(color(code)),
-                None => text("quarantined").fg(comfy_table::Color::Red),
-            };
-            vec![text(&c.kind), state, text(c.tasks), text(c.claimed)]
-        })
-        .collect();
-    if rows.is_empty() {
-        out.note("there are no tasks");
-    } else {
-        rows.push(vec![text("all"), text(""), text(tasks), text(claimed)]);
+    if stats.counts.is_empty() {
+        out.note(match &args.kind {
+            Some(prefix) => format!("there are no tasks of a kind that begins with '{prefix}'"),
+            None => "there are no tasks".to_owned(),
+        });
     }
-    out.narrow_table(&["KIND", "STATE", "TASKS", "CLAIMED"], &["CLAIMED"], rows)?;
-    if !limits.is_empty() {
+    show_states(&out, &stats.counts, (tasks, claimed))?;
+    show_kinds(&out, &stats)?;
+    show_held_back(&out, &stats.kinds)?;
+    if !stats.limits.is_empty() {
         out.line("")?;
-        show_limits(&out, &limits, client.store().clock().now())?;
+        show_limits(&out, &stats.limits, stats.at)?;
     }
     Ok(Exit::Ok)
+}
+
+/// Returns how long the first available task of a kind is due, in whole seconds.
+fn oldest_age(of: &KindStats, now: Timestamp) -> Option<i64> {
+    of.oldest_due
+        .map(|due| now.duration_since(due).as_secs().max(0))
+}
+
+impl<'a> OfKind<'a> {
+    fn of(of: &'a KindStats, now: Timestamp) -> Self {
+        let held = |held: &HeldBack| Held {
+            reason: held.reason.name(),
+            tasks: held.tasks,
+            at_least: held.at_least,
+            text: held.reason.to_string(),
+            remedy: remedy(of, &held.reason),
+        };
+        Self {
+            kind: &of.kind,
+            available: of.available,
+            future: of.future,
+            waiting: of.waiting,
+            paused: of.paused,
+            claimed: of.claimed,
+            ended: of.ended,
+            quarantined: of.quarantined,
+            oldest_due: of.oldest_due,
+            oldest_due_age_seconds: oldest_age(of, now),
+            held_back: of.held_back.iter().map(held).collect(),
+        }
+    }
+}
+
+/// Returns the command that shows or resolves what holds tasks back.
+fn remedy(of: &KindStats, reason: &WaitReason) -> String {
+    let kind = &of.kind;
+    match reason {
+        WaitReason::NoNode | WaitReason::DataVersion { .. } if kind.as_str() == "exec" => {
+            "windlass worker".to_owned()
+        }
+        WaitReason::Labels(_) if kind.as_str() == "exec" => {
+            "windlass worker --select NAME=VALUE".to_owned()
+        }
+        WaitReason::Standing(nodes) => {
+            let node = nodes.first().map_or("NODE", |node| node.as_str());
+            format!("windlass node unfreeze {node}")
+        }
+        WaitReason::Tasks(_) => format!("windlass list --kind {kind} --state sleeping"),
+        WaitReason::Limit(_) => format!("windlass list --kind {kind} --state runnable"),
+        _ => "windlass nodes".to_owned(),
+    }
+}
+
+fn show_states(
+    out: &Output,
+    counts: &[TaskCount],
+    (tasks, claimed): (u64, u64),
+) -> Result<(), Failure> {
+    let row = |c: &TaskCount| {
+        let state = match c.state {
+            Some(code) => text(code).fg(color(code)),
+            None => text("quarantined").fg(comfy_table::Color::Red),
+        };
+        vec![text(&c.kind), state, text(c.tasks), text(c.claimed)]
+    };
+    let mut rows: Vec<_> = counts.iter().map(row).collect();
+    if !rows.is_empty() {
+        rows.push(vec![text("all"), text(""), text(tasks), text(claimed)]);
+    }
+    out.narrow_table(&["KIND", "STATE", "TASKS", "CLAIMED"], &["CLAIMED"], rows)
+}
+
+/// Shows the kinds that have live tasks.
+fn show_kinds(out: &Output, stats: &client::Stats) -> Result<(), Failure> {
+    let is_live =
+        |of: &&KindStats| of.available + of.future + of.waiting + of.paused + of.claimed > 0;
+    let row = |of: &KindStats| {
+        let oldest = of
+            .oldest_due
+            .map_or_else(String::new, |due| age(due.min(stats.at), stats.at));
+        vec![
+            text(&of.kind),
+            text(of.available),
+            text(of.future),
+            text(of.waiting),
+            text(of.paused),
+            text(of.claimed),
+            text(oldest),
+        ]
+    };
+    let rows: Vec<_> = stats.kinds.iter().filter(is_live).map(row).collect();
+    if rows.is_empty() {
+        return Ok(());
+    }
+    out.line("")?;
+    let header = [
+        "KIND",
+        "AVAILABLE",
+        "FUTURE",
+        "WAITING",
+        "PAUSED",
+        "CLAIMED",
+        "DUE FOR",
+    ];
+    out.narrow_table(&header, &["PAUSED", "CLAIMED", "WAITING", "FUTURE"], rows)
+}
+
+/// Shows why tasks are not run.
+fn show_held_back(out: &Output, kinds: &[KindStats]) -> Result<(), Failure> {
+    let rows = kinds.iter().flat_map(|of| {
+        of.held_back.iter().map(move |held| {
+            let mut tasks = held.tasks.to_string();
+            if held.at_least {
+                tasks.push('+');
+            }
+            let mut why = held.reason.to_string();
+            let _ = write!(why, " ({})", remedy(of, &held.reason));
+            vec![text(&of.kind), text(tasks), text(why)]
+        })
+    });
+    let rows: Vec<_> = rows.collect();
+    if rows.is_empty() {
+        return Ok(());
+    }
+    out.line("")?;
+    out.narrow_table(&["KIND", "NOT RUN", "WHY"], &[], rows)
 }
 
 fn show_limits(out: &Output, limits: &[LimitUse], now: Timestamp) -> Result<(), Failure> {

@@ -129,12 +129,13 @@ async fn changes_of(
     }
 }
 
-/// A change as a line of JSON.
+/// A change of a task.
 #[derive(Serialize)]
-struct Line<'a> {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct Line<'a> {
     #[serde(flatten)]
     change: &'a Change,
-    /// The error of a failed attempt.
+    /// The error of a failed attempt, of a `moved` by `error`.
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
 }

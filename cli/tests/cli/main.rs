@@ -15,6 +15,7 @@ mod crontab;
 mod deadlines;
 mod end_of_time;
 mod env;
+mod json;
 mod log_lines;
 mod nodes;
 mod reading;

@@ -134,7 +134,7 @@ fn wrong_deadlines_and_wrong_fields_of_cron_are_named() {
         ),
         (
             &["--cron", "@daily", "--start-within", "0s"],
-            "start_within: 0s gives a run no time",
+            "--start-within: 0s gives a run no time",
         ),
         (
             &["--cron", "@daily", "--end-within", "soon"],
@@ -142,14 +142,14 @@ fn wrong_deadlines_and_wrong_fields_of_cron_are_named() {
         ),
         (
             &["--cron", "@daily", "--offset", "1h", "--end-within", "1h"],
-            "end_within: 1h is over when a run is due, up to 1h after its time",
+            "--end-within: 1h is over when a run is due, up to 1h after its time",
         ),
         (
             &[
                 "--spec",
                 "{\"run\":{\"kind\":\"exec\",\"end_by\":\"2030-01-01T00:00:00Z\"}}",
             ],
-            "'end_by' is no field",
+            "end_by: is not possible for the runs of a schedule",
         ),
     ] {
         let words = [&["schedule", "create", "s"][..], options, &["--", "true"]].concat();

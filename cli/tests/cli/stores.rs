@@ -68,8 +68,11 @@ fn watch_names_the_commands_that_are_sent() {
     let words = ["watch", "--after", "0", "--limit", "3"];
     let ran = env.run(&words).ok();
     let lines: Vec<&str> = ran.out.lines().collect();
-    assert!(lines[1].ends_with(" sent: pause"), "{ran:?}");
-    assert!(lines[2].ends_with(" sent: signal 'approve'"), "{ran:?}");
+    assert!(
+        lines[1].contains(" sent, by ") && lines[1].ends_with(": pause"),
+        "{ran:?}"
+    );
+    assert!(lines[2].ends_with(": signal 'approve'"), "{ran:?}");
 }
 
 #[test]

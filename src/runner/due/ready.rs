@@ -95,6 +95,26 @@ impl Queue {
         next.is_some_and(|(_, of, _)| of.0 == priority)
     }
 
+    /// Returns the first due time of the tasks without a command. Looks at one task of each priority and lane.
+    fn first_due(&self) -> Option<i64> {
+        let after = |priority| (Reverse(false), Reverse(priority), (i64::MIN, 0, 0));
+        let mut first = self
+            .lanes
+            .values()
+            .filter_map(BTreeSet::first)
+            .min()
+            .copied();
+        let mut next = self.plain.range(after(i32::MAX)..).next();
+        while let Some((_, Reverse(priority), place)) = next {
+            first = first.into_iter().chain([*place]).min();
+            let Some(lower) = priority.checked_sub(1) else {
+                break;
+            };
+            next = self.plain.range(after(lower)..).next();
+        }
+        first.map(|(due, ..)| due)
+    }
+
     fn len(&self) -> usize {
         self.plain.len() + self.lanes.values().map(BTreeSet::len).sum::<usize>()
     }
@@ -202,6 +222,12 @@ impl Ready {
             self.turns.forget(priority);
         }
         !is_any
+    }
+
+    /// Returns the first due time of each kind that has ready tasks without a command.
+    pub(super) fn first_due(&self) -> impl Iterator<Item = (KindId, i64)> {
+        let queues = self.queues.iter();
+        queues.filter_map(|(kind, queue)| Some((*kind, queue.first_due()?)))
     }
 
     pub(super) fn len(&self) -> usize {

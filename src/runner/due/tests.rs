@@ -283,6 +283,34 @@ fn the_order_of_a_task_is_known_until_the_index_is_cleared() {
 }
 
 #[test]
+fn the_oldest_of_each_kind_is_the_first_that_is_due() {
+    let mut index = DueIndex::default();
+    let now = at(&index, 100);
+    let mut put = |id: &str, kind: &str, due, priority, change: fn(&mut TaskView)| {
+        let mut view = view(id, Some(due), priority, 1);
+        view.kind = kind.parse().unwrap();
+        change(&mut view);
+        index.upsert(view, now);
+    };
+    put("late", "a", 50, 0, |_| ());
+    put("first", "a", 40, -3, |_| ());
+    put("urgent", "a", 60, i32::MAX, |_| ());
+    put("version", "a", 45, i32::MIN, |view| view.data_version = 2);
+    put("fair", "b", 30, 0, |view| view.fair_key = Some("x".into()));
+    put("fair-too", "b", 20, 1, |view| {
+        view.fair_key = Some("y".into())
+    });
+    put("told", "c", 10, 0, |view| view.commanded = true);
+    put("asleep", "d", 200, 0, |view| view.sleeping = true);
+    let oldest = index.oldest_due();
+    let oldest: Vec<_> = oldest
+        .iter()
+        .map(|(kind, due)| (kind.as_str(), due.as_second()))
+        .collect();
+    assert_eq!(oldest, [("a", 40), ("b", 20)]);
+}
+
+#[test]
 fn a_task_whose_deadline_has_come_counts_as_commanded() {
     let mut index = DueIndex::default();
     let start = at(&index, 0);

@@ -1,9 +1,11 @@
 //! [`Capacity`]: how many tasks this node takes, in all and of each kind.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use hashbrown::HashMap;
 use windlass_statemachine::Kind;
+
+use crate::telemetry::SlotsOfKind;
 
 /// Commanded tasks are claimed beyond the slots, up to this many: a kill need not wait for a slot.
 const COMMANDED_EXTRA: u32 = 64;
@@ -100,6 +102,22 @@ impl Capacity {
         is_full || of_kind.saturating_add(more) > limit
     }
 
+    /// Returns the slots of each kind that has a handler of its own or an active task, without the kinds apart.
+    pub(super) fn usage(&self) -> impl Iterator<Item = SlotsOfKind> {
+        let kinds: BTreeSet<&Kind> = self.of_kind.keys().chain(self.active_of.keys()).collect();
+        let counted = kinds.into_iter().filter(|kind| !self.apart.contains(kind));
+        counted.map(|kind| {
+            let used = self.active_of.get(kind).copied().unwrap_or(0);
+            let limit = self.of_kind.get(kind).copied().unwrap_or(self.of_others);
+            let free = self.slots.saturating_sub(self.active);
+            SlotsOfKind {
+                kind: kind.clone(),
+                used,
+                free: free.min(limit.saturating_sub(used)),
+            }
+        })
+    }
+
     pub(super) fn take(&mut self, kind: &Kind) {
         self.active += u32::from(!self.apart.contains(kind));
         *self.active_of.entry(kind.clone()).or_default() += 1;
@@ -128,6 +146,20 @@ mod tests {
     fn capacity() -> Capacity {
         let of_kind = [(kind("one"), Some(1)), (kind("free"), None)];
         Capacity::new(3, of_kind.into_iter(), Some(2))
+    }
+
+    #[test]
+    fn the_slots_of_a_kind_are_those_in_use_and_those_that_fit() {
+        let mut capacity = capacity().with_apart([kind("apart")].into_iter());
+        capacity.take(&kind("one"));
+        capacity.take(&kind("other"));
+        capacity.take(&kind("apart"));
+        let usage = capacity
+            .usage()
+            .map(|of| (of.kind.to_string(), of.used, of.free));
+        let expected = [("free", 0, 1), ("one", 1, 0), ("other", 1, 1)];
+        let expected = expected.map(|(kind, used, free)| (kind.to_owned(), used, free));
+        assert_eq!(usage.collect::<Vec<_>>(), expected);
     }
 
     #[test]

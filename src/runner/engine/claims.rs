@@ -150,6 +150,10 @@ impl Engine {
         match answer {
             Ok(Some(claimed)) => {
                 let late = view.due.map(|due| self.now().duration_since(due));
+                // Only the due time of a task that does not sleep was in the past when it was written.
+                if let Some(ahead) = late.filter(|late| late.is_negative() && !view.sleeping) {
+                    self.gauges.written_ahead(ahead.unsigned_abs());
+                }
                 let late = late.and_then(|late| Duration::try_from(late).ok());
                 let metrics = self.metrics.of(&claimed.task.kind);
                 metrics.claimed(late, claimed.abandoned);

@@ -185,6 +185,7 @@ impl Engine {
             parts,
             since: now,
             began,
+            stopping: None,
         };
         self.slots.begin_run(id, run);
         if has_progress {
@@ -194,7 +195,8 @@ impl Engine {
     }
 
     fn signal(&mut self, id: SlotId, signal: Signal) {
-        if let Some(run) = self.slots.get(id).and_then(|s| s.run.as_ref()) {
+        if let Some(run) = self.slots.get_mut(id).and_then(|s| s.run.as_mut()) {
+            run.note_stop(&signal);
             run.signals.deliver(signal);
         }
     }
@@ -222,6 +224,7 @@ impl Engine {
             "the handler was aborted and still blocks its thread: going on without it; \
              blocking work belongs on spawn_blocking and has to look at should_stop()");
         slot.metrics.ended(RunOutcome::Aborted, run.began.elapsed());
+        run.report_stop();
         drop(run);
         self.handler_gone(id, Input::Aborted);
     }
@@ -244,6 +247,7 @@ impl Engine {
         if let Some(slot) = self.slots.get(id) {
             slot.metrics.ended(outcome, run.began.elapsed());
         }
+        run.report_stop();
         if let Ended::Returned(message) = &ended {
             self.judge_node(id, &run, message);
         }

@@ -12,6 +12,7 @@
 //! | [`claiming`] | the claims that are under way |
 //! | [`courtesy`] | which tasks are deferred to other nodes, and for how long |
 //! | [`gather`] | whether to wait for handlers that return together |
+//! | [`gauges`] | the gauges of this node |
 //! | [`outbox`] | the writes that are under way |
 //! | [`progress`] | when the progress of a running handler is written |
 //! | [`standing`] | normal, frozen, draining or stopping, and the status that follows |
@@ -30,6 +31,7 @@ mod effects;
 mod events;
 mod failures;
 mod gather;
+mod gauges;
 mod outbox;
 mod progress;
 mod reported;
@@ -65,6 +67,7 @@ use self::{
     claiming::Claiming,
     courtesy::Courtesy,
     gather::Gather,
+    gauges::Gauges,
     outbox::Outbox,
     standing::{Mode, Report, Standing},
     table::SlotTable,
@@ -94,6 +97,8 @@ pub(super) struct Parts {
     pub(super) clock: Arc<dyn Clock>,
     pub(super) node: NodeName,
     pub(super) config: NodeConfig,
+    /// Whether the store counts the tasks of the namespace.
+    pub(super) has_counts: bool,
     pub(super) kinds: Kinds,
     pub(super) selector: Labels,
     pub(super) balancer: Arc<dyn Balancer>,
@@ -129,6 +134,7 @@ pub(super) struct Engine {
     /// The kinds that this machine cannot run at present.
     node_faults: NodeFaults,
     metrics: NodeMetrics,
+    gauges: Gauges,
     outbox: Outbox,
     gather: Gather,
     /// Empty between two inputs; kept for its memory.
@@ -171,6 +177,7 @@ impl Engine {
             next_balance: now + BALANCE_EVERY,
             node_faults: NodeFaults::default(),
             metrics: NodeMetrics::new(),
+            gauges: Gauges::new(now, parts.config.gauges_every, parts.has_counts),
             outbox: Outbox::new(parts.coordinator.clone()),
             gather: Gather::default(),
             effects: Vec::new(),
@@ -268,6 +275,9 @@ impl Engine {
         self.claim_pass();
         self.report_unstored();
         self.report_status();
+        let clock = &*self.parts.clock;
+        self.gauges
+            .set(Instant::now(), clock, &self.capacity, &self.due);
     }
 
     fn next_wait(&self) -> Duration {

@@ -5,14 +5,14 @@ use std::{collections::VecDeque, sync::Arc};
 use futures::future::AbortHandle;
 use jiff::Timestamp;
 use tokio::{sync::oneshot, time::Instant};
-use windlass_statemachine::{FailedAttempt, Machine, Progress, Task};
+use windlass_statemachine::{ActionKind, Command, FailedAttempt, Machine, Progress, Task, machine};
 
 use super::{reported::Reported, timers};
 use crate::{
     handler::{ContextParts, Signals},
     runner::{handle::RunningTask, kinds::KindEntry},
     store::{Claim, NodeCommandId},
-    telemetry::{KindMetrics, Moved},
+    telemetry::{self, KindMetrics, Moved},
 };
 
 /// A handler that runs.
@@ -23,6 +23,35 @@ pub(super) struct Run {
     pub(super) parts: Arc<ContextParts>,
     pub(super) since: Timestamp,
     pub(super) began: Instant,
+    /// The first command that the handler was told to stop by, and when it came.
+    pub(super) stopping: Option<(ActionKind, Instant)>,
+}
+
+impl Run {
+    /// Remembers when the first command came that ends the handler.
+    pub(super) fn note_stop(&mut self, signal: &machine::Signal) {
+        let machine::Signal::Command { command, .. } = signal else {
+            return;
+        };
+        match command {
+            Command::Run | Command::Checkpoint | Command::Signal(_) => {}
+            Command::Sleep { .. }
+            | Command::Pause
+            | Command::Release
+            | Command::Complete { .. }
+            | Command::Kill => {
+                let now = (command.kind(), Instant::now());
+                self.stopping.get_or_insert(now);
+            }
+        }
+    }
+
+    /// Records how long the handler has run since a command came for it.
+    pub(super) fn report_stop(&self) {
+        if let Some((command, since)) = self.stopping {
+            telemetry::command_stopped(command, since.elapsed());
+        }
+    }
 }
 
 pub(super) struct Slot {

@@ -80,6 +80,7 @@ fn run(table: &mut SlotTable, id: SlotId) -> u64 {
         parts: Arc::new(parts),
         since: Timestamp::UNIX_EPOCH,
         began: Instant::now(),
+        stopping: None,
     };
     table.begin_run(id, run);
     number

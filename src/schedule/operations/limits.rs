@@ -29,7 +29,7 @@ impl Schedules {
                 Err(Error::NotFound { .. }) => return Ok(()),
                 Err(error) => return Err(error),
             };
-            if present.run.limits == spec.run.limits {
+            if present.run.form.limits == spec.run.form.limits {
                 return Ok(());
             }
             spec = present;
@@ -79,7 +79,7 @@ fn new_limits(record: &TaskRecord, spec: &Schedule) -> Option<Vec<Limit>> {
     ScheduledFor::of(&record.task).filter(|_| waits)?;
     // The keys take values of the run, which keeps its labels and props.
     let mut run = record.task.clone();
-    run.limits.clone_from(&spec.run.limits);
+    run.limits.clone_from(&spec.run.form.limits);
     // A run without a label or prop that a key names has no such limit.
     run.fill_limit_keys().ok()?;
     (run.limits != record.task.limits).then_some(run.limits)

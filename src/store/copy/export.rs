@@ -14,6 +14,7 @@ use crate::store::{Error, Store};
 
 /// What an export has written.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct Written {
     /// The number of tasks in the file.

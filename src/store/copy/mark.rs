@@ -82,6 +82,7 @@ impl Copied {
 /// What is committed in a store and is in no task: a row of the [inbox](crate::store::sqlite::inbox) of a file, or a
 /// task whose id cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Outside {
     /// What it is: `row 7 of windlass_inbox`.
     pub what: String,

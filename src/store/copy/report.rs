@@ -9,6 +9,7 @@ use super::Outside;
 
 /// A task that was not copied or differs, and why.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Problem {
     /// The task.
     pub id: TaskId,
@@ -25,6 +26,7 @@ impl Problem {
 
 /// The number of tasks of a kind in a state.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Pair {
     /// The kind.
     pub kind: Kind,
@@ -38,6 +40,7 @@ pub struct Pair {
 
 /// The result of a copy.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct Report {
     /// The number of tasks in the source.

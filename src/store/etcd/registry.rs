@@ -11,7 +11,7 @@ use super::{
 use crate::store::{
     Applied, AuditEntry, Change, ChangeStream, CommandRecord, Doctor, Done, Error, Exported,
     Filter, LimitUse, Limits, NodeCommand, NodeCommandId, NodeRecord, Operation, Order, Page,
-    Purge, Registry, Span, TaskCount, TaskRecord, Transaction, Transfer,
+    Purge, Registry, Span, TaskCount, TaskRecord, TaskStats, Transaction, Transfer,
     copy::Copied,
     examine::{Examination, Finding},
 };
@@ -84,6 +84,10 @@ impl Registry for EtcdStore {
 
     async fn counts(&self) -> Result<Vec<TaskCount>, Error> {
         self.0.queries.counts().await
+    }
+
+    async fn stats(&self) -> Result<TaskStats, Error> {
+        self.0.queries.stats().await
     }
 
     async fn limits_in_use(&self) -> Result<Vec<LimitUse>, Error> {

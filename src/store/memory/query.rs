@@ -2,11 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use jiff::Timestamp;
 use windlass_statemachine::{Kind, StateKind, TaskId};
 
 use super::{row::Row, world::World};
 use crate::store::{
-    CommandRecord, Error, Filter, Page, Span, TaskCount, TaskRecord, rules::list::Selection,
+    CommandRecord, Error, Filter, Page, Span, TaskCount, TaskRecord, TaskStats,
+    rules::{list::Selection, stats::Counter},
 };
 
 impl World {
@@ -64,6 +66,15 @@ impl World {
                 claimed,
             })
             .collect()
+    }
+
+    /// Counts by a look at every task: the store is for tests.
+    pub(super) fn stats(&self, now: Timestamp) -> TaskStats {
+        let mut counter = Counter::new(now);
+        for row in self.tasks.values() {
+            counter.take(&self.record_of(row));
+        }
+        counter.into_stats(true)
     }
 
     pub(super) fn commands_of(&self, id: &TaskId) -> Result<Vec<CommandRecord>, Error> {

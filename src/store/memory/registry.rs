@@ -7,7 +7,7 @@ use super::MemoryStore;
 use crate::store::{
     Applied, AuditAction, AuditEntry, Change, ChangeStream, CommandRecord, Error, Filter, LimitUse,
     Limits, NodeCommand, NodeCommandId, NodeRecord, Page, Purge, Registry, Span, TaskCount,
-    TaskRecord, Transaction, Transfer,
+    TaskRecord, TaskStats, Transaction, Transfer,
 };
 
 #[async_trait]
@@ -57,6 +57,15 @@ impl Registry for MemoryStore {
 
     async fn counts(&self) -> Result<Vec<TaskCount>, Error> {
         Ok(self.shared.lock().0.counts())
+    }
+
+    async fn stats(&self) -> Result<TaskStats, Error> {
+        let (world, now) = self.shared.lock();
+        Ok(world.stats(now))
+    }
+
+    fn keeps_counts(&self) -> bool {
+        true
     }
 
     async fn limits_in_use(&self) -> Result<Vec<LimitUse>, Error> {

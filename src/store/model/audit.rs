@@ -28,6 +28,7 @@ pub const AUDIT_RETENTION: SignedDuration = SignedDuration::from_hours(90 * 24);
 /// # Ok::<(), windlass::Invalid>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AuditEntry {
     /// When it was, by the clock of the process that wrote it.
     pub at: Timestamp,
@@ -41,6 +42,7 @@ pub struct AuditEntry {
 
 /// What was done to a namespace.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "what", rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum AuditAction {

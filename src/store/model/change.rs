@@ -6,6 +6,7 @@ use windlass_statemachine::{ActionKind, Author, Fence, NodeName, StateKind, Task
 
 /// One line of history.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Change {
     /// Its place in the history of the namespace; it only grows.
     pub seq: u64,
@@ -48,6 +49,7 @@ impl ChangeKind {
 
 /// What happened to a task.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "what", rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum ChangeKind {

@@ -23,6 +23,7 @@ use windlass_statemachine::{Invalid, Kind, state::FIRST_DATA_VERSION};
 /// # Ok::<(), windlass::Invalid>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DataVersions {
     /// The newest version of each kind, where it differs from that of the others.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]

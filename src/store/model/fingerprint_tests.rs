@@ -1,8 +1,9 @@
 use std::time::Duration;
 
+use jiff::Timestamp;
 use windlass_statemachine::{
-    CommandId, Limit, Retry, Signal, Submit, TransactionId, Unique, Waits, message::SendCommand,
-    task::Labels,
+    Command, CommandId, Fence, IfExists, Limit, Require, Reschedule, Retry, Signal, StateKind,
+    Submit, Task, TaskId, TransactionId, Unique, Waits, message::SendCommand, task::Labels,
 };
 
 use super::*;
@@ -84,7 +85,7 @@ fn operations() -> Vec<Transaction> {
             | Command::Kill
             | Command::Signal(_) => {}
         },
-        // Its fields: `the_form_of_a_reschedule_has_every_field`.
+        // The form of a reschedule names each of its fields.
         Operation::Delete(_) | Operation::Retry(_) | Operation::Reschedule(_) => {}
     };
     let mut all = vec![
@@ -260,11 +261,11 @@ fn a_stored_fingerprint_is_that_of_every_version() {
     assert_eq!(
         stored,
         [
-            "2-0209e60f24023b0f",
-            "2-90df61d6a43823c7",
-            "2-ea276b05f1815f21",
-            "2-3a601447cc3782a4",
-            "2-25bc951671c98bf9"
+            "3-19aaace5f214ab06",
+            "3-975c82eb120c60ba",
+            "3-ea276b05f1815f21",
+            "3-d711002fa0c4dada",
+            "3-c5c239c45d7d6703"
         ]
     );
 }

@@ -14,6 +14,7 @@ mod operation;
 mod query;
 mod record;
 mod refusal;
+mod stats;
 mod transaction;
 
 pub use audit::{AUDIT_RETENTION, AuditAction, AuditEntry, Purge};
@@ -23,13 +24,14 @@ pub use data_versions::DataVersions;
 pub use event::{Event, TaskView};
 pub use filter::{Filter, Page, TimeRange};
 pub use limits::Limits;
-pub use line::Line;
+pub use line::read_line;
 pub use node::{
     Lease, NodeCommand, NodeCommandId, NodeFault, NodeRecord, NodeSpec, NodeStatus,
     QueuedNodeCommand,
 };
-pub use operation::{Done, Operation, Submitted};
+pub use operation::{Done, Submitted};
 pub use query::{Cursor, Order, Place, Query, Span, TaskPage};
 pub use record::{CommandRecord, LimitForm, LimitUse, LimitedBy, TaskCount, TaskRecord};
 pub use refusal::{Part, Reason, Refusal, Refusals};
+pub use stats::{Availability, HeldGroup, TaskGroup, TaskStats};
 pub use transaction::{Applied, Transaction};

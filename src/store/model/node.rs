@@ -22,6 +22,7 @@ use super::DataVersions;
 /// # Ok::<(), windlass::Invalid>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct NodeSpec {
     /// Its unique name.
@@ -97,6 +98,7 @@ impl NodeSpec {
 
 /// The status that a node reports with every renewal.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct NodeStatus {
     /// It claims and balances nothing.
     pub frozen: bool,
@@ -112,6 +114,7 @@ pub struct NodeStatus {
 /// A kind that a node cannot run at present, for a fault of its machine
 /// ([`TaskContext::node_fault`](crate::TaskContext::node_fault)).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct NodeFault {
     /// The kind.
     pub kind: Kind,
@@ -136,6 +139,7 @@ pub struct Lease {
 
 /// What an operator sends to a node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "command", rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum NodeCommand {
@@ -167,6 +171,7 @@ pub enum NodeCommand {
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(transparent)]
 pub struct NodeCommandId(pub u64);
 
@@ -187,6 +192,7 @@ pub struct QueuedNodeCommand {
 
 /// A node as the store knows it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct NodeRecord {
     /// What it said of itself.
     #[serde(flatten)]

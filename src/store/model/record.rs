@@ -11,6 +11,7 @@ use crate::store::Error;
 
 /// A command as the store knows it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CommandRecord {
     /// Its id.
     pub id: CommandId,
@@ -65,6 +66,7 @@ impl TaskRecord {
 
 /// The limit that holds a task back: no slot was free when a node claimed it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LimitedBy {
     /// The limit.
     pub limit: Limit,
@@ -75,6 +77,7 @@ pub struct LimitedBy {
 
 /// A limit that tasks use at present: some claim has a slot of it, or some task waits for one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct LimitUse {
     /// Its key.
@@ -97,6 +100,7 @@ pub struct LimitUse {
 
 /// What a limit counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum LimitForm {
     /// Tasks that are claimed at the same time.
@@ -107,6 +111,7 @@ pub enum LimitForm {
 
 /// How many tasks of a kind are in a state.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TaskCount {
     /// The kind.
     pub kind: Kind,

@@ -3,11 +3,11 @@
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 use windlass_statemachine::{
-    Author, Effects, Fence, Guard, Invalid, Require, Reschedule, Submit, TaskId, TransactionId,
-    Unique, message::SendCommand,
+    Author, Effects, Fence, Guard, Invalid, Operation, Require, Reschedule, Submit, TaskId,
+    TransactionId, Unique, message::SendCommand,
 };
 
-use super::operation::{Done, Operation, Submitted};
+use super::operation::{Done, Submitted};
 use crate::store::Error;
 
 /// No claim has this fence.

@@ -12,6 +12,7 @@
 //! | `claim` | whether a task can be claimed |
 //! | `limits` | whether a limit has a slot for one more task |
 //! | `list` | the place of a task in an order, and the pages of a list |
+//! | `stats` | whether tasks count as available, and the counts of a list |
 //! | `unique` | what a submit does when another task has its unique key |
 //! | `stand_ins` | refuses a wait for an id that the same write does not submit, because another task has its unique key |
 //! | `waits` | what a claim reads of the tasks that a task waits for, and what a watch reports of it |
@@ -37,6 +38,7 @@ pub(crate) mod reschedule;
 pub(crate) mod retry;
 pub(crate) mod size;
 mod stand_ins;
+pub(crate) mod stats;
 pub(crate) mod submit;
 pub(crate) mod transaction;
 pub(crate) mod unique;

@@ -7,8 +7,8 @@ use super::Split;
 use crate::store::{
     Applied, AuditEntry, Change, ChangeStream, CommandRecord, Doctor, Done, Error, Filter, Guard,
     LimitUse, Limits, NodeCommand, NodeCommandId, NodeRecord, Operation, Order, Page, Purge,
-    Registry, Require, Span, StateRemoval, Submitted, TaskCount, TaskRecord, Transaction, Transfer,
-    rules,
+    Registry, Require, Span, StateRemoval, Submitted, TaskCount, TaskRecord, TaskStats,
+    Transaction, Transfer, rules,
 };
 
 impl Split {
@@ -190,6 +190,14 @@ impl Registry for Split {
 
     async fn counts(&self) -> Result<Vec<TaskCount>, Error> {
         self.registry.counts().await
+    }
+
+    async fn stats(&self) -> Result<TaskStats, Error> {
+        self.registry.stats().await
+    }
+
+    fn keeps_counts(&self) -> bool {
+        self.registry.keeps_counts()
     }
 
     async fn limits_in_use(&self) -> Result<Vec<LimitUse>, Error> {

@@ -5,11 +5,12 @@ use std::cell::{Cell, RefCell};
 use hashbrown::HashMap;
 use jiff::Timestamp;
 use rusqlite::{CachedStatement, Connection, Params, Row, Statement, params_from_iter};
-use windlass_statemachine::{Author, Fence, StateKind, TaskId};
+use windlass_statemachine::{Author, StateKind, TaskId};
 
 use super::{
     boot::LeaseClock,
     codes::{CLAIMED, Log, micros},
+    counts::{self, Kinds, Move, Moves},
     errors::{self, Stop},
     heads::Heads,
     lines::{self, Line},
@@ -42,6 +43,7 @@ pub(super) struct Environment<'c> {
     pub(super) limits: Limits,
     pub(super) clock: &'c LeaseClock,
     pub(super) heads: &'c Heads,
+    pub(super) kinds: &'c Kinds,
 }
 
 /// One write transaction. Numbers the changes that are made in it.
@@ -55,6 +57,10 @@ pub(super) struct Batch<'c> {
     pub(super) clock: &'c LeaseClock,
     /// The newest changes of tasks, from one transaction to the next.
     pub(super) heads: &'c Heads,
+    /// The numbers of the kinds, from one transaction to the next.
+    kinds: &'c Kinds,
+    /// How this transaction changes the counts.
+    moves: Moves,
     newest: i64,
     /// The author of the changes that are made at present, and its number; 0 for nobody.
     by: (Option<Author>, i64),
@@ -91,6 +97,8 @@ impl<'c> Batch<'c> {
             limits: environment.limits,
             clock: environment.clock,
             heads: environment.heads,
+            kinds: environment.kinds,
+            moves: Moves::default(),
             by: (None, 0),
             author: None,
             lines: Vec::new(),
@@ -129,9 +137,37 @@ impl<'c> Batch<'c> {
         result
     }
 
-    /// Runs a statement and returns the number of rows that it changed.
+    /// Runs a statement and returns the number of rows that it changed. One that may change the group of a task is run
+    /// by [`write_state`](Self::write_state).
     pub(super) fn run(&self, sql: &'static str, params: impl Params) -> Sql<usize> {
+        debug_assert!(!counts::moves_tasks(sql), "the counts do not follow: {sql}");
         self.with(sql, |statement| statement.execute(params))
+    }
+
+    /// Runs a statement that writes the state of one task, and returns the number of rows that it changed: the counts
+    /// follow when it has changed one.
+    pub(super) fn write_state(
+        &mut self,
+        sql: &'static str,
+        params: impl Params,
+        step: Move,
+    ) -> Sql<usize> {
+        let written = self.with(sql, |statement| statement.execute(params))?;
+        if written > 0 {
+            self.moves.note(step);
+        }
+        Ok(written)
+    }
+
+    /// Returns the number of a kind.
+    pub(super) fn kind(&self, kind: &str) -> Sql<i64> {
+        self.kinds.number(self, kind)
+    }
+
+    /// Adds the moves of tasks so far to the counts.
+    pub(super) fn write_counts(&mut self) -> Sql<()> {
+        let mut moves = std::mem::take(&mut self.moves);
+        moves.write(self)
     }
 
     /// Returns the first row of a query.
@@ -141,6 +177,7 @@ impl<'c> Batch<'c> {
         params: impl Params,
         read: impl FnOnce(&Row<'_>) -> Sql<T>,
     ) -> Sql<Option<T>> {
+        debug_assert!(!counts::moves_tasks(sql), "the counts do not follow: {sql}");
         self.with(sql, |statement| first(statement, params, read))
     }
 
@@ -151,6 +188,7 @@ impl<'c> Batch<'c> {
         params: impl Params,
         read: impl FnMut(&Row<'_>) -> Sql<T>,
     ) -> Sql<Vec<T>> {
+        debug_assert!(!counts::moves_tasks(sql), "the counts do not follow: {sql}");
         self.with(sql, |statement| {
             statement.query_map(params, read)?.collect()
         })
@@ -193,11 +231,6 @@ impl<'c> Batch<'c> {
     /// those of deleted tasks included.
     pub(super) fn next_fence(&self) -> Sql<i64> {
         Ok(self.next().saturating_add(self.floor()?))
-    }
-
-    /// Returns the number of the claim with this fence, unless the fence is of an earlier file.
-    pub(super) fn number_of(&self, fence: Fence) -> Sql<i64> {
-        Ok((fence.0 as i64).saturating_sub(self.floor()?))
     }
 
     /// Makes every later fence greater than `fence`.
@@ -309,6 +342,7 @@ impl<'c> Batch<'c> {
     /// Ends the work of the transaction, which can be committed then. Returns the leases that it ends.
     pub(super) fn finish(mut self) -> Sql<Vec<Lost>> {
         self.write_lines()?;
+        self.write_counts()?;
         Ok(self.lost)
     }
 
@@ -318,7 +352,7 @@ impl<'c> Batch<'c> {
         work: impl FnOnce(&mut Self) -> Result<T, Stop>,
     ) -> Result<T, Stop> {
         self.write_lines()?;
-        let newest = self.newest;
+        let (newest, mark) = (self.newest, self.moves.mark());
         self.run("SAVEPOINT item", ())?;
         let result = work(self);
         match &result {
@@ -326,6 +360,8 @@ impl<'c> Batch<'c> {
             Err(Stop::Refused(_)) => {
                 self.run("ROLLBACK TO item", ())?;
                 self.newest = newest;
+                self.moves.undo(mark);
+                self.kinds.forget();
                 self.lines.clear();
                 // Its row may be taken back.
                 self.author = None;
@@ -358,82 +394,4 @@ pub(super) fn first<T>(
 }
 
 #[cfg(test)]
-mod tests {
-    use windlass_statemachine::StateKind;
-
-    use super::*;
-    use crate::store::{Error, sqlite::schema};
-
-    const CHANGES: &str = "SELECT seq, n FROM windlass_changes ORDER BY seq";
-
-    fn file() -> Connection {
-        let mut conn = Connection::open_in_memory().unwrap();
-        schema::make(&mut conn, "memory").unwrap();
-        conn
-    }
-
-    fn with_batch<T>(conn: &Connection, work: impl FnOnce(Batch<'_>) -> T) -> T {
-        let environment = Environment {
-            limits: Limits::default(),
-            clock: &LeaseClock::new(None),
-            heads: &Heads::default(),
-        };
-        work(Batch::new(conn, Timestamp::UNIX_EPOCH, environment).unwrap())
-    }
-
-    fn changes(conn: &Connection) -> Vec<(i64, i64)> {
-        let mut changes = conn.prepare(CHANGES).unwrap();
-        let rows = changes.query_map((), |row| Ok((row.get(0)?, row.get(1)?)));
-        rows.unwrap().collect::<Sql<_>>().unwrap()
-    }
-
-    fn submitted() -> Log {
-        Log::submitted(StateKind::Runnable)
-    }
-
-    #[test]
-    fn every_change_is_in_the_table_at_the_end() {
-        let conn = file();
-        let numbers: Vec<_> = (1..=100).map(|n| (n, 1000 + n)).collect();
-        with_batch(&conn, |mut batch| {
-            for (seq, n) in &numbers {
-                assert_eq!(batch.change(*n, 0, submitted()).unwrap(), *seq);
-            }
-            batch.finish().unwrap();
-        });
-        assert_eq!(changes(&conn), numbers);
-    }
-
-    #[test]
-    fn a_refusal_takes_back_the_changes_of_its_savepoint_only() {
-        let conn = file();
-        conn.execute_batch("BEGIN").unwrap();
-        with_batch(&conn, |mut batch| {
-            batch.change(7, 0, submitted()).unwrap();
-            let refused = batch.all_or_nothing(|batch| {
-                for n in 100..150 {
-                    batch.change(n, 0, submitted())?;
-                }
-                Err::<(), _>(Stop::Refused(Error::unavailable("work", "no")))
-            });
-            assert!(refused.is_err());
-            assert_eq!(batch.change(8, 0, submitted()).unwrap(), 2);
-            batch.finish().unwrap();
-        });
-        assert_eq!(changes(&conn), [(1, 7), (2, 8)]);
-    }
-
-    #[test]
-    fn a_number_that_is_not_the_counted_one_is_an_error() {
-        let conn = file();
-        with_batch(&conn, |mut batch| {
-            batch.change(7, 0, submitted()).unwrap();
-            let other = "INSERT INTO windlass_changes VALUES (5, 0, 0, 0, 0, 0, 0, 0, 0)";
-            conn.execute(other, ()).unwrap();
-            let Err(error) = batch.finish() else {
-                panic!("the change has the number 6");
-            };
-            assert!(error.to_string().contains("number after the newest"));
-        });
-    }
-}
+mod tests;

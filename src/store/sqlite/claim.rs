@@ -10,7 +10,9 @@ use super::{
     batch::{Batch, Sql},
     codes::{Log, from_code, micros},
     command,
+    counts::{Group, Move},
     errors::{Stop, item},
+    heads::Head,
     limits::{self, Admission},
     retry::quarantine,
     rows,
@@ -33,15 +35,15 @@ struct Found {
     last: i64,
     pending: i64,
     lost_by: Option<Text>,
-    claimed: bool,
     fence: i64,
     limited: i64,
+    group: Group,
     record: Result<(Task, TaskState), String>,
 }
 
 /// Reads a task of this id from the columns of [`select`].
 fn found(row: &Row<'_>, id: &TaskId) -> Sql<Found> {
-    let record = match (rows::named_task(row, 9, id.clone())?, rows::state(row, 5)?) {
+    let record = match (rows::named_task(row, 13, id.clone())?, rows::state(row, 5)?) {
         (Some((_, Some(wrong))), _) | (_, Err(wrong)) => Err(wrong),
         (Some((task, None)), Ok(state)) => Ok((task, state)),
         (None, _) => Err("its kind cannot be read".to_owned()),
@@ -51,9 +53,16 @@ fn found(row: &Row<'_>, id: &TaskId) -> Sql<Found> {
         last: row.get(2)?,
         pending: row.get(3)?,
         lost_by: row.get(4)?,
-        claimed: row.get(6)?,
         fence: row.get(7)?,
         limited: row.get(8)?,
+        group: Group {
+            kind: row.get(9)?,
+            code: row.get(10)?,
+            version: row.get(11)?,
+            claimed: row.get(6)?,
+            waits: row.get(12)?,
+            quarantined: false,
+        },
         record,
     })
 }
@@ -69,7 +78,8 @@ fn select(count: usize) -> String {
     let ids: Vec<_> = (0..count).map(|place| format!("({place}, ?)")).collect();
     format!(
         "WITH wanted (place, id) AS (VALUES {ids})
-         SELECT w.place, s.n, s.last, s.pending, s.lost_by, s.state, s.owner IS NOT NULL, s.fence, s.limited, {columns}
+         SELECT w.place, s.n, s.last, s.pending, s.lost_by, s.state, s.owner IS NOT NULL, s.fence, s.limited,
+            s.kind, s.code, s.data_version, s.waits <> 0, {columns}
          FROM wanted w CROSS JOIN windlass_tasks t ON t.id = w.id CROSS JOIN windlass_states s ON s.n = t.n
          WHERE s.ended_at IS NULL AND s.quarantine IS NULL AND (s.owner = ?{lease} OR s.owner IS NULL)",
         ids = ids.join(", "),
@@ -160,10 +170,10 @@ fn claim(
     let before = (state.code(), state.deadline());
     let state = waits::looked_at(batch, state)?;
     let is_commanded = found.pending > 0;
-    if !found.claimed && !rules::claim::is_claimable(&state, is_commanded, batch.now) {
+    if !found.group.claimed && !rules::claim::is_claimable(&state, is_commanded, batch.now) {
         return Ok(None);
     }
-    let admission = match found.claimed {
+    let admission = match found.group.claimed {
         true => limits::as_claimed(found.limited),
         false => {
             let due = state.due();
@@ -190,22 +200,30 @@ fn claim(
         .lost_by
         .as_ref()
         .map(|node| node.0.as_str())
-        .filter(|_| !found.claimed);
+        .filter(|_| !found.group.claimed);
     let state = state.claimed(Fence(fence as u64), lost_by, batch.now);
     let text = to_json(&state)?;
     let has_waited = was_waiting && !state.is_waiting();
     let seq = batch.change(n, found.last, Log::claimed(owner, fence, abandoned))?;
     let (due, version) = (state.due().map(micros), state.version as i64);
     let (code, deadline, limited) = (state.code(), state.deadline(), admission.limited(&task));
+    let group = Group {
+        code: from_code(code),
+        claimed: true,
+        waits: found.group.waits && !has_waited,
+        ..found.group
+    };
+    let step = Move::between(found.group, group);
     if before == (code, deadline) && limited == found.limited && !has_waited {
-        batch.run(CLAIMS, (n, due, owner, fence, seq, version, text))?;
+        batch.write_state(CLAIMS, (n, due, owner, fence, seq, version, text), step)?;
     } else {
-        let (code, deadline) = (from_code(code), deadline.map(micros));
+        let (code, deadline) = (group.code, deadline.map(micros));
         let row = (
             n, due, owner, fence, seq, version, text, code, limited, deadline, has_waited,
         );
-        batch.run(CHANGES, row)?;
+        batch.write_state(CHANGES, row, step)?;
     }
+    batch.heads.set(n, Head { last: seq, group });
     if has_waited {
         waits::clear(batch, n)?;
     }

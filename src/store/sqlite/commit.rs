@@ -8,7 +8,9 @@ use super::{
     batch::Batch,
     codes::{Log, from_code, micros},
     command,
+    counts::{Group, Move, group_columns},
     errors::Stop,
+    heads::Head,
     limits, texts, transaction, waits,
 };
 use crate::store::{
@@ -89,6 +91,17 @@ fn texts(fence: Fence, write: Write) -> Result<Texts, Error> {
     })
 }
 
+/// A task as a commit finds it.
+struct Held {
+    head: Head,
+    pending: i64,
+    /// The bytes of the props.
+    props: usize,
+    version: i64,
+    owner: Option<i64>,
+    limited: i64,
+}
+
 pub(super) fn commit(batch: &mut Batch<'_>, commit: &Prepared) -> Result<(), Stop> {
     let claim = &commit.claim;
     if let Ok(texts) = &commit.write
@@ -99,50 +112,59 @@ pub(super) fn commit(batch: &mut Batch<'_>, commit: &Prepared) -> Result<(), Sto
     }
     // The transaction has reaped ended leases, so their claims have no owner.
     let held = batch.first(
-        "SELECT last, pending, size, version, owner, waits, limited FROM windlass_states
-            WHERE n = ?1 AND fence = ?2",
+        concat!(
+            "SELECT s.last, s.pending, s.size, s.version, s.owner, s.limited, ",
+            group_columns!(),
+            " FROM windlass_states s WHERE s.n = ?1 AND s.fence = ?2"
+        ),
         (claim.token as i64, claim.fence.0 as i64),
         |row| {
-            Ok((
-                row.get(0)?,
-                row.get(1)?,
-                row.get::<_, i64>(2)?,
-                row.get::<_, i64>(3)?,
-                row.get::<_, Option<i64>>(4)?,
-                row.get::<_, bool>(5)?,
-                row.get::<_, i64>(6)?,
-            ))
+            let head = Head {
+                last: row.get(0)?,
+                group: Group::read(row, 6)?,
+            };
+            let held = Held {
+                head,
+                pending: row.get(1)?,
+                props: row.get::<_, i64>(2)? as usize,
+                version: row.get(3)?,
+                owner: row.get(4)?,
+                limited: row.get(5)?,
+            };
+            Ok(held)
         },
     )?;
-    let Some((last, pending, props, version, owner, waited, limited)) = held else {
+    let Some(held) = held else {
         return Err(Stop::Refused(Error::fenced(&claim.task)));
     };
+    let is_live = held.owner == Some(claim.lease as i64);
     let texts = match &commit.write {
         // The commit was applied before, and its answer was lost; or another write of the claim was.
-        Ok(texts) if texts.follows != version => {
-            return followed(batch, claim, texts, owner == Some(claim.lease as i64));
+        Ok(texts) if texts.follows != held.version => {
+            return followed(batch, claim, texts, is_live);
         }
-        _ if owner != Some(claim.lease as i64) => {
+        _ if !is_live => {
             return Err(Stop::Refused(Error::fenced(&claim.task)));
         }
         Ok(texts) => texts,
         Err(error) => return Err(error.clone().into()),
     };
-    rules::size::check(texts.size, props as usize, batch.limits.max_bytes)?;
-    let index = |batch: &mut Batch<'_>| match waited || !texts.waited_for.is_empty() {
+    rules::size::check(texts.size, held.props, batch.limits.max_bytes)?;
+    let index = |batch: &mut Batch<'_>| match held.head.group.waits || !texts.waited_for.is_empty()
+    {
         true => waits::put(batch, claim.token as i64, &texts.waited_for),
         false => Ok(()),
     };
     let Some(effects) = &texts.effects else {
         index(batch)?;
-        let last = write(batch, claim, texts, last, pending)?;
-        remember(batch, claim, texts, last);
-        return free(batch, claim, texts, limited);
+        let head = write(batch, claim, texts, &held)?;
+        remember(batch, claim, texts, head);
+        return free(batch, claim, texts, held.limited);
     };
     batch.all_or_nothing(|batch| {
         index(batch)?;
-        write(batch, claim, texts, last, pending)?;
-        free(batch, claim, texts, limited)?;
+        write(batch, claim, texts, &held)?;
+        free(batch, claim, texts, held.limited)?;
         let author = (claim.token as i64, &claim.task);
         batch.on_behalf_of_task(author, |batch| {
             transaction::effects(batch, effects, &claim.task)
@@ -203,29 +225,45 @@ const KEEPS: &str =
     "UPDATE windlass_states SET code = ?2, due = ?3, last = ?4, pending = ?5, version = ?6,
     state = ?7, data_version = ?8, deadline = ?9, lost_by = NULL WHERE n = ?1";
 
-// The same of a task whose newest change is known, without a look at the row before it. `pending` stays as
-// it is.
+// The same of a task whose newest change and group are known, without a look at the row before it. `pending` stays
+// as it is.
 const ENDS_AT_ONCE: &str =
     "UPDATE windlass_states SET code = ?2, due = NULL, last = ?3, pending = 0, version = ?4,
     state = ?5, lost_by = NULL, owner = NULL, ended_at = ?6
     WHERE n = ?1 AND fence = ?7 AND owner = ?8 AND last = ?9 AND pending = 0 AND waits = 0
-    AND limited = 0 AND version = ?11 AND size <= ?10";
+    AND limited = 0 AND version = ?11 AND size <= ?10 AND kind = ?12 AND code = ?13 AND data_version = ?14";
 const RELEASES_AT_ONCE: &str =
     "UPDATE windlass_states SET code = ?2, due = ?3, last = ?4, version = ?5,
     state = ?6, data_version = ?7, deadline = ?8, lost_by = NULL, owner = NULL
     WHERE n = ?1 AND fence = ?9 AND owner = ?10 AND last = ?11 AND waits = 0
-    AND limited = 0 AND version = ?13 AND size <= ?12";
+    AND limited = 0 AND version = ?13 AND size <= ?12 AND kind = ?14 AND code = ?15 AND data_version = ?16";
 const KEEPS_AT_ONCE: &str =
     "UPDATE windlass_states SET code = ?2, due = ?3, last = ?4, version = ?5,
     state = ?6, data_version = ?7, deadline = ?8, lost_by = NULL
     WHERE n = ?1 AND fence = ?9 AND owner = ?10 AND last = ?11 AND waits = 0
-    AND version = ?13 AND size <= ?12";
+    AND version = ?13 AND size <= ?12 AND kind = ?14 AND code = ?15 AND data_version = ?16";
 
 impl Texts {
     /// Returns whether the write changes nothing but the state and the history.
     fn is_plain(&self) -> bool {
         let alone = self.effects.is_none() && self.waited_for.is_empty();
         alone && self.outcomes.is_empty()
+    }
+
+    /// Returns the group of the task after the write.
+    fn group(&self, before: Group) -> Group {
+        let ends = self.code.is_terminal();
+        Group {
+            code: from_code(self.code),
+            version: match ends {
+                // The write of an end leaves the column as it is.
+                true => before.version,
+                false => self.data_version.into(),
+            },
+            claimed: !ends && !self.drop_claim,
+            waits: !self.waited_for.is_empty(),
+            ..before
+        }
     }
 
     /// Returns how large the props may be.
@@ -242,23 +280,37 @@ impl Texts {
 /// its claim, and writes nothing then.
 fn at_once(batch: &mut Batch<'_>, claim: &Claim, texts: &Texts) -> Result<bool, Stop> {
     let n = claim.token as i64;
-    let head = match batch.heads.of(n) {
-        Some(head) => head,
-        None => batch.number_of(claim.fence)?,
+    let Some(Head { last: head, group }) = batch.heads.of(n) else {
+        return Ok(false);
     };
     let last = match texts.lines.len() {
         0 => head,
         lines => batch.next() + lines as i64 - 1,
     };
+    let to = texts.group(group);
+    let step = Move::between(group, to);
     let (code, version, state) = (from_code(texts.code), texts.version, &texts.state);
     let (fence, lease) = (claim.fence.0 as i64, claim.lease as i64);
     let (room, follows) = (texts.room(batch.limits.max_bytes), texts.follows);
     let written = if texts.code.is_terminal() {
         let since = texts.since;
         let at = (
-            n, code, last, version, state, since, fence, lease, head, room, follows,
+            n,
+            code,
+            last,
+            version,
+            state,
+            since,
+            fence,
+            lease,
+            head,
+            room,
+            follows,
+            group.kind,
+            group.code,
+            group.version,
         );
-        batch.run(ENDS_AT_ONCE, at)?
+        batch.write_state(ENDS_AT_ONCE, at, step)?
     } else {
         let sql = match texts.drop_claim {
             true => RELEASES_AT_ONCE,
@@ -266,9 +318,24 @@ fn at_once(batch: &mut Batch<'_>, claim: &Claim, texts: &Texts) -> Result<bool, 
         };
         let (due, data, deadline) = (texts.due, texts.data_version, texts.deadline);
         let at = (
-            n, code, due, last, version, state, data, deadline, fence, lease, head, room, follows,
+            n,
+            code,
+            due,
+            last,
+            version,
+            state,
+            data,
+            deadline,
+            fence,
+            lease,
+            head,
+            room,
+            follows,
+            group.kind,
+            group.code,
+            group.version,
         );
-        batch.run(sql, at)?
+        batch.write_state(sql, at, step)?
     };
     if written == 0 {
         return Ok(false);
@@ -277,29 +344,26 @@ fn at_once(batch: &mut Batch<'_>, claim: &Claim, texts: &Texts) -> Result<bool, 
     for line in &texts.lines {
         prev = batch.change(n, prev, *line)?;
     }
-    remember(batch, claim, texts, last);
+    remember(batch, claim, texts, Head { last, group: to });
     Ok(true)
 }
 
-/// Remembers the newest change for the next commit of the claim.
-fn remember(batch: &Batch<'_>, claim: &Claim, texts: &Texts, last: i64) {
+/// Remembers the task as it is now for the next commit of the claim.
+fn remember(batch: &Batch<'_>, claim: &Claim, texts: &Texts, head: Head) {
     let n = claim.token as i64;
     if texts.drop_claim || texts.code.is_terminal() {
         batch.heads.forget(n);
     } else {
-        batch.heads.set(n, last);
+        batch.heads.set(n, head);
     }
 }
 
-/// Returns the task's newest change.
-fn write(
-    batch: &mut Batch<'_>,
-    claim: &Claim,
-    texts: &Texts,
-    mut last: i64,
-    mut pending: i64,
-) -> Result<i64, Stop> {
+/// Writes the transition, and returns the task as it is then.
+fn write(batch: &mut Batch<'_>, claim: &Claim, texts: &Texts, held: &Held) -> Result<Head, Stop> {
     let n = claim.token as i64;
+    let (mut last, mut pending) = (held.head.last, held.pending);
+    let group = texts.group(held.head.group);
+    let step = Move::between(held.head.group, group);
     for line in &texts.lines {
         last = batch.change(n, last, *line)?;
     }
@@ -311,12 +375,13 @@ fn write(
         if pending > 0 {
             command::reject_waiting(batch, n, texts.code)?;
         }
-        batch.run(ENDS, (n, code, last, version, state, texts.since))?;
+        let at = (n, code, last, version, state, texts.since);
+        batch.write_state(ENDS, at, step)?;
     } else {
         let sql = if texts.drop_claim { RELEASES } else { KEEPS };
         let (due, data, deadline) = (texts.due, texts.data_version, texts.deadline);
         let at = (n, code, due, last, pending, version, state, data, deadline);
-        batch.run(sql, at)?;
+        batch.write_state(sql, at, step)?;
     }
-    Ok(last)
+    Ok(Head { last, group })
 }

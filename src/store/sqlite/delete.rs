@@ -7,6 +7,7 @@ use super::{
     audit,
     batch::{Batch, Sql},
     codes::Log,
+    counts::{Group, Move, group_columns},
     errors::Stop,
     limits, waits,
 };
@@ -25,11 +26,17 @@ pub(super) fn forget(batch: &mut Batch<'_>, n: i64, id: &TaskId, seq: i64) -> Sq
         (n, id.as_str(), seq),
     )?;
     batch.run("DELETE FROM windlass_commands WHERE n = ?1", [n])?;
-    let delete = "DELETE FROM windlass_states WHERE n = ?1 RETURNING fence, waits, limited";
-    let read = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
-    for (fence, waits, limited) in batch.all(delete, [n], read)? {
+    let before = concat!(
+        "SELECT s.fence, s.limited, ",
+        group_columns!(),
+        " FROM windlass_states s WHERE s.n = ?1"
+    );
+    let read = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?, Group::read(row, 2)?));
+    if let Some((fence, limited, group)) = batch.first(before, [n], read)? {
+        let delete = "DELETE FROM windlass_states WHERE n = ?1";
+        batch.write_state(delete, [n], Move::gone(group))?;
         batch.raise_fences(fence)?;
-        if waits {
+        if group.waits {
             waits::clear(batch, n)?;
         }
         limits::forget(batch, n, limited)?;

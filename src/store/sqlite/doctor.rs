@@ -47,7 +47,15 @@ impl Doctor for SqliteStore {
         let tables = self.tables(how.repair).await?;
         if tables.verdict != Verdict::Ok {
             // Most other checks need every table, column and index.
-            return Ok(vec![tables]);
+            let read = move |conn: &_| Ok(integrity(conn, full)?);
+            let integrity = inner.readers.run("examine the store", read).await?;
+            let findings = [
+                tables,
+                integrity,
+                permissions(&inner.path),
+                space(&inner.path),
+            ];
+            return Ok(findings.into());
         }
         let writes = !inner.writer.refuses();
         // Before anything is written: the next write ends expired leases.

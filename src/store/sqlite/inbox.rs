@@ -59,7 +59,7 @@ use crate::{
         Error, IfExists, Limits, Line, Part, Transaction,
         copy::Outside,
         examine::{Finding, Strays, Verdict},
-        rules,
+        read_line, rules,
     },
 };
 
@@ -263,7 +263,7 @@ fn read(batch: &Batch<'_>, seq: i64) -> Result<Line, Stop> {
     })?;
     let text = String::from_utf8(text.unwrap_or_default())
         .map_err(|e| Invalid::new("operation", format!("is no UTF-8: {e}")))?;
-    Ok(Line::parse(&text)?)
+    Ok(read_line(&text)?)
 }
 
 fn apply(batch: &mut Batch<'_>, unit: &Unit) -> Result<(), Stop> {

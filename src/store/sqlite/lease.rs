@@ -9,6 +9,7 @@ use super::{
     batch::{Batch, Lost, Sql},
     boot::LeaseClock,
     codes::{Log, to_code},
+    counts::{Group, Move, group_columns},
     errors::Stop,
     limits, process,
     texts::Text,
@@ -106,25 +107,32 @@ fn end(batch: &mut Batch<'_>, lease: i64, lost_by: Option<&str>) -> Sql<usize> {
 /// Ends the claims of a lease, as [`end`] does, and returns their number.
 pub(super) fn end_claims(batch: &mut Batch<'_>, lease: i64, lost_by: Option<&str>) -> Sql<usize> {
     let claims = batch.all(
-        "SELECT n, last, fence, limited, code FROM windlass_states WHERE owner = ?1 ORDER BY n",
+        concat!(
+            "SELECT s.n, s.last, s.fence, s.limited, ",
+            group_columns!(),
+            " FROM windlass_states s WHERE s.owner = ?1 ORDER BY s.n"
+        ),
         [lease],
         |row| {
-            let could_run = to_code(row.get(4)?) == Some(StateKind::Runnable);
+            let group = Group::read(row, 4)?;
             Ok((
                 (row.get(0)?, row.get(1)?, row.get(2)?),
-                (row.get(3)?, could_run),
+                (row.get(3)?, group),
             ))
         },
     )?;
-    for &((n, last, fence), (limited, could_run)) in &claims {
+    for &((n, last, fence), (limited, group)) in &claims {
+        let could_run = to_code(group.code) == Some(StateKind::Runnable);
+        let claimed = false;
         let log = match lost_by {
             Some(_) => Log::lost(fence),
             None => Log::dropped(fence),
         };
         let seq = batch.change(n, last, log)?;
-        batch.run(
+        batch.write_state(
             "UPDATE windlass_states SET owner = NULL, lost_by = ?2, last = ?3 WHERE n = ?1",
             (n, lost_by, seq),
+            Move::between(group, Group { claimed, ..group }),
         )?;
         limits::claim_ended(batch, n, limited, could_run)?;
     }

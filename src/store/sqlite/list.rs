@@ -333,7 +333,7 @@ mod tests {
         .unwrap();
         let state = |code, ended: &str, owner: &str| {
             format!(
-                "INSERT INTO windlass_states VALUES (?1, {code}, 0, {owner}, 1, 1, 0, 4, 1, NULL, {ended}, NULL, '{{}}', 1, 0, 0, NULL)"
+                "INSERT INTO windlass_states VALUES (?1, 1, {code}, 0, {owner}, 1, 1, 0, 4, 1, NULL, {ended}, NULL, '{{}}', 1, 0, 0, NULL)"
             )
         };
         for n in 1..=ended + live {

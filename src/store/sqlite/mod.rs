@@ -41,6 +41,7 @@ mod commit;
 mod coordinator;
 mod copied;
 mod copier;
+mod counts;
 mod delete;
 mod doctor;
 mod errors;

@@ -1,16 +1,10 @@
-//! Reads tasks, counts and commands for clients.
+//! Reads tasks and commands for clients.
 
 use rusqlite::Connection;
-use windlass_statemachine::{CommandId, Kind, TaskId};
+use windlass_statemachine::{CommandId, TaskId};
 
-use super::{
-    batch::{Sql, first},
-    codes::to_code,
-    errors::Stop,
-    rows,
-    texts::Text,
-};
-use crate::store::{CommandRecord, Error, TaskCount, TaskRecord};
+use super::{batch::first, errors::Stop, rows, texts::Text};
+use crate::store::{CommandRecord, Error, TaskRecord};
 
 /// Returns the row number of a task.
 pub(super) fn row_of(conn: &Connection, id: &TaskId) -> Result<i64, Stop> {
@@ -38,31 +32,6 @@ pub(super) fn identity(conn: &Connection) -> Result<String, Stop> {
     let mut read =
         conn.prepare_cached("SELECT value FROM windlass_meta WHERE name = 'store_id'")?;
     Ok(read.query_row((), |row| row.get(0).map(Text::of))?)
-}
-
-pub(super) fn counts(conn: &Connection) -> Result<Vec<TaskCount>, Stop> {
-    let mut counts = conn.prepare_cached(
-        "SELECT t.kind, iif(s.quarantine IS NULL, s.code, NULL) AS code, count(*), count(s.owner)
-         FROM windlass_states s JOIN windlass_tasks t ON t.n = s.n GROUP BY 1, 2 ORDER BY 1, 2",
-    )?;
-    let rows = counts.query_map((), |row| {
-        let code: Option<i64> = row.get(1)?;
-        let kind = Kind::new(row.get::<_, Text>(0)?.0)
-            .ok()
-            .or_else(rows::unreadable);
-        Ok(kind.map(|kind| {
-            Ok(TaskCount {
-                kind,
-                state: code.and_then(to_code),
-                tasks: row.get::<_, i64>(2)? as u64,
-                claimed: row.get::<_, i64>(3)? as u64,
-            })
-        }))
-    })?;
-    Ok(rows
-        .filter_map(Result::transpose)
-        .map(|row| row?)
-        .collect::<Sql<_>>()?)
 }
 
 pub(super) fn command(conn: &Connection, id: &CommandId) -> Result<CommandRecord, Stop> {

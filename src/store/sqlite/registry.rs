@@ -4,14 +4,14 @@ use async_trait::async_trait;
 use windlass_statemachine::{Author, CommandId, NodeName, TaskId};
 
 use super::{
-    SqliteStore, all_failed, apply, audit, batch::newest, codes, errors::item, feed::Feed, history,
-    hub::Message, jobs::Load, json, limits, list, log, node, progress::QUEUE, query, retention,
-    stream,
+    SqliteStore, all_failed, apply, audit, batch::newest, codes, counts, errors::item, feed::Feed,
+    history, hub::Message, jobs::Load, json, limits, list, log, node, progress::QUEUE, query,
+    retention, stream,
 };
 use crate::store::{
     Applied, AuditEntry, Change, ChangeStream, CommandRecord, Doctor, Error, Filter, LimitUse,
     Limits, NodeCommand, NodeCommandId, NodeRecord, Operation, Page, Purge, Registry, Span,
-    TaskCount, TaskRecord, Transaction, Transfer, rules,
+    TaskCount, TaskRecord, TaskStats, Transaction, Transfer, rules,
 };
 
 #[async_trait]
@@ -101,7 +101,17 @@ impl Registry for SqliteStore {
     }
 
     async fn counts(&self) -> Result<Vec<TaskCount>, Error> {
-        self.0.readers.run("count tasks", query::counts).await
+        self.0.readers.run("count tasks", counts::states).await
+    }
+
+    async fn stats(&self) -> Result<TaskStats, Error> {
+        let now = self.0.clock.now();
+        let read = move |conn: &_| counts::groups(conn, now);
+        self.0.readers.run("count tasks", read).await
+    }
+
+    fn keeps_counts(&self) -> bool {
+        true
     }
 
     async fn limits_in_use(&self) -> Result<Vec<LimitUse>, Error> {

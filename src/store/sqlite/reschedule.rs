@@ -5,6 +5,7 @@ use windlass_statemachine::{StateKind, TaskState, Terms, plain};
 use super::{
     batch::Batch,
     codes::{Log, from_code, micros},
+    counts::{Group, Move, group_columns},
     errors::Stop,
     json, limits,
     texts::{Text, to_json},
@@ -26,19 +27,26 @@ pub(super) fn write(
             (n, priority),
         )?;
     }
-    let limited = batch.first(
-        "UPDATE windlass_states SET code = ?2, due = ?3, last = ?4, state = ?5 WHERE n = ?1 RETURNING limited",
-        (
-            n,
-            from_code(state.code()),
-            state.due().map(micros),
-            seq,
-            to_json(state)?,
+    let before = batch.first(
+        concat!(
+            "SELECT s.limited, ",
+            group_columns!(),
+            " FROM windlass_states s WHERE s.n = ?1"
         ),
-        |row| row.get(0),
+        [n],
+        |row| Ok((row.get(0)?, Group::read(row, 1)?)),
+    )?;
+    let Some((limited, group)) = before else {
+        return Err(Error::no_task(&change.task).into());
+    };
+    let code = from_code(state.code());
+    batch.write_state(
+        "UPDATE windlass_states SET code = ?2, due = ?3, last = ?4, state = ?5 WHERE n = ?1",
+        (n, code, state.due().map(micros), seq, to_json(state)?),
+        Move::between(group, Group { code, ..group }),
     )?;
     // The claim looks for a slot again.
-    limits::forget(batch, n, limited.unwrap_or(0))?;
+    limits::forget(batch, n, limited)?;
     if change.limits.is_some() {
         set_limits(batch, n, change)?;
     }

@@ -5,6 +5,7 @@ use windlass_statemachine::{Fence, TaskId, TaskState};
 use super::{
     batch::{Batch, Sql},
     codes::{Log, from_code, micros},
+    counts::{Group, Move, group_columns},
     errors::Stop,
     limits, rows,
     texts::to_json,
@@ -22,13 +23,29 @@ use crate::store::{
 /// retries the task. Its claim ends.
 pub(super) fn quarantine(batch: &mut Batch<'_>, n: i64, last: i64, reason: &str) -> Sql<()> {
     let seq = batch.change(n, last, Log::quarantined())?;
-    let limited = batch.first(
-        "UPDATE windlass_states SET quarantine = ?2, owner = NULL, lost_by = NULL, last = ?3 WHERE n = ?1
-         RETURNING limited",
-        (n, reason, seq),
-        |row| row.get(0),
+    let before = batch.first(
+        concat!(
+            "SELECT s.limited, ",
+            group_columns!(),
+            " FROM windlass_states s WHERE s.n = ?1"
+        ),
+        [n],
+        |row| Ok((row.get(0)?, Group::read(row, 1)?)),
     )?;
-    limits::forget(batch, n, limited.unwrap_or(0))
+    let Some((limited, group)) = before else {
+        return Ok(());
+    };
+    let quarantined = Group {
+        claimed: false,
+        quarantined: true,
+        ..group
+    };
+    batch.write_state(
+        "UPDATE windlass_states SET quarantine = ?2, owner = NULL, lost_by = NULL, last = ?3 WHERE n = ?1",
+        (n, reason, seq),
+        Move::between(group, quarantined),
+    )?;
+    limits::forget(batch, n, limited)
 }
 
 pub(super) fn retry(batch: &mut Batch<'_>, id: &TaskId) -> Result<(), Stop> {
@@ -70,7 +87,20 @@ pub(super) fn write(
 ) -> Result<(), Stop> {
     let seq = batch.change(n, last, Log::retried())?;
     batch.waits.unsettles = true;
-    batch.run(
+    let waited_for = waits::waited_for(state);
+    let before = Group::of(batch, n)?;
+    let step = before.map_or(Move::NONE, |before| {
+        let after = Group {
+            kind: before.kind,
+            code: from_code(state.code()),
+            version: state.data_version.into(),
+            claimed: false,
+            waits: !waited_for.is_empty(),
+            quarantined: false,
+        };
+        Move::between(before, after)
+    });
+    batch.write_state(
         "UPDATE windlass_states SET code = ?2, due = ?3, owner = NULL, last = ?4, lost_by = NULL,
                 ended_at = NULL, quarantine = NULL, version = ?5, state = ?6,
                 data_version = ?7, deadline = ?8,
@@ -86,8 +116,9 @@ pub(super) fn write(
             state.data_version,
             state.deadline().map(micros),
         ),
+        step,
     )?;
     // The state before may have been unreadable, so its wait is not known.
-    waits::put(batch, n, waits::waited_for(state))?;
+    waits::put(batch, n, waited_for)?;
     Ok(())
 }

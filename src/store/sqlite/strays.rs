@@ -4,6 +4,7 @@ use rusqlite::{Connection, Row, types::ValueRef};
 
 use super::{
     batch::{Batch, Sql},
+    counts,
     errors::Stop,
     lease,
     rows::{self, RECORD, RECORD_TABLES},
@@ -19,6 +20,7 @@ pub(super) struct Stray {
     commands: Strays,
     claims: Strays,
     pending: Strays,
+    counts: Strays,
 }
 
 /// The number of repaired rows.
@@ -27,6 +29,7 @@ pub(super) struct Repaired {
     commands: u64,
     claims: u64,
     pending: u64,
+    counts: u64,
 }
 
 const WITHOUT_TASK: &str =
@@ -56,6 +59,7 @@ pub(super) fn find(conn: &Connection) -> Result<Stray, Stop> {
         commands: named(WITHOUT_TASK)?,
         claims: named(WITHOUT_LEASE)?,
         pending: named(MISCOUNTED)?,
+        counts: counts::wrong(conn)?,
     })
 }
 
@@ -139,6 +143,13 @@ impl Stray {
                 repaired.claims,
                 repair,
             ),
+            Finding::none_of(
+                "counts",
+                error("counts that differ from the tasks"),
+                &self.counts,
+                repaired.counts,
+                repair,
+            ),
         ]
     }
 }
@@ -172,5 +183,6 @@ pub(super) fn repair(batch: &mut Batch<'_>) -> Sql<Repaired> {
         commands: commands as u64,
         claims: claims as u64,
         pending: pending as u64,
+        counts: counts::recount(batch)?,
     })
 }

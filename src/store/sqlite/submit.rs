@@ -1,11 +1,12 @@
 //! Submits tasks.
 
 use jiff::Timestamp;
-use windlass_statemachine::{StateKind, Task, TaskState};
+use windlass_statemachine::{StateKind, Task, TaskState, state::FIRST_DATA_VERSION};
 
 use super::{
     batch::{Batch, Sql},
     codes::{Log, from_code, micros, to_code},
+    counts::{Group, Move},
     delete::forget,
     errors::Stop,
     json, limits, rows,
@@ -64,20 +65,31 @@ pub(super) fn write(batch: &mut Batch<'_>, task: &Task, fence: i64) -> Result<i6
     let optional = optional(task)?;
     let n = batch.change(batch.next(), 0, Log::submitted(state.code()))?;
     insert(batch, n, task, &optional, batch.at)?;
-    batch.run(
-        "INSERT INTO windlass_states (n, code, due, fence, last, size, version, state, limited, deadline, waits)
-         VALUES (?1, ?2, ?3, ?4, ?1, ?5, 0, ?6, ?7, ?8, ?9)",
+    let waits = waits::rows(waits::waited_for(&state));
+    let group = Group {
+        kind: batch.kind(task.kind.as_str())?,
+        code: from_code(state.code()),
+        version: FIRST_DATA_VERSION.into(),
+        claimed: false,
+        waits: waits != 0,
+        quarantined: false,
+    };
+    batch.write_state(
+        "INSERT INTO windlass_states (n, code, due, fence, last, size, version, state, limited, deadline, waits, kind)
+         VALUES (?1, ?2, ?3, ?4, ?1, ?5, 0, ?6, ?7, ?8, ?9, ?10)",
         (
             n,
-            from_code(state.code()),
+            group.code,
             state.due().map(micros),
             fence,
             task.props.len() as i64,
             text,
             limits::limited(task),
             state.deadline().map(micros),
-            waits::rows(waits::waited_for(&state)),
+            waits,
+            group.kind,
         ),
+        Move::new(group),
     )?;
     if let Some(unique) = &task.unique {
         // It is free, or that of an ended task.

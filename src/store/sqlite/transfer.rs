@@ -8,7 +8,9 @@ use super::{
     SqliteStore, all_failed,
     batch::{Batch, Sql, first},
     codes::{Log, from_code, micros, to_code},
-    command, copied, delete,
+    command, copied,
+    counts::{Group, Move},
+    delete,
     errors::{self, Stop},
     history, inbox,
     jobs::Load,
@@ -117,13 +119,22 @@ fn state(batch: &mut Batch<'_>, n: i64, last: i64, exported: &Exported) -> Resul
     let state = &exported.state;
     let ended = state.code().is_terminal().then(|| micros(state.since));
     let pending = exported.commands.iter().filter(|c| c.outcome.is_none());
-    batch.run(
+    let waits = waits::rows(waits::waited_for(state));
+    let group = Group {
+        kind: batch.kind(exported.task.kind.as_str())?,
+        code: from_code(state.code()),
+        version: state.data_version.into(),
+        claimed: false,
+        waits: waits != 0,
+        quarantined: false,
+    };
+    batch.write_state(
         "INSERT INTO windlass_states (n, code, due, fence, last, pending, size, version, lost_by, ended_at,
-                state, data_version, limited, deadline, waits)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)",
+                state, data_version, limited, deadline, waits, kind)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)",
         (
             n,
-            from_code(state.code()),
+            group.code,
             state.due().map(micros),
             exported.fence.0 as i64,
             last,
@@ -136,8 +147,10 @@ fn state(batch: &mut Batch<'_>, n: i64, last: i64, exported: &Exported) -> Resul
             state.data_version,
             limits::limited(&exported.task),
             state.deadline().map(micros),
-            waits::rows(waits::waited_for(state)),
+            waits,
+            group.kind,
         ),
+        Move::new(group),
     )?;
     if state.is_waiting() {
         waits::add(batch, n, waits::waited_for(state))?;

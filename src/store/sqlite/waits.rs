@@ -18,6 +18,7 @@ use windlass_statemachine::{TaskId, TaskState};
 use super::{
     batch::{Batch, Sql, first},
     codes::{time, to_code},
+    counts::Move,
     rows,
 };
 pub(super) use crate::store::rules::waits::waited_for;
@@ -102,12 +103,14 @@ pub(super) fn rows(waited_for: &[TaskId]) -> i64 {
 }
 
 /// Makes the rows of task `n` those of its new wait; of none when it waits for none. Only for tasks that wait
-/// or may have waited: other writes do not look at these rows.
+/// or may have waited: other writes do not look at these rows. The caller writes the state as well, and notes the move
+/// of the counts there.
 pub(super) fn put(batch: &mut Batch<'_>, n: i64, waited_for: &[TaskId]) -> Sql<()> {
     clear(batch, n)?;
-    batch.run(
+    batch.write_state(
         "UPDATE windlass_states SET waits = ?2 WHERE n = ?1",
         (n, rows(waited_for)),
+        Move::NONE,
     )?;
     add(batch, n, waited_for)
 }

@@ -15,6 +15,7 @@ use tokio::sync::oneshot;
 use super::{
     batch::{Batch, Environment, Lost, Sql},
     boot::LeaseClock,
+    counts::Kinds,
     errors::{self, Stop},
     heads::Heads,
     jobs::{Intake, Job, Jobs, Load, Message, Work, stopped},
@@ -189,6 +190,7 @@ struct Thread {
 struct Kept {
     lines: limits::Looks,
     heads: Heads,
+    kinds: Kinds,
 }
 
 impl Thread {
@@ -295,6 +297,9 @@ impl Thread {
             }
             Ok(())
         });
+        if result.is_err() {
+            self.kept.kinds.forget();
+        }
         // SQLite rolls back by itself after some errors only.
         if result.is_err()
             && !conn.is_autocommit()
@@ -313,6 +318,7 @@ fn work(setup: &Setup, intake: &mut Intake, kept: &Kept, jobs: &mut Jobs) -> Sql
         limits: setup.limits,
         clock: &setup.lease_clock,
         heads: &kept.heads,
+        kinds: &kept.kinds,
     };
     let mut batch = Batch::new(&setup.conn, now, environment)?;
     lease::reap(&mut batch)?;

@@ -281,6 +281,10 @@ macro_rules! conformance_tests {
                 the_identity_is_durable needs Reopen,
                 a_task_submitted_again_has_another_order,
             }
+            counts {
+                every_change_is_counted,
+                what_is_available_is_counted,
+            }
             ends {
                 deleting_one_leaves_its_neighbours,
                 deleting_ends_the_claim,

@@ -52,6 +52,7 @@ pub mod claims;
 pub mod commands;
 pub mod commits;
 pub mod copies;
+pub mod counts;
 pub mod data_versions;
 pub mod deadlines;
 mod declared;

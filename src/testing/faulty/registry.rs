@@ -7,7 +7,7 @@ use super::{FaultyStore, Operation};
 use crate::store::{
     self, Applied, AuditEntry, Change, ChangeStream, CommandRecord, Doctor, Error, Exported,
     Filter, LimitUse, Limits, NodeCommand, NodeCommandId, NodeRecord, Order, Page, Purge, Registry,
-    Span, TaskCount, TaskRecord, Transaction, Transfer,
+    Span, TaskCount, TaskRecord, TaskStats, Transaction, Transfer,
     copy::{Copied, Outside},
     examine::{Examination, Finding},
 };
@@ -79,6 +79,14 @@ impl Registry for FaultyStore {
 
     async fn counts(&self) -> Result<Vec<TaskCount>, Error> {
         self.call(Operation::Read, self.registry().counts()).await
+    }
+
+    async fn stats(&self) -> Result<TaskStats, Error> {
+        self.call(Operation::Read, self.registry().stats()).await
+    }
+
+    fn keeps_counts(&self) -> bool {
+        self.registry().keeps_counts()
     }
 
     async fn limits_in_use(&self) -> Result<Vec<LimitUse>, Error> {

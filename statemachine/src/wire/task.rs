@@ -1,7 +1,7 @@
 //! [`TaskForm`]: a task to submit, as one JSON object.
 
 use jiff::Timestamp;
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::{Invalid, Json, Kind, Labels, Limit, Meta, Retry, Task, TaskId, Unique, waits::Waits};
 
@@ -23,53 +23,73 @@ use crate::{Invalid, Json, Kind, Labels, Limit, Meta, Retry, Task, TaskId, Uniqu
 /// assert_eq!(wrong.field(), "priority");
 /// # Ok::<(), windlass_statemachine::Invalid>(())
 /// ```
-#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct TaskForm {
     /// Its name, unique in its namespace. Who reads the form may have a default.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
     /// Which handler runs it. Who reads the form may have a default.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
     /// The input of the handler: any JSON; `null` by default.
     #[serde(default)]
+    #[serde(skip_serializing_if = "Json::is_null")]
     pub props: Json,
     /// When it starts at the earliest; at once by default. Not beside `after` and `after_ok`.
     #[serde(default, deserialize_with = "crate::time::start_at")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub start_at: Option<Timestamp>,
     /// Tasks with a greater one are claimed first; 0 by default.
     #[serde(default)]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub priority: Option<i32>,
     /// Names to find it by and to choose nodes by: an object of text; none by default.
     #[serde(default, deserialize_with = "or_default")]
+    #[serde(skip_serializing_if = "Labels::is_empty")]
     pub labels: Labels,
     /// What follows a failed attempt: an object with the field `policy`, the name of a policy, or a number of
     /// attempts ([`read_retry`](super::read_retry)); the policy of the kind by default.
     #[serde(default, deserialize_with = "super::policy::field")]
+    #[cfg_attr(
+        feature = "schema",
+        schemars(with = "Option<crate::schema::RetryForm>")
+    )]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub retry: Option<Retry>,
     /// The ids of tasks that end before it starts, whatever their outcomes are: up to 1,000; none by default.
     #[serde(default, deserialize_with = "or_default")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub after: Vec<String>,
     /// As `after`, where each of the tasks has to complete. Not beside `after`.
     #[serde(default, deserialize_with = "or_default")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub after_ok: Vec<String>,
     /// When it stops waiting for other tasks; never by default. Only beside `after` or `after_ok`.
     #[serde(default, deserialize_with = "crate::time::after_deadline")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub after_deadline: Option<Timestamp>,
     /// The time by which its first run must have begun, or the task fails; no such time by default.
     #[serde(default, deserialize_with = "crate::time::start_by")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub start_by: Option<Timestamp>,
     /// The time by which it must have ended, or the task fails; no such time by default.
     #[serde(default, deserialize_with = "crate::time::end_by")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub end_by: Option<Timestamp>,
     /// The key that no other task may have for a period: `{"key":"mail","within":"1h"}`; none by default.
     #[serde(default)]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub unique: Option<Unique>,
     /// How many tasks with the same key run at once, or start within a period: `{"key":"api","at_once":3}`,
     /// `{"key":"api","starts":100,"within":"1m"}`; up to 8, none by default.
     #[serde(default, deserialize_with = "or_default")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub limits: Vec<Limit>,
     /// Text that travels with it, such as `traceparent`: an object of text; none by default.
     #[serde(default, deserialize_with = "or_default")]
+    #[serde(skip_serializing_if = "Meta::is_empty")]
     pub meta: Meta,
 }
 
@@ -199,6 +219,36 @@ impl TaskForm {
         };
         waits.deadline = self.after_deadline;
         Ok(Some(waits))
+    }
+}
+
+impl From<Task> for TaskForm {
+    /// Returns the form that the task is submitted with.
+    fn from(task: Task) -> Self {
+        let waits = task.waits.map(|waits| *waits);
+        let (mut after, mut after_ok, mut after_deadline) = (Vec::new(), Vec::new(), None);
+        if let Some(waits) = waits {
+            let ids = waits.tasks.into_iter().map(String::from).collect();
+            *(if waits.ok { &mut after_ok } else { &mut after }) = ids;
+            after_deadline = waits.deadline;
+        }
+        Self {
+            id: Some(task.id.into()),
+            kind: Some(task.kind.into()),
+            props: task.props,
+            start_at: task.start_at,
+            priority: Some(task.priority).filter(|priority| *priority != 0),
+            labels: task.labels,
+            retry: task.retry,
+            after,
+            after_ok,
+            after_deadline,
+            start_by: task.start_by,
+            end_by: task.end_by,
+            unique: task.unique,
+            limits: task.limits,
+            meta: task.meta,
+        }
     }
 }
 

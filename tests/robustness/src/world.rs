@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, fmt::Write as _, fs, path::Path};
 use jiff::Timestamp;
 use windlass::{
     Client, CommandId, Fence, NodeName, Outcome, StateKind, TaskId,
-    store::{Change, ChangeKind, CommandRecord, Filter, Page, TaskRecord},
+    store::{Change, ChangeKind, CommandRecord, Filter, Page, TaskCount, TaskRecord},
 };
 
 use crate::{
@@ -183,6 +183,8 @@ pub const EXEC_FILE: &str = "exec.txt";
 pub struct World {
     /// Every task, by its id.
     pub subjects: BTreeMap<TaskId, Subject>,
+    /// What the store counts, once it was read: no program changes tasks then.
+    pub counts: Option<Vec<TaskCount>>,
     /// What was acknowledged.
     pub promised: Promised,
     /// What was witnessed, in order of time.
@@ -242,6 +244,7 @@ impl World {
         loop {
             let records = client.list(&Filter::default(), page).await?;
             let Some(last) = records.last() else {
+                world.counts = Some(client.counts().await?);
                 return Ok(world);
             };
             page.after = last.order;

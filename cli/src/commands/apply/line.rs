@@ -1,13 +1,11 @@
-//! Reads a line of `apply`: the form of [`Line`], with relative times, and a default id.
-
-use std::collections::BTreeMap;
+//! Reads a line of `apply`: a [`Line`] with relative times.
 
 use jiff::Timestamp;
 use serde_json::value::RawValue;
 use windlass::{
     Invalid,
-    statemachine::{plain, wire::TaskForm},
-    store::{IfExists, Line, Operation, Submit},
+    statemachine::{plain, wire::TIMES},
+    store::{Line, Operation, read_line},
 };
 
 use super::super::steer::after;
@@ -16,28 +14,15 @@ use crate::{
     parse::{duration, time},
 };
 
-/// The fields of a line, each as its JSON text.
-type Fields = BTreeMap<String, Box<RawValue>>;
-
-/// The fields whose times may be `now` or `in 5m`.
-const TIMES: [&str; 6] = [
-    "start_at",
-    "until",
-    "due",
-    "after_deadline",
-    "start_by",
-    "end_by",
-];
-
-/// Reads a line; times such as `in 5m` count from `now`. A submit has the fields of a task's line.
+/// Reads a line; times such as `in 5m` count from `now`. A task without an id gets a UUID.
 ///
 /// # Errors
 ///
-/// [`Invalid`] that names the field.
+/// [`Invalid`] that names the field; also for a command whose props are invalid, and would fail later.
 pub(super) fn parse(text: &str, now: Timestamp) -> Result<Line, Invalid> {
     // A text that is no object, or gives a field twice, gets the error of any line.
     let Ok(plain::Fields::<Box<RawValue>>(mut fields)) = plain::object(text) else {
-        return Line::parse(text);
+        return read_line(text);
     };
     for name in TIMES {
         if let Some(value) = fields.get(name)
@@ -47,11 +32,21 @@ pub(super) fn parse(text: &str, now: Timestamp) -> Result<Line, Invalid> {
             fields.insert(name.to_owned(), raw(name, &at)?);
         }
     }
-    let op = fields.get("op").map(|op| op.get());
-    match op == Some(r#""submit""#) {
-        true => submit(fields).map(|submit| Line::Operation(Operation::Submit(submit))),
-        false => Line::parse(raw("line", &fields)?.get()),
+    if fields.get("op").is_some_and(|op| op.get() == r#""submit""#) {
+        line::check_names(fields.keys().map(String::as_str))?;
+        if fields.get("id").is_none_or(|id| id.get() == "null") {
+            let id = raw("id", &uuid::Uuid::now_v7().to_string())?;
+            fields.insert("id".to_owned(), id);
+        }
     }
+    let line = read_line(raw("line", &fields)?.get())?;
+    if let Line::Operation(Operation::Submit(submit)) = &line {
+        submit.task.check(usize::MAX)?;
+        if submit.task.kind.as_str() == exec::KIND {
+            exec::Props::parse(&submit.task.props)?;
+        }
+    }
+    Ok(line)
 }
 
 /// Reads a time: RFC 3339, `now`, or `in 5m`.
@@ -70,44 +65,12 @@ fn raw(name: &'static str, value: &impl serde::Serialize) -> Result<Box<RawValue
     serde_json::value::to_raw_value(value).map_err(|e| Invalid::new(name, plain::words(&e)))
 }
 
-fn submit(mut fields: Fields) -> Result<Submit, Invalid> {
-    let known = || {
-        ["op"]
-            .into_iter()
-            .chain(TaskForm::FIELDS)
-            .chain(["if_exists"])
-    };
-    let is_unknown = |name: &&String| {
-        let name = name.as_str();
-        // The error of a field of a command says where it belongs.
-        !known().any(|field| field == name) && !exec::FIELDS.contains(&name)
-    };
-    if let Some(name) = fields.keys().find(is_unknown) {
-        return Err(Invalid::new("task", plain::unknown_field(name, known())));
-    }
-    fields.remove("op");
-    let if_exists = match fields.remove("if_exists") {
-        None => IfExists::default(),
-        Some(rule) => plain::read(rule.get()).map_err(|wrong| Invalid::new("if_exists", wrong))?,
-    };
-    if !fields.contains_key("kind") {
-        return Err(Invalid::new(
-            "kind",
-            r#"is missing; write it like {"op":"submit","id":"a","kind":"report"}"#,
-        ));
-    }
-    let line = line::parse(raw("line", &fields)?.get())?;
-    let task = line::new_task(line)?.build()?.task;
-    if task.kind.as_str() == exec::KIND {
-        // Invalid props of a command are an error now, not a failed task later.
-        exec::Props::parse(&task.props)?;
-    }
-    Ok(Submit { task, if_exists })
-}
-
 #[cfg(test)]
 mod tests {
-    use windlass::{Command, store::Reschedule};
+    use windlass::{
+        Command,
+        store::{IfExists, Reschedule},
+    };
 
     use super::*;
 
@@ -139,7 +102,7 @@ mod tests {
         };
         assert_eq!(send.command, Command::Sleep { until: NOW });
         let text = r#"{"op":"require","task":"a","exists":true,"version":3}"#;
-        assert_eq!(parse(text, NOW), Line::parse(text));
+        assert_eq!(parse(text, NOW), read_line(text));
     }
 
     #[test]
@@ -170,7 +133,7 @@ mod tests {
             ),
             (
                 r#"{"op":"submit","kind":"k","xyz":["b"]}"#,
-                "task: 'xyz' is no field; the fields are op, id, kind, props, start_at, priority, labels, retry, \
+                "xyz: 'xyz' is no field; the fields are op, id, kind, props, start_at, priority, labels, retry, \
                  after, after_ok, after_deadline, start_by, end_by, unique, limits, meta, if_exists",
             ),
             (

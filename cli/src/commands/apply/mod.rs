@@ -5,7 +5,7 @@ mod line;
 use std::{collections::HashMap, io::Read};
 
 use jiff::Timestamp;
-use serde_json::json;
+use serde::Serialize;
 use windlass::{
     Client, Invalid, TaskId, TransactionId,
     client::TransactionBuilder,
@@ -32,8 +32,8 @@ A line of FILE is an operation or a guard:
   {\"op\":\"reschedule\",\"task\":\"e\",\"due\":\"in 5m\",\"priority\":3}
   {\"op\":\"reschedule\",\"task\":\"e\",\"limits\":[{\"key\":\"api\",\"at_once\":3}]}
   {\"op\":\"require\",\"task\":\"f\",\"exists\":true,\"state\":\"paused\",\"unclaimed\":true}
-Guards are exists, state, version, fence, kind and unclaimed. if_exists is refuse, same,
-replace-finished or skip.
+Guards are exists, state, version, fence, kind, unclaimed, data and no_data. if_exists is refuse,
+same, replace-finished or skip.
 
 Examples:
   windlass apply changes.jsonl --dry-run
@@ -129,10 +129,6 @@ impl Lines {
                 let guards = guards.into_iter().map(|guard| (number, guard));
                 self.guards.extend(guards);
             }
-            other => {
-                let reason = format!("{other:?} is not known to this command; install a newer one");
-                return Err(Invalid::new("op", reason));
-            }
         }
         Ok(())
     }
@@ -190,6 +186,38 @@ impl Lines {
     }
 }
 
+/// A transaction that was checked with `--dry-run`, and would be applied.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct Checked {
+    /// The number of operations.
+    operations: usize,
+    /// `true`.
+    dry_run: bool,
+}
+
+/// What a transaction has done.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct AppliedForm<'a> {
+    /// The id of the transaction.
+    transaction: Option<&'a TransactionId>,
+    /// What each operation has done, in the order of the lines.
+    operations: Vec<DoneLine<'a>>,
+}
+
+/// What an operation has done.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct DoneLine<'a> {
+    /// The number of the line, from 1.
+    line: u64,
+    /// The task.
+    task: &'a TaskId,
+    /// The result.
+    done: &'a Done,
+}
+
 /// Applies the file, or checks it.
 pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure> {
     // Invalid lines are reported before a store is opened.
@@ -210,7 +238,10 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
             counted(lines.guards.len(), "guard"),
         );
         match out.is_json() {
-            true => out.json(&json!({ "operations": operations, "dry_run": true }))?,
+            true => out.json(&Checked {
+                operations,
+                dry_run: true,
+            })?,
             false => out.line(text)?,
         }
         return Ok(Exit::Ok);
@@ -223,10 +254,15 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     }
     if out.is_json() {
         let done = lines.operations.iter().zip(applied.done());
-        let done = done.map(|((line, operation), done)| {
-            json!({ "line": line, "task": operation.task(), "done": done })
+        let done = done.map(|((line, operation), done)| DoneLine {
+            line: *line,
+            task: operation.task(),
+            done,
         });
-        out.json(&json!({ "transaction": id, "operations": done.collect::<Vec<_>>() }))?;
+        out.json(&AppliedForm {
+            transaction: id,
+            operations: done.collect(),
+        })?;
     } else {
         out.line(summary(&applied))?;
     }

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use serde_json::{Value, json};
+use serde::Serialize;
 use windlass::TaskId;
 
 use super::edges::{Around, Edges};
@@ -120,16 +120,51 @@ fn between<'a>(edges: &'a Edges, around: &'a Around) -> Vec<(&'a TaskId, &'a Tas
     all.filter(|(_, other)| among.contains(other)).collect()
 }
 
-pub(super) fn json(edges: &Edges, around: &Around) -> Value {
+/// The tasks that wait for each other.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct Graph<'a> {
+    /// The tasks.
+    tasks: Vec<Node<'a>>,
+    /// Which of them waits for which.
+    edges: Vec<Edge<'a>>,
+    /// Whether there are more tasks than `--limit`.
+    is_cut: bool,
+}
+
+/// A task of a graph.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct Node<'a> {
+    /// The task.
+    id: &'a TaskId,
+    /// Its state, or `unknown`.
+    state: &'a str,
+}
+
+/// A wait.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct Edge<'a> {
+    /// The task that waits.
+    task: &'a TaskId,
+    /// The task that it waits for.
+    waits_for: &'a TaskId,
+}
+
+pub(super) fn json<'a>(edges: &'a Edges, around: &'a Around) -> Graph<'a> {
     let tasks = around.tasks.iter();
-    let tasks = tasks.map(|id| json!({"id": id, "state": edges.state(id)}));
+    let tasks = tasks.map(|id| Node {
+        id,
+        state: edges.state(id),
+    });
     let between = between(edges, around).into_iter();
-    let between = between.map(|(id, other)| json!({"task": id, "waits_for": other}));
-    json!({
-        "tasks": tasks.collect::<Vec<_>>(),
-        "edges": between.collect::<Vec<_>>(),
-        "is_cut": around.is_cut,
-    })
+    let between = between.map(|(task, waits_for)| Edge { task, waits_for });
+    Graph {
+        tasks: tasks.collect(),
+        edges: between.collect(),
+        is_cut: around.is_cut,
+    }
 }
 
 pub(super) fn dot(edges: &Edges, around: &Around) -> String {

@@ -1,6 +1,6 @@
 //! `windlass graph`: the tasks around one task that wait for each other.
 
-mod draw;
+pub(crate) mod draw;
 mod edges;
 
 use clap::ValueEnum;

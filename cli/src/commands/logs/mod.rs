@@ -4,7 +4,7 @@
 //! keeps the end of it for other machines ([`stored`]).
 
 mod follow;
-mod printer;
+pub(crate) mod printer;
 mod select;
 mod source;
 mod stored;

@@ -2,7 +2,7 @@
 
 use std::io::Write as _;
 
-use serde_json::{Value, json};
+use serde::Serialize;
 use windlass::{StateKind, TaskId};
 
 use crate::{
@@ -108,11 +108,8 @@ impl Printer {
         }
         self.end_lines()?;
         if self.to.out.is_json() {
-            let missing = missing_json(missing);
-            return self
-                .to
-                .out
-                .json(&self.to.document(json!({ "missing_bytes": missing })));
+            let missing_bytes = missing.into();
+            return self.to.print_part(&Part::Missing { missing_bytes });
         }
         // Standard error may be closed.
         let _ = writeln!(std::io::stderr(), "{}", missing.missing_here());
@@ -136,38 +133,97 @@ impl Printer {
                 .printed
                 .then(|| String::from_utf8_lossy(bytes).into_owned())
         };
-        let mut document = self.to.document(json!({
-            "state": state,
-            "stdout": text(&whole.stdout),
-            "stderr": text(&whole.stderr),
-        }));
-        if whole.missing.sum() > 0 {
-            document["missing_bytes"] = missing_json(whole.missing);
-        }
-        self.to.out.json(&document)
+        self.to.print_part(&Part::Whole {
+            state,
+            stdout: text(&whole.stdout),
+            stderr: text(&whole.stderr),
+            missing_bytes: (whole.missing.sum() > 0).then(|| whole.missing.into()),
+        })
     }
 }
 
-fn missing_json(missing: Bytes) -> Value {
-    json!({ "stdout": missing.stdout, "stderr": missing.stderr })
+/// Output of a task.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct Document<'a> {
+    /// The task.
+    id: &'a TaskId,
+    /// The incarnation of the run; `null` when the run is not known.
+    incarnation: Option<u32>,
+    /// The attempt of the run in its incarnation, from 1.
+    attempt: Option<u32>,
+    #[serde(flatten)]
+    part: &'a Part,
+}
+
+/// What is printed at once.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(untagged)]
+pub(crate) enum Part {
+    /// The whole output of the last run.
+    Whole {
+        /// The state of the task; `null` when it was deleted.
+        state: Option<StateKind>,
+        /// What the command wrote to standard output; `null` when nothing is known of its output.
+        stdout: Option<String>,
+        /// What the command wrote to standard error.
+        stderr: Option<String>,
+        /// How much of the output is missing.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        missing_bytes: Option<Missing>,
+    },
+    /// A line, with `--follow`.
+    Line {
+        /// When the command wrote it.
+        time: Option<String>,
+        /// `stdout` or `stderr`.
+        stream: &'static str,
+        /// The line.
+        text: String,
+    },
+    /// A gap, with `--follow`.
+    Missing {
+        /// How much of the output is missing here.
+        missing_bytes: Missing,
+    },
+}
+
+/// A number of bytes of each stream.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct Missing {
+    /// Of standard output.
+    stdout: u64,
+    /// Of standard error.
+    stderr: u64,
+}
+
+impl From<Bytes> for Missing {
+    fn from(bytes: Bytes) -> Self {
+        let Bytes { stdout, stderr } = bytes;
+        Self { stdout, stderr }
+    }
 }
 
 impl Target {
-    fn document(&self, mut document: Value) -> Value {
-        document["id"] = json!(self.id);
-        document["incarnation"] = json!(self.run.map(|run| run.incarnation));
-        document["attempt"] = json!(self.run.map(|run| run.attempt));
-        document
+    fn print_part(&self, part: &Part) -> Result<(), Failure> {
+        self.out.json(&Document {
+            id: &self.id,
+            incarnation: self.run.map(|run| run.incarnation),
+            attempt: self.run.map(|run| run.attempt),
+            part,
+        })
     }
 
     fn print(&self, stream: Stream, at: Option<i64>, bytes: &[u8]) -> Result<(), Failure> {
         if !self.out.is_json() {
             return self.out.stream(stream, bytes);
         }
-        self.out.json(&self.document(json!({
-            "time": at.map(time),
-            "stream": stream.name(),
-            "text": String::from_utf8_lossy(bytes),
-        })))
+        self.print_part(&Part::Line {
+            time: at.map(time),
+            stream: stream.name(),
+            text: String::from_utf8_lossy(bytes).into_owned(),
+        })
     }
 }

@@ -10,12 +10,13 @@ use std::{
 
 use futures::StreamExt;
 use indicatif::ProgressBar;
-use serde_json::Value;
+use jiff::Timestamp;
+use serde::Serialize;
 use tokio::sync::{
     mpsc::{UnboundedReceiver, UnboundedSender, error::TryRecvError, unbounded_channel},
     oneshot,
 };
-use windlass::TaskId;
+use windlass::{Json, TaskId};
 
 use crate::{
     exec::Output as Captured,
@@ -49,9 +50,23 @@ pub(super) enum Job {
     /// A line of text.
     Line(String),
     /// A document on a line of its own.
-    Json(Value),
+    Json(Ran),
     /// Something on standard error.
     Say(Box<dyn FnOnce(&Output) + Send>),
+}
+
+/// A task that has completed.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct Ran {
+    /// The task.
+    pub(super) id: TaskId,
+    /// Its result: any JSON.
+    pub(super) result: Option<Json>,
+    /// Whether it completed in an earlier run.
+    pub(super) from_earlier_run: bool,
+    /// When it ended.
+    pub(super) ended: Timestamp,
 }
 
 /// A task that has ended.

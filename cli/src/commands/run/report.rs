@@ -1,16 +1,15 @@
 //! [`Report`]: progress, failures and the summary of a run.
 
-mod summary;
+pub(crate) mod summary;
 
 use std::time::{Duration, Instant};
 
 use indicatif::HumanDuration;
 use jiff::Timestamp;
-use serde_json::json;
 use windlass::{StateKind, TaskId, TaskStatus, store::TaskRecord};
 
 use super::{
-    printing::{Ended, Job, Printing, Stops},
+    printing::{Ended, Job, Printing, Ran, Stops},
     screen::Screen,
     tally::{Counts, Failed, Span},
 };
@@ -240,12 +239,12 @@ impl Report {
         let ours = result.filter(|_| record.task.kind.as_str() == KIND);
         let kept = ours.and_then(|r| r.get::<Captured>("result").ok());
         printing.print(match (kept, result) {
-            _ if self.out.is_json() => Job::Json(json!({
-                "id": id,
-                "result": result,
-                "from_earlier_run": earlier,
-                "ended": state.since,
-            })),
+            _ if self.out.is_json() => Job::Json(Ran {
+                id: id.clone(),
+                result: result.cloned(),
+                from_earlier_run: earlier,
+                ended: state.since,
+            }),
             (Some(kept), _) => Job::Ended(Ended {
                 id: id.clone(),
                 order: record.order,

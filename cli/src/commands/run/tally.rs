@@ -13,13 +13,19 @@ const NEAR: SignedDuration = SignedDuration::from_mins(1);
 
 /// A task that did not complete.
 #[derive(Debug, Clone, Serialize)]
-pub(super) struct Failed {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct Failed {
+    /// The task.
     pub(super) id: TaskId,
-    /// Failed, killed, deleted or quarantined.
+    /// `failed`, `killed`, `deleted` or `quarantined`.
     pub(super) state: String,
+    /// The exit code of its command.
     pub(super) exit_code: Option<i32>,
+    /// The signal that ended its command.
     pub(super) signal: Option<i32>,
+    /// Its last error.
     pub(super) error: Option<String>,
+    /// How many attempts in a row have failed.
     pub(super) attempts: u32,
     /// Its command did not run: a task that has to complete before it did not.
     pub(super) not_run: bool,
@@ -114,8 +120,11 @@ impl Counts {
 
 /// When the tasks ended that completed in an earlier run.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize)]
-pub(super) struct Span {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct Span {
+    /// The first end.
     first: Option<Timestamp>,
+    /// The last end.
     last: Option<Timestamp>,
 }
 

@@ -1,5 +1,6 @@
 //! `windlass schedule import`: schedules of the lines of a crontab.
 
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 use windlass::{
     Client, Invalid, Json, TaskId,
@@ -258,6 +259,19 @@ impl Wanted {
     }
 }
 
+/// A line of a crontab that was imported.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct ImportedForm<'a> {
+    /// The schedule.
+    id: &'a TaskId,
+    /// `created`, `would create`, or `exists`.
+    action: &'static str,
+    /// The fields of the schedule.
+    #[cfg_attr(test, schemars(with = "Schedule"))]
+    spec: &'a Value,
+}
+
 /// A line that was imported.
 struct Imported {
     id: TaskId,
@@ -281,7 +295,7 @@ impl Imported {
             ));
         }
         match out.is_json() {
-            true => out.json(&json!({ "id": id, "action": action, "spec": spec })),
+            true => out.json(&ImportedForm { id, action, spec }),
             false => out.line(format!("{id}: {action}  {spec}")),
         }
     }

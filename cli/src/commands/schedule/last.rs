@@ -31,10 +31,13 @@ pub(super) fn left_out_text(entry: &LeftOut) -> String {
 
 /// The outcome of the last run of a schedule.
 #[derive(Debug, serde::Serialize)]
-pub(super) struct LastRun {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct LastRun {
+    /// Its task.
     id: TaskId,
+    /// Its nominal time.
     pub(super) nominal: Timestamp,
-    /// `None` when its record cannot be read.
+    /// Its state; `null` when its record cannot be read.
     state: Option<StateKind>,
     /// The last error if it has failed, the failed attempt if it is retried, or why its record cannot be read.
     error: Option<String>,

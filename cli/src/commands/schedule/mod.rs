@@ -2,7 +2,8 @@
 
 mod crontab;
 mod field;
-mod import;
+pub(crate) mod form;
+pub(crate) mod import;
 mod last;
 mod origin;
 mod show;
@@ -13,7 +14,7 @@ use std::time::Duration;
 
 use clap::Subcommand;
 use jiff::Timestamp;
-use serde_json::json;
+use serde::Serialize;
 use windlass::{
     Client, StateKind, TaskId,
     schedule::{Backfill, LiveRuns, Schedules},
@@ -283,10 +284,27 @@ async fn becomes_paused(client: &Client, id: &TaskId) -> Result<bool, Failure> {
     Ok(false)
 }
 
+/// What was done with a schedule.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct Action<'a> {
+    /// The schedule.
+    id: &'a TaskId,
+    /// What was done.
+    action: &'a str,
+    /// The runs that were submitted, of `trigger` and `backfill`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    runs: Option<&'a [TaskId]>,
+}
+
 /// Prints that something was done with a schedule.
 fn done(out: &Output, id: &TaskId, action: &str) -> Result<Exit, Failure> {
     match out.is_json() {
-        true => out.json(&json!({ "id": id, "action": action }))?,
+        true => out.json(&Action {
+            id,
+            action,
+            runs: None,
+        })?,
         false => out.line(format!("{id}: {action}"))?,
     }
     Ok(Exit::Ok)
@@ -295,7 +313,11 @@ fn done(out: &Output, id: &TaskId, action: &str) -> Result<Exit, Failure> {
 /// Prints that something was done with a schedule, and the runs of it.
 fn runs(out: &Output, id: &TaskId, action: &str, runs: &[TaskId]) -> Result<Exit, Failure> {
     if out.is_json() {
-        out.json(&json!({ "id": id, "action": action, "runs": runs }))?;
+        out.json(&Action {
+            id,
+            action,
+            runs: Some(runs),
+        })?;
         return Ok(Exit::Ok);
     }
     if runs.is_empty() {

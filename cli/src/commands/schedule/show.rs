@@ -11,6 +11,7 @@ use windlass::{
 
 use super::{
     field::{ClearArgs, notes_of},
+    form::{TimeForm, View},
     last::{LastRun, last_run, left_out_text},
     spec::{TimeArgs, read},
 };
@@ -108,39 +109,6 @@ fn text_of(at: Timestamp) -> String {
     at.to_string()
 }
 
-fn time_json(time: &Time) -> Value {
-    json!({
-        "nominal": time.nominal.to_string(),
-        "due": time.due.to_string(),
-        "local": time.local.to_string(),
-        "start_by": time.start_by.map(|at| at.to_string()),
-        "end_by": time.end_by.map(|at| at.to_string()),
-    })
-}
-
-/// The JSON form of a schedule. Its names are stable; an absent value is null.
-pub(super) fn view(record: &ScheduleRecord) -> Value {
-    let (spec, wrong) = match &record.spec {
-        Ok(spec) => (Some(spec), None),
-        Err(wrong) => (None, Some(wrong.to_string())),
-    };
-    json!({
-        "id": record.id,
-        "state": record.state,
-        "next": record.next.as_ref().map(time_json),
-        "last": record.last.map(|at| at.to_string()),
-        "counts": record.counts,
-        "runs": record.runs.iter().map(|at| format!("{}@{at}", record.id)).collect::<Vec<_>>(),
-        "skipped": record.skipped,
-        "note": record.note,
-        "ahead": record.ahead,
-        "refused": record.refused,
-        "left_out": record.left_out,
-        "spec": spec,
-        "wrong": wrong,
-    })
-}
-
 /// Says that commands wait, which change what the schedule does next.
 fn commands_text(record: &ScheduleRecord) -> Option<String> {
     let id = &record.id;
@@ -197,10 +165,8 @@ pub(super) async fn get(id: &TaskId, global: &Global) -> Result<Exit, Failure> {
     let waits: Vec<String> = waits.chain(commands_text(&record)).collect();
     let waits = (!waits.is_empty()).then(|| waits.join("; "));
     if out.is_json() {
-        let mut view = view(&record);
-        view["waits"] = json!(waits);
-        view["last_run"] = json!(last_run);
-        out.json(&view)?;
+        let view = View::from(&record).with_last_run(last_run.as_ref());
+        out.json(&view.with_waits(waits))?;
         return Ok(Exit::Ok);
     }
     let counts = record.counts;
@@ -286,12 +252,9 @@ pub(super) async fn list(args: ListArgs, global: &Global) -> Result<Exit, Failur
         .try_collect()
         .await?;
     if out.is_json() {
-        let view = |(record, run)| {
-            let mut view = view(record);
-            view["last_run"] = json!(run);
-            view
-        };
-        let views: Vec<_> = records.iter().zip(&runs).map(view).collect();
+        let views = records.iter().zip(&runs);
+        let views = views.map(|(record, run)| View::from(record).with_last_run(run.as_ref()));
+        let views: Vec<View<'_>> = views.collect();
         out.json(&views)?;
         return Ok(Exit::Ok);
     }
@@ -358,7 +321,7 @@ pub(super) async fn preview(args: PreviewArgs, global: &Global) -> Result<Exit, 
 
 fn print(out: &Output, times: &[Time]) -> Result<Exit, Failure> {
     if out.is_json() {
-        let times: Vec<_> = times.iter().map(time_json).collect();
+        let times: Vec<_> = times.iter().map(TimeForm::from).collect();
         out.json(&times)?;
         return Ok(Exit::Ok);
     }

@@ -104,7 +104,7 @@ async fn written(
         .await
         .map_err(Failure::of_schedule)?;
     if out.is_json() {
-        out.json(&super::show::view(&record))?;
+        out.json(&super::form::View::from(&record))?;
         return Ok(Exit::Ok);
     }
     let next = match record.next {

@@ -27,11 +27,17 @@ use crate::{
 
 /// The outcome of the lines.
 #[derive(Debug, Default, Serialize)]
-struct Report {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct Report {
+    /// How many tasks are new.
     submitted: usize,
+    /// How many tasks were there already.
     existing: usize,
+    /// The lines that were not submitted.
     failed: Vec<Bad>,
+    /// The tasks of the other lines, in their order.
     ids: Vec<TaskId>,
+    /// How many of the tasks have completed, with `--wait`.
     #[serde(skip_serializing_if = "Option::is_none")]
     completed: Option<usize>,
     #[serde(skip)]
@@ -45,8 +51,11 @@ struct Report {
 
 /// A line that was not submitted.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct Bad {
+    /// The number of the line, from 1.
     line: u64,
+    /// Why.
     error: String,
 }
 

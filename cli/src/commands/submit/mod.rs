@@ -1,15 +1,15 @@
 //! `windlass submit`: one task, or many as JSON lines.
 
 mod args;
-mod lines;
+pub(crate) mod lines;
 pub(crate) mod tip;
 
 use std::collections::BTreeSet;
 
 use jiff::Timestamp;
-use serde_json::json;
+use serde::Serialize;
 use windlass::{
-    Client, StateKind, Task, TaskId,
+    Client, Json, StateKind, Task, TaskId,
     client::{Done, Waiting},
     store::Error,
 };
@@ -47,6 +47,22 @@ async fn taken(client: &Client, task: &Task, error: Error) -> Failure {
         Failure::No(text) => Failure::No(format!("{text}; {differs}")),
         failure => failure,
     }
+}
+
+/// The result of a submit.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct Submitted<'a> {
+    /// The task.
+    id: &'a TaskId,
+    /// `new`, or `existing` for a task that was there already.
+    submitted: &'static str,
+    /// Its state: that of an existing task, or with `--wait` the one that it ended in.
+    state: Option<StateKind>,
+    /// Its result, with `--wait`: any JSON.
+    result: Option<&'a Json>,
+    /// Why it did not complete, with `--wait`.
+    error: Option<&'a str>,
 }
 
 /// Submits the tasks.
@@ -119,13 +135,16 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     if out.is_json() {
         let existing = answer.existing();
         let submitted = if answer.is_new() { "new" } else { "existing" };
-        out.json(&json!({
-            "id": id,
-            "submitted": submitted,
-            "state": done.as_ref().map(Done::code).or(existing),
-            "result": done.as_ref().and_then(Done::result_json),
-            "error": done.as_ref().filter(|d| !d.is_completed()).and_then(Done::error),
-        }))?;
+        out.json(&Submitted {
+            id: &id,
+            submitted,
+            state: done.as_ref().map(Done::code).or(existing),
+            result: done.as_ref().and_then(Done::result_json),
+            error: done
+                .as_ref()
+                .filter(|d| !d.is_completed())
+                .and_then(Done::error),
+        })?;
     } else if let Some(done) = &done {
         match (
             done.result_json(),

@@ -12,7 +12,7 @@ use windlass_statemachine::{Kind, StateKind, TaskId};
 use crate::{
     clock::Clock,
     store::{
-        Error, Filter, Order, Page, Span, TaskCount, TaskRecord,
+        Error, Filter, Order, Page, Span, TaskCount, TaskRecord, TaskStats,
         etcd::{
             client::Fault,
             node::SlotTable,
@@ -27,6 +27,7 @@ use crate::{
             self,
             limits::Pool,
             list::{Selection, is_behind, place},
+            stats::Counter,
         },
     },
 };
@@ -243,6 +244,22 @@ impl Queries {
             claimed,
         };
         Ok(counts.map(count).collect())
+    }
+
+    /// Counts by a read of every task, at one revision.
+    pub(crate) async fn stats(&self) -> Result<TaskStats, Error> {
+        let mut counter = Counter::new(self.clock.now());
+        let mut limited = Vec::new();
+        for (id, found) in self.all("", Folders::All).await? {
+            let record = found.record(&id)?;
+            match may_be_held(&record, self.clock.now()) {
+                true => limited.push(record),
+                false => counter.take(&record),
+            }
+        }
+        self.name_limits(&mut limited).await?;
+        limited.iter().for_each(|record| counter.take(record));
+        Ok(counter.into_stats(true))
     }
 
     /// Reads every task whose id begins with `prefix`, with all that belongs to it at one revision.

@@ -7,7 +7,7 @@ use windlass_statemachine::{
 
 use super::{item::Item, slots::Slots};
 use crate::store::{
-    AuditAction, AuditEntry, ChangeKind, Error,
+    ChangeKind, Error,
     etcd::schema::{
         Entry, Envelope, Hold, Keys, Layout, Of, Owner, Parked, Recent, Snapshot, Stored, end_of,
         json::write, ranges::ranges, records::write_state, snapshot::PropsKeys,
@@ -294,21 +294,6 @@ impl<'a> Edit<'a> {
         // A Metafora node that ends a task leaves its state and our mark.
         self.delete(Of::Parked);
         self.delete(Of::TaskState);
-        Ok(())
-    }
-
-    /// Adds the line of its deletion to the history of the namespace.
-    pub(crate) fn note_deleted(&mut self, found: &Snapshot, now: Timestamp) -> Result<(), Error> {
-        let kind = found.envelope().ok().map(|(envelope, _)| envelope.kind);
-        let task = self.id.clone();
-        let entry = AuditEntry {
-            at: now,
-            by: self.item.by.clone(),
-            what: AuditAction::Deleted { task, kind },
-        };
-        let key = self.keys.audit();
-        self.item
-            .put(&key, write("history of the namespace", &entry)?);
         Ok(())
     }
 

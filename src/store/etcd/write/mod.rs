@@ -1,6 +1,7 @@
 //! Writing: the item of a change, what changes put into it, and how items are packed into
 //! transactions.
 
+mod audit;
 pub(crate) mod batch;
 pub(crate) mod edit;
 pub(crate) mod imported;

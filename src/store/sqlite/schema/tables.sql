@@ -18,9 +18,16 @@ CREATE TABLE windlass_tasks (
     terms        TEXT    -- the rare fields: limits, deadlines, unique keys, meta
 ) STRICT;
 
+-- The kinds that tasks have had, as numbers. A row stays when the last task of the kind is gone.
+CREATE TABLE windlass_kinds (
+    id   INTEGER PRIMARY KEY,
+    kind TEXT NOT NULL UNIQUE
+) STRICT;
+
 -- Where each task is: what changes, without the props.
 CREATE TABLE windlass_states (
     n           INTEGER PRIMARY KEY,
+    kind        INTEGER NOT NULL DEFAULT 0,  -- the number of its kind in windlass_kinds
     code        INTEGER NOT NULL,            -- 0 runnable 1 sleeping 2 paused 3 fault 4 completed 5 failed 6 killed
     due         INTEGER,                     -- claimable from then on; NULL: by command only
     owner       INTEGER,                     -- the lease to which its claim is attached
@@ -39,9 +46,24 @@ CREATE TABLE windlass_states (
     deadline    INTEGER                      -- its next deadline, in microseconds
 ) STRICT;
 CREATE INDEX windlass_states_live ON windlass_states (n) WHERE ended_at IS NULL AND quarantine IS NULL;
+-- The tasks that no node has claimed and that wait for a time or a node: what is due, and since when.
+CREATE INDEX windlass_states_free ON windlass_states (kind, code, data_version, waits, due)
+    WHERE owner IS NULL AND ended_at IS NULL AND quarantine IS NULL AND due IS NOT NULL;
 CREATE INDEX windlass_states_owned ON windlass_states (owner) WHERE owner IS NOT NULL;
 CREATE INDEX windlass_states_ended ON windlass_states (code, ended_at) WHERE ended_at IS NOT NULL;
 CREATE INDEX windlass_states_set_aside ON windlass_states (n) WHERE quarantine IS NOT NULL;
+
+-- How many tasks there are of each group. A transaction adds what it changes, in one row for each group.
+CREATE TABLE windlass_counts (
+    kind         INTEGER NOT NULL,  -- of windlass_kinds
+    code         INTEGER NOT NULL,
+    data_version INTEGER NOT NULL,
+    claimed      INTEGER NOT NULL,  -- 1 with an owner
+    waits        INTEGER NOT NULL,  -- 1 while they wait for other tasks
+    quarantined  INTEGER NOT NULL,  -- 1 with a reason in `quarantine`
+    tasks        INTEGER NOT NULL,
+    PRIMARY KEY (kind, code, data_version, claimed, waits, quarantined)
+) STRICT, WITHOUT ROWID;
 
 CREATE TABLE windlass_commands (
     ord     INTEGER PRIMARY KEY,

@@ -18,7 +18,10 @@ use std::{
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::super::batch::{Batch, Sql};
+use super::super::{
+    batch::{Batch, Sql},
+    counts::Move,
+};
 use crate::store::rules;
 
 /// `windlass_states.waits` of a task with a row of `windlass_waits` for each task of its list.
@@ -140,13 +143,14 @@ impl Looks {
     }
 
     /// Gives each marked task a row for each task of its list.
-    fn spread(&mut self, batch: &Batch<'_>) -> Sql<()> {
+    fn spread(&mut self, batch: &mut Batch<'_>) -> Sql<()> {
         let marked = "SELECT n FROM windlass_watches WHERE waited = ''";
         for n in batch.all(marked, (), |row| row.get::<_, i64>(0))? {
             if self.read(batch, n)? {
                 batch.run("DELETE FROM windlass_watches WHERE n = ?1", [n])?;
                 put_all(batch, n, self.list.ids.iter().map(String::as_str))?;
-                batch.run("UPDATE windlass_states SET waits = 1 WHERE n = ?1", [n])?;
+                let spread = "UPDATE windlass_states SET waits = 1 WHERE n = ?1";
+                batch.write_state(spread, [n], Move::NONE)?;
             }
         }
         Ok(())

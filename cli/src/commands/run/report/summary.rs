@@ -1,18 +1,54 @@
 //! The summary of a run.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use jiff::Timestamp;
-use serde_json::json;
+use serde::Serialize;
 use windlass::TaskId;
 
 use super::{Report, SHOWN};
 use crate::{
-    commands::run::tally::{Failed, Left},
+    commands::run::tally::{Failed, Left, Span},
     exit::Failure,
     hint::quoted,
     text::one_line,
 };
+
+/// The outcome of a run.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct Summary<'a> {
+    /// The batch: the label of its tasks.
+    batch: &'a str,
+    /// The number of lines.
+    lines: u64,
+    /// The lines whose task has completed.
+    completed: u64,
+    /// Those of them whose task this run did not execute.
+    completed_before: u64,
+    /// Those of them whose task completed in an earlier run.
+    from_earlier_run: u64,
+    /// When the tasks of earlier runs ended.
+    earlier_run: Span,
+    /// The lines whose task did not complete.
+    failed: u64,
+    /// Those of them whose command did not run: a task before did not complete.
+    not_run: u64,
+    /// The invalid lines.
+    wrong: u64,
+    /// The lines whose task has not ended.
+    left: u64,
+    /// How many lines wait, by the reason.
+    waiting: BTreeMap<&'a str, u64>,
+    /// The tasks of this batch that are from an earlier input and were not run.
+    left_out: u64,
+    /// Whether a signal ended the run.
+    interrupted: bool,
+    /// How long the run took.
+    seconds: f64,
+    /// The tasks that did not complete: the first ones of many.
+    failures: &'a [Failed],
+}
 
 impl Report {
     /// Prints the summary; answers whether everything completed.
@@ -44,23 +80,26 @@ impl Report {
             self.out.complain(text);
         }
         if self.out.is_json() {
-            self.out.json(&json!({
-                "batch": self.batch,
-                "lines": lines,
-                "completed": counts.completed,
-                "completed_before": counts.before(),
-                "from_earlier_run": counts.earlier,
-                "earlier_run": self.earlier,
-                "failed": counts.failed,
-                "not_run": counts.not_run,
-                "wrong": counts.wrong,
-                "left": left,
-                "waiting": waiting,
-                "left_out": left_out,
-                "interrupted": interrupted,
-                "seconds": (seconds * 1000.0).round() / 1000.0,
-                "failures": self.failures,
-            }))?;
+            self.out.json(&Summary {
+                batch: &self.batch,
+                lines,
+                completed: counts.completed,
+                completed_before: counts.before(),
+                from_earlier_run: counts.earlier,
+                earlier_run: self.earlier,
+                failed: counts.failed,
+                not_run: counts.not_run,
+                wrong: counts.wrong,
+                left,
+                waiting: waiting
+                    .iter()
+                    .map(|(why, lines)| (why.as_str(), *lines))
+                    .collect(),
+                left_out,
+                interrupted,
+                seconds: (seconds * 1000.0).round() / 1000.0,
+                failures: &self.failures,
+            })?;
             return self.end(all);
         }
         let by_id = self.failures.iter().map(|failed| (&failed.id, failed));

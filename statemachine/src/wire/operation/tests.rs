@@ -1,8 +1,16 @@
-use windlass_statemachine::{Retry, Task};
+use jiff::Timestamp;
 
-use super::*;
+use super::{
+    read::{WAITS, example},
+    *,
+};
+use crate::{Retry, Submit, Task, plain};
 
-fn task_id() -> TaskId {
+pub(super) fn read_line(text: &str) -> Result<Line, Invalid> {
+    Line::read(text, || CommandId::new("new"))
+}
+
+pub(super) fn task_id() -> TaskId {
     "a".parse().unwrap()
 }
 
@@ -11,8 +19,7 @@ fn every_operation_is_read() {
     let due: Timestamp = "2030-01-01T00:00:00Z".parse().unwrap();
     let mut task = Task::new(task_id(), "k".parse().unwrap());
     task.priority = 3;
-    task.props =
-        windlass_statemachine::Json::parse("props", r#"{"n":12345678901234567890123}"#).unwrap();
+    task.props = crate::Json::parse("props", r#"{"n":12345678901234567890123}"#).unwrap();
     let guard = |require| Guard {
         task: task_id(),
         require,
@@ -44,8 +51,7 @@ fn every_operation_is_read() {
         (
             r#"{"op":"reschedule","task":"a","limits":[{"key":"k","at_once":2}]}"#,
             Line::Operation(Operation::Reschedule(
-                Reschedule::new(task_id())
-                    .limits([windlass_statemachine::Limit::at_once("k", 2).unwrap()]),
+                Reschedule::new(task_id()).limits([crate::Limit::at_once("k", 2).unwrap()]),
             )),
         ),
         (
@@ -66,7 +72,7 @@ fn every_operation_is_read() {
             ]),
         ),
     ] {
-        assert_eq!(Line::parse(text).unwrap(), line, "{text}");
+        assert_eq!(read_line(text).unwrap(), line, "{text}");
     }
 }
 
@@ -133,8 +139,9 @@ fn a_wrong_field_is_named() {
             r#"{"op":"require","task":"a","unclaimed":false}"#,
             "unclaimed",
         ),
+        (r#"{"op":"require","task":"a","no_data":false}"#, "no_data"),
     ] {
-        let error = Line::parse(text).unwrap_err();
+        let error = read_line(text).unwrap_err();
         assert_eq!(error.field(), field, "{text}: {error}");
     }
 }
@@ -187,7 +194,7 @@ fn a_wrong_type_is_named_in_the_words_of_json() {
         (
             r#"{"op":"submit","id":"a","kind":"k","xyz":["b"]}"#,
             "xyz: 'xyz' is no field; the fields are op, id, kind, props, start_at, priority, labels, retry, after, \
-             after_ok, after_deadline, start_by, end_by, unique, limits, if_exists",
+             after_ok, after_deadline, start_by, end_by, unique, limits, meta, if_exists",
         ),
         (
             r#"{"op":"submit","id":"a","kind":"k","retry":"often"}"#,
@@ -243,7 +250,7 @@ fn a_wrong_type_is_named_in_the_words_of_json() {
             "version: is -1, not a whole number, 0 or more",
         ),
     ] {
-        let error = Line::parse(text).unwrap_err().to_string();
+        let error = read_line(text).unwrap_err().to_string();
         assert!(error.starts_with(says), "{text}: {error}");
         for word in ["struct", "enum", "integer", "map", "sequence", "`"] {
             assert!(!error.contains(word), "{error}");
@@ -268,11 +275,11 @@ fn every_field_of_a_task_can_be_submitted() {
 fn the_examples_are_read() {
     let json = |text: &str| text[text.find('{').unwrap()..].to_owned();
     for op in ["submit", "delete", "retry", "reschedule", "require"] {
-        assert!(Line::parse(&json(example(op, ""))).is_ok(), "{op}");
+        assert!(read_line(&json(example(op, ""))).is_ok(), "{op}");
     }
     for command in ["sleep", "signal", "pause"] {
         assert!(
-            Line::parse(&json(example("send", command))).is_ok(),
+            read_line(&json(example("send", command))).is_ok(),
             "{command}"
         );
     }
@@ -286,7 +293,7 @@ fn a_policy_has_the_form_of_a_line() {
         ("8", Retry::default()),
     ] {
         let text = format!(r#"{{"op":"submit","id":"a","kind":"k","retry":{text}}}"#);
-        let Line::Operation(Operation::Submit(submit)) = Line::parse(&text).unwrap() else {
+        let Line::Operation(Operation::Submit(submit)) = read_line(&text).unwrap() else {
             panic!("{text}");
         };
         assert_eq!(submit.task.retry, Some(policy), "{text}");
@@ -300,7 +307,7 @@ fn the_stored_form_of_a_wait_is_read() {
         (r#""waits":{"tasks":["b"]},"after":["c"]"#, "c"),
     ] {
         let text = format!(r#"{{"op":"submit","id":"a","kind":"k",{fields}}}"#);
-        let Line::Operation(Operation::Submit(submit)) = Line::parse(&text).unwrap() else {
+        let Line::Operation(Operation::Submit(submit)) = read_line(&text).unwrap() else {
             panic!("{text}");
         };
         assert_eq!(submit.task.waits.unwrap().tasks[0].as_str(), first);

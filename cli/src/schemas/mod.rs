@@ -1,0 +1,174 @@
+//! The JSON Schemas of what the program reads and prints: `docs/schemas/` and `docs/json.md`, which are made of the
+//! types themselves.
+
+mod page;
+mod strict;
+
+use std::{collections::BTreeSet, fs, path::PathBuf};
+
+use schemars::{JsonSchema, generate::SchemaSettings};
+use serde_json::Value;
+use windlass::{
+    schedule::Schedule,
+    statemachine::wire::{Line, TaskForm},
+    store::{
+        AuditEntry, NodeRecord,
+        copy::{Report, Written},
+        examine::Finding,
+    },
+    wire::RecordForm,
+};
+
+use crate::{
+    bulk,
+    commands::{
+        apply, config, get, graph, logs, node, purge,
+        run::{printing, report::summary},
+        schedule, stats, submit, watch,
+    },
+};
+
+/// A form of JSON.
+struct Form {
+    /// The name of its schema.
+    name: &'static str,
+    /// Who reads or prints it.
+    of: &'static str,
+    is_input: bool,
+}
+
+fn input<T: JsonSchema>(name: &'static str, of: &'static str) -> (Form, Value) {
+    let settings = SchemaSettings::draft2020_12().for_deserialize();
+    let mut schema = settings
+        .into_generator()
+        .into_root_schema_for::<T>()
+        .to_value();
+    strict::join(&mut schema);
+    strict::close(&mut schema);
+    strict::describe(&mut schema);
+    strict::allow_null(&mut schema);
+    let is_input = true;
+    (Form { name, of, is_input }, schema)
+}
+
+fn output<T: JsonSchema>(name: &'static str, of: &'static str) -> (Form, Value) {
+    let settings = SchemaSettings::draft2020_12().for_serialize();
+    let mut schema = settings
+        .into_generator()
+        .into_root_schema_for::<T>()
+        .to_value();
+    strict::join(&mut schema);
+    strict::close(&mut schema);
+    strict::describe(&mut schema);
+    let is_input = false;
+    (Form { name, of, is_input }, schema)
+}
+
+fn forms() -> Vec<(Form, Value)> {
+    vec![
+        input::<TaskForm>(
+            "task",
+            "A line of `windlass submit --lines`. A line of `windlass run` has the fields of a command instead of \
+             `props`, and may have `inputs` ([exec](exec.md)).",
+        ),
+        input::<Line>(
+            "operation",
+            "A line of `windlass apply`, and the column `operation` of [`windlass_inbox`](inbox.md). `apply` reads \
+             relative times too, and gives a task without an id a UUID.",
+        ),
+        input::<Schedule>(
+            "schedule",
+            "The option `--spec` of `windlass schedule`, and the props of a task of the kind `schedule`.",
+        ),
+        output::<RecordForm<'_>>("record", "A line of `windlass list`."),
+        output::<get::Full<'_>>("get", "`windlass get`."),
+        output::<watch::Line<'_>>("change", "A line of `windlass watch`."),
+        output::<submit::Submitted<'_>>("submitted", "`windlass submit`."),
+        output::<submit::lines::Report>("submitted-lines", "`windlass submit --lines`."),
+        output::<bulk::Report>(
+            "report",
+            "The commands that act on tasks: `pause`, `resume`, `sleep`, `release`, `checkpoint`, `complete`, \
+             `kill`, `signal`, `retry`, `delete`.",
+        ),
+        output::<apply::AppliedForm<'_>>("applied", "`windlass apply`."),
+        output::<apply::Checked>("checked", "`windlass apply --dry-run`."),
+        output::<purge::Purged>("purged", "`windlass purge`."),
+        output::<printing::Ran>(
+            "ran",
+            "`windlass run --print-output`: a line for each task that has completed.",
+        ),
+        output::<summary::Summary<'_>>("run", "`windlass run`: the last line."),
+        output::<logs::printer::Document<'_>>(
+            "logs",
+            "`windlass logs`: a line, or with `--follow` many.",
+        ),
+        output::<AuditEntry>("audit", "A line of `windlass audit`."),
+        output::<graph::draw::Graph<'_>>("graph", "`windlass graph`."),
+        output::<Vec<NodeRecord>>("nodes", "`windlass nodes`."),
+        output::<stats::Stats<'_>>("stats", "`windlass stats`."),
+        output::<node::Sent<'_>>("node", "`windlass node`."),
+        output::<schedule::form::View<'_>>(
+            "schedule-record",
+            "`windlass schedule get`, `create` and `update`; `list` prints an array of them.",
+        ),
+        output::<Vec<schedule::form::TimeForm>>("schedule-times", "`windlass schedule preview`."),
+        output::<schedule::Action<'_>>(
+            "schedule-action",
+            "The other commands of `windlass schedule`: `pause`, `resume`, `skip`, `trigger`, `backfill`, `delete`.",
+        ),
+        output::<schedule::import::ImportedForm<'_>>(
+            "schedule-imported",
+            "A line of `windlass schedule import`.",
+        ),
+        output::<Finding>("finding", "A line of `windlass doctor`."),
+        output::<config::Setting>("setting", "A line of `windlass config`."),
+        output::<Report>("copied", "`windlass copy` and `windlass import`."),
+        output::<Written>("exported", "`windlass export` into a file."),
+    ]
+}
+
+fn docs() -> PathBuf {
+    PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs"))
+}
+
+/// Returns each file with its text.
+fn files() -> Vec<(PathBuf, String)> {
+    let forms = forms();
+    let mut files: Vec<(PathBuf, String)> = forms
+        .iter()
+        .map(|(form, schema)| {
+            let path = docs().join("schemas").join(format!("{}.json", form.name));
+            (path, format!("{schema:#}\n"))
+        })
+        .collect();
+    files.push((docs().join("json.md"), page::page(&forms)));
+    files
+}
+
+#[test]
+fn the_schemas_and_their_page_are_those_of_the_types() {
+    let files = files();
+    for (path, text) in &files {
+        let stored = fs::read_to_string(path).unwrap_or_default();
+        assert!(
+            stored == *text,
+            "{} is stale; write all of them again: \
+             cargo test --workspace --all-features --lib -- --ignored write_the_schemas",
+            path.display()
+        );
+    }
+    let made: BTreeSet<&PathBuf> = files.iter().map(|(path, _)| path).collect();
+    for entry in fs::read_dir(docs().join("schemas")).unwrap() {
+        let path = entry.unwrap().path();
+        assert!(made.contains(&path), "{} has no type", path.display());
+    }
+}
+
+#[test]
+#[ignore = "writes docs/schemas and docs/json.md"]
+fn write_the_schemas() {
+    fs::create_dir_all(docs().join("schemas")).unwrap();
+    for (path, text) in files() {
+        fs::write(path, text).unwrap();
+    }
+}

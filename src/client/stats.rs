@@ -1,0 +1,339 @@
+//! [`Stats`]: how many tasks there are by kind, and what holds them back.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use windlass_statemachine::{Kind, StateKind};
+
+use super::{
+    Client, WaitReason,
+    waits::{CLAIMED_WITHIN, Wanted},
+};
+use crate::store::{
+    Availability, Error, Filter, LimitUse, LimitedBy, NodeRecord, Page, TaskCount, TaskStats,
+};
+
+/// How many tasks of a kind are read for their labels, at most.
+const LABELLED: u32 = 1000;
+
+/// How many tasks a namespace has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Stats {
+    /// The time for which the counts hold, by the clock of this process.
+    pub at: Timestamp,
+    /// How many tasks there are by kind and state, in this order.
+    pub counts: Vec<TaskCount>,
+    /// The kinds that have tasks, by name.
+    pub kinds: Vec<KindStats>,
+    /// The limits in use.
+    pub limits: Vec<LimitUse>,
+    /// Whether every task was read for this: the store keeps no counts.
+    pub is_scan: bool,
+}
+
+/// How many tasks of a kind there are. A task counts in one of the fields, except that [`held_back`](Self::held_back)
+/// says why tasks of `available` and `waiting` are not run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct KindStats {
+    /// The kind.
+    pub kind: Kind,
+    /// Tasks that are due, and that no node has claimed.
+    pub available: u64,
+    /// Tasks that sleep until a later time.
+    pub future: u64,
+    /// Tasks that wait for other tasks.
+    pub waiting: u64,
+    /// Paused tasks.
+    pub paused: u64,
+    /// Tasks that a node has claimed.
+    pub claimed: u64,
+    /// Tasks that have ended.
+    pub ended: u64,
+    /// Tasks whose record cannot be read.
+    pub quarantined: u64,
+    /// Since when the first of the available tasks is due.
+    pub oldest_due: Option<Timestamp>,
+    /// Why tasks are not run, the most tasks first. An available task without a reason is one that a node will claim.
+    pub held_back: Vec<HeldBack>,
+}
+
+/// Tasks of a kind that are not run for the same reason.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct HeldBack {
+    /// The reason.
+    pub reason: WaitReason,
+    /// How many tasks.
+    pub tasks: u64,
+    /// Whether there may be more: only a part of the tasks was read, since the reason depends on labels
+    /// (the first 1,000 live tasks of the kind), or on more than 10,000 tasks in the lines of limits.
+    pub at_least: bool,
+}
+
+impl KindStats {
+    /// Adds the tasks whose labels no node selects. For a single task this reason goes before the state of the nodes, so
+    /// these tasks no longer count for that.
+    fn labels_hold(&mut self, found: Vec<HeldBack>) {
+        let mut tasks: u64 = found.iter().map(|held| held.tasks).sum();
+        for held in &mut self.held_back {
+            let (WaitReason::Standing(_) | WaitReason::Fault { .. } | WaitReason::Full(_)) =
+                held.reason
+            else {
+                continue;
+            };
+            let moved = held.tasks.min(tasks);
+            held.tasks -= moved;
+            tasks -= moved;
+        }
+        self.held_back.retain(|held| held.tasks > 0);
+        self.held_back.extend(found);
+        sort(&mut self.held_back);
+    }
+}
+
+impl Stats {
+    /// Returns how many tasks there are.
+    pub fn tasks(&self) -> u64 {
+        self.counts.iter().map(|count| count.tasks).sum()
+    }
+}
+
+impl Client {
+    /// Returns how many tasks there are by kind: how many a node can claim now, how many sleep or wait, and what holds
+    /// back those that could run.
+    ///
+    /// SQLite keeps counts, so the call takes milliseconds however many tasks there are; it reads an index entry for
+    /// each sleeping task whose time has come. The other stores read every task. The reason `labels` is read of the
+    /// first 1,000 live tasks of a kind, and only if every node of the kind selects labels.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unavailable`].
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use windlass::{Client, NewTask, client::WaitReason, store::Store};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), windlass::BoxError> {
+    /// let client = Client::new(&Store::open("memory:").await?);
+    /// client.submit(NewTask::new("report")).await?;
+    /// let stats = client.stats().await?;
+    /// assert_eq!(stats.kinds[0].available, 1);
+    /// assert_eq!(stats.kinds[0].held_back[0].reason, WaitReason::NoNode);
+    /// # Ok(()) }
+    /// ```
+    pub async fn stats(&self) -> Result<Stats, Error> {
+        let registry = self.store.registry();
+        let nodes = registry.nodes().await?;
+        let limits = match registry.limits_in_use().await {
+            Err(Error::Unusable(_)) => Vec::new(),
+            limits => limits?,
+        };
+        let counted = registry.stats().await?;
+        let at = counted.at;
+        let mut kinds = kinds(&counted, &nodes, &limits);
+        for (of, by_labels) in &mut kinds {
+            if *by_labels {
+                self.read_labels(of, &nodes, at).await?;
+            }
+        }
+        Ok(Stats {
+            at,
+            counts: counts(&counted),
+            kinds: kinds.into_iter().map(|(of, _)| of).collect(),
+            limits,
+            is_scan: !registry.keeps_counts(),
+        })
+    }
+
+    /// Adds the tasks whose labels no node selects.
+    async fn read_labels(
+        &self,
+        of: &mut KindStats,
+        nodes: &[NodeRecord],
+        now: Timestamp,
+    ) -> Result<(), Error> {
+        let live = StateKind::ALL
+            .into_iter()
+            .filter(|state| !state.is_terminal());
+        let filter = Filter {
+            kind: Some(of.kind.clone()),
+            states: live.collect(),
+            ..Filter::default()
+        };
+        let page = Page {
+            after: 0,
+            limit: LABELLED,
+        };
+        let records = self.store.registry().list(&filter, page).await?;
+        let at_least = records.len() >= LABELLED as usize;
+        let mut found = BTreeMap::<String, HeldBack>::new();
+        for record in &records {
+            if let Some(reason @ WaitReason::Labels(_)) = WaitReason::of(record, nodes, now) {
+                let none = HeldBack {
+                    reason: reason.clone(),
+                    tasks: 0,
+                    at_least,
+                };
+                found.entry(reason.to_string()).or_insert(none).tasks += 1;
+            }
+        }
+        of.labels_hold(found.into_values().collect());
+        Ok(())
+    }
+}
+
+/// Sorts reasons, the most tasks first.
+fn sort(held_back: &mut [HeldBack]) {
+    held_back.sort_by(|a, b| (b.tasks, a.reason.name()).cmp(&(a.tasks, b.reason.name())));
+}
+
+/// Returns the counts by kind and state.
+fn counts(counted: &TaskStats) -> Vec<TaskCount> {
+    let mut counts = BTreeMap::<(&Kind, Option<StateKind>), (u64, u64)>::new();
+    for group in &counted.groups {
+        let (tasks, claimed) = counts.entry((&group.kind, group.state)).or_default();
+        *tasks += group.tasks;
+        if group.availability == Availability::Claimed {
+            *claimed += group.tasks;
+        }
+    }
+    let count = |((kind, state), (tasks, claimed)): ((&Kind, _), _)| TaskCount {
+        kind: kind.clone(),
+        state,
+        tasks,
+        claimed,
+    };
+    counts.into_iter().map(count).collect()
+}
+
+/// Returns the counts by kind, and of each whether labels hold back some of its tasks.
+fn kinds(counted: &TaskStats, nodes: &[NodeRecord], limits: &[LimitUse]) -> Vec<(KindStats, bool)> {
+    let mut kinds = BTreeMap::<&Kind, Gathered>::new();
+    for group in &counted.groups {
+        let of = kinds
+            .entry(&group.kind)
+            .or_insert_with(|| Gathered::new(&group.kind));
+        let stats = &mut of.stats;
+        let count = match group.availability {
+            Availability::Available => {
+                stats.oldest_due = stats.oldest_due.into_iter().chain(group.oldest_due).min();
+                let versions = of.available.entry(group.data_version).or_default();
+                versions.0 += group.tasks;
+                versions.1 = versions.1.into_iter().chain(group.oldest_due).min();
+                &mut stats.available
+            }
+            Availability::Future => &mut stats.future,
+            Availability::Waiting => &mut stats.waiting,
+            Availability::Paused => &mut stats.paused,
+            Availability::Claimed => &mut stats.claimed,
+            Availability::Ended => &mut stats.ended,
+            Availability::Quarantined => &mut stats.quarantined,
+        };
+        *count += group.tasks;
+    }
+    let gathered = kinds.into_values();
+    gathered
+        .map(|of| of.judged(counted, nodes, limits))
+        .collect()
+}
+
+/// The counts of a kind, and its available tasks by data version, with the first due time.
+struct Gathered {
+    stats: KindStats,
+    available: BTreeMap<u32, (u64, Option<Timestamp>)>,
+}
+
+impl Gathered {
+    fn new(kind: &Kind) -> Self {
+        let stats = KindStats {
+            kind: kind.clone(),
+            available: 0,
+            future: 0,
+            waiting: 0,
+            paused: 0,
+            claimed: 0,
+            ended: 0,
+            quarantined: 0,
+            oldest_due: None,
+            held_back: Vec::new(),
+        };
+        Self {
+            stats,
+            available: BTreeMap::new(),
+        }
+    }
+
+    /// Finds the reasons of the groups. As for a single task, a limit is the reason only of tasks that a node
+    /// could take.
+    fn judged(
+        mut self,
+        counted: &TaskStats,
+        nodes: &[NodeRecord],
+        limits: &[LimitUse],
+    ) -> (KindStats, bool) {
+        let kind = self.stats.kind.clone();
+        let mut by_labels = false;
+        let (mut takeable, mut full) = (0, None);
+        for (version, (tasks, oldest)) in std::mem::take(&mut self.available) {
+            let due = oldest.unwrap_or(counted.at);
+            let wanted = Wanted {
+                kind: &kind,
+                version,
+                labels: None,
+                overdue: counted.at.duration_since(due) >= CLAIMED_WITHIN,
+            };
+            match WaitReason::for_room(wanted, nodes) {
+                Err(reason @ WaitReason::Full(_)) => {
+                    takeable += tasks;
+                    let (of_full, _) = full.get_or_insert((0, reason));
+                    *of_full += tasks;
+                }
+                Err(reason) => self.hold(reason, tasks, false),
+                Ok(()) => takeable += tasks,
+            }
+            by_labels |= wanted.depends_on_labels(nodes);
+        }
+        for held in counted.held.iter().filter(|held| held.kind == kind) {
+            let tasks = held.tasks.min(takeable);
+            let mut uses = limits.iter();
+            let of = uses.find(|of| of.key == held.key && of.form == held.form);
+            let Some((limit, until)) = of.and_then(|of| Some((of.limit.clone()?, of.next))) else {
+                continue;
+            };
+            takeable -= tasks;
+            let limited = LimitedBy { limit, until };
+            self.hold(WaitReason::Limit(limited), tasks, !counted.held_is_complete);
+        }
+        if let Some((tasks, reason)) = full {
+            self.hold(reason, tasks.min(takeable), false);
+        }
+        let waiting = self.stats.waiting;
+        self.hold(WaitReason::Tasks(Vec::new()), waiting, false);
+        sort(&mut self.stats.held_back);
+        (self.stats, by_labels)
+    }
+
+    fn hold(&mut self, reason: WaitReason, tasks: u64, at_least: bool) {
+        if tasks == 0 {
+            return;
+        }
+        let mut known = self.stats.held_back.iter_mut();
+        // Tasks with different versions of their data may have the same reason.
+        if let Some(same) = known.find(|held| held.reason == reason) {
+            same.tasks += tasks;
+            return;
+        }
+        self.stats.held_back.push(HeldBack {
+            reason,
+            tasks,
+            at_least,
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests;

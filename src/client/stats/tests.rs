@@ -1,0 +1,129 @@
+//! The reasons of groups.
+
+use windlass_statemachine::Limit;
+
+use super::*;
+use crate::store::{HeldGroup, LimitForm, NodeSpec, NodeStatus, TaskGroup};
+
+fn kind() -> Kind {
+    "k".parse().unwrap()
+}
+
+fn node() -> NodeRecord {
+    let mut spec = NodeSpec::new("n".parse().unwrap());
+    spec.kinds = Some(vec![kind()]);
+    spec.slots = 2;
+    NodeRecord {
+        spec,
+        status: NodeStatus::default(),
+        lease: 1,
+        joined_at: Timestamp::UNIX_EPOCH,
+        lease_left_ms: 1,
+        claims: 0,
+    }
+}
+
+fn group(data_version: u32, availability: Availability, tasks: u64) -> TaskGroup {
+    let is_available = availability == Availability::Available;
+    TaskGroup {
+        kind: kind(),
+        state: Some(StateKind::Runnable),
+        data_version,
+        availability,
+        tasks,
+        oldest_due: is_available.then_some(Timestamp::UNIX_EPOCH),
+    }
+}
+
+/// Eleven tasks are available, four of them with newer data; a limit holds back five.
+fn counted() -> TaskStats {
+    TaskStats {
+        at: Timestamp::from_second(60).unwrap(),
+        groups: vec![
+            group(1, Availability::Available, 7),
+            group(2, Availability::Available, 4),
+            group(1, Availability::Waiting, 3),
+            group(1, Availability::Claimed, 2),
+        ],
+        held: vec![HeldGroup {
+            kind: kind(),
+            key: "api".into(),
+            form: LimitForm::AtOnce,
+            tasks: 5,
+        }],
+        held_is_complete: true,
+    }
+}
+
+fn limits() -> [LimitUse; 1] {
+    [LimitUse {
+        key: "api".into(),
+        form: LimitForm::AtOnce,
+        limit: Some(Limit::at_once("api", 1).unwrap()),
+        taken: 1,
+        waiting: 5,
+        next: None,
+    }]
+}
+
+/// Returns the name of each reason, with its tasks, and whether labels have to be read.
+fn reasons(counted: &TaskStats, nodes: &[NodeRecord]) -> (Vec<(&'static str, u64)>, bool) {
+    let [(of, by_labels)] = kinds(counted, nodes, &limits()).try_into().unwrap();
+    let held = of.held_back.iter();
+    let reasons = held.map(|held| (held.reason.name(), held.tasks));
+    (reasons.collect(), by_labels)
+}
+
+#[test]
+fn a_task_counts_for_one_reason() {
+    let mut counted = counted();
+    let [(of, _)] = kinds(&counted, &[node()], &limits()).try_into().unwrap();
+    assert_eq!((of.available, of.waiting, of.claimed), (11, 3, 2));
+    assert_eq!(of.oldest_due, Some(Timestamp::UNIX_EPOCH));
+    let with_room = [("limit", 5), ("data_version", 4), ("tasks", 3)];
+    assert_eq!(reasons(&counted, &[node()]).0, with_room);
+    // No node reads what the limit holds back.
+    let none = [("no_node", 11), ("tasks", 3)];
+    assert_eq!(reasons(&counted, &[]).0, none);
+    let mut full = node();
+    full.claims = 2;
+    let of_full = [("limit", 5), ("data_version", 4), ("tasks", 3), ("full", 2)];
+    assert_eq!(reasons(&counted, &[full.clone()]).0, of_full);
+    counted.held[0].tasks = 9;
+    let all = [("limit", 7), ("data_version", 4), ("tasks", 3)];
+    assert_eq!(
+        reasons(&counted, &[full]).0,
+        all,
+        "a limit holds back no more than there are"
+    );
+}
+
+#[test]
+fn labels_are_read_when_every_node_selects_some() {
+    let counted = counted();
+    let mut selects = node();
+    selects.spec.labels.insert("team".into(), "b".into());
+    let nodes = [selects.clone()];
+    assert!(reasons(&counted, &nodes).1);
+    assert!(!reasons(&counted, &[selects.clone(), node()]).1);
+    assert!(!reasons(&counted, &[]).1);
+    selects.claims = 2;
+    let [(mut of, _)] = kinds(&counted, &[selects], &[]).try_into().unwrap();
+    let labels = HeldBack {
+        reason: WaitReason::Labels(Vec::new()),
+        tasks: 3,
+        at_least: true,
+    };
+    of.labels_hold(vec![labels]);
+    let held = of
+        .held_back
+        .iter()
+        .map(|held| (held.reason.name(), held.tasks));
+    let expected = [
+        ("data_version", 4),
+        ("full", 4),
+        ("labels", 3),
+        ("tasks", 3),
+    ];
+    assert_eq!(held.collect::<Vec<_>>(), expected);
+}

@@ -1,0 +1,197 @@
+//! Whether tasks count as available, and the counts of a list.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use windlass_statemachine::{Bound, Kind, StateKind};
+
+use crate::store::{Availability, HeldGroup, LimitForm, TaskGroup, TaskRecord, TaskStats};
+
+/// What decides the availability of the tasks of a group.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Facts {
+    /// `None` for those that are quarantined.
+    pub(crate) state: Option<StateKind>,
+    pub(crate) is_claimed: bool,
+    /// Whether they wait for other tasks.
+    pub(crate) is_waiting: bool,
+    /// Whether the due time of those that sleep has come.
+    pub(crate) is_due: bool,
+}
+
+/// Returns whether a node can claim such tasks.
+pub(crate) fn availability(facts: Facts) -> Availability {
+    match facts.state {
+        None => Availability::Quarantined,
+        Some(state) if state.is_terminal() => Availability::Ended,
+        Some(_) if facts.is_claimed => Availability::Claimed,
+        Some(StateKind::Paused) => Availability::Paused,
+        Some(StateKind::Sleeping) if !facts.is_due => match facts.is_waiting {
+            true => Availability::Waiting,
+            false => Availability::Future,
+        },
+        Some(_) => Availability::Available,
+    }
+}
+
+/// Counts tasks.
+#[derive(Debug)]
+pub(crate) struct Counter {
+    at: Timestamp,
+    groups: BTreeMap<(Kind, Option<StateKind>, u32, Availability), (u64, Option<Timestamp>)>,
+    held: BTreeMap<(Kind, String, bool), u64>,
+}
+
+impl Counter {
+    /// Returns a counter of tasks as they are at this time.
+    pub(crate) fn new(at: Timestamp) -> Self {
+        Self {
+            at,
+            groups: BTreeMap::new(),
+            held: BTreeMap::new(),
+        }
+    }
+
+    /// Adds tasks. `oldest` is the first due time of those that are available.
+    pub(crate) fn add(
+        &mut self,
+        kind: &Kind,
+        data_version: u32,
+        facts: Facts,
+        (tasks, oldest): (u64, Option<Timestamp>),
+    ) {
+        if tasks == 0 {
+            return;
+        }
+        let availability = availability(facts);
+        let key = (kind.clone(), facts.state, data_version, availability);
+        let (counted, first) = self.groups.entry(key).or_default();
+        *counted = counted.saturating_add(tasks);
+        if availability == Availability::Available {
+            let before: Option<Timestamp> = *first;
+            *first = before.into_iter().chain(oldest).min();
+        }
+    }
+
+    /// Adds tasks that a limit holds back.
+    pub(crate) fn hold(&mut self, kind: &Kind, key: &str, form: LimitForm, tasks: u64) {
+        let line = (kind.clone(), key.to_owned(), form == LimitForm::Starts);
+        *self.held.entry(line).or_default() += tasks;
+    }
+
+    /// Adds one task.
+    pub(crate) fn take(&mut self, record: &TaskRecord) {
+        let kind = &record.task.kind;
+        let Ok(state) = &record.state else {
+            let facts = Facts {
+                state: None,
+                is_claimed: record.node.is_some(),
+                is_waiting: false,
+                is_due: false,
+            };
+            return self.add(kind, 0, facts, (1, None));
+        };
+        let facts = Facts {
+            state: Some(state.code()),
+            is_claimed: record.node.is_some(),
+            is_waiting: state.is_waiting(),
+            is_due: state.is_due(self.at),
+        };
+        self.add(kind, state.data_version, facts, (1, state.due()));
+        if let Some(limited) = &record.limited_by {
+            let form = match limited.limit.bound() {
+                Bound::AtOnce(_) => LimitForm::AtOnce,
+                Bound::Starts { .. } => LimitForm::Starts,
+            };
+            self.hold(kind, limited.limit.key(), form, 1);
+        }
+    }
+
+    /// Returns the counts.
+    pub(crate) fn into_stats(self, held_is_complete: bool) -> TaskStats {
+        let group = |((kind, state, data_version, availability), (tasks, oldest_due))| TaskGroup {
+            kind,
+            state,
+            data_version,
+            availability,
+            tasks,
+            oldest_due,
+        };
+        let held = |((kind, key, starts), tasks)| HeldGroup {
+            kind,
+            key,
+            form: match starts {
+                true => LimitForm::Starts,
+                false => LimitForm::AtOnce,
+            },
+            tasks,
+        };
+        TaskStats {
+            at: self.at,
+            groups: self.groups.into_iter().map(group).collect(),
+            held: self.held.into_iter().map(held).collect(),
+            held_is_complete,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn facts(state: StateKind) -> Facts {
+        Facts {
+            state: Some(state),
+            is_claimed: false,
+            is_waiting: false,
+            is_due: false,
+        }
+    }
+
+    #[test]
+    fn a_task_is_available_when_a_node_can_claim_it() {
+        use Availability as A;
+        for (state, expected) in [
+            (StateKind::Runnable, A::Available),
+            (StateKind::Fault, A::Available),
+            (StateKind::Sleeping, A::Future),
+            (StateKind::Paused, A::Paused),
+            (StateKind::Completed, A::Ended),
+            (StateKind::Failed, A::Ended),
+            (StateKind::Killed, A::Ended),
+        ] {
+            assert_eq!(availability(facts(state)), expected, "{state}");
+            let mut claimed = facts(state);
+            claimed.is_claimed = true;
+            let live = [A::Claimed, A::Ended][usize::from(state.is_terminal())];
+            assert_eq!(availability(claimed), live, "{state}, claimed");
+        }
+        let mut sleeper = facts(StateKind::Sleeping);
+        sleeper.is_waiting = true;
+        assert_eq!(availability(sleeper), A::Waiting);
+        sleeper.is_due = true;
+        assert_eq!(availability(sleeper), A::Available);
+        sleeper.state = None;
+        assert_eq!(availability(sleeper), A::Quarantined);
+    }
+
+    #[test]
+    fn tasks_are_counted_by_group_with_the_oldest_that_is_available() {
+        let kind: Kind = "k".parse().unwrap();
+        let at = |second| Timestamp::from_second(second).unwrap();
+        let mut counter = Counter::new(at(9));
+        let runnable = facts(StateKind::Runnable);
+        counter.add(&kind, 1, runnable, (2, Some(at(7))));
+        counter.add(&kind, 1, runnable, (3, Some(at(5))));
+        counter.add(&kind, 2, runnable, (1, None));
+        counter.add(&kind, 1, facts(StateKind::Sleeping), (4, Some(at(20))));
+        counter.add(&kind, 1, facts(StateKind::Paused), (0, None));
+        let stats = counter.into_stats(true);
+        let groups: Vec<_> = stats
+            .groups
+            .iter()
+            .map(|g| (g.data_version, g.tasks, g.oldest_due))
+            .collect();
+        assert_eq!(groups, [(1, 5, Some(at(5))), (2, 1, None), (1, 4, None)]);
+    }
+}

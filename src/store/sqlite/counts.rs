@@ -1,0 +1,260 @@
+//! The counts of tasks, kept by the writes that change them.
+//!
+//! A row of `windlass_counts` counts the tasks of one [`Group`]. [`Batch::write_state`] is the only way to move a task from
+//! one group to another. It notes the move, and the end of the transaction adds the sums of all moves to the rows: a
+//! statement for each group that has changed, however many tasks have.
+
+mod check;
+mod read;
+
+use std::cell::RefCell;
+
+pub(super) use check::{recount, wrong};
+use hashbrown::HashMap;
+pub(super) use read::{groups, states};
+use rusqlite::Row;
+
+use super::batch::{Batch, Sql};
+
+/// What the tasks of one row of `windlass_counts` have in common.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct Group {
+    /// The number of the kind in `windlass_kinds`.
+    pub(super) kind: i64,
+    pub(super) code: i64,
+    /// The version of the data.
+    pub(super) version: i64,
+    pub(super) claimed: bool,
+    /// Whether the tasks wait for other tasks.
+    pub(super) waits: bool,
+    pub(super) quarantined: bool,
+}
+
+/// The columns of [`Group::read`]; `s` is the row of a state.
+macro_rules! group_columns {
+    () => {
+        "s.kind, s.code, s.data_version, s.owner IS NOT NULL, s.waits <> 0, s.quarantine IS NOT NULL"
+    };
+}
+pub(super) use group_columns;
+
+impl Group {
+    /// Returns the group of a task from the columns [`group_columns`], from `first` on.
+    pub(super) fn read(row: &Row<'_>, first: usize) -> Sql<Self> {
+        Ok(Self {
+            kind: row.get(first)?,
+            code: row.get(first + 1)?,
+            version: row.get(first + 2)?,
+            claimed: row.get(first + 3)?,
+            waits: row.get(first + 4)?,
+            quarantined: row.get(first + 5)?,
+        })
+    }
+
+    /// Returns the group of task `n`.
+    pub(super) fn of(batch: &Batch<'_>, n: i64) -> Sql<Option<Self>> {
+        let of = concat!(
+            "SELECT ",
+            group_columns!(),
+            " FROM windlass_states s WHERE s.n = ?1"
+        );
+        batch.first(of, [n], |row| Self::read(row, 0))
+    }
+}
+
+/// The group that a task leaves, and the one that it joins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Move {
+    from: Option<Group>,
+    to: Option<Group>,
+}
+
+impl Move {
+    /// A new task.
+    pub(super) fn new(to: Group) -> Self {
+        Self {
+            from: None,
+            to: Some(to),
+        }
+    }
+
+    /// A task that is deleted.
+    pub(super) fn gone(from: Group) -> Self {
+        Self {
+            from: Some(from),
+            to: None,
+        }
+    }
+
+    pub(super) fn between(from: Group, to: Group) -> Self {
+        Self {
+            from: Some(from),
+            to: Some(to),
+        }
+    }
+
+    /// A task that stays in its group, or whose caller notes the move with another statement.
+    pub(super) const NONE: Self = Self {
+        from: None,
+        to: None,
+    };
+}
+
+/// The moves of one transaction, in their order.
+#[derive(Debug, Default)]
+pub(super) struct Moves(Vec<Move>);
+
+impl Moves {
+    pub(super) fn note(&mut self, step: Move) {
+        if step.from != step.to {
+            self.0.push(step);
+        }
+    }
+
+    /// Returns a mark for [`undo`](Self::undo).
+    pub(super) fn mark(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Forgets the moves since the mark.
+    pub(super) fn undo(&mut self, mark: usize) {
+        self.0.truncate(mark);
+    }
+
+    /// Returns how much the count of each group changes.
+    fn sums(&self) -> HashMap<Group, i64> {
+        let mut sums = HashMap::new();
+        for Move { from, to } in &self.0 {
+            for (group, by) in [(from, -1), (to, 1)] {
+                if let Some(group) = group {
+                    *sums.entry(*group).or_default() += by;
+                }
+            }
+        }
+        sums.retain(|_, by| *by != 0);
+        sums
+    }
+
+    /// Adds the moves to the rows.
+    pub(super) fn write(&mut self, batch: &Batch<'_>) -> Sql<()> {
+        if self.0.is_empty() {
+            return Ok(());
+        }
+        for (group, by) in self.sums() {
+            batch.run(
+                "INSERT INTO windlass_counts (kind, code, data_version, claimed, waits, quarantined, tasks)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT DO UPDATE SET tasks = tasks + excluded.tasks",
+                (
+                    group.kind,
+                    group.code,
+                    group.version,
+                    group.claimed,
+                    group.waits,
+                    group.quarantined,
+                    by,
+                ),
+            )?;
+        }
+        self.0.clear();
+        Ok(())
+    }
+}
+
+/// Returns whether a statement may move a task from one group to another.
+pub(super) fn moves_tasks(sql: &str) -> bool {
+    let writes = [
+        "INSERT INTO windlass_states (",
+        "DELETE FROM windlass_states ",
+    ];
+    let columns = [
+        "code",
+        "data_version",
+        "owner",
+        "waits",
+        "quarantine",
+        "kind",
+    ];
+    writes.iter().any(|write| sql.starts_with(write))
+        || sql.starts_with("UPDATE windlass_states SET")
+            && columns
+                .iter()
+                .any(|column| sql.contains(&format!(" {column} = ")))
+}
+
+/// The numbers of kinds that were read, from one transaction to the next. A number never changes.
+#[derive(Debug, Default)]
+pub(super) struct Kinds(RefCell<HashMap<String, i64>>);
+
+impl Kinds {
+    /// Returns the number of a kind, which it gets here if it has none.
+    pub(super) fn number(&self, batch: &Batch<'_>, kind: &str) -> Sql<i64> {
+        if let Some(number) = self.0.borrow().get(kind) {
+            return Ok(*number);
+        }
+        let read = "SELECT id FROM windlass_kinds WHERE kind = ?1";
+        let number = match batch.first(read, [kind], |row| row.get(0))? {
+            Some(number) => number,
+            None => {
+                batch.run("INSERT INTO windlass_kinds (kind) VALUES (?1)", [kind])?;
+                batch.connection().last_insert_rowid()
+            }
+        };
+        self.0.borrow_mut().insert(kind.to_owned(), number);
+        Ok(number)
+    }
+
+    /// Forgets the numbers: some may be of a transaction that is taken back.
+    pub(super) fn forget(&self) {
+        self.0.borrow_mut().clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn group(code: i64) -> Group {
+        Group {
+            kind: 1,
+            code,
+            version: 1,
+            claimed: false,
+            waits: false,
+            quarantined: false,
+        }
+    }
+
+    #[test]
+    fn moves_are_summed_by_group() {
+        let mut moves = Moves::default();
+        for _ in 0..3 {
+            moves.note(Move::new(group(0)));
+            moves.note(Move::between(group(0), group(1)));
+        }
+        moves.note(Move::between(group(1), group(1)));
+        let mark = moves.mark();
+        moves.note(Move::gone(group(1)));
+        assert_eq!(moves.sums(), [(group(1), 2)].into_iter().collect());
+        moves.undo(mark);
+        assert_eq!(moves.sums(), [(group(1), 3)].into_iter().collect());
+    }
+
+    #[test]
+    fn statements_that_move_tasks_are_known() {
+        for sql in [
+            "INSERT INTO windlass_states (n) VALUES (1)",
+            "DELETE FROM windlass_states WHERE n = 1",
+            "UPDATE windlass_states SET owner = NULL WHERE n = 1",
+            "UPDATE windlass_states SET due = 1, code = ?2 WHERE n = 1",
+        ] {
+            assert!(moves_tasks(sql), "{sql}");
+        }
+        for sql in [
+            "UPDATE windlass_states SET pending = pending + 1, last = ?2 WHERE n = ?1",
+            "INSERT INTO windlass_states_alone (task) VALUES (1)",
+            "SELECT code FROM windlass_states WHERE owner = 1",
+        ] {
+            assert!(!moves_tasks(sql), "{sql}");
+        }
+    }
+}

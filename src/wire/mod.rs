@@ -1,0 +1,8 @@
+//! The JSON forms of what clients read, as the command line prints it. Those of what programs write are in
+//! [`windlass_statemachine::wire`].
+//!
+//! `docs/json.md` lists the fields of all forms. With the feature `schema` each form has a JSON Schema.
+
+mod record;
+
+pub use record::RecordForm;

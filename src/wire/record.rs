@@ -1,0 +1,160 @@
+//! [`RecordForm`]: a task as a store knows it.
+
+use jiff::Timestamp;
+use serde::Serialize;
+use windlass_statemachine::{
+    ErrorEntry, Fence, Json, Kind, Limit, Meta, NodeName, Progress, Retry, TaskId, TaskState,
+    TaskStatus, Unique, Waits, state::LastCommand, task::Labels,
+};
+
+use crate::store::{LimitedBy, TaskRecord};
+
+/// A task as the store knows it. Every field is there; an absent value is `null`.
+///
+/// # Example
+///
+/// ```
+/// use windlass::{Client, NewTask, store::Store, wire::RecordForm};
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), windlass::store::Error> {
+/// let client = Client::new(&Store::open("memory:").await?);
+/// client.submit(NewTask::new("report").id("a")).await?;
+/// let record = client.get(&"a".parse()?).await?;
+/// assert_eq!(RecordForm::from(&record).state, "runnable");
+/// # Ok(()) }
+/// ```
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "Record"))]
+#[non_exhaustive]
+pub struct RecordForm<'a> {
+    /// Its name, unique in its namespace.
+    pub id: &'a TaskId,
+    /// Which handler runs it.
+    pub kind: &'a Kind,
+    /// The name of its state, or `quarantined` for a task whose record cannot be read.
+    pub state: &'static str,
+    /// Since when it is in this state.
+    pub since: Option<Timestamp>,
+    /// When a sleeping task wakes; `null` also for one that waits for other tasks without a deadline.
+    pub until: Option<Timestamp>,
+    /// When it is due to be claimed.
+    pub due: Option<Timestamp>,
+    /// How many attempts in a row have failed or been abandoned.
+    pub attempts: u32,
+    /// How many more attempts its retry policy allows, if the policy has such a number.
+    pub attempts_left: Option<u32>,
+    /// How often it was claimed.
+    pub claims: u64,
+    /// How often it was started again after it had ended.
+    pub incarnation: u32,
+    /// The node that has claimed it.
+    pub node: Option<&'a NodeName>,
+    /// The fence of its last claim; 0 before the first.
+    pub fence: Fence,
+    /// How many commands wait for it.
+    pub commands_waiting: u64,
+    /// How far its handler is, as it has reported.
+    pub progress: Option<&'a Progress>,
+    /// Tasks with a greater one are claimed first.
+    pub priority: i32,
+    /// Names to find it by and to choose nodes by.
+    pub labels: &'a Labels,
+    /// When it starts at the earliest.
+    pub start_at: Option<Timestamp>,
+    /// What follows a failed attempt; the policy of the kind for `null`.
+    pub retry: Option<&'a Retry>,
+    /// The time by which its first run must have begun.
+    pub start_by: Option<Timestamp>,
+    /// The time by which it must have ended.
+    pub end_by: Option<Timestamp>,
+    /// The key that no other task may have for a period.
+    pub unique: Option<&'a Unique>,
+    /// What it shares with other tasks.
+    pub limits: &'a [Limit],
+    /// Text that travels with it.
+    pub meta: &'a Meta,
+    /// The limit that holds it back: no slot was free when a node claimed it.
+    pub limited_by: Option<&'a LimitedBy>,
+    /// The input of its handler: any JSON.
+    pub props: &'a Json,
+    /// The data of its last checkpoint: any JSON.
+    pub data: Option<&'a Json>,
+    /// The version of the data.
+    pub data_version: Option<u32>,
+    /// The result of a completed task: any JSON.
+    pub result: Option<&'a Json>,
+    /// Its last errors, oldest first.
+    pub errors: &'a [ErrorEntry],
+    /// How many errors it had in all.
+    pub errors_total: u64,
+    /// The same for every last error that differs in numbers, ids and paths only.
+    pub fingerprint: Option<String>,
+    /// The last command that was applied to it, signals apart.
+    pub last_command: Option<&'a LastCommand>,
+    /// The tasks that it waits for, or has waited for.
+    pub waits_for: Option<&'a Waits>,
+    /// Why the record cannot be read, of a task that is quarantined.
+    pub quarantined: Option<String>,
+    /// Its place among all submits.
+    pub order: u64,
+    /// When it was submitted.
+    pub submitted_at: Timestamp,
+}
+
+/// Returns whether a task wakes at this time: one that waits for others without a deadline has the last second of all.
+/// Stores cut it to milliseconds.
+fn has_time(until: &Timestamp) -> bool {
+    until.as_second() < Timestamp::MAX.as_second()
+}
+
+impl<'a> From<&'a TaskRecord> for RecordForm<'a> {
+    fn from(record: &'a TaskRecord) -> Self {
+        let task = &record.task;
+        let state = record.state.as_ref().ok();
+        Self {
+            id: &task.id,
+            kind: &task.kind,
+            state: state.map_or("quarantined", |state| state.code().as_str()),
+            since: state.map(|s| s.since),
+            until: state.and_then(|s| match s.status {
+                TaskStatus::Sleeping { until } => Some(until).filter(has_time),
+                _ => None,
+            }),
+            due: state.and_then(TaskState::due),
+            attempts: state.map_or(0, |s| s.attempts),
+            attempts_left: state.and_then(|s| s.attempts_left),
+            claims: state.map_or(0, |s| s.claims),
+            incarnation: state.map_or(0, |s| s.incarnation),
+            node: record.node.as_ref(),
+            fence: record.fence,
+            commands_waiting: record.commands,
+            progress: state.and_then(|s| s.progress.as_ref()),
+            priority: task.priority,
+            labels: &task.labels,
+            start_at: task.start_at,
+            retry: task.retry.as_ref(),
+            start_by: task.start_by,
+            end_by: task.end_by,
+            unique: task.unique.as_ref(),
+            limits: &task.limits,
+            meta: &task.meta,
+            limited_by: record.limited_by.as_ref(),
+            props: &task.props,
+            data: state.and_then(|s| s.data.as_ref()),
+            data_version: state.and_then(|s| s.data.as_ref().map(|_| s.data_version)),
+            result: state.and_then(|s| match &s.status {
+                TaskStatus::Completed { result } => result.as_ref(),
+                _ => None,
+            }),
+            errors: state.map_or(&[], |s| s.errors.entries()),
+            errors_total: state.map_or(0, |s| s.errors.total()),
+            fingerprint: record.fingerprint(),
+            last_command: state.and_then(|s| s.last_command.as_ref()),
+            waits_for: state.and_then(|s| s.waits.as_deref()),
+            quarantined: record.state.as_ref().err().map(ToString::to_string),
+            order: record.order,
+            submitted_at: record.submitted_at,
+        }
+    }
+}

@@ -1,0 +1,302 @@
+//! [`Line`]: an operation, or the guards of one task, as one JSON object.
+
+mod read;
+
+use jiff::Timestamp;
+use serde::{Serialize, Serializer};
+
+use super::TaskForm;
+use crate::{
+    ActionKind, Command, CommandId, Fence, Guard, IfExists, Invalid, Json, Kind, Limit, Operation,
+    Require, Reschedule, StateKind, TaskId, message::SendCommand,
+};
+
+/// The fields of a [`Line`] that are times, in any operation.
+///
+/// `windlass apply` reads relative times in them, and the fingerprint of a transaction leaves their values out.
+pub const TIMES: [&str; 6] = [
+    "start_at",
+    "until",
+    "due",
+    "after_deadline",
+    "start_by",
+    "end_by",
+];
+
+/// A change, or conditions on one task, as one JSON object: a row of `windlass_inbox` or a line of `windlass apply`,
+/// and what the fingerprint of a transaction is computed of.
+///
+/// | `op` | fields |
+/// |---|---|
+/// | `submit` | those of a [`TaskForm`], with the id; `if_exists`: `refuse` (default), `same`, `replace-finished`, `skip` |
+/// | `send` | `task`, `command` with the fields of the [`Command`], `id` (default: one that the reader makes) |
+/// | `delete`, `retry` | `task` |
+/// | `reschedule` | `task`; `due`, `priority`, `limits`, `data`: one or more |
+/// | `require` | `task`; `exists`, `state`, `version`, `fence`, `kind`, `unclaimed`, `data`, `no_data`: one or more |
+///
+/// Times are RFC 3339. A field that is `null` is as good as absent, but `result`, `payload` and `data`: their `null` is
+/// a value. [`Operation`] and [`Guard`] are written in this form.
+///
+/// # Example
+///
+/// ```
+/// use windlass_statemachine::{CommandId, Operation, wire::Line};
+///
+/// let read = |text: &str| Line::read(text, || CommandId::new("new"));
+/// let text = r#"{"op":"submit","id":"report-7","kind":"report","props":{"month":7}}"#;
+/// let line = read(text)?;
+/// let Line::Operation(submit @ Operation::Submit(_)) = line else { panic!("{line:?}") };
+/// assert_eq!(serde_json::to_string(&submit).unwrap(), text);
+/// let wrong = read(r#"{"op":"submit","id":"report-7"}"#).unwrap_err();
+/// assert_eq!(wrong.field(), "kind");
+/// # Ok::<(), windlass_statemachine::Invalid>(())
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "nearly every line is an operation"
+)]
+pub enum Line {
+    /// A change of a task.
+    Operation(Operation),
+    /// Conditions on a task: one or more, of the same task.
+    Guards(Vec<Guard>),
+}
+
+impl Line {
+    /// Reads a JSON object. `new_id` makes the id of a command that has none.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`] that names the field; the field is `operation` for a text that is no JSON object.
+    pub fn read(
+        text: &str,
+        new_id: impl FnOnce() -> Result<CommandId, Invalid>,
+    ) -> Result<Self, Invalid> {
+        read::read(text, new_id)
+    }
+}
+
+impl Serialize for Operation {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        LineForm::from(self).serialize(to)
+    }
+}
+
+impl Serialize for Guard {
+    /// Writes the line of a guard alone.
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        LineForm::from(self).serialize(to)
+    }
+}
+
+/// A change of a task, or conditions on one.
+#[derive(Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(tag = "op", rename_all = "lowercase")]
+pub(crate) enum LineForm {
+    /// Submits a task.
+    Submit(Box<SubmitForm>),
+    /// Sends a command to a task.
+    Send(SendForm),
+    /// Deletes a task with everything that belongs to it.
+    Delete(OnlyTask),
+    /// Starts an ended task again, or one that is quarantined.
+    Retry(OnlyTask),
+    /// Changes a live task that no node has claimed. One or more of the fields beside `task` are given.
+    Reschedule(RescheduleForm),
+    /// Requires something of a task: otherwise nothing is changed, by any operation of the transaction. One or more of the fields beside `task` are given.
+    Require(RequireForm),
+}
+
+#[derive(Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub(crate) struct SubmitForm {
+    #[serde(flatten)]
+    task: TaskForm,
+    /// What to do when the id is taken; `refuse` by default.
+    #[serde(default, skip_serializing_if = "is_refuse")]
+    if_exists: IfExists,
+}
+
+fn is_refuse(rule: &IfExists) -> bool {
+    *rule == IfExists::Refuse
+}
+
+#[derive(Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub(crate) struct SendForm {
+    /// The task that the command is sent to.
+    task: TaskId,
+    /// The id of the command: sending the same id again is the same command. A UUID by default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id: Option<CommandId>,
+    /// The name of the command.
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::CommandName"))]
+    command: ActionKind,
+    /// When a `sleep` ends.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    until: Option<Timestamp>,
+    /// The result of a `complete`: any JSON.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    result: Option<Json>,
+    /// The name of a `signal`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<String>,
+    /// The value of a `signal`: any JSON.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    payload: Option<Json>,
+}
+
+#[derive(Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub(crate) struct OnlyTask {
+    /// The task.
+    task: TaskId,
+}
+
+#[derive(Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub(crate) struct RescheduleForm {
+    /// The task.
+    task: TaskId,
+    /// The new due time of a runnable or sleeping task.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    due: Option<Timestamp>,
+    /// The new priority.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    priority: Option<i32>,
+    /// The new limits; an empty list removes them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    limits: Option<Vec<Limit>>,
+    /// The new data, of the version of the present data: any JSON. Require the data that was read beside it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    data: Option<Json>,
+}
+
+#[derive(Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub(crate) struct RequireForm {
+    /// The task.
+    task: TaskId,
+    /// `true`: the task exists, live or ended. `false`: no task has the id.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    exists: Option<bool>,
+    /// The task is in this state.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    state: Option<StateKind>,
+    /// Its state has this version: no claim and no retry has written it since that version was read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    version: Option<u64>,
+    /// Its last claim has this fence; 0 for a task that was never claimed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fence: Option<Fence>,
+    /// It has this kind.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    kind: Option<Kind>,
+    /// `true`: no node has claimed it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unclaimed: Option<bool>,
+    /// Its data has this value: any JSON.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    data: Option<Json>,
+    /// `true`: it has no data.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    no_data: Option<bool>,
+}
+
+impl From<&Operation> for LineForm {
+    fn from(operation: &Operation) -> Self {
+        let only = |task: &TaskId| OnlyTask { task: task.clone() };
+        match operation {
+            Operation::Submit(submit) => Self::Submit(Box::new(SubmitForm {
+                task: submit.task.clone().into(),
+                if_exists: submit.if_exists,
+            })),
+            Operation::Send(send) => Self::Send(send.into()),
+            Operation::Delete(task) => Self::Delete(only(task)),
+            Operation::Retry(task) => Self::Retry(only(task)),
+            Operation::Reschedule(change) => Self::Reschedule(change.clone().into()),
+        }
+    }
+}
+
+impl From<&SendCommand> for SendForm {
+    fn from(send: &SendCommand) -> Self {
+        let mut form = Self {
+            task: send.task.clone(),
+            id: Some(send.id.clone()),
+            command: send.command.kind(),
+            until: None,
+            result: None,
+            name: None,
+            payload: None,
+        };
+        match &send.command {
+            Command::Sleep { until } => form.until = Some(*until),
+            Command::Complete { result } => form.result.clone_from(result),
+            Command::Signal(signal) => {
+                form.name = Some(signal.name().to_owned());
+                form.payload = signal.payload_json().cloned();
+            }
+            Command::Run
+            | Command::Pause
+            | Command::Release
+            | Command::Checkpoint
+            | Command::Kill => {}
+        }
+        form
+    }
+}
+
+impl From<Reschedule> for RescheduleForm {
+    fn from(change: Reschedule) -> Self {
+        let Reschedule {
+            task,
+            due,
+            priority,
+            limits,
+            data,
+        } = change;
+        Self {
+            task,
+            due,
+            priority,
+            limits,
+            data,
+        }
+    }
+}
+
+impl From<&Guard> for LineForm {
+    fn from(guard: &Guard) -> Self {
+        let mut form = RequireForm {
+            task: guard.task.clone(),
+            exists: None,
+            state: None,
+            version: None,
+            fence: None,
+            kind: None,
+            unclaimed: None,
+            data: None,
+            no_data: None,
+        };
+        match &guard.require {
+            Require::Exists => form.exists = Some(true),
+            Require::Absent => form.exists = Some(false),
+            Require::State(state) => form.state = Some(*state),
+            Require::Version(version) => form.version = Some(*version),
+            Require::Fence(fence) => form.fence = Some(*fence),
+            Require::Kind(kind) => form.kind = Some(kind.clone()),
+            Require::Unclaimed => form.unclaimed = Some(true),
+            Require::Data(Some(data)) => form.data = Some(data.clone()),
+            Require::Data(None) => form.no_data = Some(true),
+        }
+        Self::Require(form)
+    }
+}
+
+#[cfg(test)]
+mod tests;
+#[cfg(test)]
+mod written_tests;

@@ -1,0 +1,327 @@
+//! Reads an operation or the guards of one task.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, value::RawValue};
+
+use crate::{
+    Command, CommandId, Fence, Guard, IfExists, Invalid, Json, Kind, Operation, Require,
+    Reschedule, StateKind, Submit, TaskId, Waits,
+    message::SendCommand,
+    plain, time,
+    wire::{Line, TaskForm},
+};
+
+/// The form of an operation whose `op` is not known.
+const EXAMPLE: &str = r#"write it like {"op":"submit","id":"a","kind":"report"}"#;
+
+/// Returns the form of an operation with this `op`; `command` is that of a `send`.
+pub(super) fn example(op: &str, command: &str) -> &'static str {
+    match (op, command) {
+        ("send", "sleep") => {
+            r#"write it like {"op":"send","task":"a","command":"sleep","until":"2030-01-02T03:04:05Z"}"#
+        }
+        ("send", "signal") => {
+            r#"write it like {"op":"send","task":"a","command":"signal","name":"approve","payload":"ann"}"#
+        }
+        ("send", _) => r#"write it like {"op":"send","task":"a","command":"pause"}"#,
+        ("delete", _) => r#"write it like {"op":"delete","task":"a"}"#,
+        ("retry", _) => r#"write it like {"op":"retry","task":"a"}"#,
+        ("reschedule", _) => r#"write it like {"op":"reschedule","task":"a","priority":5}"#,
+        ("require", _) => r#"write it like {"op":"require","task":"a","state":"completed"}"#,
+        _ => EXAMPLE,
+    }
+}
+
+/// The stored form of `after`, which a submit may have in its place.
+pub(super) const WAITS: &str = "waits";
+
+/// The fields of a guard.
+const CONDITIONS: [&str; 8] = [
+    "exists",
+    "state",
+    "version",
+    "fence",
+    "kind",
+    "unclaimed",
+    "data",
+    "no_data",
+];
+
+/// The fields of a reschedule.
+const CHANGES: [&str; 4] = ["due", "priority", "limits", "data"];
+
+/// The values of the field `op`.
+const OPERATIONS: &str = "submit, send, delete, retry, reschedule, require";
+
+/// Reads a JSON object. `new_id` makes the id of a command that has none.
+pub(super) fn read(
+    text: &str,
+    new_id: impl FnOnce() -> Result<CommandId, Invalid>,
+) -> Result<Line, Invalid> {
+    let mut fields = Fields::parse(text)?;
+    let Some(op) = fields.take::<String>("op")? else {
+        let reason = format!("is missing; it is one of {OPERATIONS}: {EXAMPLE}");
+        return Err(Invalid::new("op", reason));
+    };
+    fields.example = example(&op, fields.command().as_deref().unwrap_or_default());
+    let operation = match op.as_str() {
+        "submit" => Operation::Submit(fields.submit()?),
+        "send" => Operation::Send(fields.send(new_id)?),
+        "delete" => Operation::Delete(fields.only_task()?),
+        "retry" => Operation::Retry(fields.only_task()?),
+        "reschedule" => Operation::Reschedule(fields.reschedule()?),
+        "require" => return fields.guards().map(Line::Guards),
+        other => {
+            let reason = format!("'{other}' is none of {OPERATIONS}");
+            return Err(Invalid::new("op", reason));
+        }
+    };
+    Ok(Line::Operation(operation))
+}
+
+/// The fields that were not read yet, each as its JSON text.
+struct Fields {
+    left: Texts,
+    /// The form of the operation.
+    example: &'static str,
+}
+
+type Texts = BTreeMap<String, Box<RawValue>>;
+
+impl Fields {
+    fn parse(text: &str) -> Result<Self, Invalid> {
+        let plain::Fields(left) = plain::object(text)
+            .map_err(|wrong| Invalid::new("operation", format!("{wrong}; {EXAMPLE}")))?;
+        let example = EXAMPLE;
+        Ok(Self { left, example })
+    }
+
+    /// Returns the name of the command of a `send`.
+    fn command(&self) -> Option<String> {
+        serde_json::from_str(self.left.get("command")?.get()).ok()
+    }
+
+    /// Reads a field; `None` for one that is missing or `null`.
+    fn take<T: DeserializeOwned>(&mut self, name: &'static str) -> Result<Option<T>, Invalid> {
+        let Some(raw) = self.left.remove(name) else {
+            return Ok(None);
+        };
+        plain::read(raw.get()).map_err(|wrong| Invalid::new(name, wrong))
+    }
+
+    fn need<T: DeserializeOwned>(&mut self, name: &'static str) -> Result<T, Invalid> {
+        let value = self.take(name)?;
+        value.ok_or_else(|| Invalid::new(name, format!("is missing; {}", self.example)))
+    }
+
+    /// Reads a field whose `null` is a value.
+    fn take_json(&mut self, name: &'static str) -> Result<Option<Json>, Invalid> {
+        let raw = self.left.remove(name);
+        raw.map(|raw| Json::parse(name, raw.get())).transpose()
+    }
+
+    /// Reads a condition that is given, or is not: `false` is refused, for the reason that `instead` gives.
+    fn take_true(&mut self, name: &'static str, instead: &str) -> Result<bool, Invalid> {
+        match self.take(name)? {
+            Some(false) => {
+                let reason = format!("is false; give true, or leave it out: {instead}");
+                Err(Invalid::new(name, reason))
+            }
+            given => Ok(given.is_some()),
+        }
+    }
+
+    fn take_time(&mut self, name: &'static str) -> Result<Option<Timestamp>, Invalid> {
+        let text: Option<String> = self.take(name)?;
+        text.map(|text| time::parse(name, &text)).transpose()
+    }
+
+    fn task(&mut self) -> Result<TaskId, Invalid> {
+        let text: String = self.need("task")?;
+        TaskId::new(text).map_err(|e| Invalid::new("task", e.reason()))
+    }
+
+    fn only_task(mut self) -> Result<TaskId, Invalid> {
+        let task = self.task()?;
+        self.end(&[])?;
+        Ok(task)
+    }
+
+    /// Refuses fields that were not read; `known` are those of the operation beside `op` and `task`.
+    fn end(self, known: &[&str]) -> Result<(), Invalid> {
+        match self.left.into_keys().next() {
+            None => Ok(()),
+            Some(name) => {
+                let known = ["op", "task"].into_iter().chain(known.iter().copied());
+                let reason = plain::unknown_field(&name, known);
+                Err(Invalid::new(name, reason))
+            }
+        }
+    }
+
+    /// Reads all fields that are left as one value. An error names the field that is wrong.
+    fn rest<T: DeserializeOwned>(self) -> Result<T, Invalid> {
+        let wrong = match plain::object(&text(&self.left)) {
+            Ok(value) => return Ok(value),
+            Err(wrong) => wrong,
+        };
+        let is_whole = wrong.is_whole();
+        let error = wrong.into_invalid("operation");
+        if !is_whole {
+            if self.left.contains_key(error.field()) {
+                return Err(error);
+            }
+            let reason = format!("{}; {}", error.reason(), self.example);
+            return Err(Invalid::new(error.field().to_owned(), reason));
+        }
+        // A value with a tag has no place in the text. The checks of windlass name the field; those of JSON's
+        // types do not, but pass without the wrong field.
+        if let Some((name, reason)) = error.reason().split_once(": ")
+            && name
+                .chars()
+                .all(|c| c.is_ascii_lowercase() || "_.".contains(c))
+        {
+            let field = name.split('.').next().unwrap_or(name);
+            let reason = match self.left.contains_key(field) {
+                true => reason.to_owned(),
+                false => format!("{reason}; {}", self.example),
+            };
+            return Err(Invalid::new(name.to_owned(), reason));
+        }
+        let passes_without = |name: &&String| {
+            let mut others = self.left.clone();
+            others.remove(*name);
+            plain::object::<T>(&text(&others)).is_ok()
+        };
+        Err(match self.left.keys().find(passes_without) {
+            Some(name) => Invalid::new(name.clone(), error.reason()),
+            None => error,
+        })
+    }
+
+    fn submit(mut self) -> Result<Submit, Invalid> {
+        let known = || TaskForm::FIELDS.into_iter().chain(["if_exists"]);
+        let is_unknown = |name: &&String| *name != WAITS && !known().any(|field| field == *name);
+        if let Some(name) = self.left.keys().find(is_unknown) {
+            let reason = plain::unknown_field(name, ["op"].into_iter().chain(known()));
+            return Err(Invalid::new(name.clone(), reason));
+        }
+        let if_exists: Option<IfExists> = self.take("if_exists")?;
+        let waits: Option<Waits> = self.take(WAITS)?;
+        let missing = format!("is missing; {}", self.example);
+        let form = self.rest::<TaskForm>()?;
+        for (field, value) in [("id", &form.id), ("kind", &form.kind)] {
+            if value.is_none() {
+                return Err(Invalid::new(field, missing));
+            }
+        }
+        let mut task = form.into_task()?;
+        task.waits = task.waits.or(waits.map(Box::new));
+        task.fill_limit_keys()?;
+        Ok(Submit {
+            task,
+            if_exists: if_exists.unwrap_or_default(),
+        })
+    }
+
+    fn send(
+        mut self,
+        new_id: impl FnOnce() -> Result<CommandId, Invalid>,
+    ) -> Result<SendCommand, Invalid> {
+        let task = self.task()?;
+        let id = match self.take::<String>("id")? {
+            Some(id) => CommandId::new(id).map_err(|e| Invalid::new("id", e.reason()))?,
+            None => new_id()?,
+        };
+        let name = Value::from(self.need::<String>("command")?).to_string();
+        let name = RawValue::from_string(name);
+        let name = name.map_err(|e| Invalid::new("command", plain::words(&e)))?;
+        // The stored form of a command has its name in `message`, and ignores fields that it does not know.
+        self.left.insert("message".to_owned(), name);
+        let names: Vec<String> = self.left.keys().cloned().collect();
+        let command: Command = self.rest().map_err(|e| match e.field() {
+            "message" => Invalid::new("command", e.reason()),
+            _ => e,
+        })?;
+        let text = serde_json::to_string(&command).unwrap_or_default();
+        let known = Self::parse(&text)?.left;
+        if let Some(name) = names.into_iter().find(|name| !known.contains_key(name)) {
+            let fields = known.keys().map(String::as_str);
+            let fields = fields.filter(|name| *name != "message");
+            let fields = ["op", "task", "command", "id"].into_iter().chain(fields);
+            let reason = plain::unknown_field(&name, fields);
+            return Err(Invalid::new(name, reason));
+        }
+        Ok(SendCommand { task, id, command })
+    }
+
+    fn reschedule(mut self) -> Result<Reschedule, Invalid> {
+        let mut change = Reschedule::new(self.task()?);
+        change.due = self.take_time("due")?;
+        change.priority = self.take("priority")?;
+        change.limits = self.take("limits")?;
+        change.data = self.take_json("data")?;
+        self.end(&CHANGES)?;
+        if change == Reschedule::new(change.task.clone()) {
+            let reason =
+                "is missing, and 'priority', 'limits' and 'data' too; give at least one of them";
+            return Err(Invalid::new("due", reason));
+        }
+        Ok(change)
+    }
+
+    fn guards(mut self) -> Result<Vec<Guard>, Invalid> {
+        let task = self.task()?;
+        let mut required = Vec::new();
+        required.extend(self.take("exists")?.map(|exists| match exists {
+            true => Require::Exists,
+            false => Require::Absent,
+        }));
+        if let Some(state) = self.take::<String>("state")? {
+            required.push(Require::State(state.parse::<StateKind>()?));
+        }
+        required.extend(self.take("version")?.map(Require::Version));
+        required.extend(
+            self.take("fence")?
+                .map(|fence| Require::Fence(Fence(fence))),
+        );
+        if let Some(kind) = self.take::<String>("kind")? {
+            required.push(Require::Kind(Kind::new(kind)?));
+        }
+        if self.take_true("unclaimed", "no guard requires a claim")? {
+            required.push(Require::Unclaimed);
+        }
+        required.extend(
+            self.take_json("data")?
+                .map(|data| Require::Data(Some(data))),
+        );
+        if self.take_true(
+            "no_data",
+            "a guard requires the data that it names, in 'data'",
+        )? {
+            required.push(Require::Data(None));
+        }
+        self.end(&CONDITIONS)?;
+        if required.is_empty() {
+            let reason = format!("names no condition; give one of {}", CONDITIONS.join(", "));
+            return Err(Invalid::new("require", reason));
+        }
+        let guard = |require| Guard {
+            task: task.clone(),
+            require,
+        };
+        Ok(required.into_iter().map(guard).collect())
+    }
+}
+
+/// Returns the JSON object of these fields.
+fn text(fields: &Texts) -> String {
+    let fields = fields.iter().map(|(name, value)| {
+        let name = Value::from(name.as_str());
+        format!("{name}:{}", value.get())
+    });
+    format!("{{{}}}", fields.collect::<Vec<_>>().join(","))
+}
