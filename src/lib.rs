@@ -128,7 +128,7 @@ pub use windlass_statemachine::{
     ErrorEntry, ErrorLog, FailedAttempt, Failure, Fence, Invalid, Json, Kind, Limit, Message, Meta,
     NodeName, Outcome, Progress, QueuedCommand, Retry, RetryPolicy, Signal, StateKind, StopReason,
     SubmitTask, Task, TaskId, TaskState, TaskStatus, TransactionId, Unique, WaitOutcome, Waited,
-    Waits, Wake, task::Labels,
+    Waits, Wake, fingerprint, task::Labels,
 };
 
 /// Compiles the code of the page about data versions.

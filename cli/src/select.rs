@@ -50,6 +50,11 @@ pub(crate) struct FilterArgs {
     #[arg(long, value_name = "TEXT")]
     error: Option<String>,
 
+    /// Only tasks whose last error has this fingerprint ('fingerprint' in '-o json'): the same error but for its numbers,
+    /// ids and paths
+    #[arg(long, value_name = "FINGERPRINT")]
+    fingerprint: Option<String>,
+
     /// Only quarantined tasks: their record cannot be read
     #[arg(long)]
     quarantined: bool,
@@ -137,6 +142,7 @@ impl FilterArgs {
             node: self.node.clone(),
             claimed: self.claimed,
             error: self.error.clone(),
+            fingerprint: self.fingerprint.clone(),
             ids: Vec::new(),
             submitted: TimeRange {
                 from: self.submitted_from,

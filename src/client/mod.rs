@@ -309,9 +309,10 @@ impl Client {
     /// # Cost
     ///
     /// SQLite reads what it returns of a list by submit, by id or by end; of a list by due time it reads the times of all
-    /// live tasks. etcd has no index but that of the ids: a list by id reads what it returns, and every page of another
-    /// list reads all tasks, or all live ones where the query has only such. A filter without an index reads the tasks
-    /// that it leaves out as well.
+    /// live tasks. etcd reads what it returns of a list by id or by end, or of tasks whose ids the filter names; every page
+    /// of another list reads all tasks, or all live ones where the query has only such. A condition without an index
+    /// (labels, texts of errors, props, times of submits, kinds) reads the tasks that it leaves out as well: at worst all
+    /// of them, up to 4,000 at a time on etcd.
     ///
     /// # Errors
     ///

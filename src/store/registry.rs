@@ -77,6 +77,7 @@ pub type ChangeStream = Pin<Box<dyn Stream<Item = Result<Vec<Change>, Error>> + 
 ///    `pages::pages_are_stable_while_tasks_come_and_go`, `pages::a_list_by_due_time_has_what_can_be_claimed`,
 ///    `pages::a_list_by_end_has_the_last_end_first`,
 ///    `pages::a_list_by_end_follows_what_becomes_of_ended_tasks`,
+///    `pages::a_filter_by_fingerprint_selects_the_same_error`,
 ///    `pages::a_list_by_id_is_in_the_order_of_the_ids`, `pages::filters_by_ids_times_and_props`,
 ///    `pages::an_unreadable_task_ends_no_list`.
 /// 8. **Deleted is gone.** A task is deleted with its claim and all that belongs to it, and no

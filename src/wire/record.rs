@@ -88,6 +88,8 @@ pub struct RecordForm<'a> {
     pub errors: &'a [ErrorEntry],
     /// How many errors it had in all.
     pub errors_total: u64,
+    /// The same for every last error that differs in numbers, ids and paths only.
+    pub fingerprint: Option<String>,
     /// The last command that was applied to it, signals apart.
     pub last_command: Option<&'a LastCommand>,
     /// The tasks that it waits for, or has waited for.
@@ -147,6 +149,7 @@ impl<'a> From<&'a TaskRecord> for RecordForm<'a> {
             }),
             errors: state.map_or(&[], |s| s.errors.entries()),
             errors_total: state.map_or(0, |s| s.errors.total()),
+            fingerprint: record.fingerprint(),
             last_command: state.and_then(|s| s.last_command.as_ref()),
             waits_for: state.and_then(|s| s.waits.as_deref()),
             quarantined: record.state.as_ref().err().map(ToString::to_string),

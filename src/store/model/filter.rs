@@ -38,6 +38,9 @@ pub struct Filter {
     pub claimed: bool,
     /// With this text in one of the errors that are kept (case does not matter).
     pub error: Option<String>,
+    /// Whose last error has this fingerprint ([`TaskRecord::fingerprint`]). Every task that matches the other conditions is
+    /// read.
+    pub fingerprint: Option<String>,
     /// With one of these ids; empty for any.
     pub ids: Vec<TaskId>,
     /// Submitted in this time.
@@ -136,6 +139,7 @@ impl Filter {
                     Err(e) => e.to_string().to_lowercase().contains(&text),
                 }
             })
+            && (self.fingerprint.is_none() || self.fingerprint == record.fingerprint())
             && self.has_props(&task.props)
     }
 }

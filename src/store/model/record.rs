@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use windlass_statemachine::{
     Author, Command, CommandId, Fence, Kind, Limit, NodeName, Outcome, StateKind, Task, TaskId,
-    TaskState,
+    TaskState, fingerprint,
 };
 
 use crate::store::Error;
@@ -49,6 +49,19 @@ pub struct TaskRecord {
     pub commands: u64,
     /// The limit that holds it back; `None` when none does, or no node has tried to claim it.
     pub limited_by: Option<LimitedBy>,
+}
+
+impl TaskRecord {
+    /// Returns the [fingerprint](windlass_statemachine::fingerprint) of its last error, or of the reason why its record
+    /// cannot be read; `None` without an error. Tasks that failed for the same reason have the same one.
+    pub fn fingerprint(&self) -> Option<String> {
+        match &self.state {
+            Ok(state) => state.errors.last().map(|last| fingerprint(&last.error)),
+            // The text of the error names the task.
+            Err(Error::Corrupt { reason, .. }) => Some(fingerprint(reason)),
+            Err(other) => Some(fingerprint(&other.to_string())),
+        }
+    }
 }
 
 /// The limit that holds a task back: no slot was free when a node claimed it.

@@ -19,6 +19,7 @@ impl Split {
             quarantined: false,
             states: Vec::new(),
             error: None,
+            fingerprint: None,
             ..filter.clone()
         };
         let mut found = Vec::new();

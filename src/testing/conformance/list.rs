@@ -261,6 +261,7 @@ macro_rules! conformance_tests {
                 a_list_by_due_time_has_what_can_be_claimed,
                 a_list_by_end_has_the_last_end_first,
                 a_list_by_end_follows_what_becomes_of_ended_tasks,
+                a_filter_by_fingerprint_selects_the_same_error,
                 a_list_by_id_is_in_the_order_of_the_ids,
                 filters_by_ids_times_and_props,
                 an_unreadable_task_ends_no_list needs CorruptState,

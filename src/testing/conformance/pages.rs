@@ -142,6 +142,28 @@ pub async fn a_list_by_end_has_the_last_end_first(harness: &dyn Harness) {
     assert_lists(&kit, query, &["b", "a"]).await;
 }
 
+/// A filter by fingerprint selects the tasks whose last error is the same but for its numbers, ids and paths.
+pub async fn a_filter_by_fingerprint_selects_the_same_error(harness: &dyn Harness) {
+    let (kit, node) = Kit::with_node(harness).await;
+    for (name, error) in [
+        ("a", "order 7: no /in/7.csv"),
+        ("b", "order 19: no /in/19.csv"),
+        ("c", "order 7: refused"),
+    ] {
+        kit.ended(&node, name, &Message::fail(error)).await;
+    }
+    kit.submit("d").await;
+    let fingerprint = kit.get("a").await.fingerprint();
+    assert!(fingerprint.is_some());
+    let same = Filter {
+        fingerprint,
+        ..Filter::default()
+    };
+    let query = Query::new(same);
+    assert_lists(&kit, query.clone(), &["b", "a"]).await;
+    assert_lists(&kit, query.order(Order::Ended), &["b", "a"]).await;
+}
+
 /// A list by end has each ended task once, whatever was retried, replaced, deleted or purged before.
 pub async fn a_list_by_end_follows_what_becomes_of_ended_tasks(harness: &dyn Harness) {
     let (kit, node) = Kit::with_node(harness).await;

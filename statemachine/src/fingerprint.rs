@@ -1,0 +1,120 @@
+//! [`fingerprint`]: which errors are the same, but for their numbers, ids and paths.
+
+use std::hash::Hasher;
+
+/// How many characters of a text count.
+const COUNTED: usize = 1000;
+
+/// Returns the fingerprint of the text of an error: 12 hexadecimal digits. Two texts have the same one when they differ in
+/// numbers, ids and paths only.
+///
+/// A word with a digit in it counts as an id or a number, and a word with a `/` or `\` as a path. Case and white space do
+/// not count, nor does what comes after the first 1,000 characters. Store nothing by a fingerprint: a later version may
+/// group otherwise.
+///
+/// # Example
+///
+/// ```
+/// use windlass_statemachine::fingerprint;
+///
+/// let one = fingerprint("order 17: cannot open /data/2030/a.csv: timed out after 30s");
+/// let other = fingerprint("order 4711: cannot open /data/2031/b.csv: timed out after 5s");
+/// assert_eq!(one, other);
+/// assert_ne!(one, fingerprint("order 17: cannot open /data/2030/a.csv: permission denied"));
+/// ```
+pub fn fingerprint(error: &str) -> String {
+    let mut hash = Fnv::default();
+    for word in normal(error) {
+        hash.write(word.as_bytes());
+        hash.write(b" ");
+    }
+    format!("{:012x}", hash.finish() >> 16)
+}
+
+/// Returns the words of a text, with the same word for every number or id, and for every path.
+fn normal(error: &str) -> impl Iterator<Item = String> {
+    let end = error.char_indices().nth(COUNTED);
+    let counted = end.map_or(error, |(end, _)| &error[..end]);
+    // Signs between words are no words of their own: `id=7,` is `id` and a number.
+    let is_between = |c: char| {
+        c.is_whitespace()
+            || (c.is_ascii_punctuation() && !matches!(c, '/' | '\\' | '-' | '_' | '.'))
+    };
+    let words = counted.split(is_between);
+    let words = words.map(|word| word.trim_matches(['.', '-']));
+    let words = words.filter(|word| !word.is_empty());
+    words.map(|word| {
+        if word.contains(['/', '\\']) {
+            "/".to_owned()
+        } else if word.contains(|c: char| c.is_numeric()) {
+            "0".to_owned()
+        } else {
+            word.to_lowercase()
+        }
+    })
+}
+
+/// FNV-1a, which is the same everywhere and at every time.
+struct Fnv(u64);
+
+impl Default for Fnv {
+    fn default() -> Self {
+        Self(0xcbf2_9ce4_8422_2325)
+    }
+}
+
+impl Hasher for Fnv {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(error: &str) -> String {
+        normal(error).collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn numbers_ids_and_paths_are_the_same_word() {
+        for (error, expected) in [
+            ("timed out after 30s", "timed out after 0"),
+            ("Timed  out\nafter 1.5 s.", "timed out after 0 s"),
+            ("task 'invoice-17' is gone", "task 0 is gone"),
+            ("no 0190c2a4-7e31-7abc-8def-0123456789ab", "no 0"),
+            ("open /data/a b.csv: denied", "open / b.csv denied"),
+            ("GET https://a.b/c?d=e: refused", "get https / d e refused"),
+            ("C:\\data\\x: denied", "c / denied"),
+            ("code=E0308, field: name", "code 0 field name"),
+            ("well-known a.b.c", "well-known a.b.c"),
+            ("", ""),
+            ("...", ""),
+        ] {
+            assert_eq!(words(error), expected, "{error}");
+        }
+    }
+
+    #[test]
+    fn a_fingerprint_is_12_digits_that_never_change() {
+        assert_eq!(fingerprint(""), "cbf29ce48422");
+        let text = fingerprint("connection refused");
+        assert_eq!(text.len(), 12);
+        assert_eq!(text, fingerprint("Connection  refused."));
+        assert_ne!(text, fingerprint("refused connection"));
+    }
+
+    #[test]
+    fn a_long_text_counts_to_its_thousandth_character() {
+        let long = "é ".repeat(COUNTED / 2);
+        assert_eq!(fingerprint(&long), fingerprint(&format!("{long}more")));
+        assert_ne!(fingerprint("a b"), fingerprint("a b more"));
+    }
+}
