@@ -157,9 +157,10 @@ pub fn page() -> String {
          [`metrics-exporter-prometheus`](https://docs.rs/metrics-exporter-prometheus).\n\n\
          The gauges of the namespace (`windlass_tasks`, `windlass_oldest_due_age_seconds`, `windlass_waiting_tasks`, \
          `windlass_workers`) are set by each node, 15 s apart (`Builder::gauges_every`), and have the same values on \
-         every node: take the maximum over the nodes, not the sum. On a store that keeps no counts (etcd) there is no \
-         `windlass_tasks` and no `windlass_waiting_tasks`, and each node sets `windlass_oldest_due_age_seconds` of \
-         the kinds that it runs.\n\n\
+         every node: take the maximum over the nodes, not the sum. Each node sets \
+         `windlass_oldest_due_age_seconds` of the kinds that it runs, and that of kinds which no node runs. On a store \
+         that keeps no counts (etcd) there is no `windlass_tasks`, no `windlass_waiting_tasks`, and no age of a kind \
+         that no node runs.\n\n\
          No metric has a task id as a label. This page is made of the table in `src/telemetry.rs`: \
          `cargo test --all-features --test telemetry -- --ignored write_the_page` writes it.\n\n\
          | metric | type | unit | labels | what |\n|---|---|---|---|---|\n",

@@ -53,8 +53,11 @@ pub struct KindStats {
     pub ended: u64,
     /// Tasks whose record cannot be read.
     pub quarantined: u64,
-    /// Since when the first of the available tasks is due.
+    /// Since when the first of the available tasks is due, as far as it is known.
     pub oldest_due: Option<Timestamp>,
+    /// Whether an older task may be available: SQLite reads the first 2,000 live tasks in submit order for
+    /// `oldest_due`, and all sleeping ones that are due.
+    pub oldest_at_least: bool,
     /// Why tasks are not run, the most tasks first. An available task without a reason is one that a node will claim.
     pub held_back: Vec<HeldBack>,
 }
@@ -105,7 +108,7 @@ impl Client {
     /// back those that could run.
     ///
     /// SQLite keeps counts, so the call takes milliseconds however many tasks there are; it reads an index entry for
-    /// each sleeping task whose time has come. The other stores read every task. The reason `labels` is read of the
+    /// each sleeping task whose time has come, and up to 2,000 live tasks for the oldest. The other stores read every task. The reason `labels` is read of the
     /// first 1,000 live tasks of a kind, and only if every node of the kind selects labels.
     ///
     /// # Errors
@@ -259,6 +262,7 @@ impl Gathered {
             ended: 0,
             quarantined: 0,
             oldest_due: None,
+            oldest_at_least: false,
             held_back: Vec::new(),
         };
         Self {
@@ -276,6 +280,7 @@ impl Gathered {
         limits: &[LimitUse],
     ) -> (KindStats, bool) {
         let kind = self.stats.kind.clone();
+        self.stats.oldest_at_least = !counted.oldest_is_complete && self.stats.available > 0;
         let mut by_labels = false;
         let (mut takeable, mut full) = (0, None);
         for (version, (tasks, oldest)) in std::mem::take(&mut self.available) {

@@ -296,7 +296,6 @@ impl Builder {
             clock: store.clock().clone(),
             node: node.clone(),
             config,
-            has_counts: store.registry().keeps_counts(),
             kinds,
             selector,
             balancer,

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 use tracing::debug;
+use windlass_statemachine::{Kind, StateKind};
 
 use crate::{
     client::Client,
@@ -33,10 +34,28 @@ pub(super) async fn run(store: Store, every: Duration) {
 }
 
 async fn set(client: &Client, gauges: &mut NamespaceGauges) -> Result<(), Error> {
-    gauges.set_nodes(&client.nodes().await?);
+    let nodes = client.nodes().await?;
+    gauges.set_nodes(nodes.iter().map(|node| node.spec.kinds.as_deref()));
     // A store without counts would read every task.
-    if client.store().registry().keeps_counts() {
-        gauges.set_stats(&client.stats().await?);
+    if !client.store().registry().keeps_counts() {
+        return Ok(());
     }
+    let stats = client.stats().await?;
+    gauges.set_tasks(stats.counts.iter().map(|count| {
+        let state = count.state.map_or("quarantined", StateKind::as_str);
+        ((count.kind.clone(), state), count.tasks)
+    }));
+    // Each node knows the oldest of the kinds that it runs.
+    let runs = |kind: &Kind| nodes.iter().any(|node| node.spec.runs(kind));
+    let others = stats.kinds.iter().filter(|of| !runs(&of.kind));
+    gauges.set_oldest(others.map(|of| {
+        let age = of.oldest_due.map(|due| stats.at.duration_since(due));
+        (of.kind.clone(), age.unwrap_or_default())
+    }));
+    let held_back = stats.kinds.iter().flat_map(|of| {
+        let held = of.held_back.iter();
+        held.map(|held| ((of.kind.clone(), held.reason.name()), held.tasks))
+    });
+    gauges.set_waiting(held_back);
     Ok(())
 }

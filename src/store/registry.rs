@@ -13,6 +13,7 @@ use super::{
     NodeCommand, NodeCommandId, NodeRecord, Operation, Order, Page, Purge, Span, Submit, Submitted,
     TaskCount, TaskRecord, TaskStats, Transaction, Transfer, rules,
 };
+use crate::clock::{Clock, SystemClock};
 
 /// A stream of batches of changes. An error means that the history before the next change is gone
 /// (pruned): what happened meanwhile has to be listed.
@@ -278,7 +279,7 @@ pub trait Registry: Send + Sync + 'static {
     ///
     /// [`Error::Unavailable`].
     async fn stats(&self) -> Result<TaskStats, Error> {
-        let mut counter = rules::stats::Counter::new(jiff::Timestamp::now());
+        let mut counter = rules::stats::Counter::new(SystemClock.now());
         let mut page = Page {
             after: 0,
             limit: 10_000,

@@ -7,7 +7,6 @@ use metrics::Gauge;
 use windlass_statemachine::Kind;
 
 use super::{OLDEST_DUE, SLOTS, TASKS, WAITING, WORKERS};
-use crate::{client::Stats, store::NodeRecord};
 
 /// The label of the nodes of this library.
 const SDK: &str = "rust";
@@ -31,11 +30,14 @@ impl<K> Default for Series<K> {
 
 impl<K: Ord> Series<K> {
     fn set(&mut self, values: BTreeMap<K, f64>, gauge: impl Fn(&K) -> Gauge) {
-        for (key, known) in &self.0 {
-            if !values.contains_key(key) {
+        // Once: another part of the process may set the series from then on.
+        self.0.retain(|key, known| {
+            let stays = values.contains_key(key);
+            if !stays {
                 known.set(0.0);
             }
-        }
+            stays
+        });
         for (key, value) in values {
             let made = gauge(&key);
             self.0.entry(key).or_insert(made).set(value);
@@ -53,40 +55,36 @@ pub(crate) struct NamespaceGauges {
 }
 
 impl NamespaceGauges {
-    /// Sets what the store has counted.
-    pub(crate) fn set_stats(&mut self, stats: &Stats) {
-        let state = |state: Option<windlass_statemachine::StateKind>| match state {
-            Some(state) => state.as_str(),
-            None => "quarantined",
-        };
-        let tasks = stats.counts.iter();
-        let tasks = tasks.map(|c| ((c.kind.clone(), state(c.state)), c.tasks as f64));
+    /// Sets the number of tasks by kind and state.
+    pub(crate) fn set_tasks(&mut self, tasks: impl Iterator<Item = ((Kind, &'static str), u64)>) {
+        let tasks = tasks.map(|(of, tasks)| (of, tasks as f64));
         self.tasks.set(
             tasks.collect(),
             |(kind, state)| metrics::gauge!(TASKS, "kind" => kind.to_string(), "state" => *state),
         );
-        let oldest = stats.kinds.iter().map(|of| {
-            let age = of.oldest_due.map(|due| stats.at.duration_since(due));
-            (of.kind.clone(), age.unwrap_or_default())
-        });
-        self.oldest.set(oldest);
+    }
+
+    /// Sets how long the oldest task of each kind is due that no node runs.
+    pub(crate) fn set_oldest(&mut self, ages: impl Iterator<Item = (Kind, SignedDuration)>) {
+        self.oldest.set(ages);
+    }
+
+    /// Sets the number of tasks that are not run, by kind and reason. A reason may come several times.
+    pub(crate) fn set_waiting(&mut self, tasks: impl Iterator<Item = ((Kind, &'static str), u64)>) {
         let mut waiting = BTreeMap::<_, f64>::new();
-        for of in &stats.kinds {
-            for held in &of.held_back {
-                let key = (of.kind.clone(), held.reason.name());
-                *waiting.entry(key).or_default() += held.tasks as f64;
-            }
+        for (of, tasks) in tasks {
+            *waiting.entry(of).or_default() += tasks as f64;
         }
         self.waiting.set(waiting, |(kind, reason)| {
             metrics::gauge!(WAITING, "kind" => kind.to_string(), "reason" => *reason)
         });
     }
 
-    /// Sets the number of live nodes.
-    pub(crate) fn set_nodes(&mut self, nodes: &[NodeRecord]) {
+    /// Sets the number of live nodes. Each comes with the kinds that it runs; `None` for any.
+    pub(crate) fn set_nodes<'n>(&mut self, nodes: impl Iterator<Item = Option<&'n [Kind]>>) {
         let mut workers = BTreeMap::<String, f64>::new();
-        for node in nodes {
-            let kinds = match &node.spec.kinds {
+        for kinds in nodes {
+            let kinds = match kinds {
                 Some(kinds) => kinds.iter().map(Kind::to_string).collect(),
                 None => vec![ANY.to_owned()],
             };

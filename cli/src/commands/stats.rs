@@ -77,6 +77,8 @@ struct OfKind<'a> {
     oldest_due: Option<Timestamp>,
     /// The same as an age, in whole seconds.
     oldest_due_age_seconds: Option<i64>,
+    /// Whether an older task may be available: SQLite reads the first 2,000 live tasks in submit order.
+    oldest_at_least: bool,
     /// Why tasks are not run, the most tasks first.
     held_back: Vec<Held>,
 }
@@ -169,6 +171,7 @@ impl<'a> OfKind<'a> {
             quarantined: of.quarantined,
             oldest_due: of.oldest_due,
             oldest_due_age_seconds: oldest_age(of, now),
+            oldest_at_least: of.oldest_at_least,
             held_back: of.held_back.iter().map(held).collect(),
         }
     }
@@ -218,9 +221,12 @@ fn show_kinds(out: &Output, stats: &client::Stats) -> Result<(), Failure> {
     let is_live =
         |of: &&KindStats| of.available + of.future + of.waiting + of.paused + of.claimed > 0;
     let row = |of: &KindStats| {
-        let oldest = of
+        let mut oldest = of
             .oldest_due
             .map_or_else(String::new, |due| age(due.min(stats.at), stats.at));
+        if of.oldest_at_least && !oldest.is_empty() {
+            oldest.push('+');
+        }
         vec![
             text(&of.kind),
             text(of.available),

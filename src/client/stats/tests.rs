@@ -52,6 +52,7 @@ fn counted() -> TaskStats {
             tasks: 5,
         }],
         held_is_complete: true,
+        oldest_is_complete: true,
     }
 }
 

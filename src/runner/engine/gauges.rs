@@ -16,17 +16,16 @@ pub(super) struct Gauges {
     next: Instant,
     every: Duration,
     slots: SlotGauges,
-    oldest: Option<OldestGauges>,
+    /// Of the kinds that this node runs.
+    oldest: OldestGauges,
     /// How far ahead the clocks of others were since the gauges were set.
     ahead: Duration,
 }
 
 impl Gauges {
-    /// `has_counts` is whether the store counts the tasks of the namespace. Otherwise the oldest ones are those that
-    /// this node knows of.
-    pub(super) fn new(now: Instant, every: Duration, has_counts: bool) -> Self {
+    pub(super) fn new(now: Instant, every: Duration) -> Self {
         Self {
-            oldest: (!has_counts).then(OldestGauges::default),
+            oldest: OldestGauges::default(),
             next: now,
             every,
             slots: SlotGauges::default(),
@@ -56,10 +55,8 @@ impl Gauges {
         }
         telemetry::clock_skew(std::mem::take(&mut self.ahead));
         self.slots.set(capacity.usage());
-        if let Some(oldest) = &mut self.oldest {
-            let now = clock.now();
-            let of = |(kind, due)| (kind, now.duration_since(due));
-            oldest.set(due.oldest_due().into_iter().map(of));
-        }
+        let now = clock.now();
+        let of = |(kind, due)| (kind, now.duration_since(due));
+        self.oldest.set(due.oldest_due().into_iter().map(of));
     }
 }

@@ -97,8 +97,6 @@ pub(super) struct Parts {
     pub(super) clock: Arc<dyn Clock>,
     pub(super) node: NodeName,
     pub(super) config: NodeConfig,
-    /// Whether the store counts the tasks of the namespace.
-    pub(super) has_counts: bool,
     pub(super) kinds: Kinds,
     pub(super) selector: Labels,
     pub(super) balancer: Arc<dyn Balancer>,
@@ -177,7 +175,7 @@ impl Engine {
             next_balance: now + BALANCE_EVERY,
             node_faults: NodeFaults::default(),
             metrics: NodeMetrics::new(),
-            gauges: Gauges::new(now, parts.config.gauges_every, parts.has_counts),
+            gauges: Gauges::new(now, parts.config.gauges_every),
             outbox: Outbox::new(parts.coordinator.clone()),
             gather: Gather::default(),
             effects: Vec::new(),

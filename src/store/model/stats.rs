@@ -56,7 +56,8 @@ pub struct TaskGroup {
     pub availability: Availability,
     /// How many tasks there are.
     pub tasks: u64,
-    /// Since when the first of them is due; `None` unless they are [`Available`](Availability::Available).
+    /// Since when the first of them is due; `None` unless they are [`Available`](Availability::Available). See
+    /// [`TaskStats::oldest_is_complete`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub oldest_due: Option<Timestamp>,
 }
@@ -87,4 +88,7 @@ pub struct TaskStats {
     pub held: Vec<HeldGroup>,
     /// Whether `held` has all of them. A store may read only the first 10,000 tasks in lines.
     pub held_is_complete: bool,
+    /// Whether every task was read for `oldest_due`. A store may read only the first 2,000 live ones in submit order:
+    /// then an older one may be available, and a group whose tasks come later has none.
+    pub oldest_is_complete: bool,
 }

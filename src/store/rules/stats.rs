@@ -73,6 +73,21 @@ impl Counter {
         }
     }
 
+    /// Notes since when one of the available tasks of a group is due. The group was added before.
+    pub(crate) fn due_since(
+        &mut self,
+        kind: &Kind,
+        state: Option<StateKind>,
+        data_version: u32,
+        due: Timestamp,
+    ) {
+        let key = (kind.clone(), state, data_version, Availability::Available);
+        if let Some((_, first)) = self.groups.get_mut(&key) {
+            let before: Option<Timestamp> = *first;
+            *first = before.into_iter().chain([due]).min();
+        }
+    }
+
     /// Adds tasks that a limit holds back.
     pub(crate) fn hold(&mut self, kind: &Kind, key: &str, form: LimitForm, tasks: u64) {
         let line = (kind.clone(), key.to_owned(), form == LimitForm::Starts);
@@ -131,6 +146,7 @@ impl Counter {
             groups: self.groups.into_iter().map(group).collect(),
             held: self.held.into_iter().map(held).collect(),
             held_is_complete,
+            oldest_is_complete: true,
         }
     }
 }

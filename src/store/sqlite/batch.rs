@@ -10,7 +10,7 @@ use windlass_statemachine::{Author, StateKind, TaskId};
 use super::{
     boot::LeaseClock,
     codes::{CLAIMED, Log, micros},
-    counts::{self, Kinds, Move, Moves},
+    counts::{self, Group, Kinds, Move, Moves, group_columns},
     errors::{self, Stop},
     heads::Heads,
     lines::{self, Line},
@@ -159,15 +159,51 @@ impl<'c> Batch<'c> {
         Ok(written)
     }
 
-    /// Returns the number of a kind.
+    /// Returns the number of a kind, which it gets here if it has none.
     pub(super) fn kind(&self, kind: &str) -> Sql<i64> {
-        self.kinds.number(self, kind)
+        if let Some(number) = self.kinds.get(kind) {
+            return Ok(number);
+        }
+        let read = "SELECT id FROM windlass_kinds WHERE kind = ?1";
+        let number = match self.first(read, [kind], |row| row.get(0))? {
+            Some(number) => number,
+            None => {
+                self.run("INSERT INTO windlass_kinds (kind) VALUES (?1)", [kind])?;
+                self.conn.last_insert_rowid()
+            }
+        };
+        self.kinds.set(kind, number);
+        Ok(number)
+    }
+
+    /// Returns the group of task `n`.
+    pub(super) fn group(&self, n: i64) -> Sql<Option<Group>> {
+        let of = concat!(
+            "SELECT ",
+            group_columns!(),
+            " FROM windlass_states s WHERE s.n = ?1"
+        );
+        self.first(of, [n], |row| Group::read(row, 0))
     }
 
     /// Adds the moves of tasks so far to the counts.
     pub(super) fn write_counts(&mut self) -> Sql<()> {
-        let mut moves = std::mem::take(&mut self.moves);
-        moves.write(self)
+        for (group, by) in std::mem::take(&mut self.moves).sums() {
+            self.run(
+                "INSERT INTO windlass_counts (kind, code, data_version, claimed, waits, quarantined, tasks)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT DO UPDATE SET tasks = tasks + excluded.tasks",
+                (
+                    group.kind,
+                    group.code,
+                    group.version,
+                    group.claimed,
+                    group.waits,
+                    group.quarantined,
+                    by,
+                ),
+            )?;
+        }
+        Ok(())
     }
 
     /// Returns the first row of a query.

@@ -1,20 +1,14 @@
 //! The counts of tasks, kept by the writes that change them.
 //!
-//! A row of `windlass_counts` counts the tasks of one [`Group`]. [`Batch::write_state`] is the only way to move a task from
+//! A row of `windlass_counts` counts the tasks of one [`Group`]. `Batch::write_state` is the only way to move a task from
 //! one group to another. It notes the move, and the end of the transaction adds the sums of all moves to the rows: a
-//! statement for each group that has changed, however many tasks have.
-
-mod check;
-mod read;
+//! statement for each group that has changed, however many tasks have. `groups` reads the rows, `recount` compares them
+//! with the tasks.
 
 use std::cell::RefCell;
 
-pub(super) use check::{recount, wrong};
 use hashbrown::HashMap;
-pub(super) use read::{groups, states};
 use rusqlite::Row;
-
-use super::batch::{Batch, Sql};
 
 /// What the tasks of one row of `windlass_counts` have in common.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -40,7 +34,7 @@ pub(super) use group_columns;
 
 impl Group {
     /// Returns the group of a task from the columns [`group_columns`], from `first` on.
-    pub(super) fn read(row: &Row<'_>, first: usize) -> Sql<Self> {
+    pub(super) fn read(row: &Row<'_>, first: usize) -> rusqlite::Result<Self> {
         Ok(Self {
             kind: row.get(first)?,
             code: row.get(first + 1)?,
@@ -49,16 +43,6 @@ impl Group {
             waits: row.get(first + 4)?,
             quarantined: row.get(first + 5)?,
         })
-    }
-
-    /// Returns the group of task `n`.
-    pub(super) fn of(batch: &Batch<'_>, n: i64) -> Sql<Option<Self>> {
-        let of = concat!(
-            "SELECT ",
-            group_columns!(),
-            " FROM windlass_states s WHERE s.n = ?1"
-        );
-        batch.first(of, [n], |row| Self::read(row, 0))
     }
 }
 
@@ -122,7 +106,7 @@ impl Moves {
     }
 
     /// Returns how much the count of each group changes.
-    fn sums(&self) -> HashMap<Group, i64> {
+    pub(super) fn sums(&self) -> HashMap<Group, i64> {
         let mut sums = HashMap::new();
         for Move { from, to } in &self.0 {
             for (group, by) in [(from, -1), (to, 1)] {
@@ -133,30 +117,6 @@ impl Moves {
         }
         sums.retain(|_, by| *by != 0);
         sums
-    }
-
-    /// Adds the moves to the rows.
-    pub(super) fn write(&mut self, batch: &Batch<'_>) -> Sql<()> {
-        if self.0.is_empty() {
-            return Ok(());
-        }
-        for (group, by) in self.sums() {
-            batch.run(
-                "INSERT INTO windlass_counts (kind, code, data_version, claimed, waits, quarantined, tasks)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT DO UPDATE SET tasks = tasks + excluded.tasks",
-                (
-                    group.kind,
-                    group.code,
-                    group.version,
-                    group.claimed,
-                    group.waits,
-                    group.quarantined,
-                    by,
-                ),
-            )?;
-        }
-        self.0.clear();
-        Ok(())
     }
 }
 
@@ -186,21 +146,14 @@ pub(super) fn moves_tasks(sql: &str) -> bool {
 pub(super) struct Kinds(RefCell<HashMap<String, i64>>);
 
 impl Kinds {
-    /// Returns the number of a kind, which it gets here if it has none.
-    pub(super) fn number(&self, batch: &Batch<'_>, kind: &str) -> Sql<i64> {
-        if let Some(number) = self.0.borrow().get(kind) {
-            return Ok(*number);
-        }
-        let read = "SELECT id FROM windlass_kinds WHERE kind = ?1";
-        let number = match batch.first(read, [kind], |row| row.get(0))? {
-            Some(number) => number,
-            None => {
-                batch.run("INSERT INTO windlass_kinds (kind) VALUES (?1)", [kind])?;
-                batch.connection().last_insert_rowid()
-            }
-        };
+    /// Returns the number of a kind, if it is known.
+    pub(super) fn get(&self, kind: &str) -> Option<i64> {
+        self.0.borrow().get(kind).copied()
+    }
+
+    /// Remembers the number of a kind.
+    pub(super) fn set(&self, kind: &str, number: i64) {
         self.0.borrow_mut().insert(kind.to_owned(), number);
-        Ok(number)
     }
 
     /// Forgets the numbers: some may be of a transaction that is taken back.

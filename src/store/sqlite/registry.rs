@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use windlass_statemachine::{Author, CommandId, NodeName, TaskId};
 
 use super::{
-    SqliteStore, all_failed, apply, audit, batch::newest, codes, counts, errors::item, feed::Feed,
+    SqliteStore, all_failed, apply, audit, batch::newest, codes, errors::item, feed::Feed, groups,
     history, hub::Message, jobs::Load, json, limits, list, log, node, progress::QUEUE, query,
     retention, stream,
 };
@@ -101,12 +101,12 @@ impl Registry for SqliteStore {
     }
 
     async fn counts(&self) -> Result<Vec<TaskCount>, Error> {
-        self.0.readers.run("count tasks", counts::states).await
+        self.0.readers.run("count tasks", groups::states).await
     }
 
     async fn stats(&self) -> Result<TaskStats, Error> {
         let now = self.0.clock.now();
-        let read = move |conn: &_| counts::groups(conn, now);
+        let read = move |conn: &_| groups::groups(conn, now);
         self.0.readers.run("count tasks", read).await
     }
 

@@ -88,7 +88,7 @@ pub(super) fn write(
     let seq = batch.change(n, last, Log::retried())?;
     batch.waits.unsettles = true;
     let waited_for = waits::waited_for(state);
-    let before = Group::of(batch, n)?;
+    let before = batch.group(n)?;
     let step = before.map_or(Move::NONE, |before| {
         let after = Group {
             kind: before.kind,

@@ -4,9 +4,8 @@ use rusqlite::{Connection, Row, types::ValueRef};
 
 use super::{
     batch::{Batch, Sql},
-    counts,
     errors::Stop,
-    lease,
+    lease, recount,
     rows::{self, RECORD, RECORD_TABLES},
     texts::Text,
 };
@@ -59,7 +58,7 @@ pub(super) fn find(conn: &Connection) -> Result<Stray, Stop> {
         commands: named(WITHOUT_TASK)?,
         claims: named(WITHOUT_LEASE)?,
         pending: named(MISCOUNTED)?,
-        counts: counts::wrong(conn)?,
+        counts: recount::wrong(conn)?,
     })
 }
 
@@ -183,6 +182,6 @@ pub(super) fn repair(batch: &mut Batch<'_>) -> Sql<Repaired> {
         commands: commands as u64,
         claims: claims as u64,
         pending: pending as u64,
-        counts: counts::recount(batch)?,
+        counts: recount::recount(batch)?,
     })
 }

@@ -46,9 +46,9 @@ CREATE TABLE windlass_states (
     deadline    INTEGER                      -- its next deadline, in microseconds
 ) STRICT;
 CREATE INDEX windlass_states_live ON windlass_states (n) WHERE ended_at IS NULL AND quarantine IS NULL;
--- The tasks that no node has claimed and that wait for a time or a node: what is due, and since when.
-CREATE INDEX windlass_states_free ON windlass_states (kind, code, data_version, waits, due)
-    WHERE owner IS NULL AND ended_at IS NULL AND quarantine IS NULL AND due IS NOT NULL;
+-- The sleeping tasks that no node has claimed: which of them are due. A submit of a runnable task does not touch it.
+CREATE INDEX windlass_states_asleep ON windlass_states (kind, data_version, waits, due)
+    WHERE code = 1 AND owner IS NULL AND quarantine IS NULL;
 CREATE INDEX windlass_states_owned ON windlass_states (owner) WHERE owner IS NOT NULL;
 CREATE INDEX windlass_states_ended ON windlass_states (code, ended_at) WHERE ended_at IS NOT NULL;
 CREATE INDEX windlass_states_set_aside ON windlass_states (n) WHERE quarantine IS NOT NULL;

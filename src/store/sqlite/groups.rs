@@ -1,12 +1,12 @@
-//! Reads the counts.
+//! Reads the counts ([`counts`](super::counts)).
 
 use jiff::Timestamp;
 use rusqlite::{Connection, Row};
 use windlass_statemachine::{Kind, StateKind};
 
-use super::super::{
-    batch::{Sql, first},
-    codes::{from_code, micros, time, to_code},
+use super::{
+    batch::Sql,
+    codes::{micros, time, to_code},
     errors::Stop,
     rows,
     texts::Text,
@@ -18,6 +18,14 @@ use crate::store::{
 
 /// The most tasks in lines of limits that are read.
 const MOST_HELD: i64 = 10_000;
+/// The most live tasks that are read for the oldest that is due.
+const MOST_LIVE: i64 = 2_000;
+
+/// Counts the sleepers of a kind that are due.
+const LATE: &str =
+    "SELECT count(*), min(due) FROM windlass_states INDEXED BY windlass_states_asleep
+     WHERE kind = ?1 AND data_version = ?2 AND waits IN (?3, ?4) AND due <= ?5
+     AND code = 1 AND owner IS NULL AND quarantine IS NULL";
 
 /// Returns the kind in a column; `None` for a value that is no kind and has no stand-in.
 fn kind(row: &Row<'_>, column: usize) -> Sql<Option<Kind>> {
@@ -26,7 +34,7 @@ fn kind(row: &Row<'_>, column: usize) -> Sql<Option<Kind>> {
 }
 
 /// Returns how many tasks there are by kind and state.
-pub(in crate::store::sqlite) fn states(conn: &Connection) -> Result<Vec<TaskCount>, Stop> {
+pub(super) fn states(conn: &Connection) -> Result<Vec<TaskCount>, Stop> {
     let mut counts = conn.prepare_cached(
         "SELECT k.kind, iif(c.quarantined, NULL, c.code) AS code, sum(c.tasks), sum(c.tasks * c.claimed)
          FROM windlass_counts c JOIN windlass_kinds k ON k.id = c.kind
@@ -49,7 +57,6 @@ pub(in crate::store::sqlite) fn states(conn: &Connection) -> Result<Vec<TaskCoun
 struct Counted {
     number: i64,
     kind: Kind,
-    code: i64,
     version: i64,
     waits: bool,
     facts: Facts,
@@ -71,7 +78,6 @@ fn counted(row: &Row<'_>) -> Sql<Option<Counted>> {
     Ok(Some(Counted {
         number: row.get(0)?,
         kind,
-        code,
         version: row.get(3)?,
         waits,
         facts,
@@ -100,10 +106,6 @@ impl Counted {
                 counter.add(&self.kind, version, due, (late, oldest));
                 counter.add(&self.kind, version, self.facts, (all - late, None));
             }
-            Some(StateKind::Runnable | StateKind::Fault) => {
-                let oldest = self.oldest(conn)?;
-                counter.add(&self.kind, version, self.facts, (all, oldest));
-            }
             _ => counter.add(&self.kind, version, self.facts, (all, None)),
         }
         Ok(())
@@ -111,44 +113,45 @@ impl Counted {
 
     /// Returns how many of these sleepers are due, and since when the first is. Reads one entry of an index for each.
     fn late(&self, conn: &Connection, now: i64) -> Sql<(u64, Option<Timestamp>)> {
-        let mut late = conn.prepare_cached(
-            "SELECT count(*), min(due) FROM windlass_states INDEXED BY windlass_states_free
-             WHERE kind = ?1 AND code = ?2 AND data_version = ?3 AND waits BETWEEN ?4 AND ?4 * 2 AND due <= ?5
-                 AND owner IS NULL AND ended_at IS NULL AND quarantine IS NULL AND due IS NOT NULL",
-        )?;
-        let sleeping = from_code(StateKind::Sleeping);
-        let of = (
-            self.number,
-            sleeping,
-            self.version,
-            i64::from(self.waits),
-            now,
-        );
+        let mut late = conn.prepare_cached(LATE)?;
+        // Equal values, not a range: the index then ends at the due time.
+        let [few, many] = if self.waits { [1, 2] } else { [0, 0] };
+        let of = (self.number, self.version, few, many, now);
         late.query_row(of, |row| {
             let oldest: Option<i64> = row.get(1)?;
             Ok((row.get::<_, i64>(0)?.unsigned_abs(), oldest.map(time)))
         })
     }
+}
 
-    /// Returns since when the first of these tasks is due.
-    fn oldest(&self, conn: &Connection) -> Sql<Option<Timestamp>> {
-        let mut oldest = conn.prepare_cached(
-            "SELECT due FROM windlass_states INDEXED BY windlass_states_free
-             WHERE kind = ?1 AND code = ?2 AND data_version = ?3 AND waits = 0
-                 AND owner IS NULL AND ended_at IS NULL AND quarantine IS NULL AND due IS NOT NULL
-             ORDER BY due LIMIT 1",
-        )?;
-        let of = (self.number, self.code, self.version);
-        let due: Option<i64> = first(&mut oldest, of, |row| row.get(0))?;
-        Ok(due.map(time))
+/// Adds the first due time of the tasks that could run, by kind and data version. No index has it: reads the first live
+/// tasks in submit order. Returns whether it has read all of them.
+fn oldest(conn: &Connection, counter: &mut Counter) -> Sql<bool> {
+    let mut oldest = conn.prepare_cached(
+        "SELECT k.kind, g.code, g.data_version, g.due, g.tasks
+         FROM (SELECT kind, code, data_version, owner IS NULL AS free, min(due) AS due, count(*) AS tasks
+             FROM (SELECT kind, code, data_version, owner, due FROM windlass_states INDEXED BY windlass_states_live
+                 WHERE ended_at IS NULL AND quarantine IS NULL ORDER BY n LIMIT ?1)
+             GROUP BY 1, 2, 3, 4) g
+             LEFT JOIN windlass_kinds k ON k.id = g.kind AND g.free AND g.code IN (0, 3)",
+    )?;
+    let (mut rows, mut read) = (oldest.query([MOST_LIVE])?, 0);
+    while let Some(row) = rows.next()? {
+        read += row.get::<_, i64>(4)?;
+        let Some(name) = row.get::<_, Option<Text>>(0)? else {
+            continue;
+        };
+        let (state, due) = (to_code(row.get(1)?), row.get::<_, Option<i64>>(3)?);
+        let version = u32::try_from(row.get::<_, i64>(2)?).unwrap_or(u32::MAX);
+        if let (Some(kind), Some(due)) = (Kind::new(name.0).ok().or_else(rows::unreadable), due) {
+            counter.due_since(&kind, state, version, time(due));
+        }
     }
+    Ok(read < MOST_LIVE)
 }
 
 /// Returns the counts with what decides whether a node claims the tasks.
-pub(in crate::store::sqlite) fn groups(
-    conn: &Connection,
-    now: Timestamp,
-) -> Result<TaskStats, Stop> {
+pub(super) fn groups(conn: &Connection, now: Timestamp) -> Result<TaskStats, Stop> {
     let mut counter = Counter::new(now);
     let mut counts = conn.prepare_cached(
         "SELECT c.kind, k.kind, c.code, c.data_version, c.claimed, c.waits, c.quarantined, c.tasks
@@ -179,5 +182,24 @@ pub(in crate::store::sqlite) fn groups(
             counter.hold(&kind, &key, form, tasks.unsigned_abs());
         }
     }
-    Ok(counter.into_stats(read < MOST_HELD))
+    let oldest_is_complete = oldest(conn, &mut counter)?;
+    let mut stats = counter.into_stats(read < MOST_HELD);
+    stats.oldest_is_complete = oldest_is_complete;
+    Ok(stats)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::sqlite::schema;
+
+    /// A range of `waits` once ended the use of the index there: the count read every sleeper of the kind.
+    #[test]
+    fn the_count_of_due_sleepers_reads_no_others() {
+        let mut conn = Connection::open_in_memory().unwrap();
+        schema::make(&mut conn, "f").unwrap();
+        let mut plan = conn.prepare(&format!("EXPLAIN QUERY PLAN {LATE}")).unwrap();
+        let plan: String = plan.query_row((1, 1, 0, 0, 1), |row| row.get(3)).unwrap();
+        assert!(plan.contains("waits=? AND due<?"), "{plan}");
+    }
 }

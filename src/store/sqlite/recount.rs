@@ -1,8 +1,8 @@
-//! Compares the counts with the tasks.
+//! Compares the counts ([`counts`](super::counts)) with the tasks.
 
 use rusqlite::Connection;
 
-use super::super::{
+use super::{
     batch::{Batch, Sql},
     codes::to_code,
     texts::Text,
@@ -14,7 +14,7 @@ const SCAN: &str = "SELECT kind, code, data_version, owner IS NOT NULL, waits <>
      FROM windlass_states GROUP BY 1, 2, 3, 4, 5, 6";
 
 /// Returns the groups whose count differs from that of a scan. Reads all states.
-pub(in crate::store::sqlite) fn wrong(conn: &Connection) -> Sql<Strays> {
+pub(super) fn wrong(conn: &Connection) -> Sql<Strays> {
     let mut wrong = conn.prepare(&format!(
         "WITH scan (kind, code, data_version, claimed, waits, quarantined, tasks) AS ({SCAN}),
              both AS (SELECT *, 0 AS kept FROM scan
@@ -35,7 +35,7 @@ pub(in crate::store::sqlite) fn wrong(conn: &Connection) -> Sql<Strays> {
 }
 
 /// Replaces the counts by those of a scan, and returns how many groups were wrong.
-pub(in crate::store::sqlite) fn recount(batch: &mut Batch<'_>) -> Sql<u64> {
+pub(super) fn recount(batch: &mut Batch<'_>) -> Sql<u64> {
     batch.write_counts()?;
     let found = wrong(batch.connection())?;
     if found.count > 0 {
