@@ -345,7 +345,7 @@ pub(crate) mod tests {
                 e.task.waits = Some(Box::new(waits.unwrap()));
             }),
             ("state", |e| {
-                e.state.status = windlass_statemachine::TaskStatus::Paused
+                e.state.status = windlass_statemachine::TaskStatus::Paused;
             }),
             ("data_version", |e| e.state.data_version = 9),
             ("commit", |e| e.state.commit = Some(CommitId(9))),

@@ -63,6 +63,10 @@ pub struct SendCommand {
 
 /// One change of one task.
 #[derive(Debug, Clone, PartialEq)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "nearly every operation is a submit"
+)]
 pub enum Operation {
     /// Submits a task. A new one has the state
     /// [`TaskState::submitted`](crate::TaskState::submitted). One that replaces an ended task

@@ -25,7 +25,10 @@ pub(super) fn page(forms: &[(Form, Value)]) -> String {
         let forms = forms.iter().filter(|(form, _)| form.is_input == is_input);
         for (form, schema) in forms {
             let Form { name, of, .. } = form;
-            let _ = write!(to, "\n### {name}.json\n\n{of} ([schema](schemas/{name}.json))\n");
+            let _ = write!(
+                to,
+                "\n### {name}.json\n\n{of} ([schema](schemas/{name}.json))\n"
+            );
             section(&mut to, schema);
         }
     }

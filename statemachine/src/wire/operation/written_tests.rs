@@ -144,7 +144,7 @@ fn every_time_of_a_line_is_listed() {
         let is_time = |value: &Json| value.as_str() == r#""2030-01-01T00:00:00Z""#;
         times.extend(fields.into_iter().filter(|(_, value)| is_time(value)));
     }
-    let times: Vec<String> = times.into_iter().map(|(name, _)| name).collect();
+    let times: Vec<String> = times.into_keys().collect();
     let mut listed = TIMES;
     listed.sort_unstable();
     assert_eq!(times, listed);
