@@ -285,10 +285,12 @@ impl Client {
     }
 
     async fn first(&self, filter: &Filter) -> Result<Option<TaskId>, Error> {
-        let query = Query::new(filter.clone())
+        let mut query = Query::new(filter.clone())
             .order(self.order_of_newest())
             .limit(1)
             .without_props();
+        // The oldest: the newest of many may end soon, and each end is another look.
+        query.ascending = true;
         let found = self.page(&query, None).await?.tasks.into_iter().next();
         Ok(found.map(|record| record.task.id))
     }

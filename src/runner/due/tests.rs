@@ -298,7 +298,7 @@ fn the_oldest_of_each_kind_is_the_first_that_is_due() {
     put("version", "a", 45, i32::MIN, |view| view.data_version = 2);
     put("fair", "b", 30, 0, |view| view.fair_key = Some("x".into()));
     put("fair-too", "b", 20, 1, |view| {
-        view.fair_key = Some("y".into())
+        view.fair_key = Some("y".into());
     });
     put("told", "c", 10, 0, |view| view.commanded = true);
     put("asleep", "d", 200, 0, |view| view.sleeping = true);

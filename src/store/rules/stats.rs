@@ -34,11 +34,14 @@ pub(crate) fn availability(facts: Facts) -> Availability {
     }
 }
 
+/// What a group of tasks has in common.
+type Group = (Kind, Option<StateKind>, u32, Availability);
+
 /// Counts tasks.
 #[derive(Debug)]
 pub(crate) struct Counter {
     at: Timestamp,
-    groups: BTreeMap<(Kind, Option<StateKind>, u32, Availability), (u64, Option<Timestamp>)>,
+    groups: BTreeMap<Group, (u64, Option<Timestamp>)>,
     held: BTreeMap<(Kind, String, bool), u64>,
 }
 

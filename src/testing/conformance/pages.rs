@@ -174,7 +174,7 @@ pub async fn a_list_by_end_follows_what_becomes_of_ended_tasks(harness: &dyn Har
     }
     let first = kit.state("a").await.since;
     let ends = [StateKind::Completed];
-    let purged = kit.registry().purge(&Purge::new(&ends, first)).await;
+    let purged = kit.registry().purge(&Purge::new(ends, first)).await;
     assert_eq!(purged.expect("a purge"), 1);
     kit.retry("retried").await;
     kit.delete("deleted").await;

@@ -12,6 +12,11 @@ use super::{
 /// How many commands one write settles at most.
 const SETTLED_AT_ONCE: usize = 40;
 
+/// How many operations the deletion of a task has at most, without the keys of its commands: the task, its state, record,
+/// mark, props and owner, three ranges of its history, its outcomes and slot, its keys in the index of ended tasks, and the
+/// line in the history of the namespace.
+const OWN: usize = 14;
+
 /// How many operations and guards one transaction has at most, whatever the servers take: each has a
 /// place in the numbers of one revision.
 const TRANSACTION: usize = 2000;
@@ -40,16 +45,15 @@ impl Capacity {
         self.operations().saturating_sub(2).max(2)
     }
 
-    /// Returns how many keys, at most `most`, one item writes beside up to twelve operations of its
-    /// own.
+    /// Returns how many keys, at most `most`, one item writes beside up to [`OWN`] operations of its own.
     pub(crate) fn things(&self, most: usize) -> usize {
-        self.operations().saturating_sub(12).clamp(1, most)
+        self.operations().saturating_sub(OWN).clamp(1, most)
     }
 
     /// Returns how many operations and guards one transaction has at most: most of them compare two
     /// keys. The record of the transaction and the writes of the largest operation count besides.
     pub(crate) fn transaction(&self) -> usize {
-        (self.operations().saturating_sub(13) / 2).clamp(1, TRANSACTION)
+        (self.operations().saturating_sub(OWN) / 2).clamp(1, TRANSACTION)
     }
 
     /// Returns how many commands one write settles: each is two operations, and the end of a task
@@ -112,11 +116,11 @@ mod tests {
     }
 
     #[test]
-    fn twelve_operations_are_left_for_the_item_itself() {
+    fn operations_are_left_for_the_item_itself() {
         let capacity = capacity("?max-txn-ops=128");
         assert_eq!(capacity.things(50), 50);
-        assert_eq!(capacity.things(116), 116);
-        assert_eq!(capacity.things(500), 116);
+        assert_eq!(capacity.things(114), 114);
+        assert_eq!(capacity.things(500), 114);
         capacity.learn(Limit::Operations, 20);
         assert_eq!(capacity.operations(), 10);
         assert_eq!(capacity.things(50), 1, "one is always tried");

@@ -25,7 +25,7 @@ const OPERATION: &str = "store a transition";
 /// A task may change meanwhile, and have thousands of commands.
 const TRIES: usize = 1000;
 /// How many operations the end of a task has, beside two for each command.
-const OWN: usize = 9;
+const OWN: usize = 10;
 
 /// Writes the transitions of claimed tasks.
 pub(crate) struct Committer {

@@ -147,7 +147,7 @@ impl Snapshot {
             seq: order,
             at: envelope.submitted_at(),
             task: id.clone(),
-            by: envelope.by.clone(),
+            by: envelope.by,
             what: ChangeKind::Submitted { state },
         })
     }
