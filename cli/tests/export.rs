@@ -157,6 +157,12 @@ fn what_is_not_in_the_file_is_named() {
     let import = ["--store", "sqlite:t.db", "import", "all.jsonl"];
     let said = ok(&place, &import, 1);
     assert!(
+        said.contains("lacks 1 task") && said.contains("--accept-missing"),
+        "{said}"
+    );
+    assert!(!place.path("t.db").exists(), "nothing was written");
+    let said = ok(&place, &[&import[..], &["--accept-missing"]].concat(), 1);
+    assert!(
         said.contains("error: a: the file does not have it: "),
         "{said}"
     );

@@ -222,7 +222,8 @@ mod tests {
     fn an_unknown_check_is_an_error_with_the_known_ones() {
         let error = verify(&["lint".to_owned()]).err().unwrap_or_default();
         assert!(
-            error.contains("'lint'") && error.contains("formatting, locks, lints, features"),
+            error.contains("'lint'")
+                && error.contains("formatting, circles, locks, lints, features"),
             "{error}"
         );
     }

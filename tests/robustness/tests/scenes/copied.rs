@@ -161,6 +161,7 @@ fn differs(from: &Subject, to: &Subject) -> Option<&'static str> {
     for last in [&mut state.last_command, &mut copied.last_command] {
         last.iter_mut().for_each(|last| last.order = 0);
     }
+    (state.kept_signals, copied.kept_signals) = (0, 0);
     if state != copied {
         return Some("the state");
     }

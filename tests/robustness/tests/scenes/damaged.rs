@@ -111,6 +111,12 @@ fn quarantined_once(world: &mut World, id: &TaskId) -> Vec<String> {
         return vec![format!("{id} is gone")];
     };
     world.promised.reused.remove(id);
+    // The counts have it.
+    for count in world.counts.iter_mut().flatten() {
+        if count.kind == subject.record.task.kind && count.state == subject.code() {
+            count.tasks -= 1;
+        }
+    }
     world.promised.commands.retain(|(task, _)| task != id);
     let mut wrong = Vec::new();
     let (mut aside, mut times) = (false, 0);
