@@ -95,7 +95,7 @@ pub(crate) enum Command {
     Doctor(commands::doctor::Args),
     /// Count tasks by kind and state, and show what holds tasks back and the limits in use
     Stats(commands::stats::Args),
-    /// Show who deleted tasks, purged, and sent commands to nodes
+    /// Show who deleted or purged tasks, and who sent commands to nodes
     Audit(commands::audit::Args),
     /// List live nodes
     Nodes(commands::nodes::Args),
@@ -222,7 +222,7 @@ fn explained(mut error: clap::Error, words: &[OsString]) -> clap::Error {
     if words.iter().any(|word| word == "submit") {
         commands::submit::tip::add(&mut error);
     }
-    other_words::add(&mut error);
+    other_words::add(&mut error, words);
     error
 }
 

@@ -1,11 +1,14 @@
 //! Subcommands of other programs, and what they are called here.
 
+use std::ffi::OsString;
+
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 /// The words of other programs, each with the command line of this one.
-const OTHERS: [(&[&str], &str); 14] = [
+const OTHERS: [(&[&str], &str); 17] = [
     (&["status", "show", "info", "inspect", "describe"], "get ID"),
-    (&["cancel", "abort", "stop", "terminate"], "kill ID"),
+    (&["stop", "hold", "suspend"], "pause ID"),
+    (&["cancel", "abort", "terminate"], "kill ID"),
     (&["wait", "follow"], "watch ID --until-ended"),
     (&["unpause", "continue", "wake"], "resume ID"),
     (&["ls", "ps", "tasks", "jobs"], "list"),
@@ -21,23 +24,36 @@ const OTHERS: [(&[&str], &str); 14] = [
     ),
     (&["count", "counts", "metrics"], "stats"),
     (&["check", "health"], "doctor"),
+    (&["backup", "dump"], "export FILE"),
+    (&["restore", "load"], "import FILE"),
 ];
+
+/// The commands with subcommands.
+const GROUPS: [&str; 2] = ["schedule", "node"];
 
 fn command_for(word: &str) -> Option<&'static str> {
     let found = OTHERS.iter().find(|(words, _)| words.contains(&word));
     found.map(|(_, command)| *command)
 }
 
-/// Adds a tip to the error of an unknown subcommand.
-pub(crate) fn add(error: &mut clap::Error) {
+/// Adds a tip to the error of an unknown subcommand of the program itself: those of `schedule` and `node` have words of
+/// their own.
+pub(crate) fn add(error: &mut clap::Error, words: &[OsString]) {
     if error.kind() != ErrorKind::InvalidSubcommand {
         return;
     }
     let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand) else {
         return;
     };
+    let before = words.iter().take_while(|other| *other != word.as_str());
+    if before
+        .clone()
+        .any(|other| GROUPS.contains(&other.to_string_lossy().as_ref()))
+    {
+        return;
+    }
     if let Some(command) = command_for(word) {
-        let tip = format!("here it is: windlass {command}");
+        let tip = format!("use 'windlass {command}'");
         error.insert(
             ContextKind::Suggested,
             ContextValue::StyledStrs(vec![tip.into()]),
@@ -67,14 +83,15 @@ mod tests {
 
     #[test]
     fn an_unknown_subcommand_of_another_program_is_translated() {
-        let tried = Cli::command().try_get_matches_from(["windlass", "status", "a"]);
-        let mut error = tried.unwrap_err();
-        add(&mut error);
-        let text = error.to_string();
-        assert!(text.contains("here it is: windlass get ID"), "{text}");
-        let tried = Cli::command().try_get_matches_from(["windlass", "lisst"]);
-        let mut error = tried.unwrap_err();
-        add(&mut error);
-        assert!(error.to_string().contains("'list'"), "{error}");
+        let text = |line: &str| {
+            let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
+            let mut error = Cli::command().try_get_matches_from(&words).unwrap_err();
+            add(&mut error, &words);
+            error.to_string()
+        };
+        assert!(text("windlass status a").contains("use 'windlass get ID'"));
+        assert!(text("windlass lisst").contains("'list'"));
+        let of_schedule = text("windlass schedule stop x");
+        assert!(!of_schedule.contains("windlass pause"), "{of_schedule}");
     }
 }

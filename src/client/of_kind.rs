@@ -29,7 +29,8 @@ impl Client {
     ///
     /// # Caveats
     ///
-    /// The changes of a task that was deleted before its kind was read are delivered whatever its kind was.
+    /// The changes of a task that was deleted before its kind was read are left out. Changes of the past (`after`) are
+    /// those of the tasks that are of the kind now: a task that had the id before is taken for the present one.
     ///
     /// # Errors
     ///
@@ -88,7 +89,7 @@ impl OfKind {
             self.learn(&batch).await;
             let mut kept = Vec::new();
             for change in batch {
-                if self.known.get(&change.task).copied().unwrap_or(true) {
+                if self.known.get(&change.task).copied().unwrap_or(false) {
                     kept.push(change);
                 }
             }
@@ -187,6 +188,12 @@ mod tests {
         assert_eq!(until(&mut mails, "a").await, ["a"]);
         client.delete("a").await.unwrap();
         assert_eq!(until(&mut mails, "a").await, ["a"], "the deletion");
+        // One that came and went before its kind was read is of no kind.
+        client
+            .submit(NewTask::new("other").id("gone"))
+            .await
+            .unwrap();
+        client.delete("gone").await.unwrap();
         client.submit(NewTask::new("other").id("a")).await.unwrap();
         client.submit(NewTask::new("mail").id("b")).await.unwrap();
         assert_eq!(until(&mut mails, "b").await, ["b"]);

@@ -174,7 +174,7 @@ async fn a_task_that_cannot_be_read_is_named_in_the_file() -> Result<(), BoxErro
         .await;
     let refused = refused.unwrap_err();
     assert!(
-        matches!(&refused, FileError::Incomplete { count: 1, first } if *first == id("due")),
+        matches!(&refused, FileError::Incomplete { count: 1, first } if first == "due"),
         "{refused}"
     );
     assert!(all(&target).await?.is_empty(), "nothing was written");

@@ -1,32 +1,61 @@
 //! `windlass audit`: shows the history of the namespace.
 
-use windlass::store::{AuditAction, AuditEntry, NodeCommand};
+use windlass::{
+    Author, TaskId,
+    store::{AuditAction, AuditEntry, NodeCommand},
+};
 
 use crate::{
     exit::{Exit, Failure},
     global::Global,
+    parse,
     view::text,
 };
 
 /// How many lines to show.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Changes of a task that still exists are in its own history: windlass get ID --history.
+It has deletions, purges and commands to nodes of the last 90 days. What the retention of a worker deletes is not recorded,
+and neither copy nor export takes it along. Changes of a task that still exists are in its own history: windlass get ID
+--history.
 
 Examples:
   windlass audit
   windlass audit --limit 1000 -o json | jq 'select(.by == \"alice\")'")]
 pub(crate) struct Args {
+    /// Show only the deletions of this task
+    #[arg(value_name = "ID")]
+    id: Option<TaskId>,
+
+    /// Show only what this author did
+    #[arg(long, value_name = "AUTHOR")]
+    by: Option<Author>,
+
     /// Show at most the last N lines
-    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 50, value_parser = parse::from_one::<u32>)]
     limit: u32,
+}
+
+impl Args {
+    fn selects(&self, line: &AuditEntry) -> bool {
+        let is_of =
+            |id: &TaskId| matches!(&line.what, AuditAction::Deleted { task, .. } if task == id);
+        self.id.as_ref().is_none_or(is_of)
+            && self
+                .by
+                .as_ref()
+                .is_none_or(|by| line.by.as_ref() == Some(by))
+    }
 }
 
 /// Prints the newest lines, oldest first.
 pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure> {
     let client = global.reading().await?;
     let out = global.out();
-    let lines = client.audit(args.limit).await?;
+    let mut lines = client.audit(u32::MAX).await?;
+    lines.retain(|line| args.selects(line));
+    let over = lines.len().saturating_sub(args.limit as usize);
+    lines.drain(..over);
     if out.is_json() {
         for line in &lines {
             out.json(line)?;
@@ -34,7 +63,7 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
         return Ok(Exit::Ok);
     }
     if lines.is_empty() {
-        out.note("no deletion, purge or command to a node within 90 days");
+        out.note("no such deletion, purge or command to a node within 90 days");
     }
     let by = |line: &AuditEntry| line.by.as_ref().map_or("", |by| by.as_str()).to_owned();
     let rows = lines.iter().map(|line| {

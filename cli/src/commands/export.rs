@@ -81,6 +81,12 @@ impl New {
         }
         let folder = path.parent().filter(|folder| *folder != Path::new(""));
         let folder = folder.unwrap_or(Path::new("."));
+        if !folder.is_dir() {
+            return Err(Failure::Store(format!(
+                "could not create '{given}': there is no folder '{}'",
+                folder.display()
+            )));
+        }
         if let Some(file) = nameless(folder) {
             return Ok(Self::Nameless(file));
         }

@@ -1,7 +1,5 @@
 //! `windlass stats`: counts tasks by kind and state, shows what holds tasks back, and the limits in use.
 
-use std::fmt::Write as _;
-
 use jiff::Timestamp;
 use serde::Serialize;
 use windlass::{
@@ -14,6 +12,7 @@ use crate::{
     exit::{Exit, Failure},
     global::Global,
     output::Output,
+    text::one_line,
     view::{age, color, due, human, text},
 };
 
@@ -181,11 +180,11 @@ impl<'a> OfKind<'a> {
 fn remedy(of: &KindStats, reason: &WaitReason) -> String {
     let kind = &of.kind;
     match reason {
-        WaitReason::NoNode | WaitReason::DataVersion { .. } if kind.as_str() == "exec" => {
+        // One without --select takes tasks whatever their labels are.
+        WaitReason::NoNode | WaitReason::DataVersion { .. } | WaitReason::Labels(_)
+            if kind.as_str() == "exec" =>
+        {
             "windlass worker".to_owned()
-        }
-        WaitReason::Labels(_) if kind.as_str() == "exec" => {
-            "windlass worker --select NAME=VALUE".to_owned()
         }
         WaitReason::Standing(nodes) => {
             let node = nodes.first().map_or("NODE", |node| node.as_str());
@@ -254,25 +253,20 @@ fn show_kinds(out: &Output, stats: &client::Stats) -> Result<(), Failure> {
     out.narrow_table(&header, &["PAUSED", "CLAIMED", "WAITING", "FUTURE"], rows)
 }
 
-/// Shows why tasks are not run.
+/// Shows why tasks are not run, and what to do, a line each: a table would cut them off.
 fn show_held_back(out: &Output, kinds: &[KindStats]) -> Result<(), Failure> {
-    let rows = kinds.iter().flat_map(|of| {
-        of.held_back.iter().map(move |held| {
-            let mut tasks = held.tasks.to_string();
-            if held.at_least {
-                tasks.push('+');
+    for of in kinds {
+        for (n, held) in of.held_back.iter().enumerate() {
+            if n == 0 {
+                out.line(format!("\n{} not run:", one_line(of.kind.as_str())))?;
             }
-            let mut why = held.reason.to_string();
-            let _ = write!(why, " ({})", remedy(of, &held.reason));
-            vec![text(&of.kind), text(tasks), text(why)]
-        })
-    });
-    let rows: Vec<_> = rows.collect();
-    if rows.is_empty() {
-        return Ok(());
+            let more = if held.at_least { "+" } else { "" };
+            let why = one_line(&held.reason.to_string());
+            out.line(format!("  {}{more}: {why}", held.tasks))?;
+            out.line(format!("     try: {}", remedy(of, &held.reason)))?;
+        }
     }
-    out.line("")?;
-    out.narrow_table(&["KIND", "NOT RUN", "WHY"], &[], rows)
+    Ok(())
 }
 
 fn show_limits(out: &Output, limits: &[LimitUse], now: Timestamp) -> Result<(), Failure> {

@@ -31,7 +31,7 @@ pub(crate) struct Args {
     #[arg(value_name = "ID")]
     id: Option<TaskId>,
 
-    /// Only tasks of this kind
+    /// Only tasks that are of this kind now; those that were deleted before the watch has seen them are left out
     #[arg(long, value_name = "KIND", conflicts_with = "id")]
     kind: Option<Kind>,
 

@@ -24,7 +24,7 @@ fn deletions_and_purges_are_in_the_audit() {
     let env = Env::new();
     env.run(&["submit", "k", "--id", "a"]).ok();
     let empty = env.run(&["audit"]).ok();
-    assert!(empty.err.contains("no deletion"), "{empty:?}");
+    assert!(empty.err.contains("no such deletion"), "{empty:?}");
     env.run(&["delete", "a", "--yes"]).ok();
     let lines = env.run(&["audit", "-o", "json"]).ok().lines();
     assert_eq!(lines.len(), 1);
@@ -35,6 +35,20 @@ fn deletions_and_purges_are_in_the_audit() {
     );
     let text = env.run(&["audit"]).ok().out;
     assert!(text.contains("deleted task a (kind k)"), "{text}");
+    env.run(&["submit", "k", "--id", "b"]).ok();
+    env.run(&["delete", "b", "--yes"]).ok();
+    let of_b = env.run(&["audit", "b", "-o", "json"]).ok().lines();
+    assert_eq!((of_b.len(), &of_b[0]["task"]), (1, &json!("b")));
+    let by = env
+        .run(&["audit", "--by", "nobody else", "-o", "json"])
+        .ok();
+    assert_eq!(by.lines().len(), 0);
+    assert_eq!(
+        env.run(&["audit", "--limit", "1", "-o", "json"])
+            .ok()
+            .lines(),
+        of_b
+    );
     env.run(&["audit", "--limit", "0"]).fails(2, &["--limit"]);
 }
 

@@ -63,7 +63,7 @@ pub enum FileError {
     Incomplete {
         /// The number of these tasks.
         count: usize,
-        /// The first of them.
-        first: TaskId,
+        /// The first of them: its id, or its row.
+        first: String,
     },
 }

@@ -59,10 +59,13 @@ impl Import {
 
     fn content<R: BufRead>(&self, lines: Lines<R>, max_bytes: usize) -> Result<Content, FileError> {
         let content = Content::of(lines, max_bytes)?;
-        match content.left.first() {
+        let left = content.left.iter().map(|one| one.id.to_string());
+        let rows = content.outside.iter().filter(|one| one.is_task);
+        let missing: Vec<String> = left.chain(rows.map(|one| one.what.clone())).collect();
+        match missing.first() {
             Some(first) if !self.accept_missing => Err(FileError::Incomplete {
-                count: content.left.len(),
-                first: first.id.clone(),
+                count: missing.len(),
+                first: first.clone(),
             }),
             _ => Ok(content),
         }

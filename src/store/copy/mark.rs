@@ -89,6 +89,9 @@ pub struct Outside {
     /// Why it was refused, or cannot be read; `None` while it waits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refused: Option<String>,
+    /// Whether it is a task, whose id cannot be read.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_task: bool,
     /// When it was refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refused_at: Option<Timestamp>,

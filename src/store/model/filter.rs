@@ -87,6 +87,21 @@ impl Filter {
         *self == Self::default()
     }
 
+    /// Returns a number that stands for the filter: other filters have other numbers, nearly always.
+    /// The times are left out: a command that says "of the last hour" has another time for each page.
+    pub(crate) fn number(&self) -> u32 {
+        let timeless = Self {
+            submitted: TimeRange::default(),
+            ended: TimeRange::default(),
+            ..self.clone()
+        };
+        // FNV-1a: the same in every process.
+        let text = format!("{timeless:?}");
+        text.bytes().fold(0x811c_9dc5, |hash: u32, byte| {
+            (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)
+        })
+    }
+
     /// Whether only live tasks can match, so that a store need not read those that have ended.
     pub(crate) fn is_live_only(&self) -> bool {
         let live = !self.states.is_empty() && !self.states.iter().any(|code| code.is_terminal());

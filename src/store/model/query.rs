@@ -162,6 +162,8 @@ pub struct Cursor {
     pub(crate) ascending: bool,
     /// Whether the page is the one before this place.
     pub(crate) backwards: bool,
+    /// Stands for the filter of the list.
+    pub(crate) filter: u32,
     pub(crate) place: Place,
 }
 
@@ -184,10 +186,15 @@ impl fmt::Display for Cursor {
         let towards = if self.backwards { 'p' } else { 'n' };
         let Place { at, order: of, id } = &self.place;
         if let Some(id) = id {
-            write!(f, "{order}{sorted}{towards}")?;
+            write!(f, "{order}{sorted}{towards}{:08x}", self.filter)?;
             return write_plain(f, id);
         }
-        write!(f, "{order}{sorted}{towards}{:x}-{of:x}", at.cast_unsigned())
+        let at = at.cast_unsigned();
+        write!(
+            f,
+            "{order}{sorted}{towards}{:08x}{at:x}-{of:x}",
+            self.filter
+        )
     }
 }
 
@@ -238,6 +245,8 @@ impl FromStr for Cursor {
             };
             let ascending = one_of(letters.next()?, 'a', 'z')?;
             let backwards = one_of(letters.next()?, 'p', 'n')?;
+            let (filter, numbers) = numbers.split_at_checked(8)?;
+            let filter = u32::from_str_radix(filter, 16).ok()?;
             let place = match order {
                 Order::Id => Place {
                     at: 0,
@@ -258,6 +267,7 @@ impl FromStr for Cursor {
                 order,
                 ascending,
                 backwards,
+                filter,
                 place,
             })
         };
@@ -337,6 +347,7 @@ mod tests {
                         order,
                         ascending,
                         backwards,
+                        filter: 0x0a0b_0c0d,
                         place,
                     };
                     assert_eq!(cursor.to_string().parse(), Ok(cursor.clone()));
@@ -350,8 +361,24 @@ mod tests {
     #[test]
     fn what_is_no_cursor_is_refused() {
         for text in [
-            "", "s", "é", "szn", "szn1", "szn1-", "szn1-g", "xzn1-1", "sxn1-1", "szx1-1", "12",
-            "izn", "izn~", "izn~zz", "izn~ff",
+            "",
+            "s",
+            "é",
+            "szn",
+            "szn1",
+            "szn000000001",
+            "szn000000001-",
+            "szn000000001-g",
+            "szn0000000g1-1",
+            "xzn000000001-1",
+            "sxn000000001-1",
+            "szx000000001-1",
+            "12",
+            "izn",
+            "izn00000000",
+            "izn00000000~",
+            "izn00000000~zz",
+            "izn00000000~ff",
         ] {
             let refused = text.parse::<Cursor>().unwrap_err();
             assert_eq!(refused.field(), "cursor", "{text}");

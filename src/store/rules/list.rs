@@ -44,12 +44,16 @@ pub(crate) fn span(query: &Query, cursor: Option<&Cursor>) -> Result<Span, Error
     if let Some(other) = cursor.filter(is_other) {
         let towards = |ascending| if ascending { "ascending" } else { "descending" };
         let reason = format!(
-            "is of a list by {}, {}, and this one is by {}, {}; give a cursor that the same list has returned",
+            "belongs to a list by {}, {}; this one is by {}, {}; give a cursor that the same list has returned",
             other.order,
             towards(other.ascending),
             query.order,
             towards(query.ascending)
         );
+        return Err(Invalid::new("cursor", reason).into());
+    }
+    if cursor.is_some_and(|cursor| cursor.filter != query.filter.number()) {
+        let reason = "belongs to a list with another filter; give the options of the list that has returned it";
         return Err(Invalid::new("cursor", reason).into());
     }
     let backwards = cursor.is_some_and(|cursor| cursor.backwards);
@@ -81,6 +85,7 @@ pub(crate) fn page(query: &Query, cursor: Option<&Cursor>, mut tasks: Vec<TaskRe
             order: query.order,
             ascending: query.ascending,
             backwards,
+            filter: query.filter.number(),
             place,
         })
     };

@@ -104,10 +104,24 @@ fn a_cursor_of_another_list_is_refused() {
     for other in [query.clone().order(Order::Ended), query.clone().reversed()] {
         let refused = span(&other, Some(&cursor)).unwrap_err().to_string();
         assert!(
-            refused.starts_with("cursor: is of a list by submitted, "),
+            refused.starts_with("cursor: belongs to a list by submitted, "),
             "{refused}"
         );
     }
+    let mut failed = query.clone();
+    failed
+        .filter
+        .states
+        .push(windlass_statemachine::StateKind::Failed);
+    let refused = span(&failed, Some(&cursor)).unwrap_err().to_string();
+    assert!(
+        refused.starts_with("cursor: belongs to a list with another filter"),
+        "{refused}"
+    );
+    // A command that says "of the last hour" has another time for each page.
+    let mut later = query.clone();
+    later.filter.submitted.from = Some(jiff::Timestamp::UNIX_EPOCH);
+    assert!(span(&later, Some(&cursor)).is_ok());
     let refused = span(&query.limit(0), None).unwrap_err().to_string();
     assert!(refused.starts_with("limit: is 0"), "{refused}");
 }

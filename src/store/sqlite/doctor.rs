@@ -345,7 +345,7 @@ fn space(path: &Path) -> Finding {
 
 /// Judges the free space. A full disk stops every write, and cleaning a file up takes its size again.
 fn judge_space(size: u64, free: u64, found: String) -> Finding {
-    let advice = "free space on that disk, or purge ended tasks: windlass purge --older-than 1d";
+    let advice = "free space on that disk: deletions and purges need space, too";
     let verdict = match free {
         free if free < 32 << 20 => Verdict::Error,
         free if free < size.max(256 << 20) => Verdict::Warning,

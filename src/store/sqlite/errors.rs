@@ -161,7 +161,7 @@ fn of_operation(
 }
 
 /// Returns what SQLite says of a part of the schema that is missing. It has no code of its own for that.
-fn missing(error: &Sql) -> Option<&str> {
+pub(super) fn missing(error: &Sql) -> Option<&str> {
     let text = match error {
         Sql::SqlInputError { msg, .. } => msg,
         Sql::SqliteFailure(_, Some(text)) => text,

@@ -49,7 +49,7 @@ use windlass_statemachine::{Author, Invalid, TaskId, TransactionId};
 use super::{
     apply::{self, Prepared},
     batch::{Batch, Sql},
-    errors::{Failure, Stop},
+    errors::{self, Failure, Stop},
     json,
     texts::Text,
 };
@@ -112,10 +112,15 @@ fn insert(transaction: &SqlTransaction<'_>, operation: &str) -> Result<(), Error
 
 /// Returns whether rows wait.
 pub(super) fn waits(conn: &Connection) -> Sql<bool> {
-    let mut waits = conn.prepare_cached(
+    let waits = conn.prepare_cached(
         "SELECT 1 FROM windlass_inbox INDEXED BY windlass_inbox_waiting WHERE refused IS NULL LIMIT 1",
-    )?;
-    waits.exists(())
+    );
+    match waits {
+        Ok(mut waits) => waits.exists(()),
+        // The doctor names it, and makes the index again: the store has to open for that.
+        Err(error) if errors::missing(&error).is_some() => Ok(false),
+        Err(error) => Err(error),
+    }
 }
 
 /// The rows of one transaction; a row without a `transaction_id` alone.
@@ -356,6 +361,7 @@ pub(super) fn outside(conn: &Connection, limit: u32) -> Sql<Vec<Outside>> {
         Ok(Outside {
             what: format!("row {} of windlass_inbox", row.get::<_, i64>(0)?),
             refused: text(1)?.map(Text::of),
+            is_task: false,
             refused_at,
         })
     })?;

@@ -376,7 +376,9 @@ fn hold_again(batch: &mut Batch<'_>, n: i64) -> Sql<()> {
         [n],
         |row| {
             let terms = rows::json(row, 2, "terms")?.ok().flatten();
-            Ok((row.get(0)?, row.get(1)?, terms))
+            let priority: i64 = row.get(0)?;
+            let priority = i32::try_from(priority).unwrap_or_default();
+            Ok((priority, row.get(1)?, terms))
         },
     )?;
     let Some((priority, due, Some(terms))) = task else {

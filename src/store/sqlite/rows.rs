@@ -109,7 +109,12 @@ pub(super) fn named_task(
         return Ok(None);
     };
     let mut task = Task::new(id, kind);
-    task.priority = row.get(first + 1)?;
+    let priority: i64 = row.get(first + 1)?;
+    task.priority = match i32::try_from(priority) {
+        Ok(priority) => Some(priority),
+        Err(_) => keep(&mut wrong, format!("priority: {priority} is out of range")),
+    }
+    .unwrap_or_default();
     task.labels = json(row, first + 2, "labels")?
         .unwrap_or_else(|e| keep(&mut wrong, e))
         .unwrap_or_default();

@@ -86,7 +86,11 @@ fn name(row: &Row<'_>, column: usize) -> Sql<String> {
 fn unreadable(conn: &Connection) -> Sql<Strays> {
     let mut suspects = conn.prepare(&format!(
         "SELECT {RECORD} FROM {RECORD_TABLES} WHERE s.quarantine IS NOT NULL
-             OR NOT json_valid(s.state) OR NOT json_valid(t.props)"
+             OR NOT json_valid(s.state) OR NOT json_valid(t.props)
+             OR NOT json_valid(ifnull(t.terms, '{{}}')) OR NOT json_valid(ifnull(t.labels, '{{}}'))
+             OR NOT json_valid(ifnull(t.retry, '{{}}')) OR t.priority NOT BETWEEN -2147483648 AND 2147483647
+             OR s.data_version NOT BETWEEN 1 AND 4294967295
+             OR t.kind GLOB '*[^a-zA-Z0-9._-]*' OR t.kind = ''"
     ))?;
     let names = suspects.query_map((), |row| match rows::record(row) {
         Ok(Some(record)) if record.state.is_ok() => Ok(None),

@@ -193,6 +193,7 @@ impl Transfer for SqliteStore {
             let unnamed = strays::without_id(conn)?.into_iter().map(|what| Outside {
                 what,
                 refused: Some("its id cannot be read".to_owned()),
+                is_task: true,
                 refused_at: None,
             });
             let rows = inbox::outside(conn, limit)?;

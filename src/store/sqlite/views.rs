@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 use rusqlite::{Connection, Row, Statement};
-use windlass_statemachine::{Fence, Kind, QueuedCommand, StateKind, TaskId, task::Labels};
+use windlass_statemachine::{
+    Fence, Kind, QueuedCommand, StateKind, TaskId, state::FIRST_DATA_VERSION, task::Labels,
+};
 
 use super::{
     batch::{Sql, first},
@@ -80,8 +82,9 @@ impl Views {
             id,
             kind,
             labels: self.labels(row.get::<_, Option<Text>>(3)?.map(Text::of)),
-            data_version: row.get(11)?,
-            priority: row.get(4)?,
+            // Numbers out of range stop no other task: the claim quarantines the one that has them.
+            data_version: u32::try_from(row.get::<_, i64>(11)?).unwrap_or(FIRST_DATA_VERSION),
+            priority: i32::try_from(row.get::<_, i64>(4)?).unwrap_or_default(),
             order: row.get::<_, i64>(0)? as u64,
             due: due.map(time),
             deadline: row.get::<_, Option<i64>>(12)?.map(time),
