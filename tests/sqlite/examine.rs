@@ -186,6 +186,21 @@ async fn a_table_or_index_that_is_not_that_of_the_program_is_named() {
     assert!(!refused.is_retryable(), "{refused}");
 }
 
+/// The file could not be opened, so that no doctor could make the index again.
+#[tokio::test]
+async fn a_file_without_the_index_of_its_inbox_opens_and_is_repaired() {
+    let file = file();
+    submit(&file.open().await, "a").await;
+    file.raw()
+        .execute_batch("DROP INDEX windlass_inbox_waiting")
+        .unwrap();
+    let store = file.open().await;
+    let findings = examine(&store, true).await;
+    let tables = of(&findings, "tables");
+    assert_eq!((tables.verdict, tables.repaired), (Verdict::Ok, 1));
+    submit(&store, "b").await;
+}
+
 /// No list showed it, and an export was said to be whole.
 #[tokio::test]
 async fn a_task_whose_id_cannot_be_read_is_named_by_an_export() {

@@ -222,3 +222,25 @@ async fn nodes_are_named_that_work_on_the_store() -> Result<(), BoxError> {
     );
     Ok(())
 }
+
+/// Its id cannot be read, so that tasks that wait for it would run at once.
+#[tokio::test]
+async fn a_file_with_a_task_without_an_id_is_refused() -> Result<(), BoxError> {
+    let source = file();
+    let store = open(&source).await;
+    fill(&store).await?;
+    let damage = "UPDATE windlass_tasks SET id = CAST(x'ff' AS TEXT) WHERE id = 'due'";
+    source.raw().execute_batch(damage)?;
+    let export = OnDisk::of(&store).await?;
+    let target = memory().await;
+    let refused = target
+        .import(&export.opened(), &Import::new(), |_| ())
+        .await;
+    let refused = refused.unwrap_err().to_string();
+    assert!(refused.contains("windlass_tasks"), "{refused}");
+    assert!(all(&target).await?.is_empty(), "nothing was written");
+    let how = Import::new().accept_missing();
+    let report = target.import(&export.opened(), &how, |_| ()).await?;
+    assert_eq!(report.copied, report.tasks);
+    Ok(())
+}

@@ -37,12 +37,6 @@ pub(crate) struct Present {
 }
 
 impl Present {
-    /// Returns whether it is a schedule, whose data only its own operations change.
-    pub(super) fn is_schedule(&self) -> bool {
-        let task = self.task.as_ref();
-        task.is_ok_and(|task| task.kind.as_str() == "schedule")
-    }
-
     /// Returns what is known of a task after its submit.
     pub(super) fn submitted(task: &Task, now: Timestamp) -> Self {
         Self {

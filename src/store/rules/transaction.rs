@@ -378,10 +378,6 @@ fn rescheduled<'a>(
     if present.is_claimed {
         return Err(Reason::Claimed.into());
     }
-    if change.data.is_some() && present.is_schedule() {
-        let reason = "of a schedule is what it remembers of its times, and not changed by a reschedule; update the schedule";
-        return Err(Refused::Error(Invalid::new("data", reason).into()));
-    }
     let from = state.code();
     let state = reschedule::state(change, state, bounds.now)?;
     if change.data.is_some() {
