@@ -36,7 +36,7 @@ impl Written {
 
 impl Store {
     /// Writes every task to a file, with state, data, result, errors, commands and history: one JSON object a line, in
-    /// submit order ([`Exported`]).
+    /// submit order ([`Exported`](crate::store::Exported)).
     ///
     /// # Guarantees
     ///

@@ -77,6 +77,7 @@ impl Counter {
     }
 
     /// Notes since when one of the available tasks of a group is due. The group was added before.
+    #[cfg(feature = "sqlite")]
     pub(crate) fn due_since(
         &mut self,
         kind: &Kind,
