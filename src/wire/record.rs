@@ -19,7 +19,7 @@ use crate::store::{LimitedBy, TaskRecord};
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), windlass::store::Error> {
 /// let client = Client::new(&Store::open("memory:").await?);
 /// client.submit(NewTask::new("report").id("a")).await?;
-/// let record = client.get(&"a".parse()?).await?;
+/// let record = client.get("a").await?;
 /// assert_eq!(RecordForm::from(&record).state, "runnable");
 /// # Ok(()) }
 /// ```

@@ -178,8 +178,8 @@ async fn stats_show_the_limits_in_use() {
     for line in [
         "LIMIT          ALLOWS     TAKEN  WAITING",
         "customer=acme  1 at once  1      1",
-        "KIND  NOT RUN  WHY",
-        "stay  1        it waits for the limit 'customer=acme' (1 at once)",
+        "stay not run:",
+        "  1: it waits for the limit 'customer=acme' (1 at once)",
     ] {
         assert!(table.contains(line), "{line} is not in {table}");
     }
@@ -240,9 +240,11 @@ fn stats_show_what_can_run_and_what_holds_the_rest_back() {
     for line in [
         "KIND    AVAILABLE  FUTURE  WAITING  PAUSED  CLAIMED  DUE FOR",
         "report  2          1       1        0       0",
-        "exec    1        no live node handles its kind",
-        "(windlass worker)",
-        "report  1        it waits for other tasks",
+        "exec not run:",
+        "  1: no live node handles its kind",
+        "     try: windlass worker",
+        "report not run:",
+        "  1: it waits for other tasks",
     ] {
         assert!(table.contains(line), "{line} is not in {table}");
     }
