@@ -48,7 +48,8 @@ pub(crate) fn transitions(count: u64, dir: &Path) {
     transactions(&conn, count, |call| {
         let update = "UPDATE windlass_states SET last = ?2, version = ?3, state = ?4
              WHERE n = ?1 AND fence = 0 AND last = ?5";
-        let insert = "INSERT INTO windlass_changes (seq, n, prev, at, what, detail, fence, command, by)
+        let insert =
+            "INSERT INTO windlass_changes (seq, n, prev, at, what, detail, fence, command, by)
              VALUES (?1, ?2, ?3, ?4, 3, 1, 0, 0, 0)";
         let mut update = conn.prepare_cached(update).unwrap();
         let mut insert = conn.prepare_cached(insert).unwrap();
