@@ -3,7 +3,7 @@
 use clap::ValueEnum;
 use serde_json::{Map, Value};
 
-use super::show::{TIMES, time_texts};
+use super::texts::{TIMES, time_texts};
 
 /// Fields to remove.
 #[derive(Debug, Default, PartialEq, clap::Args)]

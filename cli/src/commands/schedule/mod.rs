@@ -8,6 +8,7 @@ mod last;
 mod origin;
 mod show;
 mod spec;
+mod texts;
 mod write;
 
 use std::time::Duration;

@@ -1,8 +1,8 @@
 //! `windlass schedule get`, `list` and `preview`.
 
 use futures::{StreamExt, TryStreamExt, stream};
-use jiff::{SignedDuration, Timestamp, Zoned};
-use serde_json::{Map, Value, json};
+use jiff::{SignedDuration, Timestamp};
+use serde_json::json;
 use windlass::{
     TaskId,
     schedule::{self, Schedule, ScheduleRecord, Time},
@@ -14,6 +14,7 @@ use super::{
     form::{TimeForm, View},
     last::{LastRun, last_run, left_out_text},
     spec::{TimeArgs, read},
+    texts::{TIMES, local, time_texts},
 };
 use crate::{
     exit::{Exit, Failure},
@@ -99,12 +100,6 @@ fn previewed(text: &str) -> Result<usize, String> {
     number(text, 1..=MOST_PREVIEWED)
 }
 
-/// A local time with its offset and the name of its zone.
-pub(super) fn local(time: &Zoned) -> String {
-    let zone = time.time_zone().iana_name().unwrap_or_default();
-    format!("{} {zone}", time.strftime("%a %Y-%m-%d %H:%M:%S %:z"))
-}
-
 fn text_of(at: Timestamp) -> String {
     at.to_string()
 }
@@ -121,19 +116,6 @@ fn commands_text(record: &ScheduleRecord) -> Option<String> {
             "{many} commands wait for a worker: `windlass get {id}` shows them"
         )),
     }
-}
-
-/// The fields that give times.
-pub(super) const TIMES: [&str; 3] = ["cron", "every", "at"];
-
-/// The times that one of these fields gives, in short.
-pub(super) fn time_texts(spec: &Map<String, Value>, field: &str) -> Vec<String> {
-    let list = spec.get(field).and_then(Value::as_array);
-    let text = |value: &Value| match value.get("interval") {
-        Some(interval) => Some(format!("every {}", interval.as_str().unwrap_or("?"))),
-        None => value.as_str().map(str::to_owned),
-    };
-    list.into_iter().flatten().filter_map(text).collect()
 }
 
 /// The times of a spec, in short.

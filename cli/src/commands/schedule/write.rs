@@ -108,7 +108,7 @@ async fn written(
         return Ok(Exit::Ok);
     }
     let next = match record.next {
-        Some(time) => format!("; next at {}", super::show::local(&time.local)),
+        Some(time) => format!("; next at {}", super::texts::local(&time.local)),
         None => String::new(),
     };
     out.line(format!("{id}: {action}{next}"))?;
