@@ -106,7 +106,7 @@ impl Claimer {
         }
         let mut answers = join_all(tries).await;
         if let Ok(shared) = shared {
-            self.look_again(&shared.waited, &mut answers).await;
+            shared.waited.look_once_more(reader, &mut answers).await;
         }
         answers
     }

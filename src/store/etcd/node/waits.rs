@@ -8,9 +8,8 @@ use std::{
 use jiff::Timestamp;
 use windlass_statemachine::{StateKind, TaskId, TaskState};
 
-use super::claim::{Answer, Claimer};
 use crate::store::{
-    Error,
+    Claimed, Error,
     etcd::{
         client::Fault,
         read::Reader,
@@ -84,13 +83,15 @@ impl Waited {
         let mut again = self.again.lock().unwrap_or_else(PoisonError::into_inner);
         std::mem::take(&mut again)
     }
-}
 
-impl Claimer {
     /// Looks once more at the tasks that the claimed tasks wait for: all of them are read at once. A task that
     /// waits for one which is live again by now stays waiting: its machine releases it.
-    pub(super) async fn look_again(&self, waited: &Waited, answers: &mut [Option<Answer>]) {
-        let again = waited.take_again();
+    pub(super) async fn look_once_more(
+        &self,
+        reader: &Reader,
+        answers: &mut [Option<Result<Option<Claimed>, Error>>],
+    ) {
+        let again = self.take_again();
         if again.is_empty() {
             return;
         }
@@ -101,7 +102,7 @@ impl Claimer {
         let waits = claimed.iter().filter_map(|one| one.state.waits.as_deref());
         let named: HashSet<&TaskId> = waits.flat_map(|waits| &waits.tasks).collect();
         let named: Vec<TaskId> = named.into_iter().cloned().collect();
-        match self.leases.access.reader.codes(&named).await {
+        match reader.codes(&named).await {
             Ok(codes) => {
                 for one in &mut claimed {
                     if let Some(now) = again.get(&one.claim.task) {
@@ -110,35 +111,34 @@ impl Claimer {
                 }
             }
             Err(fault) => {
-                let is_again = |answer: &Option<Answer>| matches!(answer, Some(Ok(Some(one))) if again.contains_key(&one.claim.task));
-                for answer in answers.iter_mut().filter(|answer| is_again(answer)) {
-                    *answer = Some(Err(fault.clone().into_error("claim a task")));
+                for answer in answers.iter_mut().flatten() {
+                    if matches!(answer, Ok(Some(one)) if again.contains_key(&one.claim.task)) {
+                        *answer = Err(fault.clone().into_error("claim a task"));
+                    }
                 }
             }
         }
     }
 
-    async fn codes(&self, state: &TaskState) -> Result<HashMap<TaskId, StateKind>, Error> {
-        let tasks = state.waits.as_ref().map_or(&[][..], |waits| &waits.tasks);
-        let codes = self.leases.access.reader.codes(tasks).await;
-        codes.map_err(|fault: Fault| fault.into_error("claim a task"))
-    }
-
     /// Reads the tasks that a task waits for. A task that waits for none costs no read.
     pub(super) async fn looked_at(
         &self,
+        reader: &Reader,
         state: TaskState,
-        waited: &Waited,
         now: Timestamp,
     ) -> Result<LookedAt, Error> {
         let Some(waits) = state.waits.as_ref().filter(|_| state.is_waiting()) else {
             return Ok(LookedAt::plain(state));
         };
         let tasks = waits.tasks.clone();
-        let ended = match tasks.iter().all(|id| waited.named.contains(id)) {
-            true => look(state.clone(), &waited.codes, now),
+        let ended = match tasks.iter().all(|id| self.named.contains(id)) {
+            true => look(state.clone(), &self.codes, now),
             // Its mark is not that of this state.
-            false => look(state.clone(), &self.codes(&state).await?, now),
+            false => {
+                let codes = reader.codes(&tasks).await;
+                let codes = codes.map_err(|fault| fault.into_error("claim a task"))?;
+                look(state.clone(), &codes, now)
+            }
         };
         if ended.is_waiting() || state.is_due(now) {
             return Ok(LookedAt::plain(ended));

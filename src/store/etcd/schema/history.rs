@@ -2,6 +2,7 @@
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 use windlass_statemachine::{Author, Fence, TaskId};
 
 use super::{
@@ -10,7 +11,6 @@ use super::{
     kv::KeyValue,
     numbers::number,
     phrase::{self, Phrase},
-    recent::read_lines,
 };
 use crate::store::{Change, ChangeKind, Error};
 
@@ -153,6 +153,27 @@ impl Entry {
             })
             .collect()
     }
+}
+
+/// What a state, or a block, has of the history.
+#[derive(Deserialize)]
+pub(super) struct Stored {
+    #[serde(default)]
+    pub(super) lines: Vec<Map<String, Value>>,
+}
+
+/// Reads the lines of a state or of a block, but those with changes that only a later version knows. A line has its
+/// version unless that follows the one before.
+pub(super) fn read_lines(kv: &KeyValue) -> Result<Vec<Entry>, String> {
+    let mut next = None;
+    let lines = parse::<Stored>(kv)?.lines.into_iter().filter_map(|line| {
+        let version = line.get("version").and_then(Value::as_u64).or(next);
+        next = version.map(|version| version.saturating_add(1));
+        let mut entry: Entry = serde_json::from_value(Value::Object(line)).ok()?;
+        entry.version = version;
+        Some(entry)
+    });
+    Ok(lines.collect())
 }
 
 /// Returns whether the value is a block: the lines that a state had no more room for

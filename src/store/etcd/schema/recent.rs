@@ -2,13 +2,12 @@
 
 use std::sync::Arc;
 
-use serde::Deserialize;
-use serde_json::{Map, Value};
+use serde_json::Value;
 use windlass_statemachine::TaskId;
 
 use super::{
     fences::Fences,
-    history::Entry,
+    history::{Stored, read_lines},
     json::{extended, parse},
     kv::KeyValue,
 };
@@ -32,13 +31,6 @@ struct Line {
     revision: i64,
     /// The [`Entry`] as JSON, without version and revision.
     text: Arc<str>,
-}
-
-/// What a state, or a block, has of them.
-#[derive(Deserialize)]
-struct Stored {
-    #[serde(default)]
-    lines: Vec<Map<String, Value>>,
 }
 
 /// Lines that leave the state.
@@ -143,20 +135,6 @@ impl Recent {
     }
 }
 
-/// Reads the lines of a state or of a block, but those with changes that only a later version knows. A line has its
-/// version unless that follows the one before.
-pub(super) fn read_lines(kv: &KeyValue) -> Result<Vec<Entry>, String> {
-    let mut next = None;
-    let lines = parse::<Stored>(kv)?.lines.into_iter().filter_map(|line| {
-        let version = line.get("version").and_then(Value::as_u64).or(next);
-        next = version.map(|version| version.saturating_add(1));
-        let mut entry: Entry = serde_json::from_value(Value::Object(line)).ok()?;
-        entry.version = version;
-        Some(entry)
-    });
-    Ok(lines.collect())
-}
-
 /// Returns the changes in the lines of a state.
 pub(crate) fn changes_of(id: &TaskId, state: &KeyValue, fences: &Fences) -> Vec<Change> {
     let lines = read_lines(state).unwrap_or_default().into_iter();
@@ -183,7 +161,7 @@ mod tests {
     use crate::store::{
         ChangeKind,
         etcd::schema::{
-            Hold,
+            Entry, Hold,
             numbers::number,
             records::{read_state, write_state},
         },

@@ -5,11 +5,11 @@ use windlass_statemachine::{
     Command, CommandId, Json, NodeName, Outcome, StateKind, Task, TaskId, TaskState,
 };
 
-use super::{item::Item, slots::Slots};
+use super::item::Item;
 use crate::store::{
     ChangeKind, Error,
     etcd::schema::{
-        Entry, Envelope, Hold, Keys, Layout, Of, Owner, Parked, Recent, Snapshot, Stored, end_of,
+        Entry, Envelope, Hold, Keys, Layout, Of, Parked, Recent, Snapshot, Stored, end_of,
         json::write, ranges::ranges, records::write_state, snapshot::PropsKeys,
     },
     rules,
@@ -139,23 +139,6 @@ impl<'a> Edit<'a> {
         }
         self.cut_history(version);
         Ok(recent)
-    }
-
-    /// Puts the owner of the task, and the slots of limits that it takes.
-    pub(crate) fn put_owner(
-        &mut self,
-        node: &NodeName,
-        lease: u64,
-        slots: &Slots<'_>,
-    ) -> Result<(), Error> {
-        let owner = Owner {
-            node: node.clone(),
-            lease: Some(lease),
-            slots: slots.names(),
-        };
-        let key = self.keys.owner(self.id);
-        self.item.put_on(&key, write("owner", &owner)?, slots.token);
-        self.take_slots(slots)
     }
 
     /// Puts the mark of a task without an owner. Returns whether it has one.

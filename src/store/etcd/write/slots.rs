@@ -1,9 +1,11 @@
 //! What a claim and its end write of the slots of limits.
 
+use windlass_statemachine::NodeName;
+
 use super::edit::Edit;
 use crate::store::{
     Error,
-    etcd::schema::{Of, Slot, SlotRecord, Snapshot, json::write},
+    etcd::schema::{Of, Owner, Slot, SlotRecord, Snapshot, json::write},
 };
 
 /// A slot that a claim takes.
@@ -29,8 +31,25 @@ impl Slots<'_> {
 }
 
 impl Edit<'_> {
+    /// Puts the owner of the task, and the slots of limits that it takes.
+    pub(crate) fn put_owner(
+        &mut self,
+        node: &NodeName,
+        lease: u64,
+        slots: &Slots<'_>,
+    ) -> Result<(), Error> {
+        let owner = Owner {
+            node: node.clone(),
+            lease: Some(lease),
+            slots: slots.names(),
+        };
+        let key = self.keys.owner(self.id);
+        self.item.put_on(&key, write("owner", &owner)?, slots.token);
+        self.take_slots(slots)
+    }
+
     /// Takes slots, if their keys are as found. Those of limits on tasks at once end with the lease.
-    pub(super) fn take_slots(&mut self, slots: &Slots<'_>) -> Result<(), Error> {
+    fn take_slots(&mut self, slots: &Slots<'_>) -> Result<(), Error> {
         for Pick { slot, revision } in slots.picks {
             let Some(revision) = revision else { continue };
             let key = self.keys.pool_slot(&slot.pool(), slot.slot);

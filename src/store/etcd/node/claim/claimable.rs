@@ -86,7 +86,10 @@ impl Claimer {
             none_live,
             look_again,
         } = match state.is_waiting() {
-            true => Box::pin(self.looked_at(state, &shared.waited, at)).await?,
+            true => {
+                let reader = &self.leases.access.reader;
+                Box::pin(shared.waited.looked_at(reader, state, at)).await?
+            }
             false => LookedAt::plain(state),
         };
         if !ours && !look_again && !rules::claim::is_claimable(&state, !found.queue.is_empty(), at)
