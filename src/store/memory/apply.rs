@@ -2,7 +2,10 @@
 
 use jiff::Timestamp;
 
-use super::{row::Row, world::World};
+use super::{
+    row::{Remembered, Row},
+    world::World,
+};
 use crate::store::{
     Applied, Done, Error, Operation, Submitted, Transaction,
     copy::Copied,
@@ -11,13 +14,6 @@ use crate::store::{
         transaction::{self, Bounds, Facts, Present, Step},
     },
 };
-
-/// An applied transaction, for those who repeat it.
-pub(super) struct Remembered {
-    at: Timestamp,
-    applied: Applied,
-    fingerprint: String,
-}
 
 impl World {
     pub(super) fn apply(

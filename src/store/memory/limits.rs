@@ -1,37 +1,21 @@
-//! The slots of limits that are taken, and the tasks that wait for one.
+//! What claims do with the slots of limits.
 
-use std::collections::HashMap;
-
-use jiff::{SignedDuration, Timestamp};
-use windlass_statemachine::{Bound, Command, Limit, StateKind, TaskId, TaskState};
+use jiff::Timestamp;
+use windlass_statemachine::{Command, Limit, StateKind, TaskId, TaskState};
 
 use super::{
+    limited::{Limited, used},
     row::{Row, Saved},
     world::World,
 };
 use crate::store::{
     LimitedBy, TaskView,
     rules::limits::{
-        self, Pool, Room, Start, Taken, Used,
-        lines::{Lines, PATIENCE, Place, When},
+        self, Pool, Room,
+        lines::{PATIENCE, Place, When},
         reserve::{Reserver, with_kept},
     },
 };
-
-/// The limits of a namespace. Empty while no task has one.
-#[derive(Default)]
-pub(super) struct Limited {
-    pub(super) slots: HashMap<Pool, Used>,
-    /// The limit of the last start of each pool.
-    pub(super) last: HashMap<Pool, Limit>,
-    /// The starts of each pool, with the periods of their limits.
-    starts: HashMap<Pool, HashMap<u32, Start>>,
-    /// The slots that each claimed task holds until its claim ends.
-    pub(super) held: HashMap<u64, Vec<(Pool, u32)>>,
-    pub(super) lines: Lines,
-    /// When the lines were last looked at for tasks that no node claims.
-    looked: Option<Timestamp>,
-}
 
 /// Whether a claim finds its slots.
 pub(super) enum Admission {
@@ -41,70 +25,6 @@ pub(super) enum Admission {
     OverLimit,
     /// It is refused.
     Refused,
-}
-
-impl Limited {
-    fn free(&self, limit: &Limit, now: Timestamp) -> limits::Free {
-        limits::free(limit, used(&self.slots, &Pool::of(limit)), now)
-    }
-
-    fn take(&mut self, order: u64, of: &[Limit], slots: Vec<u32>, now: Timestamp) {
-        for (limit, slot) in of.iter().zip(slots) {
-            let pool = Pool::of(limit);
-            let taken = match pool.starts {
-                true => Taken::Began(now),
-                false => Taken::Held,
-            };
-            let used = self.slots.entry(pool.clone()).or_default();
-            used.insert(slot, taken);
-            if taken == Taken::Held {
-                self.held.entry(order).or_default().push((pool, slot));
-            } else {
-                self.keep_start(limit, slot, now);
-                self.last.insert(pool, limit.clone());
-            }
-        }
-    }
-
-    /// Records the start of a claim, and moves the one that had the slot if it still counts for its own limit.
-    fn keep_start(&mut self, limit: &Limit, slot: u32, now: Timestamp) {
-        let Bound::Starts { within, .. } = limit.bound() else {
-            return;
-        };
-        let pool = Pool::of(limit);
-        let starts = self.starts.entry(pool.clone()).or_default();
-        let kept = starts.get(&slot).filter(|kept| kept.counts(now)).copied();
-        if let Some(kept) = kept {
-            let others = starts.iter().map(|(slot, start)| (*slot, *start));
-            let to = limits::beyond(limit, others, now);
-            starts.insert(to, kept);
-            let used = self.slots.entry(pool).or_default();
-            used.insert(to, Taken::Began(kept.began));
-        }
-        let within = SignedDuration::try_from(within).unwrap_or(SignedDuration::MAX);
-        starts.insert(slot, Start { began: now, within });
-    }
-
-    /// Frees the slots that a claimed task holds, and returns their pools.
-    fn free_slots_of(&mut self, order: u64) -> Vec<Pool> {
-        let mut pools = Vec::new();
-        for (pool, slot) in self.held.remove(&order).unwrap_or_default() {
-            if let Some(used) = self.slots.get_mut(&pool) {
-                used.remove(&slot);
-                if used.is_empty() {
-                    self.slots.remove(&pool);
-                }
-            }
-            pools.push(pool);
-        }
-        pools
-    }
-}
-
-/// Returns the slots of a pool that are in use or were once used.
-fn used(slots: &HashMap<Pool, Used>, pool: &Pool) -> Vec<(u32, Taken)> {
-    let used = slots.get(pool).into_iter().flatten();
-    used.map(|(slot, taken)| (*slot, *taken)).collect()
 }
 
 /// Returns whether a command that needs no handler waits for a task. A signal needs the handler, so it waits

@@ -7,6 +7,7 @@
 //! | module | what |
 //! |---|---|
 //! | `row` | the rows: plain data |
+//! | `limited`, `waiters` | the slots of limits, and who waits for which task |
 //! | `world` | all rows, with the indexes and the history |
 //! | `apply` | the transactions of clients |
 //! | `submit`, `command`, `delete`, `retry`, `reschedule`, `query`, `history`, `feed` | the work of a registry |
@@ -23,6 +24,7 @@ mod delete;
 mod feed;
 mod history;
 mod lease;
+mod limited;
 mod limits;
 mod node;
 mod query;
@@ -35,6 +37,7 @@ mod state_store;
 mod submit;
 mod transfer;
 mod usage;
+mod waiters;
 mod waits;
 mod watch;
 mod world;

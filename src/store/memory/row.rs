@@ -13,7 +13,7 @@ use windlass_statemachine::{
 };
 
 use crate::store::{
-    CommandRecord, Error, NodeCommand, NodeCommandId, NodeSpec, NodeStatus, TaskView,
+    Applied, CommandRecord, Error, NodeCommand, NodeCommandId, NodeSpec, NodeStatus, TaskView,
     rules::limits::fair_key,
 };
 
@@ -175,4 +175,11 @@ impl Watcher {
         kinds.is_none_or(|kinds| kinds.contains(&row.task.kind))
             || row.owner.is_some_and(|owner| owner.lease == self.lease)
     }
+}
+
+/// An applied transaction, for those who repeat it.
+pub(super) struct Remembered {
+    pub(super) at: Timestamp,
+    pub(super) applied: Applied,
+    pub(super) fingerprint: String,
 }

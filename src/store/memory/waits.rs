@@ -1,9 +1,6 @@
-//! The index of the tasks that wait for others.
+//! What the tasks that wait for others need of the world.
 
-use std::{
-    collections::{BTreeSet, HashMap},
-    convert::Infallible,
-};
+use std::convert::Infallible;
 
 use jiff::Timestamp;
 use windlass_statemachine::{TaskId, TaskState};
@@ -14,37 +11,11 @@ use super::{
 };
 use crate::store::{TaskView, rules::waits};
 
-/// The waiting tasks by the tasks that they wait for.
-#[derive(Default)]
-pub(super) struct Waiters(HashMap<TaskId, BTreeSet<TaskId>>);
-
-impl Waiters {
-    pub(super) fn add(&mut self, id: &TaskId, state: &TaskState) {
-        for of in waits::waited_for(state) {
-            self.0.entry(of.clone()).or_default().insert(id.clone());
-        }
-    }
-
-    pub(super) fn remove(&mut self, id: &TaskId, saved: &Saved) {
-        let Saved::State(state) = saved else {
-            return;
-        };
-        for of in waits::waited_for(state) {
-            if let Some(waiters) = self.0.get_mut(of) {
-                waiters.remove(id);
-                if waiters.is_empty() {
-                    self.0.remove(of);
-                }
-            }
-        }
-    }
-}
-
 impl World {
     /// Notifies the watches of each task that waits for this one: it has ended, it is gone, or it is live
     /// again.
     pub(super) fn touch_waiters(&mut self, id: &TaskId) {
-        let waiters = self.waiters.0.get(id).cloned().unwrap_or_default();
+        let waiters = self.waiters.of(id);
         waiters.iter().for_each(|waiter| self.touch(waiter));
     }
 

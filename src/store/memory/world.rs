@@ -7,10 +7,9 @@ use tokio::sync::watch;
 use windlass_statemachine::{Author, CommandId, Fence, TaskId, TaskState, TransactionId};
 
 use super::{
-    apply::Remembered,
-    limits::Limited,
-    row::{LeaseRow, NodeCommandRow, Owner, Row, Saved, Watcher},
-    waits::Waiters,
+    limited::Limited,
+    row::{LeaseRow, NodeCommandRow, Owner, Remembered, Row, Saved, Watcher},
+    waiters::Waiters,
 };
 use crate::store::{
     AuditEntry, Change, ChangeKind, Error, Limits, NodeCommandId, copy::Copied,
