@@ -7,8 +7,9 @@ use windlass_statemachine::{Author, Kind, NodeName, TaskId};
 use super::{
     batch::{Batch, Sql},
     codes::{micros, time},
+    columns,
     errors::Stop,
-    json, rows,
+    json,
     texts::Text,
 };
 use crate::store::{AUDIT_RETENTION, AuditAction, AuditEntry, NodeCommand};
@@ -50,7 +51,7 @@ pub(super) fn newest(conn: &Connection, limit: u32) -> Result<Vec<AuditEntry>, S
         conn.prepare_cached("SELECT at, by, what FROM windlass_audit ORDER BY seq DESC LIMIT ?1")?;
     let lines = lines.query_map([limit], |row| {
         let by = row.get::<_, Option<Text>>(1)?;
-        let what = rows::json(row, 2, "what")?.ok().flatten();
+        let what = columns::json(row, 2, "what")?.ok().flatten();
         Ok(what.map(|what| AuditEntry {
             at: time(row.get(0).unwrap_or_default()),
             by: by.and_then(|by| Author::new(by.0).ok()),

@@ -178,12 +178,17 @@ impl<'c> Batch<'c> {
 
     /// Returns the group of task `n`.
     pub(super) fn group(&self, n: i64) -> Sql<Option<Group>> {
+        Ok(self.limited_and_group(n)?.map(|(_, group)| group))
+    }
+
+    /// Returns how task `n` stands with its limits (`windlass_states.limited`), and its group.
+    pub(super) fn limited_and_group(&self, n: i64) -> Sql<Option<(i64, Group)>> {
         let of = concat!(
-            "SELECT ",
+            "SELECT s.limited, ",
             group_columns!(),
             " FROM windlass_states s WHERE s.n = ?1"
         );
-        self.first(of, [n], |row| Group::read(row, 0))
+        self.first(of, [n], |row| Ok((row.get(0)?, Group::read(row, 1)?)))
     }
 
     /// Adds the moves of tasks so far to the counts.

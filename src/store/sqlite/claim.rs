@@ -9,7 +9,7 @@ use windlass_statemachine::{Fence, Task, TaskId, TaskState};
 use super::{
     batch::{Batch, Sql},
     codes::{Log, from_code, micros},
-    command,
+    columns, command,
     counts::{Group, Move},
     errors::{Stop, item},
     heads::Head,
@@ -43,7 +43,10 @@ struct Found {
 
 /// Reads a task of this id from the columns of [`select`].
 fn found(row: &Row<'_>, id: &TaskId) -> Sql<Found> {
-    let record = match (rows::named_task(row, 13, id.clone())?, rows::state(row, 5)?) {
+    let record = match (
+        rows::named_task(row, 13, id.clone())?,
+        columns::state(row, 5)?,
+    ) {
         (Some((_, Some(wrong))), _) | (_, Err(wrong)) => Err(wrong),
         (Some((task, None)), Ok(state)) => Ok((task, state)),
         (None, _) => Err("its kind cannot be read".to_owned()),

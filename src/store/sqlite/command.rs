@@ -8,8 +8,9 @@ use windlass_statemachine::{
 use super::{
     batch::{Batch, Sql},
     codes::{Log, to_code},
+    columns,
     errors::Stop,
-    json, rows,
+    json,
     texts::Text,
 };
 use crate::store::{Error, rules};
@@ -32,7 +33,7 @@ pub(super) fn known(batch: &Batch<'_>, id: &CommandId) -> Sql<Option<(i64, TaskI
     let known = batch.first(
         "SELECT c.ord, t.id FROM windlass_commands c JOIN windlass_tasks t ON t.n = c.n WHERE c.id = ?1",
         [id.as_str()],
-        |row| Ok((row.get(0)?, rows::id(row, 1)?)),
+        |row| Ok((row.get(0)?, columns::id(row, 1)?)),
     )?;
     Ok(known.and_then(|(order, task)| Some((order, task?))))
 }
@@ -101,7 +102,7 @@ pub(super) fn waiting(conn: &Connection, n: i64) -> Sql<Vec<Waiting>> {
     )?;
     let rows = waiting.query_map([n], |row| {
         let (order, id): (i64, Text) = (row.get(0)?, row.get(1)?);
-        let command = rows::json(row, 2, "command")?;
+        let command = columns::json(row, 2, "command")?;
         let read = || {
             Ok(QueuedCommand {
                 order: order as u64,

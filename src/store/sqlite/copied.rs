@@ -6,9 +6,9 @@ use rusqlite::Connection;
 
 use super::{
     batch::{Batch, Sql, first},
-    codes,
+    codes, columns,
     errors::Stop,
-    json, rows,
+    json,
 };
 use crate::store::{Error, copy::Copied, examine::Finding};
 
@@ -30,7 +30,9 @@ fn triggers() -> [(&'static str, String); 3] {
 /// [`Error::Corrupt`] for one that cannot be read.
 pub(super) fn read(conn: &Connection) -> Result<Option<Copied>, Stop> {
     let mut read = conn.prepare_cached("SELECT value FROM windlass_meta WHERE name = 'copied'")?;
-    let mark = first(&mut read, (), |row| rows::json::<Copied>(row, 0, "copied"))?;
+    let mark = first(&mut read, (), |row| {
+        columns::json::<Copied>(row, 0, "copied")
+    })?;
     let mark = mark.unwrap_or(Ok(None));
     Ok(mark.map_err(|reason| Error::Corrupt {
         what: "the mark of a copy".to_owned(),

@@ -10,8 +10,8 @@ mod usage;
 use std::{sync::Arc, time::Duration};
 
 use jiff::Timestamp;
-use line::refill;
 pub(super) use line::{Looks, any_stuck};
+use line::{refill, release};
 use rusqlite::{Connection, Row};
 pub(super) use usage::in_use;
 use windlass_statemachine::{Bound, Command, Limit, QueuedCommand, Task, Terms};
@@ -19,7 +19,7 @@ use windlass_statemachine::{Bound, Command, Limit, QueuedCommand, Task, Terms};
 use super::{
     batch::{Batch, Sql},
     codes::{Log, micros, time},
-    command, rows,
+    columns, command,
     texts::Text,
 };
 use crate::store::{
@@ -61,7 +61,7 @@ pub(super) const TERMS: &str = "CASE WHEN s.limited <> 0 THEN t.terms END";
 /// Returns [`TaskView::fair_key`](crate::store::TaskView::fair_key). Terms that cannot be read name none: they
 /// quarantine the task at its next claim.
 pub(super) fn fair_key(row: &Row<'_>, column: usize) -> Sql<Option<Arc<str>>> {
-    let terms = rows::json::<Terms>(row, column, "terms")?.ok().flatten();
+    let terms = columns::json::<Terms>(row, column, "terms")?.ok().flatten();
     Ok(terms.and_then(|terms| limits::fair_key(&terms.limits)))
 }
 
@@ -325,7 +325,7 @@ pub(super) fn leave_line(batch: &mut Batch<'_>, n: i64) -> Sql<()> {
         reserve::changed(batch);
         refill(batch, &pool, When::changed(batch.now))?;
         if turns >= TURNS {
-            reserve::release(batch, n)?;
+            release(batch, n)?;
         }
     }
     Ok(())
@@ -375,7 +375,7 @@ fn hold_again(batch: &mut Batch<'_>, n: i64) -> Sql<()> {
          WHERE t.n = ?1 AND s.quarantine IS NULL AND s.ended_at IS NULL",
         [n],
         |row| {
-            let terms = rows::json(row, 2, "terms")?.ok().flatten();
+            let terms = columns::json(row, 2, "terms")?.ok().flatten();
             let priority: i64 = row.get(0)?;
             let priority = i32::try_from(priority).unwrap_or_default();
             Ok((priority, row.get(1)?, terms))

@@ -6,7 +6,7 @@ use windlass_statemachine::Author;
 use super::{
     batch::{Sql, first},
     codes::{self, DELETED, Log, MOVED, RETRIED, SUBMITTED, time},
-    rows,
+    columns,
     texts::Text,
 };
 use crate::store::Change;
@@ -27,7 +27,7 @@ fn change(row: &Row<'_>) -> Sql<Option<Change>> {
         fence: row.get(4)?,
         command: row.get(5)?,
     };
-    let (Some(task), Some(what)) = (rows::id(row, 6)?, log.read(rows::name(row, 7)?)) else {
+    let (Some(task), Some(what)) = (columns::id(row, 6)?, log.read(columns::name(row, 7)?)) else {
         return Ok(None);
     };
     Ok(Some(Change {
@@ -41,7 +41,7 @@ fn change(row: &Row<'_>) -> Sql<Option<Change>> {
 
 /// Returns the author of a change.
 fn author(row: &Row<'_>) -> Sql<Option<Author>> {
-    if let Some(task) = rows::id(row, 10)? {
+    if let Some(task) = columns::id(row, 10)? {
         return Ok(Some(Author::task(&task)));
     }
     let name = row.get::<_, Option<Text>>(9)?;

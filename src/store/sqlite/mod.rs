@@ -36,6 +36,7 @@ mod batch;
 mod boot;
 mod claim;
 mod codes;
+mod columns;
 mod command;
 mod commit;
 mod coordinator;

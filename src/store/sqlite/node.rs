@@ -7,9 +7,9 @@ use super::{
     batch::{Batch, Sql, first},
     boot::LeaseClock,
     codes::{Log, time},
+    columns,
     errors::Stop,
     lease::lives,
-    rows,
     texts::Text,
 };
 use crate::store::{Error, Lease, NodeCommandId, NodeRecord, NodeSpec, NodeStatus};
@@ -26,18 +26,18 @@ pub(super) fn nodes(conn: &Connection, clock: &LeaseClock) -> Result<Vec<NodeRec
         let unreadable = |what: &str, reason: String| {
             tracing::error!(lease, what, reason, "could not read the record of a node");
         };
-        let spec = match rows::json::<NodeSpec>(row, 1, "spec")? {
+        let spec = match columns::json::<NodeSpec>(row, 1, "spec")? {
             Ok(Some(spec)) => spec,
             wrong => {
                 unreadable("spec", wrong.err().unwrap_or_default());
                 // It lives all the same.
-                match rows::name(row, 6)? {
+                match columns::name(row, 6)? {
                     Some(name) => NodeSpec::new(name),
                     None => return Ok(None),
                 }
             }
         };
-        let status = rows::json::<NodeStatus>(row, 2, "status")?;
+        let status = columns::json::<NodeStatus>(row, 2, "status")?;
         let status = status.unwrap_or_else(|reason| {
             unreadable("status", reason);
             None

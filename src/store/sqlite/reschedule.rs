@@ -5,7 +5,7 @@ use windlass_statemachine::{StateKind, TaskState, Terms, plain};
 use super::{
     batch::Batch,
     codes::{Log, from_code, micros},
-    counts::{Group, Move, group_columns},
+    counts::{Group, Move},
     errors::Stop,
     json, limits,
     texts::{Text, to_json},
@@ -27,16 +27,7 @@ pub(super) fn write(
             (n, priority),
         )?;
     }
-    let before = batch.first(
-        concat!(
-            "SELECT s.limited, ",
-            group_columns!(),
-            " FROM windlass_states s WHERE s.n = ?1"
-        ),
-        [n],
-        |row| Ok((row.get(0)?, Group::read(row, 1)?)),
-    )?;
-    let Some((limited, group)) = before else {
+    let Some((limited, group)) = batch.limited_and_group(n)? else {
         return Err(Error::no_task(&change.task).into());
     };
     let code = from_code(state.code());

@@ -7,7 +7,7 @@ use windlass_statemachine::{StateKind, TaskId};
 use super::{
     batch::{Batch, Sql, first, newest},
     codes::{from_code, time},
-    delete, rows,
+    columns, delete,
 };
 use crate::store::retention;
 
@@ -40,7 +40,7 @@ pub(super) fn purge(
         // One state at a time: the index then has the oldest first.
         let of_state = (from_code(*state), before, limit);
         found.extend(batch.all(OLDEST, of_state, |row| {
-            Ok((row.get(0)?, row.get(1)?, row.get(2)?, rows::id(row, 3)?))
+            Ok((row.get(0)?, row.get(1)?, row.get(2)?, columns::id(row, 3)?))
         })?);
     }
     found.sort_unstable();

@@ -5,7 +5,8 @@ use windlass_statemachine::{Fence, TaskId, TaskState};
 use super::{
     batch::{Batch, Sql},
     codes::{Log, from_code, micros},
-    counts::{Group, Move, group_columns},
+    columns,
+    counts::{Group, Move},
     errors::Stop,
     limits, rows,
     texts::to_json,
@@ -23,16 +24,7 @@ use crate::store::{
 /// retries the task. Its claim ends.
 pub(super) fn quarantine(batch: &mut Batch<'_>, n: i64, last: i64, reason: &str) -> Sql<()> {
     let seq = batch.change(n, last, Log::quarantined())?;
-    let before = batch.first(
-        concat!(
-            "SELECT s.limited, ",
-            group_columns!(),
-            " FROM windlass_states s WHERE s.n = ?1"
-        ),
-        [n],
-        |row| Ok((row.get(0)?, Group::read(row, 1)?)),
-    )?;
-    let Some((limited, group)) = before else {
+    let Some((limited, group)) = batch.limited_and_group(n)? else {
         return Ok(());
     };
     let quarantined = Group {
@@ -61,7 +53,7 @@ pub(super) fn retry(batch: &mut Batch<'_>, id: &TaskId) -> Result<(), Stop> {
             let (task, wrong) = rows::task(row, 7)?.unzip();
             let record = Record {
                 id,
-                state: rows::state(row, 1)?,
+                state: columns::state(row, 1)?,
                 envelope: wrong.flatten(),
                 start_at: task.and_then(|task| task.start_at),
                 is_quarantined: row.get(2)?,

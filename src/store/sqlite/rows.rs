@@ -1,15 +1,13 @@
 //! Reads records from rows. A record that cannot be read is returned as its reason; the query does not
 //! fail.
 
-use rusqlite::{Row, types::ValueRef};
-use serde::de::DeserializeOwned;
-use windlass_statemachine::{
-    Author, CommandId, Fence, Json, Kind, NodeName, Task, TaskId, TaskState,
-};
+use rusqlite::Row;
+use windlass_statemachine::{Author, CommandId, Fence, Json, Kind, Task, TaskId};
 
 use super::{
     batch::Sql,
     codes::time,
+    columns::{self, id, json, name, quarantine, state, text},
     limits::{self, limited_by_columns},
     texts::Text,
 };
@@ -53,35 +51,6 @@ pub(super) const RECORD_TABLES_BY_ID: &str =
 pub(super) const RECORD_BY_STATE: &str =
     "CROSS JOIN windlass_tasks t ON t.n = s.n LEFT JOIN windlass_leases l ON l.id = s.owner
      LEFT JOIN windlass_held h ON s.limited AND h.n = s.n";
-
-/// Returns the text in a column, or why it is not text.
-pub(super) fn text<'r>(row: &'r Row<'_>, column: usize) -> Sql<Result<Option<&'r str>, String>> {
-    Ok(match row.get_ref(column)? {
-        ValueRef::Null => Ok(None),
-        ValueRef::Text(bytes) => std::str::from_utf8(bytes)
-            .map(Some)
-            .map_err(|e| e.to_string()),
-        other => Err(format!("{} instead of text", other.data_type())),
-    })
-}
-
-/// Returns the JSON in a column; `None` for NULL.
-pub(super) fn json<T: DeserializeOwned>(
-    row: &Row<'_>,
-    column: usize,
-    name: &str,
-) -> Sql<Result<Option<T>, String>> {
-    Ok(text(row, column)?.and_then(|text| {
-        let value = text.map(serde_json::from_str).transpose();
-        value.map_err(|e| format!("{name}: {e}"))
-    }))
-}
-
-/// Returns the state in a column, or why it cannot be read.
-pub(super) fn state(row: &Row<'_>, column: usize) -> Sql<Result<TaskState, String>> {
-    let state = json(row, column, "state")?;
-    Ok(state.and_then(|state| state.ok_or_else(|| "state: is missing".to_owned())))
-}
 
 /// Returns a task from the columns [`task_columns`], from `first` on, as [`named_task`] does. `None` when the id
 /// cannot be read.
@@ -172,23 +141,6 @@ pub(super) fn record(row: &Row<'_>) -> Sql<Option<TaskRecord>> {
     }))
 }
 
-/// Returns why a task is quarantined; `None` when it is not.
-pub(super) fn quarantine(row: &Row<'_>, column: usize) -> Sql<Option<String>> {
-    Ok(row.get::<_, Option<Text>>(column)?.map(Text::of))
-}
-
-/// Returns the name of a node in a column.
-pub(super) fn name(row: &Row<'_>, column: usize) -> Sql<Option<NodeName>> {
-    let name = text(row, column)?.ok().flatten();
-    Ok(name.and_then(|name| NodeName::new(name).ok()))
-}
-
-/// Returns the id of a task in a column.
-pub(super) fn id(row: &Row<'_>, column: usize) -> Sql<Option<TaskId>> {
-    let id = text(row, column)?.ok().flatten();
-    Ok(id.and_then(|id| TaskId::new(id).ok()))
-}
-
 /// The columns that [`command`] reads.
 pub(super) const COMMAND: &str = "c.id, t.id, c.ord, c.command, c.sent_at, c.outcome, c.by";
 
@@ -198,7 +150,7 @@ pub(super) fn command(row: &Row<'_>) -> Sql<Result<CommandRecord, Error>> {
     let id = text(row, 0)?.map(|id| CommandId::new(id.unwrap_or_default()));
     let command = json(row, 3, "command")?;
     let outcome = json(row, 5, "outcome")?;
-    let task = self::id(row, 1)?;
+    let task = columns::id(row, 1)?;
     let by = row.get::<_, Option<Text>>(6)?;
     let unreadable = |reason: String| Error::Corrupt {
         what: format!("command {order}"),

@@ -11,10 +11,10 @@ use super::{
     batch::{Batch, Sql, first},
     blocking,
     boot::LeaseClock,
+    columns,
     errors::{Stop, item},
     open,
     readers::Readers,
-    rows,
     wal::Wal,
     writer::{Setup, Writer},
 };
@@ -121,7 +121,7 @@ fn text(state: &TaskState, limit: usize) -> Result<String, Error> {
 fn load(conn: &Connection, id: &TaskId) -> Sql<Result<Option<TaskState>, Error>> {
     let mut load =
         conn.prepare_cached("SELECT state FROM windlass_states_alone WHERE task = ?1")?;
-    let state = first(&mut load, [id.as_str()], |row| rows::state(row, 0))?;
+    let state = first(&mut load, [id.as_str()], |row| columns::state(row, 0))?;
     Ok(state
         .transpose()
         .map_err(|reason| Error::corrupt_state(id, reason)))

@@ -4,6 +4,7 @@ use rusqlite::{Connection, Row, types::ValueRef};
 
 use super::{
     batch::{Batch, Sql},
+    columns,
     errors::Stop,
     lease, recount,
     rows::{self, RECORD, RECORD_TABLES},
@@ -66,7 +67,7 @@ pub(super) fn find(conn: &Connection) -> Result<Stray, Stop> {
 pub(super) fn without_id(conn: &Connection) -> Sql<Vec<String>> {
     let mut tasks = conn.prepare("SELECT n, id FROM windlass_tasks")?;
     let rows = tasks.query_map((), |row| {
-        let id = rows::id(row, 1)?;
+        let id = columns::id(row, 1)?;
         let n: i64 = row.get(0)?;
         Ok(id.is_none().then(|| format!("row {n} of windlass_tasks")))
     })?;

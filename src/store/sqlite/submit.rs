@@ -6,6 +6,7 @@ use windlass_statemachine::{StateKind, Task, TaskState, state::FIRST_DATA_VERSIO
 use super::{
     batch::{Batch, Sql},
     codes::{Log, from_code, micros, to_code},
+    columns,
     counts::{Group, Move},
     delete::forget,
     errors::Stop,
@@ -175,8 +176,8 @@ fn decide(batch: &Batch<'_>, submit: &Submit, existing: &Existing) -> Result<Ver
             ),
             [existing.n],
             |row| {
-                let quarantine = rows::quarantine(row, 1)?;
-                Ok((rows::task(row, 2)?, rows::state(row, 0)?, quarantine))
+                let quarantine = columns::quarantine(row, 1)?;
+                Ok((rows::task(row, 2)?, columns::state(row, 0)?, quarantine))
             },
         )?;
     }

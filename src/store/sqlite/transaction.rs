@@ -8,7 +8,7 @@ use windlass_statemachine::{CommandId, Fence, StateKind, TaskId, TransactionId};
 use super::{
     batch::{Batch, Sql},
     codes::{time, to_code},
-    command, delete,
+    columns, command, delete,
     errors::Stop,
     json, reschedule, retry, rows, submit,
     texts::Text,
@@ -111,7 +111,7 @@ fn remembered(batch: &Batch<'_>, id: &TransactionId) -> Result<Option<(Applied, 
         "SELECT answer, fingerprint FROM windlass_transactions WHERE id = ?1",
         [id.as_str()],
         |row| {
-            let answer = rows::json(row, 0, "answer")?;
+            let answer = columns::json(row, 0, "answer")?;
             Ok((answer, row.get::<_, Text>(1)?.0))
         },
     )?;
@@ -169,7 +169,7 @@ fn holder(batch: &Batch<'_>, key: &str) -> Sql<Option<Holder>> {
     let found = batch.first(
         "SELECT t.id, u.until FROM windlass_unique u JOIN windlass_tasks t ON t.n = u.n WHERE u.key = ?1",
         [key],
-        |row| Ok((rows::id(row, 0)?, row.get(1)?)),
+        |row| Ok((columns::id(row, 0)?, row.get(1)?)),
     )?;
     Ok(found.and_then(|(task, until)| {
         let (task, until) = (task?, time(until));
@@ -191,8 +191,8 @@ fn found(row: &Row<'_>) -> Sql<(Place, Present)> {
     };
     let present = Present {
         task,
-        state: rows::state(row, 1)?,
-        quarantine: rows::quarantine(row, 2)?,
+        state: columns::state(row, 1)?,
+        quarantine: columns::quarantine(row, 2)?,
         has_ended: to_code(row.get(7)?).is_some_and(StateKind::is_terminal),
         is_claimed: row.get(6)?,
         last: Counted {

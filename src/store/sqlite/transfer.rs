@@ -8,13 +8,13 @@ use super::{
     SqliteStore, all_failed,
     batch::{Batch, Sql, first},
     codes::{Log, from_code, micros, to_code},
-    command, copied,
+    columns, command, copied,
     counts::{Group, Move},
     delete,
     errors::{self, Stop},
     history, inbox,
     jobs::Load,
-    json, limits, query, rows, strays, submit,
+    json, limits, query, strays, submit,
     texts::to_json,
     waits,
 };
@@ -27,7 +27,7 @@ use crate::store::{
 
 pub(super) fn ids(conn: &Connection) -> Result<Vec<TaskId>, Stop> {
     let mut all = conn.prepare_cached("SELECT id FROM windlass_tasks ORDER BY n")?;
-    let ids = all.query_map((), |row| rows::id(row, 0))?;
+    let ids = all.query_map((), |row| columns::id(row, 0))?;
     let ids: Vec<Option<TaskId>> = ids.collect::<Sql<_>>()?;
     Ok(ids.into_iter().flatten().collect())
 }
@@ -37,7 +37,7 @@ pub(super) fn export(conn: &Connection, id: &TaskId) -> Result<Exported, Stop> {
     let mut lost = conn.prepare_cached(
         "SELECT s.lost_by FROM windlass_states s JOIN windlass_tasks t ON t.n = s.n WHERE t.id = ?1",
     )?;
-    let lost_by = first(&mut lost, [id.as_str()], |row| rows::name(row, 0))?;
+    let lost_by = first(&mut lost, [id.as_str()], |row| columns::name(row, 0))?;
     let commands = query::commands(conn, id)?;
     let history = history::history(conn, id, u32::MAX)?;
     Ok(Exported::new(record, lost_by.flatten(), commands, history)?)

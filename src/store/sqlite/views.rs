@@ -11,9 +11,8 @@ use windlass_statemachine::{
 use super::{
     batch::{Sql, first},
     codes::{from_code, time},
-    command,
+    columns, command,
     limits::{self, HELD, TERMS},
-    rows,
     texts::Text,
     waits::{WAITER, waiter},
 };
@@ -66,7 +65,7 @@ impl Views {
 
     /// Returns a task from the columns [`COLUMNS`], [`WAITER`], [`HELD`] and [`TERMS`]; `None` when its id cannot be read.
     fn view(&mut self, row: &Row<'_>) -> Sql<Option<View>> {
-        let Some(id) = rows::id(row, 1)? else {
+        let Some(id) = columns::id(row, 1)? else {
             let row = row.get::<_, i64>(0)?;
             tracing::error!(row, "could not read the id of a task");
             return Ok(None);
@@ -112,7 +111,7 @@ impl Views {
             return Ok(view);
         }
         let mut gone = conn.prepare_cached("SELECT id FROM windlass_gone WHERE n = ?1")?;
-        let id = first(&mut gone, [n], |row| rows::id(row, 0))?.flatten();
+        let id = first(&mut gone, [n], |row| columns::id(row, 0))?.flatten();
         Ok(id.map(View::Deleted))
     }
 
@@ -156,7 +155,7 @@ pub(super) fn node_commands(
     let read = |statement: &mut Statement<'_>| {
         let rows = statement.query_map((lease, order), |row| {
             let order: i64 = row.get(0)?;
-            let command = rows::json::<NodeCommand>(row, 1, "command")?;
+            let command = columns::json::<NodeCommand>(row, 1, "command")?;
             Ok(command.ok().flatten().map(|command| QueuedNodeCommand {
                 id: NodeCommandId(order as u64),
                 command,

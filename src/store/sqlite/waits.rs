@@ -18,8 +18,8 @@ use windlass_statemachine::{TaskId, TaskState};
 use super::{
     batch::{Batch, Sql, first},
     codes::{time, to_code},
+    columns,
     counts::Move,
-    rows,
 };
 pub(super) use crate::store::rules::waits::waited_for;
 use crate::store::{
@@ -183,7 +183,7 @@ pub(super) fn waiting(conn: &Connection) -> Sql<Waiters> {
     let mut waiters = Waiters::new();
     while let Some(row) = rows.next()? {
         // A name that is none belongs to a record that cannot be read, which is a finding of its own.
-        if let (Some(id), Some(waited)) = (rows::id(row, 0)?, rows::id(row, 1)?) {
+        if let (Some(id), Some(waited)) = (columns::id(row, 0)?, columns::id(row, 1)?) {
             waiters.entry(id).or_default().push(waited);
         }
     }

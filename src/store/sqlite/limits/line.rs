@@ -217,6 +217,23 @@ pub(super) fn refill(batch: &mut Batch<'_>, pool: &(String, bool), when: When) -
     lines::refill(&mut InFile { batch, pool }, when)
 }
 
+/// Reports the tasks that may take the slots which were kept for a task, now that it does not reserve any longer.
+pub(super) fn release(batch: &mut Batch<'_>, n: i64) -> Sql<()> {
+    reserve::changed(batch);
+    for limit in reserve::limits_of(batch, n)? {
+        let (starts, ..) = numbers(&limit);
+        let pool = (limit.key().to_owned(), starts);
+        refill(batch, &pool, When::changed(batch.now))?;
+    }
+    Ok(())
+}
+
+/// Ends the reservation of a task that no node claims.
+fn give_up(batch: &mut Batch<'_>, n: i64) -> Sql<()> {
+    batch.run("UPDATE windlass_held SET turns = 0 WHERE n = ?1", [n])?;
+    release(batch, n)
+}
+
 /// The lines that [`lines::Lines::stuck`] describes: with silent tasks where no node has claimed the reported ones,
 /// and those where a task is reported in advance for a time that only a wrong clock can have made.
 const STUCK: &str = "SELECT DISTINCT key, starts FROM windlass_held h WHERE report > 0
@@ -264,7 +281,7 @@ impl Looks {
 fn look_at_lines(batch: &mut Batch<'_>) -> Sql<()> {
     let unclaimed: Vec<i64> = batch.all(UNCLAIMED, stuck(batch.now), |row| row.get(0))?;
     for n in unclaimed {
-        reserve::give_up(batch, n)?;
+        give_up(batch, n)?;
     }
     let pools: Vec<(String, bool)> = batch.all(STUCK, stuck(batch.now), |row| {
         Ok((row.get(0).map(Text::of)?, row.get(1)?))

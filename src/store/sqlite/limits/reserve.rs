@@ -2,12 +2,8 @@
 
 use windlass_statemachine::{Limit, Terms};
 
-use super::line::refill;
 use crate::store::{
-    rules::limits::{
-        lines::When,
-        reserve::{Reserver, TURNS},
-    },
+    rules::limits::reserve::{Reserver, TURNS},
     sqlite::{
         batch::{Batch, Sql},
         texts::Text,
@@ -41,26 +37,9 @@ pub(super) fn changed(batch: &Batch<'_>) {
 }
 
 /// Returns the limits of a task. Terms that cannot be read quarantine the task at its next claim.
-fn limits_of(batch: &Batch<'_>, n: i64) -> Sql<Vec<Limit>> {
+pub(super) fn limits_of(batch: &Batch<'_>, n: i64) -> Sql<Vec<Limit>> {
     let terms = "SELECT terms FROM windlass_tasks WHERE n = ?1";
     let terms: Option<Text> = batch.first(terms, [n], |row| row.get(0))?.flatten();
     let terms = terms.and_then(|text| serde_json::from_str::<Terms>(&text.0).ok());
     Ok(terms.map_or_else(Vec::new, |terms| terms.limits))
-}
-
-/// Reports the tasks that may take the slots which were kept for a task, now that it does not reserve any longer.
-pub(super) fn release(batch: &mut Batch<'_>, n: i64) -> Sql<()> {
-    changed(batch);
-    for limit in limits_of(batch, n)? {
-        let (starts, ..) = super::numbers(&limit);
-        let pool = (limit.key().to_owned(), starts);
-        refill(batch, &pool, When::changed(batch.now))?;
-    }
-    Ok(())
-}
-
-/// Ends the reservation of a task that no node claims.
-pub(super) fn give_up(batch: &mut Batch<'_>, n: i64) -> Sql<()> {
-    batch.run("UPDATE windlass_held SET turns = 0 WHERE n = ?1", [n])?;
-    release(batch, n)
 }

@@ -13,8 +13,8 @@ use crate::store::{
     sqlite::{
         batch::Sql,
         codes::{micros, time},
+        columns,
         errors::Stop,
-        rows,
         texts::Text,
     },
 };
@@ -60,7 +60,7 @@ fn claims(conn: &Connection, usage: &mut Usage) -> Sql<()> {
     )?;
     let mut rows = read.query(())?;
     while let Some(row) = rows.next()? {
-        let terms = rows::json::<Terms>(row, 0, "terms")?.ok().flatten();
+        let terms = columns::json::<Terms>(row, 0, "terms")?.ok().flatten();
         let limits = terms.map_or_else(Vec::new, |terms| terms.limits);
         limits.iter().for_each(|limit| usage.limit(limit));
     }
