@@ -38,30 +38,25 @@ struct Form {
 }
 
 fn input<T: JsonSchema>(name: &'static str, of: &'static str) -> (Form, Value) {
-    let settings = SchemaSettings::draft2020_12().for_deserialize();
-    let mut schema = settings
-        .into_generator()
-        .into_root_schema_for::<T>()
-        .to_value();
-    strict::join(&mut schema);
-    strict::close(&mut schema);
-    strict::describe(&mut schema);
+    let mut schema = schema::<T>(SchemaSettings::draft2020_12().for_deserialize());
     strict::allow_null(&mut schema);
     let is_input = true;
     (Form { name, of, is_input }, schema)
 }
 
 fn output<T: JsonSchema>(name: &'static str, of: &'static str) -> (Form, Value) {
-    let settings = SchemaSettings::draft2020_12().for_serialize();
-    let mut schema = settings
-        .into_generator()
-        .into_root_schema_for::<T>()
-        .to_value();
+    let schema = schema::<T>(SchemaSettings::draft2020_12().for_serialize());
+    let is_input = false;
+    (Form { name, of, is_input }, schema)
+}
+
+fn schema<T: JsonSchema>(settings: SchemaSettings) -> Value {
+    let generator = settings.into_generator();
+    let mut schema = generator.into_root_schema_for::<T>().to_value();
     strict::join(&mut schema);
     strict::close(&mut schema);
     strict::describe(&mut schema);
-    let is_input = false;
-    (Form { name, of, is_input }, schema)
+    schema
 }
 
 fn forms() -> Vec<(Form, Value)> {
