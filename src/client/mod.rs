@@ -308,7 +308,7 @@ impl Client {
     ///
     /// # Cost
     ///
-    /// SQLite reads what it returns of a list by submit, by id or by end; of a list by due time it reads the times of all
+    /// SQLite reads what it returns, and of a list by wake-up one entry of an index for each kind and data version. etcd
     /// live tasks. etcd reads what it returns of a list by id or by end, or of tasks whose ids the filter names; every page
     /// of another list reads all tasks, or all live ones where the query has only such. A condition without an index
     /// (labels, texts of errors, props, times of submits, kinds) reads the tasks that it leaves out as well: at worst all
@@ -319,7 +319,10 @@ impl Client {
     /// [`Error::Invalid`] (field `limit`; field `cursor` for one of another order), [`Error::Unavailable`].
     pub async fn page(&self, query: &Query, cursor: Option<&Cursor>) -> Result<TaskPage, Error> {
         let span = rules::list::span(query, cursor)?;
-        let tasks = self.store.registry().span(&query.filter, span).await?;
+        let tasks = match query.waits {
+            None => self.store.registry().span(&query.filter, span).await?,
+            Some(reason) => self.span_that_waits(reason, &query.filter, span).await?,
+        };
         Ok(rules::list::page(query, cursor, tasks))
     }
 

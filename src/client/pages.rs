@@ -1,7 +1,9 @@
-//! [`Pages`]: every page of a list, one after the other.
+//! [`Pages`]: every page of a list, one after the other; and lists of the tasks that wait for a reason.
 
-use super::Client;
-use crate::store::{Cursor, Error, Filter, Query, TaskRecord};
+use windlass_statemachine::StateKind;
+
+use super::{Client, WaitReason};
+use crate::store::{Cursor, Error, Filter, Query, Span, TaskRecord, WaitKind, rules::list::place};
 
 /// How many tasks a page of [`Client::every`] has.
 const PAGE: u32 = 1000;
@@ -63,5 +65,87 @@ impl Client {
             query,
             next: Some(None),
         }
+    }
+
+    /// Returns the tasks of a span that are not run for this reason. Reads the live tasks that match the filter, a page of
+    /// them after the other, until it has them.
+    pub(super) async fn span_that_waits(
+        &self,
+        reason: WaitKind,
+        filter: &Filter,
+        mut span: Span,
+    ) -> Result<Vec<TaskRecord>, Error> {
+        let wanted = span.limit;
+        let mut filter = filter.clone();
+        if filter.states.is_empty() {
+            let live = StateKind::ALL
+                .into_iter()
+                .filter(|code| !code.is_terminal());
+            filter.states = live.collect();
+        }
+        let nodes = self.nodes().await?;
+        let now = self.store.clock().now();
+        let is_it = |record: &TaskRecord| {
+            WaitReason::of(record, &nodes, now).is_some_and(|of| of.kind() == reason)
+        };
+        let mut found = Vec::new();
+        span.limit = wanted.max(PAGE as usize);
+        loop {
+            let records = self.store.registry().span(&filter, span.clone()).await?;
+            let is_last = records.len() < span.limit;
+            span.after = records.last().and_then(|last| place(last, span.order));
+            found.extend(records.into_iter().filter(is_it));
+            if found.len() >= wanted || is_last || span.after.is_none() {
+                found.truncate(wanted);
+                return Ok(found);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{NewTask, store::Store};
+
+    #[tokio::test]
+    async fn tasks_that_wait_for_a_reason_are_listed_whatever_is_between_them() {
+        let client = Client::new(&Store::open("memory:").await.unwrap());
+        let sleeper = |n: u32| {
+            NewTask::new("k")
+                .id(format!("s{n}"))
+                .start_at(jiff::Timestamp::MAX)
+        };
+        let runnable = |n: u32| NewTask::new("k").id(format!("r{n}"));
+        let ids: Vec<NewTask> = (0..3)
+            .flat_map(|n| {
+                let between = (0..PAGE).map(move |m| sleeper(n * PAGE + m));
+                between.chain([runnable(n)])
+            })
+            .collect();
+        for submitted in client.submit_many(ids).await {
+            submitted.unwrap();
+        }
+        client
+            .submit(NewTask::new("k").id("w").after(["r0"]))
+            .await
+            .unwrap();
+        let list = async |reason, limit| {
+            let query = Query::new(Filter::default()).waits(reason).limit(limit);
+            let (mut found, mut cursor) = (Vec::new(), None);
+            loop {
+                let page = client.page(&query, cursor.as_ref()).await.unwrap();
+                found.extend(page.tasks.into_iter().map(|r| r.task.id.to_string()));
+                match page.next {
+                    next @ Some(_) => cursor = next,
+                    None => return found,
+                }
+            }
+        };
+        for limit in [1, 2, 3, 100] {
+            assert_eq!(list(WaitKind::NoNode, limit).await, ["r2", "r1", "r0"]);
+        }
+        assert_eq!(list(WaitKind::Tasks, 10).await, ["w"]);
+        assert!(list(WaitKind::Full, 10).await.is_empty());
     }
 }

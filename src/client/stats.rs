@@ -191,7 +191,9 @@ impl Client {
 
 /// Sorts reasons, the most tasks first.
 fn sort(held_back: &mut [HeldBack]) {
-    held_back.sort_by(|a, b| (b.tasks, a.reason.name()).cmp(&(a.tasks, b.reason.name())));
+    held_back.sort_by(|a, b| {
+        (b.tasks, a.reason.kind().as_str()).cmp(&(a.tasks, b.reason.kind().as_str()))
+    });
 }
 
 /// Returns the counts by kind and state.

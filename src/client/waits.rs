@@ -9,7 +9,7 @@ use super::Client;
 use crate::{
     balancer::selects,
     schedule,
-    store::{Error, LimitUse, LimitedBy, NodeRecord, TaskRecord},
+    store::{Error, LimitUse, LimitedBy, NodeRecord, TaskRecord, WaitKind},
 };
 
 /// A node with room claims a task within this time after the task is due.
@@ -142,19 +142,18 @@ impl WaitReason {
         }
     }
 
-    /// Returns the name of the reason, as metrics and JSON have it: `no_node`, `data_version`, `labels`, `standing`,
-    /// `fault`, `full`, `tasks`, `limit` or `lost`.
-    pub fn name(&self) -> &'static str {
+    /// Returns the reason without its details.
+    pub fn kind(&self) -> WaitKind {
         match self {
-            Self::NoNode => "no_node",
-            Self::DataVersion { .. } => "data_version",
-            Self::Labels(_) => "labels",
-            Self::Standing(_) => "standing",
-            Self::Fault { .. } => "fault",
-            Self::Full(_) => "full",
-            Self::Tasks(_) => "tasks",
-            Self::Limit(_) => "limit",
-            Self::Lost(_) => "lost",
+            Self::NoNode => WaitKind::NoNode,
+            Self::DataVersion { .. } => WaitKind::DataVersion,
+            Self::Labels(_) => WaitKind::Labels,
+            Self::Standing(_) => WaitKind::Standing,
+            Self::Fault { .. } => WaitKind::Fault,
+            Self::Full(_) => WaitKind::Full,
+            Self::Tasks(_) => WaitKind::Tasks,
+            Self::Limit(_) => WaitKind::Limit,
+            Self::Lost(_) => WaitKind::Lost,
         }
     }
 

@@ -54,7 +54,7 @@ async fn set(client: &Client, gauges: &mut NamespaceGauges) -> Result<(), Error>
     }));
     let held_back = stats.kinds.iter().flat_map(|of| {
         let held = of.held_back.iter();
-        held.map(|held| ((of.kind.clone(), held.reason.name()), held.tasks))
+        held.map(|held| ((of.kind.clone(), held.reason.kind().as_str()), held.tasks))
     });
     gauges.set_waiting(held_back);
     Ok(())

@@ -74,7 +74,7 @@ pub type ChangeStream = Pin<Box<dyn Stream<Item = Result<Vec<Change>, Error>> + 
 ///    `registry::counts_are_by_kind_and_state`, `counts::every_change_is_counted`,
 ///    `counts::what_is_available_is_counted`, `registry::a_record_shows_owner_and_queue`,
 ///    `registry::limits_are_the_same`, `pages::the_newest_submits_come_first`,
-///    `pages::pages_are_stable_while_tasks_come_and_go`, `pages::a_list_by_due_time_has_what_can_be_claimed`,
+///    `pages::pages_are_stable_while_tasks_come_and_go`, `pages::a_list_by_due_time_has_the_sleeping_tasks`,
 ///    `pages::a_list_by_end_has_the_last_end_first`,
 ///    `pages::a_list_by_end_follows_what_becomes_of_ended_tasks`,
 ///    `pages::a_filter_by_fingerprint_selects_the_same_error`,

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, io::IsTerminal, time::Duration};
 use futures::StreamExt;
 use windlass::{
     Client, Invalid, TaskId,
-    store::{Cursor, Error, Filter, Order, Query, TaskRecord},
+    store::{Cursor, Error, Filter, Order, Query, TaskRecord, WaitKind},
 };
 
 use super::graph;
@@ -36,7 +36,13 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = parse::from_zero::<u32>)]
     limit: u32,
 
-    /// By what the tasks are ordered: 'submitted', 'due' (live tasks that wait for their time), 'ended' (ended tasks) or
+    /// Only tasks that could run and are not run for this reason: 'no_node', 'data_version', 'labels', 'standing',
+    /// 'fault', 'full', 'tasks' (they wait for other tasks), 'limit' or 'lost'. 'windlass stats' counts them. All live
+    /// tasks that match the filters are read
+    #[arg(long, value_name = "REASON", value_parser = reason, conflicts_with = "watch", help_heading = "Filters")]
+    waits: Option<WaitKind>,
+
+    /// By what the tasks are ordered: 'submitted', 'due' (sleeping tasks, by their wake-up), 'ended' (ended tasks) or
     /// 'id'. Default: 'submitted'; 'id' on etcd, which reads every task for another order. Ids that windlass makes are in
     /// the order of their submits
     #[arg(long, value_name = "ORDER", value_parser = order)]
@@ -72,6 +78,11 @@ fn order(text: &str) -> Result<Order, String> {
     text.parse().map_err(|e: Invalid| e.reason().to_owned())
 }
 
+/// Reads a reason.
+fn reason(text: &str) -> Result<WaitKind, String> {
+    text.parse().map_err(|e: Invalid| e.reason().to_owned())
+}
+
 /// Reads a cursor.
 fn cursor(text: &str) -> Result<Cursor, String> {
     text.parse().map_err(|e: Invalid| e.reason().to_owned())
@@ -95,6 +106,7 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
         _ => args.sort.unwrap_or_else(|| client.order_of_newest()),
     };
     let mut query = Query::new(filter.clone()).order(order);
+    query.waits = args.waits;
     query.ascending = (query.order == Order::Due) != args.reverse || args.tree;
     let is_first = args.cursor.is_none();
     let mut cursor = args.cursor;
@@ -132,7 +144,10 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
         view::records_of(&client, &out, &rows, false).await?;
     }
     if shown == 0 {
-        let is_all = filter.is_all() && is_first && matches!(order, Order::Submitted | Order::Id);
+        let is_all = filter.is_all()
+            && args.waits.is_none()
+            && is_first
+            && matches!(order, Order::Submitted | Order::Id);
         out.note(if is_all {
             "there are no tasks"
         } else {

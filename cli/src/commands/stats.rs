@@ -153,7 +153,7 @@ fn oldest_age(of: &KindStats, now: Timestamp) -> Option<i64> {
 impl<'a> OfKind<'a> {
     fn of(of: &'a KindStats, now: Timestamp) -> Self {
         let held = |held: &HeldBack| Held {
-            reason: held.reason.name(),
+            reason: held.reason.kind().as_str(),
             tasks: held.tasks,
             at_least: held.at_least,
             text: held.reason.to_string(),

@@ -71,7 +71,7 @@ fn limits() -> [LimitUse; 1] {
 fn reasons(counted: &TaskStats, nodes: &[NodeRecord]) -> (Vec<(&'static str, u64)>, bool) {
     let [(of, by_labels)] = kinds(counted, nodes, &limits()).try_into().unwrap();
     let held = of.held_back.iter();
-    let reasons = held.map(|held| (held.reason.name(), held.tasks));
+    let reasons = held.map(|held| (held.reason.kind().as_str(), held.tasks));
     (reasons.collect(), by_labels)
 }
 
@@ -119,7 +119,7 @@ fn labels_are_read_when_every_node_selects_some() {
     let held = of
         .held_back
         .iter()
-        .map(|held| (held.reason.name(), held.tasks));
+        .map(|held| (held.reason.kind().as_str(), held.tasks));
     let expected = [
         ("data_version", 4),
         ("full", 4),

@@ -45,7 +45,9 @@ impl World {
         let mut selection = Selection::of(span);
         let records = self.tasks.values().map(|row| self.record_of(row));
         let matching = records.filter(|record| filter.matches(record));
-        matching.for_each(|record| selection.take(record));
+        matching.for_each(|record| {
+            selection.take(record);
+        });
         selection.into_tasks()
     }
 

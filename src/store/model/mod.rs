@@ -16,6 +16,7 @@ mod record;
 mod refusal;
 mod stats;
 mod transaction;
+mod wait_kind;
 
 pub use audit::{AUDIT_RETENTION, AuditAction, AuditEntry, Purge};
 pub use change::{Change, ChangeKind};
@@ -35,3 +36,4 @@ pub use record::{CommandRecord, LimitForm, LimitUse, LimitedBy, TaskCount, TaskR
 pub use refusal::{Part, Reason, Refusal, Refusals};
 pub use stats::{Availability, HeldGroup, TaskGroup, TaskStats};
 pub use transaction::{Applied, Transaction};
+pub use wait_kind::WaitKind;

@@ -5,7 +5,7 @@ use std::{fmt, str::FromStr};
 use serde::{Deserialize, Serialize};
 use windlass_statemachine::{Invalid, TaskId};
 
-use super::{Filter, TaskRecord};
+use super::{Filter, TaskRecord, WaitKind};
 
 /// By what the tasks of a list are ordered.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -15,7 +15,7 @@ pub enum Order {
     /// By their submits.
     #[default]
     Submitted,
-    /// By the time from which on a node may claim them. Only live tasks with such a time are listed.
+    /// By the time of their wake-up. Only sleeping tasks are listed: a runnable task waits for no time.
     Due,
     /// By the time of their end. Only ended tasks are listed.
     Ended,
@@ -85,9 +85,12 @@ impl FromStr for Order {
 pub struct Query {
     /// Which tasks.
     pub filter: Filter,
+    /// Only those that are not run for this reason. [`Client::page`](crate::Client::page) decides it from the nodes that
+    /// live, and reads the other live tasks that match the filter as well.
+    pub waits: Option<WaitKind>,
     /// By what they are ordered; by their submits by default.
     pub order: Order,
-    /// Whether the first in the order comes first. By default the last one does, the newest, but in a list by due time.
+    /// Whether the first in the order comes first. By default the last one does, the newest, except in a list by wake-up.
     pub ascending: bool,
     /// At most so many tasks a page: 1 to 10,000; 100 by default.
     pub limit: u32,
@@ -100,6 +103,7 @@ impl Query {
     pub fn new(filter: Filter) -> Self {
         Self {
             filter,
+            waits: None,
             order: Order::Submitted,
             ascending: false,
             limit: 100,
@@ -107,7 +111,7 @@ impl Query {
         }
     }
 
-    /// Sets the order. A list by due time begins with the earliest, others with the newest.
+    /// Sets the order. A list by wake-up begins with the earliest, others with the newest.
     #[must_use]
     pub fn order(self, order: Order) -> Self {
         let ascending = order == Order::Due;
@@ -129,6 +133,19 @@ impl Query {
     #[must_use]
     pub fn limit(self, limit: u32) -> Self {
         Self { limit, ..self }
+    }
+
+    /// Selects the tasks that are not run for this reason.
+    #[must_use]
+    pub fn waits(self, reason: WaitKind) -> Self {
+        let waits = Some(reason);
+        Self { waits, ..self }
+    }
+
+    /// Returns a number that stands for what the list selects: other filters have other numbers, nearly always.
+    pub(crate) fn number(&self) -> u32 {
+        let waits = self.waits.map_or(0, |kind| kind as u32 + 1);
+        self.filter.number() ^ waits
     }
 
     /// Leaves out the props of the tasks.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use windlass_statemachine::{Invalid, Json};
+use windlass_statemachine::{Invalid, Json, TaskStatus};
 
 use crate::store::{
     Error, Page, TaskRecord,
@@ -21,7 +21,10 @@ pub(crate) fn place(record: &TaskRecord, order: Order) -> Option<Place> {
             });
         }
         Order::Submitted => 0,
-        Order::Due => state?.due()?.as_microsecond(),
+        Order::Due => match state?.status {
+            TaskStatus::Sleeping { until } => until.as_microsecond(),
+            _ => return None,
+        },
         Order::Ended => state
             .filter(|state| state.code().is_terminal())?
             .since
@@ -52,7 +55,7 @@ pub(crate) fn span(query: &Query, cursor: Option<&Cursor>) -> Result<Span, Error
         );
         return Err(Invalid::new("cursor", reason).into());
     }
-    if cursor.is_some_and(|cursor| cursor.filter != query.filter.number()) {
+    if cursor.is_some_and(|cursor| cursor.filter != query.number()) {
         let reason = "belongs to a list with another filter; give the options of the list that has returned it";
         return Err(Invalid::new("cursor", reason).into());
     }
@@ -85,7 +88,7 @@ pub(crate) fn page(query: &Query, cursor: Option<&Cursor>, mut tasks: Vec<TaskRe
             order: query.order,
             ascending: query.ascending,
             backwards,
-            filter: query.filter.number(),
+            filter: query.number(),
             place,
         })
     };
@@ -113,27 +116,25 @@ impl Selection {
         Self { span, found }
     }
 
-    /// Takes a task that matches the filter, if it is of the span and none of those before it were too many.
-    pub(crate) fn take(&mut self, record: TaskRecord) {
+    /// Takes a task that matches the filter, if it is of the span and none of those before it were too many. Returns
+    /// whether the selection may take a task that comes behind this one in the order.
+    pub(crate) fn take(&mut self, record: TaskRecord) -> bool {
+        // A task whose state cannot be read has no place.
         let Some(place) = place(&record, self.span.order) else {
-            return;
+            return true;
         };
         if !is_behind(&self.span, &place) {
-            return;
+            return true;
         }
-        self.found.insert(place, record);
-        if self.found.len() > self.span.limit {
-            match self.span.ascending {
-                true => self.found.pop_last(),
-                false => self.found.pop_first(),
-            };
+        self.found.insert(place.clone(), record);
+        if self.found.len() <= self.span.limit {
+            return true;
         }
-    }
-
-    /// Returns how many tasks it has.
-    #[cfg(feature = "sqlite")]
-    pub(crate) fn len(&self) -> usize {
-        self.found.len()
+        let last = match self.span.ascending {
+            true => self.found.pop_last(),
+            false => self.found.pop_first(),
+        };
+        last.is_none_or(|(last, _)| last != place)
     }
 
     /// Returns the order of the span.
@@ -143,7 +144,7 @@ impl Selection {
     }
 
     /// Returns the time of the place behind which no task is wanted any more; `None` while the span has room.
-    #[cfg(feature = "etcd")]
+    #[cfg(any(feature = "etcd", feature = "sqlite"))]
     pub(crate) fn furthest(&self) -> Option<i64> {
         let last = match self.span.ascending {
             true => self.found.last_key_value(),
@@ -180,9 +181,9 @@ where
             return Ok(selection.into_tasks());
         };
         page.after = last.order;
-        records
-            .into_iter()
-            .for_each(|record| selection.take(record));
+        records.into_iter().for_each(|record| {
+            selection.take(record);
+        });
     }
 }
 

@@ -81,8 +81,19 @@ fn a_list_by_end_has_ended_tasks_only_and_equal_times_follow_their_submits() {
     let query = Query::new(Filter::default()).order(Order::Ended);
     assert_eq!(orders(&read(&all, &query, None)), [4, 1, 3]);
     assert_eq!(orders(&read(&all, &query.reversed(), None)), [3, 1, 4]);
+}
+
+#[test]
+fn a_list_by_wake_up_has_sleeping_tasks_only() {
+    let mut all = [1, 2, 3, 4].map(|order| record(order, None));
+    for (task, second) in [(0, 9), (2, 5), (3, 9)] {
+        let until = Timestamp::from_second(second).unwrap();
+        let state = all[task].state.as_mut().unwrap();
+        state.status = TaskStatus::Sleeping { until };
+    }
     let query = Query::new(Filter::default()).order(Order::Due);
-    assert_eq!(orders(&read(&all, &query, None)), [2]);
+    assert_eq!(orders(&read(&all, &query, None)), [3, 1, 4]);
+    assert_eq!(orders(&read(&all, &query.reversed(), None)), [4, 1, 3]);
 }
 
 #[test]

@@ -1,14 +1,13 @@
 //! Lists the matching tasks in an order. SQLite checks the conditions that have an index or save reading a state; the
 //! filter itself decides.
 
+mod due;
+
 use rusqlite::{CachedStatement, Connection, params_from_iter, types::Value};
 use windlass_statemachine::{StateKind, TaskId};
 
 use super::{codes::from_code, errors::Stop, rows};
-use crate::store::{
-    Filter, Order, Page, Place, Span, TaskRecord,
-    rules::list::{Selection, place},
-};
+use crate::store::{Filter, Order, Page, Place, Span, TaskRecord, rules::list::Selection};
 
 /// A condition on the rows of a list, with its values.
 struct Conditions {
@@ -155,24 +154,6 @@ fn by_end(
     (sql, values)
 }
 
-/// Returns the query of the numbers of the live tasks by their due time.
-fn by_due(after: Option<&Place>, ascending: bool) -> (String, Vec<Value>) {
-    let (behind, sorted) = direction(ascending);
-    let mut conditions = Conditions::new();
-    conditions.and("ended_at IS NULL");
-    conditions.and("quarantine IS NULL");
-    conditions.and("due IS NOT NULL");
-    if let Some(Place { at, order, .. }) = after {
-        conditions.and_with(&format!("(due, n) {behind} (?, ?)"), *at);
-        conditions.values.push((*order as i64).into());
-    }
-    let Conditions { sql, values } = conditions;
-    let sql = format!(
-        "SELECT n FROM windlass_states INDEXED BY windlass_states_live{sql} ORDER BY due{sorted}, n{sorted}"
-    );
-    (sql, values)
-}
-
 /// Returns the comparison with a place that a list has passed, and the order, in SQL.
 fn direction(ascending: bool) -> (&'static str, &'static str) {
     match ascending {
@@ -250,56 +231,20 @@ pub(super) fn span(
                 |code: &StateKind| filter.states.is_empty() || filter.states.contains(code);
             for state in ends.filter(wanted) {
                 let (sql, values) = by_end(filter, state, span.after.as_ref(), span.ascending);
-                let mut left = span.limit;
-                each(&mut conn.prepare_cached(&sql)?, values, filter, |record| {
-                    // One whose state cannot be read has no place here, and counts for none.
-                    left -= usize::from(place(&record, span.order).is_some());
-                    selection.take(record);
-                    left > 0
+                let mut statement = conn.prepare_cached(&sql)?;
+                each(&mut statement, values, filter, |record| {
+                    selection.take(record)
                 })?;
             }
             Ok(selection.into_tasks())
         }
-        Order::Due => due(conn, filter, &span),
+        Order::Due => due::span(conn, filter, &span),
         Order::Id => {
             let after = span.after.as_ref().and_then(|place| place.id.as_ref());
             let query = by_id(filter, after, span.ascending);
             first(conn, query, filter, span.limit)
         }
     }
-}
-
-/// Returns the tasks of a span by due time. Reads the times of all live tasks: an index of them would cost
-/// a submit 0.8 µs, and a park and the claim after it 2 µs each, more than a tenth of each.
-fn due(conn: &Connection, filter: &Filter, span: &Span) -> Result<Vec<TaskRecord>, Stop> {
-    let mut selection = Selection::of(span.clone());
-    let (sql, values) = by_due(span.after.as_ref(), span.ascending);
-    let mut live = conn.prepare_cached(&sql)?;
-    let mut live = live.query(params_from_iter(values))?;
-    let mut conditions = Conditions::new();
-    conditions.and("s.n = ?");
-    conditions.filter(filter);
-    let sql = format!(
-        "SELECT {} FROM {}{}",
-        rows::RECORD,
-        rows::RECORD_TABLES,
-        conditions.sql
-    );
-    let mut read = conn.prepare_cached(&sql)?;
-    // One whose state cannot be read is not taken.
-    while selection.len() < span.limit
-        && let Some(row) = live.next()?
-    {
-        let n: i64 = row.get(0)?;
-        let values = [n.into()]
-            .into_iter()
-            .chain(conditions.values.iter().cloned());
-        each(&mut read, values, filter, |record| {
-            selection.take(record);
-            false
-        })?;
-    }
-    Ok(selection.into_tasks())
 }
 
 /// Returns the first text that is greater than every text that begins with `prefix`.
@@ -316,128 +261,4 @@ fn after_prefix(prefix: &str) -> Option<String> {
 }
 
 #[cfg(test)]
-mod tests {
-    use rusqlite::StatementStatus;
-
-    use super::*;
-    use crate::store::sqlite::schema;
-
-    /// Makes a file with `ended` ended tasks and then `live` live ones, the first of them claimed.
-    fn file_with(ended: i64, live: i64) -> Connection {
-        let mut conn = Connection::open_in_memory().unwrap();
-        schema::make(&mut conn, "f").unwrap();
-        conn.execute_batch(
-            "INSERT INTO windlass_leases (node, spec, status, ttl, boot, expires, joined_at)
-             VALUES ('n', '{}', '{}', 1, '', 1, 1)",
-        )
-        .unwrap();
-        let state = |code, ended: &str, owner: &str| {
-            format!(
-                "INSERT INTO windlass_states VALUES (?1, 1, {code}, 0, {owner}, 1, 1, 0, 4, 1, NULL, {ended}, NULL, '{{}}', 1, 0, 0, NULL)"
-            )
-        };
-        for n in 1..=ended + live {
-            let task = "INSERT INTO windlass_tasks (n, id, kind, priority, submitted_at, props)
-                        VALUES (?1, 'id' || ?1, 'k', 0, 0, 'null')";
-            conn.execute(task, [n]).unwrap();
-            let state = match n - ended {
-                ..1 => state(4, "1", "NULL"),
-                1 => state(1, "NULL", "1"),
-                _ => state(1, "NULL", "NULL"),
-            };
-            conn.execute(&state, [n]).unwrap();
-        }
-        conn
-    }
-
-    /// As [`file_with`], with ten live tasks.
-    fn file(ended: i64) -> Connection {
-        file_with(ended, 10)
-    }
-
-    /// Returns the number of steps that SQLite takes for a list, and the number of rows.
-    fn steps(ended: i64, filter: &Filter) -> (i32, usize) {
-        let conn = file(ended);
-        let (sql, values) = by_submit(filter, Some(0), true);
-        let mut statement = conn.prepare(&sql).unwrap();
-        let mut rows = statement.query(rusqlite::params_from_iter(values)).unwrap();
-        let mut found = 0;
-        while rows.next().unwrap().is_some() {
-            found += 1;
-        }
-        drop(rows);
-        (statement.get_status(StatementStatus::VmStep), found)
-    }
-
-    #[test]
-    fn a_list_of_live_tasks_reads_no_ended_task() {
-        let live = Filter {
-            states: vec![StateKind::Runnable, StateKind::Sleeping],
-            ..Filter::default()
-        };
-        let of_kind = Filter {
-            kind: Some("k".parse().unwrap()),
-            ..live.clone()
-        };
-        let of_node = Filter {
-            node: Some("n".parse().unwrap()),
-            ..Filter::default()
-        };
-        let claimed = Filter {
-            claimed: true,
-            ..Filter::default()
-        };
-        for (filter, tasks) in [(live, 10), (of_kind, 10), (of_node, 1), (claimed, 1)] {
-            let (alone, found) = steps(0, &filter);
-            assert_eq!(found, tasks, "{filter:?}");
-            let among = steps(3000, &filter);
-            assert_eq!(among, (alone, tasks), "{filter:?}");
-        }
-    }
-
-    /// Returns the number of steps that SQLite takes for the first ten rows of a query.
-    fn first_steps(conn: &Connection, (sql, values): (String, Vec<Value>)) -> i32 {
-        let mut statement = conn.prepare(&sql).unwrap();
-        let mut rows = statement.query(params_from_iter(values)).unwrap();
-        for n in 0..10 {
-            assert!(rows.next().unwrap().is_some(), "{n}: {sql}");
-        }
-        drop(rows);
-        statement.get_status(StatementStatus::VmStep)
-    }
-
-    #[test]
-    fn a_page_by_submit_by_id_or_by_end_reads_what_it_returns() {
-        let all = Filter::default();
-        let (few, many) = (file_with(100, 100), file_with(3000, 3000));
-        for ascending in [true, false] {
-            let steps = |conn| {
-                let by_submit = by_submit(&all, None, ascending);
-                let behind = by_submit_behind(conn, ascending);
-                let by_end = by_end(&all, StateKind::Completed, None, ascending);
-                let by_id = by_id(&all, None, ascending);
-                [by_submit, behind, by_end, by_id].map(|query| first_steps(conn, query))
-            };
-            // The rows themselves differ by a few steps: some tasks have a node.
-            for (few, many) in steps(&few).into_iter().zip(steps(&many)) {
-                assert!(many < few + 20, "{ascending}: {few} and {many} steps");
-            }
-        }
-    }
-
-    /// A page from the middle of the list.
-    fn by_submit_behind(conn: &Connection, ascending: bool) -> (String, Vec<Value>) {
-        let middle = "SELECT max(n) / 2 FROM windlass_tasks";
-        let middle: i64 = conn.query_row(middle, (), |row| row.get(0)).unwrap();
-        by_submit(&Filter::default(), Some(middle as u64), ascending)
-    }
-
-    #[test]
-    fn the_end_of_a_prefix() {
-        assert_eq!(after_prefix("ab").as_deref(), Some("ac"));
-        assert_eq!(after_prefix("a\u{d7ff}").as_deref(), Some("a\u{e000}"));
-        assert_eq!(after_prefix("a\u{10ffff}").as_deref(), Some("b"));
-        assert_eq!(after_prefix("\u{10ffff}"), None);
-        assert_eq!(after_prefix(""), None);
-    }
-}
+mod tests;

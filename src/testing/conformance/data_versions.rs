@@ -15,7 +15,12 @@ const SECOND: SignedDuration = SignedDuration::from_secs(1);
 
 impl Kit {
     /// Commits a message with data of this version.
-    async fn commit_version(&self, claimed: &mut Claimed, message: Message, version: u32) {
+    pub(super) async fn commit_version(
+        &self,
+        claimed: &mut Claimed,
+        message: Message,
+        version: u32,
+    ) {
         let mut write = self.write(claimed, &with_data(message, 1));
         write.state.data_version = version;
         claimed.state = write.state.clone();

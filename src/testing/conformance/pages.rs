@@ -7,7 +7,7 @@ use windlass_statemachine::{Command, Json, Message, StateKind};
 use super::{
     Capability, Harness,
     capability::need,
-    kit::{Kit, fresh, id, one, task, with_data},
+    kit::{Kit, fresh, id, of_kind, one, task, with_data},
 };
 use crate::{
     Client,
@@ -100,21 +100,44 @@ pub async fn pages_are_stable_while_tasks_come_and_go(harness: &dyn Harness) {
     assert_eq!(names(&back.expect("a page")), ["t7", "t6"]);
 }
 
-/// A list by due time has the live tasks that a node may claim at a time, the earliest first when ascending.
-pub async fn a_list_by_due_time_has_what_can_be_claimed(harness: &dyn Harness) {
+/// A list by due time has the sleeping tasks, claimed or not, the earliest wake-up first when ascending.
+pub async fn a_list_by_due_time_has_the_sleeping_tasks(harness: &dyn Harness) {
     let (kit, node) = Kit::with_node(harness).await;
-    for (name, minutes) in [("late", 30), ("soon", 10), ("later", 20)] {
-        let mut sleeper = task(name);
-        sleeper.start_at = Some(kit.later(std::time::Duration::from_secs(minutes * 60)));
+    let at = |minutes: u64| kit.later(std::time::Duration::from_secs(minutes * 60));
+    for (name, kind, minutes) in [
+        ("late", "demo", 30),
+        ("soon", "demo", 10),
+        ("other", "other", 20),
+        ("later", "demo", 25),
+        ("last", "other", 40),
+    ] {
+        let mut sleeper = of_kind(name, kind);
+        sleeper.start_at = Some(at(minutes));
         one(kit.registry().submit(vec![fresh(sleeper)]).await).expect("a submit");
     }
     kit.submit("now").await;
     kit.ended(&node, "ended", &Message::complete()).await;
-    kit.submit("paused").await;
-    let mut claimed = kit.claim(&node, "paused").await;
-    kit.commit(&mut claimed, &Message::pause()).await;
+    let mut paused = kit.claimed(&node, "paused").await;
+    kit.commit(&mut paused, &Message::pause()).await;
+    let asleep = kit.claimed(&node, "asleep").await;
+    // A short sleep keeps its claim.
+    let mut write = kit.write(&asleep, &Message::sleep_until(at(15)));
+    write.drop_claim = false;
+    kit.try_write(&asleep, write).await.expect("a commit");
+    let mut version = kit.claimed(&node, "version").await;
+    let sleep = Message::sleep_until(at(35));
+    kit.commit_version(&mut version, sleep, 2).await;
     let query = Query::new(Filter::default()).order(Order::Due);
-    assert_lists(&kit, query, &["now", "soon", "later", "late"]).await;
+    let all = [
+        "soon", "asleep", "other", "later", "late", "version", "last",
+    ];
+    assert_lists(&kit, query, &all).await;
+    let others = Filter {
+        kind: Some("other".parse().expect("a kind")),
+        ..Filter::default()
+    };
+    let others = Query::new(others).order(Order::Due);
+    assert_lists(&kit, others, &["other", "last"]).await;
 }
 
 /// A list by end has the ended tasks, the last one first, whatever their end is.
@@ -322,17 +345,17 @@ pub async fn filters_by_ids_times_and_props(harness: &dyn Harness) {
 /// A task whose state cannot be read is in the list by submit alone, and hides no other task of the other lists.
 pub async fn an_unreadable_task_ends_no_list(harness: &dyn Harness) {
     let (kit, node) = Kit::with_node(harness).await;
-    for name in ["a", "bad", "b", "c"] {
-        kit.submit(name).await;
+    for (name, minutes) in [("a", 1), ("bad", 2), ("b", 3), ("c", 4)] {
+        let until = kit.later(std::time::Duration::from_secs(minutes * 60));
+        // A state store beside a coordinator has the states of tasks that have run.
+        let mut claimed = kit.claimed(&node, name).await;
+        let sleep = with_data(Message::sleep_until(until), 1);
+        kit.commit(&mut claimed, &sleep).await;
     }
     for name in ["d", "worse", "e", "f"] {
         kit.ended(&node, name, &Message::complete()).await;
         tokio::time::sleep(std::time::Duration::from_millis(2)).await;
     }
-    // A state store beside a coordinator has the states of tasks that have run.
-    let mut claimed = kit.claim(&node, "bad").await;
-    kit.commit(&mut claimed, &with_data(Message::release(), 1))
-        .await;
     for name in ["bad", "worse"] {
         let damaged = harness.corrupt_state(&kit.store, &id(name)).await;
         need(Capability::CorruptState, damaged.then_some(()));

@@ -1,0 +1,108 @@
+//! [`WaitKind`]: why tasks are not run, without the details.
+
+use std::{fmt, str::FromStr};
+
+use windlass_statemachine::Invalid;
+
+/// Why a task that could run is not run. [`WaitReason`](crate::client::WaitReason) has the details.
+///
+/// # Example
+///
+/// ```
+/// use windlass::{Client, NewTask, store::{Filter, Query, Store, WaitKind}};
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), windlass::BoxError> {
+/// let client = Client::new(&Store::open("memory:").await?);
+/// client.submit(NewTask::new("report")).await?;
+/// let stranded = Query::new(Filter::default()).waits("no_node".parse::<WaitKind>()?);
+/// assert_eq!(client.page(&stranded, None).await?.tasks.len(), 1);
+/// # Ok(()) }
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum WaitKind {
+    /// No live node has a handler for its kind.
+    NoNode,
+    /// The nodes of its kind read only older versions of its data.
+    DataVersion,
+    /// The nodes of its kind take only tasks with other labels.
+    Labels,
+    /// The nodes that may take it are frozen or draining.
+    Standing,
+    /// The machines of the nodes that may take it have a fault.
+    Fault,
+    /// The nodes that may take it have no free slot.
+    Full,
+    /// It waits for other tasks.
+    Tasks,
+    /// A limit that it shares with other tasks is full.
+    Limit,
+    /// The node that has claimed it has stopped renewing its lease.
+    Lost,
+}
+
+impl WaitKind {
+    /// Every kind.
+    pub const ALL: [Self; 9] = [
+        Self::NoNode,
+        Self::DataVersion,
+        Self::Labels,
+        Self::Standing,
+        Self::Fault,
+        Self::Full,
+        Self::Tasks,
+        Self::Limit,
+        Self::Lost,
+    ];
+
+    /// Returns the name, as metrics and JSON have it: `no_node`, `data_version`, `labels`, `standing`, `fault`, `full`,
+    /// `tasks`, `limit` or `lost`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::NoNode => "no_node",
+            Self::DataVersion => "data_version",
+            Self::Labels => "labels",
+            Self::Standing => "standing",
+            Self::Fault => "fault",
+            Self::Full => "full",
+            Self::Tasks => "tasks",
+            Self::Limit => "limit",
+            Self::Lost => "lost",
+        }
+    }
+}
+
+impl fmt::Display for WaitKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl FromStr for WaitKind {
+    type Err = Invalid;
+
+    fn from_str(text: &str) -> Result<Self, Invalid> {
+        let found = Self::ALL.into_iter().find(|kind| kind.as_str() == text);
+        found.ok_or_else(|| {
+            let names = Self::ALL.map(Self::as_str).join(", ");
+            Invalid::new("waits", format!("'{text}' is none of {names}"))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_is_read_as_its_kind() {
+        for kind in WaitKind::ALL {
+            assert_eq!(kind.to_string().parse(), Ok(kind));
+        }
+        let refused = "no-node".parse::<WaitKind>().unwrap_err().to_string();
+        assert!(
+            refused.starts_with("waits: 'no-node' is none of no_node, "),
+            "{refused}"
+        );
+    }
+}

@@ -1,0 +1,183 @@
+//! Lists sleeping tasks by their wake-up.
+//!
+//! The index of sleepers has the unclaimed tasks of one kind, data version and waits in the order of their wake-ups. A
+//! list reads the first tasks of each of these groups: what it returns, and one entry of the index for each group. Of the
+//! claimed tasks it reads all; they are few.
+
+use rusqlite::{Connection, OptionalExtension, types::Value};
+
+use super::{Conditions, direction, each};
+use crate::store::{
+    Filter, Place, Span, TaskRecord,
+    rules::list::Selection,
+    sqlite::{errors::Stop, rows},
+};
+
+/// The condition of the index of sleepers.
+const ASLEEP: &str = "s.code = 1 AND s.owner IS NULL AND s.quarantine IS NULL";
+
+/// The condition of sleepers that a node has claimed: their sleep is short, or it has ended and they run.
+const CLAIMED: &str = "s.code = 1 AND s.owner IS NOT NULL AND s.quarantine IS NULL";
+
+/// What the tasks of a part of the index have in common.
+#[derive(Debug, Clone, Copy)]
+struct Sleepers {
+    kind: i64,
+    data_version: i64,
+    waits: i64,
+}
+
+impl Sleepers {
+    /// Less than every group.
+    const FIRST: Self = Self {
+        kind: i64::MIN,
+        data_version: 0,
+        waits: 0,
+    };
+
+    /// Returns the query of the first group from one on. A comparison with '>' would read all entries of that group.
+    fn query_from() -> String {
+        format!(
+            "SELECT s.kind, s.data_version, s.waits FROM windlass_states s INDEXED BY windlass_states_asleep
+             WHERE {ASLEEP} AND (s.kind, s.data_version, s.waits) >= (?1, ?2, ?3)
+             ORDER BY s.kind, s.data_version, s.waits LIMIT 1"
+        )
+    }
+
+    /// Returns the group behind this one.
+    fn next(self, conn: &Connection) -> Result<Option<Self>, Stop> {
+        let mut next = conn.prepare_cached(&Self::query_from())?;
+        let from = (self.kind, self.data_version, self.waits + 1);
+        let read = next.query_row(from, |row| {
+            Ok(Self {
+                kind: row.get(0)?,
+                data_version: row.get(1)?,
+                waits: row.get(2)?,
+            })
+        });
+        Ok(read.optional()?)
+    }
+
+    /// Returns the conditions on the tasks of the group.
+    fn conditions(self) -> Conditions {
+        let mut conditions = Conditions::new();
+        conditions.and(ASLEEP);
+        conditions.and_with("s.kind = ?", self.kind);
+        conditions.and_with("s.data_version = ?", self.data_version);
+        conditions.and_with("s.waits = ?", self.waits);
+        conditions
+    }
+}
+
+/// Returns the query of the tasks that meet the conditions, by their wake-up.
+fn query(
+    mut conditions: Conditions,
+    index: &str,
+    filter: &Filter,
+    span: &Span,
+) -> (String, Vec<Value>) {
+    let (behind, sorted) = direction(span.ascending);
+    if let Some(Place { at, order, .. }) = &span.after {
+        conditions.and_with(&format!("(s.due, s.n) {behind} (?, ?)"), *at);
+        conditions.values.push((*order as i64).into());
+    }
+    conditions.filter(filter);
+    let Conditions { sql, values } = conditions;
+    let sql = format!(
+        "SELECT {} FROM windlass_states s INDEXED BY {index} {}{sql} \
+         ORDER BY s.due{sorted}, s.n{sorted}",
+        rows::RECORD,
+        rows::RECORD_BY_STATE
+    );
+    (sql, values)
+}
+
+/// Returns the tasks of a span by wake-up.
+pub(super) fn span(
+    conn: &Connection,
+    filter: &Filter,
+    span: &Span,
+) -> Result<Vec<TaskRecord>, Stop> {
+    let mut selection = Selection::of(span.clone());
+    let mut take = |conditions, index| {
+        let (sql, values) = query(conditions, index, filter, span);
+        let mut statement = conn.prepare_cached(&sql)?;
+        each(&mut statement, values, filter, |record| {
+            selection.take(record)
+        })
+    };
+    let mut claimed = Conditions::new();
+    claimed.and(CLAIMED);
+    take(claimed, "windlass_states_owned")?;
+    let mut group = Sleepers::FIRST;
+    while let Some(next) = group.next(conn)? {
+        take(next.conditions(), "windlass_states_asleep")?;
+        group = next;
+    }
+    Ok(selection.into_tasks())
+}
+
+#[cfg(test)]
+mod tests {
+    use rusqlite::{StatementStatus, params_from_iter};
+
+    use super::*;
+    use crate::store::{Order, sqlite::schema};
+
+    /// Makes a file with sleepers of two kinds and two data versions: so many of each of the four groups.
+    fn file(of_each: i64) -> Connection {
+        let mut conn = Connection::open_in_memory().unwrap();
+        schema::make(&mut conn, "f").unwrap();
+        let mut n = 0;
+        for _ in 0..of_each {
+            for (kind, version) in [(1, 1), (1, 2), (2, 1), (2, 2)] {
+                n += 1;
+                let task = "INSERT INTO windlass_tasks (n, id, kind, priority, submitted_at, props)
+                            VALUES (?1, 'id' || ?1, 'k' || ?2, 0, 0, 'null')";
+                conn.execute(task, (n, kind)).unwrap();
+                let state = "INSERT INTO windlass_states VALUES
+                    (?1, ?2, 1, ?1 * 7 % 1000, NULL, 1, 1, 0, 4, 1, NULL, NULL, NULL, '{}', ?3, 0, 0, NULL)";
+                conn.execute(state, (n, kind, version)).unwrap();
+            }
+        }
+        conn
+    }
+
+    /// Returns the groups, and the steps that SQLite takes to find them and the first ten tasks of each.
+    fn steps(conn: &Connection, ascending: bool) -> (usize, i32) {
+        let (mut found, mut steps) = (0, 0);
+        let mut group = Sleepers::FIRST;
+        let mut next = conn.prepare(&Sleepers::query_from()).unwrap();
+        while let Some(of) = group.next(conn).unwrap() {
+            let from = (group.kind, group.data_version, group.waits + 1);
+            next.query_row(from, |_| Ok(())).unwrap();
+            let span = Span {
+                order: Order::Due,
+                ascending,
+                after: None,
+                limit: 10,
+            };
+            let index = "windlass_states_asleep";
+            let (sql, values) = query(of.conditions(), index, &Filter::default(), &span);
+            let mut statement = conn.prepare(&sql).unwrap();
+            let mut rows = statement.query(params_from_iter(values)).unwrap();
+            for _ in 0..10 {
+                assert!(rows.next().unwrap().is_some());
+            }
+            drop(rows);
+            steps += statement.get_status(StatementStatus::VmStep);
+            (found, group) = (found + 1, of);
+        }
+        (found, steps + next.get_status(StatementStatus::VmStep))
+    }
+
+    #[test]
+    fn a_page_by_wake_up_reads_what_it_returns() {
+        let (few, many) = (file(20), file(1000));
+        for ascending in [true, false] {
+            let ((groups, few), (same, many)) = (steps(&few, ascending), steps(&many, ascending));
+            assert_eq!((groups, same), (4, 4));
+            assert!(many < few + 20, "{ascending}: {few} and {many} steps");
+        }
+    }
+}
