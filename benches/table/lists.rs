@@ -58,20 +58,34 @@ async fn one(place: &Path, (tasks, goal): (usize, Option<f64>), report: &mut Rep
     let store = support::open(place).await;
     end_some(&store).await;
     support::fill(&store, tasks, sleeper).await;
-    let client = Client::new(&store);
+    read(&Client::new(&store), "", (tasks, goal), report).await;
+    #[cfg(feature = "etcd")]
+    if let Some(indexed) = support::open_indexed(place).await {
+        let what = ", with an index in memory";
+        read(&Client::new(&indexed), what, (tasks, Some(GOAL)), report).await;
+    }
+}
+
+/// Measures the lists and the counts.
+async fn read(
+    client: &Client,
+    how: &str,
+    (tasks, goal): (usize, Option<f64>),
+    report: &mut Report,
+) {
     let all = || Query::new(Filter::default()).without_props();
     for order in [Order::Id, Order::Submitted, Order::Due, Order::Ended] {
         let query = all().order(order);
-        let of = format!("a list by {order}");
-        pages(&client, &query, None, (&of, tasks, goal), report).await;
+        let of = format!("a list by {order}{how}");
+        pages(client, &query, None, (&of, tasks, goal), report).await;
     }
     let newest = all().order(client.order_of_newest());
     let mut cursor = None;
     for _ in 0..10 {
         cursor = client.page(&newest, cursor.as_ref()).await.unwrap().next;
     }
-    let of = "the newest tasks, the eleventh page";
-    pages(&client, &newest, cursor, (of, tasks, goal), report).await;
+    let of = format!("the newest tasks, the eleventh page{how}");
+    pages(client, &newest, cursor, (&of, tasks, goal), report).await;
 
     let mut times = Vec::new();
     for _ in 0..ROUNDS {
@@ -81,7 +95,7 @@ async fn one(place: &Path, (tasks, goal): (usize, Option<f64>), report: &mut Rep
         let all: u64 = counts.iter().map(|count| count.tasks).sum();
         assert_eq!(all, (tasks + ENDED) as u64);
     }
-    let what = format!("{tasks} tasks: counts");
+    let what = format!("{tasks} tasks: counts{how}");
     report.median(&what, &times, "ms", goal.map(Goal::Most));
 }
 

@@ -17,7 +17,7 @@ use std::{
 
 use futures::StreamExt;
 use tokio::{
-    sync::{Notify, mpsc},
+    sync::{Notify, Semaphore, SemaphorePermit, mpsc},
     time::sleep,
 };
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -28,6 +28,8 @@ use super::{Change, ChangeStream, Error, Registry};
 
 /// How many changes wait for one subscriber. It learns that it has missed some when there are more.
 const QUEUE: usize = 64;
+/// How many waits read their tasks at once. Ten thousand reads at once on one connection exceed its time limit.
+const READS_AT_ONCE: usize = 32;
 /// How long the feed stays open without a subscription: the next wait often comes at once.
 const LINGER: Duration = Duration::from_secs(1);
 
@@ -37,6 +39,8 @@ pub(crate) struct Changes {
     subscribers: Arc<Subscribers>,
     /// Held while the feed is opened, so that two first subscriptions open one feed.
     opening: tokio::sync::Mutex<()>,
+    /// The reads of those who wait.
+    reads: Semaphore,
     stop: CancellationToken,
     /// Ends the feed with the store.
     _stops: DropGuard,
@@ -120,6 +124,7 @@ impl Changes {
             registry,
             subscribers: Arc::default(),
             opening: tokio::sync::Mutex::default(),
+            reads: Semaphore::new(READS_AT_ONCE),
             _stops: stop.clone().drop_guard(),
             stop,
         }
@@ -132,6 +137,12 @@ impl Changes {
     /// Those of [`Registry::changes`], when no feed is open.
     pub(crate) async fn of(&self, task: &TaskId) -> Result<Subscription, Error> {
         self.subscribed(|subscribers| subscribers.add(task)).await
+    }
+
+    /// Waits for a place among the reads of those who wait. The place is free again when it is dropped.
+    pub(crate) async fn place(&self) -> Option<SemaphorePermit<'_>> {
+        // Nobody closes the semaphore.
+        self.reads.acquire().await.ok()
     }
 
     /// Subscribes, and opens the feed first where none is open.

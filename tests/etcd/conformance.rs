@@ -35,7 +35,7 @@ fn shared() -> Arc<Server> {
 enum Layout {
     /// As windlass makes a new namespace.
     Compact,
-    /// As one that nodes of Metafora share.
+    /// As one that nodes of Metafora share. Lists and counts use the index in memory.
     Shared,
 }
 
@@ -61,7 +61,7 @@ impl Etcd {
         let url = self.server.url(&self.namespace.lock().unwrap());
         match self.layout {
             Layout::Compact => url,
-            Layout::Shared => format!("{url}?metafora-nodes=true"),
+            Layout::Shared => format!("{url}?metafora-nodes=true&memory-index=true"),
         }
     }
 

@@ -14,8 +14,8 @@ use crate::{
     support::{open, secs, until},
 };
 
-/// The server's counters that begin so, by method.
-pub(crate) async fn counters(server: &Server, name: &str) -> BTreeMap<String, u64> {
+/// The lines of the server's metrics that begin so.
+async fn metrics(server: &Server, name: &str) -> Vec<String> {
     let mut stream = tokio::net::TcpStream::connect(server.endpoint())
         .await
         .unwrap();
@@ -23,12 +23,28 @@ pub(crate) async fn counters(server: &Server, name: &str) -> BTreeMap<String, u6
     stream.write_all(request.as_bytes()).await.unwrap();
     let mut text = String::new();
     stream.read_to_string(&mut text).await.unwrap();
+    let lines = text.lines().filter(|line| line.starts_with(name));
+    lines.map(str::to_owned).collect()
+}
+
+fn value(line: &str) -> u64 {
+    let value: f64 = line.rsplit(' ').next().unwrap().parse().unwrap();
+    value as u64
+}
+
+/// The server's counter without labels.
+pub(crate) async fn total(server: &Server, name: &str) -> u64 {
+    let lines = metrics(server, &format!("{name} ")).await;
+    value(lines.first().unwrap())
+}
+
+/// The server's counters that begin so, by method.
+pub(crate) async fn counters(server: &Server, name: &str) -> BTreeMap<String, u64> {
     let mut counters = BTreeMap::new();
-    for line in text.lines().filter(|line| line.starts_with(name)) {
+    for line in metrics(server, name).await {
         let method = line.split("grpc_method=\"").nth(1).unwrap();
         let method = method.split('"').next().unwrap().to_owned();
-        let count: f64 = line.rsplit(' ').next().unwrap().parse().unwrap();
-        *counters.entry(method).or_default() += count as u64;
+        *counters.entry(method).or_default() += value(&line);
     }
     assert!(!counters.is_empty(), "etcd reports its requests");
     counters

@@ -23,6 +23,7 @@ mod failover;
 mod failures;
 mod history;
 mod idle;
+mod index;
 mod limits;
 mod lost_answers;
 mod metafora;

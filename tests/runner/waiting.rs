@@ -103,3 +103,20 @@ async fn parked_tasks_are_idle_and_match() {
     assert!((2..=3600 / 5 + 3).contains(&reads), "{reads} reads");
     assert_eq!(world.code(&id).await, StateKind::Completed);
 }
+
+/// Ten thousand waits would read the nodes ten thousand times.
+#[tokio::test(start_paused = true)]
+async fn a_wait_for_a_sleeping_task_reads_the_task_and_no_nodes() {
+    let world = World::new().await;
+    let later = world.now() + jiff::SignedDuration::from_hours(1);
+    let task = NewTask::new("quick").id("t").start_at(later);
+    let task = world.client.submit(task).await.unwrap();
+    // Opens the feed of changes, which counts as a read. The feed stays open for a moment.
+    let first = tokio::time::timeout(secs(4), task.wait()).await;
+    assert!(first.is_err(), "it sleeps");
+    let before = world.faults.calls(Operation::Read);
+    let waited = tokio::time::timeout(secs(9), task.wait()).await;
+    assert!(waited.is_err(), "it sleeps");
+    // The first look, and the look after five seconds.
+    assert_eq!(world.faults.calls(Operation::Read) - before, 2);
+}

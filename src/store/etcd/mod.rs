@@ -13,6 +13,7 @@
 //! | `upkeep` | retention, compaction, the state of the members |
 //! | `watch` | the two streams, and the mirror of each task |
 //! | `tasks` | submit, command, delete, retry, reschedule, transactions, queries, history, to and from other stores |
+//! | `index` | every task in the orders of lists, in memory, for a process that asks for it |
 //! | `node` | leases, claims, commits, effects, releases, node commands, repairs |
 //! | `parts` | what one operation puts into a write, for calls, transactions and effects |
 //! | `read` | all that belongs to a task at one revision, of many tasks at once |
@@ -23,6 +24,7 @@
 mod client;
 mod coordinator;
 mod doctor;
+mod index;
 mod node;
 mod order;
 mod parts;

@@ -75,7 +75,10 @@ impl Registry for EtcdStore {
     }
 
     fn order_of_newest(&self) -> Order {
-        Order::Id
+        match self.0.queries.index {
+            Some(_) => Order::Submitted,
+            None => Order::Id,
+        }
     }
 
     async fn span(&self, filter: &Filter, span: Span) -> Result<Vec<TaskRecord>, Error> {
@@ -88,6 +91,10 @@ impl Registry for EtcdStore {
 
     async fn stats(&self) -> Result<TaskStats, Error> {
         self.0.queries.stats().await
+    }
+
+    fn keeps_counts(&self) -> bool {
+        self.0.queries.index.is_some()
     }
 
     async fn limits_in_use(&self) -> Result<Vec<LimitUse>, Error> {

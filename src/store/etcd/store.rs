@@ -9,6 +9,7 @@ use super::{
         options::{self, Options},
     },
     doctor::Doctor,
+    index::Index,
     node::{Adoption, Claimer, Claims, Committer, Effects, Leases, NewTasks, NodeCommands, Peers},
     parts::{Clearing, Parts},
     read::{Access, Mark, Reader},
@@ -146,6 +147,9 @@ impl Components {
             reader,
             clock,
         };
+        let index = options
+            .memory_index
+            .then(|| Index::start(access.reader.clone()));
         let (claims, new) = (Arc::new(Claims::default()), Arc::new(NewTasks::default()));
         let limits = options.limits;
         let max_bytes = limits.max_bytes;
@@ -206,6 +210,7 @@ impl Components {
             queries: Queries {
                 reader: access().reader,
                 clock: access().clock,
+                index,
             },
             imports: Imports::new(clearing(), max_bytes),
             purges: Purges::new(deletes.clone()),

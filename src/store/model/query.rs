@@ -5,6 +5,8 @@ use std::{fmt, str::FromStr};
 use serde::{Deserialize, Serialize};
 use windlass_statemachine::{Invalid, TaskId};
 
+#[cfg(feature = "etcd")]
+use super::Page;
 use super::{Filter, TaskRecord, WaitKind};
 
 /// By what the tasks of a list are ordered.
@@ -332,6 +334,24 @@ pub struct Span {
     pub after: Option<Place>,
     /// At most so many.
     pub limit: usize,
+}
+
+impl Span {
+    /// Returns the span of a page in the order of submits.
+    #[cfg(feature = "etcd")]
+    pub(crate) fn of_page(page: Page) -> Self {
+        let after = Place {
+            at: 0,
+            order: page.after,
+            id: None,
+        };
+        Self {
+            order: Order::Submitted,
+            ascending: true,
+            after: (page.after > 0).then_some(after),
+            limit: page.limit as usize,
+        }
+    }
 }
 
 #[cfg(test)]

@@ -77,7 +77,7 @@ impl Counter {
     }
 
     /// Notes since when one of the available tasks of a group is due. The group was added before.
-    #[cfg(feature = "sqlite")]
+    #[cfg(any(feature = "sqlite", feature = "etcd"))]
     pub(crate) fn due_since(
         &mut self,
         kind: &Kind,
@@ -117,12 +117,17 @@ impl Counter {
             is_due: state.is_due(self.at),
         };
         self.add(kind, state.data_version, facts, (1, state.due()));
+        self.hold_back(record);
+    }
+
+    /// Adds one task to those that limits hold back, if one does.
+    pub(crate) fn hold_back(&mut self, record: &TaskRecord) {
         if let Some(limited) = &record.limited_by {
             let form = match limited.limit.bound() {
                 Bound::AtOnce(_) => LimitForm::AtOnce,
                 Bound::Starts { .. } => LimitForm::Starts,
             };
-            self.hold(kind, limited.limit.key(), form, 1);
+            self.hold(&record.task.kind, limited.limit.key(), form, 1);
         }
     }
 

@@ -204,6 +204,7 @@ impl Keys {
             self.identity(),
             self.copied(),
             self.places(),
+            self.index(),
             self.horizon(),
             self.compaction(),
             self.transactions(),
@@ -246,6 +247,11 @@ impl Keys {
     /// The [`Horizon`](super::Horizon).
     pub(crate) fn horizon(&self) -> String {
         format!("{}meta/horizon", self.root)
+    }
+
+    /// A key that is written only to be seen by the watch of an index in memory.
+    pub(crate) fn index(&self) -> String {
+        format!("{}meta/index", self.root)
     }
 
     /// Past times with their revisions, for compaction.

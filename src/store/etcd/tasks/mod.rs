@@ -2,6 +2,7 @@
 
 pub(crate) mod audit;
 mod by_end;
+mod by_index;
 mod command;
 mod delete;
 mod export;

@@ -15,6 +15,7 @@ use crate::{
         Error, Filter, Order, Page, Span, TaskCount, TaskRecord, TaskStats,
         etcd::{
             client::Fault,
+            index::Index,
             node::SlotTable,
             read::{
                 Folders, Reader,
@@ -72,6 +73,8 @@ fn moment(at: Timestamp) -> String {
 pub(crate) struct Queries {
     pub(crate) reader: Reader,
     pub(crate) clock: Arc<dyn Clock>,
+    /// The index in memory, if this process keeps one.
+    pub(crate) index: Option<Index>,
 }
 
 impl Queries {
@@ -87,6 +90,12 @@ impl Queries {
 
     pub(crate) async fn list(&self, filter: &Filter, page: Page) -> Result<Vec<TaskRecord>, Error> {
         page.check()?;
+        if let Some(current) = self.indexed().await {
+            let span = Span::of_page(page);
+            let mut tasks = self.by_index(&current, filter, span).await?;
+            self.name_limits(&mut tasks).await?;
+            return Ok(tasks);
+        }
         let prefix = filter.id_prefix.as_deref().unwrap_or("");
         let mut matching = Vec::new();
         let folders = folders_of(filter);
@@ -114,6 +123,8 @@ impl Queries {
             self.by_end(filter, span).await?
         } else if span.order == Order::Id {
             self.by_id(filter, &span, folders).await?
+        } else if let Some(current) = self.indexed().await {
+            self.by_index(&current, filter, span).await?
         } else {
             let prefix = filter.id_prefix.as_deref().unwrap_or("");
             let mut selection = Selection::of(span);
@@ -210,7 +221,7 @@ impl Queries {
     }
 
     /// Sets the limits that hold tasks back. Reads their slots; tasks without limits cost no read.
-    async fn name_limits(&self, records: &mut [TaskRecord]) -> Result<(), Error> {
+    pub(super) async fn name_limits(&self, records: &mut [TaskRecord]) -> Result<(), Error> {
         let now = self.clock.now();
         let is_held = |record: &&mut TaskRecord| may_be_held(record, now);
         let held: Vec<_> = records.iter_mut().filter(is_held).collect();
@@ -228,6 +239,9 @@ impl Queries {
     }
 
     pub(crate) async fn counts(&self) -> Result<Vec<TaskCount>, Error> {
+        if let Some(current) = self.indexed().await {
+            return Ok(current.states());
+        }
         let mut counts = BTreeMap::<(Kind, Option<StateKind>), (u64, u64)>::new();
         for (id, found) in self.all("", Folders::All).await? {
             let record = found.record(&id)?;
@@ -246,8 +260,11 @@ impl Queries {
         Ok(counts.map(count).collect())
     }
 
-    /// Counts by a read of every task, at one revision.
+    /// Counts by the index, or else by a read of every task, at one revision.
     pub(crate) async fn stats(&self) -> Result<TaskStats, Error> {
+        if let Some(current) = self.indexed().await {
+            return self.stats_of(&current).await;
+        }
         let mut counter = Counter::new(self.clock.now());
         let mut limited = Vec::new();
         for (id, found) in self.all("", Folders::All).await? {

@@ -1,0 +1,180 @@
+//! [`Following`] lists the namespace and follows it, and keeps the index.
+
+use std::{
+    convert::Infallible,
+    sync::{Arc, PoisonError, RwLock},
+    time::Duration,
+};
+
+use etcd_client::{EventType, WatchOptions, WatchResponse, WatchStream};
+use tokio::{
+    sync::watch,
+    time::{Instant, sleep, sleep_until},
+};
+use tracing::{info, warn};
+use windlass_statemachine::TaskId;
+
+use super::{entry::Of, rows::Rows};
+use crate::store::etcd::{
+    client::Fault,
+    read::Reader,
+    schema::{KeyValue, Keys, end_of},
+};
+
+/// A stream that reports nothing for so long is asked whether it lives.
+const SILENCE: Duration = Duration::from_secs(5);
+const SHORTEST_PAUSE: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+/// The folders that a list reads.
+const FOLDERS: [&str; 4] = ["tasks/", "finished/", "state/", "parked/"];
+
+pub(super) struct Following {
+    reader: Reader,
+    rows: Arc<RwLock<Rows>>,
+    /// What the readers of the index wait for.
+    seen: watch::Sender<i64>,
+    /// The revision of the last event.
+    last: i64,
+}
+
+/// Returns the task of a key, and which of its keys it is; `None` for a key that the index does not need.
+fn of_key<'k>(keys: &Keys, key: &'k [u8]) -> Option<(TaskId, Of<'k>)> {
+    if let Some((id, part)) = keys.split(key) {
+        return Some((TaskId::new(id).ok()?, Of::Part(part)));
+    }
+    let mut folders = [
+        ("finished/", Of::Finished),
+        ("state/", Of::State),
+        ("parked/", Of::Parked),
+    ]
+    .into_iter();
+    folders.find_map(|(folder, of)| Some((TaskId::new(keys.strip(key, folder)?).ok()?, of)))
+}
+
+impl Following {
+    pub(super) fn new(reader: Reader, rows: Arc<RwLock<Rows>>, seen: watch::Sender<i64>) -> Self {
+        Self {
+            reader,
+            rows,
+            seen,
+            last: 0,
+        }
+    }
+
+    pub(super) async fn run(mut self) {
+        let mut pause = SHORTEST_PAUSE;
+        loop {
+            let before = self.last;
+            let fault = match self.follow().await {
+                Ok(never) => match never {},
+                Err(fault) => fault,
+            };
+            if matches!(fault, Fault::Compacted) {
+                info!(
+                    "the history after the last revision of the index was compacted; listing again"
+                );
+                self.last = 0;
+            } else {
+                let reason = fault.into_error("keep the index of tasks");
+                warn!(%reason, "the index of tasks is not current; lists read all tasks until it is");
+            }
+            if self.last != before {
+                pause = SHORTEST_PAUSE;
+            }
+            sleep(pause.mul_f64(0.5 + fastrand::f64() / 2.0)).await;
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+    }
+
+    /// Lists if necessary, and follows until the stream ends.
+    async fn follow(&mut self) -> Result<Infallible, Fault> {
+        if self.last == 0 {
+            self.list().await?;
+        }
+        let turn = self.reader.link.turn();
+        let mut stream = self.open().await?;
+        let (mut asked, mut silent_at) = (false, Instant::now() + SILENCE);
+        loop {
+            tokio::select! {
+                message = stream.message() => {
+                    let ended = || Fault::Unknown("the stream has ended".into());
+                    self.take(&message?.ok_or_else(ended)?)?;
+                    (asked, silent_at) = (false, Instant::now() + SILENCE);
+                }
+                () = sleep_until(silent_at) => {
+                    if asked {
+                        self.reader.link.leave(turn).await;
+                        return Err(Fault::Unknown("the stream is silent".into()));
+                    }
+                    (asked, silent_at) = (true, Instant::now() + SILENCE);
+                    self.reader.link.call(stream.request_progress()).await?;
+                }
+            }
+        }
+    }
+
+    async fn list(&mut self) -> Result<(), Fault> {
+        let (mut rows, mut at) = (Rows::default(), 0);
+        let (keys, fences) = (&self.reader.keys, &self.reader.fences);
+        for folder in FOLDERS {
+            let from = format!("{}{folder}", keys.root());
+            let mut take = |kv: KeyValue| {
+                if let Some((id, of)) = of_key(keys, kv.key()) {
+                    rows.take(id, &of, Some(&kv), fences);
+                }
+            };
+            at = (self.reader.link)
+                .scan(at, &from, &end_of(&from), &mut take)
+                .await?;
+        }
+        *self.rows.write().unwrap_or_else(PoisonError::into_inner) = rows;
+        self.last = at;
+        self.seen.send_replace(at);
+        Ok(())
+    }
+
+    async fn open(&self) -> Result<WatchStream, Fault> {
+        let root = self.reader.keys.root();
+        let options = WatchOptions::new()
+            .with_range(end_of(root))
+            .with_start_revision(self.last + 1)
+            .with_progress_notify();
+        let mut client = self.reader.link.watcher();
+        let opened = client.watch(root, Some(options));
+        self.reader.link.call(opened).await
+    }
+
+    /// Takes in one message of the stream.
+    fn take(&mut self, response: &WatchResponse) -> Result<(), Fault> {
+        if response.canceled() {
+            return Err(match response.compact_revision() {
+                0 => Fault::Unknown(response.cancel_reason().to_owned()),
+                _ => Fault::Compacted,
+            });
+        }
+        if response.created() {
+            return Ok(());
+        }
+        let Some(last) = response.events().last().and_then(|event| event.kv()) else {
+            // The answer to a request for progress: the stream lives.
+            return Ok(());
+        };
+        let last = last.mod_revision();
+        let (keys, fences) = (&self.reader.keys, &self.reader.fences);
+        let mut rows = self.rows.write().unwrap_or_else(PoisonError::into_inner);
+        for event in response.events() {
+            let Some(kv) = event.kv().cloned().map(KeyValue::from) else {
+                continue;
+            };
+            if let Some((id, of)) = of_key(keys, kv.key()) {
+                let put = event.event_type() == EventType::Put;
+                rows.take(id, &of, put.then_some(&kv), fences);
+            }
+        }
+        drop(rows);
+        self.last = self.last.max(last);
+        self.reader.link.past().saw(last);
+        self.seen.send_replace(self.last);
+        Ok(())
+    }
+}

@@ -1,0 +1,139 @@
+//! The index in memory: every task of the namespace in the orders of lists, and their counts.
+//!
+//! etcd has no index but its keys. A process that lists and counts often keeps this one: it lists the namespace once and
+//! follows it by one watch. A list finds its tasks here and reads only these from etcd. Before each use the index waits
+//! until it has seen the newest revision, so a list shows what this process and others have written before.
+
+mod entry;
+mod follow;
+mod rows;
+#[cfg(test)]
+mod tests;
+
+use std::{
+    sync::{Arc, PoisonError, RwLock, RwLockReadGuard},
+    time::Duration,
+};
+
+use jiff::Timestamp;
+use tokio::{
+    sync::{Mutex, watch},
+    time::timeout,
+};
+use tokio_util::task::AbortOnDropHandle;
+use windlass_statemachine::TaskId;
+
+use self::{
+    follow::Following,
+    rows::{Found, Rows},
+};
+use super::read::Reader;
+use crate::store::{Filter, Order, Place, TaskCount, rules::stats::Counter};
+
+/// How long a change of the namespace takes to come, nearly always. The newest revision may be one of another namespace.
+const USUAL: Duration = Duration::from_millis(10);
+/// How long a use waits for the newest revision. Then the tasks are read as without an index.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// The index. It is kept until it is dropped.
+pub(crate) struct Index {
+    reader: Reader,
+    rows: Arc<RwLock<Rows>>,
+    /// Held by the use that writes a revision for all that wait.
+    marking: Mutex<()>,
+    /// The revision that the index has seen; 0 while it has not listed the namespace.
+    seen: watch::Receiver<i64>,
+    _following: AbortOnDropHandle<()>,
+}
+
+impl Index {
+    /// Starts to follow the namespace.
+    pub(crate) fn start(reader: Reader) -> Self {
+        let rows = Arc::new(RwLock::default());
+        let (sets, seen) = watch::channel(0);
+        let following = Following::new(reader.clone(), rows.clone(), sets);
+        let following = AbortOnDropHandle::new(tokio::spawn(following.run()));
+        Self {
+            reader,
+            rows,
+            marking: Mutex::default(),
+            seen,
+            _following: following,
+        }
+    }
+
+    /// Waits until the index has every change before this call. Returns `None` when it does not get there in time, and
+    /// while it lists the namespace.
+    pub(crate) async fn current(&self) -> Option<Current<'_>> {
+        if *self.seen.borrow() == 0 {
+            return None;
+        }
+        let horizon = self.reader.keys.horizon();
+        let (_, newest) = self.reader.link.get_all(&horizon).await.ok()?;
+        if !self.reaches(newest, USUAL).await {
+            // A request for the progress of a watch may be answered before changes that it lacks (etcd before 3.4.25 and
+            // 3.5.8), so a change of the namespace asks for it.
+            let marking = timeout(PATIENCE, self.marking.lock()).await.ok()?;
+            if *self.seen.borrow() < newest {
+                let mark = self.reader.keys.index();
+                let mut client = self.reader.link.kv();
+                self.reader
+                    .link
+                    .call(client.put(mark, "", None))
+                    .await
+                    .ok()?;
+            }
+            drop(marking);
+            if !self.reaches(newest, PATIENCE).await {
+                return None;
+            }
+        }
+        Some(Current { index: self })
+    }
+
+    /// Waits until the index has seen a revision; `false` when it has not in time.
+    async fn reaches(&self, revision: i64, within: Duration) -> bool {
+        let mut seen = self.seen.clone();
+        let reached = seen.wait_for(|seen| *seen >= revision);
+        matches!(timeout(within, reached).await, Ok(Ok(_)))
+    }
+}
+
+/// An index that was current when it was asked for.
+pub(crate) struct Current<'a> {
+    index: &'a Index,
+}
+
+impl Current<'_> {
+    fn rows(&self) -> RwLockReadGuard<'_, Rows> {
+        let rows = self.index.rows.read();
+        rows.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the next tasks of a list that may match, and the place after which the list goes on; `None` at its end.
+    pub(crate) fn step(
+        &self,
+        filter: &Filter,
+        towards: (Order, bool),
+        after: Option<&Place>,
+        most: usize,
+    ) -> (Vec<TaskId>, Option<Place>) {
+        let Found { ids, last } = self.rows().step(filter, towards, after, most);
+        (ids, last)
+    }
+
+    /// Returns how many tasks there are by kind and state.
+    pub(crate) fn states(&self) -> Vec<TaskCount> {
+        self.rows().states()
+    }
+
+    /// Returns the counts without the tasks that limits hold back, and whether the first due time of each group is known.
+    pub(crate) fn counter(&self, now: Timestamp) -> (Counter, bool) {
+        self.rows().counter(now)
+    }
+
+    /// Returns the first tasks that a limit may hold back, and whether these are all.
+    pub(crate) fn limited(&self, most: usize) -> (Vec<TaskId>, bool) {
+        self.rows().limited(most)
+    }
+}

@@ -1,0 +1,79 @@
+//! Lists and counts by the index in memory.
+
+use super::query::{LIST, Queries, may_be_held};
+use crate::store::{
+    Error, Filter, Span, TaskRecord, TaskStats,
+    etcd::{client::Fault, index::Current},
+    rules::list::Selection,
+};
+
+/// How many tasks are read at once: the first time, and at most.
+const FIRST_READ: usize = 64;
+const LARGEST_READ: usize = 1000;
+/// The most tasks with limits that are read for the counts.
+const MOST_HELD: usize = 10_000;
+
+impl Queries {
+    /// Returns the index, if this process keeps one and it is current.
+    pub(super) async fn indexed(&self) -> Option<Current<'_>> {
+        self.index.as_ref()?.current().await
+    }
+
+    /// Returns the tasks of a span by submit or by wake-up. Reads the tasks that may match, in their order, until it has
+    /// those of the span.
+    pub(super) async fn by_index(
+        &self,
+        index: &Current<'_>,
+        filter: &Filter,
+        span: Span,
+    ) -> Result<Vec<TaskRecord>, Error> {
+        let towards = (span.order, span.ascending);
+        let mut after = span.after.clone();
+        let mut most = span.limit.clamp(FIRST_READ, LARGEST_READ);
+        let mut selection = Selection::of(span);
+        loop {
+            let (ids, last) = index.step(filter, towards, after.as_ref(), most);
+            let mut may_go_on = true;
+            for record in self.records(&ids).await? {
+                if filter.matches(&record) {
+                    may_go_on = selection.take(record);
+                }
+            }
+            if !may_go_on || last.is_none() {
+                return Ok(selection.into_tasks());
+            }
+            after = last;
+            most = (most * 2).min(LARGEST_READ);
+        }
+    }
+
+    /// Reads those of the tasks that exist.
+    async fn records(
+        &self,
+        ids: &[windlass_statemachine::TaskId],
+    ) -> Result<Vec<TaskRecord>, Error> {
+        let failed = |fault: Fault| fault.into_error(LIST);
+        let mut records = Vec::with_capacity(ids.len());
+        for (id, found) in ids.iter().zip(self.reader.read_many(ids).await) {
+            let found = found.map_err(failed)?;
+            if found.exists() {
+                records.push(found.record(id)?);
+            }
+        }
+        Ok(records)
+    }
+
+    /// Returns the counts of the index, with the tasks that limits hold back.
+    pub(super) async fn stats_of(&self, index: &Current<'_>) -> Result<TaskStats, Error> {
+        let now = self.clock.now();
+        let (mut counter, oldest_is_complete) = index.counter(now);
+        let (ids, held_is_complete) = index.limited(MOST_HELD);
+        let mut held = self.records(&ids).await?;
+        held.retain(|record| may_be_held(record, now));
+        self.name_limits(&mut held).await?;
+        held.iter().for_each(|record| counter.hold_back(record));
+        let mut stats = counter.into_stats(held_is_complete);
+        stats.oldest_is_complete = oldest_is_complete;
+        Ok(stats)
+    }
+}
