@@ -159,7 +159,7 @@ pub fn page() -> String {
          `windlass_workers`) are set by each node, 15 s apart (`Builder::gauges_every`), and have the same values on \
          every node: take the maximum over the nodes, not the sum. Each node sets \
          `windlass_oldest_due_age_seconds` of the kinds that it runs, and that of kinds which no node runs. On a store \
-         that keeps no counts (etcd) there is no `windlass_tasks`, no `windlass_waiting_tasks`, and no age of a kind \
+         that keeps no counts (etcd without `memory-index=true`) there is no `windlass_tasks`, no `windlass_waiting_tasks`, and no age of a kind \
          that no node runs.\n\n\
          No metric has a task id as a label. This page is made of the table in `src/telemetry.rs`: \
          `cargo test --all-features --test telemetry -- --ignored write_the_page` writes it.\n\n\

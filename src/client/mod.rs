@@ -308,11 +308,12 @@ impl Client {
     ///
     /// # Cost
     ///
-    /// SQLite reads what it returns, and of a list by wake-up one entry of an index for each kind and data version. etcd
-    /// live tasks. etcd reads what it returns of a list by id or by end, or of tasks whose ids the filter names; every page
-    /// of another list reads all tasks, or all live ones where the query has only such. A condition without an index
-    /// (labels, texts of errors, props, times of submits, kinds) reads the tasks that it leaves out as well: at worst all
-    /// of them, up to 4,000 at a time on etcd.
+    /// SQLite reads what it returns, and for a list by wake-up also one entry of an index for each kind and data version and
+    /// the claimed tasks. etcd reads what it returns of a list by id or by end, or of tasks whose ids the filter names;
+    /// every page of another list reads all tasks, or all live ones where the query has only such, unless the process keeps
+    /// an index in memory (`memory-index=true`). A condition without an index (labels, texts of errors, props, times of
+    /// submits, kinds, the reason of a wait) reads the tasks that it leaves out as well: at worst all of them, up to 4,000
+    /// at a time on etcd.
     ///
     /// # Errors
     ///

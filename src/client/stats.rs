@@ -107,9 +107,10 @@ impl Client {
     /// Returns how many tasks there are by kind: how many a node can claim now, how many sleep or wait, and what holds
     /// back those that could run.
     ///
-    /// SQLite keeps counts, so the call takes milliseconds however many tasks there are; it reads an index entry for
-    /// each sleeping task whose time has come, and up to 2,000 live tasks for the oldest. The other stores read every task. The reason `labels` is read of the
-    /// first 1,000 live tasks of a kind, and only if every node of the kind selects labels.
+    /// SQLite and an etcd store with an index in memory (`memory-index=true`) keep counts, so the call takes milliseconds
+    /// however many tasks there are. It reads an index entry for each sleeping task whose time has come, and up to 2,000
+    /// live tasks for the oldest. The other stores read every task. The reason `labels` is read of the first 1,000 live
+    /// tasks of a kind, and only if every node of the kind selects labels.
     ///
     /// # Errors
     ///

@@ -13,9 +13,9 @@
 //! | `upkeep` | retention, compaction, the state of the members |
 //! | `watch` | the two streams, and the mirror of each task |
 //! | `tasks` | submit, command, delete, retry, reschedule, transactions, queries, history, to and from other stores |
-//! | `index` | every task in the orders of lists, in memory, for a process that asks for it |
 //! | `node` | leases, claims, commits, effects, releases, node commands, repairs |
 //! | `parts` | what one operation puts into a write, for calls, transactions and effects |
+//! | `index` | every task in the orders of lists, in memory, for a process that asks for it |
 //! | `read` | all that belongs to a task at one revision, of many tasks at once |
 //! | `write` | the item of a change, what changes put into it, the batches, the pipeline, and the tries |
 //! | `client` | the connection, with a time limit on every call, and the limits of the servers |
