@@ -44,7 +44,7 @@ async fn main() -> Result<(), BoxError> {
     let poller = client.submit(NewTask::new("poll")).await?;
     let before: u64 = client.signal(&poller, "interval", &20).await?;
     println!("the interval was {before} ms");
-    let interval: u64 = poller.wait().await?.result()?;
+    let interval: u64 = poller.wait().await?;
     println!("the interval is {interval} ms");
     runner.shutdown().await;
     Ok(())

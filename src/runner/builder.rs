@@ -26,8 +26,8 @@ use super::{
 };
 use crate::{
     balancer::{Balancer, Greedy},
-    handler::StatefulHandler,
-    job::{Job, JobHandler, Typed},
+    handler::{StatefulHandler, Typed},
+    job::Job,
     schedule::{KIND, Scheduler, watch_clock},
     store::{
         Coordinator, Error, NodeSpec, NodeStatus, Store, model::data_versions::check_data_version,
@@ -126,12 +126,16 @@ impl Builder {
     /// The handler of a typed kind, with the defaults of [`KindConfig`].
     ///
     /// See [`job`](crate::job) for an example.
-    pub fn job<J: Job>(self, handler: impl JobHandler<J>) -> Self {
+    pub fn job<J: Job, M: 'static>(self, handler: impl StatefulHandler<J, M>) -> Self {
         self.job_with(KindConfig::default(), handler)
     }
 
     /// The handler of a typed kind, and how it is run.
-    pub fn job_with<J: Job>(self, config: KindConfig, handler: impl JobHandler<J>) -> Self {
+    pub fn job_with<J: Job, M: 'static>(
+        self,
+        config: KindConfig,
+        handler: impl StatefulHandler<J, M>,
+    ) -> Self {
         self.handler_with(
             J::KIND,
             config.data_version(J::DATA_VERSION),

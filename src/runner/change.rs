@@ -10,8 +10,8 @@ use super::{
     node::Runner,
 };
 use crate::{
-    handler::StatefulHandler,
-    job::{Job, JobHandler, Typed},
+    handler::{StatefulHandler, Typed},
+    job::Job,
     store::model::data_versions::check_data_version,
 };
 
@@ -106,10 +106,10 @@ impl Runner {
     /// # Errors
     ///
     /// As [`add_handler`](Self::add_handler).
-    pub async fn add_job<J: Job>(
+    pub async fn add_job<J: Job, M: 'static>(
         &self,
         config: KindConfig,
-        handler: impl JobHandler<J>,
+        handler: impl StatefulHandler<J, M>,
     ) -> Result<(), ChangeError> {
         let config = config.data_version(J::DATA_VERSION);
         self.add_handler(J::KIND, config, Typed::new(handler)).await

@@ -48,7 +48,7 @@ use crate::store::Error;
 /// let runner = Runner::builder(&store)
 ///     .handler("double", |task: TaskContext| async move {
 ///         let n: u64 = task.props()?;
-///         Ok::<_, windlass::BoxError>(Message::complete_with(&(n * 2)))
+///         Ok::<_, windlass::BoxError>(Message::complete_with(n * 2))
 ///     })
 ///     .start()
 ///     .await?;

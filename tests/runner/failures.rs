@@ -257,7 +257,7 @@ async fn a_wait_for_a_kind_that_no_node_handles_is_logged_once() {
     let world = World::new().await;
     let task = NewTask::new("forgotten").id("t");
     let task = world.client.submit(task).await.unwrap();
-    let waited = tokio::time::timeout(secs(60), task.wait()).await;
+    let waited = tokio::time::timeout(secs(60), task.done()).await;
     assert!(waited.is_err(), "it has not ended");
     let lines = log.lines_with("waits for a task whose kind no live node handles");
     assert_eq!(lines.len(), 1, "{lines:?}");

@@ -19,7 +19,7 @@ const DAY: Duration = Duration::from_secs(24 * 3600);
 
 async fn report(task: TaskContext) -> Message {
     let time = task.scheduled_for();
-    Message::complete_with(&time.map(|time| (time.nominal, time.due, time.is_late)))
+    Message::complete_with(time.map(|time| (time.nominal, time.due, time.is_late)))
 }
 
 /// Takes longer than any test.

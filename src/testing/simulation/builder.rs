@@ -9,7 +9,7 @@ use super::{Error, Simulation, node::KindEntry};
 use crate::{
     KindConfig,
     handler::StatefulHandler,
-    job::{self, Job, JobHandler},
+    job::{self, Job},
     store::model::data_versions::check_data_version,
 };
 
@@ -68,7 +68,7 @@ impl Builder {
     ///
     /// ```
     /// use serde::{Deserialize, Serialize};
-    /// use windlass::{BoxError, Job, JobContext, JobMessage, testing::Simulation};
+    /// use windlass::{BoxError, Job, TaskContext, testing::Simulation};
     ///
     /// #[derive(Serialize, Deserialize)]
     /// struct Double(u64);
@@ -77,8 +77,8 @@ impl Builder {
     ///     type Data = ();
     ///     type Output = u64;
     /// }
-    /// async fn double(task: JobContext<Double>) -> JobMessage<Double> {
-    ///     JobMessage::complete(task.job().0 * 2)
+    /// async fn double(task: TaskContext<Double>) -> u64 {
+    ///     task.job().0 * 2
     /// }
     ///
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), BoxError> {
@@ -88,7 +88,7 @@ impl Builder {
     /// assert_eq!(task.wait().await?, 42);
     /// # Ok(()) }
     /// ```
-    pub fn job<J: Job>(self, handler: impl JobHandler<J>) -> Self {
+    pub fn job<J: Job, M: 'static>(self, handler: impl StatefulHandler<J, M>) -> Self {
         self.handler(J::KIND, job::handler(handler))
     }
 
