@@ -26,7 +26,7 @@ async fn poll(task: TaskContext) -> Result<Message, BoxError> {
             () = tokio::time::sleep(Duration::from_millis(millis)) => {
                 println!("polled after {millis} ms");
                 if millis < 60_000 {
-                    return Ok(Message::complete_with(&millis));
+                    return Ok(Message::complete_with(millis));
                 }
             }
         }

@@ -114,7 +114,8 @@ pub mod wire;
 pub use async_trait::async_trait;
 pub use client::Client;
 pub use handler::{
-    AnswerError, BoxError, CheckpointError, IntoMessage, StatefulHandler, Stop, TaskContext,
+    AnswerError, BoxError, CheckpointError, IntoMessage, MissingState, PropsError, StatefulHandler,
+    Stop, TaskContext,
 };
 pub use jiff;
 pub use job::{Job, Untyped};

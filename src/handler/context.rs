@@ -9,8 +9,8 @@ use std::{
 use serde::{Serialize, de::DeserializeOwned};
 use tokio::{sync::oneshot, time::Instant};
 use windlass_statemachine::{
-    Action, ErrorEntry, Fence, Invalid, Job, Json, Kind, Message, Meta, Task, TaskData, TaskId,
-    TaskType, Untyped, task::Labels,
+    ErrorEntry, Fence, Invalid, Job, Json, Kind, Message, Meta, Task, TaskData, TaskId, TaskType,
+    Untyped, task::Labels,
 };
 
 use super::{
@@ -106,38 +106,19 @@ impl TaskContext {
         Ok(())
     }
 
-    /// The task's props, as a type of yours.
-    ///
-    /// # Errors
-    ///
-    /// [`Invalid`] (field `props`) when they are not of that type. An attempt that fails with this
-    /// error (or with one whose text contains it) is not retried: props never change.
-    pub fn props<T: DeserializeOwned>(&self) -> Result<T, Invalid> {
-        let props = self.parts.task.props.get("props");
-        *self.unreadable_props() = props.as_ref().err().cloned();
-        props
-    }
-
-    fn unreadable_props(&self) -> MutexGuard<'_, Option<Invalid>> {
-        let unreadable = self.parts.unreadable_props.lock();
-        unreadable.unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Makes an error that reports unreadable props one that is not retried, and a wait for the task itself
-    /// an error. Handlers have error types
-    /// of their own, and panic: the text is the one thing that all of them pass on.
-    pub(crate) fn judged(&self, message: Message) -> Message {
-        if let Some(error) = self.waits_for_itself(&message) {
-            return Message::fail(error);
+    /// Makes the message of a panic about unreadable props one that is not retried.
+    pub(crate) fn judged_panic(&self, message: Message) -> Message {
+        match self.parts.panicked_with_props_error() {
+            true => message.not_retried(),
+            false => message,
         }
-        let Action::Error { error, .. } = message.action() else {
-            return message;
-        };
-        match &*self.unreadable_props() {
-            Some(e) if error.contains(&e.to_string()) || error.contains(&format!("{e:?}")) => {
-                message.not_retried()
-            }
-            _ => message,
+    }
+
+    /// Makes a wait for the task itself an error.
+    pub(crate) fn judged(&self, message: Message) -> Message {
+        match self.waits_for_itself(&message) {
+            Some(error) => Message::fail(error),
+            None => message,
         }
     }
 }

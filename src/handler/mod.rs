@@ -72,8 +72,10 @@ mod asks;
 mod context;
 mod parts;
 mod progress;
+mod props;
 mod returned;
 mod signals;
+mod state;
 mod typed;
 mod waited;
 
@@ -88,9 +90,12 @@ pub(crate) use asks::Asked;
 pub(crate) use asks::{Ask, AskRunner, Sent};
 pub use context::{CheckpointError, TaskContext};
 pub(crate) use parts::{Attempt, ContextParts};
+pub use props::PropsError;
 pub use returned::{IntoMessage, Output, OutputResult};
 pub(crate) use signals::Signals;
 pub use signals::{Commands, Stop};
+pub use state::MissingState;
+pub(crate) use state::{Needed, Shared};
 pub(crate) use typed::Typed;
 pub use windlass_statemachine::BoxError;
 
@@ -177,6 +182,13 @@ where
     Fut::Output: IntoMessage<J, M>,
 {
     async fn run(&self, task: TaskContext<J>) -> Message<J> {
-        self(task).await.into_message()
+        let parts = task.parts.clone();
+        let returned = self(task).await;
+        // Asked before an error becomes text.
+        let holds_props_error = parts.holds_props_error();
+        match returned.into_message() {
+            message if holds_props_error => message.not_retried(),
+            message => message,
+        }
     }
 }

@@ -1,14 +1,14 @@
 //! [`ContextParts`]: what the contexts of one run share.
 
-use std::sync::{Arc, Mutex, PoisonError, atomic::AtomicBool};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, atomic::AtomicBool};
 
 use tokio::{sync::watch, time::Instant};
 use windlass_statemachine::{
-    ActionKind, ErrorEntry, Fence, Invalid, Json, Message, Outcome, Progress, StateKind, Task,
-    TaskState, Waited, Waits, state::LastCommand,
+    ActionKind, ErrorEntry, Fence, Json, Message, Outcome, Progress, StateKind, Task, TaskState,
+    Waited, Waits, state::LastCommand,
 };
 
-use super::{asks::AskRunner, signals::Received};
+use super::{asks::AskRunner, props::Held, signals::Received, state::Shared};
 
 /// One attempt at a task, as its runner starts it.
 #[derive(Debug)]
@@ -20,6 +20,8 @@ pub(crate) struct Attempt {
     /// The version of the data that the handler writes.
     pub(crate) data_version: u32,
     pub(crate) lease_until: watch::Receiver<Instant>,
+    /// What the handlers of the node share.
+    pub(crate) shared: Shared,
     pub(crate) span: tracing::Span,
 }
 
@@ -51,8 +53,9 @@ pub(crate) struct ContextParts {
     pub(crate) progress: Mutex<Option<Progress>>,
     /// The runner knows that there is progress which it has not read.
     pub(super) progress_sent: AtomicBool,
-    /// Why the props could not be read the last time, if they could not.
-    pub(crate) unreadable_props: Mutex<Option<Invalid>>,
+    pub(super) shared: Shared,
+    /// Shared with each error about unreadable props.
+    pub(super) props_error: OnceLock<Arc<Held>>,
     pub(crate) node_fault: Mutex<Option<String>>,
     pub(crate) span: tracing::Span,
 }
@@ -84,7 +87,8 @@ impl ContextParts {
             lease_until: attempt.lease_until,
             progress: Mutex::new(None),
             progress_sent: AtomicBool::new(false),
-            unreadable_props: Mutex::new(None),
+            shared: attempt.shared,
+            props_error: OnceLock::new(),
             node_fault: Mutex::new(None),
             span: attempt.span,
         }

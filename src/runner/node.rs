@@ -17,7 +17,7 @@ use super::{
     input::In,
     signals::StopSignals,
 };
-use crate::store::Error;
+use crate::{handler::Shared, store::Error};
 
 /// A running node. Dropping it stops the node as [`abort`](Self::abort) does, in the background.
 ///
@@ -61,6 +61,7 @@ use crate::store::Error;
 /// ```
 #[derive(Debug)]
 pub struct Runner {
+    pub(super) shared: Shared,
     pub(super) node: NodeName,
     pub(super) tx: mpsc::UnboundedSender<In>,
     pub(super) ended: Option<JoinHandle<()>>,

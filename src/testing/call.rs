@@ -17,8 +17,8 @@ use super::{abort::AbortOnDrop, ran::Ran};
 use crate::{
     NewTask,
     handler::{
-        Ask, AskRunner, Asked, Attempt, ContextParts, Sent, Signals, StatefulHandler, TaskContext,
-        Typed,
+        Ask, AskRunner, Asked, Attempt, ContextParts, Sent, Shared, Signals, StatefulHandler,
+        TaskContext, Typed,
     },
     runner::spawn::{self, Ended},
 };
@@ -120,6 +120,7 @@ pub struct Call {
     waited: Vec<Waited>,
     signals: Vec<Signal>,
     after_checkpoints: usize,
+    shared: Shared,
 }
 
 impl Default for Call {
@@ -142,6 +143,7 @@ impl Call {
             waited: Vec::new(),
             signals: Vec::new(),
             after_checkpoints: 0,
+            shared: Shared::default(),
         }
     }
 
@@ -273,6 +275,27 @@ impl Call {
         self
     }
 
+    /// Adds a value that the handler takes with [`TaskContext::state`].
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use windlass::{BoxError, Message, TaskContext, testing::Call};
+    ///
+    /// async fn rate(task: TaskContext) -> Result<Message, BoxError> {
+    ///     Ok(Message::complete_with(*task.state::<u64>()?))
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), BoxError> {
+    /// assert_eq!(Call::new().state(7_u64).run(rate).await?.result()?, Some(7));
+    /// assert!(Call::new().run(rate).await?.error().unwrap().contains("no state of the type u64"));
+    /// # Ok(()) }
+    /// ```
+    pub fn state<T: Send + Sync + 'static>(mut self, value: T) -> Self {
+        self.shared.insert(value);
+        self
+    }
+
     /// Runs the handler until it returns. A panic becomes an Error message, as on a node.
     ///
     /// # Errors
@@ -314,6 +337,7 @@ impl Call {
             fence: state.fence,
             data_version: handler.data_version(),
             lease_until,
+            shared: self.shared,
             span,
         };
         let parts = Arc::new(ContextParts::new(attempt, &state, received, asks));

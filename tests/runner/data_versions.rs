@@ -205,7 +205,7 @@ async fn an_untyped_handler_reads_the_version_that_it_finds() {
     let seen = |task: TaskContext| async move {
         let before = task.data_version();
         task.checkpoint(&1).await?;
-        Ok::<_, BoxError>(Message::complete_with(&(before, task.data_version())))
+        Ok::<_, BoxError>(Message::complete_with((before, task.data_version())))
     };
     let first = |_: TaskContext| async { Message::sleep_for(secs(60)).with_data(&0) };
     let node = world.node("a").handler("k", first).start().await.unwrap();

@@ -4,7 +4,7 @@ use std::{collections::HashMap, time::Duration};
 
 use serde::{Deserialize, Serialize};
 use windlass::{
-    BoxError, Command, Job, Message, NewTask, StateKind, TaskContext,
+    BoxError, Command, Job, Message, NewTask, Retry, StateKind, StatefulHandler, TaskContext,
     client::{TaskFailed, WaitError},
 };
 
@@ -128,7 +128,7 @@ async fn what_has_no_json_form_fails_the_task_with_the_field() {
     let node = world
         .node("n")
         .handler("result", move |_: TaskContext| async move {
-            Message::complete_with(&odd())
+            Message::complete_with(odd())
         })
         .handler("data", move |_: TaskContext| async move {
             Message::run().with_data(&odd())
@@ -193,4 +193,51 @@ async fn start_in_counts_from_the_submit_by_the_clock_of_the_store() {
     let far = NewTask::of(numbers(&[1])).start_in(Duration::MAX);
     let error = world.client.submit(far).await.unwrap_err();
     assert!(error.to_string().starts_with("start_in: "), "{error}");
+}
+
+/// Returns its output, without a message.
+async fn total(task: TaskContext<Sum>) -> Result<i64, BoxError> {
+    let (next, sum) = task.data()?.unwrap_or_default();
+    for n in &task.job().numbers[next..] {
+        let negative = || format!("{n} is negative");
+        u64::try_from(*n).map_err(|_| negative())?;
+    }
+    task.checkpoint(&(task.job().numbers.len(), sum)).await?;
+    Ok(task.job().numbers.iter().sum())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_returns_its_output_without_a_message() {
+    let world = World::new().await;
+    let node = world.node("n").job(total).start().await.unwrap();
+    let good = world.client.submit(numbers(&[1, 2, 3])).await.unwrap();
+    assert_eq!(good.wait().await.unwrap(), 6);
+    assert_eq!(good.done().await.unwrap().result::<i64>().unwrap(), 6);
+    let bad = NewTask::of(numbers(&[-2])).retry(Retry::Never);
+    let bad = world.client.submit(bad).await.unwrap();
+    let error = bad.wait().await.unwrap_err().to_string();
+    assert!(error.ends_with("failed: -2 is negative"), "{error}");
+    node.shutdown().await;
+}
+
+/// The handler of a job is also a type; its data version is that of the job.
+struct Adds(i64);
+
+#[windlass::async_trait]
+impl StatefulHandler<Sum> for Adds {
+    async fn run(&self, task: TaskContext<Sum>) -> Message<Sum> {
+        let sum: i64 = task.job().numbers.iter().sum();
+        Message::complete_with(sum + self.0).with_data(&(1, sum))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_type_is_the_handler_of_a_job() {
+    let world = World::new().await;
+    let node = world.node("n").job(Adds(10)).start().await.unwrap();
+    let task = world.client.submit(numbers(&[1, 2])).await.unwrap();
+    assert_eq!(task.wait().await.unwrap(), 13);
+    let state = task.done().await.unwrap().state;
+    assert_eq!(state.data.unwrap().as_str(), "[1,3]");
+    node.shutdown().await;
 }

@@ -23,7 +23,7 @@ async fn a_node_claims_a_task_again_whose_write_was_superseded() {
                     assert!(refused.is_err(), "its node follows an earlier state");
                     std::future::pending().await
                 }
-                Ok(Some(data)) => Message::complete_with(&data),
+                Ok(Some(data)) => Message::complete_with(data),
                 Err(error) => Message::fail(error),
             }
         })

@@ -160,6 +160,7 @@ impl Engine {
             fence: slot.claim.fence,
             data_version: slot.kind.config.writes_version(),
             lease_until: self.parts.until.clone(),
+            shared: self.parts.kinds.shared.clone(),
             span,
         };
         let parts = Arc::new(ContextParts::new(attempt, state, delivered, asks));
