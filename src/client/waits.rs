@@ -24,7 +24,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// [`Error::Unavailable`]; [`Error::Unusable`] from a custom store that does not report them.
+    /// [`Error::Unavailable`].
     ///
     /// # Example
     ///
