@@ -37,10 +37,7 @@ pub(crate) struct Dependents {
 /// these wait for.
 pub(crate) async fn dependents(client: &Client, named: &[TaskId]) -> Result<Dependents, Failure> {
     let mut graph = Graph::default();
-    let filter = Filter {
-        states: vec![StateKind::Failed],
-        ..Filter::default()
-    };
+    let filter = Filter::new().states([StateKind::Failed]);
     let mut pages = client.every(&filter);
     while let Some(records) = pages.next().await? {
         records.into_iter().for_each(|record| graph.add(record));

@@ -52,7 +52,7 @@ use crate::{
 /// let pause = client.command(&id, Command::Pause).await?;
 /// assert_eq!(client.outcome(&pause).await?, None);
 ///
-/// let mine = Filter { labels: vec![("team".into(), None)], ..Filter::default() };
+/// let mine = Filter::new().has_label("team");
 /// assert_eq!(client.list(&mine, Default::default()).await?.len(), 1);
 /// assert_eq!(client.get(&id).await?.state?.code(), StateKind::Runnable);
 /// client.delete(&id).await?;

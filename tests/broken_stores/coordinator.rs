@@ -262,10 +262,8 @@ impl Coordinator for PlantedStore {
             && let Some(retention) = retention
         {
             let before = self.clock.now() - jiff::SignedDuration::try_from(retention).unwrap();
-            let filter = Filter {
-                states: vec![StateKind::Completed, StateKind::Failed, StateKind::Killed],
-                ..Filter::default()
-            };
+            let filter =
+                Filter::new().states([StateKind::Completed, StateKind::Failed, StateKind::Killed]);
             for record in self.inner.list(&filter, Page::default()).await? {
                 if record.submitted_at < before {
                     self.inner.delete(vec![record.task.id]).await;

@@ -14,6 +14,7 @@ mod operation;
 mod query;
 mod record;
 mod refusal;
+mod selecting;
 mod stats;
 mod transaction;
 

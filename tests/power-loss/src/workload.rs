@@ -294,10 +294,7 @@ impl User {
         if self.rng.u32(0..10) != 0 {
             return Ok(());
         }
-        let failed = Filter {
-            states: vec![StateKind::Failed],
-            ..Filter::default()
-        };
+        let failed = Filter::new().states([StateKind::Failed]);
         for record in self.client.list(&failed, Page::default()).await? {
             self.client.retry(&record.task.id).await?;
         }
