@@ -197,7 +197,7 @@ impl<J> NewTask<J> {
     /// assert_eq!(client.get("reminder").await?.state?.code(), StateKind::Sleeping);
     ///
     /// // A handler's message.
-    /// let message = Message::complete().and_submit(NewTask::new("mail").start_in(hour));
+    /// let message: Message = Message::complete().and_submit(NewTask::new("mail").start_in(hour));
     /// # Ok(()) }
     /// ```
     pub fn start_in(mut self, wait: Duration) -> Self {

@@ -315,11 +315,10 @@ impl Schedules {
         if kind.as_str() == KIND {
             return Ok(());
         }
-        let reason = format!(
-            "'{id}' is a task of kind '{kind}', not a schedule; `windlass schedule list` names the \
-             schedules"
-        );
-        Err(Invalid::new("id", reason).into())
+        Err(Error::NotASchedule {
+            task: id.clone(),
+            kind: kind.clone(),
+        })
     }
 
     fn record(&self, record: TaskRecord) -> ScheduleRecord {

@@ -324,12 +324,12 @@ pub trait Registry: Send + Sync + 'static {
     /// [`Error::Unavailable`].
     async fn audit(&self, limit: u32) -> Result<Vec<AuditEntry>, Error>;
 
-    /// Returns why no node may join at present, and what to do; `None`, the default, when nodes may.
+    /// Returns the error of a node that joins at present; `None`, the default, when nodes may join.
     ///
     /// # Errors
     ///
     /// [`Error::Unavailable`].
-    async fn no_node_may_join(&self) -> Result<Option<String>, Error> {
+    async fn no_node_may_join(&self) -> Result<Option<Error>, Error> {
         Ok(None)
     }
 

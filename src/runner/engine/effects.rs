@@ -310,7 +310,7 @@ impl Engine {
     }
 
     pub(super) fn committed(&mut self, id: SlotId, answer: Result<(), Error>) {
-        if let Err(error @ Error::StoreGone(_)) = answer {
+        if let Err(error @ Error::StoreGone { .. }) = answer {
             return self.store_gone(error);
         }
         let Some(slot) = self.slots.get(id) else {

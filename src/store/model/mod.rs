@@ -3,6 +3,7 @@
 mod audit;
 mod change;
 mod claim;
+mod copied;
 pub(crate) mod data_versions;
 mod event;
 mod filter;
@@ -21,6 +22,7 @@ mod transaction;
 pub use audit::{AUDIT_RETENTION, AuditAction, AuditEntry, Purge};
 pub use change::{Change, ChangeKind};
 pub use claim::{Claim, Claimed, Commit};
+pub use copied::Copied;
 pub use data_versions::DataVersions;
 pub use event::{Event, TaskView};
 pub use filter::{Filter, Page, TimeRange};
