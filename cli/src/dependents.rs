@@ -209,7 +209,7 @@ impl Graph {
 
 #[cfg(test)]
 mod tests {
-    use windlass::{Fence, NewTask, TaskState, TaskStatus, jiff::Timestamp};
+    use windlass::{NewTask, TaskState, TaskStatus, jiff::Timestamp};
 
     use super::*;
 
@@ -230,16 +230,7 @@ mod tests {
             .waiting(*waits)
             .with_outcomes(outcomes, now);
         state.status = TaskStatus::Failed;
-        TaskRecord {
-            task,
-            state: Ok(state),
-            order,
-            submitted_at: now,
-            node: None,
-            fence: Fence::default(),
-            commands: 0,
-            limited_by: None,
-        }
+        TaskRecord::new(task, Ok(state), order, now)
     }
 
     fn names(waves: &[Vec<TaskId>]) -> Vec<Vec<&str>> {

@@ -24,6 +24,7 @@ use crate::{
 
 /// What [`Schedules::delete`] does with the live runs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum LiveRuns {
     /// They go on.
     #[default]

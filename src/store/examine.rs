@@ -49,6 +49,7 @@ pub enum Verdict {
 /// The result of one check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[non_exhaustive]
 pub struct Finding {
     /// The name of the check: a word that never changes.
     pub check: &'static str,
@@ -139,6 +140,7 @@ impl Finding {
 
 /// Records that should not exist: their number, and the names of the first ones.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Strays {
     /// The number of records.
     pub count: u64,

@@ -102,6 +102,7 @@ pub async fn crash_everywhere<J: TaskType, M: 'static>(
 
 /// The result of [`crash_everywhere`].
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Crashes {
     /// The number of writes without a crash.
     pub writes: u64,

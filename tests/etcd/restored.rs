@@ -169,10 +169,8 @@ async fn a_node_finds_that_its_own_registration_is_an_older_one() {
     let lease = store.join(&spec("n"), secs(60)).await.unwrap();
     etcd.keep();
     let lost = claim(&store, &lease, "first").await;
-    let status = NodeStatus {
-        running: 1,
-        ..NodeStatus::default()
-    };
+    let mut status = NodeStatus::default();
+    status.running = 1;
     store.renew(&lease, &status).await.unwrap();
     until("the node has reported its status", async || {
         let nodes = store.nodes().await.unwrap();

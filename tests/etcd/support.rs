@@ -130,7 +130,7 @@ pub(crate) fn write(claimed: &Claimed, message: &Message) -> Commit {
         effects: Effects::default(),
     };
     let claim = claimed.claim.clone();
-    Commit { claim, write }
+    Commit::new(claim, write)
 }
 
 /// A client of etcd itself: for what others write.

@@ -248,7 +248,7 @@ async fn a_claim_of_data_that_became_newer_is_given_back() {
     (state.data, state.data_version) = (Some(Json::new("data", &7).unwrap()), 2);
     let write = Write::releasing(state);
     let claim = claimed.claim;
-    let written = coordinator.commit(vec![Commit { claim, write }]).await;
+    let written = coordinator.commit(vec![Commit::new(claim, write)]).await;
     assert!(written[0].is_ok());
     let claims = world.faults.calls(Operation::Claim);
     world

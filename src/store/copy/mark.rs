@@ -61,6 +61,7 @@ impl Copied {
 /// task whose id cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[non_exhaustive]
 pub struct Outside {
     /// What it is: `row 7 of windlass_inbox`.
     pub what: String,
@@ -73,6 +74,18 @@ pub struct Outside {
     /// When it was refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refused_at: Option<Timestamp>,
+}
+
+impl Outside {
+    /// Returns one that waits, with a name for operators.
+    pub fn new(what: impl Into<String>) -> Self {
+        Self {
+            what: what.into(),
+            refused: None,
+            is_task: false,
+            refused_at: None,
+        }
+    }
 }
 
 #[cfg(test)]

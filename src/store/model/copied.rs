@@ -12,11 +12,19 @@ use serde::{Deserialize, Serialize};
 /// A store with the mark takes no submits, commands, retries and reschedules, no imports and no new nodes:
 /// nothing would run in the one store what the other runs already. Tasks can be read, exported and deleted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Copied {
     /// The URL of the other store, without a password.
     pub to: String,
     /// When the copy was complete.
     pub at: Timestamp,
+}
+
+impl Copied {
+    /// Returns the mark of a copy to this URL that was complete at this time.
+    pub fn new(to: impl Into<String>, at: Timestamp) -> Self {
+        Self { to: to.into(), at }
+    }
 }
 
 impl fmt::Display for Copied {

@@ -51,10 +51,8 @@ struct User {
 }
 
 async fn open(site: &Site, synchronous: Synchronous) -> Result<Store, BoxError> {
-    let options = Options {
-        synchronous,
-        ..Options::default()
-    };
+    let mut options = Options::default();
+    options.synchronous = synchronous;
     let clock = SystemClock::shared();
     let store = Arc::new(SqliteStore::open(site.database(), options, clock.clone()).await?);
     Ok(Store::from_parts(store.clone(), store, clock))
