@@ -29,7 +29,7 @@ async fn release(task: TaskContext) -> Result<Message, BoxError> {
                     }
                 };
                 if by == approver {
-                    let message = Message::complete_with(&format!("approved by {by}"));
+                    let message = Message::complete_with(format!("approved by {by}"));
                     return Ok(message.answer(&signal, &"released"));
                 }
                 // The reply is durable, and the task goes on waiting.
@@ -57,7 +57,7 @@ async fn main() -> Result<(), BoxError> {
         let reply: String = client.signal(&task, "approve", by).await?;
         println!("{by}: {reply}");
     }
-    let result: String = task.wait().await?.result()?;
+    let result: String = task.wait().await?;
     println!("{result}");
     runner.shutdown().await;
     Ok(())

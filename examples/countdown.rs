@@ -11,7 +11,7 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use windlass::{BoxError, Client, Job, JobContext, JobMessage, Runner, Store};
+use windlass::{BoxError, Client, Job, Message, NewTask, Runner, Store, TaskContext};
 
 /// The props: what is submitted.
 #[derive(Serialize, Deserialize)]
@@ -26,13 +26,13 @@ impl Job for Countdown {
 }
 
 /// One step of the countdown. The data is durable before the next step begins.
-async fn count_down(task: JobContext<Countdown>) -> Result<JobMessage<Countdown>, BoxError> {
+async fn count_down(task: TaskContext<Countdown>) -> Result<Message<Countdown>, BoxError> {
     let left = task.data()?.unwrap_or(task.job().from);
     println!("{}: {left}", task.id());
     if left == 0 {
-        return Ok(JobMessage::complete("lift-off".into()));
+        return Ok(Message::complete_with("lift-off".into()));
     }
-    Ok(JobMessage::sleep_for(Duration::from_secs(1)).with_data(&(left - 1)))
+    Ok(Message::sleep_for(Duration::from_secs(1)).with_data(&(left - 1)))
 }
 
 #[tokio::main]
@@ -44,7 +44,7 @@ async fn main() -> Result<(), BoxError> {
 
     // The same task again, if it is there already.
     let flight = client
-        .submit(Countdown { from }.id("apollo").idempotent())
+        .submit(NewTask::of(Countdown { from }).id("apollo").idempotent())
         .await?;
 
     tokio::select! {

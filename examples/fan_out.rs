@@ -17,7 +17,7 @@ async fn speech(task: TaskContext, client: Client) -> Result<Message, BoxError> 
             println!("{} {}", part.task, part.outcome);
             words.push(client.wait(&part.task).await?.result::<String>()?);
         }
-        return Ok(Message::complete_with(&words.join(" ")));
+        return Ok(Message::complete_with(words.join(" ")));
     }
     let words: Vec<String> = task.props()?;
     // A wait for no task ends at once and leaves `waited` empty: without this, the handler of an empty list would run
@@ -35,7 +35,7 @@ async fn speech(task: TaskContext, client: Client) -> Result<Message, BoxError> 
 
 async fn shout(task: TaskContext) -> Result<Message, BoxError> {
     let word: String = task.props()?;
-    Ok(Message::complete_with(&word.to_uppercase()))
+    Ok(Message::complete_with(word.to_uppercase()))
 }
 
 #[tokio::main]

@@ -17,7 +17,7 @@ use windlass::{
 
 async fn invoice(task: TaskContext) -> Result<Message, BoxError> {
     let order: String = task.props()?;
-    Ok(Message::complete_with(&format!("invoice for {order}")))
+    Ok(Message::complete_with(format!("invoice for {order}")))
 }
 
 /// Stores an order and submits the task that writes its invoice. Blocks, as SQLite does.

@@ -53,10 +53,7 @@ async fn main() -> Result<(), BoxError> {
     }
     client.wait_idle(&Filter::default()).await?;
 
-    let failed = Filter {
-        states: vec![StateKind::Failed],
-        ..Filter::default()
-    };
+    let failed = Filter::new().states([StateKind::Failed]);
     for record in client.list(&failed, Page::default()).await? {
         let state = record.state?;
         let why = state.errors.last().map_or("", |e| &e.error);

@@ -26,7 +26,7 @@ async fn poll(task: TaskContext) -> Result<Message, BoxError> {
             () = tokio::time::sleep(Duration::from_millis(millis)) => {
                 println!("polled after {millis} ms");
                 if millis < 60_000 {
-                    return Ok(Message::complete_with(&millis));
+                    return Ok(Message::complete_with(millis));
                 }
             }
         }
@@ -44,7 +44,7 @@ async fn main() -> Result<(), BoxError> {
     let poller = client.submit(NewTask::new("poll")).await?;
     let before: u64 = client.signal(&poller, "interval", &20).await?;
     println!("the interval was {before} ms");
-    let interval: u64 = poller.wait().await?.result()?;
+    let interval: u64 = poller.wait().await?;
     println!("the interval is {interval} ms");
     runner.shutdown().await;
     Ok(())

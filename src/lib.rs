@@ -8,7 +8,7 @@
 //!
 //! ```
 //! use serde::{Deserialize, Serialize};
-//! use windlass::{BoxError, Client, Job, JobContext, JobMessage, Runner, Store};
+//! use windlass::{BoxError, Client, Job, Message, NewTask, Runner, Store, TaskContext};
 //!
 //! #[derive(Serialize, Deserialize)]
 //! struct Sum { numbers: Vec<u64> }                               // what is submitted
@@ -19,7 +19,7 @@
 //!     type Output = u64;                                         // what the task completes with
 //! }
 //!
-//! async fn sum(task: JobContext<Sum>) -> Result<JobMessage<Sum>, BoxError> {
+//! async fn sum(task: TaskContext<Sum>) -> Result<Message<Sum>, BoxError> {
 //!     let (mut next, mut sum) = task.data()?.unwrap_or_default();  // the last checkpoint, if any
 //!     while let Some(number) = task.job().numbers.get(next) {
 //!         if task.should_stop() {
@@ -28,7 +28,7 @@
 //!         (next, sum) = (next + 1, sum + number);
 //!         task.checkpoint(&(next, sum)).await?;                  // durable when it returns
 //!     }
-//!     Ok(JobMessage::complete(sum))
+//!     Ok(Message::complete_with(sum))
 //! }
 //!
 //! # #[tokio::main] async fn main() -> Result<(), BoxError> {
@@ -37,7 +37,7 @@
 //! let runner = Runner::builder(&store).job(sum).start().await?;
 //!
 //! let client = Client::new(&store);
-//! let first = client.submit(Sum { numbers: vec![1, 2, 3] }.id("first")).await?;
+//! let first = client.submit(NewTask::of(Sum { numbers: vec![1, 2, 3] }).id("first")).await?;
 //! assert_eq!(first.wait().await?, 6);
 //! runner.shutdown().await;
 //! # Ok(()) }
@@ -114,10 +114,11 @@ pub mod wire;
 pub use async_trait::async_trait;
 pub use client::Client;
 pub use handler::{
-    AnswerError, BoxError, CheckpointError, IntoMessage, StatefulHandler, Stop, TaskContext,
+    AnswerError, BoxError, CheckpointError, IntoMessage, MissingState, PropsError, StatefulHandler,
+    Stop, TaskContext,
 };
 pub use jiff;
-pub use job::{Job, JobContext, JobHandler, JobMessage};
+pub use job::{Job, Untyped};
 pub use machine_fault::MachineFault;
 pub use runner::{KindConfig, Runner};
 pub use store::Store;

@@ -8,13 +8,12 @@ use std::{fmt, marker::PhantomData, time::Duration};
 use jiff::Timestamp;
 use serde::Serialize;
 use windlass_statemachine::{
-    Invalid, Json, Kind, Retry, SubmitTask, Task, TaskId, Waits, Wake, task::Labels, time::LAST,
-    wire::TaskForm,
+    Invalid, Job, Json, Kind, Retry, SubmitTask, Task, TaskId, Untyped, Waits, Wake, task::Labels,
+    time::LAST, wire::TaskForm,
 };
 
 use crate::{
     clock::SystemClock,
-    job::Job,
     store::{IfExists, Submit},
 };
 
@@ -51,10 +50,6 @@ pub struct NewTask<J = Untyped> {
     job: PhantomData<fn() -> J>,
 }
 
-/// Marks what has no type of its own kind: a [`NewTask`] made of a kind's name and any props.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Untyped {}
-
 impl<J> Clone for NewTask<J> {
     fn clone(&self) -> Self {
         Self {
@@ -84,33 +79,34 @@ impl<J> fmt::Debug for NewTask<J> {
 }
 
 impl<J: Job> NewTask<J> {
-    /// A task of a typed kind.
-    pub(crate) fn of(job: &J) -> Self {
-        Self::with(Kind::new(J::KIND), Json::new("props", job))
-    }
-
-    /// Returns the same task without the type of its kind.
-    pub fn untyped(self) -> NewTask {
-        NewTask {
-            kind: self.kind,
-            id: self.id,
-            props: self.props,
-            start: self.start,
-            priority: self.priority,
-            labels: self.labels,
-            retry: self.retry,
-            waits: self.waits,
-            deadline: self.deadline,
-            terms: self.terms,
-            if_exists: self.if_exists,
-            job: PhantomData,
-        }
+    /// A task of a [`Job`], with the defaults of a new task. A job alone converts into one.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use serde::{Deserialize, Serialize};
+    /// use windlass::{Job, NewTask};
+    ///
+    /// #[derive(Serialize, Deserialize)]
+    /// struct Mail { to: String }
+    /// impl Job for Mail {
+    ///     const KIND: &str = "mail";
+    ///     type Data = ();
+    ///     type Output = ();
+    /// }
+    ///
+    /// let task = NewTask::of(Mail { to: "a@b.example".into() }).id("welcome-7").build()?;
+    /// assert_eq!(task.task.kind.as_str(), "mail");
+    /// # Ok::<(), windlass::Invalid>(())
+    /// ```
+    pub fn of(job: J) -> Self {
+        Self::with(Kind::new(J::KIND), Json::new("props", &job))
     }
 }
 
 impl<J: Job> From<J> for NewTask<J> {
     fn from(job: J) -> Self {
-        job.task()
+        Self::of(job)
     }
 }
 
@@ -135,6 +131,24 @@ impl NewTask {
 }
 
 impl<J> NewTask<J> {
+    /// Returns the same task without the type of its kind.
+    pub fn untyped(self) -> NewTask {
+        NewTask {
+            kind: self.kind,
+            id: self.id,
+            props: self.props,
+            start: self.start,
+            priority: self.priority,
+            labels: self.labels,
+            retry: self.retry,
+            waits: self.waits,
+            deadline: self.deadline,
+            terms: self.terms,
+            if_exists: self.if_exists,
+            job: PhantomData,
+        }
+    }
+
     fn with(kind: Result<Kind, Invalid>, props: Result<Json, Invalid>) -> Self {
         Self {
             kind,
@@ -183,7 +197,7 @@ impl<J> NewTask<J> {
     /// assert_eq!(client.get("reminder").await?.state?.code(), StateKind::Sleeping);
     ///
     /// // A handler's message.
-    /// let message = Message::complete().and_submit(NewTask::new("mail").start_in(hour));
+    /// let message: Message = Message::complete().and_submit(NewTask::new("mail").start_in(hour));
     /// # Ok(()) }
     /// ```
     pub fn start_in(mut self, wait: Duration) -> Self {

@@ -18,7 +18,7 @@ mod page {
         }
         // … import page number `done` …
         if done + 1 >= pages {
-            return Ok(Message::complete_with(&pages));
+            return Ok(Message::complete_with(pages));
         }
         Ok(Message::sleep_for(Duration::from_secs(60)).with_data(&(done + 1)))
     }
@@ -96,7 +96,7 @@ mod readme {
     use std::time::Duration;
 
     use serde::{Deserialize, Serialize};
-    use windlass::{BoxError, Job, JobContext, JobMessage};
+    use windlass::{BoxError, Job, Message, TaskContext};
 
     #[derive(Serialize, Deserialize)]
     struct Countdown {
@@ -109,25 +109,23 @@ mod readme {
         type Output = String;
     }
 
-    async fn count_down(task: JobContext<Countdown>) -> Result<JobMessage<Countdown>, BoxError> {
+    async fn count_down(task: TaskContext<Countdown>) -> Result<Message<Countdown>, BoxError> {
         let left = task.data()?.unwrap_or(task.job().from);
         if left == 0 {
-            return Ok(JobMessage::complete("lift-off".into()));
+            return Ok(Message::complete_with("lift-off".into()));
         }
-        Ok(JobMessage::sleep_for(Duration::from_secs(1)).with_data(&(left - 1)))
+        Ok(Message::sleep_for(Duration::from_secs(1)).with_data(&(left - 1)))
     }
 
-    use windlass::{job, testing};
+    use windlass::testing;
 
     #[tokio::test]
     async fn the_countdown_survives_every_crash() -> Result<(), BoxError> {
-        let countdown = || job::handler(count_down);
-        let ran = testing::run(countdown(), Countdown { from: 3 }, Some(2.into())).await?; // one run
+        let ran = testing::run(count_down, Countdown { from: 3 }, Some(2.into())).await?; // one run
         assert_eq!(ran.data()?, Some(1));
 
         let check = |done: &windlass::client::Done| assert!(done.is_completed());
-        let task = Countdown { from: 3 }.task().untyped(); // a node is lost at every write
-        testing::crash_everywhere(countdown(), task, check).await?;
+        testing::crash_everywhere(count_down, Countdown { from: 3 }, check).await?; // a node is lost at every write
         Ok(())
     }
 }

@@ -122,7 +122,7 @@ async fn node(store: &Store) -> Runner {
     Runner::builder(store)
         .handler("obeys", obey)
         .handler("stamps", |_: TaskContext| async {
-            Message::complete_with(&support::monotonic())
+            Message::complete_with(support::monotonic())
         })
         .start()
         .await

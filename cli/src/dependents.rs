@@ -37,10 +37,7 @@ pub(crate) struct Dependents {
 /// these wait for.
 pub(crate) async fn dependents(client: &Client, named: &[TaskId]) -> Result<Dependents, Failure> {
     let mut graph = Graph::default();
-    let filter = Filter {
-        states: vec![StateKind::Failed],
-        ..Filter::default()
-    };
+    let filter = Filter::new().states([StateKind::Failed]);
     let mut pages = client.every(&filter);
     while let Some(records) = pages.next().await? {
         records.into_iter().for_each(|record| graph.add(record));
@@ -212,7 +209,7 @@ impl Graph {
 
 #[cfg(test)]
 mod tests {
-    use windlass::{Fence, NewTask, TaskState, TaskStatus, jiff::Timestamp};
+    use windlass::{NewTask, TaskState, TaskStatus, jiff::Timestamp};
 
     use super::*;
 
@@ -233,16 +230,7 @@ mod tests {
             .waiting(*waits)
             .with_outcomes(outcomes, now);
         state.status = TaskStatus::Failed;
-        TaskRecord {
-            task,
-            state: Ok(state),
-            order,
-            submitted_at: now,
-            node: None,
-            fence: Fence::default(),
-            commands: 0,
-            limited_by: None,
-        }
+        TaskRecord::new(task, Ok(state), order, now)
     }
 
     fn names(waves: &[Vec<TaskId>]) -> Vec<Vec<&str>> {

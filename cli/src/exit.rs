@@ -4,6 +4,8 @@ use std::io::Write;
 
 use windlass::{Invalid, runner::StartError, store};
 
+use crate::remedy::with_command;
+
 /// How the program ends. Scripts rely on these numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
@@ -173,7 +175,7 @@ impl Failure {
 
 impl From<store::Error> for Failure {
     fn from(error: store::Error) -> Self {
-        let mut text = error.to_string();
+        let mut text = with_command(&error.to_string(), error.remedy());
         match error {
             store::Error::NotFound { what, .. } => {
                 match what {
@@ -186,7 +188,9 @@ impl From<store::Error> for Failure {
             // The state of a task or a schedule forbids it: no mistake in the words.
             store::Error::Invalid(e) if e.field() == "state" => Self::No(text),
             store::Error::Invalid(error) => error.into(),
-            store::Error::TooLarge { .. } | store::Error::Unsupported { .. } => Self::Usage(text),
+            store::Error::TooLarge { .. }
+            | store::Error::Unsupported { .. }
+            | store::Error::NotASchedule { .. } => Self::Usage(text),
             store::Error::AlreadyExists { what: "task", .. } => {
                 text.push_str(
                     "; choose another id (--idempotent takes a task that is the same as submitted)",

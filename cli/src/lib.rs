@@ -12,6 +12,7 @@
 //! | `text` | text without control characters |
 //! | `select` | selects tasks: ids or filters, dry run, confirmation |
 //! | `bulk` | an action on many tasks, and its outcomes |
+//! | `remedy` | what to do about an error or a finding of the library, as commands and options |
 //! | `waiting` | waiting with a time limit, also for an unavailable store |
 //! | `input`, `line` | reading JSON from arguments, files and standard input; tasks as JSON lines |
 //! | `view` | rows of tables, and the texts of a task |
@@ -51,6 +52,7 @@ mod other_words;
 mod output;
 mod parse;
 mod place;
+mod remedy;
 #[cfg(test)]
 mod schemas;
 mod select;

@@ -16,7 +16,7 @@ use windlass::{
     store::{
         self, Store,
         copy::Outside,
-        sqlite::{self, Location, SqliteStore},
+        sqlite::{Location, SqliteStore},
     },
 };
 
@@ -296,10 +296,8 @@ impl Global {
         let (Some(file), Some(_)) = (Location::of(url), self.link.supervisor()) else {
             return Store::open(url).await;
         };
-        let options = sqlite::Options {
-            supervisor: self.link.supervisor(),
-            ..file.options()?
-        };
+        let mut options = file.options()?;
+        options.supervisor = self.link.supervisor();
         let clock = SystemClock::shared();
         let opened = SqliteStore::open(file.path(), options, clock.clone()).await?;
         let opened = Arc::new(opened);

@@ -133,27 +133,20 @@ fn label_filter(text: &str) -> Result<(String, Option<String>), String> {
 impl FilterArgs {
     /// Converts to the library's filter.
     pub(crate) fn filter(&self) -> Filter {
-        Filter {
-            states: self.states.clone(),
-            quarantined: self.quarantined,
-            kind: self.kind.clone(),
-            labels: self.labels.clone(),
-            id_prefix: self.prefix.clone(),
-            node: self.node.clone(),
-            claimed: self.claimed,
-            error: self.error.clone(),
-            fingerprint: self.fingerprint.clone(),
-            ids: Vec::new(),
-            submitted: TimeRange {
-                from: self.submitted_from,
-                until: self.submitted_until,
-            },
-            ended: TimeRange {
-                from: self.ended_from,
-                until: self.ended_until,
-            },
-            props: self.props.clone(),
-        }
+        let mut filter = Filter::new()
+            .states(self.states.iter().copied())
+            .quarantined(self.quarantined)
+            .labels(self.labels.iter().cloned())
+            .claimed(self.claimed)
+            .submitted(TimeRange::new(self.submitted_from, self.submitted_until))
+            .ended(TimeRange::new(self.ended_from, self.ended_until))
+            .props(self.props.iter().cloned());
+        filter.kind = self.kind.clone();
+        filter.id_prefix = self.prefix.clone();
+        filter.node = self.node.clone();
+        filter.error = self.error.clone();
+        filter.fingerprint = self.fingerprint.clone();
+        filter
     }
 }
 

@@ -11,7 +11,7 @@ use windlass::{
     wire::RecordForm,
 };
 
-use crate::{exit::Failure, output::Output, unblocked::unblocked};
+use crate::{exit::Failure, output::Output, remedy::last_error, unblocked::unblocked};
 
 /// How many tasks a table reads to find out whether its tasks still wait for them.
 const READS: usize = 200;
@@ -93,6 +93,10 @@ fn table(
             text(state.map_or(0, |s| s.attempts)),
             text(record.node.as_ref().map_or("-", |n| n.as_str())),
             text(match reason {
+                // A worker of this program is such a node.
+                Some(WaitReason::NoNode) if record.task.kind.as_str() == "exec" => {
+                    format!("{} (windlass worker)", WaitReason::NoNode)
+                }
                 Some(waits) => waits.to_string(),
                 None => info(record),
             }),
@@ -140,8 +144,8 @@ fn info(record: &TaskRecord) -> String {
         StateKind::Failed | StateKind::Killed => true,
         _ => state.attempts > 0,
     };
-    if went_wrong && let Some(last) = state.errors.last() {
-        return last.error.clone();
+    if went_wrong && let Some(error) = last_error(state) {
+        return error;
     }
     match &state.progress {
         Some(progress) if state.code() == StateKind::Runnable => progress_text(progress),

@@ -19,7 +19,9 @@ mod resource;
 
 use std::{collections::BTreeMap, fmt::Debug};
 
-use windlass_statemachine::{Kind, NodeName, Task, TaskId, TaskState, task::Labels};
+use windlass_statemachine::{
+    Kind, NodeName, Task, TaskId, TaskState, state::FIRST_DATA_VERSION, task::Labels,
+};
 
 pub use self::{
     fair::Fair,
@@ -39,13 +41,14 @@ use crate::{
 /// use windlass::balancer::{Peer, Requirements};
 ///
 /// let (kind, node) = ("poll".parse()?, Peer::new("node-a".parse()?));
-/// let mut task = Requirements { kind: &kind, labels: None, data_version: 1 };
+/// let mut task = Requirements::of_kind(&kind);
 /// assert!(node.fits(task));
 /// task.data_version = 2;
 /// assert!(!node.fits(task), "it reads version 1");
 /// # Ok::<(), windlass::Invalid>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Requirements<'a> {
     /// The kind, which the node has a handler for.
     pub kind: &'a Kind,
@@ -56,6 +59,15 @@ pub struct Requirements<'a> {
 }
 
 impl<'a> Requirements<'a> {
+    /// Returns those of a task of this kind without labels and without data.
+    pub fn of_kind(kind: &'a Kind) -> Self {
+        Self {
+            kind,
+            labels: None,
+            data_version: FIRST_DATA_VERSION,
+        }
+    }
+
     /// Returns those of a task in this state.
     pub fn new(task: &'a Task, state: &TaskState) -> Self {
         Self {
@@ -171,11 +183,19 @@ pub(crate) fn selects(selector: &Labels, kind: &Kind, labels: Option<&Labels>) -
 
 /// The cluster, as this node knows it.
 #[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
 pub struct Cluster<'a> {
     /// This node, with its own claims as they are now.
     pub me: &'a Peer,
     /// The other live nodes.
     pub others: &'a [Peer],
+}
+
+impl<'a> Cluster<'a> {
+    /// Returns the view of this node.
+    pub fn new(me: &'a Peer, others: &'a [Peer]) -> Self {
+        Self { me, others }
+    }
 }
 
 /// Decides whether this node takes a task, and which of its tasks it releases.

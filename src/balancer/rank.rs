@@ -18,9 +18,9 @@ use super::{Cluster, Requirements};
 ///
 /// let (a, b) = (Peer::new("a".parse()?), Peer::new("b".parse()?));
 /// let (task, kind) = ("t".parse()?, "k".parse()?);
-/// let requires = Requirements { kind: &kind, labels: None, data_version: 1 };
-/// let of_a = rank(&Cluster { me: &a, others: &[b.clone()] }, &task, requires);
-/// let of_b = rank(&Cluster { me: &b, others: &[a] }, &task, requires);
+/// let requires = Requirements::of_kind(&kind);
+/// let of_a = rank(&Cluster::new(&a, &[b.clone()]), &task, requires);
+/// let of_b = rank(&Cluster::new(&b, &[a]), &task, requires);
 /// assert_eq!(of_a + of_b, 1, "one of them is the first, and both know which");
 /// # Ok::<(), windlass::Invalid>(())
 /// ```

@@ -3,14 +3,10 @@
 use std::{fmt, marker::PhantomData};
 
 use serde::de::DeserializeOwned;
-use windlass_statemachine::{Invalid, Json, StateKind, TaskId, TaskStatus};
+use windlass_statemachine::{Invalid, Json, StateKind, TaskId, TaskOutput, TaskStatus, Untyped};
 
 use super::{Client, Done};
-use crate::{
-    job::Job,
-    store::{Error, Submitted},
-    task::Untyped,
-};
+use crate::store::{Error, Submitted};
 
 /// A task that was submitted. Holds the id and a client; dropping it changes nothing.
 ///
@@ -81,25 +77,34 @@ impl<J> Handle<J> {
     }
 }
 
-impl Handle {
-    /// Waits until the task has ended, and returns its record, as [`Client::wait`].
-    ///
-    /// # Errors
-    ///
-    /// Those of [`Client::wait`].
-    pub async fn wait(&self) -> Result<Done, Error> {
-        self.done().await
-    }
-}
-
-impl<J: Job> Handle<J> {
-    /// Waits until the task has ended, and returns its output.
+impl<J> Handle<J> {
+    /// Waits until the task has ended, and returns its output: that of the [`Job`](crate::Job), or a type
+    /// of yours.
     ///
     /// # Errors
     ///
     /// [`WaitError`]: the task has failed or was killed, its result is of another type, or the store
     /// reports an error.
-    pub async fn wait(&self) -> Result<J::Output, WaitError> {
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use windlass::{Client, Message, NewTask, Runner, Store, TaskContext};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), windlass::BoxError> {
+    /// let store = Store::open("memory:").await?;
+    /// let answer = |_: TaskContext| async { Message::complete_with(42) };
+    /// let runner = Runner::builder(&store).handler("answer", answer).start().await?;
+    /// let task = Client::new(&store).submit(NewTask::new("answer")).await?;
+    /// let output: u32 = task.wait().await?;
+    /// assert_eq!(output, 42);
+    /// runner.shutdown().await;
+    /// # Ok(()) }
+    /// ```
+    pub async fn wait<T: DeserializeOwned>(&self) -> Result<T, WaitError>
+    where
+        J: TaskOutput<T>,
+    {
         self.done().await?.result()
     }
 }

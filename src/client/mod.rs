@@ -1,11 +1,11 @@
 //! [`Client`]: submits, lists, commands and waits.
 
 mod author;
-mod bulk;
 mod handle;
 mod nodes;
 mod of_kind;
 mod pages;
+mod purge;
 mod record;
 mod signal;
 mod stats;
@@ -18,7 +18,6 @@ use std::time::Duration;
 
 use windlass_statemachine::{Author, Command, CommandId, Invalid, Outcome, TaskId, Wake};
 
-pub use bulk::Bulk;
 pub use handle::{Handle, TaskFailed, WaitError};
 pub use pages::Pages;
 pub use record::Done;
@@ -53,7 +52,7 @@ use crate::{
 /// let pause = client.command(&id, Command::Pause).await?;
 /// assert_eq!(client.outcome(&pause).await?, None);
 ///
-/// let mine = Filter { labels: vec![("team".into(), None)], ..Filter::default() };
+/// let mine = Filter::new().has_label("team");
 /// assert_eq!(client.list(&mine, Default::default()).await?.len(), 1);
 /// assert_eq!(client.get(&id).await?.state?.code(), StateKind::Runnable);
 /// client.delete(&id).await?;

@@ -6,6 +6,7 @@ use crate::store::{Error, TaskRecord};
 
 /// A task that has ended, with its last state.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct Done {
     /// The task.
     pub task: Task,

@@ -24,7 +24,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// [`Error::Unavailable`]; [`Error::Unusable`] from a custom store that does not report them.
+    /// [`Error::Unavailable`].
     ///
     /// # Example
     ///
@@ -264,9 +264,7 @@ fn narrowed(
 impl fmt::Display for WaitReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NoNode => f.write_str(
-                "no live node handles its kind: start one that does (`windlass worker` handles `exec`)",
-            ),
+            Self::NoNode => f.write_str("no live node handles its kind: start one that does"),
             Self::DataVersion { version, nodes } => {
                 let nodes = first(nodes);
                 write!(

@@ -1,7 +1,7 @@
 //! Replies to signals: [`TaskContext::answer`].
 
 use serde::Serialize;
-use windlass_statemachine::{Invalid, Json, Signal, machine::Answer};
+use windlass_statemachine::{Invalid, Json, Signal, TaskData, TaskType, machine::Answer};
 
 use super::{TaskContext, asks::Asked};
 
@@ -17,7 +17,7 @@ pub enum AnswerError {
     Refused(String),
 }
 
-impl TaskContext {
+impl<J: TaskType> TaskContext<J> {
     /// Replies to a signal and goes on. When it returns, the reply is durable, and the sender gets it. A
     /// later run does not get the signal again.
     ///
@@ -42,7 +42,7 @@ impl TaskContext {
     ///                 total += signal.payload::<i64>()?;
     ///                 task.answer(&signal, &total).await?;
     ///             }
-    ///             _ => return Ok(Message::complete_with(&total).answer(&signal, &"done")),
+    ///             _ => return Ok(Message::complete_with(total).answer(&signal, &"done")),
     ///         }
     ///     }
     ///     Ok(Message::release())
@@ -78,6 +78,7 @@ impl TaskContext {
         data: &D,
     ) -> Result<(), AnswerError>
     where
+        J: TaskData<D>,
         T: Serialize + ?Sized,
         D: Serialize + ?Sized,
     {

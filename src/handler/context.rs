@@ -1,24 +1,22 @@
 //! [`TaskContext`]: what a handler knows of its task, and what it can ask for while it runs.
 
 use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::AtomicBool},
+    fmt,
+    sync::{Arc, MutexGuard, PoisonError},
     time::Duration,
 };
 
 use serde::{Serialize, de::DeserializeOwned};
-use tokio::{
-    sync::{oneshot, watch},
-    time::Instant,
-};
+use tokio::{sync::oneshot, time::Instant};
 use windlass_statemachine::{
-    Action, ActionKind, ErrorEntry, Fence, Invalid, Json, Kind, Message, Meta, Outcome, Progress,
-    StateKind, Task, TaskId, TaskState, Waited, Waits, state::LastCommand, task::Labels,
+    ErrorEntry, Fence, Invalid, Job, Json, Kind, Message, Meta, Task, TaskData, TaskId, TaskType,
+    Untyped, task::Labels,
 };
 
 use super::{
-    BoxError,
-    asks::{Ask, AskRunner, Asked, Sent},
-    signals::{Commands, Received, Stop},
+    asks::{Ask, Asked, Sent},
+    parts::{ContextParts, Data},
+    signals::{Commands, Stop},
 };
 
 /// Why a checkpoint was not made.
@@ -33,119 +31,99 @@ pub enum CheckpointError {
     Refused(String),
 }
 
-/// One attempt at a task, as its runner starts it.
-#[derive(Debug)]
-pub(crate) struct Attempt {
-    pub(crate) task: Arc<Task>,
-    pub(crate) order: u64,
-    pub(crate) number: u32,
-    pub(crate) fence: Fence,
-    /// The version of the data that the handler writes.
-    pub(crate) data_version: u32,
-    pub(crate) lease_until: watch::Receiver<Instant>,
-    pub(crate) span: tracing::Span,
-}
-
-/// The data of a task, and its version.
-#[derive(Debug, Clone)]
-pub(crate) struct Data {
-    pub(crate) json: Json,
-    pub(crate) version: u32,
-}
-
-/// What a context is made of.
-#[derive(Debug)]
-pub(crate) struct ContextParts {
-    pub(crate) task: Arc<Task>,
-    pub(crate) order: u64,
-    pub(crate) attempt: u32,
-    pub(crate) incarnation: u32,
-    /// The last command, if it has ended a pause: its place in the queue.
-    pub(crate) resumed: Option<u64>,
-    pub(crate) data: Mutex<Option<Data>>,
-    /// The version of the data that the handler writes.
-    pub(crate) writes_version: u32,
-    pub(crate) last_error: Option<ErrorEntry>,
-    pub(crate) waited: Vec<Waited>,
-    pub(crate) fence: Fence,
-    pub(crate) received: Received,
-    pub(crate) asks: AskRunner,
-    pub(crate) lease_until: watch::Receiver<Instant>,
-    pub(crate) progress: Mutex<Option<Progress>>,
-    /// The runner knows that there is progress which it has not read.
-    pub(super) progress_sent: AtomicBool,
-    /// Why the props could not be read the last time, if they could not.
-    pub(crate) unreadable_props: Mutex<Option<Invalid>>,
-    pub(crate) node_fault: Mutex<Option<String>>,
-    pub(crate) span: tracing::Span,
-}
-
-impl ContextParts {
-    /// The parts of an attempt that starts from this state.
-    pub(crate) fn new(
-        attempt: Attempt,
-        state: &TaskState,
-        received: Received,
-        asks: AskRunner,
-    ) -> Self {
-        Self {
-            task: attempt.task,
-            order: attempt.order,
-            attempt: attempt.number,
-            incarnation: state.incarnation,
-            resumed: state.last_command.as_ref().and_then(resumed_by),
-            data: Mutex::new(state.data.clone().map(|json| Data {
-                json,
-                version: state.data_version,
-            })),
-            writes_version: attempt.data_version,
-            last_error: state.errors.last().cloned(),
-            waited: state.waits.as_deref().map_or_else(Vec::new, Waits::waited),
-            fence: attempt.fence,
-            received,
-            asks,
-            lease_until: attempt.lease_until,
-            progress: Mutex::new(None),
-            progress_sent: AtomicBool::new(false),
-            unreadable_props: Mutex::new(None),
-            node_fault: Mutex::new(None),
-            span: attempt.span,
-        }
-    }
-
-    /// The fault of the machine that this message of the handler reports.
-    pub(crate) fn node_fault(&self, message: &Message) -> Option<String> {
-        if message.kind() != ActionKind::Release {
-            return None;
-        }
-        let fault = self.node_fault.lock();
-        fault.unwrap_or_else(PoisonError::into_inner).take()
-    }
-}
-
-/// Returns the place of a command in the queue, if it has ended a pause.
-fn resumed_by(last: &LastCommand) -> Option<u64> {
-    let ends = matches!(
-        last.outcome,
-        Outcome::Applied {
-            from: StateKind::Paused,
-            to: StateKind::Runnable
-        }
-    );
-    ends.then_some(last.order)
-}
-
 /// A task, as its running handler sees it. Clones are the same task.
-#[derive(Debug, Clone)]
-pub struct TaskContext {
+///
+/// `TaskContext` is a task of any kind; a `TaskContext<J>` has the props, and takes the data, of a [`Job`].
+///
+/// # Example
+///
+/// See [`job`](crate::job).
+pub struct TaskContext<J: TaskType = Untyped> {
     pub(super) parts: Arc<ContextParts>,
+    props: J::Props,
+}
+
+impl<J: TaskType> Clone for TaskContext<J> {
+    fn clone(&self) -> Self {
+        Self {
+            parts: self.parts.clone(),
+            props: self.props.clone(),
+        }
+    }
+}
+
+impl<J: TaskType> fmt::Debug for TaskContext<J> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TaskContext")
+            .field("parts", &self.parts)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<J: Job> TaskContext<J> {
+    /// Returns the props: the value that was submitted.
+    pub fn job(&self) -> &J {
+        &self.props
+    }
 }
 
 impl TaskContext {
     pub(crate) fn new(parts: Arc<ContextParts>) -> Self {
-        Self { parts }
+        Self { parts, props: () }
     }
 
+    /// Reads the props as those of a job, and migrates the data.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`]: field `props` when they are not of this type, field `data` when older data could not
+    /// be migrated.
+    pub(super) fn typed<J: TaskType>(self) -> Result<TaskContext<J>, Invalid> {
+        let props = J::read_props(&self.parts.task.props)?;
+        self.migrate::<J>()?;
+        Ok(TaskContext {
+            parts: self.parts,
+            props,
+        })
+    }
+
+    /// Replaces data of an older version by the migrated one, for this run: the next data that the handler
+    /// writes has the new version.
+    fn migrate<J: TaskType>(&self) -> Result<(), Invalid> {
+        let to = self.parts.writes_version;
+        let Some(data) = self.stored().clone().filter(|data| data.version < to) else {
+            return Ok(());
+        };
+        let from = data.version;
+        let json = J::migrate_data(from, data.json).map_err(|error| {
+            let reason = format!(
+                "could not be migrated from version {from} to {to}: {error}; fix the migration, then \
+                 retry the task"
+            );
+            Invalid::new("data", reason)
+        })?;
+        *self.stored() = Some(Data { json, version: to });
+        Ok(())
+    }
+
+    /// Makes the message of a panic about unreadable props one that is not retried.
+    pub(crate) fn judged_panic(&self, message: Message) -> Message {
+        match self.parts.panicked_with_props_error() {
+            true => message.not_retried(),
+            false => message,
+        }
+    }
+
+    /// Makes a wait for the task itself an error.
+    pub(crate) fn judged(&self, message: Message) -> Message {
+        match self.waits_for_itself(&message) {
+            Some(error) => Message::fail(error),
+            None => message,
+        }
+    }
+}
+
+impl<J: TaskType> TaskContext<J> {
     /// The task's id.
     pub fn id(&self) -> &TaskId {
         &self.parts.task.id
@@ -183,48 +161,17 @@ impl TaskContext {
         self.parts.order
     }
 
-    /// The task's props, as a type of yours.
-    ///
-    /// # Errors
-    ///
-    /// [`Invalid`] (field `props`) when they are not of that type. An attempt that fails with this
-    /// error (or with one whose text contains it) is not retried: props never change.
-    pub fn props<T: DeserializeOwned>(&self) -> Result<T, Invalid> {
-        let props = self.parts.task.props.get("props");
-        *self.unreadable_props() = props.as_ref().err().cloned();
-        props
-    }
-
-    fn unreadable_props(&self) -> MutexGuard<'_, Option<Invalid>> {
-        let unreadable = self.parts.unreadable_props.lock();
-        unreadable.unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Makes an error that reports unreadable props one that is not retried, and a wait for the task itself
-    /// an error. Handlers have error types
-    /// of their own, and panic: the text is the one thing that all of them pass on.
-    pub(crate) fn judged(&self, message: Message) -> Message {
-        if let Some(error) = self.waits_for_itself(&message) {
-            return Message::fail(error);
-        }
-        let Action::Error { error, .. } = message.action() else {
-            return message;
-        };
-        match &*self.unreadable_props() {
-            Some(e) if error.contains(&e.to_string()) || error.contains(&format!("{e:?}")) => {
-                message.not_retried()
-            }
-            _ => message,
-        }
-    }
-
-    /// The data of the last checkpoint (or of the last message that brought data), as a type of
-    /// yours; `None` when there has been none.
+    /// Returns the data of the last checkpoint (or of the last message that brought data): the data of
+    /// the [`Job`], or a type of yours; `None` when there has been none. A job's data of an older version
+    /// was migrated by [`Job::migrate`].
     ///
     /// # Errors
     ///
     /// [`Invalid`] (field `data`) when it is not of that type.
-    pub fn data<T: DeserializeOwned>(&self) -> Result<Option<T>, Invalid> {
+    pub fn data<T: DeserializeOwned>(&self) -> Result<Option<T>, Invalid>
+    where
+        J: TaskData<T>,
+    {
         let data = self.stored().clone();
         data.map(|data| data.json.get("data")).transpose()
     }
@@ -258,28 +205,6 @@ impl TaskContext {
         data.unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Replaces data of an older version by what `migrate` makes of it, for this run: the next data that
-    /// the handler writes has the new version.
-    pub(crate) fn migrate(
-        &self,
-        migrate: impl FnOnce(u32, Json) -> Result<Json, BoxError>,
-    ) -> Result<(), Invalid> {
-        let to = self.parts.writes_version;
-        let Some(data) = self.stored().clone().filter(|data| data.version < to) else {
-            return Ok(());
-        };
-        let from = data.version;
-        let json = migrate(from, data.json).map_err(|error| {
-            let reason = format!(
-                "could not be migrated from version {from} to {to}: {error}; fix the migration, then \
-                 retry the task"
-            );
-            Invalid::new("data", reason)
-        })?;
-        *self.stored() = Some(Data { json, version: to });
-        Ok(())
-    }
-
     /// The number of this attempt: 1 for the first. Failed and abandoned attempts in a row count; a
     /// graceful release does not.
     pub fn attempt(&self) -> u32 {
@@ -303,7 +228,10 @@ impl TaskContext {
     ///
     /// [`CheckpointError`]; nothing was persisted then. Return a message soon: the claim may be
     /// gone.
-    pub async fn checkpoint<T: Serialize + ?Sized>(&self, data: &T) -> Result<(), CheckpointError> {
+    pub async fn checkpoint<T: Serialize + ?Sized>(&self, data: &T) -> Result<(), CheckpointError>
+    where
+        J: TaskData<T>,
+    {
         let data = Json::new("data", data)?;
         let asked = Asked::Checkpoint(data.clone());
         self.ask(asked).await.map_err(CheckpointError::Refused)?;
@@ -382,7 +310,7 @@ impl TaskContext {
     /// # fn is_handler(_: impl windlass::StatefulHandler) {}
     /// # is_handler(spool);
     /// ```
-    pub fn node_fault(&self, reason: impl std::fmt::Display) -> Message {
+    pub fn node_fault(&self, reason: impl fmt::Display) -> Message<J> {
         let fault = self.parts.node_fault.lock();
         *fault.unwrap_or_else(PoisonError::into_inner) = Some(reason.to_string());
         Message::release()

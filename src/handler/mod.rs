@@ -8,11 +8,14 @@
 //!
 //! async fn greet(task: TaskContext) -> Result<Message, windlass::BoxError> {
 //!     let name: String = task.props()?;
-//!     Ok(Message::complete_with(&format!("hello, {name}")))
+//!     Ok(Message::complete_with(format!("hello, {name}")))
 //! }
 //! # fn is_handler(_: impl windlass::StatefulHandler) {}
 //! # is_handler(greet);
 //! ```
+//!
+//! The handler of a [`job`](crate::job) is the same over a `TaskContext<J>`. It may return the output of the
+//! job instead of a message.
 //!
 //! # Stopping
 //!
@@ -56,7 +59,7 @@
 //!     })
 //!     .await?;
 //!     Ok(match sum {
-//!         Some(sum) => Message::complete_with(&sum),
+//!         Some(sum) => Message::complete_with(sum),
 //!         None => task.stop_requested().await.message(),
 //!     })
 //! }
@@ -67,47 +70,41 @@
 mod answer;
 mod asks;
 mod context;
+mod parts;
 mod progress;
+mod props;
+mod returned;
 mod signals;
+mod state;
+mod typed;
 mod waited;
 
 use std::future::Future;
 
 use async_trait::async_trait;
-use windlass_statemachine::{Message, state::FIRST_DATA_VERSION};
+use windlass_statemachine::{Message, TaskType, Untyped};
 
 pub use answer::AnswerError;
 #[cfg(feature = "testing")]
 pub(crate) use asks::Asked;
 pub(crate) use asks::{Ask, AskRunner, Sent};
-pub(crate) use context::{Attempt, ContextParts};
 pub use context::{CheckpointError, TaskContext};
+pub(crate) use parts::{Attempt, ContextParts};
+pub use props::PropsError;
+pub use returned::{IntoMessage, Output, OutputResult};
 pub(crate) use signals::Signals;
 pub use signals::{Commands, Stop};
-
-/// Any error that a handler may return with `?`.
-pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
-
-/// What a handler may return: a [`Message`], or a `Result` whose error becomes the Error message.
-pub trait IntoMessage {
-    /// The message.
-    fn into_message(self) -> Message;
-}
-
-impl IntoMessage for Message {
-    fn into_message(self) -> Message {
-        self
-    }
-}
-
-impl<E: std::fmt::Display> IntoMessage for Result<Message, E> {
-    fn into_message(self) -> Message {
-        self.unwrap_or_else(|error| Message::error(format_args!("{error:#}")))
-    }
-}
+pub use state::MissingState;
+pub(crate) use state::{Needed, Shared};
+pub(crate) use typed::Typed;
+pub use windlass_statemachine::BoxError;
 
 /// The code for one kind of task. Async functions and closures from [`TaskContext`] to anything
 /// that is [`IntoMessage`] implement it.
+///
+/// `StatefulHandler` takes the tasks of any kind, `StatefulHandler<J>` those of one
+/// [`Job`](crate::Job). The second parameter tells functions apart by what they return; a type that
+/// implements the trait leaves it out.
 ///
 /// # Guarantees
 ///
@@ -124,28 +121,48 @@ impl<E: std::fmt::Display> IntoMessage for Result<Message, E> {
 /// # Example
 ///
 /// ```
-/// use windlass::{Message, StatefulHandler, TaskContext};
+/// use serde::{Deserialize, Serialize};
+/// use windlass::{Job, Message, StatefulHandler, TaskContext};
+///
+/// #[derive(Serialize, Deserialize)]
+/// struct Mail { to: String }
+/// impl Job for Mail {
+///     const KIND: &str = "mail";
+///     type Data = ();
+///     type Output = ();
+/// }
 ///
 /// struct Mailer { from: String }
 ///
 /// #[windlass::async_trait]
-/// impl StatefulHandler for Mailer {
+/// impl StatefulHandler<Mail> for Mailer {
+///     async fn run(&self, task: TaskContext<Mail>) -> Message<Mail> {
+///         println!("mail from {} to {}", self.from, task.job().to);
+///         Message::complete()
+///     }
+/// }
+///
+/// struct Anything;
+///
+/// #[windlass::async_trait]
+/// impl StatefulHandler for Anything {
 ///     async fn run(&self, task: TaskContext) -> Message {
-///         println!("mail from {} for {}", self.from, task.id());
+///         println!("{} of the kind {}", task.id(), task.kind());
 ///         Message::complete()
 ///     }
 /// }
 /// ```
 #[async_trait]
-pub trait StatefulHandler: Send + Sync + 'static {
-    /// Works on a task until there is something to say about it.
-    async fn run(&self, task: TaskContext) -> Message;
+pub trait StatefulHandler<J: TaskType = Untyped, M: 'static = ()>: Send + Sync + 'static {
+    /// Works on a task until there is a message about it.
+    async fn run(&self, task: TaskContext<J>) -> Message<J>;
 
-    /// Returns the version of the data that the handler writes: 1 by default. The handler reads every
+    /// Returns the version of the data that the handler writes: by default
+    /// [`Job::DATA_VERSION`](crate::Job::DATA_VERSION), and 1 without a job. The handler reads every
     /// version from 1 to this one ([`TaskContext::data_version`]), and its node claims no task with data
     /// of a newer version. [`KindConfig::data_version`](crate::KindConfig::data_version) overrides it.
     fn data_version(&self) -> u32 {
-        FIRST_DATA_VERSION
+        J::NEWEST_DATA
     }
 
     /// Returns whether the handler takes signals: true by default. Otherwise each signal to such a task is
@@ -156,13 +173,22 @@ pub trait StatefulHandler: Send + Sync + 'static {
 }
 
 #[async_trait]
-impl<F, Fut> StatefulHandler for F
+impl<J, M, F, Fut> StatefulHandler<J, M> for F
 where
-    F: Fn(TaskContext) -> Fut + Send + Sync + 'static,
+    J: TaskType,
+    M: 'static,
+    F: Fn(TaskContext<J>) -> Fut + Send + Sync + 'static,
     Fut: Future + Send + 'static,
-    Fut::Output: IntoMessage,
+    Fut::Output: IntoMessage<J, M>,
 {
-    async fn run(&self, task: TaskContext) -> Message {
-        self(task).await.into_message()
+    async fn run(&self, task: TaskContext<J>) -> Message<J> {
+        let parts = task.parts.clone();
+        let returned = self(task).await;
+        // Asked before an error becomes text.
+        let holds_props_error = parts.holds_props_error();
+        match returned.into_message() {
+            message if holds_props_error => message.not_retried(),
+            message => message,
+        }
     }
 }

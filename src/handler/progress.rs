@@ -2,9 +2,9 @@
 
 use std::sync::{PoisonError, atomic::Ordering};
 
-use windlass_statemachine::Progress;
+use windlass_statemachine::{Progress, TaskType};
 
-use super::{TaskContext, asks::Sent, context::ContextParts};
+use super::{TaskContext, asks::Sent, parts::ContextParts};
 
 impl ContextParts {
     /// What the handler said last of its progress, for the runner to store. The runner receives the next report.
@@ -20,7 +20,7 @@ impl ContextParts {
     }
 }
 
-impl TaskContext {
+impl<J: TaskType> TaskContext<J> {
     /// Says how far the work is: a fraction from 0 to 1 (or `None` when that is not known), and a
     /// text. Every client sees it within 2 s: it is kept with the next write of the task, or else by a write of its
     /// own, at most one in 2 s and only if it has changed. Each run of the handler begins without progress.

@@ -26,11 +26,17 @@ pub enum Stop {
 
 impl Stop {
     /// Returns the message that does what the stop asks for: that of the command, or a release.
-    pub fn message(&self) -> Message {
+    pub fn message<J>(&self) -> Message<J> {
         match self {
             Self::Command(command) => command.to_message(),
             Self::Node(_) => Message::release(),
         }
+    }
+}
+
+impl<J> From<Stop> for Message<J> {
+    fn from(stop: Stop) -> Self {
+        stop.message()
     }
 }
 

@@ -1,10 +1,10 @@
 //! What a running handler knows of the tasks that it has waited for.
 
-use windlass_statemachine::{Invalid, Message, Waited};
+use windlass_statemachine::{Invalid, Message, TaskType, Waited};
 
 use super::TaskContext;
 
-impl TaskContext {
+impl<J: TaskType> TaskContext<J> {
     /// The tasks that this run has waited for, in the order in which they were named, each with its outcome.
     /// Empty for a run that has waited for none. Every attempt of the run gets the same list.
     ///
@@ -16,7 +16,7 @@ impl TaskContext {
     /// async fn report(task: TaskContext) -> Message {
     ///     let waited = task.waited().iter();
     ///     let missing = waited.filter(|one| one.outcome != WaitOutcome::Completed).count();
-    ///     Message::complete_with(&missing)
+    ///     Message::complete_with(missing)
     /// }
     /// # fn is_handler(_: impl windlass::StatefulHandler) {}
     /// # is_handler(report);
@@ -24,7 +24,9 @@ impl TaskContext {
     pub fn waited(&self) -> &[Waited] {
         &self.parts.waited
     }
+}
 
+impl TaskContext {
     /// Returns why a message waits for a task that cannot end: the one that returned it.
     pub(super) fn waits_for_itself(&self, message: &Message) -> Option<Invalid> {
         let waits = message.waits()?;

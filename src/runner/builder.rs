@@ -26,8 +26,8 @@ use super::{
 };
 use crate::{
     balancer::{Balancer, Greedy},
-    handler::StatefulHandler,
-    job::{Job, JobHandler, Typed},
+    handler::{MissingState, Shared, StatefulHandler, Typed},
+    job::Job,
     schedule::{KIND, Scheduler, watch_clock},
     store::{
         Coordinator, Error, NodeSpec, NodeStatus, Store, model::data_versions::check_data_version,
@@ -47,6 +47,14 @@ pub enum StartError {
          (one that died is forgotten when its lease ends)"
     )]
     NameTaken(NodeName),
+    /// A handler needs a shared value that the node does not have ([`KindConfig::needs_state`]).
+    #[error("could not start the handler of {kind}: {missing}")]
+    MissingState {
+        /// The kind of the handler: `'mail'`, or `every other kind` for the default handler.
+        kind: String,
+        /// The type of the value.
+        missing: MissingState,
+    },
     /// The store did not let it join.
     #[error(transparent)]
     Store(#[from] Error),
@@ -66,6 +74,7 @@ pub struct Builder {
     schedules: bool,
     selector: Labels,
     balancer: Arc<dyn Balancer>,
+    shared: Shared,
 }
 
 impl std::fmt::Debug for Builder {
@@ -88,6 +97,7 @@ impl Runner {
             schedules: true,
             selector: Labels::new(),
             balancer: Arc::new(Greedy),
+            shared: Shared::default(),
         }
     }
 }
@@ -126,12 +136,16 @@ impl Builder {
     /// The handler of a typed kind, with the defaults of [`KindConfig`].
     ///
     /// See [`job`](crate::job) for an example.
-    pub fn job<J: Job>(self, handler: impl JobHandler<J>) -> Self {
+    pub fn job<J: Job, M: 'static>(self, handler: impl StatefulHandler<J, M>) -> Self {
         self.job_with(KindConfig::default(), handler)
     }
 
     /// The handler of a typed kind, and how it is run.
-    pub fn job_with<J: Job>(self, config: KindConfig, handler: impl JobHandler<J>) -> Self {
+    pub fn job_with<J: Job, M: 'static>(
+        self,
+        config: KindConfig,
+        handler: impl StatefulHandler<J, M>,
+    ) -> Self {
         self.handler_with(
             J::KIND,
             config.data_version(J::DATA_VERSION),
@@ -142,6 +156,17 @@ impl Builder {
     /// A handler for every kind that has none of its own: this node then claims every kind.
     pub fn default_handler(mut self, config: KindConfig, handler: impl StatefulHandler) -> Self {
         self.default = Some(KindEntry::new(config, handler));
+        self
+    }
+
+    /// Gives the handlers of the node a value to share, such as a pool of connections: at most one of each
+    /// type. They take it with [`TaskContext::state`](crate::TaskContext::state).
+    ///
+    /// # Example
+    ///
+    /// See [`TaskContext::state`](crate::TaskContext::state).
+    pub fn state<T: Send + Sync + 'static>(mut self, value: T) -> Self {
+        self.shared.insert(value);
         self
     }
 
@@ -229,17 +254,21 @@ impl Builder {
             schedules,
             selector,
             balancer,
+            shared,
         } = self;
         config.check()?;
+        shared.check()?;
         let node = NodeName::new(name.unwrap_or_else(default_name))
             .map_err(|e| Invalid::new("node", e.reason().to_owned()))?;
         let mut table = HashMap::new();
         if let Some(default) = &default {
             check_data_version(default.config.writes_version())?;
+            has_state(&shared, default, || "every other kind".to_owned())?;
         }
         for (kind, entry) in kinds {
             let kind = Kind::new(kind)?;
             check_data_version(entry.config.writes_version())?;
+            has_state(&shared, &entry, || format!("'{kind}'"))?;
             if let Some(slots) = entry.config.slots {
                 check_slots("slots of a kind", slots)?;
             }
@@ -261,6 +290,7 @@ impl Builder {
         let kinds = Kinds {
             named: table,
             default: default.map(Arc::new),
+            shared: shared.clone(),
         };
         let spec = NodeSpec {
             kinds: kinds.listed(),
@@ -327,11 +357,25 @@ impl Builder {
             node,
             tx,
             ended: Some(ended),
+            shared,
             failure,
             until: until_rx,
             unstored: unstored_rx,
         })
     }
+}
+
+/// Checks that the node has what a handler takes.
+fn has_state(
+    shared: &Shared,
+    entry: &KindEntry,
+    kind: impl Fn() -> String,
+) -> Result<(), StartError> {
+    let has = shared.has(&entry.config.needs);
+    has.map_err(|missing| StartError::MissingState {
+        kind: kind(),
+        missing,
+    })
 }
 
 async fn join(

@@ -10,8 +10,8 @@ use super::{
     node::Runner,
 };
 use crate::{
-    handler::StatefulHandler,
-    job::{Job, JobHandler, Typed},
+    handler::{MissingState, StatefulHandler, Typed},
+    job::Job,
     store::model::data_versions::check_data_version,
 };
 
@@ -22,6 +22,15 @@ pub enum ChangeError {
     /// The change is wrong; the error names the field. The node is as it was.
     #[error(transparent)]
     Invalid(#[from] Invalid),
+    /// The new handler needs a shared value that the node does not have ([`KindConfig::needs_state`]). A node
+    /// gets its values before it starts.
+    #[error("could not add the handler of '{kind}': {missing}")]
+    MissingState {
+        /// The kind of the handler.
+        kind: Kind,
+        /// The type of the value.
+        missing: MissingState,
+    },
     /// The node has stopped.
     #[error("could not change the node: it has stopped; start another one")]
     Stopped,
@@ -98,6 +107,9 @@ impl Runner {
         let entry = KindEntry::new(config, handler);
         check_data_version(entry.config.writes_version())?;
         check("slots of a kind", entry.config.slots.unwrap_or_default())?;
+        if let Err(missing) = self.shared.has(&entry.config.needs) {
+            return Err(ChangeError::MissingState { kind, missing });
+        }
         self.change(Change::Add(kind, entry)).await
     }
 
@@ -106,10 +118,10 @@ impl Runner {
     /// # Errors
     ///
     /// As [`add_handler`](Self::add_handler).
-    pub async fn add_job<J: Job>(
+    pub async fn add_job<J: Job, M: 'static>(
         &self,
         config: KindConfig,
-        handler: impl JobHandler<J>,
+        handler: impl StatefulHandler<J, M>,
     ) -> Result<(), ChangeError> {
         let config = config.data_version(J::DATA_VERSION);
         self.add_handler(J::KIND, config, Typed::new(handler)).await

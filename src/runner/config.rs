@@ -6,7 +6,7 @@ use windlass_statemachine::{
     Invalid, Retry, RetryPolicy, Task, machine::Config, state::FIRST_DATA_VERSION,
 };
 
-use crate::{StatefulHandler, store::Limits};
+use crate::{StatefulHandler, handler::Needed, store::Limits};
 
 /// How one kind of task is run.
 ///
@@ -32,6 +32,8 @@ pub struct KindConfig {
     /// `None`: that of the handler.
     data_version: Option<u32>,
     takes_signals: bool,
+    /// The types of the shared values that the handler takes.
+    pub(crate) needs: Vec<Needed>,
 }
 
 impl Default for KindConfig {
@@ -44,6 +46,7 @@ impl Default for KindConfig {
             retry: Arc::new(Retry::default()),
             data_version: None,
             takes_signals: true,
+            needs: Vec::new(),
         }
     }
 }
@@ -85,6 +88,36 @@ impl KindConfig {
     #[must_use]
     pub fn data_version(mut self, version: u32) -> Self {
         self.data_version = Some(version);
+        self
+    }
+
+    /// Requires that the node has a shared value of this type
+    /// ([`Builder::state`](crate::runner::Builder::state)): the node does not start without it. A
+    /// handler that is added to a running node is refused.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use windlass::{BoxError, KindConfig, Message, Runner, Store, TaskContext};
+    ///
+    /// struct Mailer;
+    ///
+    /// async fn mail(task: TaskContext) -> Result<Message, BoxError> {
+    ///     let _mailer = task.state::<Mailer>()?;
+    ///     Ok(Message::complete())
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), BoxError> {
+    /// let store = Store::open("memory:").await?;
+    /// let config = KindConfig::default().needs_state::<Mailer>();
+    /// let node = || Runner::builder(&store).handler_with("mail", config.clone(), mail);
+    /// assert!(node().start().await.is_err());
+    /// node().state(Mailer).start().await?.shutdown().await;
+    /// # Ok(()) }
+    /// ```
+    #[must_use]
+    pub fn needs_state<T: Send + Sync + 'static>(mut self) -> Self {
+        self.needs.push(Needed::of::<T>());
         self
     }
 

@@ -6,6 +6,7 @@ use windlass_statemachine::{Fence, Kind, NodeName, Progress, StateKind, TaskId};
 
 /// A task that this node has claimed.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct RunningTask {
     /// The task.
     pub id: TaskId,
@@ -27,6 +28,7 @@ pub struct RunningTask {
 
 /// A node, as it is at one moment.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct Snapshot {
     /// The node.
     pub node: NodeName,

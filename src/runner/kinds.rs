@@ -6,7 +6,10 @@ use hashbrown::HashMap;
 use windlass_statemachine::Kind;
 
 use super::config::KindConfig;
-use crate::{handler::StatefulHandler, store::DataVersions};
+use crate::{
+    handler::{Shared, StatefulHandler},
+    store::DataVersions,
+};
 
 /// The handler of a kind, and how it is run.
 pub(super) struct KindEntry {
@@ -28,6 +31,8 @@ pub(super) struct Kinds {
     pub(super) named: HashMap<Kind, Arc<KindEntry>>,
     /// Runs every kind that has no handler of its own.
     pub(super) default: Option<Arc<KindEntry>>,
+    /// What they share.
+    pub(super) shared: Shared,
 }
 
 impl Kinds {

@@ -241,7 +241,7 @@ impl Keeper {
                     error!(%node, lease = lease.id, %why, "the lease is lost");
                     return false;
                 }
-                Ok(Err(e @ Error::StoreGone(_))) => {
+                Ok(Err(e @ Error::StoreGone { .. })) => {
                     // The engine stops, and then asks the keeper to leave.
                     let _ = self.to_engine.send(In::Lease(LeaseEvent::StoreGone(e)));
                     self.asked_to_leave().await;
@@ -306,7 +306,7 @@ impl Keeper {
                     info!(node = %self.spec.name, lease = held.0.id, "joined again with a new lease");
                     return Some(held);
                 }
-                Err(e @ Error::StoreGone(_)) => {
+                Err(e @ Error::StoreGone { .. }) => {
                     let _ = self.to_engine.send(In::Lease(LeaseEvent::StoreGone(e)));
                     return None;
                 }

@@ -17,7 +17,7 @@ use super::{
     input::In,
     signals::StopSignals,
 };
-use crate::store::Error;
+use crate::{handler::Shared, store::Error};
 
 /// A running node. Dropping it stops the node as [`abort`](Self::abort) does, in the background.
 ///
@@ -48,7 +48,7 @@ use crate::store::Error;
 /// let runner = Runner::builder(&store)
 ///     .handler("double", |task: TaskContext| async move {
 ///         let n: u64 = task.props()?;
-///         Ok::<_, windlass::BoxError>(Message::complete_with(&(n * 2)))
+///         Ok::<_, windlass::BoxError>(Message::complete_with(n * 2))
 ///     })
 ///     .start()
 ///     .await?;
@@ -61,6 +61,7 @@ use crate::store::Error;
 /// ```
 #[derive(Debug)]
 pub struct Runner {
+    pub(super) shared: Shared,
     pub(super) node: NodeName,
     pub(super) tx: mpsc::UnboundedSender<In>,
     pub(super) ended: Option<JoinHandle<()>>,

@@ -77,7 +77,7 @@ pub(crate) fn spawn(
             done(match ended {
                 Ok(Ok(Ok(message))) => Ended::Returned(judge.judged(message)),
                 Ok(Ok(Err(payload))) | Err(payload) => {
-                    Ended::Returned(judge.judged(panic_message(payload.as_ref())))
+                    Ended::Returned(judge.judged_panic(panic_message(payload.as_ref())))
                 }
                 Ok(Err(_aborted)) => Ended::Aborted,
             });

@@ -231,7 +231,7 @@ fn message(step: Step) -> Message {
         Next::Sleep(due) => Message::sleep_until(due),
         Next::Again => Message::run(),
         Next::Pause => Message::pause(),
-        Next::End => Message::complete_with(&counts),
+        Next::End => Message::complete_with(counts),
     };
     let mut message = message.with_data(&step.data);
     for task in step.submit {

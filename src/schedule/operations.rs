@@ -24,6 +24,7 @@ use crate::{
 
 /// What [`Schedules::delete`] does with the live runs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum LiveRuns {
     /// They go on.
     #[default]
@@ -315,11 +316,10 @@ impl Schedules {
         if kind.as_str() == KIND {
             return Ok(());
         }
-        let reason = format!(
-            "'{id}' is a task of kind '{kind}', not a schedule; `windlass schedule list` names the \
-             schedules"
-        );
-        Err(Invalid::new("id", reason).into())
+        Err(Error::NotASchedule {
+            task: id.clone(),
+            kind: kind.clone(),
+        })
     }
 
     fn record(&self, record: TaskRecord) -> ScheduleRecord {

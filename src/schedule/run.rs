@@ -85,7 +85,7 @@ impl TaskContext {
     ///
     /// async fn report(task: TaskContext) -> Message {
     ///     let day = task.scheduled_for().map(|time| time.nominal);
-    ///     Message::complete_with(&day)
+    ///     Message::complete_with(day)
     /// }
     /// # fn is_handler(_: impl windlass::StatefulHandler) {}
     /// # is_handler(report);

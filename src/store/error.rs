@@ -3,9 +3,9 @@
 use std::{fmt, sync::Arc};
 
 use jiff::Timestamp;
-use windlass_statemachine::{CommandId, Invalid, NodeName, StateKind, TaskId};
+use windlass_statemachine::{CommandId, Invalid, Kind, NodeName, StateKind, TaskId};
 
-use super::{NodeCommandId, Refusals};
+use super::{NodeCommandId, Refusals, Remedy, model::Copied};
 
 /// The error behind an error of a store. Clones share it.
 #[derive(Clone)]
@@ -110,9 +110,18 @@ pub enum Error {
 
     /// The schedule has ended. A retry would run it with the spec with which it has ended.
     #[error(
-        "schedule '{0}' has ended; `windlass schedule update ID` starts it again, or create one under another id"
+        "schedule '{0}' has ended; update it to start it again, or create one under another id"
     )]
     ScheduleEnded(TaskId),
+
+    /// The task is no schedule.
+    #[error("id: '{task}' is a task of kind '{kind}', not a schedule")]
+    NotASchedule {
+        /// The task.
+        task: TaskId,
+        /// Its kind.
+        kind: Kind,
+    },
 
     /// Another task has the unique key ([`Unique`](windlass_statemachine::Unique)): it was submitted less than
     /// the period of the key ago.
@@ -142,6 +151,13 @@ pub enum Error {
         operation: &'static str,
     },
 
+    /// The tasks of the store were copied into another one, where they run now.
+    #[error(
+        "this store was {0}, and takes no tasks, commands and nodes since; use that store, or remove the mark of the \
+         copy to use this one again"
+    )]
+    Copied(Copied),
+
     /// The store itself is not what it should be: not ours, newer than this program, read-only.
     /// The text says what to do.
     #[error("{0}")]
@@ -151,14 +167,30 @@ pub enum Error {
     /// to an earlier state than this process has seen. Every call fails from then on, and nothing is
     /// acknowledged: what was written last may be in the moved files or nowhere. The text says what to do. A node
     /// stops by itself.
-    #[error("{0}")]
-    StoreGone(String),
+    #[error("{reason}")]
+    StoreGone {
+        /// What has happened, and what to do.
+        reason: String,
+        /// The step of it that a program can offer.
+        remedy: Option<Remedy>,
+    },
 }
 
 impl Error {
     /// Whether the same call may succeed later.
     pub fn is_retryable(&self) -> bool {
         matches!(self, Self::Unavailable { .. })
+    }
+
+    /// Returns the step that resolves it, where the library has one.
+    pub fn remedy(&self) -> Option<Remedy> {
+        match self {
+            Self::Copied(_) => Some(Remedy::UseCopied),
+            Self::ScheduleEnded(_) => Some(Remedy::UpdateSchedule),
+            Self::NotASchedule { .. } => Some(Remedy::ListSchedules),
+            Self::StoreGone { remedy, .. } => *remedy,
+            _ => None,
+        }
     }
 
     fn not_found(what: &'static str, name: impl ToString) -> Self {

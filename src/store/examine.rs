@@ -10,7 +10,7 @@ use serde::Serialize;
 #[cfg(any(feature = "sqlite", feature = "etcd"))]
 pub(crate) use latency::Latency;
 
-use super::Error;
+use super::{Advice, Error, Remedy};
 
 /// How an examination is made.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -49,6 +49,7 @@ pub enum Verdict {
 /// The result of one check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[non_exhaustive]
 pub struct Finding {
     /// The name of the check: a word that never changes.
     pub check: &'static str,
@@ -59,6 +60,9 @@ pub struct Finding {
     /// What to do; empty when there is nothing to do.
     #[serde(skip_serializing_if = "str::is_empty")]
     pub advice: &'static str,
+    /// The step of the advice that a program can offer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub remedy: Option<Remedy>,
     /// The number of repairs.
     #[serde(skip_serializing_if = "is_zero")]
     pub repaired: u64,
@@ -80,19 +84,21 @@ impl Finding {
         check: &'static str,
         verdict: Verdict,
         found: impl Into<String>,
-        advice: &'static str,
+        advice: impl Into<Advice>,
     ) -> Self {
+        let Advice { text, remedy } = advice.into();
         Self {
             check,
             verdict,
             found: found.into(),
-            advice,
+            advice: text,
+            remedy,
             repaired: 0,
         }
     }
 
     /// Returns the finding of a check that could not be made, and why.
-    pub fn unknown(check: &'static str, why: &Error, advice: &'static str) -> Self {
+    pub fn unknown(check: &'static str, why: &Error, advice: impl Into<Advice>) -> Self {
         Self::new(check, Verdict::Unknown, why.to_string(), advice)
     }
 
@@ -103,7 +109,7 @@ impl Finding {
         (verdict, what): (Verdict, &str),
         found: &Strays,
         repaired: u64,
-        advice: &'static str,
+        advice: impl Into<Advice>,
     ) -> Self {
         if found.count == 0 {
             return Self::ok(check, format!("no {what}"));
@@ -122,7 +128,11 @@ impl Finding {
                 check,
                 if left { verdict } else { Verdict::Ok },
                 text,
-                if left { advice } else { "" },
+                if left {
+                    advice.into()
+                } else {
+                    Advice::default()
+                },
             )
         }
     }
@@ -130,6 +140,7 @@ impl Finding {
 
 /// Records that should not exist: their number, and the names of the first ones.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Strays {
     /// The number of records.
     pub count: u64,

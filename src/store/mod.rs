@@ -22,6 +22,7 @@ pub(crate) mod export;
 pub mod memory;
 pub(crate) mod model;
 mod registry;
+mod remedy;
 mod retention;
 pub(crate) mod rules;
 mod split;
@@ -46,6 +47,7 @@ pub use model::{
     TaskView, TimeRange, Transaction, WaitKind, read_line,
 };
 pub use registry::{ChangeStream, Registry};
+pub use remedy::{Advice, Remedy};
 pub use split::Split;
 pub use state_store::{StateRemoval, StateStore, StateWrite};
 pub use transfer::Transfer;

@@ -188,10 +188,8 @@ pub trait Registry: Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// [`Error::Unavailable`]; [`Error::Unusable`] from a store that has none.
-    async fn identity(&self) -> Result<String, Error> {
-        Err(Error::Unusable("this store has no identity".into()))
-    }
+    /// [`Error::Unavailable`].
+    async fn identity(&self) -> Result<String, Error>;
 
     /// Applies transactions. They are independent: one that is refused does not touch the others. Those
     /// that name the same task are applied in their order, and the results come in that order. Many of
@@ -306,11 +304,8 @@ pub trait Registry: Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// [`Error::Unavailable`]; [`Error::Unusable`] from a store that does not report them.
-    async fn limits_in_use(&self) -> Result<Vec<LimitUse>, Error> {
-        let reason = "this store does not report the limits in use";
-        Err(Error::Unusable(reason.into()))
-    }
+    /// [`Error::Unavailable`].
+    async fn limits_in_use(&self) -> Result<Vec<LimitUse>, Error>;
 
     /// Deletes ended tasks, oldest first, and returns how many. A task that a live task waits for at that time stays,
     /// and does not count. The history of the namespace gets one line, unless no task was deleted.
@@ -329,12 +324,12 @@ pub trait Registry: Send + Sync + 'static {
     /// [`Error::Unavailable`].
     async fn audit(&self, limit: u32) -> Result<Vec<AuditEntry>, Error>;
 
-    /// Returns why no node may join at present, and what to do; `None`, the default, when nodes may.
+    /// Returns the error of a node that joins at present; `None`, the default, when nodes may join.
     ///
     /// # Errors
     ///
     /// [`Error::Unavailable`].
-    async fn no_node_may_join(&self) -> Result<Option<String>, Error> {
+    async fn no_node_may_join(&self) -> Result<Option<Error>, Error> {
         Ok(None)
     }
 

@@ -7,6 +7,7 @@ use super::Error;
 
 /// One state to store.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct StateWrite {
     /// Whose.
     pub task: TaskId,
@@ -14,14 +15,29 @@ pub struct StateWrite {
     pub state: TaskState,
 }
 
+impl StateWrite {
+    /// Returns the write of a state.
+    pub fn new(task: TaskId, state: TaskState) -> Self {
+        Self { task, state }
+    }
+}
+
 /// One stored state to remove.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct StateRemoval {
     /// Whose.
     pub task: TaskId,
     /// Fence and version of the state that was loaded; `None` for one that could not be read. The
     /// store removes this state and no other.
     pub seen: Option<(Fence, u64)>,
+}
+
+impl StateRemoval {
+    /// Returns the removal of a state with this fence and version; `None` for one that cannot be read.
+    pub fn new(task: TaskId, seen: Option<(Fence, u64)>) -> Self {
+        Self { task, seen }
+    }
 }
 
 impl StateRemoval {

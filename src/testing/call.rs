@@ -9,15 +9,16 @@ use tokio::{
     time::Instant,
 };
 use windlass_statemachine::{
-    Command, Fence, Invalid, Json, Message, StopReason, TaskId, TaskState, WaitOutcome, Waited,
-    Waits, machine::Signal, waits::WaitStage,
+    Command, Fence, Invalid, Json, Message, StopReason, TaskId, TaskState, TaskType, WaitOutcome,
+    Waited, Waits, machine::Signal, waits::WaitStage,
 };
 
 use super::{abort::AbortOnDrop, ran::Ran};
 use crate::{
     NewTask,
     handler::{
-        Ask, AskRunner, Asked, Attempt, ContextParts, Sent, Signals, StatefulHandler, TaskContext,
+        Ask, AskRunner, Asked, Attempt, ContextParts, Sent, Shared, Signals, StatefulHandler,
+        TaskContext, Typed,
     },
     runner::spawn::{self, Ended},
 };
@@ -51,8 +52,8 @@ use crate::{
 /// assert_eq!(ran.kind(), ActionKind::Complete);
 /// # Ok(()) }
 /// ```
-pub async fn run(
-    handler: impl StatefulHandler,
+pub async fn run<J: TaskType, M: 'static>(
+    handler: impl StatefulHandler<J, M>,
     props: impl Serialize,
     data: Option<serde_json::Value>,
 ) -> Result<Ran, Invalid> {
@@ -119,6 +120,7 @@ pub struct Call {
     waited: Vec<Waited>,
     signals: Vec<Signal>,
     after_checkpoints: usize,
+    shared: Shared,
 }
 
 impl Default for Call {
@@ -141,6 +143,7 @@ impl Call {
             waited: Vec::new(),
             signals: Vec::new(),
             after_checkpoints: 0,
+            shared: Shared::default(),
         }
     }
 
@@ -169,7 +172,7 @@ impl Call {
     ///
     /// ```
     /// use serde::{Deserialize, Serialize};
-    /// use windlass::{BoxError, Job, JobContext, JobMessage, Json, job, testing::Call};
+    /// use windlass::{BoxError, Job, Json, TaskContext, testing::Call};
     ///
     /// #[derive(Serialize, Deserialize)]
     /// struct Wait;
@@ -184,15 +187,15 @@ impl Call {
     ///     }
     /// }
     ///
-    /// async fn wait(task: JobContext<Wait>) -> Result<JobMessage<Wait>, BoxError> {
-    ///     Ok(JobMessage::complete(task.data()?.unwrap_or(0)))
+    /// async fn wait(task: TaskContext<Wait>) -> Result<u64, BoxError> {
+    ///     Ok(task.data()?.unwrap_or(0))
     /// }
     ///
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), BoxError> {
     /// let call = Call::new().props(&Wait).data(&7);
-    /// let ran = call.clone().data_version(1).run(job::handler(wait)).await?;
+    /// let ran = call.clone().data_version(1).run(wait).await?;
     /// assert_eq!(ran.result()?, Some(7000));
-    /// let ran = call.run(job::handler(wait)).await?;
+    /// let ran = call.run(wait).await?;
     /// assert_eq!(ran.result()?, Some(7));
     /// # Ok(()) }
     /// ```
@@ -234,7 +237,7 @@ impl Call {
     ///
     /// async fn join(task: TaskContext) -> Message {
     ///     let waited = task.waited().iter();
-    ///     Message::complete_with(&waited.filter(|one| one.outcome == WaitOutcome::Completed).count())
+    ///     Message::complete_with(waited.filter(|one| one.outcome == WaitOutcome::Completed).count())
     /// }
     ///
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), BoxError> {
@@ -272,13 +275,38 @@ impl Call {
         self
     }
 
+    /// Adds a value that the handler takes with [`TaskContext::state`].
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use windlass::{BoxError, Message, TaskContext, testing::Call};
+    ///
+    /// async fn rate(task: TaskContext) -> Result<Message, BoxError> {
+    ///     Ok(Message::complete_with(*task.state::<u64>()?))
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), BoxError> {
+    /// assert_eq!(Call::new().state(7_u64).run(rate).await?.result()?, Some(7));
+    /// assert!(Call::new().run(rate).await?.error().unwrap().contains("no state of the type u64"));
+    /// # Ok(()) }
+    /// ```
+    pub fn state<T: Send + Sync + 'static>(mut self, value: T) -> Self {
+        self.shared.insert(value);
+        self
+    }
+
     /// Runs the handler until it returns. A panic becomes an Error message, as on a node.
     ///
     /// # Errors
     ///
     /// [`Invalid`] naming the field: props or data have no JSON form, or a name of the task is
     /// wrong.
-    pub async fn run(self, handler: impl StatefulHandler) -> Result<Ran, Invalid> {
+    pub async fn run<J: TaskType, M: 'static>(
+        self,
+        handler: impl StatefulHandler<J, M>,
+    ) -> Result<Ran, Invalid> {
+        let handler = Typed::new(handler);
         let task = Arc::new(self.task.build()?.task);
         let mut state = TaskState::new(Timestamp::UNIX_EPOCH);
         state.data = self.data?;
@@ -309,6 +337,7 @@ impl Call {
             fence: state.fence,
             data_version: handler.data_version(),
             lease_until,
+            shared: self.shared,
             span,
         };
         let parts = Arc::new(ContextParts::new(attempt, &state, received, asks));

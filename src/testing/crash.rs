@@ -2,10 +2,15 @@
 
 use std::panic::{self, AssertUnwindSafe};
 
-use windlass_statemachine::{Invalid, StateKind};
+use windlass_statemachine::{Invalid, StateKind, TaskType};
 
 use super::simulation::{self, Builder, CrashPoint, Simulation};
-use crate::{NewTask, client::Done, handler::StatefulHandler, runner::spawn::panic_text};
+use crate::{
+    NewTask,
+    client::Done,
+    handler::{StatefulHandler, Typed},
+    runner::spawn::panic_text,
+};
 
 /// Why a task did not survive the loss of its node.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -72,7 +77,7 @@ pub enum CrashError {
 ///         (next, sum) = (next + 1, sum + number);
 ///         task.checkpoint(&(next, sum)).await?;
 ///     }
-///     Ok(Message::complete_with(&sum))
+///     Ok(Message::complete_with(sum))
 /// }
 ///
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), BoxError> {
@@ -84,18 +89,20 @@ pub enum CrashError {
 /// assert_eq!(crashes.writes, 4); // three checkpoints, and the end
 /// # Ok(()) }
 /// ```
-pub async fn crash_everywhere(
-    handler: impl StatefulHandler,
-    task: NewTask,
+pub async fn crash_everywhere<J: TaskType, M: 'static>(
+    handler: impl StatefulHandler<J, M>,
+    task: impl Into<NewTask<J>>,
     check: impl Fn(&Done),
 ) -> Result<Crashes, CrashError> {
+    let task: NewTask<J> = task.into();
     let kind = task.clone().build()?.task.kind.to_string();
-    let builder = Simulation::builder().handler(kind, handler);
-    builder.crash_everywhere(task, check).await
+    let builder = Simulation::builder().handler(kind, Typed::new(handler));
+    builder.crash_everywhere(task.untyped(), check).await
 }
 
 /// The result of [`crash_everywhere`].
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Crashes {
     /// The number of writes without a crash.
     pub writes: u64,

@@ -86,7 +86,7 @@ impl Command {
 
     /// The message that carries the command out. A handler may return it unchanged. That of a signal is
     /// Run: it wakes the task, and the handler replies.
-    pub fn to_message(&self) -> Message {
+    pub fn to_message<J>(&self) -> Message<J> {
         match self {
             Self::Run | Self::Signal(_) => Action::Run,
             Self::Sleep { until } => Action::Sleep {

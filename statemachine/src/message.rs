@@ -1,171 +1,27 @@
 //! [`Message`]: what causes a transition. A handler returns one.
 
+mod action;
 mod effects;
 mod replies;
 mod waits;
 
-use std::time::Duration;
+use std::{fmt, marker::PhantomData, time::Duration};
 
-use jiff::{SignedDuration, Timestamp};
-use serde::{Deserialize, Serialize};
+use jiff::Timestamp;
+use serde::Serialize;
 
 pub use crate::operation::SendCommand;
-use crate::{Invalid, Json, state::FIRST_DATA_VERSION, time::LAST, waits::Waits};
+use crate::{
+    Invalid, Json,
+    job::{TaskData, TaskOutput, Untyped},
+    state::FIRST_DATA_VERSION,
+    waits::Waits,
+};
+pub use action::{Action, ActionKind, Wake};
 pub use effects::{Effects, SubmitTask};
 
-/// When a sleep ends: at a time, or a while after the message is applied.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wake {
-    /// At this time. A time that is past wakes at once.
-    At(Timestamp),
-    /// This long after the message is applied.
-    After(Duration),
-}
-
-impl Wake {
-    /// Returns the time of the wake-up of a message that is applied at `now`.
-    ///
-    /// # Errors
-    ///
-    /// [`Invalid`] (field `until`) when it is beyond the last time, `9999-12-30T22:00:00Z`.
-    pub fn resolve(self, now: Timestamp) -> Result<Timestamp, Invalid> {
-        match self {
-            Self::At(at) => Ok(at),
-            Self::After(wait) => SignedDuration::try_from(wait)
-                .ok()
-                .and_then(|wait| now.checked_add(wait).ok())
-                .ok_or_else(|| {
-                    let beyond = format!("is beyond {LAST}; sleep for a shorter time");
-                    Invalid::new("until", beyond)
-                }),
-        }
-    }
-}
-
-/// The name of a message, as it appears in tables, histories and outcomes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "lowercase")]
-pub enum ActionKind {
-    /// Run the handler (again).
-    Run,
-    /// Sleep until a time.
-    Sleep,
-    /// Wait for a command.
-    Pause,
-    /// Release the claim; another node (or this one) goes on.
-    Release,
-    /// Persist and go on.
-    Checkpoint,
-    /// The attempt failed; the retry policy decides.
-    Error,
-    /// The task is done.
-    Complete,
-    /// The task is ended for good.
-    Kill,
-    /// A signal to the handler: a command only. It wakes the task as Run does.
-    Signal,
-}
-
-impl ActionKind {
-    /// Every message, in the order of the transition table. A signal is none: no handler returns it.
-    pub const ALL: [Self; 8] = [
-        Self::Run,
-        Self::Sleep,
-        Self::Pause,
-        Self::Release,
-        Self::Checkpoint,
-        Self::Error,
-        Self::Complete,
-        Self::Kill,
-    ];
-
-    /// The lower-case name.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Run => "run",
-            Self::Sleep => "sleep",
-            Self::Pause => "pause",
-            Self::Release => "release",
-            Self::Checkpoint => "checkpoint",
-            Self::Error => "error",
-            Self::Complete => "complete",
-            Self::Kill => "kill",
-            Self::Signal => "signal",
-        }
-    }
-}
-
-impl std::fmt::Display for ActionKind {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.pad(self.as_str())
-    }
-}
-
-impl std::str::FromStr for ActionKind {
-    type Err = Invalid;
-    fn from_str(text: &str) -> Result<Self, Invalid> {
-        let mut all = Self::ALL.into_iter().chain([Self::Signal]);
-        all.find(|a| a.as_str() == text).ok_or_else(|| {
-            let all = Self::ALL.iter().chain([&Self::Signal]);
-            let names: Vec<_> = all.map(|a| a.as_str()).collect();
-            Invalid::new(
-                "message",
-                format!("'{text}' is none of {}", names.join(", ")),
-            )
-        })
-    }
-}
-
-/// What a message asks for.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Action {
-    /// Run the handler (again).
-    Run,
-    /// Sleep until a time.
-    Sleep {
-        /// When to wake.
-        until: Wake,
-    },
-    /// Wait for a command.
-    Pause,
-    /// Release the claim; another node (or this one) goes on.
-    Release,
-    /// Persist and go on.
-    Checkpoint,
-    /// The attempt failed.
-    Error {
-        /// What went wrong; kept in the task's error log.
-        error: String,
-        /// Whether the retry policy decides what follows. Otherwise the task fails at once.
-        retryable: bool,
-    },
-    /// The task is done.
-    Complete {
-        /// The result of the task.
-        result: Option<Json>,
-    },
-    /// The task is ended for good.
-    Kill,
-}
-
-impl Action {
-    /// The name of the action.
-    pub fn kind(&self) -> ActionKind {
-        match self {
-            Self::Run => ActionKind::Run,
-            Self::Sleep { .. } => ActionKind::Sleep,
-            Self::Pause => ActionKind::Pause,
-            Self::Release => ActionKind::Release,
-            Self::Checkpoint => ActionKind::Checkpoint,
-            Self::Error { .. } => ActionKind::Error,
-            Self::Complete { .. } => ActionKind::Complete,
-            Self::Kill => ActionKind::Kill,
-        }
-    }
-}
-
-/// What a handler returns: an action, with new data and effects if it has any.
+/// What a handler returns: an action, with new data and effects if it has any. The data and the result of
+/// a `Message<J>` have the types of the [`Job`](crate::Job).
 ///
 /// # Example
 ///
@@ -173,12 +29,18 @@ impl Action {
 /// use std::time::Duration;
 /// use windlass_statemachine::Message;
 ///
-/// let message = Message::sleep_for(Duration::from_secs(60)).with_data(&42);
+/// let message: Message = Message::sleep_for(Duration::from_secs(60)).with_data(&42);
 /// assert_eq!(message.data().unwrap().as_str(), "42");
 /// # Ok::<(), windlass_statemachine::Invalid>(())
 /// ```
+pub struct Message<J = Untyped> {
+    pub(crate) body: Body,
+    job: PhantomData<fn() -> J>,
+}
+
+/// A message without the type of its task.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Message {
+pub(crate) struct Body {
     pub(crate) action: Action,
     pub(crate) data: Option<Json>,
     /// The version of the data: the machine sets it to the one that the kind writes.
@@ -198,23 +60,47 @@ pub struct Message {
     refused: bool,
 }
 
-impl From<Action> for Message {
+impl<J> From<Action> for Message<J> {
     fn from(action: Action) -> Self {
         Self {
-            action,
-            data: None,
-            data_version: FIRST_DATA_VERSION,
-            effects: Box::default(),
-            waits: None,
-            answers: Vec::new(),
-            keeps_signals: false,
-            starts: Vec::new(),
-            refused: false,
+            body: Body {
+                action,
+                data: None,
+                data_version: FIRST_DATA_VERSION,
+                effects: Box::default(),
+                waits: None,
+                answers: Vec::new(),
+                keeps_signals: false,
+                starts: Vec::new(),
+                refused: false,
+            },
+            job: PhantomData,
         }
     }
 }
 
-impl Message {
+impl<J> Clone for Message<J> {
+    fn clone(&self) -> Self {
+        Self {
+            body: self.body.clone(),
+            job: PhantomData,
+        }
+    }
+}
+
+impl<J> PartialEq for Message<J> {
+    fn eq(&self, other: &Self) -> bool {
+        self.body == other.body
+    }
+}
+
+impl<J> fmt::Debug for Message<J> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.body.fmt(f)
+    }
+}
+
+impl<J> Message<J> {
     /// Run the handler again, from the top.
     pub fn run() -> Self {
         Action::Run.into()
@@ -291,21 +177,28 @@ impl Message {
     /// The same message; an error is one that a retry cannot fix, as of [`fail`](Self::fail).
     #[must_use]
     pub fn not_retried(mut self) -> Self {
-        if let Action::Error { retryable, .. } = &mut self.action {
+        if let Action::Error { retryable, .. } = &mut self.body.action {
             *retryable = false;
         }
         self
     }
 
-    /// The task is done.
-    pub fn complete() -> Self {
+    /// Completes the task without a result. The output of a typed task is `()` then.
+    pub fn complete() -> Self
+    where
+        J: TaskOutput<()>,
+    {
         Action::Complete { result: None }.into()
     }
 
-    /// Completes the task with a result: anything that has a JSON form. A value without one (a map
-    /// whose keys are not text) makes it a [`fail`](Self::fail) that says so.
-    pub fn complete_with<T: Serialize + ?Sized>(result: &T) -> Self {
-        match Json::new("result", result) {
+    /// Completes the task with a result: the output of the [`Job`](crate::Job), or anything that has a
+    /// JSON form. A value without one (a map whose keys are not text) makes it a [`fail`](Self::fail) that
+    /// says so.
+    pub fn complete_with<T: Serialize>(result: T) -> Self
+    where
+        J: TaskOutput<T>,
+    {
+        match Json::new("result", &result) {
             Ok(json) => Action::Complete { result: Some(json) }.into(),
             Err(error) => Self::refused(error),
         }
@@ -319,10 +212,13 @@ impl Message {
     /// Adds new data, which replaces the data of the task. A value without a JSON form (a map whose keys
     /// are not text) turns the message into a [`fail`](Self::fail) that says so, without effects.
     #[must_use]
-    pub fn with_data<T: Serialize + ?Sized>(mut self, data: &T) -> Self {
+    pub fn with_data<T: Serialize + ?Sized>(mut self, data: &T) -> Self
+    where
+        J: TaskData<T>,
+    {
         match Json::new("data", data) {
             Ok(json) => {
-                self.data = Some(json);
+                self.body.data = Some(json);
                 self
             }
             Err(error) => Self::refused(error),
@@ -332,31 +228,31 @@ impl Message {
     /// A failure for a value that has no JSON form. It takes no effects.
     fn refused(error: Invalid) -> Self {
         let mut failed = Self::fail(error);
-        failed.refused = true;
+        failed.body.refused = true;
         failed
     }
 
     /// The same message with data that is JSON already.
     #[must_use]
     pub fn with_json(mut self, data: Json) -> Self {
-        self.data = Some(data);
+        self.body.data = Some(data);
         self
     }
 
     /// What the message asks for.
     pub fn action(&self) -> &Action {
-        &self.action
+        &self.body.action
     }
 
     /// The name of what the message asks for.
     pub fn kind(&self) -> ActionKind {
-        self.action.kind()
+        self.body.action.kind()
     }
 
     /// Whether the retry policy decides if the message is an error: true for all but
     /// [`fail`](Self::fail).
     pub fn is_retryable(&self) -> bool {
-        let Action::Error { retryable, .. } = &self.action else {
+        let Action::Error { retryable, .. } = &self.body.action else {
             return true;
         };
         *retryable
@@ -364,13 +260,21 @@ impl Message {
 
     /// The new data; `None` keeps the data of the task.
     pub fn data(&self) -> Option<&Json> {
-        self.data.as_ref()
+        self.body.data.as_ref()
+    }
+
+    /// Returns the same message without the type of its task.
+    pub fn untyped(self) -> Message {
+        Message {
+            body: self.body,
+            job: PhantomData,
+        }
     }
 
     /// The effects that happen in the same write. A task with a [`start_in`](SubmitTask::start_in) gets
     /// its `start_at` when the message is applied.
     pub fn effects(&self) -> &Effects {
-        &self.effects
+        &self.body.effects
     }
 }
 
@@ -382,14 +286,14 @@ mod tests {
     #[test]
     fn each_effect_alone_is_an_effect() {
         let (id, kind): (TaskId, Kind) = ("t".parse().unwrap(), "k".parse().unwrap());
-        let submits = Message::run().and_submit(Task::new(id.clone(), kind));
-        let sends = Message::run().and_send(id, "c", Command::Run);
-        assert!(Message::run().effects().is_empty());
+        let submits: Message = Message::run().and_submit(Task::new(id.clone(), kind));
+        let sends: Message = Message::run().and_send(id, "c", Command::Run);
+        assert!(Message::<Untyped>::run().effects().is_empty());
         assert!(!submits.effects().is_empty());
         assert!(!sends.effects().is_empty());
         let change = crate::Reschedule::new("t".parse().unwrap());
         for message in [
-            Message::run().and_delete("t"),
+            Message::<Untyped>::run().and_delete("t"),
             Message::run().and_retry("t"),
             Message::run().and_reschedule(change),
             Message::run().and_require("t", crate::Require::Absent),

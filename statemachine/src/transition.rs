@@ -127,7 +127,7 @@ pub fn transition(
         from,
         message: kind,
     })?;
-    let status = match (to, &message.action) {
+    let status = match (to, &message.body.action) {
         (StateKind::Sleeping, Action::Sleep { until }) => TaskStatus::Sleeping {
             until: until.resolve(now)?,
         },
@@ -146,7 +146,7 @@ pub fn transition(
     let mut next = state.clone();
     next.waits = waits(state, message);
     next.set(status, now);
-    match &message.action {
+    match &message.body.action {
         // Giving up: the error that led to it is in the log already.
         Action::Error { error, .. } if error.is_empty() && from == StateKind::Fault => {}
         Action::Error { error, .. } => {
@@ -160,8 +160,8 @@ pub fn transition(
         }
         _ => {}
     }
-    if let Some(data) = &message.data {
-        next.set_data(data.clone(), message.data_version);
+    if let Some(data) = &message.body.data {
+        next.set_data(data.clone(), message.body.data_version);
     }
     Ok(next)
 }
@@ -169,8 +169,8 @@ pub fn transition(
 /// Returns the wait of the state that follows: that of the message, or that of the state. `run`, `sleep` and
 /// `pause` override a wait; `run` also overrides the outcomes of one that is over.
 fn waits(state: &TaskState, message: &Message) -> Option<Box<Waits>> {
-    if message.waits.is_some() {
-        return message.waits.clone();
+    if message.body.waits.is_some() {
+        return message.body.waits.clone();
     }
     let mut waits = state.waits.clone()?;
     let overrides = match message.kind() {

@@ -264,7 +264,7 @@ pub(crate) fn not_run(waited: &Waited) -> String {
 }
 
 /// What to do about a chain of tasks that were not run.
-const IN_ORDER: &str = "retry the task that failed first, then those that wait for it (`windlass retry ID --with-dependents`)";
+const IN_ORDER: &str = "retry the task that failed first, then those that wait for it";
 
 /// Returns tasks that wait for each other in a circle, if there are any: each for the next one, and the last
 /// for the first. `edges` holds each task with those that it waits for.

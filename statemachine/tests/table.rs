@@ -86,7 +86,7 @@ fn message(kind: ActionKind) -> Message {
         ActionKind::Release => Message::release(),
         ActionKind::Checkpoint => Message::checkpoint(),
         ActionKind::Error => Message::error("newer"),
-        ActionKind::Complete => Message::complete_with(&42),
+        ActionKind::Complete => Message::complete_with(42),
         ActionKind::Kill => Message::kill(),
         ActionKind::Signal => Command::Signal(Signal::new("n")).to_message(),
     }

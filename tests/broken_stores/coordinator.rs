@@ -28,7 +28,7 @@ impl Coordinator for PlantedStore {
             if let Some(other) = nodes.iter().find(|other| other.spec.name == node.name) {
                 let id = other.lease;
                 let node = node.name.clone();
-                return Ok(Lease { id, node, ttl });
+                return Ok(Lease::new(id, node, ttl));
             }
         }
         joined
@@ -128,7 +128,7 @@ impl Coordinator for PlantedStore {
     async fn commit(&self, commits: Vec<Commit>) -> Vec<Result<(), Error>> {
         let (mut commits, places) = self.taken(commits, |commit| commit.claim.task.clone());
         let mut refused = vec![false; commits.len()];
-        for (n, Commit { claim, write }) in commits.iter_mut().enumerate() {
+        for (n, Commit { claim, write, .. }) in commits.iter_mut().enumerate() {
             let mut memory = self.memory.lock().unwrap();
             match self.defect {
                 Some(Defect::FencesRepeat) => {
@@ -168,7 +168,7 @@ impl Coordinator for PlantedStore {
             }
         }
         if self.has(Defect::LateWritesAreRebased) {
-            for Commit { claim, write } in &mut commits {
+            for Commit { claim, write, .. } in &mut commits {
                 if let Ok(record) = self.inner.get(&claim.task).await
                     && let Some(state) = record.state.ok().filter(|s| s.fence == claim.fence)
                     && state.version > write.follows
@@ -232,11 +232,7 @@ impl Coordinator for PlantedStore {
         let own = self.inner.acknowledge(lease, command, outcome).await;
         if own.is_err() && self.has(Defect::AnyLeaseAcknowledges) {
             for node in self.inner.nodes().await? {
-                let lease = Lease {
-                    id: node.lease,
-                    node: node.spec.name,
-                    ttl: lease.ttl,
-                };
+                let lease = Lease::new(node.lease, node.spec.name, lease.ttl);
                 if self
                     .inner
                     .acknowledge(&lease, command, outcome)
@@ -262,10 +258,8 @@ impl Coordinator for PlantedStore {
             && let Some(retention) = retention
         {
             let before = self.clock.now() - jiff::SignedDuration::try_from(retention).unwrap();
-            let filter = Filter {
-                states: vec![StateKind::Completed, StateKind::Failed, StateKind::Killed],
-                ..Filter::default()
-            };
+            let filter =
+                Filter::new().states([StateKind::Completed, StateKind::Failed, StateKind::Killed]);
             for record in self.inner.list(&filter, Page::default()).await? {
                 if record.submitted_at < before {
                     self.inner.delete(vec![record.task.id]).await;

@@ -58,10 +58,7 @@ impl PlantedStore {
     /// Deletes the ended tasks, also those that others wait for, if pruning does.
     pub(crate) async fn forget_what_others_wait_for(&self) -> Result<(), Error> {
         if self.has(Defect::PruningTakesWhatOthersWaitFor) {
-            let filter = Filter {
-                states: vec![StateKind::Completed],
-                ..Filter::default()
-            };
+            let filter = Filter::new().states([StateKind::Completed]);
             for record in self.inner.list(&filter, Page::default()).await? {
                 self.inner.delete(vec![record.task.id]).await;
             }

@@ -239,14 +239,8 @@ async fn a_list_of_what_lives_reads_nothing_that_has_ended() {
         let page = of_live.list(&filter, Page::default()).await;
         page.map(|page| page.into_iter().map(|r| r.task.id).collect::<Vec<_>>())
     };
-    let states = Filter {
-        states: vec![StateKind::Runnable, StateKind::Sleeping],
-        ..Filter::default()
-    };
-    let of_node = Filter {
-        node: Some("n".parse().unwrap()),
-        ..Filter::default()
-    };
+    let states = Filter::new().states([StateKind::Runnable, StateKind::Sleeping]);
+    let of_node = Filter::new().node("n".parse().unwrap());
     assert_eq!(names(states).await.unwrap(), vec![live.clone()]);
     assert_eq!(names(of_node).await.unwrap(), [live]);
     let all = names(Filter::default()).await;

@@ -93,7 +93,7 @@ async fn data_that_are_too_large_for_the_server_are_an_error_of_their_task() {
     let (store, client) = open(&server.url("ns")).await;
     let handler = |task: TaskContext| async move {
         let bytes: usize = task.props()?;
-        Ok::<_, windlass::BoxError>(Message::complete_with(&"x".repeat(bytes)))
+        Ok::<_, windlass::BoxError>(Message::complete_with("x".repeat(bytes)))
     };
     let config = KindConfig::default().retry(windlass::Retry::Never);
     let node = Runner::builder(&store).node("n");

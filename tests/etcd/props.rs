@@ -53,7 +53,7 @@ async fn is_apart(etcd: &mut etcd_client::Client) -> bool {
 /// Returns the length of the props.
 async fn ends(task: TaskContext) -> Result<Message, BoxError> {
     let props: Option<String> = task.props()?;
-    Ok(Message::complete_with(&props.map(|text| text.len())))
+    Ok(Message::complete_with(props.map(|text| text.len())))
 }
 
 /// A task has its props in its claim, in lists, in the record of its end and in its next incarnation, and none of

@@ -6,7 +6,7 @@ use futures::StreamExt;
 use windlass::{
     Fence,
     store::{
-        Coordinator, Doctor, Error, EventStream, Lease, NodeStatus, Registry,
+        Coordinator, Doctor, Error, EventStream, Lease, NodeStatus, Registry, Remedy,
         etcd::EtcdStore,
         examine::{Examination, Finding, Verdict},
     },
@@ -94,7 +94,7 @@ async fn restored(store: &EtcdStore, how: &Examination) -> Finding {
 }
 
 fn is_restored(error: &Error) -> bool {
-    matches!(error, Error::StoreGone(text) if text.contains("was restored to an earlier state"))
+    matches!(error, Error::StoreGone { reason, .. } if reason.contains("was restored to an earlier state"))
 }
 
 /// Asserts that the node of the store stops, and that no node starts before the fences are raised: then a claim has a
@@ -110,7 +110,7 @@ async fn stops_until_the_fences_are_raised(url: &str, store: EtcdStore, lease: L
     let refused = other.join(&spec("m"), secs(60)).await;
     assert!(refused.as_ref().is_err_and(is_restored), "{refused:?}");
     let why = other.no_node_may_join().await.unwrap();
-    assert!(why.is_some_and(|why| why.contains("--raise-fences")));
+    assert!(why.is_some_and(|why| why.remedy() == Some(Remedy::RaiseFences)));
     let found = restored(&other, &Examination::default()).await;
     assert_eq!(found.verdict, Verdict::Error, "{found:?}");
     assert!(
@@ -120,7 +120,7 @@ async fn stops_until_the_fences_are_raised(url: &str, store: EtcdStore, lease: L
     let mut how = Examination::default();
     how.raise_fences = Some(0);
     assert_eq!(restored(&other, &how).await.repaired, 1);
-    assert_eq!(other.no_node_may_join().await.unwrap(), None);
+    assert!(other.no_node_may_join().await.unwrap().is_none());
     let lease = other.join(&spec("m"), secs(60)).await.unwrap();
     submit(&other, "after").await;
     let fence = claim(&other, &lease, "after").await;
@@ -169,10 +169,8 @@ async fn a_node_finds_that_its_own_registration_is_an_older_one() {
     let lease = store.join(&spec("n"), secs(60)).await.unwrap();
     etcd.keep();
     let lost = claim(&store, &lease, "first").await;
-    let status = NodeStatus {
-        running: 1,
-        ..NodeStatus::default()
-    };
+    let mut status = NodeStatus::default();
+    status.running = 1;
     store.renew(&lease, &status).await.unwrap();
     until("the node has reported its status", async || {
         let nodes = store.nodes().await.unwrap();

@@ -27,7 +27,7 @@ async fn gives_way(task: TaskContext) -> Result<Message, BoxError> {
         tokio::time::sleep(Duration::from_millis(20)).await;
         task.checkpoint(&(step + 1)).await?;
     }
-    Ok(Message::complete_with(&STEPS))
+    Ok(Message::complete_with(STEPS))
 }
 
 async fn start(store: &Store, name: &str) -> Node {

@@ -28,7 +28,7 @@ async fn two_nodes_share_the_work_and_leave_nothing() {
             runs.fetch_add(1, Ordering::SeqCst);
             async move {
                 let n: u64 = task.props()?;
-                Ok::<_, BoxError>(Message::complete_with(&(n * 2)))
+                Ok::<_, BoxError>(Message::complete_with(n * 2))
             }
         };
         let builder = Runner::builder(store).node(name).slots(20);
@@ -90,7 +90,7 @@ async fn a_sleeper_wakes_and_holds_no_claim_meanwhile() {
     let sleeps = |task: TaskContext| async move {
         match task.data::<u32>()? {
             None => Ok::<_, BoxError>(Message::sleep_for(Duration::from_secs(2)).with_data(&1)),
-            Some(n) => Ok(Message::complete_with(&n)),
+            Some(n) => Ok(Message::complete_with(n)),
         }
     };
     let node = Runner::builder(&store).node("n").handler("k", sleeps);

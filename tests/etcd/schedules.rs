@@ -29,12 +29,12 @@ async fn fired(client: &Client) -> u64 {
 }
 
 async fn runs(client: &Client) -> usize {
-    let filter = Filter {
-        labels: vec![("schedule".to_owned(), Some("s".to_owned()))],
-        ..Filter::default()
-    };
+    let filter = Filter::new().label("schedule", "s");
     let (after, limit) = (0, 1000);
-    let found = client.list(&filter, Page { after, limit }).await.unwrap();
+    let found = client
+        .list(&filter, Page::new(limit).after(after))
+        .await
+        .unwrap();
     found.len()
 }
 

@@ -130,7 +130,7 @@ pub(crate) fn write(claimed: &Claimed, message: &Message) -> Commit {
         effects: Effects::default(),
     };
     let claim = claimed.claim.clone();
-    Commit { claim, write }
+    Commit::new(claim, write)
 }
 
 /// A client of etcd itself: for what others write.
@@ -157,7 +157,7 @@ pub(crate) async fn steps(task: TaskContext) -> Result<Message, BoxError> {
         tokio::time::sleep(Duration::from_millis(50)).await;
         task.checkpoint(&(step + 1)).await?;
     }
-    Ok(Message::complete_with(&steps))
+    Ok(Message::complete_with(steps))
 }
 
 pub(crate) const fn secs(n: u64) -> Duration {

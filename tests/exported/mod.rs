@@ -28,7 +28,7 @@ pub(crate) async fn fill(store: &Store) -> Result<(), BoxError> {
         .await?;
     let completes = async |task: TaskContext| {
         let _ = task.checkpoint(&Vec::from([1, 2, 3])).await;
-        Message::complete_with(&"ü".repeat(20))
+        Message::complete_with("ü".repeat(20))
     };
     let fails = async |_: TaskContext| Message::fail("of no use");
     let runner = Runner::builder(store).node("n").without_schedules();

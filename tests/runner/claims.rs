@@ -73,11 +73,11 @@ async fn a_claim_whose_answer_was_lost_is_released_when_the_node_does_not_run_it
     let one = world.node("one").handler("a", completes);
     let one = one.start().await.unwrap();
     listed(&world, &one).await;
-    let lease = Lease {
-        id: one.snapshot().await.unwrap().lease.unwrap(),
-        node: one.node().clone(),
-        ttl: secs(15),
-    };
+    let lease = Lease::new(
+        one.snapshot().await.unwrap().lease.unwrap(),
+        one.node().clone(),
+        secs(15),
+    );
     let id = world
         .client
         .submit(NewTask::new("b"))

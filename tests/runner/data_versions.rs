@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use windlass::{
-    BoxError, Command, Job, JobContext, JobMessage, Json, KindConfig, Message, NewTask, Runner,
-    StateKind, TaskContext,
+    BoxError, Command, Job, Json, KindConfig, Message, NewTask, Runner, StateKind, TaskContext,
     balancer::Fair,
     client::WaitReason,
     statemachine::machine::Write,
@@ -27,12 +26,12 @@ impl Job for CountV1 {
     type Output = String;
 }
 
-async fn count_v1(task: JobContext<CountV1>) -> Result<JobMessage<CountV1>, BoxError> {
+async fn count_v1(task: TaskContext<CountV1>) -> Result<Message<CountV1>, BoxError> {
     let n = task.data()?.unwrap_or(0);
     if n == task.job().to {
-        return Ok(JobMessage::complete(format!("v1 {n}")));
+        return Ok(Message::complete_with(format!("v1 {n}")));
     }
-    Ok(JobMessage::sleep_for(secs(60)).with_data(&(n + 1)))
+    Ok(Message::sleep_for(secs(60)).with_data(&(n + 1)))
 }
 
 /// The same with other data.
@@ -63,13 +62,15 @@ impl Job for CountV2 {
     }
 }
 
-async fn count_v2(task: JobContext<CountV2>) -> Result<JobMessage<CountV2>, BoxError> {
+async fn count_v2(task: TaskContext<CountV2>) -> Result<Message<CountV2>, BoxError> {
     let Counted { n, migrated } = task.data()?.unwrap_or(Counted { n: 0, migrated: 0 });
     if n == task.job().to {
-        return Ok(JobMessage::complete(format!("v2 {n}, {migrated} migrated")));
+        return Ok(Message::complete_with(format!(
+            "v2 {n}, {migrated} migrated"
+        )));
     }
     let n = n + 1;
-    Ok(JobMessage::sleep_for(secs(60)).with_data(&Counted { n, migrated }))
+    Ok(Message::sleep_for(secs(60)).with_data(&Counted { n, migrated }))
 }
 
 async fn old(world: &World) -> Runner {
@@ -96,7 +97,7 @@ async fn counted_by<J: Job<Output = String>>(
 async fn a_task_waits_for_a_node_that_reads_its_data() {
     let world = World::new().await;
     let node = new(&world).await;
-    let task = counted_by(&world, node, CountV2 { to: 2 }.id("a")).await;
+    let task = counted_by(&world, node, NewTask::of(CountV2 { to: 2 }).id("a")).await;
     let old = old(&world).await;
     world.listed(&old).await;
     let claims = world.faults.calls(Operation::Claim);
@@ -128,7 +129,7 @@ async fn a_rolling_upgrade_loses_nothing() {
     let first = old(&world).await;
     let mut tasks = Vec::new();
     for n in 0..50 {
-        let task = CountV1 { to: 5 }.id(format!("t{n}"));
+        let task = NewTask::of(CountV1 { to: 5 }).id(format!("t{n}"));
         tasks.push(world.client.submit(task).await.unwrap());
     }
     tokio::time::sleep(secs(90)).await;
@@ -164,9 +165,12 @@ async fn a_rolling_upgrade_loses_nothing() {
 async fn a_downgrade_leaves_newer_data_waiting_and_runs_the_rest() {
     let world = World::new().await;
     let node = new(&world).await;
-    let newer = counted_by(&world, node, CountV2 { to: 2 }.id("newer")).await;
+    let newer = counted_by(&world, node, NewTask::of(CountV2 { to: 2 }).id("newer")).await;
     let node = old(&world).await;
-    let older = world.client.submit(CountV1 { to: 2 }.id("older")).await;
+    let older = world
+        .client
+        .submit(NewTask::of(CountV1 { to: 2 }).id("older"))
+        .await;
     assert_eq!(older.unwrap().wait().await.unwrap(), "v1 2");
     let waiting = world.client.get(&newer).await.unwrap();
     let state = waiting.state.unwrap();
@@ -181,7 +185,7 @@ async fn data_that_cannot_be_migrated_fails_the_task_and_is_kept() {
     let unlucky = |_: TaskContext| async { Message::sleep_for(secs(60)).with_data(&13) };
     let node = world.node("old").handler("count", unlucky);
     let node = node.start().await.unwrap();
-    let task = counted_by(&world, node, CountV2 { to: 1 }.id("a")).await;
+    let task = counted_by(&world, node, NewTask::of(CountV2 { to: 1 }).id("a")).await;
     let node = new(&world).await;
     let error = task.wait().await.unwrap_err().to_string();
     assert_eq!(
@@ -201,7 +205,7 @@ async fn an_untyped_handler_reads_the_version_that_it_finds() {
     let seen = |task: TaskContext| async move {
         let before = task.data_version();
         task.checkpoint(&1).await?;
-        Ok::<_, BoxError>(Message::complete_with(&(before, task.data_version())))
+        Ok::<_, BoxError>(Message::complete_with((before, task.data_version())))
     };
     let first = |_: TaskContext| async { Message::sleep_for(secs(60)).with_data(&0) };
     let node = world.node("a").handler("k", first).start().await.unwrap();
@@ -226,7 +230,7 @@ async fn a_claim_of_data_that_became_newer_is_given_back() {
     let old = old(&world).await;
     world.listed(&old).await;
     let soon = world.now() + Duration::from_millis(100);
-    let task = CountV1 { to: 1 }.id("a").start_at(soon);
+    let task = NewTask::of(CountV1 { to: 1 }).id("a").start_at(soon);
     let task = world.client.submit(task).await.unwrap();
     world
         .until("the node knows it", || async {
@@ -244,7 +248,7 @@ async fn a_claim_of_data_that_became_newer_is_given_back() {
     (state.data, state.data_version) = (Some(Json::new("data", &7).unwrap()), 2);
     let write = Write::releasing(state);
     let claim = claimed.claim;
-    let written = coordinator.commit(vec![Commit { claim, write }]).await;
+    let written = coordinator.commit(vec![Commit::new(claim, write)]).await;
     assert!(written[0].is_ok());
     let claims = world.faults.calls(Operation::Claim);
     world

@@ -109,7 +109,7 @@ async fn a_running_handler_is_asked_to_stop_at_the_end() {
             async move {
                 let stop = task.stop_requested().await;
                 seen.lock().unwrap().push(stop);
-                Message::complete_with(&"late")
+                Message::complete_with("late")
             }
         })
         .start()

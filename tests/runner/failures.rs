@@ -6,8 +6,8 @@ use std::sync::{
 };
 
 use windlass::{
-    BoxError, Client, Command, KindConfig, Message, NewTask, Retry, StateKind, TaskContext,
-    client::Waiting,
+    BoxError, Client, Command, KindConfig, Message, NewTask, PropsError, Retry, StateKind,
+    TaskContext, client::Waiting,
 };
 
 use crate::support::{World, secs};
@@ -79,6 +79,16 @@ async fn strikes_sleeps_ten_minutes_after_each_error() {
     );
 }
 
+/// An error that holds the one about the props.
+#[derive(Debug)]
+struct Reading(PropsError);
+
+impl std::fmt::Display for Reading {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "reading the order: {}", self.0)
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_error_that_no_retry_fixes_is_not_retried() {
     let world = World::new().await;
@@ -89,19 +99,18 @@ async fn an_error_that_no_retry_fixes_is_not_retried() {
         })
         .handler("props", |task: TaskContext| async move {
             let n: u32 = task.props()?;
-            Ok::<_, BoxError>(Message::complete_with(&n))
+            Ok::<_, BoxError>(Message::complete_with(n))
         })
         .handler("wrapped", |task: TaskContext| async move {
-            task.props::<u32>()
-                .map(|_| Message::complete())
-                .map_err(|e| format!("reading the order: {e}"))
+            let n: Result<u32, _> = task.props();
+            n.map(|_| Message::complete()).map_err(Reading)
         })
         .handler("unwrapped", |task: TaskContext| async move {
             let _n: u32 = task.props().unwrap();
             Message::complete()
         })
         .handler("large", |_: TaskContext| async {
-            Message::complete_with(&"x".repeat(2 << 20))
+            Message::complete_with("x".repeat(2 << 20))
         })
         .start()
         .await
@@ -137,7 +146,7 @@ async fn an_error_of_a_handler_that_goes_on_without_its_props_is_retried() {
             let n: u32 = task.props().unwrap_or_default();
             match task.attempt() {
                 1 => Err("timed out"),
-                _ => Ok(Message::complete_with(&n)),
+                _ => Ok(Message::complete_with(n)),
             }
         })
         .handler("second", |task: TaskContext| async move {
@@ -148,10 +157,15 @@ async fn an_error_of_a_handler_that_goes_on_without_its_props_is_retried() {
                 _ => Ok(Message::complete()),
             }
         })
+        .handler("panics", |task: TaskContext| async move {
+            let n: u32 = task.props().unwrap_or_default();
+            assert_ne!(task.attempt(), 1);
+            Message::complete_with(n)
+        })
         .start()
         .await
         .unwrap();
-    for kind in ["lenient", "second"] {
+    for kind in ["lenient", "second", "panics"] {
         let (reports, state) = waited(&world.client, NewTask::new(kind).props("text")).await;
         assert_eq!(state.code(), StateKind::Completed, "{reports:?}");
         assert_eq!(reports.len(), 1, "{reports:?}");
@@ -214,9 +228,7 @@ async fn a_wait_reports_why_no_node_runs_the_task() {
     assert!(wait.await.unwrap().is_completed());
     assert_eq!(
         *reports.lock().unwrap(),
-        [
-            "waits: no live node handles its kind: start one that does (`windlass worker` handles `exec`)"
-        ]
+        ["waits: no live node handles its kind: start one that does"]
     );
 }
 
@@ -257,7 +269,7 @@ async fn a_wait_for_a_kind_that_no_node_handles_is_logged_once() {
     let world = World::new().await;
     let task = NewTask::new("forgotten").id("t");
     let task = world.client.submit(task).await.unwrap();
-    let waited = tokio::time::timeout(secs(60), task.wait()).await;
+    let waited = tokio::time::timeout(secs(60), task.done()).await;
     assert!(waited.is_err(), "it has not ended");
     let lines = log.lines_with("waits for a task whose kind no live node handles");
     assert_eq!(lines.len(), 1, "{lines:?}");

@@ -70,11 +70,7 @@ async fn a_claim_whose_answer_was_lost_is_made_again_after_a_list() {
         .unwrap();
     world.listed(&node).await;
     let lease = node.snapshot().await.unwrap().lease.unwrap();
-    let lease = Lease {
-        id: lease,
-        node: node.node().clone(),
-        ttl: secs(15),
-    };
+    let lease = Lease::new(lease, node.node().clone(), secs(15));
     // The store has given the task to the node's lease, and the node knows nothing of it.
     node.drain().await;
     let id = world

@@ -48,7 +48,7 @@ async fn data_goes_from_run_to_run_and_a_long_sleep_releases_the_claim() {
                 1 => Message::sleep_for(secs(5)),
                 2 => Message::sleep_for(secs(3600)),
                 3 => Message::checkpoint(),
-                n => return Ok(Message::complete_with(&n)),
+                n => return Ok(Message::complete_with(n)),
             };
             Ok::<_, BoxError>(message.with_data(&(n + 1)))
         })
@@ -169,7 +169,7 @@ async fn props_of_another_type_fail_with_the_field_named() {
             KindConfig::default().retry(Retry::Never),
             |task: TaskContext| async move {
                 let n: u32 = task.props()?;
-                Ok::<_, BoxError>(Message::complete_with(&n))
+                Ok::<_, BoxError>(Message::complete_with(n))
             },
         )
         .start()

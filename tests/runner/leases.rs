@@ -215,11 +215,7 @@ async fn a_node_that_loses_its_lease_stops_its_handlers_and_comes_back() {
     let id = world.running("ignores").await;
     // Somebody ends the lease behind the node's back.
     let before = node.snapshot().await.unwrap().lease.unwrap();
-    let lease = windlass::store::Lease {
-        id: before,
-        node: node.node().clone(),
-        ttl: secs(15),
-    };
+    let lease = windlass::store::Lease::new(before, node.node().clone(), secs(15));
     world.store.coordinator().leave(&lease).await.unwrap();
     world
         .until("it has a new lease", || async {

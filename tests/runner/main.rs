@@ -29,6 +29,7 @@ mod replaced;
 mod rescheduled;
 mod schedules;
 mod signals;
+mod state;
 mod superseded;
 mod support;
 mod validation;

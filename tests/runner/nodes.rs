@@ -36,7 +36,7 @@ async fn a_shutdown_releases_every_task_and_costs_no_attempt() {
     let second = world
         .node("second")
         .handler("k", |task: TaskContext| async move {
-            Ok::<_, BoxError>(Message::complete_with(&task.attempt()))
+            Ok::<_, BoxError>(Message::complete_with(task.attempt()))
         })
         .start()
         .await

@@ -23,7 +23,7 @@ async fn a_node_claims_a_task_again_whose_write_was_superseded() {
                     assert!(refused.is_err(), "its node follows an earlier state");
                     std::future::pending().await
                 }
-                Ok(Some(data)) => Message::complete_with(&data),
+                Ok(Some(data)) => Message::complete_with(data),
                 Err(error) => Message::fail(error),
             }
         })
@@ -42,12 +42,7 @@ async fn a_node_claims_a_task_again_whose_write_was_superseded() {
     let record = world.client.get(&id).await.unwrap();
     let nodes = world.client.nodes().await.unwrap();
     let state = record.state.unwrap();
-    let claim = Claim {
-        task: id.id().clone(),
-        fence: record.fence,
-        lease: nodes[0].lease,
-        token: record.order,
-    };
+    let claim = Claim::new(id.id().clone(), record.fence, nodes[0].lease, record.order);
     let mut write = Write::releasing(state.clone());
     write.drop_claim = false;
     write.state.data = Some(windlass::Json::new("data", &7).unwrap());

@@ -53,10 +53,8 @@ async fn reads_meanwhile(world: &World, wait: impl Future) -> u64 {
 async fn only_the_task_that_is_waited_for_makes_a_wait_look_again() {
     let (world, end, _node) = world().await;
     let all = Filter::default();
-    let of_states = Filter {
-        states: vec![StateKind::Runnable, StateKind::Fault, StateKind::Sleeping],
-        ..Filter::default()
-    };
+    let of_states =
+        Filter::new().states([StateKind::Runnable, StateKind::Fault, StateKind::Sleeping]);
     for idle in [true, false] {
         world.running("slow").await;
         let reads = match idle {
@@ -92,10 +90,7 @@ async fn parked_tasks_are_idle_and_match() {
     let parked = NewTask::new("quick").start_at(later);
     let id = world.client.submit(parked).await.unwrap().into_id();
     world.client.wait_idle(&Filter::default()).await.unwrap();
-    let asleep = Filter {
-        states: vec![StateKind::Sleeping],
-        ..Filter::default()
-    };
+    let asleep = Filter::new().states([StateKind::Sleeping]);
     let before = world.faults.calls(Operation::Read);
     world.client.wait_none(&asleep).await.unwrap();
     // It looks again now and then should a change be missed: every five seconds.

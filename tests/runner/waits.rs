@@ -114,7 +114,7 @@ async fn a_failure_fails_every_task_that_needs_it_and_no_handler_runs() {
     assert_eq!(
         state.errors.last().unwrap().error,
         "could not run: task 'b' has to complete first (after_ok) and failed; retry the task that failed first, then \
-         those that wait for it (`windlass retry ID --with-dependents`)"
+         those that wait for it"
     );
     assert_eq!(runs.load(Ordering::Relaxed), 0);
     assert_eq!(state.attempts, 0);

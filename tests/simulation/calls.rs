@@ -31,7 +31,7 @@ async fn the_handler_finds_what_the_call_sets() {
         );
         assert!(!task.should_stop());
         task.set_progress(0.5, "half");
-        Ok::<_, BoxError>(Message::complete_with(&"seen"))
+        Ok::<_, BoxError>(Message::complete_with("seen"))
     };
     let ran = call.run(handler).await.unwrap();
     assert_eq!(ran.error(), None);

@@ -25,7 +25,7 @@ async fn sum(task: TaskContext) -> Result<Message, BoxError> {
         }
         task.checkpoint(&(next, sum)).await?;
     }
-    Ok(Message::complete_with(&sum))
+    Ok(Message::complete_with(sum))
 }
 
 fn task() -> NewTask {
@@ -98,7 +98,7 @@ async fn a_check_that_fails_names_the_write() {
         // Starts again from 0: what was counted before the crash counts twice.
         let counted = task.attempt();
         task.checkpoint(&()).await?;
-        Ok::<_, BoxError>(Message::complete_with(&counted))
+        Ok::<_, BoxError>(Message::complete_with(counted))
     };
     let task = NewTask::new("counts");
     let error = testing::crash_everywhere(counts, task, |done| {

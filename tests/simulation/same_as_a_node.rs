@@ -33,7 +33,7 @@ async fn handle(task: TaskContext) -> Result<Message, BoxError> {
             return Err("twice".into());
         }
         ("releases", 0..2) => next(Message::release()),
-        ("too-large", _) => Message::complete_with(&"x".repeat(2 << 20)),
+        ("too-large", _) => Message::complete_with("x".repeat(2 << 20)),
         ("parent", _) => {
             let child = Task::new("child".parse()?, "child".parse()?);
             Message::complete()

@@ -109,7 +109,7 @@ async fn an_update_starts_an_ended_schedule_again_and_repeats_no_time() -> Test 
             .await
             .unwrap_err(),
     ] {
-        let says = "schedule 'ended' has ended; `windlass schedule update ID` starts it again";
+        let says = "schedule 'ended' has ended; update it to start it again";
         assert!(error.to_string().starts_with(says), "{error}");
     }
     for (id, kind) in [

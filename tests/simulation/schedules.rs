@@ -19,7 +19,7 @@ const DAY: Duration = Duration::from_secs(24 * 3600);
 
 async fn report(task: TaskContext) -> Message {
     let time = task.scheduled_for();
-    Message::complete_with(&time.map(|time| (time.nominal, time.due, time.is_late)))
+    Message::complete_with(time.map(|time| (time.nominal, time.due, time.is_late)))
 }
 
 /// Takes longer than any test.
@@ -60,12 +60,9 @@ fn result_of(state: &TaskState) -> Option<String> {
 
 /// The nominal times of the runs of a schedule, in the order of their submits.
 pub(crate) async fn runs(client: &Client, schedule: &str) -> Result<Vec<String>, BoxError> {
-    let filter = Filter {
-        labels: vec![("schedule".to_owned(), Some(schedule.to_owned()))],
-        ..Filter::default()
-    };
+    let filter = Filter::new().labels([("schedule".to_owned(), Some(schedule.to_owned()))]);
     let (after, limit) = (0, 1000);
-    let records = client.list(&filter, Page { after, limit }).await?;
+    let records = client.list(&filter, Page::new(limit).after(after)).await?;
     let ids = records.iter().map(|record| record.task.id.as_str());
     let times = ids.filter_map(|id| id.strip_prefix(schedule)?.strip_prefix('@'));
     Ok(times.map(str::to_owned).collect())

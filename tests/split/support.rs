@@ -166,7 +166,7 @@ impl Kit {
         state.data = Some(windlass::Json::new("data", "of another task").unwrap());
         state.status = windlass::TaskStatus::Killed;
         let task = id(name);
-        let stored = self.states.states.store(vec![StateWrite { task, state }]);
+        let stored = self.states.states.store(vec![StateWrite::new(task, state)]);
         stored.await.into_iter().for_each(Result::unwrap);
     }
 
@@ -242,7 +242,7 @@ impl Kit {
         let answers = self
             .store
             .coordinator()
-            .commit(vec![Commit { claim, write }]);
+            .commit(vec![Commit::new(claim, write)]);
         let error = answers.await.remove(0).unwrap_err();
         assert!(error.is_retryable(), "{error}");
     }
@@ -260,7 +260,7 @@ impl Kit {
         let answers = self
             .store
             .coordinator()
-            .commit(vec![Commit { claim, write }]);
+            .commit(vec![Commit::new(claim, write)]);
         let answer = answers.await.remove(0);
         if answer.is_err() {
             claimed.state = before;

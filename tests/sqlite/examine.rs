@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use windlass::store::{
-    Doctor, Registry,
+    Doctor, Registry, Remedy,
     examine::{Examination, Finding, Verdict},
     sqlite::SqliteStore,
 };
@@ -167,7 +167,7 @@ async fn a_table_or_index_that_is_not_that_of_the_program_is_named() {
             .found
             .contains("index windlass_states_live is missing")
     );
-    assert!(tables.advice.contains("--repair"), "{tables:?}");
+    assert_eq!(tables.remedy, Some(Remedy::Repair), "{tables:?}");
     let findings = examine(&store, true).await;
     let tables = of(&findings, "tables");
     assert_eq!((tables.verdict, tables.repaired), (Verdict::Ok, 2));
@@ -255,7 +255,7 @@ async fn counts_that_differ_from_the_tasks_are_counted_again() {
         finding.found.contains("runnable: 8 instead of 0"),
         "{finding:?}"
     );
-    assert!(finding.advice.contains("doctor --repair"), "{finding:?}");
+    assert_eq!(finding.remedy, Some(Remedy::Repair), "{finding:?}");
     let repaired = examine(&store, true).await;
     assert_eq!(of(&repaired, "counts").repaired, 2);
     assert_eq!(counts().await, [(3, 0)]);

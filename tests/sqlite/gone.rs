@@ -30,7 +30,7 @@ fn beside(path: &Path, ending: &str) -> PathBuf {
 
 fn is_gone<T: std::fmt::Debug>(result: Result<T, Error>) -> String {
     match result {
-        Err(error @ Error::StoreGone(_)) => {
+        Err(error @ Error::StoreGone { .. }) => {
             assert!(!error.is_retryable());
             error.to_string()
         }
@@ -270,7 +270,7 @@ async fn a_node_whose_file_is_gone_stops_its_handlers_and_says_why() {
     for happens in [Happens::Moved, Happens::MovedBeforeASubmit] {
         let ended = node_of(&file(), happens).await.unwrap_err();
         let cause = ended.get_ref().and_then(|e| e.downcast_ref::<Error>());
-        assert!(matches!(cause, Some(Error::StoreGone(_))), "{ended:?}");
+        assert!(matches!(cause, Some(Error::StoreGone { .. })), "{ended:?}");
     }
 }
 
@@ -281,7 +281,7 @@ async fn a_node_whose_file_is_gone_stops_its_handlers_and_says_why() {
 async fn a_node_whose_file_was_away_and_is_back_ends() {
     let ended = node_of(&file(), Happens::MovedAndBack).await.unwrap_err();
     let cause = ended.get_ref().and_then(|e| e.downcast_ref::<Error>());
-    assert!(matches!(cause, Some(Error::StoreGone(_))), "{ended:?}");
+    assert!(matches!(cause, Some(Error::StoreGone { .. })), "{ended:?}");
     assert!(
         ended.to_string().contains("another name for a while"),
         "{ended}"

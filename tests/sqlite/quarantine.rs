@@ -53,10 +53,7 @@ async fn an_unreadable_record_is_quarantined_and_retried() {
         let error = try_claim(&store, &lease, name).await.unwrap_err();
         assert!(matches!(error, Error::Corrupt { .. }), "{name}: {error:?}");
         assert!(try_claim(&store, &lease, name).await.unwrap().is_none());
-        let aside = Filter {
-            quarantined: true,
-            ..Filter::default()
-        };
+        let aside = Filter::new().quarantined(true);
         let listed = store.list(&aside, Page::default()).await.unwrap();
         assert_eq!(listed.len(), 1, "{name}");
         assert!(listed[0].state.is_err());

@@ -19,10 +19,7 @@ fn state(incarnation: u32, fence: u64, version: u64) -> TaskState {
 }
 
 async fn store(states: &SqliteStates, state: TaskState) -> Result<(), Error> {
-    let write = StateWrite {
-        task: id("t"),
-        state,
-    };
+    let write = StateWrite::new(id("t"), state);
     states.store(vec![write]).await.remove(0)
 }
 
@@ -46,10 +43,7 @@ async fn an_older_state_is_refused_and_the_same_one_is_no_change() {
         .unwrap();
     let loaded = states.load(&[id("t")]).await.remove(0).unwrap();
     assert_eq!(loaded, Some(state(1, 6, 0)));
-    let removal = |name| StateRemoval {
-        task: id(name),
-        seen: Some((Fence(6), 0)),
-    };
+    let removal = |name| StateRemoval::new(id(name), Some((Fence(6), 0)));
     states
         .remove(vec![removal("t"), removal("u")])
         .await

@@ -125,10 +125,7 @@ pub(crate) fn write(state: &TaskState, message: impl Into<Message>) -> Write {
 }
 
 pub(crate) fn commit_of(claimed: &Claimed, message: impl Into<Message>) -> Commit {
-    Commit {
-        claim: claimed.claim.clone(),
-        write: write(&claimed.state, message),
-    }
+    Commit::new(claimed.claim.clone(), write(&claimed.state, message))
 }
 
 pub(crate) async fn commit(

@@ -5,6 +5,7 @@
     reason = "a command-line program"
 )]
 
+mod api;
 mod circles;
 mod counts;
 mod interop;
@@ -31,8 +32,9 @@ The chores of the windlass workspace:
   cargo xtask interop       nodes of ours beside Metafora itself, which needs Go and a module proxy that
                             serves Metafora; with --if-available it is skipped without them, and says so
   cargo xtask verify [CHECKS]
-                            formatting, circles (of imports), locks, lints, features, docs, msrv, licences: checks all or those
-                            that are named, writes nothing
+                            formatting, circles (of imports), api (the list of public items), locks, lints, features, docs, msrv,
+                            licences: checks all or those that are named, writes nothing
+  cargo xtask api           writes the list of the public items of the libraries (docs/api.txt)
   cargo xtask fix           formats, and applies what the lints can fix by themselves
   cargo xtask bench [ARGS]  the measurements behind docs/performance.md, as a table
   cargo xtask bench peers [ARGS]
@@ -66,6 +68,7 @@ fn main() -> ExitCode {
         Some("test") => test(&rest),
         Some("interop") => interop::interop(&rest),
         Some("verify") => verify::verify(&rest),
+        Some("api") => api::write(&root()),
         Some("fix") => fix(),
         Some("bench") if rest.first().is_some_and(|arg| arg == "peers") => peers::bench(&rest[1..]),
         Some("bench") => bench(&rest),

@@ -5,14 +5,15 @@ use std::{
     process::{Command, Stdio},
 };
 
-use super::{cargo, circles, root, run, tools};
+use super::{api, cargo, circles, root, run, tools};
 
 type Check = fn(&Path, &mut Vec<String>);
 
 /// The checks in their order, by their names on the command line.
-const CHECKS: [(&str, Check); 8] = [
+const CHECKS: [(&str, Check); 9] = [
     ("formatting", check_formatting),
     ("circles", check_circles),
+    ("api", check_api),
     ("locks", check_locks),
     ("lints", check_lints),
     ("features", check_features),
@@ -72,6 +73,11 @@ fn check_formatting(protoc: &Path, failed: &mut Vec<String>) {
 /// Refuses files that import each other.
 fn check_circles(_: &Path, failed: &mut Vec<String>) {
     failed.extend(circles::check(&root()));
+}
+
+/// Compares the public items with their list.
+fn check_api(_: &Path, failed: &mut Vec<String>) {
+    failed.extend(api::check(&root()));
 }
 
 /// Formats the programs of `benches/peers/`, each a workspace of its own. It needs none of their dependencies; lints would
@@ -223,7 +229,7 @@ mod tests {
         let error = verify(&["lint".to_owned()]).err().unwrap_or_default();
         assert!(
             error.contains("'lint'")
-                && error.contains("formatting, circles, locks, lints, features"),
+                && error.contains("formatting, circles, api, locks, lints, features"),
             "{error}"
         );
     }

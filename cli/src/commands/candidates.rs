@@ -99,14 +99,9 @@ async fn found(url: &str, what: What, prefix: &str) -> Option<Vec<String>> {
     let client = Client::new(&Store::open(url).await.ok()?);
     let names: Vec<String> = match what {
         What::Id => {
-            let filter = Filter {
-                id_prefix: (!prefix.is_empty()).then(|| prefix.to_owned()),
-                ..Filter::default()
-            };
-            let page = Page {
-                after: 0,
-                limit: MOST,
-            };
+            let mut filter = Filter::new();
+            filter.id_prefix = (!prefix.is_empty()).then(|| prefix.to_owned());
+            let page = Page::new(MOST);
             let records = client.list(&filter, page).await.ok()?;
             records.iter().map(|r| r.task.id.to_string()).collect()
         }

@@ -1,6 +1,7 @@
 //! `windlass doctor`: checks the store's health.
 
 use comfy_table::Color;
+use serde::Serialize;
 use windlass::{
     Client, Fence,
     schedule::zone_data,
@@ -11,6 +12,7 @@ use crate::{
     commands::nodes,
     exit::{Exit, Failure},
     global::Global,
+    remedy::{command, with_command},
     view::text,
 };
 
@@ -56,6 +58,25 @@ pub(crate) struct Args {
     strict: bool,
 }
 
+/// The finding of one check, with the command that takes the step of its advice.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, schemars(rename = "Finding"))]
+pub(crate) struct Line<'a> {
+    #[serde(flatten)]
+    finding: &'a Finding,
+    /// The command or the option that takes the step of the advice.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    command: Option<&'static str>,
+}
+
+impl<'a> Line<'a> {
+    fn of(finding: &'a Finding) -> Self {
+        let command = finding.remedy.and_then(command);
+        Self { finding, command }
+    }
+}
+
 /// Reads a number of bytes such as 8GiB.
 fn bytes(input: &str) -> Result<u64, String> {
     let like =
@@ -83,7 +104,8 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
             if out.is_json() {
                 let found = failure.to_string();
                 let advice = "the store cannot be opened: nothing else was looked at";
-                out.json(&Finding::new("reachable", Verdict::Error, found, advice))?;
+                let finding = Finding::new("reachable", Verdict::Error, found, advice);
+                out.json(&Line::of(&finding))?;
             }
             return Err(failure);
         }
@@ -105,7 +127,7 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     };
     if out.is_json() {
         for finding in &findings {
-            out.json(finding)?;
+            out.json(&Line::of(finding))?;
         }
         return Ok(if bad { Exit::No } else { Exit::Ok });
     }
@@ -120,7 +142,8 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     )?;
     let advice = findings.iter().filter(|finding| !finding.advice.is_empty());
     for finding in advice {
-        out.line(format!("{}: {}", finding.check, finding.advice))?;
+        let advice = with_command(finding.advice, finding.remedy);
+        out.line(format!("{}: {advice}", finding.check))?;
     }
     Ok(if bad { Exit::No } else { Exit::Ok })
 }

@@ -8,6 +8,7 @@ use windlass::store::NodeRecord;
 use crate::{
     exit::{Exit, Failure},
     global::Global,
+    remedy::with_command,
     text::one_line,
     view::{age, human, text},
 };
@@ -34,6 +35,7 @@ pub(crate) async fn execute(_: Args, global: &Global) -> Result<Exit, Failure> {
         return Ok(Exit::Ok);
     }
     if let Some(why) = client.store().registry().no_node_may_join().await? {
+        let why = with_command(&why.to_string(), why.remedy());
         out.note(format!("no node may join: {why}"));
     } else if nodes.is_empty() {
         out.note("no node lives; `windlass worker` starts one");

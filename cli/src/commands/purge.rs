@@ -78,10 +78,7 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     } else {
         args.states
     };
-    let filter = Filter {
-        states: states.clone(),
-        ..Filter::default()
-    };
+    let filter = Filter::new().states(states.clone());
 
     // With --yes there is no confirmation that needs the count.
     let selected = if args.dry_run || !args.yes {

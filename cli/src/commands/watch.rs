@@ -13,6 +13,7 @@ use crate::{
     exit::{Exit, Failure},
     global::Global,
     parse::{self, duration},
+    remedy::last_error,
     text::one_line,
     view::change_text,
     waiting::Deadline,
@@ -182,7 +183,7 @@ async fn error_of(client: &Client, change: &Change) -> Option<String> {
         ChangeKind::Moved {
             to: StateKind::Failed,
             ..
-        } => Some(state.errors.last()?.error.clone()),
+        } => last_error(&state),
         _ => Some(FailedAttempt::last_of(&state)?.to_string()),
     }
 }

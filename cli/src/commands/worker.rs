@@ -222,14 +222,10 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     };
     let store = windlass::store::without_password(&global.store_url()?);
     info!(node = %runner.node(), slots = args.slots, store, "working");
-    let filter = Filter {
-        states: vec![StateKind::Runnable, StateKind::Fault, StateKind::Sleeping],
-        kind: Some(exec::KIND.parse()?),
-        labels: (args.select.into_iter())
-            .map(|(name, value)| (name, Some(value)))
-            .collect(),
-        ..Filter::default()
-    };
+    let filter = Filter::new()
+        .states([StateKind::Runnable, StateKind::Fault, StateKind::Sleeping])
+        .kind(exec::KIND.parse()?)
+        .labels((args.select.into_iter()).map(|(name, value)| (name, Some(value))));
     let mut failed = None;
     let done = async {
         let idle = async {

@@ -14,7 +14,6 @@ use windlass::{
     store::{
         AuditEntry, NodeRecord,
         copy::{Report, Written},
-        examine::Finding,
     },
     wire::RecordForm,
 };
@@ -22,7 +21,7 @@ use windlass::{
 use crate::{
     bulk,
     commands::{
-        apply, config, get, graph, logs, node, purge,
+        apply, config, doctor, get, graph, logs, node, purge,
         run::{printing, report::summary},
         schedule, stats, submit, watch,
     },
@@ -115,7 +114,7 @@ fn forms() -> Vec<(Form, Value)> {
             "schedule-imported",
             "A line of `windlass schedule import`.",
         ),
-        output::<Finding>("finding", "A line of `windlass doctor`."),
+        output::<doctor::Line<'_>>("finding", "A line of `windlass doctor`."),
         output::<config::Setting>("setting", "A line of `windlass config`."),
         output::<Report>("copied", "`windlass copy` and `windlass import`."),
         output::<Written>("exported", "`windlass export` into a file."),

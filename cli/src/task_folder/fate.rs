@@ -49,10 +49,7 @@ impl Fate {
             return Self::ask(client, &id, order).await;
         }
         // The id was too long for a name, but an order is one task's.
-        let page = Page {
-            after: order - 1,
-            limit: 1,
-        };
+        let page = Page::new(1).after(order - 1);
         let listed = client.list(&Filter::default(), page).await.ok()?;
         Some(Self::of(listed.first(), order))
     }

@@ -118,7 +118,7 @@ impl Env {
                 }
             })
             .handler("print", |_: TaskContext| async {
-                Message::complete_with(&serde_json::json!({"stdout": "one\n", "stderr": "two\n"}))
+                Message::complete_with(serde_json::json!({"stdout": "one\n", "stderr": "two\n"}))
             })
             .start()
             .await
@@ -128,7 +128,7 @@ impl Env {
 
 async fn double(task: TaskContext) -> Result<Message, BoxError> {
     let n: u64 = task.props()?;
-    Ok(Message::complete_with(&(n * 2)))
+    Ok(Message::complete_with(n * 2))
 }
 
 impl Ran {

@@ -17,7 +17,7 @@ async fn a_failed_schedule_is_updated_and_a_taken_id_is_named() {
         "schedule", "create", "wrong", "--cron", "@daily", "--", "true",
     ];
     for words in [&["schedule", "trigger", "wrong"][..], &create_again] {
-        let says = "schedule 'wrong' has ended; `windlass schedule update ID` starts it again";
+        let says = "schedule 'wrong' has ended; update it to start it again";
         env.run(words).fails(1, &[says]);
     }
     env.run(&["schedule", "update", "wrong", "--cron", "@daily"])

@@ -95,7 +95,7 @@ fn a_command_behind_a_failed_one_is_not_run_and_counts() {
     assert_eq!(
         c["errors"][0]["error"],
         "could not run: task 'b' has to complete first (after_ok) and failed; retry the task that failed first, then \
-         those that wait for it (`windlass retry ID --with-dependents`)"
+         those that wait for it"
     );
     assert_eq!(c["waits_for_now"][0]["state"], "failed");
     let (_, out, _) = place.run(&["get", "c"]);

@@ -172,13 +172,13 @@ impl Engine {
             }
             Err(Error::Corrupt { reason, .. }) => {
                 error!(task = %view.id, kind = %view.kind, %reason,
-                    "its record cannot be read: it is quarantined (list with --quarantined; retry reads it again)");
+                    "its record cannot be read: it is quarantined; a retry reads it again");
                 self.not_claimed(&view.id, pending.latest);
             }
             Err(Error::Fenced(_)) => {
                 debug!(task = %view.id, "not claimed: the lease is gone");
             }
-            Err(error @ Error::StoreGone(_)) => self.store_gone(error),
+            Err(error @ Error::StoreGone { .. }) => self.store_gone(error),
             Err(e) => {
                 error!(task = %view.id, error = %e, "could not be claimed; trying again");
                 self.later(view, pending);

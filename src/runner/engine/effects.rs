@@ -160,6 +160,7 @@ impl Engine {
             fence: slot.claim.fence,
             data_version: slot.kind.config.writes_version(),
             lease_until: self.parts.until.clone(),
+            shared: self.parts.kinds.shared.clone(),
             span,
         };
         let parts = Arc::new(ContextParts::new(attempt, state, delivered, asks));
@@ -309,7 +310,7 @@ impl Engine {
     }
 
     pub(super) fn committed(&mut self, id: SlotId, answer: Result<(), Error>) {
-        if let Err(error @ Error::StoreGone(_)) = answer {
+        if let Err(error @ Error::StoreGone { .. }) = answer {
             return self.store_gone(error);
         }
         let Some(slot) = self.slots.get(id) else {

@@ -39,7 +39,7 @@ impl Engine {
         if self.lease.is_none() {
             return;
         }
-        if let Some(error @ Error::StoreGone(_)) = why {
+        if let Some(error @ Error::StoreGone { .. }) = why {
             return self.store_gone(error);
         }
         if matches!(why, None | Some(Error::Fenced(_))) {

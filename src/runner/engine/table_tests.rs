@@ -69,6 +69,7 @@ fn run(table: &mut SlotTable, id: SlotId) -> u64 {
         fence: slot.claim.fence,
         data_version: 1,
         lease_until: tokio::sync::watch::channel(Instant::now()).1,
+        shared: crate::handler::Shared::default(),
         span: tracing::Span::none(),
     };
     let asks = AskRunner(Box::new(|_| false));

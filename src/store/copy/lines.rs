@@ -113,9 +113,8 @@ impl<R: BufRead> Lines<R> {
     pub(super) fn new(mut from: R) -> Result<Self, FileError> {
         let foreign = || FileError::Line {
             line: 1,
-            reason:
-                "is not the first line of an export; give a file that `windlass export` has written"
-                    .to_owned(),
+            reason: "is not the first line of an export; give a file that an export has written"
+                .to_owned(),
         };
         let text = text(&mut from, 1)?.ok_or_else(foreign)?;
         let fields: Fields = serde_json::from_str(&text).map_err(|_| foreign())?;
@@ -255,9 +254,8 @@ fn text(from: &mut impl BufRead, line: u64) -> Result<Option<String>, FileError>
     let mut text = Vec::new();
     let read = from.take(LONGEST).read_until(b'\n', &mut text);
     if read.map_err(failed)? as u64 == LONGEST {
-        let reason = format!(
-            "has more than {LONGEST} bytes; give a file that `windlass export` has written"
-        );
+        let reason =
+            format!("has more than {LONGEST} bytes; give a file that an export has written");
         return Err(FileError::Line { line, reason });
     }
     let text = String::from_utf8(text).map_err(|e| failed(io::Error::other(e)))?;

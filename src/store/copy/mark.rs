@@ -1,49 +1,27 @@
 //! [`Copied`]: the mark in a store that was copied, and [`Outside`]: what a copy cannot take.
 
-use std::fmt;
-
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+pub use crate::store::model::Copied;
 #[cfg(any(feature = "sqlite", feature = "etcd"))]
-use crate::store::examine::{Finding, Verdict};
+use crate::store::{
+    Advice, Remedy,
+    examine::{Finding, Verdict},
+};
 use crate::store::{Error, Operation, Transaction};
-
-/// The mark in a store whose tasks were copied into another one, where they run now.
-///
-/// # Guarantees
-///
-/// A store with the mark takes no submits, commands, retries and reschedules, no imports and no new nodes:
-/// nothing would run in the one store what the other runs already. Tasks can be read, exported and deleted.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Copied {
-    /// The URL of the other store, without a password.
-    pub to: String,
-    /// When the copy was complete.
-    pub at: Timestamp,
-}
-
-impl fmt::Display for Copied {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let at = self.at.strftime("%Y-%m-%dT%H:%M:%SZ");
-        write!(f, "copied to '{}' at {at}", self.to)
-    }
-}
 
 impl Copied {
     /// Returns the error of a call that the mark refuses.
     pub(crate) fn refusal(&self) -> Error {
-        Error::Unusable(format!(
-            "this store was {self}, and takes no tasks, commands and nodes since; use that store, or give \
-             --use-copied, which removes the mark, to use this one again"
-        ))
+        Error::Copied(self.clone())
     }
 
     /// Returns the finding about the mark of a store; `None` for a store without one.
     #[cfg(any(feature = "sqlite", feature = "etcd"))]
     pub(crate) fn finding(mark: Result<Option<Self>, Error>) -> Option<Finding> {
-        let advice = "use that store; the option --use-copied of every command removes the mark, and both stores \
-                      run the same tasks then";
+        let advice = "use that store; without the mark of the copy, both stores run the same tasks";
+        let advice = Advice::new(advice, Remedy::UseCopied);
         let found = match mark {
             Ok(None) => return None,
             Ok(Some(mark)) => {
@@ -58,7 +36,7 @@ impl Copied {
     ///
     /// # Errors
     ///
-    /// [`Error::Unusable`].
+    /// [`Error::Copied`].
     pub(crate) fn check(mark: Option<&Self>, transaction: &Transaction) -> Result<(), Error> {
         let mut operations = transaction.operations().iter();
         match mark {
@@ -73,7 +51,7 @@ impl Copied {
     ///
     /// # Errors
     ///
-    /// [`Error::Unusable`].
+    /// [`Error::Copied`].
     pub(crate) fn refuse(mark: Option<&Self>) -> Result<(), Error> {
         mark.map_or(Ok(()), |mark| Err(mark.refusal()))
     }
@@ -83,6 +61,7 @@ impl Copied {
 /// task whose id cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[non_exhaustive]
 pub struct Outside {
     /// What it is: `row 7 of windlass_inbox`.
     pub what: String,
@@ -95,6 +74,18 @@ pub struct Outside {
     /// When it was refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refused_at: Option<Timestamp>,
+}
+
+impl Outside {
+    /// Returns one that waits, with a name for operators.
+    pub fn new(what: impl Into<String>) -> Self {
+        Self {
+            what: what.into(),
+            refused: None,
+            is_task: false,
+            refused_at: None,
+        }
+    }
 }
 
 #[cfg(test)]
@@ -118,12 +109,12 @@ mod tests {
         for transaction in [submit.clone().into(), delete().with(submit)] {
             let error = Copied::check(Some(&mark), &transaction).unwrap_err();
             let text = error.to_string();
-            assert!(matches!(error, Error::Unusable(_)), "{text}");
+            assert!(matches!(error, Error::Copied(_)), "{text}");
             assert!(
                 text.contains("copied to 'sqlite:/b.db' at 2030-01-01T00:00:00Z"),
                 "{text}"
             );
-            assert!(text.contains("--use-copied"), "{text}");
+            assert!(text.contains("remove the mark"), "{text}");
         }
         assert!(Copied::refuse(Some(&mark)).is_err() && Copied::refuse(None).is_ok());
     }

@@ -10,6 +10,7 @@ use super::Outside;
 /// A task that was not copied or differs, and why.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[non_exhaustive]
 pub struct Problem {
     /// The task.
     pub id: TaskId,
@@ -27,6 +28,7 @@ impl Problem {
 /// The number of tasks of a kind in a state.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[non_exhaustive]
 pub struct Pair {
     /// The kind.
     pub kind: Kind,
@@ -87,6 +89,7 @@ impl Report {
 
 /// The progress of a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Progress {
     /// The number of tasks that are done.
     pub done: u64,

@@ -101,7 +101,7 @@ impl Registry for EtcdStore {
         self.0.queries.limits_in_use().await
     }
 
-    async fn no_node_may_join(&self) -> Result<Option<String>, Error> {
+    async fn no_node_may_join(&self) -> Result<Option<Error>, Error> {
         self.0.leases.no_node_may_join().await
     }
 

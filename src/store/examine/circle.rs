@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use windlass_statemachine::{TaskId, waits::cycle};
 
-use super::{Finding, Verdict};
+use super::{Advice, Finding, Remedy, Verdict};
 
 /// Each task that waits, with those that it waits for.
 pub(crate) type Waiters = HashMap<TaskId, Vec<TaskId>>;
@@ -22,8 +22,9 @@ pub(crate) fn finding(waiters: &Waiters) -> Finding {
     };
     let names: Vec<&str> = circle.iter().map(|id| id.as_str()).collect();
     let found = format!("tasks wait for each other: {}", names.join(", "));
-    let advice = "each waits for the next, and the last for the first: start one with windlass resume, or \
-                  delete it; then run doctor again for further circles";
+    let advice = "each waits for the next, and the last for the first: run one, or delete it; then examine the store \
+                  again for further circles";
+    let advice = Advice::new(advice, Remedy::Run);
     Finding::new("waits", Verdict::Error, found, advice)
 }
 

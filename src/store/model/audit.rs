@@ -16,11 +16,9 @@ pub const AUDIT_RETENTION: SignedDuration = SignedDuration::from_hours(90 * 24);
 /// ```
 /// use windlass::store::{AuditAction, AuditEntry};
 ///
-/// let entry = AuditEntry {
-///     at: "2030-01-01T00:00:00Z".parse().unwrap(),
-///     by: Some("alice".parse()?),
-///     what: AuditAction::Deleted { task: "old".parse()?, kind: Some("report".parse()?) },
-/// };
+/// let what = AuditAction::Deleted { task: "old".parse()?, kind: Some("report".parse()?) };
+/// let mut entry = AuditEntry::new("2030-01-01T00:00:00Z".parse().unwrap(), what);
+/// entry.by = Some("alice".parse()?);
 /// assert_eq!(
 ///     serde_json::to_string(&entry).unwrap(),
 ///     r#"{"at":"2030-01-01T00:00:00Z","by":"alice","what":"deleted","task":"old","kind":"report"}"#,
@@ -29,6 +27,7 @@ pub const AUDIT_RETENTION: SignedDuration = SignedDuration::from_hours(90 * 24);
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[non_exhaustive]
 pub struct AuditEntry {
     /// When it was, by the clock of the process that wrote it.
     pub at: Timestamp,
@@ -38,6 +37,13 @@ pub struct AuditEntry {
     /// What was done.
     #[serde(flatten)]
     pub what: AuditAction,
+}
+
+impl AuditEntry {
+    /// Returns an entry without an author.
+    pub fn new(at: Timestamp, what: AuditAction) -> Self {
+        Self { at, by: None, what }
+    }
 }
 
 /// What was done to a namespace.

@@ -7,6 +7,7 @@ use windlass_statemachine::{ActionKind, Author, Fence, NodeName, StateKind, Task
 /// One line of history.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[non_exhaustive]
 pub struct Change {
     /// Its place in the history of the namespace; it only grows.
     pub seq: u64,
@@ -21,6 +22,19 @@ pub struct Change {
     /// What happened.
     #[serde(flatten)]
     pub what: ChangeKind,
+}
+
+impl Change {
+    /// Returns a change without an author.
+    pub fn new(seq: u64, at: Timestamp, task: TaskId, what: ChangeKind) -> Self {
+        Self {
+            seq,
+            at,
+            task,
+            by: None,
+            what,
+        }
+    }
 }
 
 impl ChangeKind {

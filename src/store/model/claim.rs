@@ -8,6 +8,7 @@ use windlass_statemachine::{
 
 /// A claim of a task: what proves, in every write, that the writer is the live owner.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Claim {
     /// The task.
     pub task: TaskId,
@@ -19,8 +20,21 @@ pub struct Claim {
     pub token: u64,
 }
 
+impl Claim {
+    /// Returns the claim of a lease on a task.
+    pub fn new(task: TaskId, fence: Fence, lease: u64, token: u64) -> Self {
+        Self {
+            task,
+            fence,
+            lease,
+            token,
+        }
+    }
+}
+
 /// What a successful claim brings: all that is needed to start.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct Claimed {
     /// The claim.
     pub claim: Claim,
@@ -40,9 +54,25 @@ pub struct Claimed {
     pub over_limit: bool,
 }
 
+impl Claimed {
+    /// Returns a task that was free, within its limits and without commands.
+    pub fn new(claim: Claim, task: Arc<Task>, order: u64, state: TaskState) -> Self {
+        Self {
+            claim,
+            task,
+            order,
+            state,
+            commands: Vec::new(),
+            abandoned: false,
+            over_limit: false,
+        }
+    }
+}
+
 /// One task's write, on behalf of a claim. The version that it follows ([`Write::follows`]) and its id
 /// ([`TaskState::commit`]) order the writers of one claim.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct Commit {
     /// The claim that must be the live one.
     pub claim: Claim,

@@ -3,12 +3,15 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use windlass_statemachine::{Fence, Kind, QueuedCommand, TaskId, task::Labels};
+use windlass_statemachine::{
+    Fence, Kind, QueuedCommand, TaskId, state::FIRST_DATA_VERSION, task::Labels,
+};
 
 use super::node::QueuedNodeCommand;
 
 /// A task as a node needs to know it: whether, when and by whom it can be claimed.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct TaskView {
     /// The task.
     pub id: TaskId,
@@ -43,6 +46,26 @@ pub struct TaskView {
     /// ([`Task::limits`](windlass_statemachine::Task::limits)); `None` when it has none. Among the claimable
     /// tasks of one priority, keys take turns.
     pub fair_key: Option<Arc<str>>,
+}
+
+impl TaskView {
+    /// Returns the view of a task that can be claimed now.
+    pub fn new(id: TaskId, kind: Kind, order: u64) -> Self {
+        Self {
+            id,
+            kind,
+            labels: None,
+            data_version: FIRST_DATA_VERSION,
+            priority: 0,
+            order,
+            due: None,
+            deadline: None,
+            sleeping: false,
+            claimed_by: None,
+            commanded: false,
+            fair_key: None,
+        }
+    }
 }
 
 /// A report of a watch. Events are levels, not edges: each gives the present state, so seeing one

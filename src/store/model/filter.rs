@@ -17,10 +17,11 @@ const MAX_PAGE: u32 = 10_000;
 /// use windlass::store::Filter;
 /// use windlass::StateKind;
 ///
-/// let dead_letters = Filter { states: vec![StateKind::Failed], ..Filter::default() };
+/// let dead_letters = Filter::new().states([StateKind::Failed]).label("team", "billing");
 /// assert!(!dead_letters.is_all());
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Filter {
     /// In one of these states; empty for any.
     pub states: Vec<StateKind>,
@@ -59,10 +60,11 @@ pub struct Filter {
 /// ```
 /// use windlass::{jiff::Timestamp, store::TimeRange};
 ///
-/// let since = TimeRange { from: Some(Timestamp::UNIX_EPOCH), until: None };
+/// let since = TimeRange::new(Timestamp::UNIX_EPOCH, None);
 /// assert!(since.contains(Timestamp::now()));
 /// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct TimeRange {
     /// The first time of it.
     pub from: Option<Timestamp>,
@@ -71,6 +73,12 @@ pub struct TimeRange {
 }
 
 impl TimeRange {
+    /// Returns the range of the times from the first on, before the second; `None` is no bound.
+    pub fn new(from: impl Into<Option<Timestamp>>, until: impl Into<Option<Timestamp>>) -> Self {
+        let (from, until) = (from.into(), until.into());
+        Self { from, until }
+    }
+
     /// Returns whether a time is in the range.
     pub fn contains(&self, time: Timestamp) -> bool {
         self.from.is_none_or(|from| from <= time) && self.until.is_none_or(|until| time < until)
@@ -160,7 +168,17 @@ impl Filter {
 }
 
 /// Which part of a list.
+///
+/// # Example
+///
+/// ```
+/// use windlass::store::Page;
+///
+/// let page = Page::new(100).after(7);
+/// assert_eq!((page.after, page.limit), (7, 100));
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Page {
     /// Only tasks after this submit order; 0 for the first page.
     pub after: u64,
@@ -169,6 +187,19 @@ pub struct Page {
 }
 
 impl Page {
+    /// Returns the first page of this size.
+    pub fn new(limit: u32) -> Self {
+        let after = 0;
+        Self { after, limit }
+    }
+
+    /// Begins behind this submit order.
+    #[must_use]
+    pub fn after(mut self, after: u64) -> Self {
+        self.after = after;
+        self
+    }
+
     /// Checks the size of the page.
     ///
     /// # Errors

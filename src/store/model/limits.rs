@@ -2,6 +2,7 @@
 
 /// What a store takes at the most.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Limits {
     /// Bytes of a task's props, data and result together: 1 MiB by default.
     pub max_bytes: usize,

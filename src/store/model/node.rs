@@ -99,6 +99,7 @@ impl NodeSpec {
 /// The status that a node reports with every renewal.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[non_exhaustive]
 pub struct NodeStatus {
     /// It claims and balances nothing.
     pub frozen: bool,
@@ -115,6 +116,7 @@ pub struct NodeStatus {
 /// ([`TaskContext::node_fault`](crate::TaskContext::node_fault)).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[non_exhaustive]
 pub struct NodeFault {
     /// The kind.
     pub kind: Kind,
@@ -126,8 +128,26 @@ pub struct NodeFault {
     pub next_try: Timestamp,
 }
 
+impl NodeFault {
+    /// Returns a fault since a time, with the time of the next try.
+    pub fn new(
+        kind: Kind,
+        reason: impl Into<String>,
+        since: Timestamp,
+        next_try: Timestamp,
+    ) -> Self {
+        Self {
+            kind,
+            reason: reason.into(),
+            since,
+            next_try,
+        }
+    }
+}
+
 /// A node's lease. Its claims hang on it.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Lease {
     /// The store's number for it; never used twice.
     pub id: u64,
@@ -135,6 +155,13 @@ pub struct Lease {
     pub node: NodeName,
     /// It ends this long after the last renewal.
     pub ttl: Duration,
+}
+
+impl Lease {
+    /// Returns the lease of a node.
+    pub fn new(id: u64, node: NodeName, ttl: Duration) -> Self {
+        Self { id, node, ttl }
+    }
 }
 
 /// What an operator sends to a node.
@@ -183,6 +210,7 @@ impl std::fmt::Display for NodeCommandId {
 
 /// A command in the queue of a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct QueuedNodeCommand {
     /// Its number.
     pub id: NodeCommandId,
@@ -190,9 +218,17 @@ pub struct QueuedNodeCommand {
     pub command: NodeCommand,
 }
 
+impl QueuedNodeCommand {
+    /// Returns a command with its place in the queue.
+    pub fn new(id: NodeCommandId, command: NodeCommand) -> Self {
+        Self { id, command }
+    }
+}
+
 /// A node as the store knows it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[non_exhaustive]
 pub struct NodeRecord {
     /// What it said of itself.
     #[serde(flatten)]
@@ -208,4 +244,18 @@ pub struct NodeRecord {
     pub lease_left_ms: u64,
     /// How many claims it holds.
     pub claims: u64,
+}
+
+impl NodeRecord {
+    /// Returns a node that has joined at this time, with the default status and no claims.
+    pub fn new(spec: NodeSpec, lease: u64, joined_at: Timestamp) -> Self {
+        Self {
+            spec,
+            status: NodeStatus::default(),
+            lease,
+            joined_at,
+            lease_left_ms: 0,
+            claims: 0,
+        }
+    }
 }

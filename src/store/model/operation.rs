@@ -9,6 +9,7 @@ use windlass_statemachine::{StateKind, TaskId};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum Submitted {
     /// The task is there now.
     New,

@@ -164,6 +164,7 @@ impl Query {
 /// The place of a task in an order: its time in microseconds since 1970 (0 in the order of submits), then its
 /// [`order`](TaskRecord::order). In the order of ids both are 0, and the id is the place.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
 pub struct Place {
     /// The time.
     pub at: i64,
@@ -171,6 +172,17 @@ pub struct Place {
     pub order: u64,
     /// The id, in a list by id; `None` in every other list.
     pub id: Option<TaskId>,
+}
+
+impl Place {
+    /// Returns the place of a value of an order, before all ids of it.
+    pub fn new(at: i64, order: u64) -> Self {
+        Self {
+            at,
+            order,
+            id: None,
+        }
+    }
 }
 
 /// Where a page begins. Its text is opaque: it says nothing to others than the list that returned it. It stays valid

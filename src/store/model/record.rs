@@ -3,8 +3,8 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use windlass_statemachine::{
-    Author, Command, CommandId, Fence, Kind, Limit, NodeName, Outcome, StateKind, Task, TaskId,
-    TaskState, fingerprint,
+    Author, Command, CommandId, Fence, Kind, Limit, NodeName, Outcome, QueuedCommand, StateKind,
+    Task, TaskId, TaskState, fingerprint,
 };
 
 use crate::store::Error;
@@ -12,6 +12,7 @@ use crate::store::Error;
 /// A command as the store knows it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[non_exhaustive]
 pub struct CommandRecord {
     /// Its id.
     pub id: CommandId,
@@ -30,8 +31,24 @@ pub struct CommandRecord {
     pub outcome: Option<Outcome>,
 }
 
+impl CommandRecord {
+    /// Returns a command that waits, without an author.
+    pub fn new(task: TaskId, queued: QueuedCommand, sent_at: Timestamp) -> Self {
+        Self {
+            id: queued.id,
+            task,
+            order: queued.order,
+            command: queued.command,
+            sent_at,
+            by: None,
+            outcome: None,
+        }
+    }
+}
+
 /// A task as the store knows it.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct TaskRecord {
     /// The task.
     pub task: Task,
@@ -52,6 +69,29 @@ pub struct TaskRecord {
 }
 
 impl TaskRecord {
+    /// Returns a task that no node has claimed.
+    pub fn new(
+        task: Task,
+        state: Result<TaskState, Error>,
+        order: u64,
+        submitted_at: Timestamp,
+    ) -> Self {
+        Self {
+            fence: state
+                .as_ref()
+                .map_or_else(|_| Fence::default(), |state| state.fence),
+            task,
+            state,
+            order,
+            submitted_at,
+            node: None,
+            commands: 0,
+            limited_by: None,
+        }
+    }
+}
+
+impl TaskRecord {
     /// Returns the [fingerprint](windlass_statemachine::fingerprint) of its last error, or of the reason why its record
     /// cannot be read; `None` without an error. Tasks that failed for the same reason have the same one.
     pub fn fingerprint(&self) -> Option<String> {
@@ -67,12 +107,20 @@ impl TaskRecord {
 /// The limit that holds a task back: no slot was free when a node claimed it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[non_exhaustive]
 pub struct LimitedBy {
     /// The limit.
     pub limit: Limit,
     /// When the next slot of a limit on starts is free; `None` for a limit on tasks at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Timestamp>,
+}
+
+impl LimitedBy {
+    /// Returns a limit that holds a task back, without a time.
+    pub fn new(limit: Limit) -> Self {
+        Self { limit, until: None }
+    }
 }
 
 /// A limit that tasks use at present: some claim has a slot of it, or some task waits for one.
@@ -102,6 +150,7 @@ pub struct LimitUse {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum LimitForm {
     /// Tasks that are claimed at the same time.
     AtOnce,
@@ -112,6 +161,7 @@ pub enum LimitForm {
 /// How many tasks of a kind are in a state.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[non_exhaustive]
 pub struct TaskCount {
     /// The kind.
     pub kind: Kind,
@@ -121,4 +171,16 @@ pub struct TaskCount {
     pub tasks: u64,
     /// How many of them are claimed.
     pub claimed: u64,
+}
+
+impl TaskCount {
+    /// Returns the number of tasks of a kind and a state, none of them claimed.
+    pub fn new(kind: Kind, state: Option<StateKind>, tasks: u64) -> Self {
+        Self {
+            kind,
+            state,
+            tasks,
+            claimed: 0,
+        }
+    }
 }

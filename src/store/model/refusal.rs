@@ -12,6 +12,7 @@ const SHOWN: usize = 5;
 
 /// A part of a transaction, or of the effects of a message, by its place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
 pub enum Part {
     /// The guard with this index, the first is 0.
     Guard(usize),
@@ -134,6 +135,7 @@ impl Reason {
 
 /// One refused guard or operation. Its text is one sentence that names the task.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Refusal {
     /// Which guard or operation.
     pub part: Part,
@@ -141,6 +143,13 @@ pub struct Refusal {
     pub task: TaskId,
     /// Why.
     pub reason: Reason,
+}
+
+impl Refusal {
+    /// Returns why a part of a transaction is refused.
+    pub fn new(part: Part, task: TaskId, reason: Reason) -> Self {
+        Self { part, task, reason }
+    }
 }
 
 impl fmt::Display for Refusal {

@@ -28,7 +28,7 @@ pub(crate) fn check(change: &Reschedule) -> Result<(), Error> {
     if let Some(limit) = limits.iter().find(|limit| has_place(limit.key())) {
         let reason = format!(
             "'{}' has a place for a value of a task, which a reschedule does not fill in; write the key as \
-             `windlass get` shows it",
+             the record of the task shows it",
             limit.key()
         );
         return Err(Invalid::new("limits.key", reason).into());

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 
 use super::Split;
 use crate::store::{
-    Doctor, Error,
+    Advice, Doctor, Error, Remedy,
     examine::{Examination, Finding, Strays, Verdict},
 };
 
@@ -40,8 +40,8 @@ impl Split {
             }
         }
         let what = (Verdict::Warning, "states that cannot be read");
-        let advice = "windlass list --quarantined shows the reason; restore the states, or retry the \
-                      tasks to start them from their props";
+        let advice = "a list shows the reason; restore the states, or retry the tasks to start them from their props";
+        let advice = Advice::new(advice, Remedy::ReadQuarantined);
         Finding::none_of(CHECK, what, &unreadable, 0, advice)
     }
 }

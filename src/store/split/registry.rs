@@ -211,7 +211,7 @@ impl Registry for Split {
         Ok(gone)
     }
 
-    async fn no_node_may_join(&self) -> Result<Option<String>, Error> {
+    async fn no_node_may_join(&self) -> Result<Option<Error>, Error> {
         self.registry.no_node_may_join().await
     }
 

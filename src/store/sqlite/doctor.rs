@@ -25,7 +25,7 @@ use super::{
     waits, wal,
 };
 use crate::store::{
-    Doctor, Error,
+    Advice, Doctor, Error, Remedy,
     examine::{Examination, Finding, Latency, Strays, Verdict, circle},
 };
 
@@ -170,7 +170,7 @@ fn integrity(conn: &Connection, full: bool) -> Sql<Finding> {
     } else {
         (
             "PRAGMA quick_check(5)",
-            "the file is whole (quick check; --full also compares the indexes)",
+            "the file is whole (quick check; a full one also compares the indexes)",
         )
     };
     let lines = conn
@@ -298,7 +298,8 @@ async fn log(path: &Path, store: &SqliteStore, repair: bool) -> Result<Finding, 
         return Ok(finding);
     }
     let advice = "a program keeps a transaction open, so that the log cannot be written back: look \
-                  for a backup or a shell; windlass doctor --repair tries to write it back";
+                  for a backup or a shell; a repair tries to write it back";
+    let advice = Advice::new(advice, Remedy::Repair);
     Ok(Finding::new("log", Verdict::Warning, mib(bytes), advice))
 }
 

@@ -251,7 +251,7 @@ impl Thread {
             return false;
         }
         self.checked = Some(Instant::now());
-        let Err(error @ Error::StoreGone(_)) = self.files.check() else {
+        let Err(error @ Error::StoreGone { .. }) = self.files.check() else {
             return false;
         };
         self.watches.clear();

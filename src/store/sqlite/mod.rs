@@ -111,6 +111,7 @@ use crate::clock::Clock;
 
 /// When a write counts as durable.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Synchronous {
     /// When the disk reports it written. Acknowledged writes survive a power failure.
     #[default]
@@ -123,6 +124,7 @@ pub enum Synchronous {
 
 /// How a store is opened.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Options {
     /// When a write counts as durable: [`Synchronous::Full`] by default.
     pub synchronous: Synchronous,

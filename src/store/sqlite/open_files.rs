@@ -65,9 +65,14 @@ impl Opening {
         match files.changed()? {
             None => Ok(files),
             // Nothing was written yet, so this is no case for an operator.
-            Some((path, what)) => Err(Error::StoreGone(files.reason(path, what))),
+            Some((path, what)) => Err(gone(files.reason(path, what))),
         }
     }
+}
+
+fn gone(reason: String) -> Error {
+    let remedy = None;
+    Error::StoreGone { reason, remedy }
 }
 
 /// The files of an open store: the database, its log, and the index of its log. While a connection
@@ -105,7 +110,7 @@ impl OpenFiles {
     /// Calls `statx` three times, less than a microsecond each.
     pub(super) fn check(&self) -> Result<(), Error> {
         if let Some(reason) = self.gone.get() {
-            return Err(Error::StoreGone(reason.clone()));
+            return Err(gone(reason.clone()));
         }
         if let Some((path, what)) = self.changed()? {
             let reason = self.gone.get_or_init(|| {
@@ -113,7 +118,7 @@ impl OpenFiles {
                 tracing::error!("{reason}");
                 reason
             });
-            return Err(Error::StoreGone(reason.clone()));
+            return Err(gone(reason.clone()));
         }
         if self.access == Access::Frozen && length(&beside(&self.path, "-wal")) > 0 {
             let reason = "another program has begun to write it; try again";

@@ -10,7 +10,10 @@ use super::{
     rows::{self, RECORD, RECORD_TABLES},
     texts::Text,
 };
-use crate::store::examine::{Finding, Strays, Verdict};
+use crate::store::{
+    Advice, Remedy,
+    examine::{Finding, Strays, Verdict},
+};
 
 /// What should not be there.
 pub(super) struct Stray {
@@ -103,14 +106,17 @@ fn unreadable(conn: &Connection) -> Sql<Strays> {
 impl Stray {
     pub(super) fn findings(&self, repaired: &Repaired) -> Vec<Finding> {
         let error = |what| (Verdict::Error, what);
-        let repair = "windlass doctor --repair repairs it";
+        let repair = Advice::new("a repair resolves it", Remedy::Repair);
         vec![
             Finding::none_of(
                 "quarantined",
                 (Verdict::Warning, "records that cannot be read"),
                 &self.quarantined,
                 0,
-                "windlass list --quarantined shows the reason; windlass retry reads them again",
+                Advice::new(
+                    "a list shows the reason; a retry reads them again",
+                    Remedy::ReadQuarantined,
+                ),
             ),
             Finding::none_of(
                 "ids",

@@ -117,7 +117,7 @@ pub async fn a_retry_starts_again(harness: &dyn Harness) {
 /// A retry removes the result of the ended incarnation.
 pub async fn a_retry_forgets_the_result(harness: &dyn Harness) {
     let (kit, node) = Kit::with_node(harness).await;
-    kit.ended(&node, "a", &Message::complete_with(&1)).await;
+    kit.ended(&node, "a", &Message::complete_with(1)).await;
     kit.retry("a").await;
     let mut claimed = kit.claim(&node, "a").await;
     kit.commit(&mut claimed, &Message::complete()).await;

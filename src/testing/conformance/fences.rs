@@ -210,7 +210,7 @@ pub async fn a_repeated_commit_happens_once(harness: &dyn Harness) {
     for (name, message) in [
         ("kept", with_data(Message::run(), 1)),
         ("dropped", with_data(Message::pause(), 1)),
-        ("ended", Message::complete_with(&1)),
+        ("ended", Message::complete_with(1)),
     ] {
         let claimed = kit.claimed(&node, name).await;
         let order = kit.send(name, name, Command::Run).await;
@@ -258,7 +258,7 @@ pub async fn two_writers_of_a_claim_write_in_turn(harness: &dyn Harness) {
             "asleep",
             with_data(Message::sleep_for(Duration::from_secs(3600)), 1),
         ),
-        ("ended", Message::complete_with(&1)),
+        ("ended", Message::complete_with(1)),
     ] {
         let claimed = kit.claimed(&node, name).await;
         let first = kit.write(&claimed, &with_data(Message::checkpoint(), 7));

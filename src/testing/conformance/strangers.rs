@@ -52,7 +52,7 @@ pub(super) async fn fill(kit: &Kit) -> Vec<TaskId> {
     kit.try_write(&paused, write).await.expect("paused");
 
     let ends = [
-        ("completed", with_data(Message::complete_with(&"done"), 2)),
+        ("completed", with_data(Message::complete_with("done"), 2)),
         ("failed", with_data(Message::error("out of luck"), 3)),
         ("killed", Message::kill()),
     ];

@@ -182,7 +182,7 @@ pub async fn a_replacement_has_nothing_of_the_old(harness: &dyn Harness) {
     let mut old = kit.claimed(&node, "a").await;
     let order = kit.send("a", "c", Command::Checkpoint).await;
     kit.checkpoint(&mut old, 1).await;
-    kit.commit(&mut old, &Message::complete_with(&1)).await;
+    kit.commit(&mut old, &Message::complete_with(1)).await;
     let before = kit.get("a").await;
 
     let mut new = task("a");

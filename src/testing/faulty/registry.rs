@@ -99,7 +99,7 @@ impl Registry for FaultyStore {
         self.call(Operation::Delete, call).await
     }
 
-    async fn no_node_may_join(&self) -> Result<Option<String>, Error> {
+    async fn no_node_may_join(&self) -> Result<Option<Error>, Error> {
         self.call(Operation::Read, self.registry().no_node_may_join())
             .await
     }

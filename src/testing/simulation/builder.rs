@@ -8,8 +8,8 @@ use windlass_statemachine::{Invalid, Kind};
 use super::{Error, Simulation, node::KindEntry};
 use crate::{
     KindConfig,
-    handler::StatefulHandler,
-    job::{self, Job, JobHandler},
+    handler::{Shared, StatefulHandler},
+    job::{self, Job},
     store::model::data_versions::check_data_version,
 };
 
@@ -21,6 +21,7 @@ pub struct Builder {
     start_at: Timestamp,
     patience: Duration,
     write_limit: u64,
+    shared: Shared,
 }
 
 impl std::fmt::Debug for Builder {
@@ -40,6 +41,7 @@ impl Builder {
             start_at: Timestamp::constant(1_893_456_000, 0),
             patience: Duration::from_secs(60),
             write_limit: 1_000_000,
+            shared: Shared::default(),
         }
     }
 
@@ -57,8 +59,13 @@ impl Builder {
     ) -> Self {
         let config = config.of_handler(&handler);
         let handler = Arc::new(handler);
-        self.kinds
-            .push((kind.into(), KindEntry { handler, config }));
+        let shared = Shared::default();
+        let entry = KindEntry {
+            handler,
+            config,
+            shared,
+        };
+        self.kinds.push((kind.into(), entry));
         self
     }
 
@@ -68,7 +75,7 @@ impl Builder {
     ///
     /// ```
     /// use serde::{Deserialize, Serialize};
-    /// use windlass::{BoxError, Job, JobContext, JobMessage, testing::Simulation};
+    /// use windlass::{BoxError, Job, TaskContext, testing::Simulation};
     ///
     /// #[derive(Serialize, Deserialize)]
     /// struct Double(u64);
@@ -77,8 +84,8 @@ impl Builder {
     ///     type Data = ();
     ///     type Output = u64;
     /// }
-    /// async fn double(task: JobContext<Double>) -> JobMessage<Double> {
-    ///     JobMessage::complete(task.job().0 * 2)
+    /// async fn double(task: TaskContext<Double>) -> u64 {
+    ///     task.job().0 * 2
     /// }
     ///
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), BoxError> {
@@ -88,8 +95,15 @@ impl Builder {
     /// assert_eq!(task.wait().await?, 42);
     /// # Ok(()) }
     /// ```
-    pub fn job<J: Job>(self, handler: impl JobHandler<J>) -> Self {
+    pub fn job<J: Job, M: 'static>(self, handler: impl StatefulHandler<J, M>) -> Self {
         self.handler(J::KIND, job::handler(handler))
+    }
+
+    /// Gives the handlers a value to share, as
+    /// [`runner::Builder::state`](crate::runner::Builder::state).
+    pub fn state<T: Send + Sync + 'static>(mut self, value: T) -> Self {
+        self.shared.insert(value);
+        self
     }
 
     /// Sets the virtual time of the start: 2030-01-01T00:00:00Z by default.
@@ -115,12 +129,17 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`] (fields `kind`, `handler`).
+    /// [`Error::Invalid`] (fields `kind`, `handler`, `state`), [`Error::MissingState`].
     pub async fn start(self) -> Result<Simulation, Error> {
         let mut kinds = HashMap::new();
-        for (kind, entry) in self.kinds {
+        self.shared.check()?;
+        for (kind, mut entry) in self.kinds {
             let kind = Kind::new(kind)?;
             check_data_version(entry.config.writes_version())?;
+            if let Err(missing) = self.shared.has(&entry.config.needs) {
+                return Err(Error::MissingState { kind, missing });
+            }
+            entry.shared = self.shared.clone();
             if kinds.insert(kind.clone(), entry).is_some() {
                 let reason = format!("'{kind}' has two handlers; give it one");
                 return Err(Invalid::new("handler", reason).into());

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use windlass_statemachine::{Invalid, TaskId};
+use windlass_statemachine::{Invalid, Kind, TaskId};
 
-use crate::store;
+use crate::{handler::MissingState, store};
 
 /// Why a simulation did not reach its goal.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -13,6 +13,15 @@ pub enum Error {
     /// A kind or an id has a bad name, a kind has two handlers, or there is no handler at all.
     #[error(transparent)]
     Invalid(#[from] Invalid),
+    /// A handler needs a shared value that the simulation does not have
+    /// ([`KindConfig::needs_state`](crate::KindConfig::needs_state)).
+    #[error("could not start the handler of '{kind}': {missing}")]
+    MissingState {
+        /// The kind of the handler.
+        kind: Kind,
+        /// The type of the value.
+        missing: MissingState,
+    },
     /// The store refused a call.
     #[error(transparent)]
     Store(#[from] store::Error),

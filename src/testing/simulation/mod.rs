@@ -19,6 +19,7 @@ use super::History;
 use crate::{
     client::{Client, Done},
     clock::Clock,
+    handler::Shared,
     schedule::{KIND, Scheduler},
     store::Store,
 };
@@ -120,6 +121,7 @@ impl Simulation {
         let scheduler = || KindEntry {
             handler: Arc::new(Scheduler::new(&store)),
             config: Scheduler::config(),
+            shared: Shared::default(),
         };
         kinds.entry(Kind::new(KIND)?).or_insert_with(scheduler);
         let kinds = Arc::new(kinds);

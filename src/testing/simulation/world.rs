@@ -17,6 +17,7 @@ use crate::{
 
 /// Where a node is lost: the write, and the side of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum CrashPoint {
     /// Before this write: the handler repeats its work since the write before.
     Before(u64),

@@ -34,23 +34,28 @@ pub(super) fn checked(
     config: &Config,
     env: Env,
 ) -> Message {
-    let result = match &message.action {
+    let result = match &message.body.action {
         Action::Complete { result } => result.as_ref(),
         _ => None,
     };
-    for (part, field) in [(message.data.as_ref(), "data"), (result, "result")] {
+    for (part, field) in [(message.body.data.as_ref(), "data"), (result, "result")] {
         if let Some(Err(e)) = part.map(|part| part.check_depth(field)) {
             return Message::fail(e);
         }
     }
-    for (_, reply) in &message.answers {
+    for (_, reply) in &message.body.answers {
         if let Err(e) = reply.check_depth("reply") {
             return Message::fail(e);
         }
     }
-    let reply = message.answers.iter().map(|(_, reply)| reply.len()).sum();
-    let (own_data, result) = (message.data.is_some(), result.map_or(0, |r| r.len()));
-    let data = message.data.as_ref().or(durable.data.as_ref());
+    let reply = message
+        .body
+        .answers
+        .iter()
+        .map(|(_, reply)| reply.len())
+        .sum();
+    let (own_data, result) = (message.body.data.is_some(), result.map_or(0, |r| r.len()));
+    let data = message.body.data.as_ref().or(durable.data.as_ref());
     let size = Size {
         data: data.map_or(0, |d| d.len()),
         result,

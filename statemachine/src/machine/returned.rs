@@ -1,7 +1,7 @@
 //! What a handler's return makes of the state, and of the commands that were delivered to it.
 
 use super::{Env, Machine, draft::Draft, limits::too_large, phase::Waiting};
-use crate::{Action, ActionKind, Command, Message, Outcome, TaskStatus};
+use crate::{Action, ActionKind, Command, Message, Outcome, TaskStatus, message::Body};
 
 /// Whether a handler that returns this has used up the wait before its run. A further attempt, a further run
 /// after a checkpoint and a run elsewhere get the outcomes again; an ended task keeps its wait for a retry.
@@ -25,7 +25,7 @@ impl Machine {
         if self.has_kill() && !completes_as_asked {
             // Kill always ends in killed. The data is kept for operators; the effects are not
             // carried out.
-            if let Some(data) = message.data {
+            if let Some(data) = message.body.data {
                 draft.state.set_data(data, self.config.data_version);
             }
             return;
@@ -33,30 +33,30 @@ impl Machine {
         if message.kind() == ActionKind::Release && self.is_asked_to_make_room() {
             // The handler gives way. The command has its effect, and the handler's data and effects
             // are kept.
-            if let Some(data) = message.data {
+            if let Some(data) = message.body.data {
                 draft.state.set_data(data, self.config.data_version);
             }
-            draft.effects = *message.effects;
+            draft.effects = *message.body.effects;
             return;
         }
         if message.kind() == ActionKind::Complete {
             self.settle_before_complete(draft, env);
         }
-        let Message {
+        let Body {
             action,
             data,
             effects,
             waits,
             ..
-        } = message;
+        } = message.body;
         let resets = matches!(
             action,
             Action::Run | Action::Sleep { .. } | Action::Pause | Action::Checkpoint
         );
-        let mut message = Message::from(action);
-        message.data = data;
-        message.data_version = self.config.data_version;
-        message.waits = waits;
+        let mut message: Message = action.into();
+        message.body.data = data;
+        message.body.data_version = self.config.data_version;
+        message.body.waits = waits;
         let waited = clears_wait(message.kind()).then(|| draft.state.waits.take());
         let applied = match draft.apply(&message, None, env) {
             Ok((from, to)) => {

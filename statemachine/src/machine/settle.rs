@@ -28,7 +28,7 @@ impl Machine {
                 // The data is kept for operators; the effects are not carried out.
                 let message = limits::checked(message, &self.state, &self.config, env);
                 self.settle_signals(&message, &mut draft);
-                if let Some(data) = message.data {
+                if let Some(data) = message.body.data {
                     draft.state.set_data(data, self.config.data_version);
                 }
             }
@@ -94,7 +94,7 @@ impl Machine {
     fn settle_signals(&mut self, message: &Message, draft: &mut Draft) {
         // One place is left for the command that the message answers.
         let most = self.config.max_outcomes.saturating_sub(1).max(1);
-        for (order, reply) in &message.answers {
+        for (order, reply) in &message.body.answers {
             self.signals.decide(*order, reply.clone());
         }
         self.signals.run_ended(message.keeps_signals(), self.had());

@@ -74,7 +74,7 @@ impl Effects {
     }
 }
 
-impl Message {
+impl<J> Message<J> {
     /// The same message, which also submits a task: in the same write, or not at all.
     ///
     /// A task that is invalid makes the message a [`fail`](Self::fail) without effects, whose error
@@ -89,7 +89,7 @@ impl Message {
     /// let task = Task::new("reminder-7".parse()?, "mail".parse()?);
     /// let in_a_day = Some(Duration::from_secs(86_400));
     /// let tomorrow = SubmitTask { start_in: in_a_day, ..task.into() };
-    /// let message = Message::complete().and_submit(tomorrow);
+    /// let message: Message = Message::complete().and_submit(tomorrow);
     /// assert_eq!(message.effects().submit.len(), 1);
     /// # Ok::<(), windlass_statemachine::Invalid>(())
     /// ```
@@ -100,16 +100,16 @@ impl Message {
         T::Error: Into<Invalid>,
     {
         match task.try_into() {
-            Ok(_) if self.refused => {}
+            Ok(_) if self.body.refused => {}
             Ok(new) => {
                 let SubmitTask {
                     task,
                     start_in,
                     if_exists,
                 } = new;
-                let at = self.effects.submit.len();
-                self.starts.extend(start_in.map(|wait| (at, wait)));
-                self.effects.submit.push(Submit { task, if_exists });
+                let at = self.body.effects.submit.len();
+                self.body.starts.extend(start_in.map(|wait| (at, wait)));
+                self.body.effects.submit.push(Submit { task, if_exists });
             }
             Err(e) => self.refuse("a task to submit", &e.into()),
         }
@@ -127,9 +127,9 @@ impl Message {
     /// ```
     /// use windlass_statemachine::{ActionKind, Command, Message};
     ///
-    /// let message = Message::complete().and_send("next", "next-1", Command::Run);
+    /// let message: Message = Message::complete().and_send("next", "next-1", Command::Run);
     /// assert_eq!(message.effects().send[0].task.as_str(), "next");
-    /// let message = Message::complete().and_send("a/b", "c", Command::Run);
+    /// let message: Message = Message::complete().and_send("a/b", "c", Command::Run);
     /// assert_eq!(message.kind(), ActionKind::Error);
     /// ```
     #[must_use]
@@ -146,8 +146,8 @@ impl Message {
             Ok(SendCommand { task, id, command })
         });
         match send {
-            Ok(_) if self.refused => {}
-            Ok(send) => self.effects.send.push(send),
+            Ok(_) if self.body.refused => {}
+            Ok(send) => self.body.effects.send.push(send),
             Err(e) => self.refuse("a command to send", &e),
         }
         self
@@ -163,14 +163,14 @@ impl Message {
     /// ```
     /// use windlass_statemachine::Message;
     ///
-    /// let message = Message::complete().and_delete("draft").and_retry("report");
+    /// let message: Message = Message::complete().and_delete("draft").and_retry("report");
     /// assert_eq!(message.effects().delete[0].as_str(), "draft");
     /// assert_eq!(message.effects().retry[0].as_str(), "report");
     /// ```
     #[must_use]
     pub fn and_delete(mut self, task: impl TryInto<TaskId, Error: Into<Invalid>>) -> Self {
         if let Some(task) = self.named("a task to delete", task) {
-            self.effects.delete.push(task);
+            self.body.effects.delete.push(task);
         }
         self
     }
@@ -183,7 +183,7 @@ impl Message {
     #[must_use]
     pub fn and_retry(mut self, task: impl TryInto<TaskId, Error: Into<Invalid>>) -> Self {
         if let Some(task) = self.named("a task to retry", task) {
-            self.effects.retry.push(task);
+            self.body.effects.retry.push(task);
         }
         self
     }
@@ -197,14 +197,14 @@ impl Message {
     /// use windlass_statemachine::{Message, Reschedule};
     ///
     /// let first = Reschedule::new("report".parse()?).priority(5);
-    /// let message = Message::complete().and_reschedule(first);
+    /// let message: Message = Message::complete().and_reschedule(first);
     /// assert_eq!(message.effects().reschedule[0].priority, Some(5));
     /// # Ok::<(), windlass_statemachine::Invalid>(())
     /// ```
     #[must_use]
     pub fn and_reschedule(mut self, change: Reschedule) -> Self {
-        if !self.refused {
-            self.effects.reschedule.push(change);
+        if !self.body.refused {
+            self.body.effects.reschedule.push(change);
         }
         self
     }
@@ -219,7 +219,7 @@ impl Message {
     /// ```
     /// use windlass_statemachine::{Message, Require, StateKind};
     ///
-    /// let message = Message::complete()
+    /// let message: Message = Message::complete()
     ///     .and_require("order-7", Require::State(StateKind::Paused))
     ///     .and_delete("order-7");
     /// assert_eq!(message.effects().require[0].task.as_str(), "order-7");
@@ -231,7 +231,7 @@ impl Message {
         require: Require,
     ) -> Self {
         if let Some(task) = self.named("a task to require", task) {
-            self.effects.require.push(Guard { task, require });
+            self.body.effects.require.push(Guard { task, require });
         }
         self
     }
@@ -244,7 +244,7 @@ impl Message {
         task: impl TryInto<TaskId, Error: Into<Invalid>>,
     ) -> Option<TaskId> {
         match task.try_into() {
-            Ok(task) => (!self.refused).then_some(task),
+            Ok(task) => (!self.body.refused).then_some(task),
             Err(e) => {
                 self.refuse(what, &e.into());
                 None
@@ -254,10 +254,10 @@ impl Message {
 
     /// Makes the message a failure, for an effect that cannot be carried out.
     fn refuse(&mut self, what: &str, error: &Invalid) {
-        let data = self.data.take();
+        let data = self.body.data.take();
         *self = Self::fail(format_args!("{what} is invalid: {error}"));
-        self.data = data;
-        self.refused = true;
+        self.body.data = data;
+        self.body.refused = true;
     }
 
     /// Sets the start of each submitted task that starts after a while.
@@ -266,11 +266,11 @@ impl Message {
     ///
     /// [`Invalid`] (field `start_in`) when one is beyond the last time, `9999-12-30T22:00:00Z`.
     pub(crate) fn resolve_starts(&mut self, now: Timestamp) -> Result<(), Invalid> {
-        for (at, wait) in std::mem::take(&mut self.starts) {
+        for (at, wait) in std::mem::take(&mut self.body.starts) {
             let start = Wake::After(wait).resolve(now);
             let beyond = || format!("is beyond {LAST}; start the task sooner");
             let start = start.map_err(|_| Invalid::new("start_in", beyond()))?;
-            if let Some(submit) = self.effects.submit.get_mut(at) {
+            if let Some(submit) = self.body.effects.submit.get_mut(at) {
                 submit.task.start_at = Some(start);
             }
         }
@@ -281,11 +281,11 @@ impl Message {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Action;
+    use crate::{Action, Untyped};
 
     #[test]
     fn an_effect_with_a_bad_name_makes_the_message_a_failure() {
-        let bad = || Message::complete().and_send("a/b", "c", Command::Run);
+        let bad = || Message::<Untyped>::complete().and_send("a/b", "c", Command::Run);
         let message = bad().and_send("good", "c", Command::Run).with_data(&7);
         let Action::Error { error, retryable } = message.action() else {
             panic!("{message:?}")
@@ -304,7 +304,10 @@ mod tests {
     #[test]
     fn each_effect_with_a_bad_id_names_what_it_is_and_the_field() {
         for (message, what) in [
-            (Message::run().and_delete("a/b"), "a task to delete"),
+            (
+                Message::<Untyped>::run().and_delete("a/b"),
+                "a task to delete",
+            ),
             (Message::run().and_retry("a/b"), "a task to retry"),
             (
                 Message::run().and_require("a/b", Require::Exists),

@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::{Action, Message};
 use crate::{Json, Signal};
 
-impl Message {
+impl<J> Message<J> {
     /// The same message, which also replies to a signal: in the same write. A value without a JSON form
     /// turns the message into a [`fail`](Self::fail) that says so, without effects.
     ///
@@ -15,15 +15,15 @@ impl Message {
     /// use windlass_statemachine::{Message, Signal};
     ///
     /// let signal = Signal::new("approve");
-    /// let message = Message::complete().answer(&signal, &"thanks");
+    /// let message: Message = Message::complete().answer(&signal, &"thanks");
     /// assert_eq!(message.answers().count(), 1);
     /// ```
     #[must_use]
     pub fn answer<T: Serialize + ?Sized>(mut self, signal: &Signal, reply: &T) -> Self {
         match Json::new("reply", reply) {
-            Ok(_) if self.refused => self,
+            Ok(_) if self.body.refused => self,
             Ok(reply) => {
-                self.answers.push((signal.order(), reply));
+                self.body.answers.push((signal.order(), reply));
                 self
             }
             Err(error) => Self::refused(error),
@@ -36,23 +36,26 @@ impl Message {
     /// signal holds the claim, and a task that waits for others has none.
     #[must_use]
     pub fn keep_signals(mut self) -> Self {
-        self.keeps_signals = true;
+        self.body.keeps_signals = true;
         self
     }
 
     /// The replies to signals, each with the [order](Signal::order) of its signal.
     pub fn answers(&self) -> impl Iterator<Item = (u64, &Json)> {
-        self.answers.iter().map(|(order, reply)| (*order, reply))
+        self.body
+            .answers
+            .iter()
+            .map(|(order, reply)| (*order, reply))
     }
 
     /// Returns whether signals without a reply stay in the queue when the handler returns this message.
     pub fn keeps_signals(&self) -> bool {
-        let keeps = match &self.action {
+        let keeps = match &self.body.action {
             Action::Release => true,
             Action::Error { retryable, .. } => *retryable,
             _ => false,
         };
-        let may_keep = self.waits.is_none();
-        self.keeps_signals && may_keep || keeps
+        let may_keep = self.body.waits.is_none();
+        self.body.keeps_signals && may_keep || keeps
     }
 }

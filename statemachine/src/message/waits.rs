@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use super::{Action, Message, Wake};
 use crate::{Invalid, TaskId, waits::Waits};
 
-impl Message {
+impl<J> Message<J> {
     /// Sleep until none of these tasks is live, then run the handler again. Its context then lists the
     /// outcome of each of them. An id of no task counts as a task that is not live.
     ///
@@ -20,9 +20,9 @@ impl Message {
     /// use windlass_statemachine::{ActionKind, Message, Task};
     ///
     /// let child = Task::new("page-1".parse()?, "fetch".parse()?);
-    /// let message = Message::wait_for([child.id.clone()]).and_submit(child);
+    /// let message: Message = Message::wait_for([child.id.clone()]).and_submit(child);
     /// assert_eq!(message.waits().unwrap().tasks[0].as_str(), "page-1");
-    /// let message = Message::wait_for(["page-1", "page-1"]);
+    /// let message: Message = Message::wait_for(["page-1", "page-1"]);
     /// assert_eq!(message.kind(), ActionKind::Error);
     /// # Ok::<(), windlass_statemachine::Invalid>(())
     /// ```
@@ -43,7 +43,7 @@ impl Message {
     /// ```
     /// use windlass_statemachine::Message;
     ///
-    /// let message = Message::wait_for_ok(["fetch", "parse"]);
+    /// let message: Message = Message::wait_for_ok(["fetch", "parse"]);
     /// assert!(message.waits().unwrap().ok);
     /// ```
     pub fn wait_for_ok<I>(tasks: I) -> Self
@@ -64,23 +64,23 @@ impl Message {
     /// use windlass_statemachine::Message;
     ///
     /// let at = "2030-01-01T00:00:00Z".parse()?;
-    /// let message = Message::wait_for(["fetch"]).deadline(at);
+    /// let message: Message = Message::wait_for(["fetch"]).deadline(at);
     /// assert_eq!(message.waits().unwrap().deadline, Some(at));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[must_use]
     pub fn deadline(mut self, at: Timestamp) -> Self {
-        if let Some(waits) = &mut self.waits {
+        if let Some(waits) = &mut self.body.waits {
             waits.deadline = Some(at);
             let until = Wake::At(at);
-            self.action = Action::Sleep { until };
+            self.body.action = Action::Sleep { until };
         }
         self
     }
 
     /// Returns the wait that the message asks for.
     pub fn waits(&self) -> Option<&Waits> {
-        self.waits.as_deref()
+        self.body.waits.as_deref()
     }
 
     fn waiting<I>(field: &'static str, tasks: I, ok: bool) -> Self
@@ -98,7 +98,7 @@ impl Message {
                 waits.ok = ok;
                 let until = Wake::At(waits.until());
                 let mut message = Self::from(Action::Sleep { until });
-                message.waits = Some(Box::new(waits));
+                message.body.waits = Some(Box::new(waits));
                 message
             }
             Err(error) => Self::refused(error),
@@ -109,19 +109,22 @@ impl Message {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ActionKind;
+    use crate::{ActionKind, Untyped};
 
     #[test]
     fn a_wait_for_no_task_runs_at_once() {
         let none: [&str; 0] = [];
-        assert_eq!(Message::wait_for(none).kind(), ActionKind::Run);
+        assert_eq!(Message::<Untyped>::wait_for(none).kind(), ActionKind::Run);
     }
 
     #[test]
     fn only_a_wait_takes_a_deadline() {
         let at = Timestamp::UNIX_EPOCH;
-        assert_eq!(Message::run().deadline(at), Message::run());
-        let message = Message::wait_for(["a"]).deadline(at);
-        assert_eq!(message.action(), Message::sleep_until(at).action());
+        assert_eq!(Message::<Untyped>::run().deadline(at), Message::run());
+        let message: Message = Message::wait_for(["a"]).deadline(at);
+        assert_eq!(
+            message.action(),
+            Message::<Untyped>::sleep_until(at).action()
+        );
     }
 }

@@ -209,7 +209,7 @@ pub(crate) fn message() -> impl Strategy<Value = Message> {
         prop_oneof![Just(""), Just("no")].prop_map(Message::error),
         prop_oneof![Just(""), Just("never")].prop_map(Message::fail),
         Just(Message::complete()),
-        (0..120usize).prop_map(|n| Message::complete_with(&"r".repeat(n))),
+        (0..120usize).prop_map(|n| Message::complete_with("r".repeat(n))),
         Just(Message::kill()),
     ];
     (action, option::weighted(0.3, 0..120usize)).prop_map(|(message, data)| match data {

@@ -161,7 +161,7 @@ fn a_release_command_releases_the_claim() {
 fn a_killed_task_ends_killed_whatever_its_handler_returns() {
     for message in [
         Message::kill(),
-        Message::complete_with(&1),
+        Message::complete_with(1),
         Message::sleep_for(Duration::from_secs(1)),
         Message::error("no"),
         Message::release(),
@@ -207,7 +207,7 @@ fn a_complete_before_a_kill_was_first() {
     rig.command(result("1"));
     rig.command(Command::Kill);
     assert_eq!(
-        rig.returned(Message::complete_with(&2)),
+        rig.returned(Message::complete_with(2)),
         [
             "disarm grace",
             "write completed: complete#1; 1 applied runnable completed; \

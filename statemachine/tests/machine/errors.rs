@@ -271,7 +271,7 @@ fn data_that_is_kept_counts_against_a_result() {
     state.data = Some(json(&format!("\"{}\"", "x".repeat(58))));
     let mut rig = Rig::of(state.clone(), Retry::Never);
     rig.begin();
-    let message = Message::complete_with(&"y".repeat(39));
+    let message = Message::complete_with("y".repeat(39));
     assert_eq!(rig.returned(message), ["write failed: error error; drop"]);
     // Old data beyond the limit alone does not refuse a message without data.
     state.data = Some(json(&format!("\"{}\"", "x".repeat(200))));

@@ -154,13 +154,12 @@ mod tests {
             task: task(text),
             command: "c".parse().unwrap(),
         };
-        let change = Change {
-            seq: 7,
-            at: "2026-01-01T00:00:00Z".parse().unwrap(),
-            task: task("a"),
-            by: None,
-            what: windlass::store::ChangeKind::Retried,
-        };
+        let change = Change::new(
+            7,
+            "2026-01-01T00:00:00Z".parse().unwrap(),
+            task("a"),
+            windlass::store::ChangeKind::Retried,
+        );
         for promise in [
             Promise::Submitted { task: task("a") },
             Promise::Submitted { task: task("b") },

@@ -51,10 +51,8 @@ struct User {
 }
 
 async fn open(site: &Site, synchronous: Synchronous) -> Result<Store, BoxError> {
-    let options = Options {
-        synchronous,
-        ..Options::default()
-    };
+    let mut options = Options::default();
+    options.synchronous = synchronous;
     let clock = SystemClock::shared();
     let store = Arc::new(SqliteStore::open(site.database(), options, clock.clone()).await?);
     Ok(Store::from_parts(store.clone(), store, clock))
@@ -294,10 +292,7 @@ impl User {
         if self.rng.u32(0..10) != 0 {
             return Ok(());
         }
-        let failed = Filter {
-            states: vec![StateKind::Failed],
-            ..Filter::default()
-        };
+        let failed = Filter::new().states([StateKind::Failed]);
         for record in self.client.list(&failed, Page::default()).await? {
             self.client.retry(&record.task.id).await?;
         }

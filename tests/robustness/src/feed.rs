@@ -173,12 +173,8 @@ mod tests {
     use super::*;
 
     fn changes(whats: impl IntoIterator<Item = ChangeKind>) -> Vec<Change> {
-        let changes = whats.into_iter().zip(1..).map(|(what, seq)| Change {
-            seq,
-            at: jiff::Timestamp::UNIX_EPOCH,
-            task: "t".parse().unwrap(),
-            by: None,
-            what,
+        let changes = whats.into_iter().zip(1..).map(|(what, seq)| {
+            Change::new(seq, jiff::Timestamp::UNIX_EPOCH, "t".parse().unwrap(), what)
         });
         changes.collect()
     }

@@ -82,10 +82,7 @@ impl Traffic {
 
     /// The command to stop one of the tasks of a node.
     async fn one_of(&self, node: &NodeRecord, rng: &mut Rng) -> Option<NodeCommand> {
-        let filter = Filter {
-            node: Some(node.spec.name.clone()),
-            ..Filter::default()
-        };
+        let filter = Filter::new().node(node.spec.name.clone());
         let held = self.client().list(&filter, Page::default()).await.ok()?;
         let task = held.get(rng.usize(0..held.len().max(1)))?;
         let task = task.task.id.clone();

@@ -95,7 +95,7 @@ async fn serve(journal: &Journal, task: TaskContext) -> Result<Message, BoxError
             n,
         });
     }
-    Ok(Message::complete_with(&Served { word: job.word, n }))
+    Ok(Message::complete_with(Served { word: job.word, n }))
 }
 
 /// A task of one of the [`KINDS`].

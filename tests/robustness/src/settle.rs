@@ -97,20 +97,14 @@ pub async fn settle(scene: &mut Scene, within: Duration) -> Result<(), BoxError>
 
 async fn live(client: &Client) -> Result<Vec<TaskRecord>, BoxError> {
     let mut left = Vec::new();
-    let filter = Filter {
-        states: vec![
-            StateKind::Runnable,
-            StateKind::Fault,
-            StateKind::Sleeping,
-            StateKind::Paused,
-        ],
-        ..Filter::default()
-    };
+    let filter = Filter::new().states([
+        StateKind::Runnable,
+        StateKind::Fault,
+        StateKind::Sleeping,
+        StateKind::Paused,
+    ]);
     // Each page of a store on etcd reads all there is.
-    let mut page = Page {
-        limit: 10_000,
-        ..Page::default()
-    };
+    let mut page = Page::new(10_000);
     loop {
         let records = match client.list(&filter, page).await {
             Ok(records) => records,

@@ -218,10 +218,7 @@ impl Traffic {
             (StateKind::Failed, 3),
             (StateKind::Killed, 6),
         ] {
-            let filter = Filter {
-                states: vec![code],
-                ..Filter::default()
-            };
+            let filter = Filter::new().states([code]);
             let found = match self.client.list(&filter, Page::default()).await {
                 Ok(found) => found,
                 Err(e) if e.is_retryable() => continue,

@@ -237,10 +237,7 @@ impl World {
             }
         }
         // Each page of a store on etcd reads all there is.
-        let mut page = Page {
-            limit: 10_000,
-            ..Page::default()
-        };
+        let mut page = Page::new(10_000);
         loop {
             let records = client.list(&Filter::default(), page).await?;
             let Some(last) = records.last() else {

@@ -238,12 +238,8 @@ mod tests {
     use super::*;
 
     fn reported(whats: Vec<ChangeKind>) -> Vec<Change> {
-        let changes = whats.into_iter().zip(1..).map(|(what, seq)| Change {
-            seq,
-            at: jiff::Timestamp::UNIX_EPOCH,
-            task: "t".parse().unwrap(),
-            by: None,
-            what,
+        let changes = whats.into_iter().zip(1..).map(|(what, seq)| {
+            Change::new(seq, jiff::Timestamp::UNIX_EPOCH, "t".parse().unwrap(), what)
         });
         changes.collect()
     }
@@ -281,12 +277,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let journal = Journal::open(folder.path(), "a").unwrap();
         let (holds, pid) = (Holds::new(folder.path()), std::process::id());
-        let claim = Claim {
-            task: "t".parse().unwrap(),
-            fence: Fence(2),
-            lease: 1,
-            token: 0,
-        };
+        let claim = Claim::new("t".parse().unwrap(), Fence(2), 1, 0);
         assert!(!holds.take(&journal, [&claim].into_iter()));
         File::create(hold(folder.path(), pid)).unwrap();
         assert!(holds.take(&journal, [&claim].into_iter()));

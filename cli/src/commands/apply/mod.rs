@@ -165,7 +165,8 @@ impl Lines {
         let line = match part {
             Part::Guard(index) => self.guards.get(index).map(|(line, _)| *line),
             Part::Operation(index) => self.operations.get(index).map(|(line, _)| *line),
-            Part::Effect { .. } => None,
+            // An effect is no line of the input.
+            _ => None,
         };
         line.unwrap_or_default()
     }

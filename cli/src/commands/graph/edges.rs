@@ -36,7 +36,7 @@ impl Edges {
     pub(super) async fn read(client: &Client) -> Result<Self, Failure> {
         let (mut edges, mut after) = (Self::default(), 0);
         loop {
-            let page = Page { after, limit: PAGE };
+            let page = Page::new(PAGE).after(after);
             let records = client.list(&Filter::default(), page).await?;
             let Some(last) = records.last() else {
                 return Ok(edges);

@@ -108,17 +108,12 @@ impl Batch {
 
     /// The tasks of the batch that have not ended.
     async fn list_live(&self) -> Result<Vec<TaskId>, Error> {
-        let filter = Filter {
-            states: StateKind::ALL
-                .into_iter()
-                .filter(|c| !c.is_terminal())
-                .collect(),
-            labels: vec![(BATCH.to_owned(), Some(self.name.clone()))],
-            ..Filter::default()
-        };
+        let filter = Filter::new()
+            .states(StateKind::ALL.into_iter().filter(|c| !c.is_terminal()))
+            .labels([(BATCH.to_owned(), Some(self.name.clone()))]);
         let (mut ids, mut after) = (Vec::new(), 0);
         loop {
-            let page = Page { after, limit: 1000 };
+            let page = Page::new(1000).after(after);
             let records = self
                 .report
                 .screen()

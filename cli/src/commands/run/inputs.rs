@@ -137,16 +137,7 @@ mod tests {
         if let Some(digest) = digest {
             new = new.label(LABEL, digest);
         }
-        let record = TaskRecord {
-            task: new.build().unwrap().task,
-            state: Ok(state.clone()),
-            order: 1,
-            submitted_at: at(100),
-            node: None,
-            fence: windlass::Fence::default(),
-            commands: 0,
-            limited_by: None,
-        };
+        let record = TaskRecord::new(new.build().unwrap().task, Ok(state.clone()), 1, at(100));
         (record, state)
     }
 

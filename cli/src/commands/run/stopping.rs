@@ -184,15 +184,9 @@ impl Stopping {
 
     /// The commands that this node runs and that have not ended; `None` when the store does not say.
     async fn commands(&self) -> Option<Vec<Waited>> {
-        let filter = Filter {
-            kind: KIND.parse().ok(),
-            node: Some(self.node.clone()),
-            ..Filter::default()
-        };
-        let page = Page {
-            after: 0,
-            limit: COUNTED,
-        };
+        let mut filter = Filter::new().node(self.node.clone());
+        filter.kind = KIND.parse().ok();
+        let page = Page::new(COUNTED);
         let listed = timeout(LOOK, self.client.list(&filter, page)).await;
         let records = listed.ok()?.ok()?;
         let ended = &self.unstored.borrow().tasks;

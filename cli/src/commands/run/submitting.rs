@@ -44,14 +44,11 @@ enum Answer {
 impl Batch {
     /// Prints the store, and how many tasks of the batch it has from earlier runs.
     pub(super) async fn introduce(&self, url: &str) {
-        let filter = Filter {
-            labels: vec![(BATCH.to_owned(), Some(self.name.clone()))],
-            ..Filter::default()
-        };
+        let filter = Filter::new().labels([(BATCH.to_owned(), Some(self.name.clone()))]);
         let (mut known, mut after) = (0, 0);
         let count = async {
             loop {
-                let page = Page { after, limit: 1000 };
+                let page = Page::new(1000).after(after);
                 let records = self.client.list(&filter, page).await.unwrap_or_default();
                 let Some(last) = records.last() else { break };
                 after = last.order;

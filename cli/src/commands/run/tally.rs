@@ -6,7 +6,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 use windlass::{StateKind, TaskId, TaskState, Waits, store::Error};
 
-use crate::{exec::Output as Captured, view::age};
+use crate::{exec::Output as Captured, remedy::last_error, view::age};
 
 /// Times closer than this are shown as one.
 const NEAR: SignedDuration = SignedDuration::from_mins(1);
@@ -47,7 +47,7 @@ impl Failed {
             state: state.code().to_string(),
             exit_code: captured.as_ref().and_then(|c| c.exit_code),
             signal: captured.as_ref().and_then(|c| c.signal),
-            error: state.errors.last().map(|e| e.error.clone()),
+            error: last_error(state),
             attempts: state.attempts,
             not_run: unmet.is_some(),
             unmet,

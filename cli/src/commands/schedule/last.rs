@@ -7,7 +7,7 @@ use windlass::{
     store::{Error, TaskRecord},
 };
 
-use crate::{exit::Failure, view::color};
+use crate::{exit::Failure, remedy::last_error, view::color};
 
 /// Returns the times of an entry and why they submitted no run, in one line.
 pub(super) fn left_out_text(entry: &LeftOut) -> String {
@@ -91,7 +91,7 @@ pub(super) async fn last_run(
 
 fn error_of(state: &TaskState) -> Option<String> {
     match state.code() {
-        StateKind::Failed => Some(state.errors.last()?.error.clone()),
+        StateKind::Failed => last_error(state),
         StateKind::Completed | StateKind::Killed => None,
         _ => Some(FailedAttempt::last_of(state)?.to_string()),
     }

@@ -47,14 +47,12 @@ pub(super) async fn dropped(
     origin: &str,
     there: &BTreeSet<TaskId>,
 ) -> Result<Vec<TaskId>, Failure> {
-    let filter = Filter {
-        kind: Some(KIND.parse()?),
-        labels: vec![(LABEL.to_owned(), Some(origin.to_owned()))],
-        ..Filter::default()
-    };
+    let filter = Filter::new()
+        .kind(KIND.parse()?)
+        .labels([(LABEL.to_owned(), Some(origin.to_owned()))]);
     let (mut after, mut dropped) = (0, Vec::new());
     loop {
-        let records = client.list(&filter, Page { after, limit: PAGE }).await?;
+        let records = client.list(&filter, Page::new(PAGE).after(after)).await?;
         let Some(last) = records.last() else {
             return Ok(dropped);
         };

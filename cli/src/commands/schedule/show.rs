@@ -223,7 +223,10 @@ pub(super) async fn list(args: ListArgs, global: &Global) -> Result<Exit, Failur
     let mut records = Vec::new();
     while left > 0 {
         let limit = u32::try_from(left.min(1000)).unwrap_or(1000);
-        let page = client.schedules().list(Page { after, limit }).await?;
+        let page = client
+            .schedules()
+            .list(Page::new(limit).after(after))
+            .await?;
         let Some((last, _)) = page.last() else { break };
         (after, left) = (*last, left - page.len());
         records.extend(page.into_iter().map(|(_, record)| record));

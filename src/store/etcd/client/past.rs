@@ -6,7 +6,7 @@ use std::sync::{
 };
 
 use super::fault::Fault;
-use crate::store::{Error, etcd::schema::RAISE};
+use crate::store::{Error, etcd::schema::restored};
 
 /// An etcd that was restored to an earlier state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,8 +20,8 @@ pub(crate) struct Behind {
 impl Behind {
     pub(crate) fn error(self) -> Error {
         let Self { seen, found } = self;
-        Error::StoreGone(format!(
-            "the etcd was restored to an earlier state: it is at revision {found}, and this process has seen {seen}; {RAISE}"
+        restored(format_args!(
+            "the etcd was restored to an earlier state: it is at revision {found}, and this process has seen {seen}"
         ))
     }
 
@@ -95,6 +95,8 @@ mod tests {
         assert_eq!(past.behind(), Some(behind));
         assert!(past.answered(30, 7).is_err());
         assert_eq!(past.behind(), Some(behind), "the first one stays");
-        assert!(matches!(behind.error(), Error::StoreGone(text) if text.contains("revision 29")));
+        assert!(
+            matches!(behind.error(), Error::StoreGone { reason, .. } if reason.contains("revision 29"))
+        );
     }
 }

@@ -7,6 +7,7 @@ use tokio::time::timeout;
 
 use super::{examine::Doctor, keys::OPERATION};
 use crate::store::{
+    Advice, Remedy,
     etcd::{
         client::Fault,
         schema::end_of,
@@ -158,8 +159,9 @@ fn history(kept: i64, now: i64) -> Finding {
         return Finding::ok("history", found);
     }
     let advice = "turn compaction on (the members' --auto-compaction-mode=periodic \
-                  --auto-compaction-retention=1h, or ?compact-after=1h of the store's URL), or \
-                  windlass doctor --compact";
+                  --auto-compaction-retention=1h, or ?compact-after=1h of the store's URL), or compact \
+                  once";
+    let advice = Advice::new(advice, Remedy::Compact);
     Finding::new("history", Verdict::Warning, found, advice)
 }
 

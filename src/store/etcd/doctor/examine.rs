@@ -7,7 +7,7 @@ use windlass_statemachine::Fence;
 
 use super::keys::{KeyCheck, Namespace, OPERATION};
 use crate::store::{
-    Error,
+    Advice, Error, Remedy,
     copy::Copied,
     etcd::{
         client::Fault,
@@ -85,7 +85,8 @@ impl Doctor {
                 Err(reason) => format!("{note} cannot be read: {reason}"),
             },
         };
-        Ok(Finding::new(CHECK, Verdict::Error, found, RAISE))
+        let advice = Advice::new(RAISE, Remedy::RaiseFences);
+        Ok(Finding::new(CHECK, Verdict::Error, found, advice))
     }
 
     async fn latency(&self) -> Result<Finding, Error> {
@@ -170,7 +171,13 @@ impl Doctor {
         });
         if foreign.count > 0 {
             let what = (Verdict::Error, FOREIGN_NODES);
-            let found = Finding::none_of("props", what, &foreign, 0, FOREIGN_ADVICE);
+            let found = Finding::none_of(
+                "props",
+                what,
+                &foreign,
+                0,
+                Advice::new(FOREIGN_ADVICE, Remedy::Copy),
+            );
             findings.push(found);
         }
         if ahead >= 2 {

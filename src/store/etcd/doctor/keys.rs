@@ -6,7 +6,7 @@ use etcd_client::{Compare, CompareOp, Txn, TxnOp};
 use windlass_statemachine::{CommandId, NodeName, TaskId};
 
 use crate::store::{
-    Error,
+    Advice, Error, Remedy,
     etcd::{
         read::Reader,
         schema::{
@@ -240,7 +240,7 @@ impl KeyCheck {
                 .map(|kv| String::from_utf8_lossy(kv.key()).into_owned());
             names.collect()
         };
-        let fix = "windlass doctor --repair deletes them";
+        let fix = Advice::new("a repair deletes them", Remedy::Repair);
         let error = |what| (Verdict::Error, what);
         let warning = |what| (Verdict::Warning, what);
         let nested = namespace.nested.iter();
@@ -261,7 +261,10 @@ impl KeyCheck {
                 warning("records that cannot be read"),
                 &quarantined,
                 0,
-                "windlass list --quarantined shows why; windlass retry reads them again",
+                Advice::new(
+                    "a list shows why; a retry reads them again",
+                    Remedy::ReadQuarantined,
+                ),
             ),
             Finding::none_of(
                 "commands",
@@ -289,7 +292,10 @@ impl KeyCheck {
                 error("claims without a lease or a live node"),
                 &of(&ghosts),
                 repaired[3],
-                "these claims never expire: windlass doctor --repair deletes them",
+                Advice::new(
+                    "these claims never expire: a repair deletes them",
+                    Remedy::Repair,
+                ),
             ),
             Finding::none_of(
                 "states",

@@ -12,9 +12,9 @@ use crate::store::{
     etcd::{
         client::{Behind, Fault},
         schema::{
-            RAISE, Restored,
+            Restored,
             json::{parse, write},
-            revision,
+            restored, revision,
         },
     },
 };
@@ -41,12 +41,12 @@ impl Leases {
         }
         match self.no_node_may_join().await? {
             None => Ok(()),
-            Some(why) => Err(Error::StoreGone(why)),
+            Some(error) => Err(error),
         }
     }
 
     /// Returns what the note says, with what to do.
-    pub(crate) async fn no_node_may_join(&self) -> Result<Option<String>, Error> {
+    pub(crate) async fn no_node_may_join(&self) -> Result<Option<Error>, Error> {
         let key = self.access.keys().restored();
         let note = self
             .access
@@ -54,8 +54,8 @@ impl Leases {
             .key(&key, "read the note of a restore")
             .await?;
         Ok(note.map(|kv| match parse::<Restored>(&kv) {
-            Ok(note) => format!("{}; {RAISE}", note.what()),
-            Err(reason) => format!("{key} cannot be read: {reason}; {RAISE}"),
+            Ok(note) => restored(note.what()),
+            Err(reason) => restored(format_args!("{key} cannot be read: {reason}")),
         }))
     }
 

@@ -42,7 +42,7 @@ impl Reader {
         if self.metafora_nodes && !layout.is_shared() {
             let reason = format!(
                 "has metafora-nodes=true, but '{}' was made without it, and nodes of Metafora cannot read the \
-                 props of its tasks; copy it to a namespace that is made with metafora-nodes=true (windlass copy)",
+                 props of its tasks; copy it to a namespace that is made with metafora-nodes=true",
                 self.keys.root().trim_matches('/')
             );
             return Err(Fault::Refused(Invalid::new("store", reason).into()));

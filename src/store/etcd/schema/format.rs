@@ -39,7 +39,7 @@ const FORMAT: u64 = 1;
 /// What is wrong with nodes of Metafora where props are apart, and what to do.
 pub(crate) const FOREIGN_NODES: &str = "nodes of Metafora run tasks of this namespace without their props, which are where they do not read";
 pub(crate) const FOREIGN_ADVICE: &str = "stop these nodes, and copy the namespace to one that is made with \
-                                         metafora-nodes=true in its URL (windlass copy)";
+                                         metafora-nodes=true in its URL";
 
 /// What a value of any version may have.
 #[derive(Deserialize)]

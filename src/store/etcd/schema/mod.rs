@@ -35,7 +35,7 @@ pub(crate) use namespace::end_of;
 pub(crate) use recent::Recent;
 pub(crate) use records::{Envelope, Hold, Owner, Parked};
 pub(crate) use registrations::{Registration, Reported};
-pub(crate) use restored::{RAISE, Restored};
+pub(crate) use restored::{RAISE, Restored, restored};
 pub(crate) use slots::{Slot, SlotRecord, slots_of};
 pub(crate) use snapshot::Snapshot;
 pub(crate) use unique::Unique;

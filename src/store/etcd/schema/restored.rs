@@ -4,6 +4,8 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use windlass_statemachine::NodeName;
 
+use crate::store::{Error, Remedy};
+
 /// `/NS/meta/restored`: no node joins while it is there. Raising the fences deletes it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Restored {
@@ -18,8 +20,16 @@ pub(crate) struct Restored {
 }
 
 /// What to do.
-pub(crate) const RAISE: &str = "stop every node, raise the fences (windlass doctor --raise-fences), and start the \
-                                nodes again (docs/operations-etcd.md)";
+pub(crate) const RAISE: &str =
+    "stop every node, raise the fences, and start the nodes again (docs/operations-etcd.md)";
+
+/// Returns the error of an etcd that was restored to an earlier state.
+pub(crate) fn restored(what: impl std::fmt::Display) -> Error {
+    Error::StoreGone {
+        reason: format!("{what}; {RAISE}"),
+        remedy: Some(Remedy::RaiseFences),
+    }
+}
 
 impl Restored {
     /// Returns what has happened, in one line.

@@ -5,7 +5,7 @@ use jiff::Timestamp;
 
 use super::probe;
 use crate::store::{
-    Error,
+    Advice, Error, Remedy,
     etcd::{
         client::{Fault, Link, options::Options},
         read::Access,
@@ -108,7 +108,10 @@ pub(crate) fn size(members: &[Member], quota: Option<u64>) -> Finding {
         largest.endpoint
     );
     let Some(quota) = quota.or(largest.reported.quota) else {
-        let advice = "give the members' --quota-backend-bytes by --quota";
+        let advice = Advice::new(
+            "give the members' --quota-backend-bytes to the examination",
+            Remedy::GiveQuota,
+        );
         let found = format!("{size}; the quota is not known");
         return Finding::new("size", Verdict::Unknown, found, advice);
     };
@@ -121,8 +124,9 @@ pub(crate) fn size(members: &[Member], quota: Option<u64>) -> Finding {
     if share < FULL {
         return Finding::ok("size", found);
     }
-    let advice = "compact (windlass doctor --compact) and defragment each member before it is full, \
-                  or raise --quota-backend-bytes; then turn auto-compaction on";
+    let advice = "compact and defragment each member before it is full, or raise --quota-backend-bytes; then turn \
+                  auto-compaction on";
+    let advice = Advice::new(advice, Remedy::Compact);
     Finding::new("size", Verdict::Warning, found, advice)
 }
 

@@ -123,7 +123,7 @@ impl Following {
                 Ok(changes) if changes.is_empty() => wait = Duration::from_millis(50),
                 Ok(changes) => return Ok(changes),
                 Err(Fault::Compacted) => return Err(Error::pruned(self.reported)),
-                Err(Fault::Refused(gone @ Error::StoreGone(_))) => return Err(gone),
+                Err(Fault::Refused(gone @ Error::StoreGone { .. })) => return Err(gone),
                 Err(fault) => {
                     self.stream = None;
                     let reason = fault.into_error(OPERATION);

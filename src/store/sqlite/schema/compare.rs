@@ -6,6 +6,7 @@ use rusqlite::Connection;
 
 use super::{super::texts::Text, TABLES};
 use crate::store::{
+    Advice, Remedy,
     examine::{Finding, Strays, Verdict},
     sqlite::batch::{Batch, Sql},
 };
@@ -93,10 +94,11 @@ impl Differences {
             };
         }
         let advice = match self.wrong.count {
-            0 => "windlass doctor --repair makes them again",
+            0 => Advice::new("a repair makes them again", Remedy::Repair),
             _ => {
-                "stop every program that uses the file, and restore a backup; windlass export writes what can still be \
-                 read to a file"
+                let text = "stop every program that uses the file, and restore a backup; an export writes what can \
+                            still be read to a file";
+                Advice::new(text, Remedy::Export)
             }
         };
         Finding {

@@ -134,6 +134,7 @@ impl Node {
             fence: slot.claim.fence,
             data_version: entry.config.writes_version(),
             lease_until: self.lease_until.subscribe(),
+            shared: entry.shared.clone(),
             span,
         };
         let state = slot.machine.state();

@@ -25,7 +25,7 @@ use super::{
 };
 use crate::{
     KindConfig,
-    handler::{Ask, ContextParts, Signals, StatefulHandler},
+    handler::{Ask, ContextParts, Shared, Signals, StatefulHandler},
     runner::{config::PARK_AFTER, due::DueIndex, spawn::Ended},
     store::{Claim, Claimed, Coordinator, Event, EventStream, Lease, TaskView},
     testing::abort::AbortOnDrop,
@@ -36,6 +36,8 @@ use crate::{
 pub(super) struct KindEntry {
     pub(super) handler: Arc<dyn StatefulHandler>,
     pub(super) config: KindConfig,
+    /// What the handlers of the simulation share.
+    pub(super) shared: Shared,
 }
 
 type SlotId = u64;

@@ -77,13 +77,7 @@ mod tests {
     use super::*;
 
     fn fed(feed: Vec<(u64, ChangeKind)>, kept: Vec<(u64, ChangeKind)>) -> World {
-        let change = |(seq, what)| Change {
-            seq,
-            at: jiff::Timestamp::UNIX_EPOCH,
-            task: id(),
-            by: None,
-            what,
-        };
+        let change = |(seq, what)| Change::new(seq, jiff::Timestamp::UNIX_EPOCH, id(), what);
         let mut world = World {
             feed: feed.into_iter().map(change).collect(),
             ..World::default()

@@ -297,7 +297,7 @@ mod tests {
         holds(check_none_held(&world));
         let limit = Limit::at_once("k", 1).unwrap();
         let two = world.subjects.get_mut("two").unwrap();
-        two.record.limited_by = Some(LimitedBy { limit, until: None });
+        two.record.limited_by = Some(LimitedBy::new(limit));
         holds(check_none_held(&world));
         world.subjects.get_mut("one").unwrap().record.node = None;
         caught(check_none_held(&world), "holds it back; 0 have a claim");

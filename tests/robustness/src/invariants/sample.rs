@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use windlass::{
-    ActionKind, Command, CommandId, Fence, Outcome, StateKind, Task, TaskId, TaskState, TaskStatus,
+    ActionKind, Command, CommandId, Fence, Outcome, QueuedCommand, StateKind, Task, TaskId,
+    TaskState, TaskStatus,
     store::{Change, ChangeKind, CommandRecord, TaskRecord},
 };
 
@@ -139,25 +140,15 @@ pub(super) fn subject(history: Vec<ChangeKind>) -> Subject {
     }
     let mut task = Task::new(id(), "steps".parse().unwrap());
     task.props = windlass::Json::new("props", &crate::kinds::Job::default()).unwrap();
-    let changes = history.into_iter().zip(1..).map(|(what, seq)| Change {
-        seq,
-        at: now,
-        task: id(),
-        by: None,
-        what,
-    });
+    let changes = history
+        .into_iter()
+        .zip(1..)
+        .map(|(what, seq)| Change::new(seq, now, id(), what));
     let history = changes.collect();
+    let mut record = TaskRecord::new(task, Ok(state), 1, now);
+    record.node = node;
     Subject {
-        record: TaskRecord {
-            task,
-            fence: state.fence,
-            state: Ok(state),
-            order: 1,
-            submitted_at: now,
-            node,
-            commands: 0,
-            limited_by: None,
-        },
+        record,
         history,
         commands: Vec::new(),
     }
@@ -172,15 +163,14 @@ pub(super) fn with_count(mut subject: Subject, n: u64) -> Subject {
 }
 
 pub(super) fn command(order: u64, command: Command, outcome: Option<Outcome>) -> CommandRecord {
-    CommandRecord {
+    let queued = QueuedCommand {
         id: CommandId::new(format!("c{order}")).unwrap(),
-        task: id(),
         order,
         command,
-        sent_at: Timestamp::UNIX_EPOCH,
-        by: None,
-        outcome,
-    }
+    };
+    let mut record = CommandRecord::new(id(), queued, Timestamp::UNIX_EPOCH);
+    record.outcome = outcome;
+    record
 }
 
 pub(super) fn world(subject: Subject) -> World {
@@ -235,13 +225,12 @@ pub(super) fn acked(at: u64, pid: u32, number: u64, n: u64) -> Line {
 /// The life of a task with this history, which a delete has ended.
 pub(super) fn gone(history: Vec<ChangeKind>) -> BTreeMap<TaskId, Vec<Life>> {
     let history = subject(history).history;
-    let deleted = Change {
-        seq: history.len() as u64 + 1,
-        at: Timestamp::UNIX_EPOCH,
-        task: id(),
-        by: None,
-        what: ChangeKind::Deleted,
-    };
+    let deleted = Change::new(
+        history.len() as u64 + 1,
+        Timestamp::UNIX_EPOCH,
+        id(),
+        ChangeKind::Deleted,
+    );
     let life = Life {
         history,
         deleted: Some(deleted),

@@ -68,10 +68,7 @@ async fn damage(scene: &mut Scene) -> Result<(), BoxError> {
         let wake = format!("wake-{id}");
         scene.traffic.command(id, &wake, Command::Run).await?;
     }
-    let aside = Filter {
-        quarantined: true,
-        ..Filter::default()
-    };
+    let aside = Filter::new().quarantined(true);
     until("the damaged tasks are quarantined", async || {
         let there = list(scene, aside.clone()).await?.len();
         Ok((there == damaged.len()).then_some(()))

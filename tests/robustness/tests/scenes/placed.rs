@@ -101,11 +101,9 @@ async fn all_of_x_run(scene: &Scene) -> Result<(), BoxError> {
         "every task of the side x has a node that lives",
         async || {
             let nodes = scene.client.nodes().await?;
-            let filter = Filter {
-                states: vec![StateKind::Runnable],
-                labels: vec![(SIDE.into(), Some("x".into()))],
-                ..Filter::default()
-            };
+            let filter = Filter::new()
+                .states([StateKind::Runnable])
+                .labels([(SIDE.into(), Some("x".into()))]);
             let tasks = list(scene, filter).await?;
             let held = tasks.iter().filter(|task| {
                 let mut names = nodes.iter().map(|node| &node.spec.name);

@@ -103,10 +103,7 @@ async fn purge(scene: &mut Scene, mut rng: fastrand::Rng) -> Result<(), BoxError
 }
 
 async fn count(scene: &Scene, code: StateKind) -> Result<usize, BoxError> {
-    let filter = Filter {
-        states: vec![code],
-        ..Filter::default()
-    };
+    let filter = Filter::new().states([code]);
     Ok(list(scene, filter).await?.len())
 }
 

@@ -77,10 +77,7 @@ async fn prune(scene: &mut Scene, mut rng: fastrand::Rng) -> Result<(), BoxError
     killed?;
     settle(scene, PATIENCE).await?;
     until("what has ended is pruned", async || {
-        let ended = Filter {
-            states: vec![StateKind::Completed, StateKind::Failed],
-            ..Filter::default()
-        };
+        let ended = Filter::new().states([StateKind::Completed, StateKind::Failed]);
         Ok(list(scene, ended).await?.is_empty().then_some(()))
     })
     .await?;

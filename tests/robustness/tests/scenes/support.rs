@@ -117,10 +117,7 @@ pub(crate) async fn submit(scene: &Scene, tasks: Vec<NewTask>) -> Result<(), Box
 
 /// The tasks that match, at most 10,000.
 pub(crate) async fn list(scene: &Scene, filter: Filter) -> Result<Vec<TaskRecord>, BoxError> {
-    let page = Page {
-        limit: 10_000,
-        ..Page::default()
-    };
+    let page = Page::new(10_000);
     Ok(scene.client.list(&filter, page).await?)
 }
 

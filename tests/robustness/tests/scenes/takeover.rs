@@ -66,10 +66,7 @@ async fn kill_all(scene: &mut Scene) -> Result<(), BoxError> {
 async fn all_run(scene: &Scene) -> Result<(), BoxError> {
     until("every task has an owner that lives", async || {
         let nodes = scene.client.nodes().await?;
-        let live = Filter {
-            states: vec![StateKind::Runnable],
-            ..Filter::default()
-        };
+        let live = Filter::new().states([StateKind::Runnable]);
         let tasks = list(scene, live).await?;
         let runs = tasks.iter().all(|task| {
             let mut names = nodes.iter().map(|node| &node.spec.name);

@@ -1,0 +1,117 @@
+//! [`ContextParts`]: what the contexts of one run share.
+
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, atomic::AtomicBool};
+
+use tokio::{sync::watch, time::Instant};
+use windlass_statemachine::{
+    ActionKind, ErrorEntry, Fence, Json, Message, Outcome, Progress, StateKind, Task, TaskState,
+    Waited, Waits, state::LastCommand,
+};
+
+use super::{asks::AskRunner, props::Held, signals::Received, state::Shared};
+
+/// One attempt at a task, as its runner starts it.
+#[derive(Debug)]
+pub(crate) struct Attempt {
+    pub(crate) task: Arc<Task>,
+    pub(crate) order: u64,
+    pub(crate) number: u32,
+    pub(crate) fence: Fence,
+    /// The version of the data that the handler writes.
+    pub(crate) data_version: u32,
+    pub(crate) lease_until: watch::Receiver<Instant>,
+    /// What the handlers of the node share.
+    pub(crate) shared: Shared,
+    pub(crate) span: tracing::Span,
+}
+
+/// The data of a task, and its version.
+#[derive(Debug, Clone)]
+pub(crate) struct Data {
+    pub(crate) json: Json,
+    pub(crate) version: u32,
+}
+
+/// What a context is made of.
+#[derive(Debug)]
+pub(crate) struct ContextParts {
+    pub(crate) task: Arc<Task>,
+    pub(crate) order: u64,
+    pub(crate) attempt: u32,
+    pub(crate) incarnation: u32,
+    /// The last command, if it has ended a pause: its place in the queue.
+    pub(crate) resumed: Option<u64>,
+    pub(crate) data: Mutex<Option<Data>>,
+    /// The version of the data that the handler writes.
+    pub(crate) writes_version: u32,
+    pub(crate) last_error: Option<ErrorEntry>,
+    pub(crate) waited: Vec<Waited>,
+    pub(crate) fence: Fence,
+    pub(crate) received: Received,
+    pub(crate) asks: AskRunner,
+    pub(crate) lease_until: watch::Receiver<Instant>,
+    pub(crate) progress: Mutex<Option<Progress>>,
+    /// The runner knows that there is progress which it has not read.
+    pub(super) progress_sent: AtomicBool,
+    pub(super) shared: Shared,
+    /// Shared with each error about unreadable props.
+    pub(super) props_error: OnceLock<Arc<Held>>,
+    pub(crate) node_fault: Mutex<Option<String>>,
+    pub(crate) span: tracing::Span,
+}
+
+impl ContextParts {
+    /// The parts of an attempt that starts from this state.
+    pub(crate) fn new(
+        attempt: Attempt,
+        state: &TaskState,
+        received: Received,
+        asks: AskRunner,
+    ) -> Self {
+        Self {
+            task: attempt.task,
+            order: attempt.order,
+            attempt: attempt.number,
+            incarnation: state.incarnation,
+            resumed: state.last_command.as_ref().and_then(resumed_by),
+            data: Mutex::new(state.data.clone().map(|json| Data {
+                json,
+                version: state.data_version,
+            })),
+            writes_version: attempt.data_version,
+            last_error: state.errors.last().cloned(),
+            waited: state.waits.as_deref().map_or_else(Vec::new, Waits::waited),
+            fence: attempt.fence,
+            received,
+            asks,
+            lease_until: attempt.lease_until,
+            progress: Mutex::new(None),
+            progress_sent: AtomicBool::new(false),
+            shared: attempt.shared,
+            props_error: OnceLock::new(),
+            node_fault: Mutex::new(None),
+            span: attempt.span,
+        }
+    }
+
+    /// The fault of the machine that this message of the handler reports.
+    pub(crate) fn node_fault(&self, message: &Message) -> Option<String> {
+        if message.kind() != ActionKind::Release {
+            return None;
+        }
+        let fault = self.node_fault.lock();
+        fault.unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+/// Returns the place of a command in the queue, if it has ended a pause.
+fn resumed_by(last: &LastCommand) -> Option<u64> {
+    let ends = matches!(
+        last.outcome,
+        Outcome::Applied {
+            from: StateKind::Paused,
+            to: StateKind::Runnable
+        }
+    );
+    ends.then_some(last.order)
+}

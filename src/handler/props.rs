@@ -1,0 +1,110 @@
+//! The props of an untyped task, and [`PropsError`] for unreadable ones.
+
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+};
+
+use serde::de::DeserializeOwned;
+use windlass_statemachine::Invalid;
+
+use super::{TaskContext, parts::ContextParts};
+
+/// The props of a task are not of the type that its handler reads. It names the field (`props`) and what
+/// is wrong.
+///
+/// An attempt that ends with this error is not retried, because props never change: the handler returns
+/// the error or another one that holds it, or panics with it (`unwrap`). An error made of its text alone
+/// is retried.
+///
+/// # Example
+///
+/// ```
+/// use windlass::{BoxError, Message, TaskContext, testing};
+///
+/// async fn add(task: TaskContext) -> Result<Message, BoxError> {
+///     let (a, b): (u32, u32) = task.props()?;
+///     Ok(Message::complete_with(a + b))
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), BoxError> {
+/// let ran = testing::run(add, "two numbers", None).await?;
+/// assert!(!ran.message().is_retryable());
+/// # Ok(()) }
+/// ```
+#[derive(Clone)]
+pub struct PropsError {
+    invalid: Invalid,
+    held: Arc<Held>,
+}
+
+impl PropsError {
+    /// Returns the error of the field `props`.
+    pub fn invalid(&self) -> &Invalid {
+        &self.invalid
+    }
+}
+
+impl fmt::Display for PropsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.invalid.fmt(f)
+    }
+}
+
+impl fmt::Debug for PropsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.invalid.fmt(f)
+    }
+}
+
+impl std::error::Error for PropsError {}
+
+impl Drop for PropsError {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            self.held.by_panic.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Shared by a run and all its [`PropsError`]s: shows whether one of them is left.
+#[derive(Debug, Default)]
+pub(crate) struct Held {
+    /// A panic has dropped one of the errors.
+    by_panic: AtomicBool,
+}
+
+impl ContextParts {
+    /// Returns whether an error about unreadable props is left. Asked while what the handler has returned
+    /// still exists, it means that the returned error holds it.
+    pub(super) fn holds_props_error(&self) -> bool {
+        let held = self.props_error.get();
+        held.is_some_and(|held| Arc::strong_count(held) > 1)
+    }
+
+    /// Returns whether a panic has dropped an error about unreadable props.
+    pub(super) fn panicked_with_props_error(&self) -> bool {
+        let held = self.props_error.get();
+        held.is_some_and(|held| held.by_panic.load(Ordering::Relaxed))
+    }
+}
+
+impl TaskContext {
+    /// The task's props, as a type of yours.
+    ///
+    /// # Errors
+    ///
+    /// [`PropsError`] when they are not of that type. An attempt that ends with this error is not retried:
+    /// props never change.
+    pub fn props<T: DeserializeOwned>(&self) -> Result<T, PropsError> {
+        let props = self.parts.task.props.get("props");
+        props.map_err(|invalid| PropsError {
+            invalid,
+            held: self.parts.props_error.get_or_init(Arc::default).clone(),
+        })
+    }
+}

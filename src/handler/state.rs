@@ -1,0 +1,134 @@
+//! [`Shared`]: the values that the handlers of a node share, by type.
+
+use std::{
+    any::{Any, TypeId, type_name},
+    collections::HashMap,
+    fmt,
+    sync::Arc,
+};
+
+use windlass_statemachine::{Invalid, TaskType};
+
+use super::TaskContext;
+
+/// A handler needs a shared value of a type, and its node has none.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "there is no state of the type {type_name}; give the node one with `.state(value)` before it starts"
+)]
+pub struct MissingState {
+    type_name: &'static str,
+}
+
+impl MissingState {
+    /// Returns the name of the type, as [`type_name`] has it.
+    pub fn type_name(&self) -> &'static str {
+        self.type_name
+    }
+}
+
+/// A type of which a handler needs a value.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Needed {
+    id: TypeId,
+    type_name: &'static str,
+}
+
+impl Needed {
+    pub(crate) fn of<T: Send + Sync + 'static>() -> Self {
+        Self {
+            id: TypeId::of::<T>(),
+            type_name: type_name::<T>(),
+        }
+    }
+}
+
+/// The values that the handlers of a node share, at most one of each type. Clones are the same values.
+#[derive(Clone, Default)]
+pub(crate) struct Shared {
+    values: Arc<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>,
+    /// A type of which two values were given.
+    twice: Option<&'static str>,
+}
+
+impl Shared {
+    pub(crate) fn insert<T: Send + Sync + 'static>(&mut self, value: T) {
+        let values = Arc::make_mut(&mut self.values);
+        if values.insert(TypeId::of::<T>(), Arc::new(value)).is_some() {
+            self.twice = Some(type_name::<T>());
+        }
+    }
+
+    /// Checks that there is at most one value of each type.
+    pub(crate) fn check(&self) -> Result<(), Invalid> {
+        let Some(twice) = self.twice else {
+            return Ok(());
+        };
+        let reason =
+            format!("there are two values of the type {twice}; put one into a type of its own");
+        Err(Invalid::new("state", reason))
+    }
+
+    /// Checks that there is a value of each of these types.
+    pub(crate) fn has(&self, needed: &[Needed]) -> Result<(), MissingState> {
+        let missing = needed.iter().find(|one| !self.values.contains_key(&one.id));
+        missing.map_or(Ok(()), |one| {
+            let type_name = one.type_name;
+            Err(MissingState { type_name })
+        })
+    }
+
+    fn get<T: Send + Sync + 'static>(&self) -> Result<&T, MissingState> {
+        let value = self.values.get(&TypeId::of::<T>());
+        let value = value.and_then(|value| value.downcast_ref());
+        value.ok_or(MissingState {
+            type_name: type_name::<T>(),
+        })
+    }
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let values = self.values.len();
+        f.debug_struct("Shared").field("values", &values).finish()
+    }
+}
+
+impl<J: TaskType> TaskContext<J> {
+    /// Returns the value of this type that the handlers of the node share
+    /// ([`Builder::state`](crate::runner::Builder::state)).
+    ///
+    /// # Errors
+    ///
+    /// [`MissingState`], which names the type. An attempt that fails with it is retried, as every failed
+    /// attempt: another node may have the value.
+    /// [`KindConfig::needs_state`](crate::KindConfig::needs_state) reports it when the node starts.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use windlass::{BoxError, Client, Message, NewTask, Runner, Store, TaskContext};
+    ///
+    /// struct Mailer { from: &'static str }
+    ///
+    /// async fn mail(task: TaskContext) -> Result<Message, BoxError> {
+    ///     let mailer = task.state::<Mailer>()?;
+    ///     Ok(Message::complete_with(format!("sent by {}", mailer.from)))
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), BoxError> {
+    /// let store = Store::open("memory:").await?;
+    /// let runner = Runner::builder(&store)
+    ///     .state(Mailer { from: "a@b.example" })
+    ///     .handler("mail", mail)
+    ///     .start()
+    ///     .await?;
+    /// let task = Client::new(&store).submit(NewTask::new("mail")).await?;
+    /// assert_eq!(task.wait::<String>().await?, "sent by a@b.example");
+    /// runner.shutdown().await;
+    /// # Ok(()) }
+    /// ```
+    pub fn state<T: Send + Sync + 'static>(&self) -> Result<&T, MissingState> {
+        self.parts.shared.get()
+    }
+}

@@ -1,0 +1,35 @@
+//! [`Copied`]: the mark in a store that was copied.
+
+use std::fmt;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+/// The mark in a store whose tasks were copied into another one, where they run now.
+///
+/// # Guarantees
+///
+/// A store with the mark takes no submits, commands, retries and reschedules, no imports and no new nodes:
+/// nothing would run in the one store what the other runs already. Tasks can be read, exported and deleted.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Copied {
+    /// The URL of the other store, without a password.
+    pub to: String,
+    /// When the copy was complete.
+    pub at: Timestamp,
+}
+
+impl Copied {
+    /// Returns the mark of a copy to this URL that was complete at this time.
+    pub fn new(to: impl Into<String>, at: Timestamp) -> Self {
+        Self { to: to.into(), at }
+    }
+}
+
+impl fmt::Display for Copied {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let at = self.at.strftime("%Y-%m-%dT%H:%M:%SZ");
+        write!(f, "copied to '{}' at {at}", self.to)
+    }
+}
