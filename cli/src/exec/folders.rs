@@ -23,10 +23,10 @@ use std::{
 };
 
 use tempfile::TempDir;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 use tokio_util::task::TaskTracker;
 use tracing::{debug, warn};
-use windlass::{Client, TaskId};
+use windlass::{Client, TaskId, statemachine::Backoff};
 
 use super::{
     folder::Folder,
@@ -167,14 +167,14 @@ impl Folders {
         }
         let (client, id, folder) = (self.client.clone(), id.clone(), folder.to_owned());
         self.removals.spawn(async move {
-            let mut pause = Duration::from_millis(10);
+            let mut backoff = Backoff::new(Duration::from_millis(10), Duration::from_secs(5));
+            let give_up = Instant::now() + Duration::from_secs(10);
             // What is not removed here is by the next worker that starts.
-            while pause < Duration::from_secs(10) {
-                sleep(pause).await;
+            while Instant::now() < give_up {
+                sleep(backoff.pause()).await;
                 if is_over(Fate::ask(&client, &id, order).await) {
                     return remove(&folder);
                 }
-                pause *= 2;
             }
         });
     }

@@ -8,6 +8,7 @@ use tokio::{
     time::{Instant, sleep, timeout},
 };
 use tracing::warn;
+use windlass::statemachine::Backoff;
 
 use super::process::{self, Stat};
 
@@ -106,14 +107,13 @@ impl Group {
         self.signal(Signal::SIGTERM);
         // A stopped process (SIGSTOP) receives it only when it continues.
         self.signal(Signal::SIGCONT);
-        let mut pause = Duration::from_millis(2);
+        let mut backoff = Backoff::new(Duration::from_millis(2), Duration::from_millis(100));
         while self.lives() && Instant::now() < deadline {
             let left = deadline.saturating_duration_since(Instant::now());
             if self.ended.is_none() {
                 let _ = timeout(left, self.wait()).await;
             } else {
-                sleep(pause.min(left)).await;
-                pause = (pause * 2).min(Duration::from_millis(100));
+                sleep(backoff.pause().min(left)).await;
             }
         }
         if self.lives() {

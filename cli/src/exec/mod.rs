@@ -76,6 +76,7 @@ use tokio::{
 use tracing::debug;
 use windlass::{
     ActionKind, Json, Message, StatefulHandler, Stop, StopReason, TaskContext, async_trait,
+    statemachine::Backoff,
 };
 
 use self::{
@@ -281,7 +282,7 @@ impl Exec {
         folder: &Folder,
     ) -> Result<Group, NotStarted> {
         let deadline = Instant::now() + REPLACED_WITHIN;
-        let mut pause = Duration::from_millis(20);
+        let mut backoff = Backoff::new(Duration::from_millis(20), Duration::from_secs(1));
         let mut found = self.found(props, variables);
         loop {
             has_lease(task).map_err(NotStarted::NotRun)?;
@@ -302,7 +303,7 @@ impl Exec {
             }
             tokio::select! {
                 stop = task.stop_requested() => return Err(NotStarted::Stopped(stop)),
-                () = sleep(pause) => pause = (pause * 2).min(Duration::from_secs(1)),
+                () = sleep(backoff.pause()) => {}
             }
         }
     }
