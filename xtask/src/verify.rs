@@ -5,12 +5,12 @@ use std::{
     process::{Command, Stdio},
 };
 
-use super::{cargo, circles, root, run, tools};
+use super::{cargo, circles, packages, root, run, tools};
 
 type Check = fn(&Path, &mut Vec<String>);
 
 /// The checks in their order, by their names on the command line.
-const CHECKS: [(&str, Check); 8] = [
+const CHECKS: [(&str, Check); 9] = [
     ("formatting", check_formatting),
     ("circles", check_circles),
     ("locks", check_locks),
@@ -18,6 +18,7 @@ const CHECKS: [(&str, Check); 8] = [
     ("features", check_features),
     ("docs", check_docs),
     ("msrv", check_msrv),
+    ("packages", check_packages),
     ("licences", check_licences),
 ];
 
@@ -224,6 +225,10 @@ fn newer_dependencies(protoc: &Path, stated: &str) -> Result<Vec<String>, String
 fn numbers(version: &str) -> [u32; 3] {
     let mut parts = version.split('.').map(|part| part.parse().unwrap_or(0));
     [(); 3].map(|()| parts.next().unwrap_or(0))
+}
+
+fn check_packages(protoc: &Path, failed: &mut Vec<String>) {
+    failed.extend(packages::check(protoc).err());
 }
 
 fn check_licences(_: &Path, failed: &mut Vec<String>) {
