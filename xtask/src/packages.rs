@@ -9,7 +9,12 @@ use std::{
 use super::{cargo, root, run};
 
 /// The crates that are published, each after those that it depends on.
-pub(crate) const PUBLISHED: [&str; 3] = ["windlass-statemachine", "windlass", "windlass-cli"];
+pub(crate) const PUBLISHED: [&str; 4] = [
+    "windlass-statemachine",
+    "windlass",
+    "windlass-exec",
+    "windlass-cli",
+];
 
 /// Packs the crates, unpacks them into a workspace of their own, and checks that they build there with all features.
 ///

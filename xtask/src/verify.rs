@@ -130,7 +130,7 @@ fn check_docs(protoc: &Path, failed: &mut Vec<String>) {
 }
 
 /// The builds of users, which the build of the workspace with all features does not contain.
-const FEATURES_ALONE: [(&str, &str); 6] = [
+const FEATURES_ALONE: [(&str, &str); 7] = [
     ("the library by default", "-p windlass"),
     (
         "the library without its default features",
@@ -148,6 +148,7 @@ const FEATURES_ALONE: [(&str, &str); 6] = [
         "the library with the helpers for tests alone",
         "-p windlass --no-default-features --features testing",
     ),
+    ("the kind exec", "-p windlass-exec"),
     ("the command line by default", "-p windlass-cli"),
 ];
 

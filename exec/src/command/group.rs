@@ -1,4 +1,7 @@
 //! [`Group`]: a running command with everything that it starts.
+//!
+//! `process-wrap` starts a group and kills it, too. It does not tell whether a member still lives after the leader was
+//! waited for, nor does it stop with a grace, which is most of this file; tokio itself starts the group.
 
 use std::{io, process::ExitStatus, time::Duration};
 

@@ -47,9 +47,9 @@ mod group;
 #[cfg(test)]
 mod lease_tests;
 mod leftover;
-pub(crate) mod operators;
+pub mod operators;
 pub(crate) mod process;
-pub(crate) mod programs;
+pub mod programs;
 mod props;
 mod record;
 mod spares;
@@ -93,20 +93,19 @@ use self::{
 };
 use crate::logs::Logs;
 
-pub(crate) use self::{
+pub use self::{
     capture::Output,
     folders::Folders,
-    leftover::end_orphans,
     props::{FIELDS, Props},
     word::Word,
 };
 
 /// The name of the kind.
-pub(crate) const KIND: &str = "exec";
+pub const KIND: &str = "exec";
 
 /// Runs tasks of the kind `exec`.
 #[derive(Debug, Clone)]
-pub(crate) struct Exec {
+pub struct Exec {
     folders: Folders,
     logs: Logs,
     /// How many bytes a task's props, data and result may have together.
@@ -143,7 +142,7 @@ impl StatefulHandler for Exec {
 
 impl Exec {
     /// A handler for the tasks of a store.
-    pub(crate) fn new(folders: Folders, max_bytes: usize) -> Self {
+    pub fn new(folders: Folders, max_bytes: usize) -> Self {
         Self {
             logs: folders.logs().clone(),
             folders,
@@ -157,25 +156,25 @@ impl Exec {
     }
 
     /// Writes the output of the commands to these logs.
-    pub(crate) fn logs(mut self, logs: Logs) -> Self {
+    pub fn logs(mut self, logs: Logs) -> Self {
         self.logs = logs;
         self
     }
 
     /// Names the store to the commands by this URL, unless it is of no use to them.
-    pub(crate) fn store(mut self, url: &str) -> Self {
+    pub fn store(mut self, url: &str) -> Self {
         self.store = environment::store_for_commands(url).map(Arc::from);
         self
     }
 
     /// Bounds the grace of every task.
-    pub(crate) fn longest_grace(mut self, grace: Duration) -> Self {
+    pub fn longest_grace(mut self, grace: Duration) -> Self {
         self.longest_grace = grace;
         self
     }
 
     /// The same, for a process that has a supervisor.
-    pub(crate) fn supervised_by(mut self, supervisor: Option<u32>) -> Self {
+    pub fn supervised_by(mut self, supervisor: Option<u32>) -> Self {
         self.holders = process::these(supervisor);
         self
     }

@@ -29,7 +29,7 @@ use tracing::{debug, error, warn};
 use windlass::statemachine::Backoff;
 
 use super::common::{MARK, mask, now};
-use crate::exec::process;
+use crate::command::process;
 
 /// What a worker has left that ended by itself has given its lease up.
 const AFTER_EXIT: Duration = Duration::from_secs(1);
