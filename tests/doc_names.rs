@@ -12,9 +12,10 @@ use std::{
 };
 
 /// Where the sources and the documents are.
-const FOLDERS: [&str; 8] = [
+const FOLDERS: [&str; 9] = [
     "src",
     "statemachine",
+    "exec",
     "cli",
     "tests",
     "xtask",
@@ -252,6 +253,7 @@ fn every_module_of_the_architecture_exists() {
         ("## `statemachine/`", "statemachine/src"),
         ("## `src/`", "src"),
         ("## `src/store/etcd/`", "src"),
+        ("## `exec/`", "exec/src"),
         ("## `cli/`", "cli/src"),
     ] {
         let section = page.split(section).nth(1).unwrap();

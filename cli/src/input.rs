@@ -7,6 +7,9 @@ use std::{
 
 use windlass::{Invalid, Json};
 
+use windlass_exec::text::MARK;
+pub(crate) use windlass_exec::text::without_mark;
+
 use crate::exit::Failure;
 
 /// Reads the JSON document of an option: the text itself, `@FILE`, or `-` for standard input.
@@ -72,14 +75,6 @@ pub(crate) fn lines(field: &str, path: &str) -> Result<Box<dyn BufRead>, Failure
         return Err(failed(std::io::Error::other("is a folder; name a file")));
     }
     Ok(Box::new(BufReader::new(SkipMark::new(file))))
-}
-
-/// The byte order mark, in UTF-8. Some editors write it at the start of a file.
-const MARK: &str = "\u{feff}";
-
-/// Returns a text without a byte order mark at its start.
-pub(crate) fn without_mark(text: &str) -> &str {
-    text.strip_prefix(MARK).unwrap_or(text)
 }
 
 /// Skips a byte order mark at the start. Reads nothing before the first call, and then no more than is needed.

@@ -1,4 +1,7 @@
 //! Fitting a table to a narrow terminal.
+//!
+//! `comfy-table` draws the table. Its own arrangement breaks cells into lines and narrows every column. A list has one line
+//! for each task, and leaves out its less important columns first, so the columns are fitted here.
 
 use comfy_table::Cell;
 use unicode_width::UnicodeWidthStr;

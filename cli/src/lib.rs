@@ -17,16 +17,12 @@
 //! | `input`, `line` | reading JSON from arguments, files and standard input; tasks as JSON lines |
 //! | `view` | rows of tables, and the texts of a task |
 //! | `commands` | a file per command |
-//! | `logs` | the whole output of commands, in files of this machine |
 //! | `schemas` | the JSON Schemas of what the program reads and prints, `docs/json.md`: of tests only |
-//! | `place` | where this machine keeps the files of a store |
-//! | `task_folder` | the folder names of tasks, and whether their tasks still need them |
-//! | `exec` | the kind `exec`: tasks that are commands of the operating system |
-//! | `supervisor` | the process above a worker, which ends what a killed worker leaves running |
 //! | `config` | settings from a file, as defaults of the options |
 //! | `command_args` | a command as words and options |
 //! | `env_args` | the options that name files with variables for commands |
-//! | `hash` | names made of content |
+//!
+//! The kind `exec` with its logs and its supervisor is the crate `windlass-exec`.
 
 mod args;
 mod bulk;
@@ -35,29 +31,23 @@ mod commands;
 mod config;
 mod dependents;
 mod env_args;
-mod exec;
 mod exit;
 mod flags;
 mod global;
-mod hash;
 mod hint;
 mod input;
 mod layout;
 mod line;
-mod logs;
 mod missed;
 mod opening;
 mod order;
 mod other_words;
 mod output;
 mod parse;
-mod place;
 mod remedy;
 #[cfg(test)]
 mod schemas;
 mod select;
-mod supervisor;
-mod task_folder;
 mod text;
 mod unblocked;
 mod view;
@@ -67,12 +57,15 @@ use std::process::ExitCode;
 
 use clap::CommandFactory;
 use tracing_subscriber::filter::LevelFilter;
+use windlass_exec::{
+    self as exec, hash, logs,
+    supervisor::{self, Role},
+};
 
 use crate::{
     args::{Cli, Command},
     commands::{candidates, reference},
     exit::{Exit, Failure},
-    supervisor::Role,
 };
 
 /// Runs the program with the arguments of this process, and returns its exit code. It is a library

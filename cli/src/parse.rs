@@ -7,23 +7,10 @@ use std::{
     time::Duration,
 };
 
-use jiff::{SignedDuration, Span, SpanRelativeTo, Timestamp};
+use jiff::Timestamp;
 use windlass::{Invalid, Limit, Unique};
 
-/// Reads a duration such as `90s`, `15m`, `1h30m` or `7d`.
-pub(crate) fn duration(text: &str) -> Result<Duration, String> {
-    let like = || format!("'{text}' is not a duration; write it like 90s, 15m, 1h30m or 7d");
-    if text.starts_with('-') {
-        return Err(format!(
-            "'{text}' is negative; write it like 90s, 15m, 1h30m or 7d"
-        ));
-    }
-    let span: Span = text.parse().map_err(|_| like())?;
-    let signed: SignedDuration = span
-        .to_duration(SpanRelativeTo::days_are_24_hours())
-        .map_err(|_| like())?;
-    Duration::try_from(signed).map_err(|_| like())
-}
+pub(crate) use windlass_exec::text::duration;
 
 /// Reads a whole number of this range.
 pub(crate) fn number<T>(text: &str, range: impl RangeBounds<T>) -> Result<T, String>

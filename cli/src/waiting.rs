@@ -8,6 +8,7 @@ use windlass::{
     Client, Kind, TaskId,
     client::{Done, WaitReason, Waiting},
     runner::REPORTS,
+    statemachine::Backoff,
     store::{Error, NodeRecord},
 };
 
@@ -64,8 +65,8 @@ impl Deadline {
 /// How long a store that does not answer is asked again by what has a node: a cluster elects a leader
 /// within seconds, a backup or a restart takes longer.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
-/// How long it is left alone before it is asked a second time; then twice as long each time.
-const FIRST_PAUSE: Duration = Duration::from_millis(20);
+/// The pauses between two calls of a store that does not answer.
+pub(crate) const PAUSES: Backoff = Backoff::new(Duration::from_millis(20), Duration::from_secs(2));
 
 /// Retries until there is an answer or a permanent error. After `limit` every error is returned. A
 /// limit beyond the range of the clock means none.
@@ -81,15 +82,14 @@ where
     Answer: Future<Output = Result<T, Error>>,
 {
     let deadline = Instant::now().checked_add(limit);
-    let mut pause = FIRST_PAUSE;
+    let mut backoff = PAUSES;
     loop {
         match ask().await {
             Err(e) if e.is_retryable() && deadline.is_none_or(|at| Instant::now() < at) => {
-                if pause == FIRST_PAUSE {
+                if backoff.is_new() {
                     warn!(target: REPORTS, error = %e, "the store does not answer; asking again");
                 }
-                sleep(pause).await;
-                pause = (pause * 2).min(Duration::from_secs(2));
+                sleep(backoff.pause()).await;
             }
             answer => return answer,
         }

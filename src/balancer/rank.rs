@@ -1,5 +1,8 @@
 //! Which node takes a task: each ranks itself, and they all come to the same order.
 
+use std::hash::Hasher;
+
+use fnv::FnvHasher;
 use windlass_statemachine::{NodeName, TaskId};
 
 use super::{Cluster, Requirements};
@@ -37,14 +40,11 @@ pub fn rank(cluster: &Cluster<'_>, task: &TaskId, requires: Requirements<'_>) ->
 /// FNV-1a over both names, then a finisher (that of MurmurHash3): names that differ in one digit
 /// must not give numbers in their order. All nodes have to agree on it, so it is fixed for good.
 fn weight(task: &TaskId, node: &NodeName) -> u64 {
-    let bytes = task
-        .as_str()
-        .bytes()
-        .chain([0])
-        .chain(node.as_str().bytes());
-    let mut hash = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    });
+    let mut hasher = FnvHasher::default();
+    for bytes in [task.as_str().as_bytes(), &[0], node.as_str().as_bytes()] {
+        hasher.write(bytes);
+    }
+    let mut hash = hasher.finish();
     hash ^= hash >> 33;
     hash = hash.wrapping_mul(0xff51_afd7_ed55_8ccd);
     hash ^= hash >> 33;

@@ -1,4 +1,7 @@
 //! [`Resource`]: no more tasks than the machine can bear.
+//!
+//! The two probes read one small file each. The crate `sysinfo` would do the same on Linux, and is a dependency of every
+//! program that uses windlass; a probe of a program's own may use it.
 
 use std::{fmt::Debug, sync::Mutex, time::Duration};
 

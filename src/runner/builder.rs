@@ -11,7 +11,7 @@ use tokio::{
     time::{Instant, sleep},
 };
 use tracing::{debug, warn};
-use windlass_statemachine::{Invalid, Kind, NodeName, task::Labels};
+use windlass_statemachine::{Backoff, Invalid, Kind, NodeName, task::Labels};
 
 use super::{
     config::{KindConfig, NodeConfig, check_slots},
@@ -386,7 +386,7 @@ async fn join(
     let store_until = Instant::now() + config.store_wait;
     let mut name_until = Instant::now() + config.name_wait;
     let mut reported = false;
-    let mut pause = Duration::from_millis(200);
+    let mut backoff = Backoff::new(Duration::from_millis(200), Duration::from_secs(5));
     loop {
         let coordinator = &**store.coordinator();
         // Before this node writes anything with the time of its clock.
@@ -413,8 +413,7 @@ async fn join(
             }
             Err(e) if e.is_retryable() && Instant::now() < store_until => {
                 warn!(node = %spec.name, error = %e, "could not join; trying again");
-                sleep(pause).await;
-                pause = (pause * 2).min(Duration::from_secs(5));
+                sleep(backoff.pause()).await;
                 // It may have joined all the same. Then the node that has the name is this one.
                 name_until = Instant::now() + config.name_wait;
             }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use windlass_statemachine::{
-    TaskId,
+    Backoff, TaskId,
     machine::{Input, StopReason},
 };
 
@@ -53,8 +53,8 @@ pub(super) struct Batch {
     pub(super) writes: Vec<(SlotId, Commit)>,
     /// How long the batch waits before it is sent.
     pub(super) pause: Duration,
-    /// The pause before the next try, before jitter.
-    next_pause: Duration,
+    /// The pauses before further tries.
+    backoff: Backoff,
     reported: bool,
 }
 
@@ -80,7 +80,7 @@ impl Batch {
         Self {
             writes,
             pause: Duration::ZERO,
-            next_pause: FIRST_PAUSE,
+            backoff: Backoff::new(FIRST_PAUSE, LONGEST_PAUSE),
             reported: false,
         }
     }
@@ -88,7 +88,7 @@ impl Batch {
     /// Sorts the answers. A write that the store could not take is sent again while its claim is attached
     /// to the node's `lease`, and fenced otherwise. `jitter` is from 0 to 1.
     pub(super) fn sort(
-        self,
+        mut self,
         answers: Vec<Result<(), Error>>,
         lease: Option<u64>,
         jitter: f64,
@@ -115,8 +115,8 @@ impl Batch {
         if !writes.is_empty() {
             sorted.again = Some(Self {
                 writes,
-                pause: self.next_pause.mul_f64(0.5 + jitter / 2.0),
-                next_pause: (self.next_pause * 2).min(LONGEST_PAUSE),
+                pause: self.backoff.jittered(jitter),
+                backoff: self.backoff,
                 reported: true,
             });
         }

@@ -15,6 +15,7 @@ use tokio::{
     time::{Instant, sleep, sleep_until, timeout, timeout_at},
 };
 use tracing::{error, info, warn};
+use windlass_statemachine::Backoff;
 
 use super::input::{In, LeaseEvent};
 use crate::{
@@ -76,12 +77,6 @@ pub(super) async fn join(
     // If this call fails, the lease ends by itself.
     let _ = timeout(ttl / 3, coordinator.leave(&lease)).await;
     Err(failed)
-}
-
-fn backoff(wait: &mut Duration, longest: Duration) -> Duration {
-    let now = wait.mul_f64(0.5 + fastrand::f64() / 2.0);
-    *wait = (*wait * 2).min(longest);
-    now
 }
 
 /// The interval at which the log repeats that a node cannot work.
@@ -161,7 +156,7 @@ impl Keeper {
             // It has changed while it joined.
             next = Instant::now();
         }
-        let mut wait = self.ttl / 60;
+        let mut backoff = Backoff::new(self.ttl / 60, self.ttl / 6);
         let mut reported = false;
         let mut last = String::from("no answer");
         loop {
@@ -214,7 +209,7 @@ impl Keeper {
                     }
                     until = renewed;
                     next = asked + self.ttl / 3;
-                    wait = self.ttl / 60;
+                    backoff.restart();
                     if reported {
                         info!(%node, lease = lease.id, "the lease is renewed again");
                         reported = false;
@@ -248,7 +243,7 @@ impl Keeper {
                     return true;
                 }
                 Ok(Err(e)) => {
-                    next = Instant::now() + backoff(&mut wait, self.ttl / 6);
+                    next = Instant::now() + backoff.jittered(fastrand::f64());
                     last = e.to_string();
                     if !reported {
                         warn!(%node, lease = lease.id, error = %e, "the lease could not be renewed; trying again");
@@ -283,7 +278,7 @@ impl Keeper {
     /// Joins again, without a time limit; `None` when asked to leave meanwhile.
     async fn rejoin(&mut self, lost: Lost) -> Option<(Lease, Instant)> {
         let mut lost = Some(lost);
-        let mut wait = Duration::from_millis(50);
+        let mut backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(5));
         let mut reported: Option<Instant> = None;
         loop {
             if self.wanted.borrow().leave {
@@ -317,7 +312,7 @@ impl Keeper {
                         self.report_no_lease(&e);
                         reported = Some(Instant::now());
                     }
-                    let pause = backoff(&mut wait, Duration::from_secs(5));
+                    let pause = backoff.jittered(fastrand::f64());
                     tokio::select! {
                         () = sleep(pause) => {}
                         changed = self.wanted.changed() => if changed.is_err() { return None },

@@ -1,11 +1,14 @@
 //! A hash that is the same on every node and in every version.
 
+use std::hash::Hasher;
+
+use fnv::FnvHasher;
+
 /// Returns a hash of the bytes (FNV-1a with a final mix).
 pub(crate) fn hash(bytes: &[u8]) -> u64 {
-    let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
-    for byte in bytes {
-        hash = (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
-    }
+    let mut hasher = FnvHasher::default();
+    hasher.write(bytes);
+    let mut hash = hasher.finish();
     hash = (hash ^ (hash >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
     hash ^ (hash >> 33)
 }

@@ -2,6 +2,8 @@
 
 use std::hash::Hasher;
 
+use fnv::FnvHasher;
+
 /// How many characters of a text count.
 const COUNTED: usize = 1000;
 
@@ -23,7 +25,7 @@ const COUNTED: usize = 1000;
 /// assert_ne!(one, fingerprint("order 17: cannot open /data/2030/a.csv: permission denied"));
 /// ```
 pub fn fingerprint(error: &str) -> String {
-    let mut hash = Fnv::default();
+    let mut hash = FnvHasher::default();
     for word in normal(error) {
         hash.write(word.as_bytes());
         hash.write(b" ");
@@ -52,27 +54,6 @@ fn normal(error: &str) -> impl Iterator<Item = String> {
             word.to_lowercase()
         }
     })
-}
-
-/// FNV-1a, which is the same everywhere and at every time.
-struct Fnv(u64);
-
-impl Default for Fnv {
-    fn default() -> Self {
-        Self(0xcbf2_9ce4_8422_2325)
-    }
-}
-
-impl Hasher for Fnv {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
-        }
-    }
 }
 
 #[cfg(test)]

@@ -46,6 +46,7 @@
 
 pub mod attempt;
 pub mod author;
+pub mod backoff;
 pub mod command;
 pub mod errors;
 mod fingerprint;
@@ -75,6 +76,7 @@ pub mod wire;
 
 pub use attempt::FailedAttempt;
 pub use author::Author;
+pub use backoff::Backoff;
 pub use command::{Command, Outcome, QueuedCommand};
 pub use errors::{ErrorEntry, ErrorLog};
 pub use fingerprint::fingerprint;

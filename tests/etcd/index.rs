@@ -31,14 +31,8 @@ async fn ids(client: &Client, query: &Query) -> Vec<String> {
 
 /// Everything that an index answers.
 async fn answers(client: &Client) -> String {
-    let kind = Filter {
-        kind: Some("b".parse().unwrap()),
-        ..Filter::default()
-    };
-    let paused = Filter {
-        states: vec![StateKind::Paused],
-        ..Filter::default()
-    };
+    let kind = Filter::new().kind("b".parse().unwrap());
+    let paused = Filter::new().states([StateKind::Paused]);
     let queries = [
         Query::new(Filter::default()),
         Query::new(Filter::default()).order(Order::Due),

@@ -107,10 +107,10 @@ async fn a_wait_for_a_sleeping_task_reads_the_task_and_no_nodes() {
     let task = NewTask::new("quick").id("t").start_at(later);
     let task = world.client.submit(task).await.unwrap();
     // Opens the feed of changes, which counts as a read. The feed stays open for a moment.
-    let first = tokio::time::timeout(secs(4), task.wait()).await;
+    let first = tokio::time::timeout(secs(4), task.done()).await;
     assert!(first.is_err(), "it sleeps");
     let before = world.faults.calls(Operation::Read);
-    let waited = tokio::time::timeout(secs(9), task.wait()).await;
+    let waited = tokio::time::timeout(secs(9), task.done()).await;
     assert!(waited.is_err(), "it sleeps");
     // The first look, and the look after five seconds.
     assert_eq!(world.faults.calls(Operation::Read) - before, 2);

@@ -10,7 +10,13 @@ use std::{
 };
 
 /// The sources of the crates.
-const SOURCES: [&str; 4] = ["statemachine/src", "src", "cli/src", "xtask/src"];
+const SOURCES: [&str; 5] = [
+    "statemachine/src",
+    "src",
+    "exec/src",
+    "cli/src",
+    "xtask/src",
+];
 
 /// The circles that are known, each by its crate and its modules in order. One that is gone has to go from this list.
 const KNOWN: [(&str, &[&str]); 1] = [(

@@ -5,12 +5,12 @@ use std::{
     process::{Command, Stdio},
 };
 
-use super::{api, cargo, circles, root, run, tools};
+use super::{api, cargo, circles, packages, root, run, tools};
 
 type Check = fn(&Path, &mut Vec<String>);
 
 /// The checks in their order, by their names on the command line.
-const CHECKS: [(&str, Check); 9] = [
+const CHECKS: [(&str, Check); 10] = [
     ("formatting", check_formatting),
     ("circles", check_circles),
     ("api", check_api),
@@ -19,6 +19,7 @@ const CHECKS: [(&str, Check); 9] = [
     ("features", check_features),
     ("docs", check_docs),
     ("msrv", check_msrv),
+    ("packages", check_packages),
     ("licences", check_licences),
 ];
 
@@ -135,7 +136,7 @@ fn check_docs(protoc: &Path, failed: &mut Vec<String>) {
 }
 
 /// The builds of users, which the build of the workspace with all features does not contain.
-const FEATURES_ALONE: [(&str, &str); 6] = [
+const FEATURES_ALONE: [(&str, &str); 7] = [
     ("the library by default", "-p windlass"),
     (
         "the library without its default features",
@@ -153,44 +154,88 @@ const FEATURES_ALONE: [(&str, &str); 6] = [
         "the library with the helpers for tests alone",
         "-p windlass --no-default-features --features testing",
     ),
+    ("the kind exec", "-p windlass-exec"),
     ("the command line by default", "-p windlass-cli"),
 ];
 
-/// The stated minimum (`rust-version`) holds if its own compiler accepts the code.
+/// The stated minimum (`rust-version`) holds if its own compiler accepts the code. Where that compiler is not installed,
+/// the versions that the dependencies state and a lint are the check.
 fn check_msrv(protoc: &Path, failed: &mut Vec<String>) {
     let stated = env!("CARGO_PKG_RUST_VERSION");
-    let version = |command: &mut Command| {
-        let out = command
-            .arg("--version")
-            .output()
-            .ok()
-            .filter(|o| o.status.success())?;
-        let text = String::from_utf8(out.stdout).ok()?;
-        text.split_whitespace().nth(1).map(ToOwned::to_owned)
+    match newer_dependencies(protoc, stated) {
+        Ok(newer) if newer.is_empty() => {}
+        Ok(newer) => failed.push(format!(
+            "minimum Rust version {stated}: dependencies need a newer one: {}; raise rust-version in Cargo.toml, or use an \
+             older version of them (cargo update --precise)",
+            newer.join(", ")
+        )),
+        Err(why) => failed.push(why),
+    }
+    let is_stated = |rustc: &mut Command| {
+        let out = rustc.arg("--version").output().ok();
+        let text = out.filter(|out| out.status.success()).map(|out| out.stdout);
+        let text = String::from_utf8(text.unwrap_or_default()).unwrap_or_default();
+        let version = text.split_whitespace().nth(1).unwrap_or_default();
+        version == stated || version.starts_with(&format!("{stated}."))
     };
-    let is_stated = |v: &str| v == stated || v.starts_with(&format!("{stated}."));
-    if version(&mut Command::new("rustc")).is_some_and(|v| is_stated(&v)) {
-        eprintln!("==> minimum Rust version {stated}: it is the compiler of this very run");
-        return;
-    }
+    let check = ["check", "--workspace", "--all-features"];
     let with = format!("+{stated}.0");
-    if version(Command::new("rustc").arg(&with)).is_some_and(|v| is_stated(&v)) {
-        let mut check = Command::new("cargo");
-        check.current_dir(root()).env("PROTOC", protoc).args([
-            &with,
-            "check",
-            "--workspace",
-            "--all-features",
-        ]);
-        if let Err(why) = run(&format!("minimum Rust version {stated}"), &mut check) {
-            failed.push(why);
-        }
-        return;
+    let what = format!("minimum Rust version {stated}");
+    if is_stated(&mut Command::new("rustc")) {
+        note(&what, &mut cargo_with(protoc, &check), failed);
+    } else if is_stated(Command::new("rustc").arg(&with)) {
+        // The variable CARGO of this run names the cargo of another compiler.
+        let mut cargo = Command::new("cargo");
+        cargo.current_dir(root()).env("PROTOC", protoc);
+        note(&what, cargo.arg(&with).args(check), failed);
+    } else {
+        let what = format!(
+            "{what}: by the lint incompatible_msrv alone, which checks uses of the standard library and not the language; \
+             its compiler is not installed (rustup toolchain install {stated}.0)"
+        );
+        let lint = ["clippy", "--workspace", "--all-features", "--"];
+        let mut lint = cargo_with(protoc, &lint);
+        note(&what, lint.arg("-Dclippy::incompatible_msrv"), failed);
     }
-    failed.push(format!(
-        "minimum Rust version {stated}: could not check it: its compiler is not installed; \
-         install it with `rustup toolchain install {stated}.0`"
-    ));
+}
+
+/// Returns the locked packages whose stated minimum is greater.
+fn newer_dependencies(protoc: &Path, stated: &str) -> Result<Vec<String>, String> {
+    #[derive(serde::Deserialize)]
+    struct Metadata {
+        packages: Vec<Package>,
+    }
+    #[derive(serde::Deserialize)]
+    struct Package {
+        name: String,
+        version: String,
+        rust_version: Option<String>,
+    }
+    let what = "could not read the minimum Rust versions of the dependencies";
+    let args = ["metadata", "--locked", "--all-features"];
+    let out = cargo_with(protoc, &args)
+        .args(["--format-version", "1"])
+        .stderr(Stdio::inherit())
+        .output()
+        .map_err(|e| format!("{what}: {e}"))?;
+    let metadata: Metadata =
+        serde_json::from_slice(&out.stdout).map_err(|e| format!("{what}: {e}"))?;
+    let newer = metadata.packages.into_iter().filter_map(|package| {
+        let needs = package.rust_version?;
+        let text = format!("{} {} needs {needs}", package.name, package.version);
+        (numbers(&needs) > numbers(stated)).then_some(text)
+    });
+    Ok(newer.collect())
+}
+
+/// Returns the numbers of a version such as `1.89` or `1.89.0`.
+fn numbers(version: &str) -> [u32; 3] {
+    let mut parts = version.split('.').map(|part| part.parse().unwrap_or(0));
+    [(); 3].map(|()| parts.next().unwrap_or(0))
+}
+
+fn check_packages(protoc: &Path, failed: &mut Vec<String>) {
+    failed.extend(packages::check(protoc).err());
 }
 
 fn check_licences(_: &Path, failed: &mut Vec<String>) {
@@ -232,6 +277,13 @@ mod tests {
                 && error.contains("formatting, circles, api, locks, lints, features"),
             "{error}"
         );
+    }
+
+    #[test]
+    fn versions_are_compared_by_their_numbers() {
+        assert!(numbers("1.100") > numbers("1.89.0"));
+        assert_eq!(numbers("1.89"), numbers("1.89.0"));
+        assert!(numbers("1.89.1") > numbers("1.89"));
     }
 
     /// Licences have a job of their own there, with the advisories.

@@ -2,6 +2,9 @@
 //!
 //! The scripts of `windlass completions` run this at each TAB. It prints only candidates, creates
 //! nothing, and ends within a second.
+//!
+//! The engine of `clap_complete` is not used: it is marked as unstable, and gives a completer the word to complete
+//! without the words before it, of which one may name the store.
 
 use std::{collections::BTreeSet, path::PathBuf, time::Duration};
 

@@ -6,6 +6,7 @@ use clap::Subcommand;
 use serde::Serialize;
 use windlass::{
     Client, NodeName, TaskId,
+    statemachine::Backoff,
     store::{Error, NodeCommand, NodeCommandId},
 };
 
@@ -155,13 +156,12 @@ fn is_done(name: &str, answer: &str) -> bool {
 
 /// Waits for the node's answer by polling: nodes are few and answer soon.
 async fn answer(client: &Client, order: NodeCommandId) -> Result<String, Failure> {
-    let mut pause = Duration::from_millis(5);
+    let mut backoff = Backoff::new(Duration::from_millis(5), Duration::from_millis(250));
     loop {
         if let Some(answer) = client.node_outcome(order).await? {
             return Ok(answer);
         }
-        tokio::time::sleep(pause).await;
-        pause = (pause * 2).min(Duration::from_millis(250));
+        tokio::time::sleep(backoff.pause()).await;
     }
 }
 

@@ -17,7 +17,7 @@ use crate::{
     global::Global,
     logs::{self, Limit, Logs},
     parse,
-    waiting::patiently,
+    waiting::{PATIENCE, patiently},
 };
 
 const EXAMPLES: &str = "\
@@ -182,8 +182,14 @@ pub(crate) async fn folders(
     client: &Client,
     grace: Duration,
 ) -> Result<Folders, Failure> {
-    let folders = Folders::of_store(&global.store_url()?, client).await?;
-    exec::end_orphans(folders.with_record(), grace).await;
+    let registry = client.store().registry();
+    let identity = patiently(PATIENCE, || registry.identity()).await?;
+    let folders = Folders::of_store(&global.store_url()?, &identity, client).map_err(|e| {
+        Failure::Store(format!(
+            "could not make the folder for the tasks' own files: {e}"
+        ))
+    })?;
+    folders.end_orphans(grace).await;
     folders.sweep(grace);
     Ok(folders)
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 use tracing::{debug, info};
-use windlass_statemachine::{StopReason, TaskId, machine::Input};
+use windlass_statemachine::{Backoff, StopReason, TaskId, machine::Input};
 
 use super::{Engine, slot::Slot};
 use crate::{
@@ -161,14 +161,14 @@ impl Engine {
         let outcome = outcome.into();
         let coordinator = self.parts.coordinator.clone();
         tokio::spawn(async move {
-            let mut wait = Duration::from_millis(20);
+            let mut backoff = Backoff::new(Duration::from_millis(20), Duration::from_secs(5));
+            let give_up = Instant::now() + Duration::from_secs(10);
             while let Err(e) = coordinator.acknowledge(&lease, order, &outcome).await {
-                if !e.is_retryable() || wait > Duration::from_secs(10) {
+                if !e.is_retryable() || Instant::now() > give_up {
                     debug!(%order, error = %e, "could not acknowledge a node command");
                     return;
                 }
-                sleep(wait).await;
-                wait *= 2;
+                sleep(backoff.pause()).await;
             }
         });
     }

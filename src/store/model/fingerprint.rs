@@ -1,7 +1,8 @@
 //! The fingerprint of a transaction, by which a store knows its operations again.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, hash::Hasher};
 
+use fnv::FnvHasher;
 use serde::Serialize;
 use windlass_statemachine::{Invalid, Json, Operation, plain, wire::TIMES};
 
@@ -28,10 +29,12 @@ impl Transaction {
     /// assert_ne!(delete("a").fingerprint(), delete("b").fingerprint());
     /// ```
     pub fn fingerprint(&self) -> String {
-        let mut hash = Fnv::default();
-        self.holding_guards().for_each(|guard| hash.add(guard, &[]));
+        let mut hash = FnvHasher::default();
+        self.holding_guards()
+            .for_each(|guard| add(&mut hash, guard, &[]));
         for operation in self.operations() {
-            hash.add(
+            add(
+                &mut hash,
                 operation,
                 match operation {
                     Operation::Send(_) => &["id"],
@@ -41,7 +44,7 @@ impl Transaction {
                 },
             );
         }
-        format!("{FORM}{:016x}", hash.0)
+        format!("{FORM}{:016x}", hash.finish())
     }
 
     /// Checks that this transaction is the one that was applied with its id: `applied` is the fingerprint of
@@ -62,34 +65,22 @@ impl Transaction {
     }
 }
 
-/// The hash FNV-1a: the same in every version of the program.
-struct Fnv(u64);
-
-impl Default for Fnv {
-    fn default() -> Self {
-        Self(0xcbf2_9ce4_8422_2325)
-    }
-}
-
-impl Fnv {
-    /// Adds the one text of a line and its end, without the values of its times and without the fields that `without`
-    /// names.
-    fn add(&mut self, line: &impl Serialize, without: &[&str]) {
-        // Each line is an object with a JSON form.
-        let text = serde_json::to_string(line).unwrap_or_default();
-        let mut fields = plain::object::<plain::Fields<Json>>(&text)
-            .map_or_else(|_| BTreeMap::new(), |plain::Fields(fields)| fields);
-        fields.retain(|name, _| !without.contains(&name.as_str()));
-        for (name, value) in &mut fields {
-            if TIMES.contains(&name.as_str()) {
-                *value = Json::null();
-            }
-        }
-        let text = Json::new("transaction", &fields).map(|json| json.canonical());
-        for byte in text.unwrap_or_default().bytes().chain([0xff]) {
-            self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+/// Adds the one text of a line and its end, without the values of its times and without the fields that `without`
+/// names.
+fn add(hash: &mut FnvHasher, line: &impl Serialize, without: &[&str]) {
+    // Each line is an object with a JSON form.
+    let text = serde_json::to_string(line).unwrap_or_default();
+    let mut fields = plain::object::<plain::Fields<Json>>(&text)
+        .map_or_else(|_| BTreeMap::new(), |plain::Fields(fields)| fields);
+    fields.retain(|name, _| !without.contains(&name.as_str()));
+    for (name, value) in &mut fields {
+        if TIMES.contains(&name.as_str()) {
+            *value = Json::null();
         }
     }
+    let text = Json::new("transaction", &fields).map(|json| json.canonical());
+    hash.write(text.unwrap_or_default().as_bytes());
+    hash.write(&[0xff]);
 }
 
 #[cfg(test)]

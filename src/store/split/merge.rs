@@ -154,11 +154,11 @@ fn replay(
 ) -> (Vec<Step>, Vec<(u64, Outcome)>) {
     let known = settled.iter().any(|c| c.order == last.order);
     let returned = returned(last, to).filter(|_| known);
-    let (before, after) = match &last.outcome {
-        Outcome::Applied { from, to } if known => (*from, *to),
-        _ if let Some((_, after)) = returned => (StateKind::Runnable, after),
-        Outcome::Rejected { .. } if known => return rejected(from, to, settled, last),
-        outcome => {
+    let (before, after) = match (&last.outcome, returned) {
+        (Outcome::Applied { from, to }, _) if known => (*from, *to),
+        (_, Some((_, after))) => (StateKind::Runnable, after),
+        (Outcome::Rejected { .. }, _) if known => return rejected(from, to, settled, last),
+        (outcome, _) => {
             let outcomes = settled.iter().map(|c| (c.order, outcome.clone()));
             return (path(from, to), outcomes.collect());
         }

@@ -215,11 +215,13 @@ impl Machine {
         if let Some(waited) = self.unmet() {
             return self.settle(Cause::Unmet(not_run(&waited)), env, out);
         }
+        if self.state.status == TaskStatus::Runnable
+            && let Some(at) = self.pace.resume(env.elapsed)
+        {
+            let runs = self.pace.runs();
+            return out.push(Effect::ArmResume { at, runs });
+        }
         match self.state.status {
-            TaskStatus::Runnable if let Some(at) = self.pace.resume(env.elapsed) => {
-                let runs = self.pace.runs();
-                out.push(Effect::ArmResume { at, runs });
-            }
             TaskStatus::Runnable => {
                 self.pace.starts(env.elapsed);
                 self.phase = Phase::Running(Beside::default());

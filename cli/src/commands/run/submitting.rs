@@ -20,7 +20,7 @@ use super::{
     source::{Numbered, in_order},
     tally::Failed,
 };
-use crate::{exit::Failure, hint::option};
+use crate::{exit::Failure, hint::option, waiting::PAUSES};
 
 /// How many tasks are read at a time.
 const READS: usize = 32;
@@ -112,7 +112,7 @@ impl Batch {
     async fn send(&mut self, mut entries: Vec<Numbering>) -> Result<Vec<Numbering>, Failure> {
         let (mut known, mut changed) = (Vec::new(), Vec::new());
         let deadline = Instant::now() + self.patience;
-        let mut pause = Duration::from_millis(20);
+        let mut backoff = PAUSES;
         while !entries.is_empty() {
             for (_, entry) in &entries {
                 self.named.allow_new(&entry.submit.task.id);
@@ -140,8 +140,7 @@ impl Batch {
             }
             entries = again;
             if !entries.is_empty() {
-                sleep(pause).await;
-                pause = (pause * 2).min(Duration::from_secs(2));
+                sleep(backoff.pause()).await;
             }
         }
         for (line, id) in changed {

@@ -13,7 +13,7 @@ use futures::stream;
 use jiff::Timestamp;
 use tokio::time::{sleep, timeout};
 use tracing::warn;
-use windlass_statemachine::TaskId;
+use windlass_statemachine::{Backoff, TaskId};
 
 use crate::store::{
     Change, ChangeKind, ChangeStream, Error,
@@ -117,10 +117,10 @@ impl Following {
     }
 
     async fn next(&mut self) -> Result<Vec<Change>, Error> {
-        let mut wait = Duration::from_millis(50);
+        let mut backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(5));
         loop {
             match self.try_next().await {
-                Ok(changes) if changes.is_empty() => wait = Duration::from_millis(50),
+                Ok(changes) if changes.is_empty() => backoff.restart(),
                 Ok(changes) => return Ok(changes),
                 Err(Fault::Compacted) => return Err(Error::pruned(self.reported)),
                 Err(Fault::Refused(gone @ Error::StoreGone { .. })) => return Err(gone),
@@ -128,8 +128,7 @@ impl Following {
                     self.stream = None;
                     let reason = fault.into_error(OPERATION);
                     warn!(%reason, "the stream of changes broke; resuming after the last reported change");
-                    sleep(wait.mul_f64(0.5 + fastrand::f64() / 2.0)).await;
-                    wait = (wait * 2).min(Duration::from_secs(5));
+                    sleep(backoff.jittered(fastrand::f64())).await;
                 }
             }
         }

@@ -15,7 +15,7 @@ use tokio::{
     time::{Instant, sleep, sleep_until, timeout},
 };
 use tracing::{info, warn};
-use windlass_statemachine::Kind;
+use windlass_statemachine::{Backoff, Kind};
 
 use super::{
     list::{Listed, list},
@@ -35,7 +35,9 @@ use crate::store::{
 const BATCH: usize = 1000;
 /// After this silence a stream is asked for its progress. After as much silence again it is dead.
 const SILENCE: Duration = Duration::from_secs(5);
-const LONGEST_BACKOFF: Duration = Duration::from_secs(5);
+/// The pauses before a broken watch is opened again.
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
 /// The watched prefixes. Their watch ids begin with 1.
 const TASKS: usize = 0;
@@ -140,7 +142,7 @@ impl Watcher {
 impl Watching {
     async fn run(mut self) {
         let node = self.lease.node.clone();
-        let mut wait = Duration::from_millis(50);
+        let mut backoff = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
         let (mut listed, mut reported) = (false, false);
         loop {
             let before = self.seen;
@@ -162,12 +164,10 @@ impl Watching {
                         reported = true;
                     }
                     if self.seen != before {
-                        wait = Duration::from_millis(50);
+                        backoff.restart();
                     }
-                    let pause = wait.mul_f64(0.5 + fastrand::f64() / 2.0);
-                    wait = (wait * 2).min(LONGEST_BACKOFF);
                     tokio::select! {
-                        () = sleep(pause) => {}
+                        () = sleep(backoff.jittered(fastrand::f64())) => {}
                         () = self.events.closed() => break,
                     }
                 }

@@ -14,23 +14,26 @@ const PERCENT: &str = "percent";
 /// A word of a command. In JSON it is a string. One that is no UTF-8 is `{"percent":"caf%E9"}`, where
 /// `%` and two hexadecimal digits stand for a byte (`%25` for `%` itself).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Word(Vec<u8>);
+pub struct Word(Vec<u8>);
 
 impl Word {
-    pub(crate) fn from_bytes(bytes: Vec<u8>) -> Self {
+    /// Makes a word of these bytes.
+    pub fn from_bytes(bytes: Vec<u8>) -> Self {
         Self(bytes)
     }
 
-    pub(crate) fn to_os_string(&self) -> OsString {
+    /// Returns the word as an argument of a process.
+    pub fn to_os_string(&self) -> OsString {
         OsString::from_vec(self.0.clone())
     }
 
     /// The word, if it is text.
-    pub(crate) fn as_text(&self) -> Option<&str> {
+    pub fn as_text(&self) -> Option<&str> {
         std::str::from_utf8(&self.0).ok()
     }
 
-    pub(crate) fn as_bytes(&self) -> &[u8] {
+    /// Returns the bytes of the word.
+    pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
 

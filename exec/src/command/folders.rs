@@ -23,10 +23,10 @@ use std::{
 };
 
 use tempfile::TempDir;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 use tokio_util::task::TaskTracker;
 use tracing::{debug, warn};
-use windlass::{Client, TaskId};
+use windlass::{Client, TaskId, statemachine::Backoff};
 
 use super::{
     folder::Folder,
@@ -34,21 +34,17 @@ use super::{
     spares::Spares,
 };
 use crate::{
-    exit::Failure,
     logs::Logs,
     place::{Place, named, remove_all},
     task_folder::{Fate, task_folder},
-    waiting::patiently,
 };
 
-/// How long a store that does not answer is asked for its identity.
-const PATIENCE: Duration = Duration::from_secs(60);
 /// The most time between SIGTERM and SIGKILL for a command whose task is over.
 const GRACE: Duration = Duration::from_secs(2);
 
 /// The folders of the tasks of one store.
 #[derive(Debug, Clone)]
-pub(crate) struct Folders {
+pub struct Folders {
     /// Where they lie.
     place: Place,
     /// Removed with the last clone.
@@ -65,18 +61,8 @@ impl Folders {
     ///
     /// # Errors
     ///
-    /// When the store's identity cannot be read, or the folder they lie in cannot be made.
-    pub(crate) async fn of_store(url: &str, client: &Client) -> Result<Self, Failure> {
-        let registry = client.store().registry();
-        let identity = patiently(PATIENCE, || registry.identity()).await?;
-        Self::at(url, &identity, client).map_err(|e| {
-            Failure::Store(format!(
-                "could not make the folder for the tasks' own files: {e}"
-            ))
-        })
-    }
-
-    fn at(url: &str, identity: &str, client: &Client) -> io::Result<Self> {
+    /// When the folder they lie in cannot be made.
+    pub fn of_store(url: &str, identity: &str, client: &Client) -> io::Result<Self> {
         let mut temporary = None;
         let mut place = match Place::of(url, identity, "tasks")? {
             Some(place) => place,
@@ -107,7 +93,7 @@ impl Folders {
     }
 
     /// What the commands of the tasks print.
-    pub(crate) fn logs(&self) -> &Logs {
+    pub fn logs(&self) -> &Logs {
         &self.logs
     }
 
@@ -141,8 +127,14 @@ impl Folders {
         }
     }
 
+    /// Ends the commands that workers of this machine have left running, and whose supervisor has ended, too: SIGTERM, and
+    /// SIGKILL after the grace. What could not be ended is logged.
+    pub async fn end_orphans(&self, grace: Duration) {
+        leftover::end_orphans(self.with_record(), grace).await;
+    }
+
     /// Returns the folders whose command runs, or was left running.
-    pub(crate) fn with_record(&self) -> Vec<Folder> {
+    fn with_record(&self) -> Vec<Folder> {
         let entries = fs::read_dir(&self.place.root)
             .into_iter()
             .flatten()
@@ -161,26 +153,26 @@ impl Folders {
 
     /// Removes the folder of a task if it is empty. If not, and the task is about to complete: as
     /// soon as it has.
-    pub(crate) fn retire(&self, id: &TaskId, order: u64, folder: &Path, completes: bool) {
+    pub(super) fn retire(&self, id: &TaskId, order: u64, folder: &Path, completes: bool) {
         if fs::remove_dir(folder).is_ok() || !completes {
             return;
         }
         let (client, id, folder) = (self.client.clone(), id.clone(), folder.to_owned());
         self.removals.spawn(async move {
-            let mut pause = Duration::from_millis(10);
+            let mut backoff = Backoff::new(Duration::from_millis(10), Duration::from_secs(5));
+            let give_up = Instant::now() + Duration::from_secs(10);
             // What is not removed here is by the next worker that starts.
-            while pause < Duration::from_secs(10) {
-                sleep(pause).await;
+            while Instant::now() < give_up {
+                sleep(backoff.pause()).await;
                 if is_over(Fate::ask(&client, &id, order).await) {
                     return remove(&folder);
                 }
-                pause *= 2;
             }
         });
     }
 
     /// Waits for the removals that are under way, for a short time.
-    pub(crate) async fn settle(&self) {
+    pub async fn settle(&self) {
         self.removals.close();
         let longest = Duration::from_secs(2);
         if tokio::time::timeout(longest, self.removals.wait())
@@ -205,7 +197,7 @@ impl Folders {
     /// Removes the folders of tasks of this store that completed, or are gone, while no worker was
     /// there to do it, and the logs of those that are gone. A command that still runs gets SIGKILL after the grace, or after 2 s if that is
     /// shorter.
-    pub(crate) fn sweep(&self, grace: Duration) {
+    pub fn sweep(&self, grace: Duration) {
         let (logs, client) = (self.logs.clone(), self.client.clone());
         self.removals
             .spawn(async move { logs.sweep(&client).await });
@@ -251,4 +243,11 @@ fn remove(folder: &Path) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => {}
         Err(error) => warn!(folder = %folder.display(), %error, "a folder could not be removed"),
     }
+}
+
+/// Returns the folders of a store.
+#[cfg(test)]
+pub(super) async fn folders_of(url: &str, client: &Client) -> Folders {
+    let identity = client.store().registry().identity().await.unwrap();
+    Folders::of_store(url, &identity, client).unwrap()
 }

@@ -9,10 +9,10 @@ use windlass::{Invalid, Json};
 use super::word::Word;
 use windlass::statemachine::plain;
 
-use crate::parse;
+use crate::text;
 
 /// The fields of the props. JSON lines accept the same fields.
-pub(crate) const FIELDS: [&str; 12] = [
+pub const FIELDS: [&str; 12] = [
     "command",
     "args",
     "shell",
@@ -61,31 +61,31 @@ struct Written {
 
 /// A command to run, checked.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Props {
+pub struct Props {
     /// The program, looked for in `PATH` when it has no slash.
-    pub(crate) program: Word,
+    pub program: Word,
     /// Whether the program is a shell that reads a line.
-    pub(crate) is_shell: bool,
+    pub is_shell: bool,
     /// Its arguments.
-    pub(crate) args: Vec<Word>,
+    pub args: Vec<Word>,
     /// Variables that are set for it.
-    pub(crate) env: BTreeMap<String, String>,
+    pub env: BTreeMap<String, String>,
     /// A file of variables that each attempt reads.
-    pub(crate) env_file: Option<PathBuf>,
+    pub env_file: Option<PathBuf>,
     /// Variables whose values are the content of these files, as each attempt finds them.
-    pub(crate) env_from_file: BTreeMap<String, PathBuf>,
+    pub env_from_file: BTreeMap<String, PathBuf>,
     /// Where it runs; the worker's own folder by default.
-    pub(crate) cwd: Option<PathBuf>,
+    pub cwd: Option<PathBuf>,
     /// What it reads on its standard input; nothing by default.
-    pub(crate) stdin: Option<String>,
+    pub stdin: Option<String>,
     /// How long an attempt may take.
-    pub(crate) timeout: Option<Duration>,
+    pub timeout: Option<Duration>,
     /// The time between SIGTERM and SIGKILL.
-    pub(crate) grace: Duration,
+    pub grace: Duration,
     /// How many of the last bytes of each stream are kept.
-    pub(crate) capture: usize,
+    pub capture: usize,
     /// The exit codes that count as success.
-    pub(crate) ok_exit_codes: Vec<u8>,
+    pub ok_exit_codes: Vec<u8>,
 }
 
 impl Props {
@@ -94,7 +94,7 @@ impl Props {
     /// # Errors
     ///
     /// [`Invalid`] naming the field and what would be right.
-    pub(crate) fn parse(json: &Json) -> Result<Self, Invalid> {
+    pub fn parse(json: &Json) -> Result<Self, Invalid> {
         let written: Written = plain::object(json.as_str())
             .map_err(|e| Invalid::new("props", hinted(json, e.into())))?;
         check_names(&written)?;
@@ -243,7 +243,7 @@ fn program(
 }
 
 fn duration(field: &'static str, text: Option<String>) -> Result<Option<Duration>, Invalid> {
-    text.map(|text| parse::duration(&text).map_err(|reason| Invalid::new(field, reason)))
+    text.map(|text| text::duration(&text).map_err(|reason| Invalid::new(field, reason)))
         .transpose()
 }
 

@@ -1,4 +1,7 @@
 //! [`Group`]: a running command with everything that it starts.
+//!
+//! `process-wrap` starts a group and kills it, too. It does not tell whether a member still lives after the leader was
+//! waited for, nor does it stop with a grace, which is most of this file; tokio itself starts the group.
 
 use std::{io, process::ExitStatus, time::Duration};
 
@@ -8,6 +11,7 @@ use tokio::{
     time::{Instant, sleep, timeout},
 };
 use tracing::warn;
+use windlass::statemachine::Backoff;
 
 use super::process::{self, Stat};
 
@@ -106,14 +110,13 @@ impl Group {
         self.signal(Signal::SIGTERM);
         // A stopped process (SIGSTOP) receives it only when it continues.
         self.signal(Signal::SIGCONT);
-        let mut pause = Duration::from_millis(2);
+        let mut backoff = Backoff::new(Duration::from_millis(2), Duration::from_millis(100));
         while self.lives() && Instant::now() < deadline {
             let left = deadline.saturating_duration_since(Instant::now());
             if self.ended.is_none() {
                 let _ = timeout(left, self.wait()).await;
             } else {
-                sleep(pause.min(left)).await;
-                pause = (pause * 2).min(Duration::from_millis(100));
+                sleep(backoff.pause().min(left)).await;
             }
         }
         if self.lives() {

@@ -47,9 +47,9 @@ mod group;
 #[cfg(test)]
 mod lease_tests;
 mod leftover;
-pub(crate) mod operators;
+pub mod operators;
 pub(crate) mod process;
-pub(crate) mod programs;
+pub mod programs;
 mod props;
 mod record;
 mod spares;
@@ -76,6 +76,7 @@ use tokio::{
 use tracing::debug;
 use windlass::{
     ActionKind, Json, Message, StatefulHandler, Stop, StopReason, TaskContext, async_trait,
+    statemachine::Backoff,
 };
 
 use self::{
@@ -92,20 +93,19 @@ use self::{
 };
 use crate::logs::Logs;
 
-pub(crate) use self::{
+pub use self::{
     capture::Output,
     folders::Folders,
-    leftover::end_orphans,
     props::{FIELDS, Props},
     word::Word,
 };
 
 /// The name of the kind.
-pub(crate) const KIND: &str = "exec";
+pub const KIND: &str = "exec";
 
 /// Runs tasks of the kind `exec`.
 #[derive(Debug, Clone)]
-pub(crate) struct Exec {
+pub struct Exec {
     folders: Folders,
     logs: Logs,
     /// How many bytes a task's props, data and result may have together.
@@ -142,7 +142,7 @@ impl StatefulHandler for Exec {
 
 impl Exec {
     /// A handler for the tasks of a store.
-    pub(crate) fn new(folders: Folders, max_bytes: usize) -> Self {
+    pub fn new(folders: Folders, max_bytes: usize) -> Self {
         Self {
             logs: folders.logs().clone(),
             folders,
@@ -156,25 +156,25 @@ impl Exec {
     }
 
     /// Writes the output of the commands to these logs.
-    pub(crate) fn logs(mut self, logs: Logs) -> Self {
+    pub fn logs(mut self, logs: Logs) -> Self {
         self.logs = logs;
         self
     }
 
     /// Names the store to the commands by this URL, unless it is of no use to them.
-    pub(crate) fn store(mut self, url: &str) -> Self {
+    pub fn store(mut self, url: &str) -> Self {
         self.store = environment::store_for_commands(url).map(Arc::from);
         self
     }
 
     /// Bounds the grace of every task.
-    pub(crate) fn longest_grace(mut self, grace: Duration) -> Self {
+    pub fn longest_grace(mut self, grace: Duration) -> Self {
         self.longest_grace = grace;
         self
     }
 
     /// The same, for a process that has a supervisor.
-    pub(crate) fn supervised_by(mut self, supervisor: Option<u32>) -> Self {
+    pub fn supervised_by(mut self, supervisor: Option<u32>) -> Self {
         self.holders = process::these(supervisor);
         self
     }
@@ -281,7 +281,7 @@ impl Exec {
         folder: &Folder,
     ) -> Result<Group, NotStarted> {
         let deadline = Instant::now() + REPLACED_WITHIN;
-        let mut pause = Duration::from_millis(20);
+        let mut backoff = Backoff::new(Duration::from_millis(20), Duration::from_secs(1));
         let mut found = self.found(props, variables);
         loop {
             has_lease(task).map_err(NotStarted::NotRun)?;
@@ -302,7 +302,7 @@ impl Exec {
             }
             tokio::select! {
                 stop = task.stop_requested() => return Err(NotStarted::Stopped(stop)),
-                () = sleep(pause) => pause = (pause * 2).min(Duration::from_secs(1)),
+                () = sleep(backoff.pause()) => {}
             }
         }
     }

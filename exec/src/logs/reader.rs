@@ -17,11 +17,14 @@ const MOST: usize = 256 * 1024;
 
 /// What a log holds, in its order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Event<'a> {
+pub enum Event<'a> {
     /// Bytes of a stream, and when they were read from the command, in milliseconds since 1970.
     Piece {
+        /// The stream.
         stream: Stream,
+        /// When it was read, in milliseconds since 1970.
         at: i64,
+        /// What was read.
         bytes: &'a [u8],
     },
     /// These bytes are missing here.
@@ -30,7 +33,7 @@ pub(crate) enum Event<'a> {
 
 /// A place in the log of a run. It goes on when more is written.
 #[derive(Debug)]
-pub(crate) struct Reader {
+pub struct Reader {
     dir: PathBuf,
     run: Run,
     open: Option<Open>,
@@ -108,7 +111,7 @@ impl Reader {
     /// # Errors
     ///
     /// Those of the files and of the receiver.
-    pub(crate) fn read<E: From<io::Error>>(
+    pub fn read<E: From<io::Error>>(
         &mut self,
         to: &mut impl FnMut(Event<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
@@ -130,7 +133,7 @@ impl Reader {
     /// # Errors
     ///
     /// As [`read`](Self::read).
-    pub(crate) fn finish<E: From<io::Error>>(
+    pub fn finish<E: From<io::Error>>(
         &mut self,
         to: &mut impl FnMut(Event<'_>) -> Result<(), E>,
     ) -> Result<(), E> {

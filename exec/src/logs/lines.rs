@@ -9,7 +9,7 @@ const LONGEST: usize = 1 << 20;
 
 /// What stands in front of each line, and the lines that have not ended.
 #[derive(Debug, Default)]
-pub(crate) struct Lines {
+pub struct Lines {
     prefix: String,
     times: bool,
     /// Pieces of lines are joined.
@@ -28,12 +28,12 @@ struct Line {
 
 impl Lines {
     /// The pieces as they are.
-    pub(crate) fn plain() -> Self {
+    pub fn plain() -> Self {
         Self::default()
     }
 
     /// With this text in front of each.
-    pub(crate) fn prefixed(prefix: String) -> Self {
+    pub fn prefixed(prefix: String) -> Self {
         Self {
             prefix,
             whole: true,
@@ -42,7 +42,7 @@ impl Lines {
     }
 
     /// With the time in front of each at which it was read.
-    pub(crate) fn timed() -> Self {
+    pub fn timed() -> Self {
         Self {
             times: true,
             ..Self::whole()
@@ -50,7 +50,7 @@ impl Lines {
     }
 
     /// Whole lines, as they are.
-    pub(crate) fn whole() -> Self {
+    pub fn whole() -> Self {
         Self {
             whole: true,
             ..Self::default()
@@ -62,7 +62,7 @@ impl Lines {
     /// # Errors
     ///
     /// Those of the receiver.
-    pub(crate) fn feed<E>(
+    pub fn feed<E>(
         &mut self,
         stream: Stream,
         at: i64,
@@ -94,7 +94,7 @@ impl Lines {
     /// # Errors
     ///
     /// Those of the receiver.
-    pub(crate) fn finish<E>(
+    pub fn finish<E>(
         &mut self,
         to: &mut impl FnMut(Stream, &[u8]) -> Result<(), E>,
     ) -> Result<(), E> {
@@ -133,7 +133,7 @@ impl Lines {
 }
 
 /// A time as RFC 3339, with milliseconds.
-pub(crate) fn time(at: i64) -> String {
+pub fn time(at: i64) -> String {
     let time = Timestamp::from_millisecond(at).unwrap_or_default();
     format!("{time:.3}")
 }

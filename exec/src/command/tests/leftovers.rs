@@ -207,7 +207,7 @@ async fn a_process_of_another_task_is_not_signalled() {
 async fn the_command_of_a_task_that_is_over_has_two_seconds_at_most() {
     let node = Node::start().await;
     let url = format!("sqlite:{}", node.file("s").display());
-    let folders = Folders::of_store(&url, &node.client).await.unwrap();
+    let folders = folders_of(&url, &node.client).await;
     let gone = "gone".parse().unwrap();
     let folder = folders.prepare(&gone, 1).unwrap();
     let mut command = tokio::process::Command::new("sh");

@@ -32,9 +32,11 @@ const MOST_EARLIER: usize = 99;
 /// What was read from a stream of a command.
 #[derive(Debug)]
 pub(crate) struct Piece {
+    /// The stream.
     pub(crate) stream: Stream,
     /// When, in milliseconds since 1970.
     pub(crate) at: i64,
+    /// What was read.
     pub(crate) bytes: Vec<u8>,
 }
 

@@ -49,7 +49,7 @@ impl Programs {
 }
 
 /// Returns whether `PATH` has a program with this name.
-pub(crate) fn is_known(name: &OsStr) -> bool {
+pub fn is_known(name: &OsStr) -> bool {
     let folders = env::var_os("PATH").unwrap_or_default();
     !name.is_empty() && search(name, &folders).is_some()
 }

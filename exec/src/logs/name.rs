@@ -9,17 +9,19 @@ use windlass::Fence;
 
 /// One of the two streams of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Stream {
+pub enum Stream {
+    /// Standard output.
     Stdout,
+    /// Standard error.
     Stderr,
 }
 
 impl Stream {
     /// Both.
-    pub(crate) const ALL: [Self; 2] = [Self::Stdout, Self::Stderr];
+    pub const ALL: [Self; 2] = [Self::Stdout, Self::Stderr];
 
     /// Its name, which is also the ending of its files.
-    pub(crate) fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Self::Stdout => "stdout",
             Self::Stderr => "stderr",
@@ -29,39 +31,44 @@ impl Stream {
 
 /// A number of bytes of each stream.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Bytes {
-    pub(crate) stdout: u64,
-    pub(crate) stderr: u64,
+pub struct Bytes {
+    /// On standard output.
+    pub stdout: u64,
+    /// On standard error.
+    pub stderr: u64,
 }
 
 impl Bytes {
     /// The bytes of one stream.
-    pub(crate) fn of(stream: Stream, bytes: u64) -> Self {
+    pub fn of(stream: Stream, bytes: u64) -> Self {
         let mut all = Self::default();
         *all.get_mut(stream) = bytes;
         all
     }
 
-    pub(crate) fn get(&self, stream: Stream) -> u64 {
+    /// Returns the number of a stream.
+    pub fn get(&self, stream: Stream) -> u64 {
         match stream {
             Stream::Stdout => self.stdout,
             Stream::Stderr => self.stderr,
         }
     }
 
-    pub(crate) fn get_mut(&mut self, stream: Stream) -> &mut u64 {
+    /// Returns the number of a stream, to change it.
+    pub fn get_mut(&mut self, stream: Stream) -> &mut u64 {
         match stream {
             Stream::Stdout => &mut self.stdout,
             Stream::Stderr => &mut self.stderr,
         }
     }
 
-    pub(crate) fn sum(&self) -> u64 {
+    /// Returns the number of both streams.
+    pub fn sum(&self) -> u64 {
         self.stdout + self.stderr
     }
 
     /// What is here beyond another number, per stream.
-    pub(crate) fn beyond(&self, other: &Self) -> Self {
+    pub fn beyond(&self, other: &Self) -> Self {
         Self {
             stdout: self.stdout.saturating_sub(other.stdout),
             stderr: self.stderr.saturating_sub(other.stderr),
@@ -69,7 +76,7 @@ impl Bytes {
     }
 
     /// The line for a gap of these bytes; zero bytes if the number is not known.
-    pub(crate) fn missing_here(&self) -> String {
+    pub fn missing_here(&self) -> String {
         let name = |bytes: u64, what: &str| match bytes {
             1 => format!("1 byte of {what}"),
             bytes => format!("{bytes} bytes of {what}"),
@@ -86,7 +93,8 @@ impl Bytes {
         }
     }
 
-    pub(crate) fn add(&mut self, other: &Self) {
+    /// Adds the numbers of another.
+    pub fn add(&mut self, other: &Self) {
         self.stdout += other.stdout;
         self.stderr += other.stderr;
     }
@@ -96,13 +104,15 @@ impl Bytes {
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
 )]
-pub(crate) struct Run {
+pub struct Run {
     /// The fence of the claim. A task keeps its claim from attempt to attempt if it need not wait long.
-    pub(crate) fence: Fence,
-    pub(crate) incarnation: u32,
-    pub(crate) attempt: u32,
+    pub fence: Fence,
+    /// The incarnation of the task.
+    pub incarnation: u32,
+    /// The attempt.
+    pub attempt: u32,
     /// How many earlier runs of the same claim and attempt have a log.
-    pub(crate) nth: u32,
+    pub nth: u32,
 }
 
 impl fmt::Display for Run {

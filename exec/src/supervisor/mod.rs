@@ -30,11 +30,11 @@ mod watch;
 
 use std::{process::ExitCode, time::Duration};
 
-pub(crate) use self::link::Link;
+pub use self::link::Link;
 
 /// Which of the two processes this is.
 #[derive(Debug)]
-pub(crate) enum Role {
+pub enum Role {
     /// The worker, with or without a supervisor.
     Worker(Link),
     /// It was the supervisor. The worker has ended; so should this process.
@@ -44,7 +44,7 @@ pub(crate) enum Role {
 /// Makes this process the supervisor of a new one, or finds that it is the worker. `grace` is how
 /// long commands have at most between SIGTERM and SIGKILL.
 #[cfg(target_os = "linux")]
-pub(crate) fn enter(grace: Duration) -> Role {
+pub fn enter(grace: Duration) -> Role {
     match link::find() {
         link::Found::Worker(link) => Role::Worker(link),
         // It was killed before this process came to look.
@@ -61,6 +61,6 @@ pub(crate) fn enter(grace: Duration) -> Role {
 
 /// This process is the worker: there is no supervisor on this system.
 #[cfg(not(target_os = "linux"))]
-pub(crate) fn enter(_grace: Duration) -> Role {
+pub fn enter(_grace: Duration) -> Role {
     Role::Worker(Link::default())
 }

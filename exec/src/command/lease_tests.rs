@@ -13,7 +13,8 @@ use windlass::{
 };
 
 use super::{
-    Exec, Folders, KIND,
+    Exec, KIND,
+    folders::folders_of,
     record::{self, Running},
     spares::Spares,
 };
@@ -63,7 +64,7 @@ async fn no_command_starts_after_the_lease_of_its_node() {
     let task = NewTask::new(KIND).props(&json!({"shell": script, "grace": "200ms"}));
     let id = client.submit(task).await.unwrap().into_id();
     // Another node may end it, or have put its own command in its place.
-    let folders = Folders::of_store(&url, &client).await.unwrap();
+    let folders = folders_of(&url, &client).await;
     let order = client.get(&id).await.unwrap().order;
     let folder = folders.prepare(&id, order).unwrap();
     let mut left = tokio::process::Command::new("sleep");

@@ -6,6 +6,10 @@
 //! of segments; the oldest is deleted for a new one, and a reader reports how many bytes are missing
 //! ([`reader`]). Nothing is made for a command that prints nothing.
 //!
+//! One file with both streams in frames would need no index. It would be no plain text any more, which `less`, `grep` and a
+//! log shipper read without windlass, and it would need segments all the same: only whole files can be deleted from the
+//! front of a log within a limit.
+//!
 //! The files stay when the worker is killed: each piece is written as soon as it is read. They are not
 //! synced, so that the end may be missing after a crash of the machine. They are deleted when the store
 //! has no such task any more ([`sweep`]).
@@ -35,22 +39,24 @@ use tokio::sync::mpsc::UnboundedSender;
 use windlass::{Client, TaskContext, TaskId};
 
 use self::name::Segment;
-pub(crate) use self::{
+pub use self::{
     lines::{Lines, time},
     name::{Bytes, Run, Stream},
     reader::{Event, Reader},
-    recorder::Recorder,
     sweep::SWEEP_EVERY,
+};
+pub(crate) use self::{
+    recorder::Recorder,
     writer::{Piece, Writer},
 };
 use crate::{place::Place, task_folder::task_folder};
 
 /// How much of an attempt's output is kept in files unless the options say otherwise.
-pub(crate) const LIMIT: u64 = 64 << 20;
+pub const LIMIT: u64 = 64 << 20;
 
 /// How much of a command's output is written to files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Limit {
+pub enum Limit {
     /// Nothing.
     None,
     /// At most this number of bytes for each run of a command.
@@ -61,15 +67,18 @@ pub(crate) enum Limit {
 
 /// A command of this process began, and this is where its output goes.
 #[derive(Debug)]
-pub(crate) struct Started {
-    pub(crate) id: TaskId,
-    pub(crate) order: u64,
-    pub(crate) run: Run,
+pub struct Started {
+    /// The task.
+    pub id: TaskId,
+    /// Its submit order.
+    pub order: u64,
+    /// The run of its command.
+    pub run: Run,
 }
 
 /// The logs of the tasks of one store, on this machine.
 #[derive(Debug, Clone)]
-pub(crate) struct Logs {
+pub struct Logs {
     place: Place,
     limit: Limit,
     /// Receives the commands that begin.
@@ -78,13 +87,13 @@ pub(crate) struct Logs {
 
 impl Logs {
     /// Deletes the logs of tasks that were deleted or pruned.
-    pub(crate) async fn sweep(&self, client: &Client) {
+    pub async fn sweep(&self, client: &Client) {
         sweep::sweep(&self.place.root, client).await;
     }
 
     /// Sweeps at this interval, or at 100 times the duration of the last sweep if that is longer.
     /// Never returns.
-    pub(crate) async fn keep_swept(&self, client: &Client, every: Duration) {
+    pub async fn keep_swept(&self, client: &Client, every: Duration) {
         sweep::keep_swept(&self.place.root, client, every).await;
     }
 
@@ -102,7 +111,7 @@ impl Logs {
     /// # Errors
     ///
     /// When the store does not report its identity. A machine without a place for logs has none.
-    pub(crate) async fn of_store(
+    pub async fn of_store(
         url: &str,
         client: &Client,
     ) -> Result<Option<Self>, windlass::store::Error> {
@@ -112,13 +121,13 @@ impl Logs {
     }
 
     /// The same, with another limit.
-    pub(crate) fn limit(mut self, limit: Limit) -> Self {
+    pub fn limit(mut self, limit: Limit) -> Self {
         self.limit = limit;
         self
     }
 
     /// The same, and each command that begins is reported.
-    pub(crate) fn report_to(mut self, to: UnboundedSender<Started>) -> Self {
+    pub fn report_to(mut self, to: UnboundedSender<Started>) -> Self {
         self.started = Some(to);
         self
     }
@@ -161,7 +170,7 @@ impl Logs {
     /// # Errors
     ///
     /// When the folder cannot be read.
-    pub(crate) fn runs(&self, id: &TaskId, order: u64) -> io::Result<Vec<Run>> {
+    pub fn runs(&self, id: &TaskId, order: u64) -> io::Result<Vec<Run>> {
         let segments = Segment::list(&self.dir(id, order))?;
         let mut runs: Vec<Run> = segments.into_iter().map(|s| s.run).collect();
         runs.dedup();
@@ -169,12 +178,12 @@ impl Logs {
     }
 
     /// Reads the log of a run.
-    pub(crate) fn reader(&self, id: &TaskId, order: u64, run: Run) -> Reader {
+    pub fn reader(&self, id: &TaskId, order: u64, run: Run) -> Reader {
         Reader::new(self.dir(id, order), run)
     }
 
     /// Deletes the oldest of each log of a task beyond this many bytes.
-    pub(crate) fn trim(&self, id: &TaskId, order: u64, limit: u64) {
+    pub fn trim(&self, id: &TaskId, order: u64, limit: u64) {
         let dir = self.dir(id, order);
         let mut sum = 0;
         let mut run = None;
@@ -190,7 +199,7 @@ impl Logs {
     }
 
     /// Removes the folders around the logs if they are empty.
-    pub(crate) fn remove_empty(&self) {
+    pub fn remove_empty(&self) {
         let above = self.place.above.iter();
         for folder in std::iter::once(&self.place.root).chain(above) {
             let _ = fs::remove_dir(folder);

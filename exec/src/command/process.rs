@@ -1,5 +1,8 @@
 //! What the operating system reports of processes. Where there is no `/proc`, it reports nothing, and
 //! the callers do without.
+//!
+//! A record of every field (`procfs`) would cost more than it saves: each start of a command reads a line of `stat`, each
+//! look for leftovers reads that of every process, and four fields of it count.
 
 use std::{
     fs,

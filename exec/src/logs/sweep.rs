@@ -9,7 +9,7 @@ use windlass::Client;
 use crate::{place::remove_all, task_folder::Fate};
 
 /// How often a worker looks for logs whose tasks are gone.
-pub(crate) const SWEEP_EVERY: Duration = Duration::from_secs(600);
+pub const SWEEP_EVERY: Duration = Duration::from_secs(600);
 /// How many times longer than a look the pause after it is, at least.
 const PAUSE: u32 = 100;
 

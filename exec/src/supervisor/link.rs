@@ -22,7 +22,7 @@ use super::{
 
 /// The pipes between a worker and its supervisor. The default is that of a worker without one.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Link(Option<Arc<Pipes>>);
+pub struct Link(Option<Arc<Pipes>>);
 
 #[derive(Debug)]
 struct Pipes {
@@ -139,7 +139,7 @@ impl Pipes {
 
 impl Link {
     /// The process id of the supervisor; `None` without one.
-    pub(crate) fn supervisor(&self) -> Option<u32> {
+    pub fn supervisor(&self) -> Option<u32> {
         self.0.as_ref().map(|pipes| pipes.supervisor)
     }
 
@@ -148,7 +148,7 @@ impl Link {
     /// # Errors
     ///
     /// When the process cannot listen for signals.
-    pub(crate) fn stops(&self) -> io::Result<impl Stream<Item = &'static str> + Unpin + use<>> {
+    pub fn stops(&self) -> io::Result<impl Stream<Item = &'static str> + Unpin + use<>> {
         let mut own = StopSignals::listen()?;
         let (tx, mut rx) = mpsc::unbounded_channel();
         if let Some(pipes) = &self.0 {
@@ -172,7 +172,7 @@ impl Link {
     }
 
     /// Reports to the supervisor how long the node trusts its lease, until the node ends.
-    pub(crate) fn report(&self, runner: &Runner) {
+    pub fn report(&self, runner: &Runner) {
         let Some(pipes) = self.0.clone() else {
             return;
         };

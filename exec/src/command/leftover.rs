@@ -25,7 +25,7 @@ use nix::sys::signal::Signal;
 use thiserror::Error;
 use tokio::time::{Instant, sleep};
 use tracing::warn;
-use windlass::Fence;
+use windlass::{Fence, statemachine::Backoff};
 
 use super::{
     folder::Folder,
@@ -257,17 +257,16 @@ impl Leftover {
         for (signal, wait) in [(Signal::SIGTERM, grace), (Signal::SIGKILL, AFTER_KILL)] {
             let began = Instant::now();
             let mut wait = wait;
-            let mut pause = Duration::from_millis(2);
+            let mut backoff = Backoff::new(Duration::from_millis(2), Duration::from_millis(100));
             self.signal(signal)?;
             while self.lives() && began.elapsed() < wait && self.is_current()? {
                 let left = wait.saturating_sub(began.elapsed());
+                let pause = backoff.pause().min(left);
                 tokio::select! {
                     most = &mut hurry, if signal == Signal::SIGTERM => {
                         wait = wait.min(began.elapsed().saturating_add(most));
                     }
-                    () = sleep(pause.min(left)) => {
-                        pause = (pause * 2).min(Duration::from_millis(100));
-                    }
+                    () = sleep(pause) => {}
                 }
             }
         }

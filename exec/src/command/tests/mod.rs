@@ -12,7 +12,7 @@ use windlass::{
 
 use nix::sys::signal::Signal;
 
-use super::{process::Stat, *};
+use super::{folders::folders_of, process::Stat, *};
 
 mod groups;
 mod leftovers;
@@ -32,7 +32,7 @@ impl Node {
         let client = Client::new(&store);
         let dir = tempfile::tempdir().unwrap();
         let url = format!("sqlite:{}", dir.path().join("s").display());
-        let folders = Folders::of_store(&url, &client).await.unwrap();
+        let folders = folders_of(&url, &client).await;
         let exec = Exec::new(folders, 1 << 20);
         let config = KindConfig::default().retry(Retry::Abandoned);
         let runner = Runner::builder(&store)
@@ -318,7 +318,7 @@ async fn the_next_attempt_ends_what_an_earlier_one_left() {
     // What a worker that was killed leaves: a record and a running group.
     let client = node.client.clone();
     let url = format!("sqlite:{}", node.file("s").display());
-    let folders = Folders::of_store(&url, &client).await.unwrap();
+    let folders = folders_of(&url, &client).await;
     for recorded in [true, false] {
         let task = NewTask::new(KIND)
             .id("Task")

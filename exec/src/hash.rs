@@ -4,7 +4,7 @@ use sha2::{Digest, Sha256};
 
 /// The first digits (64 at the most) of the hash of these parts. Where one part ends and the next
 /// begins makes a difference.
-pub(crate) fn hex(parts: &[&[u8]], digits: usize) -> String {
+pub fn hex(parts: &[&[u8]], digits: usize) -> String {
     let mut hasher = Sha256::new();
     for part in parts {
         hasher.update((part.len() as u64).to_le_bytes());

@@ -17,33 +17,33 @@ use crate::logs::{Piece, Run, Stream};
 
 /// What the store keeps of an attempt: the result of a completed task, and the data of any other.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Output {
+pub struct Output {
     /// The exit code; none while it runs, and when a signal ended it.
-    pub(crate) exit_code: Option<i32>,
+    pub exit_code: Option<i32>,
     /// The signal that ended it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) signal: Option<i32>,
+    pub signal: Option<i32>,
     /// The last of its standard output.
     #[serde(default)]
-    pub(crate) stdout: String,
+    pub stdout: String,
     /// The last of its standard error.
     #[serde(default)]
-    pub(crate) stderr: String,
+    pub stderr: String,
     /// Whether more was written than is kept.
     #[serde(default)]
-    pub(crate) truncated: bool,
+    pub truncated: bool,
     /// How many bytes it has written to its standard output.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) stdout_bytes: Option<u64>,
+    pub stdout_bytes: Option<u64>,
     /// How many bytes it has written to its standard error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) stderr_bytes: Option<u64>,
+    pub stderr_bytes: Option<u64>,
     /// The run of the command: its claim and its attempt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) run: Option<Run>,
+    pub run: Option<Run>,
     /// How long it has run.
     #[serde(default)]
-    pub(crate) duration_ms: u64,
+    pub duration_ms: u64,
 }
 
 /// What a pipe holds.

@@ -26,9 +26,10 @@ use nix::{
     unistd::Pid,
 };
 use tracing::{debug, error, warn};
+use windlass::statemachine::Backoff;
 
 use super::common::{MARK, mask, now};
-use crate::exec::process;
+use crate::command::process;
 
 /// What a worker has left that ended by itself has given its lease up.
 const AFTER_EXIT: Duration = Duration::from_secs(1);
@@ -246,7 +247,7 @@ impl Supervisor {
         let give_up = term_until + AFTER_KILL;
         let mut reported = HashSet::new();
         let mut kills = grace.is_zero();
-        let mut pause = Duration::from_millis(1);
+        let mut backoff = Backoff::new(Duration::from_millis(1), Duration::from_millis(20));
         loop {
             while waitpid(None, Some(WaitPidFlag::WNOHANG))
                 .is_ok_and(|s| s != WaitStatus::StillAlive)
@@ -284,8 +285,7 @@ impl Supervisor {
                     send(pid, Signal::SIGCONT);
                 }
             }
-            sleep(pause);
-            pause = (pause * 2).min(Duration::from_millis(20));
+            sleep(backoff.pause());
         }
     }
 

@@ -15,7 +15,7 @@ use std::{
 use tracing::warn;
 
 use super::props::Props;
-use crate::input::without_mark;
+use crate::text::without_mark;
 
 /// The largest file of variables.
 const MAX_FILE: u64 = 1 << 20;

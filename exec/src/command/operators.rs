@@ -6,13 +6,13 @@ const OPERATORS: [&str; 12] = [
 ];
 
 /// Returns the first word that is an operator of a shell.
-pub(crate) fn among<'a>(words: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub fn among<'a>(words: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     words.into_iter().find(|word| OPERATORS.contains(word))
 }
 
 /// Returns the first character outside of quotes that a shell would read as an operator or as a
 /// pattern of file names.
-pub(crate) fn within(template: &str) -> Option<char> {
+pub fn within(template: &str) -> Option<char> {
     let mut quote = None;
     let mut chars = template.chars();
     while let Some(c) = chars.next() {

@@ -1,0 +1,40 @@
+//! The kind `exec` of [windlass]: tasks that are commands of the operating system.
+//!
+//! | module | what |
+//! |---|---|
+//! | `command` | the handler: one process group for each command, its output, its folder, leftovers of killed workers |
+//! | [`logs`] | the whole output of commands, in files of this machine |
+//! | [`supervisor`] | the process above a worker, which ends what a killed worker leaves running |
+//! | `task_folder` | the folder names of tasks, and whether their tasks still need them |
+//! | `place` | where this machine keeps the files of a store |
+//! | [`hash`] | names made of content |
+//! | [`text`] | durations, and the byte order mark of a file |
+//!
+//! It needs Unix; the supervisor needs Linux.
+//!
+//! # Example
+//!
+//! ```no_run
+//! use windlass::{Client, Runner, Store};
+//! use windlass_exec::{Exec, Folders, KIND};
+//!
+//! # async fn run() -> Result<(), Box<dyn std::error::Error>> {
+//! let url = "sqlite:jobs.db";
+//! let store = Store::open(url).await?;
+//! let identity = store.registry().identity().await?;
+//! let folders = Folders::of_store(url, &identity, &Client::new(&store))?;
+//! let exec = Exec::new(folders, store.max_value_size());
+//! # let _ = (exec, KIND);
+//! # Ok(())
+//! # }
+//! ```
+
+mod command;
+pub mod hash;
+pub mod logs;
+mod place;
+pub mod supervisor;
+mod task_folder;
+pub mod text;
+
+pub use command::{Exec, FIELDS, Folders, KIND, Output, Props, Word, operators, programs};

@@ -1,0 +1,126 @@
+//! The packages of the published crates: each has to build from the files that its package has.
+
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use super::{cargo, root, run};
+
+/// The crates that are published, each after those that it depends on.
+pub(crate) const PUBLISHED: [&str; 4] = [
+    "windlass-statemachine",
+    "windlass",
+    "windlass-exec",
+    "windlass-cli",
+];
+
+/// Packs the crates, unpacks them into a workspace of their own, and checks that they build there with all features.
+///
+/// `cargo package` would build every dependency again for this: the workspace has the locked versions, the profiles and
+/// the target folder of this one, so that what other checks have built is used.
+pub(crate) fn check(protoc: &Path) -> Result<(), String> {
+    let folder = target().join("packaged");
+    let mut package = cargo();
+    package.args(["package", "--no-verify", "--allow-dirty", "--target-dir"]);
+    package.arg(&folder).args(each("--package"));
+    run("the files of the packages", &mut package)?;
+    let workspace = folder.join("workspace");
+    unpack(&folder.join("package"), &workspace)?;
+    let mut check = cargo();
+    check.current_dir(&workspace).env("PROTOC", protoc);
+    check.args(["check", "--workspace", "--all-features", "--target-dir"]);
+    run("the packages", check.arg(target()))
+}
+
+/// Makes the workspace of the packages, anew.
+fn unpack(packages: &Path, workspace: &Path) -> Result<(), String> {
+    let fault = |e: std::io::Error| format!("could not unpack the packages: {e}");
+    if workspace.exists() {
+        fs::remove_dir_all(workspace).map_err(fault)?;
+    }
+    fs::create_dir_all(workspace).map_err(fault)?;
+    for name in PUBLISHED {
+        let mut tar = Command::new("tar");
+        tar.arg("xzf").arg(packages.join(file(name) + ".crate"));
+        run(&format!("unpack {name}"), tar.arg("-C").arg(workspace))?;
+    }
+    let manifest = fs::read_to_string(root().join("Cargo.toml")).map_err(fault)?;
+    fs::write(workspace.join("Cargo.toml"), manifest_of(&manifest)).map_err(fault)?;
+    fs::copy(root().join("Cargo.lock"), workspace.join("Cargo.lock")).map_err(fault)?;
+    Ok(())
+}
+
+/// Returns the manifest of the workspace of the packages: they take each other from there, as they will from the registry.
+fn manifest_of(manifest: &str) -> String {
+    let members = PUBLISHED.map(|name| format!("{:?}", file(name))).join(", ");
+    let patches = PUBLISHED.map(|name| format!("{name} = {{ path = {:?} }}\n", file(name)));
+    let mut is_profile = false;
+    let profiles = manifest.lines().filter(|line| {
+        if line.starts_with('[') {
+            is_profile = line.starts_with("[profile.");
+        }
+        is_profile
+    });
+    let profiles: Vec<&str> = profiles.collect();
+    format!(
+        "[workspace]\nresolver = \"3\"\nmembers = [{members}]\n\n[patch.crates-io]\n{}\n{}\n",
+        patches.concat(),
+        profiles.join("\n")
+    )
+}
+
+/// Returns the name of a package's file and folder.
+fn file(name: &str) -> String {
+    format!("{name}-{}", env!("CARGO_PKG_VERSION"))
+}
+
+/// Returns an option for each crate.
+fn each(option: &str) -> Vec<&str> {
+    PUBLISHED.iter().flat_map(|name| [option, name]).collect()
+}
+
+fn target() -> PathBuf {
+    env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), |dir| root().join(dir))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_workspace_of_the_packages_has_the_profiles_and_no_paths_outside() {
+        let manifest = "[workspace]\nmembers = [\"xtask\"]\n\n[profile.dev]\ndebug = false\n\n[package]\nname = \"x\"\n";
+        let text = manifest_of(manifest);
+        assert!(text.contains("[profile.dev]\ndebug = false\n"), "{text}");
+        assert!(
+            !text.contains("xtask") && !text.contains("[package]"),
+            "{text}"
+        );
+        let version = env!("CARGO_PKG_VERSION");
+        let path = format!("windlass = {{ path = \"windlass-{version}\" }}");
+        assert!(text.contains(&path), "{text}");
+    }
+
+    /// A crate is published unless its manifest says `publish = false`.
+    #[test]
+    fn every_published_crate_is_checked() {
+        let manifest = fs::read_to_string(root().join("Cargo.toml")).unwrap();
+        let members = manifest.split_once("members = [").unwrap().1;
+        let members = members.split_once(']').unwrap().0;
+        let folders = members.split('"').skip(1).step_by(2).chain(["."]);
+        let mut published: Vec<String> = folders
+            .map(|folder| fs::read_to_string(root().join(folder).join("Cargo.toml")).unwrap())
+            .filter(|manifest| !manifest.contains("publish = false"))
+            .map(|manifest| {
+                let name = manifest.split_once("\nname = \"").unwrap().1;
+                name.split_once('"').unwrap().0.to_owned()
+            })
+            .collect();
+        published.sort();
+        let mut checked = PUBLISHED.to_vec();
+        checked.sort_unstable();
+        assert_eq!(published, checked);
+    }
+}
