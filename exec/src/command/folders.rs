@@ -31,7 +31,6 @@ use windlass::{Client, TaskId, statemachine::Backoff};
 use super::{
     folder::Folder,
     leftover::{self, For},
-    spares::Spares,
 };
 use crate::{
     logs::Logs,
@@ -51,7 +50,6 @@ pub struct Folders {
     temporary: Option<Arc<TempDir>>,
     /// What the commands of the tasks print.
     logs: Logs,
-    spares: Arc<Spares>,
     client: Client,
     removals: TaskTracker,
 }
@@ -86,7 +84,6 @@ impl Folders {
             place,
             temporary,
             logs,
-            spares: Arc::default(),
             client: client.clone(),
             removals: TaskTracker::new(),
         })
@@ -95,11 +92,6 @@ impl Folders {
     /// What the commands of the tasks print.
     pub fn logs(&self) -> &Logs {
         &self.logs
-    }
-
-    /// The records of commands that have ended, for the next ones.
-    pub(super) fn spares(&self) -> &Spares {
-        &self.spares
     }
 
     fn folder(&self, id: &TaskId, order: u64) -> Folder {
@@ -185,7 +177,6 @@ impl Folders {
             // The tasks end with the process.
             return remove(&self.place.root);
         }
-        self.spares.clear();
         self.logs.remove_empty();
         // Only if they are empty; who needs them makes them again.
         let _ = fs::remove_dir(&self.place.root);
@@ -207,9 +198,6 @@ impl Folders {
                 return;
             };
             for entry in entries.flatten() {
-                if this.spares.remove_left(&entry.path()) {
-                    continue;
-                }
                 let name = entry.file_name();
                 let name = name.to_string_lossy();
                 let name = name.strip_suffix(".run").unwrap_or(&name);

@@ -16,7 +16,6 @@ use super::{
     Exec, KIND,
     folders::folders_of,
     record::{self, Running},
-    spares::Spares,
 };
 
 /// No test waits longer for anything.
@@ -75,8 +74,7 @@ async fn no_command_starts_after_the_lease_of_its_node() {
         holders: &[],
         grace: Duration::ZERO,
     };
-    let spares = Spares::default();
-    let mut record = record::about_to_start(&folder, running, &spares).unwrap();
+    let mut record = record::about_to_start(&folder, running).unwrap();
     record.is(left.id().unwrap() as i32).unwrap();
     let (polled, mut returned) = unbounded_channel();
     let handler = AfterTheLease {

@@ -52,7 +52,6 @@ pub(crate) mod process;
 pub mod programs;
 mod props;
 mod record;
-mod spares;
 mod tagged;
 #[cfg(test)]
 mod tests;
@@ -225,9 +224,8 @@ impl Exec {
             holders: &self.holders,
             grace,
         };
-        let spares = self.folders.spares();
         has_lease(task)?;
-        let mut record = record::about_to_start(folder, running, spares).map_err(written_down)?;
+        let mut record = record::about_to_start(folder, running).map_err(written_down)?;
         let mut group = match self.start(task, props, &variables, folder).await {
             Ok(group) => group,
             Err(not_started) => {

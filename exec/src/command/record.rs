@@ -12,10 +12,10 @@ use serde::{Deserialize, Serialize};
 use tracing::warn;
 use windlass::Fence;
 
-use super::{folder::Folder, process::Identity, spares::Spares, tagged};
+use super::{folder::Folder, process::Identity, tagged};
 use crate::place::{OwnFolder, write_new_private, write_private};
 
-/// No record is longer: one that is used again is emptied long before.
+/// No record is longer.
 const LONGEST: u64 = 1 << 20;
 
 /// What is written down of a running command.
@@ -122,7 +122,6 @@ pub(super) struct Started<'a> {
     folder: &'a Folder,
     running: Running<'a>,
     file: fs::File,
-    spares: &'a Spares,
 }
 
 /// Why a command was not written down.
@@ -147,25 +146,20 @@ impl From<io::Error> for NotWritten {
 pub(super) fn about_to_start<'a>(
     folder: &'a Folder,
     running: Running<'a>,
-    spares: &'a Spares,
 ) -> Result<Started<'a>, NotWritten> {
     let line = running.record(None).line()?;
     if let Some(later) = Record::read(folder).filter(|r| r.fence > running.fence) {
         return Err(NotWritten::LaterClaim(later.fence));
     }
     // A file that is not whole yet is of a command that has not started.
-    let file = match spares.begin(&folder.record, &line) {
-        Some(file) => file,
-        None => match write_new_private(&folder.record, &line) {
-            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => replace(&folder.record, &line)?,
-            written => written?,
-        },
+    let file = match write_new_private(&folder.record, &line) {
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => replace(&folder.record, &line)?,
+        written => written?,
     };
     Ok(Started {
         folder,
         running,
         file,
-        spares,
     })
 }
 
@@ -191,7 +185,7 @@ impl Started<'_> {
     /// which has no name since.
     pub(super) fn ended(self) {
         if self.file.metadata().is_ok_and(|file| file.nlink() > 0) {
-            self.spares.take(&self.folder.record, self.file);
+            let _ = fs::remove_file(&self.folder.record);
         }
     }
 }

@@ -55,9 +55,8 @@ impl Left {
 
     /// Writes the record of a claim that names the process.
     fn record(&self, fence: u64) {
-        let spares = spares::Spares::default();
         let running = running(fence);
-        let mut record = record::about_to_start(&self.folder, running, &spares).unwrap();
+        let mut record = record::about_to_start(&self.folder, running).unwrap();
         record.is(self.pid()).unwrap();
     }
 
@@ -154,20 +153,13 @@ async fn nothing_is_signalled_once_another_claim_has_the_record() {
 async fn the_record_of_a_later_claim_stays() {
     let left = Left::of(7);
     let before = fs::read(&left.folder.record).unwrap();
-    let spares = spares::Spares::default();
-    for _ in 0..2 {
-        let refused = record::about_to_start(&left.folder, running(6), &spares).unwrap_err();
-        assert!(matches!(refused, NotWritten::LaterClaim(Fence(7))));
-        assert_eq!(fs::read(&left.folder.record).unwrap(), before);
-        // A spare record takes the place of no later one either.
-        let other = left.folder.record.with_extension("other");
-        let file = fs::File::create(&other).unwrap();
-        spares.take(&other, file);
-    }
+    let refused = record::about_to_start(&left.folder, running(6)).unwrap_err();
+    assert!(matches!(refused, NotWritten::LaterClaim(Fence(7))));
+    assert_eq!(fs::read(&left.folder.record).unwrap(), before);
     // A later claim takes its place, and the command that ends afterwards leaves that record.
     let folder = left.folder.clone();
-    let first = record::about_to_start(&folder, running(8), &spares).unwrap();
-    let second = record::about_to_start(&folder, running(9), &spares).unwrap();
+    let first = record::about_to_start(&folder, running(8)).unwrap();
+    let second = record::about_to_start(&folder, running(9)).unwrap();
     first.ended();
     assert!(folder.record.exists());
     second.ended();
@@ -193,8 +185,7 @@ async fn a_process_of_another_task_is_not_signalled() {
     member.arg("600");
     std::os::unix::process::CommandExt::process_group(&mut member, left.pid());
     let mut member = member.spawn().unwrap();
-    let spares = spares::Spares::default();
-    let mut record = record::about_to_start(&other, running(7), &spares).unwrap();
+    let mut record = record::about_to_start(&other, running(7)).unwrap();
     record.is(member.id() as i32).unwrap();
     let found = find(&other);
     member.kill().unwrap();
@@ -218,8 +209,7 @@ async fn the_command_of_a_task_that_is_over_has_two_seconds_at_most() {
     command.args(["-c", &script]).process_group(0);
     let mut left = command.kill_on_drop(true).spawn().unwrap();
     content(&node.file("ready")).await;
-    let spares = spares::Spares::default();
-    let mut record = record::about_to_start(&folder, running(7), &spares).unwrap();
+    let mut record = record::about_to_start(&folder, running(7)).unwrap();
     record.is(left.id().unwrap() as i32).unwrap();
     let began = Instant::now();
     folders.sweep(LONG);

@@ -249,15 +249,7 @@ async fn a_pause_ends_the_command_and_it_goes_on_from_its_own_progress() {
     assert_eq!(result(&done).stdout, "again\n");
     let above = node.file("s.tasks");
     let store = std::fs::read_dir(&above).unwrap().next().unwrap().unwrap();
-    // The record of the command is a spare one now.
-    let is_spare = |name: &str| name.starts_with("spare=");
-    let entries = || {
-        let names = std::fs::read_dir(store.path()).unwrap();
-        let names = names.map(|entry| entry.unwrap().file_name());
-        names
-            .filter(|name| !is_spare(&name.to_string_lossy()))
-            .count()
-    };
+    let entries = || std::fs::read_dir(store.path()).unwrap().count();
     until("the folder is removed", async || entries() == 0).await;
 }
 
@@ -339,8 +331,7 @@ async fn the_next_attempt_ends_what_an_earlier_one_left() {
             holders: &[],
             grace: Duration::ZERO,
         };
-        let spares = super::spares::Spares::default();
-        let mut record = record::about_to_start(&folder, running, &spares).unwrap();
+        let mut record = record::about_to_start(&folder, running).unwrap();
         if recorded {
             record.is(pid).unwrap();
         }
