@@ -15,7 +15,7 @@
 //! # Example
 //!
 //! ```no_run
-//! use windlass::{Client, Runner, Store};
+//! use windlass::{Client, KindConfig, Runner, Store};
 //! use windlass_exec::{Exec, Folders, KIND};
 //!
 //! # async fn run() -> Result<(), Box<dyn std::error::Error>> {
@@ -23,8 +23,10 @@
 //! let store = Store::open(url).await?;
 //! let identity = store.registry().identity().await?;
 //! let folders = Folders::of_store(url, &identity, &Client::new(&store))?;
-//! let exec = Exec::new(folders, store.max_value_size());
-//! # let _ = (exec, KIND);
+//! let exec = Exec::new(folders, store.registry().limits().max_bytes);
+//! let config = KindConfig::default();
+//! let runner = Runner::builder(&store).handler_with(KIND, config, exec).start().await?;
+//! # let _ = runner;
 //! # Ok(())
 //! # }
 //! ```

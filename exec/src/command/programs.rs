@@ -1,4 +1,4 @@
-//! [`Programs`]: finds programs in `PATH`, once for many commands. Otherwise each command tries the
+//! `Programs`: finds programs in `PATH`, once for many commands. Otherwise each command tries the
 //! folders of `PATH` one after the other.
 
 use std::{

@@ -2,9 +2,9 @@
 //!
 //! They lie beside the folders of the tasks: for `sqlite:/var/lib/jobs.db` in
 //! `/var/lib/jobs.db.logs/store=IDENTITY/ID@ORDER/`. A run of the command writes two plain files, `stdout` and
-//! `stderr`, and an index that orders their pieces by time ([`index`]). A log within a limit consists
+//! `stderr`, and an index that orders their pieces by time (`index`). A log within a limit consists
 //! of segments; the oldest is deleted for a new one, and a reader reports how many bytes are missing
-//! ([`reader`]). Nothing is made for a command that prints nothing.
+//! (`reader`). Nothing is made for a command that prints nothing.
 //!
 //! One file with both streams in frames would need no index. It would be no plain text any more, which `less`, `grep` and a
 //! log shipper read without windlass, and it would need segments all the same: only whole files can be deleted from the
@@ -12,7 +12,7 @@
 //!
 //! The files stay when the worker is killed: each piece is written as soon as it is read. They are not
 //! synced, so that the end may be missing after a crash of the machine. They are deleted when the store
-//! has no such task any more ([`sweep`]).
+//! has no such task any more (`sweep`).
 //!
 //! | module | what |
 //! |---|---|

@@ -11,7 +11,7 @@
 //!   that moment passes without a new one, the supervisor kills the commands.
 //! - **The supervisor ends**: the worker finds the pipe from it closed, and stops as for SIGTERM.
 //! - **Both are killed at once**: the next worker on the machine ends what they left
-//!   (`exec::leftover`).
+//!   (`command::leftover`).
 //!
 //! | module | what |
 //! |---|---|
