@@ -34,10 +34,13 @@ fn read(name: &str) -> String {
 
 /// The documents that users and contributors read: name and text.
 fn documents() -> Vec<(String, String)> {
-    let pages = fs::read_dir(root().join("docs")).unwrap();
-    let pages = pages.map(|page| page.unwrap().file_name().into_string().unwrap());
-    let pages = pages.filter(|page| page.ends_with(".md"));
-    let mut names: Vec<String> = pages.map(|page| format!("docs/{page}")).collect();
+    let mut names = Vec::new();
+    for folder in ["docs", "docs/internals"] {
+        let pages = fs::read_dir(root().join(folder)).unwrap();
+        let pages = pages.map(|page| page.unwrap().file_name().into_string().unwrap());
+        let pages = pages.filter(|page| page.ends_with(".md"));
+        names.extend(pages.map(|page| format!("{folder}/{page}")));
+    }
     names.extend(["README.md", "CONTRIBUTING.md", "examples/README.md"].map(String::from));
     let documents = names.into_iter().map(|name| {
         let text = read(&name);

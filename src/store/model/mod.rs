@@ -4,6 +4,7 @@ mod audit;
 mod change;
 mod claim;
 mod copied;
+mod cursor;
 pub(crate) mod data_versions;
 mod event;
 mod filter;
@@ -24,6 +25,7 @@ pub use audit::{AUDIT_RETENTION, AuditAction, AuditEntry, Purge};
 pub use change::{Change, ChangeKind};
 pub use claim::{Claim, Claimed, Commit};
 pub use copied::Copied;
+pub use cursor::{Cursor, Place};
 pub use data_versions::DataVersions;
 pub use event::{Event, TaskView};
 pub use filter::{Filter, Page, TimeRange};
@@ -34,7 +36,7 @@ pub use node::{
     QueuedNodeCommand,
 };
 pub use operation::{Done, Submitted};
-pub use query::{Cursor, Order, Place, Query, Span, TaskPage};
+pub use query::{Order, Query, Span, TaskPage};
 pub use record::{CommandRecord, LimitForm, LimitUse, LimitedBy, TaskCount, TaskRecord};
 pub use refusal::{Part, Reason, Refusal, Refusals};
 pub use stats::{Availability, HeldGroup, TaskGroup, TaskStats};
