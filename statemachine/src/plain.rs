@@ -1,7 +1,5 @@
-//! Errors of JSON in plain words: what a text has, and what would be right, without the names of Rust's types.
-//!
-//! serde's own texts are not shown: `invalid type: map, expected u8` names types of Rust, which a person who writes JSON
-//! does not know, and no field. `serde_path_to_error` adds the place, and [`words`] replaces the rest.
+//! Errors of JSON in plain words: what a text has, and what would be right, and no types of Rust, which serde's own texts
+//! name (`invalid type: map, expected u8`).
 
 use std::{
     collections::{BTreeMap, btree_map::Entry},
