@@ -291,11 +291,9 @@ impl<J> TryFrom<NewTask<J>> for SubmitTask {
         if start_in.is_some() {
             new.start = None;
         }
-        let submit = new.build()?;
-        Ok(Self {
-            start_in,
-            ..submit.into()
-        })
+        let mut submit = Self::from(new.build()?);
+        submit.start_in = start_in;
+        Ok(submit)
     }
 }
 

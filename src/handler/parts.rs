@@ -102,6 +102,18 @@ impl ContextParts {
         let fault = self.node_fault.lock();
         fault.unwrap_or_else(PoisonError::into_inner).take()
     }
+
+    /// Returns whether an error about unreadable props is left. Asked while what the handler has returned
+    /// still exists, it means that the returned error holds it.
+    pub(super) fn holds_props_error(&self) -> bool {
+        let held = self.props_error.get();
+        held.is_some_and(|held| Arc::strong_count(held) > 1)
+    }
+
+    /// Returns whether a panic has dropped an error about unreadable props.
+    pub(super) fn panicked_with_props_error(&self) -> bool {
+        self.props_error.get().is_some_and(|held| held.by_panic())
+    }
 }
 
 /// Returns the place of a command in the queue, if it has ended a pause.

@@ -29,10 +29,7 @@ impl<J: TaskType> TaskContext<J> {
             .into()
             .filter(|f| f.is_finite())
             .map(|f| f.clamp(0.0, 1.0));
-        let progress = Progress {
-            fraction,
-            text: text.into(),
-        };
+        let progress = Progress::new(fraction, text);
         *self
             .parts
             .progress

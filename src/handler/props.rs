@@ -12,7 +12,7 @@ use std::{
 use serde::de::DeserializeOwned;
 use windlass_statemachine::Invalid;
 
-use super::{TaskContext, parts::ContextParts};
+use super::TaskContext;
 
 /// The props of a task are not of the type that its handler reads. It names the field (`props`) and what
 /// is wrong.
@@ -78,18 +78,10 @@ pub(crate) struct Held {
     by_panic: AtomicBool,
 }
 
-impl ContextParts {
-    /// Returns whether an error about unreadable props is left. Asked while what the handler has returned
-    /// still exists, it means that the returned error holds it.
-    pub(super) fn holds_props_error(&self) -> bool {
-        let held = self.props_error.get();
-        held.is_some_and(|held| Arc::strong_count(held) > 1)
-    }
-
-    /// Returns whether a panic has dropped an error about unreadable props.
-    pub(super) fn panicked_with_props_error(&self) -> bool {
-        let held = self.props_error.get();
-        held.is_some_and(|held| held.by_panic.load(Ordering::Relaxed))
+impl Held {
+    /// Returns whether a panic has dropped one of the errors.
+    pub(super) fn by_panic(&self) -> bool {
+        self.by_panic.load(Ordering::Relaxed)
     }
 }
 

@@ -18,9 +18,10 @@ mod node_faults;
 mod reports;
 mod signals;
 pub(crate) mod spawn;
+mod start;
 
 pub use self::{
-    builder::{Builder, StartError},
+    builder::Builder,
     change::ChangeError,
     config::KindConfig,
     handle::{RunningTask, Snapshot, Unstored},
@@ -28,4 +29,5 @@ pub use self::{
     node::Runner,
     reports::REPORTS,
     signals::StopSignals,
+    start::StartError,
 };

@@ -285,10 +285,7 @@ pub(crate) mod tests {
             to: StateKind::Paused,
         };
         let mut state = TaskState::new(at(1));
-        state.last_command = Some(LastCommand {
-            order: 70,
-            outcome: applied.clone(),
-        });
+        state.last_command = Some(LastCommand::new(70, applied.clone()));
         let moved = ChangeKind::Moved {
             message: ActionKind::Pause,
             from: StateKind::Runnable,

@@ -248,7 +248,7 @@ impl Call {
     /// # Ok(()) }
     /// ```
     pub fn waited(mut self, task: TaskId, outcome: WaitOutcome) -> Self {
-        self.waited.push(Waited { task, outcome });
+        self.waited.push(Waited::new(task, outcome));
         self
     }
 

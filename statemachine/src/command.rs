@@ -132,6 +132,7 @@ impl Command {
 
 /// A command in the queue of a task.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct QueuedCommand {
     /// Its place: commands of a task are applied in this order.
     pub order: u64,
@@ -139,6 +140,13 @@ pub struct QueuedCommand {
     pub id: CommandId,
     /// The command.
     pub command: Command,
+}
+
+impl QueuedCommand {
+    /// Returns a command with its place and its id.
+    pub fn new(id: CommandId, order: u64, command: Command) -> Self {
+        Self { order, id, command }
+    }
 }
 
 /// The outcome of a command. Every acknowledged command gets exactly one.

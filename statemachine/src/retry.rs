@@ -12,6 +12,7 @@ pub const MAX_WAIT: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
 /// A failed attempt, as a retry policy sees it.
 #[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
 pub struct Failure<'a> {
     /// The last errors, oldest first. The policy decides on the newest.
     pub errors: &'a [ErrorEntry],

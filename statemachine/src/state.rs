@@ -127,6 +127,7 @@ impl TaskStatus {
 /// How far a running task is: a fraction and a text.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[non_exhaustive]
 pub struct Progress {
     /// From 0 to 1, if it is known.
     #[serde(default, skip_serializing_if = "is_unknown")]
@@ -134,6 +135,16 @@ pub struct Progress {
     /// What is being done.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub text: String,
+}
+
+impl Progress {
+    /// Returns progress of a fraction from 0 to 1, if it is known, and a text.
+    pub fn new(fraction: Option<f64>, text: impl Into<String>) -> Self {
+        Self {
+            fraction,
+            text: text.into(),
+        }
+    }
 }
 
 /// Leaves out a fraction that is not a number: JSON has no form for it.
@@ -145,12 +156,20 @@ fn is_unknown(fraction: &Option<f64>) -> bool {
 /// had its effect.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[non_exhaustive]
 pub struct LastCommand {
     /// Its place in the queue.
     pub order: u64,
     /// Its outcome.
     #[serde(flatten)]
     pub outcome: Outcome,
+}
+
+impl LastCommand {
+    /// Returns a command by its place in the queue, with its outcome.
+    pub fn new(order: u64, outcome: Outcome) -> Self {
+        Self { order, outcome }
+    }
 }
 
 /// A signal that got its outcome in the same write as the state, where the state is stored apart from

@@ -70,11 +70,19 @@ impl std::fmt::Display for WaitOutcome {
 /// A task that another task has waited for, with its outcome.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[non_exhaustive]
 pub struct Waited {
     /// The task.
     pub task: TaskId,
     /// Its outcome when the waiting task was claimed.
     pub outcome: WaitOutcome,
+}
+
+impl Waited {
+    /// Returns a task with its outcome.
+    pub fn new(task: TaskId, outcome: WaitOutcome) -> Self {
+        Self { task, outcome }
+    }
 }
 
 /// Whether a wait goes on.

@@ -47,17 +47,14 @@ fn full(status: TaskStatus) -> TaskState {
     state.incarnation = 4;
     state.version = u64::MAX;
     state.fence = Fence(9_007_199_254_740_993);
-    state.last_command = Some(LastCommand {
-        order: 18_446_744_073_709_551_615,
-        outcome: Outcome::Applied {
+    state.last_command = Some(LastCommand::new(
+        18_446_744_073_709_551_615,
+        Outcome::Applied {
             from: StateKind::Paused,
             to: StateKind::Runnable,
         },
-    });
-    state.progress = Some(Progress {
-        fraction: Some(0.1),
-        text: "page 7".into(),
-    });
+    ));
+    state.progress = Some(Progress::new(Some(0.1), "page 7"));
     state
 }
 
@@ -189,15 +186,9 @@ fn a_null_that_was_given_is_not_the_same_as_nothing() {
 #[test]
 fn progress_in_part() {
     golden(&Progress::default(), "{}");
-    let half = Progress {
-        fraction: Some(0.5),
-        text: String::new(),
-    };
+    let half = Progress::new(Some(0.5), String::new());
     golden(&half, r#"{"fraction":0.5}"#);
-    let endless = Progress {
-        fraction: Some(f64::INFINITY),
-        text: "x".into(),
-    };
+    let endless = Progress::new(Some(f64::INFINITY), "x");
     assert_eq!(serde_json::to_string(&endless).unwrap(), r#"{"text":"x"}"#);
 }
 
@@ -217,7 +208,7 @@ fn last_commands_of_each_outcome() {
             r#"{"order":1,"outcome":"rejected","reason":"no"}"#,
         ),
     ] {
-        golden(&LastCommand { order: 1, outcome }, text);
+        golden(&LastCommand::new(1, outcome), text);
     }
 }
 

@@ -59,11 +59,11 @@ fn run_a_machine(state: TaskState, now: jiff::Timestamp) {
     };
     let mut out = Vec::new();
     let command = |order, command| {
-        Input::Command(QueuedCommand {
+        Input::Command(QueuedCommand::new(
+            CommandId::new("c").unwrap(),
             order,
-            id: CommandId::new("c").unwrap(),
             command,
-        })
+        ))
     };
     for input in [
         Input::Begin,

@@ -131,7 +131,7 @@ impl World {
 
     fn feed_command(&mut self, order: u64, command: Command) {
         let id = format!("c{order}").parse().unwrap();
-        self.feed(Input::Command(QueuedCommand { order, id, command }));
+        self.feed(Input::Command(QueuedCommand::new(id, order, command)));
     }
 
     fn event(&mut self, event: Event) {

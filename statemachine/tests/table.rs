@@ -65,16 +65,13 @@ fn full(code: StateKind) -> TaskState {
     state.incarnation = 5;
     state.version = 6;
     state.fence = Fence(7);
-    state.last_command = Some(LastCommand {
-        order: 8,
-        outcome: Outcome::Overridden {
+    state.last_command = Some(LastCommand::new(
+        8,
+        Outcome::Overridden {
             by: ActionKind::Sleep,
         },
-    });
-    state.progress = Some(Progress {
-        fraction: Some(0.5),
-        text: "half".into(),
-    });
+    ));
+    state.progress = Some(Progress::new(Some(0.5), "half"));
     state
 }
 

@@ -210,10 +210,7 @@ async fn a_command_before_a_rejected_one_of_a_missed_write_keeps_its_effect() {
         reason: "a completed task does not take `pause`".into(),
     };
     write.outcomes.push((pause, rejected.clone()));
-    write.state.last_command = Some(LastCommand {
-        order: pause,
-        outcome: rejected.clone(),
-    });
+    write.state.last_command = Some(LastCommand::new(pause, rejected.clone()));
     kit.lose(&claimed, write).await;
     kit.store.coordinator().leave(&node).await.unwrap();
 
@@ -243,10 +240,7 @@ async fn the_return_that_overrode_a_command_of_a_missed_write_is_a_step() {
     let outcome = Outcome::Overridden { by };
     write.outcomes.push((run, outcome.clone()));
     write.state.version -= 2;
-    write.state.last_command = Some(LastCommand {
-        order: run,
-        outcome: outcome.clone(),
-    });
+    write.state.last_command = Some(LastCommand::new(run, outcome.clone()));
     kit.lose(&claimed, write).await;
     kit.store.coordinator().leave(&node).await.unwrap();
 

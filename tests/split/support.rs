@@ -221,7 +221,7 @@ impl Kit {
         if let Some(order) = command {
             let outcome = Outcome::Applied { from, to };
             outcomes.push((order, outcome.clone()));
-            state.last_command = Some(LastCommand { order, outcome });
+            state.last_command = Some(LastCommand::new(order, outcome));
         }
         let release = matches!(message.action(), Action::Release);
         claimed.state = state.clone();

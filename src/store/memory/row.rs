@@ -105,11 +105,7 @@ impl Row {
     pub(super) fn waiting_commands(&self) -> Vec<QueuedCommand> {
         let records = self.waiting.iter().filter_map(|o| self.commands.get(o));
         records
-            .map(|r| QueuedCommand {
-                order: r.order,
-                id: r.id.clone(),
-                command: r.command.clone(),
-            })
+            .map(|r| QueuedCommand::new(r.id.clone(), r.order, r.command.clone()))
             .collect()
     }
 

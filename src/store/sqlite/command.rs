@@ -104,11 +104,11 @@ pub(super) fn waiting(conn: &Connection, n: i64) -> Sql<Vec<Waiting>> {
         let (order, id): (i64, Text) = (row.get(0)?, row.get(1)?);
         let command = columns::json(row, 2, "command")?;
         let read = || {
-            Ok(QueuedCommand {
-                order: order as u64,
-                id: CommandId::new(id.0).map_err(|e| e.to_string())?,
-                command: command?.ok_or("it is empty")?,
-            })
+            Ok(QueuedCommand::new(
+                CommandId::new(id.0).map_err(|e| e.to_string())?,
+                order as u64,
+                command?.ok_or("it is empty")?,
+            ))
         };
         Ok(read().map_err(|e: String| (order, e)))
     })?;

@@ -7,7 +7,7 @@ use rusqlite::Connection;
 use super::{
     batch::{Batch, Sql, first},
     codes, columns,
-    errors::Stop,
+    errors::{Stop, is_of_trigger},
     json,
 };
 use crate::store::{Error, copy::Copied, examine::Finding};
@@ -66,6 +66,18 @@ pub(super) fn set(batch: &Batch<'_>, mark: Option<&Copied>) -> Result<(), Stop> 
         None => batch.run("DELETE FROM windlass_meta WHERE name = 'copied'", ())?,
     };
     Ok(())
+}
+
+/// Makes a refusal by a trigger the error of the mark.
+pub(super) fn refused(conn: &Connection, stop: Stop) -> Stop {
+    match &stop {
+        Stop::Sql(error) if is_of_trigger(error) => match read(conn) {
+            Ok(Some(mark)) => Stop::Refused(mark.refusal()),
+            // The text of the trigger says the same.
+            Ok(None) | Err(_) => stop,
+        },
+        _ => stop,
+    }
 }
 
 /// Examines the mark; `None` for a file without one.

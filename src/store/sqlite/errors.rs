@@ -102,6 +102,12 @@ pub(super) fn lacking(path: &Path, operation: &'static str, fault: MachineFault)
     )
 }
 
+/// Returns whether a trigger has refused a change: only those of the mark of a copy do.
+pub(super) fn is_of_trigger(error: &Sql) -> bool {
+    matches!(error, Sql::SqliteFailure(code, _)
+        if code.extended_code == rusqlite::ffi::SQLITE_CONSTRAINT_TRIGGER)
+}
+
 /// As [`running`]; `fault` returns what the machine lacks.
 fn of_operation(
     path: &Path,
@@ -110,8 +116,8 @@ fn of_operation(
     fault: impl Fn() -> Option<MachineFault>,
 ) -> Error {
     let file = path.display();
-    if let Sql::SqliteFailure(code, Some(text)) = error
-        && code.extended_code == rusqlite::ffi::SQLITE_CONSTRAINT_TRIGGER
+    if let Sql::SqliteFailure(_, Some(text)) = error
+        && is_of_trigger(error)
     {
         // A trigger of `copied` says what to do.
         return Error::Unusable(text.clone());

@@ -15,6 +15,7 @@ use tokio::sync::oneshot;
 use super::{
     batch::{Batch, Environment, Lost, Sql},
     boot::LeaseClock,
+    copied,
     counts::Kinds,
     errors::{self, Stop},
     heads::Heads,
@@ -243,7 +244,10 @@ impl Thread {
                     self.serve(Jobs::alone(job));
                 }
             }
-            Err((error, _)) => self.answer(jobs.list, Some(&error)),
+            Err((stop, _)) => {
+                let stop = copied::refused(&self.setup.conn, stop);
+                self.answer(jobs.list, Some(&stop));
+            }
         }
     }
 

@@ -75,10 +75,7 @@ pub async fn errors_and_counters_survive(harness: &dyn Harness) {
     let claimed = kit.claimed(&node, "a").await;
     let mut write = kit.write(&claimed, &Message::error("disk full: é"));
     write.state.attempts = 3;
-    write.state.progress = Some(Progress {
-        fraction: Some(0.25),
-        text: "a quarter".into(),
-    });
+    write.state.progress = Some(Progress::new(Some(0.25), "a quarter"));
     let stored = write.state.clone();
     kit.try_write(&claimed, write).await.unwrap();
     assert_eq!(kit.state("a").await, stored);
@@ -95,10 +92,7 @@ pub async fn a_checkpoint_keeps_the_claim(harness: &dyn Harness) {
     for n in 0..3 {
         let mut write = kit.write(&claimed, &with_data(Message::checkpoint(), n));
         write.steps.clear();
-        write.state.progress = Some(Progress {
-            fraction: None,
-            text: n.to_string(),
-        });
+        write.state.progress = Some(Progress::new(None, n.to_string()));
         claimed.state = write.state.clone();
         kit.try_write(&claimed, write).await.unwrap();
         assert_eq!(kit.state("a").await.progress, claimed.state.progress);

@@ -69,13 +69,12 @@ pub async fn effects_come_with_the_transition(harness: &dyn Harness) {
     let (kit, mut claimed) = prepared(harness).await;
     let mut later = task("later");
     later.start_at = Some(kit.in_an_hour());
+    let mut skipped = SubmitTask::from(task("b"));
+    skipped.if_exists = IfExists::Skip;
     let message = Message::complete()
         .and_submit(task("new"))
         .and_submit(later.clone())
-        .and_submit(SubmitTask {
-            if_exists: IfExists::Skip,
-            ..task("b").into()
-        })
+        .and_submit(skipped)
         .and_send(id("b"), command_of("c1"), Command::Pause)
         .and_send(id("b"), command_of("c2"), Command::Kill);
     kit.commit(&mut claimed, &message).await;

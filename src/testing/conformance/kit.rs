@@ -390,5 +390,5 @@ pub(super) fn settle(write: &mut Write, order: u64, outcome: Outcome) {
     if matches!(outcome, Outcome::Answered { .. } | Outcome::Unanswered) {
         return;
     }
-    write.state.last_command = Some(LastCommand { order, outcome });
+    write.state.last_command = Some(LastCommand::new(order, outcome));
 }

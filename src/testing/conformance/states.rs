@@ -63,16 +63,13 @@ pub async fn a_state_comes_back(harness: &dyn StateHarness) {
     full.data = Some(Json::parse("data", r#"{"u":18446744073709551615,"t":"é\u0000木"}"#).unwrap());
     full.errors.push(full.since, "disk full: é\n", 8);
     (full.attempts, full.claims, full.incarnation) = (3, 7, 2);
-    full.last_command = Some(LastCommand {
-        order: 9_007_199_254_740_993,
-        outcome: Outcome::Rejected {
+    full.last_command = Some(LastCommand::new(
+        9_007_199_254_740_993,
+        Outcome::Rejected {
             reason: "not now".into(),
         },
-    });
-    full.progress = Some(Progress {
-        fraction: Some(0.25),
-        text: "a quarter".into(),
-    });
+    ));
+    full.progress = Some(Progress::new(Some(0.25), "a quarter"));
     store(&states, "a", full.clone()).await.unwrap();
     assert_eq!(load(&states, "a").await, Some(full));
     let mut sleeping = state(1, 1);

@@ -13,6 +13,7 @@ use crate::{
 /// A task that is submitted as an effect of a transition. A [`Task`] and a [`Submit`] convert, and so does
 /// a `NewTask` of the library.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct SubmitTask {
     /// The task.
     pub task: Task,
@@ -84,11 +85,10 @@ impl<J> Message<J> {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use windlass_statemachine::{Message, Task, message::SubmitTask};
+    /// use windlass_statemachine::{Message, SubmitTask, Task};
     ///
-    /// let task = Task::new("reminder-7".parse()?, "mail".parse()?);
-    /// let in_a_day = Some(Duration::from_secs(86_400));
-    /// let tomorrow = SubmitTask { start_in: in_a_day, ..task.into() };
+    /// let mut tomorrow = SubmitTask::from(Task::new("reminder-7".parse()?, "mail".parse()?));
+    /// tomorrow.start_in = Some(Duration::from_secs(86_400));
     /// let message: Message = Message::complete().and_submit(tomorrow);
     /// assert_eq!(message.effects().submit.len(), 1);
     /// # Ok::<(), windlass_statemachine::Invalid>(())

@@ -80,7 +80,7 @@ pub(crate) fn status() -> impl Strategy<Value = TaskStatus> {
 
 fn progress() -> impl Strategy<Value = Progress> {
     let fraction = option::of(prop_oneof![0.0..=1.0f64, prop::num::f64::NORMAL]);
-    (fraction, any::<String>()).prop_map(|(fraction, text)| Progress { fraction, text })
+    (fraction, any::<String>()).prop_map(|(fraction, text)| Progress::new(fraction, text))
 }
 
 pub(crate) fn state() -> impl Strategy<Value = TaskState> {
@@ -121,7 +121,7 @@ pub(crate) fn state() -> impl Strategy<Value = TaskState> {
                     state.version,
                     state.fence.0,
                 ) = counters;
-                state.last_command = last.map(|(order, outcome)| LastCommand { order, outcome });
+                state.last_command = last.map(|(order, outcome)| LastCommand::new(order, outcome));
                 state.progress = progress;
                 state
             },

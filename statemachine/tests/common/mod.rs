@@ -147,7 +147,7 @@ impl Rig {
 
     pub(crate) fn command_at(&mut self, order: u64, command: Command) -> Vec<String> {
         let id = format!("c{order}").parse().unwrap();
-        self.feed(Input::Command(QueuedCommand { order, id, command }))
+        self.feed(Input::Command(QueuedCommand::new(id, order, command)))
     }
 
     pub(crate) fn checkpoint(&mut self, ticket: u64, data: &str) -> Vec<String> {

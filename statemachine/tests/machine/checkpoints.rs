@@ -134,10 +134,7 @@ fn a_handler_that_is_aborted_makes_no_checkpoint() {
 #[test]
 fn progress_is_kept_with_the_next_write_until_the_task_ends() {
     let mut rig = Rig::running();
-    let half = Progress {
-        fraction: Some(0.5),
-        text: "half".into(),
-    };
+    let half = Progress::new(Some(0.5), "half");
     assert_eq!(rig.feed(Input::Progress(half.clone())), NONE);
     rig.checkpoint(1, "1");
     assert_eq!(rig.written().progress, Some(half.clone()));
@@ -152,10 +149,7 @@ fn progress_is_kept_with_the_next_write_until_the_task_ends() {
 #[test]
 fn progress_is_stored_by_itself_once_for_each_change_and_cleared_in_the_next_run() {
     let mut rig = Rig::running();
-    let half = Progress {
-        fraction: Some(0.5),
-        text: "half".into(),
-    };
+    let half = Progress::new(Some(0.5), "half");
     assert_eq!(rig.feed(Input::KeepProgress), NONE, "there is none");
     rig.feed(Input::Progress(half.clone()));
     rig.feed(Input::KeepProgress);
@@ -178,10 +172,7 @@ fn progress_is_stored_by_itself_once_for_each_change_and_cleared_in_the_next_run
 #[test]
 fn a_long_text_of_progress_is_cut() {
     let mut rig = Rig::running();
-    rig.feed(Input::Progress(Progress {
-        fraction: None,
-        text: "ü".repeat(1_000_000),
-    }));
+    rig.feed(Input::Progress(Progress::new(None, "ü".repeat(1_000_000))));
     rig.returned(Message::pause());
     let text = &rig.written().progress.as_ref().unwrap().text;
     assert!(text.len() <= 4096 && text.ends_with('…'));

@@ -25,13 +25,13 @@ fn a_pause_that_the_handler_obeys_is_applied() {
     );
     assert_eq!(
         rig.written().last_command,
-        Some(LastCommand {
-            order: 1,
-            outcome: Outcome::Applied {
+        Some(LastCommand::new(
+            1,
+            Outcome::Applied {
                 from: StateKind::Runnable,
                 to: StateKind::Paused
             }
-        })
+        ))
     );
     assert_eq!(rig.written().data, Some(json("7")));
     assert_eq!(rig.stored(), ["done paused"]);
@@ -312,12 +312,12 @@ fn a_command_that_comes_during_a_write_is_applied_when_it_is_durable() {
 #[test]
 fn a_command_that_was_seen_before_has_no_effect() {
     let mut state = TaskState::new(t0());
-    state.last_command = Some(LastCommand {
-        order: 5,
-        outcome: Outcome::Rejected {
+    state.last_command = Some(LastCommand::new(
+        5,
+        Outcome::Rejected {
             reason: "no".into(),
         },
-    });
+    ));
     let mut rig = Rig::of(state, Retry::default());
     assert_eq!(rig.command_at(5, Command::Kill), NONE);
     assert_eq!(rig.begin(), ["start 1"]);

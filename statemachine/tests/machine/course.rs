@@ -146,11 +146,9 @@ fn a_submitted_task_with_a_wait_starts_that_long_after_the_return() {
     let submits = |wait| {
         let [id, kind] = ["c", "k"];
         let task = Task::new(id.parse().unwrap(), kind.parse().unwrap());
-        let start_in = Some(wait);
-        Message::complete().and_submit(SubmitTask {
-            start_in,
-            ..task.into()
-        })
+        let mut submit = SubmitTask::from(task);
+        submit.start_in = Some(wait);
+        Message::complete().and_submit(submit)
     };
     let mut rig = Rig::running();
     rig.at(5).returned(submits(Duration::from_secs(60)));

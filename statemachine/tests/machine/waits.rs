@@ -82,7 +82,7 @@ fn every_attempt_of_a_run_and_an_ended_task_keep_the_outcomes() {
 
 #[test]
 fn an_outcome_that_is_required_and_missing_fails_the_task_without_a_run() {
-    let in_order = "retry the task that failed first, then those that wait for it (`windlass retry ID --with-dependents`)";
+    let in_order = "retry the task that failed first, then those that wait for it";
     for (outcome, why, advice) in [
         (WaitOutcome::Failed, "failed", in_order),
         (WaitOutcome::Killed, "was killed", in_order),

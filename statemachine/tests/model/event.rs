@@ -117,11 +117,13 @@ pub(super) fn starts() -> impl Strategy<Value = (TaskState, bool)> {
             state.status = status;
             state.attempts = attempts;
             state.version = 3;
-            state.last_command = last.map(|order| LastCommand {
-                order,
-                outcome: Outcome::Rejected {
-                    reason: "no".into(),
-                },
+            state.last_command = last.map(|order| {
+                LastCommand::new(
+                    order,
+                    Outcome::Rejected {
+                        reason: "no".into(),
+                    },
+                )
             });
             state.data = data.map(|n| json(&format!("\"{}\"", "o".repeat(n))));
             (state, abandoned)

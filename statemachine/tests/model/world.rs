@@ -120,10 +120,7 @@ impl World {
                 });
             }
             Event::Progress => {
-                let progress = Progress {
-                    fraction: Some(0.5),
-                    text: "half".into(),
-                };
+                let progress = Progress::new(Some(0.5), "half");
                 assert_eq!(self.feed(Input::Progress(progress)), 0);
             }
             Event::Stored if self.write.is_some() => self.stored(),
@@ -171,11 +168,7 @@ impl World {
     fn command(&mut self, command: Command) {
         self.order += 2; // orders have gaps
         let id = format!("c{}", self.order).parse().unwrap();
-        let queued = QueuedCommand {
-            order: self.order,
-            id,
-            command: command.clone(),
-        };
+        let queued = QueuedCommand::new(id, self.order, command.clone());
         if self.done.is_none() {
             self.waiting.push((self.order, command));
             self.fed.push(queued.clone());

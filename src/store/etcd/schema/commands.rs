@@ -172,11 +172,11 @@ impl Stored {
 /// Returns the commands that can be read.
 pub(crate) fn reported(queue: &[Stored]) -> Vec<QueuedCommand> {
     let readable = queue.iter().filter_map(|stored| {
-        Some(QueuedCommand {
-            order: stored.order,
-            id: stored.id().ok()?,
-            command: stored.command.clone().ok()?,
-        })
+        Some(QueuedCommand::new(
+            stored.id().ok()?,
+            stored.order,
+            stored.command.clone().ok()?,
+        ))
     });
     let mut commands: Vec<_> = readable.collect();
     commands.sort_by_key(|c| c.order);

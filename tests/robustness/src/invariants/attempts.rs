@@ -231,13 +231,13 @@ mod tests {
     #[test]
     fn a_last_command_that_differs_is_caught() {
         let found = check(&with(|state| {
-            state.last_command = Some(LastCommand {
-                order: 3,
-                outcome: Outcome::Applied {
+            state.last_command = Some(LastCommand::new(
+                3,
+                Outcome::Applied {
                     from: StateKind::Runnable,
                     to: StateKind::Runnable,
                 },
-            });
+            ));
         }));
         caught(found, "has another outcome");
     }

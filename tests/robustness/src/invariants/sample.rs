@@ -163,11 +163,7 @@ pub(super) fn with_count(mut subject: Subject, n: u64) -> Subject {
 }
 
 pub(super) fn command(order: u64, command: Command, outcome: Option<Outcome>) -> CommandRecord {
-    let queued = QueuedCommand {
-        id: CommandId::new(format!("c{order}")).unwrap(),
-        order,
-        command,
-    };
+    let queued = QueuedCommand::new(CommandId::new(format!("c{order}")).unwrap(), order, command);
     let mut record = CommandRecord::new(id(), queued, Timestamp::UNIX_EPOCH);
     record.outcome = outcome;
     record
