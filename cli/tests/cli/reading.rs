@@ -66,7 +66,7 @@ async fn filters_say_which_tasks() {
     let newest = env.run(&["list", "-o", "json"]).ok().lines();
     assert_eq!(newest[0]["id"], "s1", "the newest comes first");
     assert_eq!(ids(&["--sort", "ended"]), ["d1", "f1"]);
-    assert_eq!(ids(&["--sort", "due", "--kind", "stay"]), ["s1"]);
+    assert!(ids(&["--sort", "due"]).is_empty(), "no task sleeps");
     assert_eq!(ids(&["--props-at", "=1"]), ["d1"]);
     env.run(&["list", "--props-at", "to=1"])
         .fails(2, &["'to' is no JSON pointer"]);
@@ -85,6 +85,19 @@ async fn filters_say_which_tasks() {
     );
     let colours = env.run(&["list", "--color", "always"]).ok().out;
     assert!(colours.contains('\u{1b}'), "{colours}");
+    for (id, start) in [
+        ("z1", "2099-01-02T00:00:00Z"),
+        ("z2", "2099-01-01T00:00:00Z"),
+    ] {
+        env.run(&["submit", "stay", "--id", id, "--start-at", start])
+            .ok();
+    }
+    env.run(&["submit", "other", "--id", "o1"]).ok();
+    assert_eq!(ids(&["--sort", "due"]), ["z1", "z2"], "the other end first");
+    assert_eq!(ids(&["--waits", "no_node"]), ["o1"]);
+    assert!(ids(&["--waits", "limit"]).is_empty());
+    env.run(&["list", "--waits", "no-node"])
+        .fails(2, &["'no-node' is none of no_node, data_version"]);
     node.shutdown().await;
 }
 

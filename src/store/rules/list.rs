@@ -144,7 +144,7 @@ impl Selection {
     }
 
     /// Returns the time of the place behind which no task is wanted any more; `None` while the span has room.
-    #[cfg(any(feature = "etcd", feature = "sqlite"))]
+    #[cfg(feature = "etcd")]
     pub(crate) fn furthest(&self) -> Option<i64> {
         let last = match self.span.ascending {
             true => self.found.last_key_value(),
