@@ -5,10 +5,10 @@ use std::{fmt, str::FromStr};
 use serde::{Deserialize, Serialize};
 use windlass_statemachine::{Invalid, TaskId};
 
-use super::query::Order;
+use super::order::Order;
 
 /// The place of a task in an order: its time in microseconds since 1970 (0 in the order of submits), then its
-/// [`order`](TaskRecord::order). In the order of ids both are 0, and the id is the place.
+/// [`order`](super::TaskRecord::order). In the order of ids both are 0, and the id is the place.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub struct Place {

@@ -13,6 +13,7 @@ mod limits;
 mod line;
 mod node;
 mod operation;
+mod order;
 mod query;
 mod record;
 mod refusal;
@@ -36,7 +37,8 @@ pub use node::{
     QueuedNodeCommand,
 };
 pub use operation::{Done, Submitted};
-pub use query::{Order, Query, Span, TaskPage};
+pub use order::Order;
+pub use query::{Query, Span, TaskPage};
 pub use record::{CommandRecord, LimitForm, LimitUse, LimitedBy, TaskCount, TaskRecord};
 pub use refusal::{Part, Reason, Refusal, Refusals};
 pub use stats::{Availability, HeldGroup, TaskGroup, TaskStats};

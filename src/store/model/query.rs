@@ -1,68 +1,12 @@
 //! [`Query`] and [`TaskPage`]: lists page by page, in an order of choice.
 
-use std::{fmt, str::FromStr};
-
-use serde::{Deserialize, Serialize};
-use windlass_statemachine::Invalid;
-
 #[cfg(feature = "etcd")]
 use super::Page;
 use super::{
     Filter, TaskRecord, WaitKind,
     cursor::{Cursor, Place},
+    order::Order,
 };
-
-/// By what the tasks of a list are ordered.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum Order {
-    /// By their submits.
-    #[default]
-    Submitted,
-    /// By the time of their wake-up. Only sleeping tasks are listed: a runnable task waits for no time.
-    Due,
-    /// By the time of their end. Only ended tasks are listed.
-    Ended,
-    /// By their ids, byte by byte. Ids that windlass makes (UUIDv7) begin with the time of the submit, so they are in
-    /// the order of their submits to the millisecond. Every store lists by id at the cost of what it reads.
-    Id,
-}
-
-impl Order {
-    /// Every order.
-    pub const ALL: [Self; 4] = [Self::Submitted, Self::Due, Self::Ended, Self::Id];
-
-    /// Returns its name: `submitted`, `due`, `ended` or `id`.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Submitted => "submitted",
-            Self::Due => "due",
-            Self::Ended => "ended",
-            Self::Id => "id",
-        }
-    }
-}
-
-impl fmt::Display for Order {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-impl FromStr for Order {
-    type Err = Invalid;
-
-    fn from_str(text: &str) -> Result<Self, Invalid> {
-        let found = Self::ALL.into_iter().find(|order| order.as_str() == text);
-        found.ok_or_else(|| {
-            Invalid::new(
-                "order",
-                format!("'{text}' is none of submitted, due, ended and id"),
-            )
-        })
-    }
-}
 
 /// Which tasks a list has, in which order, and how many a page has.
 ///
