@@ -11,6 +11,7 @@ use super::{
 };
 use crate::store::{
     Availability, Error, Filter, LimitUse, LimitedBy, NodeRecord, Page, TaskCount, TaskStats,
+    rules::stats::by_state,
 };
 
 /// How many tasks of a kind are read for their labels, at most.
@@ -199,21 +200,11 @@ fn sort(held_back: &mut [HeldBack]) {
 
 /// Returns the counts by kind and state.
 fn counts(counted: &TaskStats) -> Vec<TaskCount> {
-    let mut counts = BTreeMap::<(&Kind, Option<StateKind>), (u64, u64)>::new();
-    for group in &counted.groups {
-        let (tasks, claimed) = counts.entry((&group.kind, group.state)).or_default();
-        *tasks += group.tasks;
-        if group.availability == Availability::Claimed {
-            *claimed += group.tasks;
-        }
-    }
-    let count = |((kind, state), (tasks, claimed)): ((&Kind, _), _)| TaskCount {
-        kind: kind.clone(),
-        state,
-        tasks,
-        claimed,
-    };
-    counts.into_iter().map(count).collect()
+    let groups = counted.groups.iter();
+    by_state(groups.map(|group| {
+        let is_claimed = group.availability == Availability::Claimed;
+        (&group.kind, group.state, group.tasks, is_claimed)
+    }))
 }
 
 /// Returns the counts by kind, and of each whether labels hold back some of its tasks.

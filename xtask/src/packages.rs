@@ -34,7 +34,7 @@ pub(crate) fn check(protoc: &Path) -> Result<(), String> {
     run("the packages", check.arg(target()))
 }
 
-/// Makes the workspace of the packages, anew.
+/// Makes the workspace of the packages. One that was there is deleted first.
 fn unpack(packages: &Path, workspace: &Path) -> Result<(), String> {
     let fault = |e: std::io::Error| format!("could not unpack the packages: {e}");
     if workspace.exists() {

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use windlass_statemachine::{Bound, Kind, StateKind};
 
-use crate::store::{Availability, HeldGroup, LimitForm, TaskGroup, TaskRecord, TaskStats};
+use crate::store::{
+    Availability, HeldGroup, LimitForm, TaskCount, TaskGroup, TaskRecord, TaskStats,
+};
 
 /// What decides the availability of the tasks of a group.
 #[derive(Debug, Clone, Copy)]
@@ -32,6 +34,26 @@ pub(crate) fn availability(facts: Facts) -> Availability {
         },
         Some(_) => Availability::Available,
     }
+}
+
+/// Adds up groups of tasks by kind and state. A group has its kind, its state, how many tasks it has, and whether nodes have
+/// claimed them.
+pub(crate) fn by_state<'a>(
+    groups: impl IntoIterator<Item = (&'a Kind, Option<StateKind>, u64, bool)>,
+) -> Vec<TaskCount> {
+    let mut counts = BTreeMap::<(&Kind, Option<StateKind>), (u64, u64)>::new();
+    for (kind, state, more, is_claimed) in groups {
+        let (tasks, claimed) = counts.entry((kind, state)).or_default();
+        *tasks += more;
+        *claimed += if is_claimed { more } else { 0 };
+    }
+    let count = |((kind, state), (tasks, claimed)): ((&Kind, _), _)| TaskCount {
+        kind: kind.clone(),
+        state,
+        tasks,
+        claimed,
+    };
+    counts.into_iter().map(count).collect()
 }
 
 /// What a group of tasks has in common.

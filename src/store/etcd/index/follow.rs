@@ -21,7 +21,7 @@ use crate::store::etcd::{
     schema::{KeyValue, Keys, end_of},
 };
 
-/// A stream that reports nothing for so long is asked whether it lives.
+/// A stream that has reported nothing for this time is asked whether it lives.
 const SILENCE: Duration = Duration::from_secs(5);
 const SHORTEST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);

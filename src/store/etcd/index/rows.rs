@@ -12,7 +12,7 @@ use super::entry::{Entry, Of, Row};
 use crate::store::{
     Filter, Order, Place, TaskCount,
     etcd::schema::{Fences, KeyValue},
-    rules::stats::{Counter, Facts},
+    rules::stats::{Counter, Facts, by_state},
 };
 
 /// The most runnable tasks that are looked at for the oldest one.
@@ -197,19 +197,8 @@ impl Rows {
 
     /// Returns how many tasks there are by kind and state.
     pub(super) fn states(&self) -> Vec<TaskCount> {
-        let mut counts = BTreeMap::<(&Kind, Option<StateKind>), (u64, u64)>::new();
-        for (group, more) in &self.counts {
-            let (tasks, claimed) = counts.entry((&group.kind, group.state)).or_default();
-            *tasks += more;
-            *claimed += if group.is_claimed { *more } else { 0 };
-        }
-        let count = |((kind, state), (tasks, claimed)): ((&Kind, _), _)| TaskCount {
-            kind: kind.clone(),
-            state,
-            tasks,
-            claimed,
-        };
-        counts.into_iter().map(count).collect()
+        let groups = self.counts.iter();
+        by_state(groups.map(|(group, tasks)| (&group.kind, group.state, *tasks, group.is_claimed)))
     }
 
     /// Returns the counts without the tasks that limits hold back, and whether the first due time of each group is known.
