@@ -81,7 +81,7 @@ impl MachineFault {
         None
     }
 
-    /// What is lacking.
+    /// Returns what is lacking.
     pub fn what(self) -> &'static str {
         match self {
             Self::Descriptors => "no file descriptors left (EMFILE)",
@@ -95,7 +95,7 @@ impl MachineFault {
         }
     }
 
-    /// What an operator does about it.
+    /// Returns what an operator does about it.
     pub fn advice(self) -> &'static str {
         match self {
             Self::Descriptors => "raise the limit with ulimit -n, or LimitNOFILE= of the service",

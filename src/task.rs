@@ -79,7 +79,7 @@ impl<J> fmt::Debug for NewTask<J> {
 }
 
 impl<J: Job> NewTask<J> {
-    /// A task of a [`Job`], with the defaults of a new task. A job alone converts into one.
+    /// Returns a task of a [`Job`], with the defaults of a new task. A job alone converts into one.
     ///
     /// # Example
     ///
@@ -111,13 +111,13 @@ impl<J: Job> From<J> for NewTask<J> {
 }
 
 impl NewTask {
-    /// A task of a kind. Without an [`id`](Self::id) it gets a UUID (version 7, so that ids sort by
-    /// time).
+    /// Returns a task of a kind. Without an [`id`](Self::id) it gets a UUID (version 7, so that ids
+    /// sort by time).
     pub fn new(kind: impl Into<String>) -> Self {
         Self::with(Kind::new(kind.into()), Ok(Json::null()))
     }
 
-    /// What the handler is to work on: anything that has a JSON form.
+    /// Sets what the handler is to work on: anything that has a JSON form.
     pub fn props<T: Serialize + ?Sized>(mut self, props: &T) -> Self {
         self.props = Json::new("props", props);
         self

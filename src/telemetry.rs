@@ -180,7 +180,7 @@ pub fn page() -> String {
     page
 }
 
-/// The span of one run of a handler.
+/// Returns the span of one run of a handler.
 pub(crate) fn task_span(task: &Task, node: &NodeName, fence: Fence, attempt: u32) -> Span {
     tracing::info_span!("task", task = %task.id, kind = %task.kind, node = %node, fence = fence.0, attempt)
 }

@@ -155,7 +155,7 @@ impl Cli {
 }
 
 impl Command {
-    /// How long the commands of tasks may take to end, of a command that runs them.
+    /// Returns how long the commands of tasks may take to end, of a command that runs them.
     pub(crate) fn grace(&self) -> Option<Duration> {
         match self {
             Self::Worker(args) => Some(args.node.grace),

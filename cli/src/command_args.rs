@@ -31,12 +31,12 @@ pub(crate) struct CommandArgs {
 }
 
 impl CommandArgs {
-    /// Whether there is a command.
+    /// Returns whether there is a command.
     pub(crate) fn is_given(&self) -> bool {
         self.shell.is_some() || !self.command.is_empty()
     }
 
-    /// The props of the command that is given, without its folder and its variables.
+    /// Returns the props of the command that is given, without its folder and its variables.
     pub(crate) fn props(&self) -> Option<Value> {
         match (&self.shell, self.command.as_slice()) {
             (Some(line), _) => Some(json!({ "shell": line })),
@@ -45,7 +45,7 @@ impl CommandArgs {
         }
     }
 
-    /// Whether a folder or a file of variables is given.
+    /// Returns whether a folder or a file of variables is given.
     pub(crate) fn has_place(&self) -> bool {
         self.cwd.is_some() || !self.env.is_empty()
     }

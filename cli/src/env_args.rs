@@ -31,7 +31,7 @@ fn named_file(text: &str) -> Result<(String, PathBuf), String> {
 }
 
 impl EnvArgs {
-    /// Whether no file is named.
+    /// Returns whether no file is named.
     pub(crate) fn is_empty(&self) -> bool {
         self.env_file.is_none() && self.env_from.is_empty()
     }
@@ -87,7 +87,7 @@ impl EnvArgs {
     }
 }
 
-/// The path from the root: the worker runs in another folder.
+/// Returns the path from the root: the worker runs in another folder.
 ///
 /// # Errors
 ///

@@ -43,7 +43,7 @@ Exit codes:
   130  interrupted";
 
 impl Exit {
-    /// The number.
+    /// Returns the number.
     pub(crate) fn code(self) -> u8 {
         match self {
             Self::Ok => 0,
@@ -56,7 +56,7 @@ impl Exit {
         }
     }
 
-    /// The one with this number.
+    /// Returns the one with this number.
     pub(crate) fn from_code(code: u8) -> Self {
         let all = [
             Self::Ok,
@@ -112,7 +112,7 @@ impl Failure {
         }
     }
 
-    /// How the program ends with it.
+    /// Returns how the program ends with it.
     pub(crate) fn exit(&self) -> Exit {
         match self {
             Self::No(_) => Exit::No,
@@ -153,7 +153,7 @@ impl Failure {
         self.exit()
     }
 
-    /// The error of a store about a schedule.
+    /// Returns the error of a store about a schedule.
     pub(crate) fn of_schedule(error: store::Error) -> Self {
         let text = error.to_string();
         match error {

@@ -191,7 +191,7 @@ impl Global {
         }
     }
 
-    /// Whether to use colours on something that is, or is not, a terminal.
+    /// Returns whether to use colours on something that is, or is not, a terminal.
     pub(crate) fn colors(&self, terminal: bool) -> bool {
         match self.color {
             Color::Always => true,
@@ -208,7 +208,7 @@ impl Global {
         Hint::new(self.store.as_deref().filter(|_| self.is_store_typed))
     }
 
-    /// Where to print.
+    /// Returns where to print.
     pub(crate) fn out(&self) -> Output {
         let color = self.colors(std::io::stdout().is_terminal());
         Output::new(self.output, color, self.quiet)

@@ -154,7 +154,7 @@ pub(crate) fn unique(text: &str) -> Result<Unique, String> {
     Unique::new(key, duration(within)?).map_err(|e| of_period(&e, within))
 }
 
-/// The text of an error about a key or its period, with the period as it was given.
+/// Returns the text of an error about a key or its period, with the period as it was given.
 fn of_period(error: &Invalid, within: &str) -> String {
     match error.field() {
         "unique.within" => format!("'{within}' is not from 1ms to 366d"),

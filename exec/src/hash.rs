@@ -2,8 +2,8 @@
 
 use sha2::{Digest, Sha256};
 
-/// The first digits (64 at the most) of the hash of these parts. Where one part ends and the next
-/// begins makes a difference.
+/// Returns the first digits (64 at the most) of the hash of these parts. Where one part ends and
+/// the next begins makes a difference.
 pub fn hex(parts: &[&[u8]], digits: usize) -> String {
     let mut hasher = Sha256::new();
     for part in parts {

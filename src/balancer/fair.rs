@@ -37,7 +37,7 @@ impl Fair {
         }
     }
 
-    /// The most tasks that this node should have, by the average over itself and `others`.
+    /// Returns the most tasks that this node should have, by the average over itself and `others`.
     fn most<'a>(&self, me: u64, extra: u64, others: impl Iterator<Item = &'a Peer>) -> u64 {
         let (mut nodes, mut claims) = (1, me + extra);
         for other in others {

@@ -153,7 +153,7 @@ impl Peer {
         }
     }
 
-    /// Whether it claims, and has room for one more.
+    /// Returns whether it claims, and has room for one more.
     pub fn has_room(&self) -> bool {
         self.claiming && self.claims < u64::from(self.slots)
     }
@@ -223,8 +223,8 @@ impl<'a> Cluster<'a> {
 /// }
 /// ```
 pub trait Balancer: Send + Sync + Debug {
-    /// Whether this node takes the task now. A task that it does not take is asked for again after a
-    /// moment, until a node has taken it.
+    /// Returns whether this node takes the task now. A task that it does not take is asked for
+    /// again after a moment, until a node has taken it.
     fn takes(&self, cluster: &Cluster<'_>, task: &TaskView) -> bool {
         let _ = (cluster, task);
         true

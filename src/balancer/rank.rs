@@ -7,7 +7,8 @@ use windlass_statemachine::{NodeName, TaskId};
 
 use super::{Cluster, Requirements};
 
-/// The rank of this node for a task among the nodes that could take it: how many would go first.
+/// Returns the rank of this node for a task among the nodes that could take it: how many would go
+/// first.
 ///
 /// It is rendezvous hashing: every node gives every task a number, and the greatest goes first. So
 /// the work spreads evenly, and a node that comes or goes does not change the order of the others. Nodes

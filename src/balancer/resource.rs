@@ -14,8 +14,8 @@ use crate::store::TaskView;
 
 /// Measures how much of a resource is used, in percent.
 pub trait Probe: Send + Sync + Debug {
-    /// The use now, in percent (above 100 where that can be); `None` when it is not known, which
-    /// counts as nothing used.
+    /// Returns the use now, in percent (above 100 where that can be); `None` when it is not known,
+    /// which counts as nothing used.
     fn percent(&self) -> Option<f64>;
 }
 

@@ -42,7 +42,7 @@ impl<J> Handle<J> {
         }
     }
 
-    /// The id of the task.
+    /// Returns the id of the task.
     pub fn id(&self) -> &TaskId {
         &self.id
     }
@@ -52,14 +52,15 @@ impl<J> Handle<J> {
         self.id
     }
 
-    /// Whether the submit made a new task. False when the same task existed
+    /// Returns whether the submit made a new task. False when the same task existed
     /// ([`NewTask::idempotent`](crate::NewTask::idempotent)), and for a handle of
     /// [`Client::handle`].
     pub fn is_new(&self) -> bool {
         self.submitted == Some(Submitted::New)
     }
 
-    /// The state in which the submit found the task that was there; `None` when it made a new one.
+    /// Returns the state in which the submit found the task that was there; `None` when it made a
+    /// new one.
     pub fn existing(&self) -> Option<StateKind> {
         match self.submitted {
             Some(Submitted::Existing(code) | Submitted::Other { state: code, .. }) => Some(code),
@@ -183,8 +184,8 @@ pub enum WaitError {
 }
 
 impl Done {
-    /// The result with which the task completed, as JSON; `None` when it completed without one, or did
-    /// not complete.
+    /// Returns the result with which the task completed, as JSON; `None` when it completed without
+    /// one, or did not complete.
     pub fn result_json(&self) -> Option<&Json> {
         match &self.state.status {
             TaskStatus::Completed { result } => result.as_ref(),

@@ -64,7 +64,7 @@ pub struct Client {
     by: Author,
 }
 
-/// The name that a caller gave, or what is wrong with it.
+/// Returns the name that a caller gave, or what is wrong with it.
 fn name<N>(given: impl TryInto<N, Error: Into<Invalid>>) -> Result<N, Error> {
     given.try_into().map_err(|e| Error::Invalid(e.into()))
 }
@@ -85,7 +85,7 @@ impl Client {
         }
     }
 
-    /// The store.
+    /// Returns the store.
     pub fn store(&self) -> &Store {
         &self.store
     }
@@ -253,7 +253,7 @@ impl Client {
         Ok(self.store.registry().command(&id).await?.outcome)
     }
 
-    /// The commands of a task, in order, those that have an outcome included.
+    /// Returns the commands of a task, in order, those that have an outcome included.
     ///
     /// # Errors
     ///
@@ -346,7 +346,7 @@ impl Client {
         self.store.registry().order_of_newest()
     }
 
-    /// How many tasks there are by kind and state.
+    /// Returns how many tasks there are by kind and state.
     ///
     /// # Errors
     ///
@@ -377,7 +377,7 @@ impl Client {
         only(self.retry_many(vec![name(id)?]).await)
     }
 
-    /// The history of a task, oldest first: at most the last `limit` changes.
+    /// Returns the history of a task, oldest first: at most the last `limit` changes.
     ///
     /// # Errors
     ///

@@ -6,7 +6,7 @@ use super::{Client, name};
 use crate::store::{AuditEntry, Error, NodeCommand, NodeCommandId, NodeRecord};
 
 impl Client {
-    /// The nodes that live.
+    /// Returns the nodes that live.
     ///
     /// # Errors
     ///
@@ -15,7 +15,7 @@ impl Client {
         self.store.registry().nodes().await
     }
 
-    /// Whether a live node has a handler for this kind.
+    /// Returns whether a live node has a handler for this kind.
     ///
     /// # Errors
     ///
@@ -60,7 +60,7 @@ impl Client {
         self.store.registry().audit(limit).await
     }
 
-    /// What a node answered; `None` while it has not.
+    /// Returns what a node answered; `None` while it has not.
     ///
     /// # Errors
     ///

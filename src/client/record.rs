@@ -27,12 +27,12 @@ impl Done {
         self.state.code()
     }
 
-    /// Whether it completed.
+    /// Returns whether it completed.
     pub fn is_completed(&self) -> bool {
         self.code() == StateKind::Completed
     }
 
-    /// The last error, if there has been one.
+    /// Returns the last error, if there has been one.
     pub fn error(&self) -> Option<&str> {
         self.state.errors.last().map(|e| e.error.as_str())
     }

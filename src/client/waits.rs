@@ -111,8 +111,9 @@ impl fmt::Display for Selector {
 }
 
 impl WaitReason {
-    /// Why this task waits, given the live nodes; `None` when it is not its turn (it sleeps until a time, is
-    /// paused, has ended), when a live node holds it, or when one with room will claim it.
+    /// Returns why this task waits, given the live nodes; `None` when it is not its turn (it sleeps
+    /// until a time, is paused, has ended), when a live node holds it, or when one with room will
+    /// claim it.
     pub fn of(record: &TaskRecord, nodes: &[NodeRecord], now: Timestamp) -> Option<Self> {
         let state = record.state.as_ref().ok()?;
         if state.code().is_terminal() {

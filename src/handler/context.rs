@@ -124,17 +124,17 @@ impl TaskContext {
 }
 
 impl<J: TaskType> TaskContext<J> {
-    /// The task's id.
+    /// Returns the task's id.
     pub fn id(&self) -> &TaskId {
         &self.parts.task.id
     }
 
-    /// The task's kind.
+    /// Returns the task's kind.
     pub fn kind(&self) -> &Kind {
         &self.parts.task.kind
     }
 
-    /// The task's labels.
+    /// Returns the task's labels.
     pub fn labels(&self) -> &Labels {
         &self.parts.task.labels
     }
@@ -149,13 +149,13 @@ impl<J: TaskType> TaskContext<J> {
         self.parts.resumed
     }
 
-    /// The task as it was submitted.
+    /// Returns the task as it was submitted.
     pub fn task(&self) -> &Task {
         &self.parts.task
     }
 
-    /// The task's place among all submits of its store. It never changes, and a task that is
-    /// deleted and submitted again under the same id has another one: with the id it identifies
+    /// Returns the task's place among all submits of its store. It never changes, and a task that
+    /// is deleted and submitted again under the same id has another one: with the id it identifies
     /// what belongs to this task outside of the store.
     pub fn order(&self) -> u64 {
         self.parts.order
@@ -205,18 +205,18 @@ impl<J: TaskType> TaskContext<J> {
         data.unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The number of this attempt: 1 for the first. Failed and abandoned attempts in a row count; a
-    /// graceful release does not.
+    /// Returns the number of this attempt: 1 for the first. Failed and abandoned attempts in a row
+    /// count; a graceful release does not.
     pub fn attempt(&self) -> u32 {
         self.parts.attempt
     }
 
-    /// How often a retry has started the task again: 0 for the first time.
+    /// Returns how often a retry has started the task again: 0 for the first time.
     pub fn incarnation(&self) -> u32 {
         self.parts.incarnation
     }
 
-    /// The last error of the task, if there has been one.
+    /// Returns the last error of the task, if there has been one.
     pub fn last_error(&self) -> Option<&ErrorEntry> {
         self.parts.last_error.as_ref()
     }
@@ -260,7 +260,7 @@ impl<J: TaskType> TaskContext<J> {
         self.parts.received.stop_requested().await
     }
 
-    /// Whether the handler should stop: for code that cannot await.
+    /// Returns whether the handler should stop: for code that cannot await.
     pub fn should_stop(&self) -> bool {
         self.parts.received.stop().is_some()
     }
@@ -271,14 +271,14 @@ impl<J: TaskType> TaskContext<J> {
         Commands::new(self.parts.received.clone())
     }
 
-    /// The number of the claim, to guard what the handler writes elsewhere: the other side refuses
-    /// a number that is smaller than the greatest it has seen.
+    /// Returns the number of the claim, to guard what the handler writes elsewhere: the other side
+    /// refuses a number that is smaller than the greatest it has seen.
     pub fn fence(&self) -> Fence {
         self.parts.fence
     }
 
-    /// How long the node's lease certainly still holds, by the node's own monotonic clock. It grows
-    /// again with every renewal. Zero: stop, another node may have the task.
+    /// Returns how long the node's lease certainly still holds, by the node's own monotonic clock.
+    /// It grows again with every renewal. Zero: stop, another node may have the task.
     pub fn lease_left(&self) -> Duration {
         self.parts
             .lease_until
@@ -316,8 +316,8 @@ impl<J: TaskType> TaskContext<J> {
         Message::release()
     }
 
-    /// The tracing span of this run, with task, kind, attempt and fence. The handler runs inside
-    /// it; take it along to what you spawn.
+    /// Returns the tracing span of this run, with task, kind, attempt and fence. The handler runs
+    /// inside it; take it along to what you spawn.
     pub fn span(&self) -> &tracing::Span {
         &self.parts.span
     }

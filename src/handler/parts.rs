@@ -61,7 +61,7 @@ pub(crate) struct ContextParts {
 }
 
 impl ContextParts {
-    /// The parts of an attempt that starts from this state.
+    /// Returns the parts of an attempt that starts from this state.
     pub(crate) fn new(
         attempt: Attempt,
         state: &TaskState,
@@ -94,7 +94,7 @@ impl ContextParts {
         }
     }
 
-    /// The fault of the machine that this message of the handler reports.
+    /// Returns the fault of the machine that this message of the handler reports.
     pub(crate) fn node_fault(&self, message: &Message) -> Option<String> {
         if message.kind() != ActionKind::Release {
             return None;

@@ -86,7 +86,7 @@ impl Held {
 }
 
 impl TaskContext {
-    /// The task's props, as a type of yours.
+    /// Returns the task's props, as a type of yours.
     ///
     /// # Errors
     ///

@@ -5,8 +5,9 @@ use windlass_statemachine::{Invalid, Message, TaskType, Waited};
 use super::TaskContext;
 
 impl<J: TaskType> TaskContext<J> {
-    /// The tasks that this run has waited for, in the order in which they were named, each with its outcome.
-    /// Empty for a run that has waited for none. Every attempt of the run gets the same list.
+    /// Returns the tasks that this run has waited for, in the order in which they were named, each
+    /// with its outcome. Empty for a run that has waited for none. Every attempt of the run gets
+    /// the same list.
     ///
     /// # Example
     ///

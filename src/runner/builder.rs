@@ -59,25 +59,26 @@ impl Runner {
 }
 
 impl Builder {
-    /// The node's name, unique in the namespace. By default one that no other process has.
+    /// Sets the node's name, unique in the namespace. By default one that no other process has.
     pub fn node(mut self, name: impl Into<String>) -> Self {
         self.name = Some(name.into());
         self
     }
 
-    /// How many handlers run at once on this node: 1 to 1,000,000, 100 by default. A slot is free when
-    /// its handler has returned: the next task may start before the end of the one before is durable.
+    /// Sets how many handlers run at once on this node: 1 to 1,000,000, 100 by default. A slot is
+    /// free when its handler has returned: the next task may start before the end of the one before
+    /// is durable.
     pub fn slots(mut self, slots: u32) -> Self {
         self.config.slots = slots;
         self
     }
 
-    /// The handler of a kind, with the defaults of [`KindConfig`].
+    /// Sets the handler of a kind, with the defaults of [`KindConfig`].
     pub fn handler(self, kind: impl Into<String>, handler: impl StatefulHandler) -> Self {
         self.handler_with(kind, KindConfig::default(), handler)
     }
 
-    /// The handler of a kind, and how it is run.
+    /// Sets the handler of a kind, and how it is run.
     pub fn handler_with(
         mut self,
         kind: impl Into<String>,
@@ -89,14 +90,14 @@ impl Builder {
         self
     }
 
-    /// The handler of a typed kind, with the defaults of [`KindConfig`].
+    /// Sets the handler of a typed kind, with the defaults of [`KindConfig`].
     ///
     /// See [`job`](crate::job) for an example.
     pub fn job<J: Job, M: 'static>(self, handler: impl StatefulHandler<J, M>) -> Self {
         self.job_with(KindConfig::default(), handler)
     }
 
-    /// The handler of a typed kind, and how it is run.
+    /// Sets the handler of a typed kind, and how it is run.
     pub fn job_with<J: Job, M: 'static>(
         self,
         config: KindConfig,
@@ -109,7 +110,7 @@ impl Builder {
         )
     }
 
-    /// A handler for every kind that has none of its own: this node then claims every kind.
+    /// Sets a handler for every kind that has none of its own: this node then claims every kind.
     pub fn default_handler(mut self, config: KindConfig, handler: impl StatefulHandler) -> Self {
         self.default = Some(KindEntry::new(config, handler));
         self
@@ -146,15 +147,16 @@ impl Builder {
         self
     }
 
-    /// How long the node's claims stand without a renewal; then other nodes take its tasks. 15 s by
-    /// default, from 200 ms (for tests; use at least 5 s otherwise) to 1 h.
+    /// Sets how long the node's claims stand without a renewal; then other nodes take its tasks. 15
+    /// s by default, from 200 ms (for tests; use at least 5 s otherwise) to 1 h.
     pub fn lease_ttl(mut self, ttl: Duration) -> Self {
         self.config.lease_ttl = ttl;
         self
     }
 
-    /// How often the node sets the gauges of the namespace and of its slots ([`telemetry`](crate::telemetry)): 15 s by
-    /// default, at least 100 ms. It sets none, and asks the store nothing for them, while the program has no recorder.
+    /// Sets how often the node sets the gauges of the namespace and of its slots
+    /// ([`telemetry`](crate::telemetry)): 15 s by default, at least 100 ms. It sets none, and asks
+    /// the store nothing for them, while the program has no recorder.
     pub fn gauges_every(mut self, every: Duration) -> Self {
         self.config.gauges_every = every;
         self
@@ -166,28 +168,28 @@ impl Builder {
         self
     }
 
-    /// How long finished tasks are kept; `None` for ever, 7 days by default. The node looks for older
-    /// tasks every tenth of `keep`: at most once a second, and at least once an hour.
+    /// Sets how long finished tasks are kept; `None` for ever, 7 days by default. The node looks
+    /// for older tasks every tenth of `keep`: at most once a second, and at least once an hour.
     pub fn retention(mut self, keep: Option<Duration>) -> Self {
         self.config.retention = keep;
         self
     }
 
-    /// How long to wait for the name while a node that has it counts as alive (an earlier process of this
-    /// node that has crashed, say): not at all by default.
+    /// Sets how long to wait for the name while a node that has it counts as alive (an earlier
+    /// process of this node that has crashed, say): not at all by default.
     pub fn wait_for_name(mut self, wait: Duration) -> Self {
         self.config.name_wait = wait;
         self
     }
 
-    /// How long to try to join while the store is unavailable (a file that another program
+    /// Sets how long to try to join while the store is unavailable (a file that another program
     /// has locked, a cluster without a quorum): not at all by default.
     pub fn wait_for_store(mut self, wait: Duration) -> Self {
         self.config.store_wait = wait;
         self
     }
 
-    /// Whether failed attempts are written to standard error in a program that has never set a
+    /// Sets whether failed attempts are written to standard error in a program that has never set a
     /// `tracing` subscriber: yes by default. A program with a subscriber gets them as events of the
     /// level `WARN` instead.
     pub fn failures_to_stderr(mut self, write: bool) -> Self {

@@ -31,7 +31,7 @@ pub(crate) fn input_of(task: &TaskId, answer: Result<(), Error>) -> Input {
     }
 }
 
-/// Whether a write, or one of its effects, is larger than the store takes.
+/// Returns whether a write, or one of its effects, is larger than the store takes.
 fn is_too_large(error: &Error) -> bool {
     match error {
         Error::TooLarge { .. } => true,

@@ -37,7 +37,7 @@ pub struct KindConfig {
 }
 
 impl Default for KindConfig {
-    /// The limit of the node, 30 s of grace, the default [`Retry`].
+    /// Returns the limit of the node, 30 s of grace, the default [`Retry`].
     fn default() -> Self {
         Self {
             slots: None,
@@ -52,7 +52,8 @@ impl Default for KindConfig {
 }
 
 impl KindConfig {
-    /// The most handlers of this kind that run at once on this node; the node's own limit by default.
+    /// Sets the most handlers of this kind that run at once on this node; the node's own limit by
+    /// default.
     #[must_use]
     pub fn slots(mut self, slots: u32) -> Self {
         self.slots = Some(slots);
@@ -66,8 +67,8 @@ impl KindConfig {
         self
     }
 
-    /// How long a handler may take to return after a command or a stop, before it is aborted: 30 s by
-    /// default.
+    /// Sets how long a handler may take to return after a command or a stop, before it is aborted:
+    /// 30 s by default.
     #[must_use]
     pub fn stop_grace(mut self, grace: Duration) -> Self {
         self.stop_grace = grace;
@@ -121,8 +122,8 @@ impl KindConfig {
         self
     }
 
-    /// The settings with what the handler says: whether it takes signals, and its data version unless they
-    /// have one.
+    /// Sets the settings with what the handler says: whether it takes signals, and its data version
+    /// unless they have one.
     pub(crate) fn of_handler(mut self, handler: &impl StatefulHandler) -> Self {
         self.data_version
             .get_or_insert_with(|| handler.data_version());
@@ -130,7 +131,7 @@ impl KindConfig {
         self
     }
 
-    /// The version of the data that the handler writes, and the newest that it reads.
+    /// Returns the version of the data that the handler writes, and the newest that it reads.
     pub(crate) fn writes_version(&self) -> u32 {
         self.data_version.unwrap_or(FIRST_DATA_VERSION)
     }

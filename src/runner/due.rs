@@ -125,7 +125,7 @@ impl DueIndex {
         self.by_id.find(hash, same).copied()
     }
 
-    /// The submit order of a task that is known.
+    /// Returns the submit order of a task that is known.
     pub(crate) fn order(&self, id: &TaskId) -> Option<u64> {
         let entry = self.entries[self.find(id)? as usize].as_ref();
         entry.map(|entry| entry.order)
@@ -305,7 +305,7 @@ impl DueIndex {
         moved
     }
 
-    /// How long it is until the next task becomes due, unless the clock is set.
+    /// Returns how long it is until the next task becomes due, unless the clock is set.
     pub(crate) fn next_due_in(&self, now: Moment) -> Option<Duration> {
         let sleeper = self
             .waiting
@@ -370,7 +370,7 @@ fn pop_due(waiting: &mut BTreeSet<(i64, u32)>, reached: i64) -> Option<u32> {
 }
 
 impl Entry {
-    /// The task, which is in this place of the index, among the ready ones.
+    /// Returns the task, which is in this place of the index, among the ready ones.
     fn task(&self, at: u32) -> ready::Task {
         ready::Task {
             kind: self.kind,

@@ -134,7 +134,7 @@ impl Keeper {
             "could not end the lease; it ends by itself within {:?}", self.ttl);
     }
 
-    /// How long a node that leaves waits for an answer of the store.
+    /// Returns how long a node that leaves waits for an answer of the store.
     fn last_wait(&self) -> Duration {
         (self.ttl / 3).min(Duration::from_secs(5))
     }

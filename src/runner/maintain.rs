@@ -16,7 +16,7 @@ const SOON: Duration = Duration::from_secs(30);
 /// The pause before a store that has pruned some tasks is asked to prune more.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// How often a node prunes: a task outlives a short retention by about a tenth of it.
+/// Returns how often a node prunes: a task outlives a short retention by about a tenth of it.
 fn every(retention: Option<Duration>) -> Duration {
     retention.map_or(MAINTAIN_EVERY, |keep| {
         (keep / 10).clamp(AGAIN, MAINTAIN_EVERY)

@@ -71,12 +71,12 @@ pub struct Runner {
 }
 
 impl Runner {
-    /// The node's name.
+    /// Returns the node's name.
     pub fn node(&self) -> &NodeName {
         &self.node
     }
 
-    /// Whether the node has stopped.
+    /// Returns whether the node has stopped.
     pub fn is_stopped(&self) -> bool {
         self.ended.as_ref().is_none_or(JoinHandle::is_finished)
     }

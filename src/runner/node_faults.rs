@@ -64,13 +64,13 @@ pub(crate) struct Wait {
 }
 
 impl NodeFaults {
-    /// Whether there is no fault.
+    /// Returns whether there is no fault.
     pub(crate) fn is_empty(&self) -> bool {
         self.kinds.is_empty()
     }
 
-    /// The kinds that cannot be run, for the node's status. It stays the same until a fault is met
-    /// or ends.
+    /// Returns the kinds that cannot be run, for the node's status. It stays the same until a fault
+    /// is met or ends.
     pub(crate) fn report(&mut self, clock: Timestamp) -> &[NodeFault] {
         if std::mem::take(&mut self.changed) {
             let at = Instant::now();
@@ -117,7 +117,7 @@ impl NodeFaults {
         Wait { wait, report }
     }
 
-    /// Whether a task of this kind may be claimed now.
+    /// Returns whether a task of this kind may be claimed now.
     pub(crate) fn may_claim(&self, kind: &Kind, now: Instant) -> bool {
         self.kinds.get(kind).is_none_or(|fault| fault.until <= now)
     }
@@ -167,7 +167,7 @@ impl NodeFaults {
         over
     }
 
-    /// How long it is until a kind may be claimed again, or a trial is proven.
+    /// Returns how long it is until a kind may be claimed again, or a trial is proven.
     pub(crate) fn next_in(&self, now: Instant) -> Option<Duration> {
         let next = self.kinds.values().map(|fault| match fault.trial {
             Some(Trial::Started(at)) => at + PROVEN,

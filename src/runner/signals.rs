@@ -58,7 +58,7 @@ impl StopSignals {
         Ok(Self { ctrl_c })
     }
 
-    /// The names of the signals that are listened for.
+    /// Returns the names of the signals that are listened for.
     pub fn names(&self) -> Vec<&'static str> {
         #[cfg(unix)]
         return self.signals.iter().map(|(name, _)| *name).collect();
@@ -67,7 +67,7 @@ impl StopSignals {
     }
 }
 
-/// Whether this process ignores the signal; false where the system does not report it.
+/// Returns whether this process ignores the signal; false where the system does not report it.
 #[cfg(unix)]
 fn ignores(kind: tokio::signal::unix::SignalKind) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
@@ -77,7 +77,7 @@ fn ignores(kind: tokio::signal::unix::SignalKind) -> bool {
     is_in(&status, "SigIgn:", number)
 }
 
-/// Whether a signal is in one of the sets of `/proc/PID/status`.
+/// Returns whether a signal is in one of the sets of `/proc/PID/status`.
 #[cfg(unix)]
 fn is_in(status: &str, set: &str, number: u32) -> bool {
     let mask = status.lines().find_map(|line| line.strip_prefix(set));

@@ -273,7 +273,7 @@ const PEERS_TOGETHER: Duration = Duration::from_millis(10);
 /// How often a node reads which other nodes there are, about.
 const PEERS_EVERY: Duration = Duration::from_secs(2);
 
-/// A name that no other node has: the process and a random part.
+/// Returns a name that no other node has: the process and a random part.
 fn default_name() -> String {
     format!(
         "node-{}-{:06x}",

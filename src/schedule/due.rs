@@ -150,7 +150,7 @@ impl Due {
     }
 }
 
-/// The next time, if it is due, and for how long.
+/// Returns the next time, if it is due, and for how long.
 fn next(times: &Times, cursor: Cursor, now: Timestamp) -> Option<(Timestamp, SignedDuration)> {
     let nominal = times.next(cursor)?;
     let age = now.duration_since(times.due(nominal));

@@ -49,7 +49,7 @@ impl Scheduler {
         Self { store }
     }
 
-    /// How a node runs schedules.
+    /// Returns how a node runs schedules.
     pub(crate) fn config() -> KindConfig {
         let cap = Duration::from_secs(300);
         KindConfig::default()
@@ -224,7 +224,7 @@ fn run_state(state: &TaskState) -> RunState {
     }
 }
 
-/// The message that carries out a step.
+/// Returns the message that carries out a step.
 fn message(step: Step) -> Message {
     let counts = step.data.counts;
     let message = match step.next {

@@ -96,7 +96,7 @@ async fn wake(store: &Store) -> Result<(), Error> {
     }
 }
 
-/// The command that lets a schedule look at the clock. Each node sends the same.
+/// Returns the command that lets a schedule look at the clock. Each node sends the same.
 fn run(schedule: &TaskId, ahead: Timestamp) -> Result<SendCommand, Invalid> {
     let key = format!("{schedule} {ahead}");
     Ok(SendCommand {

@@ -176,7 +176,7 @@ pub(crate) fn next(times: &Times, data: &Data, now: Timestamp) -> Next {
     }
 }
 
-/// Whether the state of earlier runs decides what happens.
+/// Returns whether the state of earlier runs decides what happens.
 fn follows(overlap: Overlap, pause_on_failure: bool) -> bool {
     pause_on_failure || overlap != Overlap::Allow(u32::MAX)
 }

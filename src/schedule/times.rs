@@ -275,7 +275,8 @@ impl Times {
         Tally::first(self, first, to.min(end))
     }
 
-    /// The first time after `last`, whether it is excluded or not; fixed local times come after `past`.
+    /// Returns the first time after `last`, whether it is excluded or not; fixed local times come
+    /// after `past`.
     fn candidate(&self, last: Timestamp, past: Timestamp) -> Option<Timestamp> {
         let crons = self.crons.iter().filter_map(|cron| {
             let after = if cron.steps() { last } else { past };
@@ -319,7 +320,8 @@ impl Times {
         due.unwrap_or(Timestamp::MAX)
     }
 
-    /// The part of the jitter that follows from the schedule and the nominal time, in milliseconds.
+    /// Returns the part of the jitter that follows from the schedule and the nominal time, in
+    /// milliseconds.
     fn jitter_of(&self, nominal: Timestamp) -> SignedDuration {
         if self.jitter.is_zero() {
             return SignedDuration::ZERO;
@@ -338,7 +340,7 @@ impl Times {
     }
 }
 
-/// The instant before, so that a search after it includes `at`.
+/// Returns the instant before, so that a search after it includes `at`.
 pub(crate) fn before(at: Timestamp) -> Timestamp {
     at.checked_sub(1.nanosecond()).unwrap_or(Timestamp::MIN)
 }

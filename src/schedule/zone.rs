@@ -104,7 +104,7 @@ impl Clocks {
         }
     }
 
-    /// The first instant of the expression from `from` to the next change of the clocks.
+    /// Returns the first instant of the expression from `from` to the next change of the clocks.
     fn within(
         &self,
         expression: &Expression,
@@ -126,7 +126,7 @@ impl Clocks {
         }
     }
 
-    /// Whether the instant is the second occurrence of a local time that counts once.
+    /// Returns whether the instant is the second occurrence of a local time that counts once.
     fn is_repeat(&self, expression: &Expression, local: DateTime, at: Timestamp) -> bool {
         if expression.steps() || self.fold == Fold::Both {
             return false;
@@ -172,7 +172,7 @@ impl Clocks {
     }
 }
 
-/// The first whole second after an instant.
+/// Returns the first whole second after an instant.
 fn whole_second_after(at: Timestamp) -> Option<Timestamp> {
     let second = at
         .as_second()
@@ -198,7 +198,7 @@ mod tests {
         text.parse().unwrap()
     }
 
-    /// The next `count` times after `after`, in UTC.
+    /// Returns the next `count` times after `after`, in UTC.
     fn next(clocks: &Clocks, cron: &str, after: &str, count: usize) -> Vec<String> {
         let expression = Expression::parse("cron", cron).unwrap();
         let mut last = at(after);

@@ -200,7 +200,7 @@ pub type EventStream = Pin<Box<dyn Stream<Item = Vec<Event>> + Send>>;
 /// [`TaskState::claimed`]: windlass_statemachine::TaskState::claimed
 #[async_trait]
 pub trait Coordinator: Send + Sync + 'static {
-    /// What it takes at the most.
+    /// Returns what it takes at the most.
     fn limits(&self) -> Limits;
 
     /// Registers a node and grants it a lease.
@@ -284,9 +284,9 @@ pub trait Coordinator: Send + Sync + 'static {
     /// [`Error::Refused`] with every refused effect ([`Part::Effect`](super::Part::Effect)).
     async fn commit(&self, commits: Vec<Commit>) -> Vec<Result<(), Error>>;
 
-    /// The nodes that live, as far as this process knows them without asking anybody if it can (a
-    /// copy that a watch keeps, say): runners look every few seconds. A store that has nothing to
-    /// tell answers with none; the nodes then claim without leaving tasks to each other.
+    /// Returns the nodes that live, as far as this process knows them without asking anybody if it
+    /// can (a copy that a watch keeps, say): runners look every few seconds. A store that has
+    /// nothing to tell answers with none; the nodes then claim without leaving tasks to each other.
     ///
     /// # Errors
     ///

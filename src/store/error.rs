@@ -177,7 +177,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether the same call may succeed later.
+    /// Returns whether the same call may succeed later.
     pub fn is_retryable(&self) -> bool {
         matches!(self, Self::Unavailable { .. })
     }

@@ -169,13 +169,13 @@ pub trait Registry: Send + Sync + 'static {
         None
     }
 
-    /// What it takes at the most.
+    /// Returns what it takes at the most.
     fn limits(&self) -> Limits;
 
-    /// The identity of this namespace: 16 to 64 lower-case letters and digits, which can stand in
-    /// the name of a file. Where something is kept beside a store, it is found by this, since the same
-    /// store has many names (another order of endpoints, a link to a file) and the same name may
-    /// stand for one store after another.
+    /// Returns the identity of this namespace: 16 to 64 lower-case letters and digits, which can
+    /// stand in the name of a file. Where something is kept beside a store, it is found by this,
+    /// since the same store has many names (another order of endpoints, a link to a file) and the
+    /// same name may stand for one store after another.
     ///
     /// # Duties of an implementation
     ///
@@ -216,14 +216,14 @@ pub trait Registry: Send + Sync + 'static {
     /// - [`Error::Invalid`] (field `transaction id`): the id was that of another transaction.
     async fn apply(&self, transactions: Vec<Transaction>) -> Vec<Result<Applied, Error>>;
 
-    /// A command and its outcome. It is kept as long as its task.
+    /// Returns a command and its outcome. It is kept as long as its task.
     ///
     /// # Errors
     ///
     /// [`Error::NotFound`], [`Error::Unavailable`].
     async fn command(&self, id: &CommandId) -> Result<CommandRecord, Error>;
 
-    /// The commands of a task, in order, those that have an outcome included.
+    /// Returns the commands of a task, in order, those that have an outcome included.
     ///
     /// # Errors
     ///
@@ -262,7 +262,7 @@ pub trait Registry: Send + Sync + 'static {
         rules::list::span_of_list(span, |page| self.list(filter, page)).await
     }
 
-    /// How many tasks there are by kind and state.
+    /// Returns how many tasks there are by kind and state.
     ///
     /// # Errors
     ///
@@ -333,7 +333,7 @@ pub trait Registry: Send + Sync + 'static {
         Ok(None)
     }
 
-    /// The nodes that live.
+    /// Returns the nodes that live.
     ///
     /// # Errors
     ///
@@ -352,7 +352,7 @@ pub trait Registry: Send + Sync + 'static {
         by: Option<&Author>,
     ) -> Result<NodeCommandId, Error>;
 
-    /// What a node answered to the command of this order; `None` while it waits.
+    /// Returns what a node answered to the command of this order; `None` while it waits.
     ///
     /// # Errors
     ///
@@ -360,14 +360,15 @@ pub trait Registry: Send + Sync + 'static {
     /// [`Error::Unavailable`].
     async fn node_outcome(&self, command: NodeCommandId) -> Result<Option<String>, Error>;
 
-    /// The history of one task, oldest first, as far back as it is kept; at most the last `limit`.
+    /// Returns the history of one task, oldest first, as far back as it is kept; at most the last
+    /// `limit`.
     ///
     /// # Errors
     ///
     /// [`Error::NotFound`], [`Error::Unavailable`].
     async fn history(&self, id: &TaskId, limit: u32) -> Result<Vec<Change>, Error>;
 
-    /// What happens from now on (`None`), or after the change with this `seq`.
+    /// Returns what happens from now on (`None`), or after the change with this `seq`.
     ///
     /// # Errors
     ///

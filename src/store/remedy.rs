@@ -67,7 +67,7 @@ impl Advice {
 }
 
 impl From<&'static str> for Advice {
-    /// A sentence without a step of the library.
+    /// Returns a sentence without a step of the library.
     fn from(text: &'static str) -> Self {
         let remedy = None;
         Self { text, remedy }

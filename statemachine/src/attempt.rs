@@ -88,7 +88,7 @@ impl FailedAttempt {
             .collect()
     }
 
-    /// Whether the task has failed with this attempt.
+    /// Returns whether the task has failed with this attempt.
     pub fn is_last(&self) -> bool {
         self.status == Some(TaskStatus::Failed)
     }
@@ -121,7 +121,7 @@ impl fmt::Display for FailedAttempt {
     }
 }
 
-/// A length of time with about two digits.
+/// Returns a length of time with about two digits.
 fn rounded(wait: Duration) -> String {
     let seconds = wait.as_secs_f64();
     match seconds {

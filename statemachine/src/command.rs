@@ -70,7 +70,7 @@ impl Command {
         Ok(Self::Signal(Signal::new(name).with_payload(payload)?))
     }
 
-    /// The name of the command.
+    /// Returns the name of the command.
     pub fn kind(&self) -> ActionKind {
         match self {
             Self::Run => ActionKind::Run,
@@ -84,8 +84,8 @@ impl Command {
         }
     }
 
-    /// The message that carries the command out. A handler may return it unchanged. That of a signal is
-    /// Run: it wakes the task, and the handler replies.
+    /// Returns the message that carries the command out. A handler may return it unchanged. That of
+    /// a signal is Run: it wakes the task, and the handler replies.
     pub fn to_message<J>(&self) -> Message<J> {
         match self {
             Self::Run | Self::Signal(_) => Action::Run,
@@ -192,7 +192,7 @@ impl<'de> Deserialize<'de> for Outcome {
 }
 
 impl Outcome {
-    /// Whether the command was applied.
+    /// Returns whether the command was applied.
     pub fn is_applied(&self) -> bool {
         matches!(self, Self::Applied { .. })
     }

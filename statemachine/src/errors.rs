@@ -123,17 +123,17 @@ impl ErrorLog {
         self.entries.drain(..over);
     }
 
-    /// The errors that are kept, oldest first.
+    /// Returns the errors that are kept, oldest first.
     pub fn entries(&self) -> &[ErrorEntry] {
         &self.entries
     }
 
-    /// The newest error.
+    /// Returns the newest error.
     pub fn last(&self) -> Option<&ErrorEntry> {
         self.entries.last()
     }
 
-    /// The number of errors so far, forgotten ones included.
+    /// Returns the number of errors so far, forgotten ones included.
     pub fn total(&self) -> u64 {
         self.total
     }

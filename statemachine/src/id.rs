@@ -65,7 +65,7 @@ macro_rules! name {
                 Ok(Self(text.as_ref().into()))
             }
 
-            /// The text of the name.
+            /// Returns the text of the name.
             pub fn as_str(&self) -> &str {
                 &self.0
             }

@@ -51,7 +51,7 @@ impl Hash for Json {
 pub const MAX_DEPTH: usize = 100;
 
 impl Json {
-    /// The document `null`.
+    /// Returns the document `null`.
     pub fn null() -> Self {
         // Every new task begins with it.
         static NULL: LazyLock<Json> = LazyLock::new(|| Json(RawValue::NULL.to_owned().into()));
@@ -94,7 +94,7 @@ impl Json {
         })
     }
 
-    /// The text of the document.
+    /// Returns the text of the document.
     pub fn as_str(&self) -> &str {
         self.0.get()
     }
@@ -137,7 +137,7 @@ impl Json {
         same::canonical(self.as_str())
     }
 
-    /// The length of the document's text in bytes.
+    /// Returns the length of the document's text in bytes.
     pub fn len(&self) -> usize {
         self.as_str().len()
     }
@@ -210,7 +210,7 @@ impl Json {
         self.as_str().is_empty()
     }
 
-    /// Whether the document is `null`.
+    /// Returns whether the document is `null`.
     pub fn is_null(&self) -> bool {
         self.as_str() == "null"
     }

@@ -225,7 +225,7 @@ impl<J> Message<J> {
         }
     }
 
-    /// A failure for a value that has no JSON form. It takes no effects.
+    /// Returns a failure for a value that has no JSON form. It takes no effects.
     fn refused(error: Invalid) -> Self {
         let mut failed = Self::fail(error);
         failed.body.refused = true;
@@ -239,17 +239,17 @@ impl<J> Message<J> {
         self
     }
 
-    /// What the message asks for.
+    /// Returns what the message asks for.
     pub fn action(&self) -> &Action {
         &self.body.action
     }
 
-    /// The name of what the message asks for.
+    /// Returns the name of what the message asks for.
     pub fn kind(&self) -> ActionKind {
         self.body.action.kind()
     }
 
-    /// Whether the retry policy decides if the message is an error: true for all but
+    /// Returns whether the retry policy decides if the message is an error: true for all but
     /// [`fail`](Self::fail).
     pub fn is_retryable(&self) -> bool {
         let Action::Error { retryable, .. } = &self.body.action else {
@@ -258,7 +258,7 @@ impl<J> Message<J> {
         *retryable
     }
 
-    /// The new data; `None` keeps the data of the task.
+    /// Returns the new data; `None` keeps the data of the task.
     pub fn data(&self) -> Option<&Json> {
         self.body.data.as_ref()
     }
@@ -271,8 +271,8 @@ impl<J> Message<J> {
         }
     }
 
-    /// The effects that happen in the same write. A task with a [`start_in`](SubmitTask::start_in) gets
-    /// its `start_at` when the message is applied.
+    /// Returns the effects that happen in the same write. A task with a
+    /// [`start_in`](SubmitTask::start_in) gets its `start_at` when the message is applied.
     pub fn effects(&self) -> &Effects {
         &self.body.effects
     }

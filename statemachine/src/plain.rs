@@ -274,7 +274,7 @@ pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
         .map(|(_, other)| other)
 }
 
-/// The text between the next two backquotes, and what follows.
+/// Returns the text between the next two backquotes, and what follows.
 fn quoted(text: &str) -> Option<(&str, &str)> {
     let (_, rest) = text.split_once('`')?;
     rest.split_once('`')
@@ -293,7 +293,7 @@ fn unknown(text: &str) -> Option<(&str, &str, Vec<&str>)> {
     Some((kind, name, known))
 }
 
-/// What serde found, as JSON has it.
+/// Returns what serde found, as JSON has it.
 fn found_in(text: &str) -> &str {
     match text {
         "sequence" => "an array",
@@ -306,7 +306,7 @@ fn found_in(text: &str) -> &str {
     }
 }
 
-/// What serde wanted, as JSON has it.
+/// Returns what serde wanted, as JSON has it.
 fn wanted_as(text: &str) -> String {
     let whole = |least: i64, most: i64| format!("a whole number from {least} to {most}");
     match text {

@@ -14,8 +14,8 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 
-/// The data version of a record that has none: it was written before kinds had versions, by a kind that
-/// has one version, or has no data.
+/// Returns the data version of a record that has none: it was written before kinds had versions, by
+/// a kind that has one version, or has no data.
 fn first() -> u32 {
     FIRST_DATA_VERSION
 }

@@ -64,7 +64,7 @@ pub enum Decision {
 /// A policy is not asked about an error that no retry fixes
 /// ([`Message::fail`](crate::Message::fail)).
 pub trait RetryPolicy: Send + Sync + Debug {
-    /// What follows this failure.
+    /// Returns what follows this failure.
     fn decide(&self, failure: &Failure<'_>) -> Decision;
 
     /// Returns how many of the last errors the policy reads, which the task then keeps (at most 64).

@@ -42,7 +42,7 @@ impl PartialEq for Signal {
 impl Eq for Signal {}
 
 impl Signal {
-    /// A signal without a payload. [`check`](Self::check) reports a name that is not valid.
+    /// Returns a signal without a payload. [`check`](Self::check) reports a name that is not valid.
     pub fn new(name: impl Into<String>) -> Self {
         Self {
             name: name.into(),
@@ -67,7 +67,7 @@ impl Signal {
         self
     }
 
-    /// The name.
+    /// Returns the name.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -82,13 +82,13 @@ impl Signal {
         payload.get("payload")
     }
 
-    /// The payload as JSON; `None` for a signal without one.
+    /// Returns the payload as JSON; `None` for a signal without one.
     pub fn payload_json(&self) -> Option<&Json> {
         self.payload.as_ref()
     }
 
-    /// The place of the signal in the queue of its task, by which a reply names it; 0 for a signal that
-    /// was not delivered by a queue.
+    /// Returns the place of the signal in the queue of its task, by which a reply names it; 0 for a
+    /// signal that was not delivered by a queue.
     pub fn order(&self) -> u64 {
         self.order
     }

@@ -51,7 +51,7 @@ impl StateKind {
         matches!(self, Self::Completed | Self::Failed | Self::Killed)
     }
 
-    /// The lower-case name.
+    /// Returns the lower-case name.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Runnable => "runnable",
@@ -248,7 +248,7 @@ pub struct TaskState {
 }
 
 impl TaskState {
-    /// The state of a task that was just submitted and can run.
+    /// Returns the state of a task that was just submitted and can run.
     pub fn new(now: Timestamp) -> Self {
         Self {
             status: TaskStatus::Runnable,
@@ -272,7 +272,8 @@ impl TaskState {
         }
     }
 
-    /// The state of a task that was just submitted: runnable, or asleep until its `start_at`.
+    /// Returns the state of a task that was just submitted: runnable, or asleep until its
+    /// `start_at`.
     pub fn submitted(start_at: Option<Timestamp>, now: Timestamp) -> Self {
         let mut state = Self::new(now);
         if let Some(until) = start_at.filter(|at| *at > now) {
@@ -345,8 +346,9 @@ impl TaskState {
         self
     }
 
-    /// The state of a new incarnation, for an explicit retry of a finished task: runnable, attempts
-    /// from 0; data, errors and the other counters stay. A task that ended with its wait waits again.
+    /// Returns the state of a new incarnation, for an explicit retry of a finished task: runnable,
+    /// attempts from 0; data, errors and the other counters stay. A task that ended with its wait
+    /// waits again.
     #[must_use]
     pub fn retried(mut self, now: Timestamp) -> Self {
         self.status = TaskStatus::Runnable;
@@ -365,9 +367,10 @@ impl TaskState {
         }
     }
 
-    /// The state of an unclaimed task whose due time changes: asleep until `due`, or runnable when `due` is
-    /// not after `now`. `None` when the task waits for no time: it is paused, in `fault` or has ended. Of a
-    /// task that waits for others it is the deadline that changes.
+    /// Returns the state of an unclaimed task whose due time changes: asleep until `due`, or
+    /// runnable when `due` is not after `now`. `None` when the task waits for no time: it is
+    /// paused, in `fault` or has ended. Of a task that waits for others it is the deadline that
+    /// changes.
     ///
     /// The version stays: it counts the writes of the claims, by which a state store and its coordinator
     /// find out which of them is ahead.

@@ -92,7 +92,7 @@ fn is_zero(n: &i32) -> bool {
 }
 
 impl Task {
-    /// A task of a kind, with the defaults for everything else.
+    /// Returns a task of a kind, with the defaults for everything else.
     pub fn new(id: TaskId, kind: Kind) -> Self {
         Self {
             id,

@@ -93,12 +93,12 @@ impl Limit {
         Ok(Self { key, bound })
     }
 
-    /// The name that tasks under the same limit have in common.
+    /// Returns the name that tasks under the same limit have in common.
     pub fn key(&self) -> &str {
         &self.key
     }
 
-    /// What is counted, and how far.
+    /// Returns what is counted, and how far.
     pub fn bound(&self) -> Bound {
         self.bound
     }
@@ -216,7 +216,7 @@ pub struct Unique {
 pub const MAX_UNIQUE: Duration = Duration::from_secs(366 * 24 * 60 * 60);
 
 impl Unique {
-    /// A key and the period for which it is taken, from the submit on.
+    /// Returns a key and the period for which it is taken, from the submit on.
     ///
     /// # Errors
     ///
@@ -232,7 +232,7 @@ impl Unique {
         Ok(Self { key, within })
     }
 
-    /// The name that only one task has at a time.
+    /// Returns the name that only one task has at a time.
     pub fn key(&self) -> &str {
         &self.key
     }

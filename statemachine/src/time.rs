@@ -77,7 +77,8 @@ mod tests {
 
     use super::*;
 
-    /// The text of the time this many seconds after the last one, in December 9999. It may be none.
+    /// Returns the text of the time this many seconds after the last one, in December 9999. It may
+    /// be none.
     fn text(after: i64) -> String {
         let second = (30 * 24 + 22) * 3600 + after;
         let (day, second) = (second / 86_400, second % 86_400);

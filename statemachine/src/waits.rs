@@ -49,7 +49,7 @@ impl WaitOutcome {
         }
     }
 
-    /// The lower-case name.
+    /// Returns the lower-case name.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Completed => "completed",

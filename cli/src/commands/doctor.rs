@@ -148,7 +148,7 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     Ok(if bad { Exit::No } else { Exit::Ok })
 }
 
-/// Whether every live node can run its kinds.
+/// Returns whether every live node can run its kinds.
 async fn machines(client: &Client) -> Finding {
     let advice =
         "free the disk, memory or file descriptors of that machine; the node goes on by itself";

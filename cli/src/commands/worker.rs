@@ -133,7 +133,7 @@ pub(crate) fn default_slots() -> u32 {
 }
 
 impl NodeArgs {
-    /// The limit of each log that the options name.
+    /// Returns the limit of each log that the options name.
     pub(crate) fn log_limit(&self) -> Option<Limit> {
         self.log_limit.map(|bytes| match bytes {
             0 => Limit::None,
@@ -255,7 +255,8 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     }
 }
 
-/// The error of a node that did not start; `slots` is the flag that sets how many tasks run at once.
+/// Returns the error of a node that did not start; `slots` is the flag that sets how many tasks run
+/// at once.
 pub(crate) fn not_started(error: StartError, slots: &str) -> Failure {
     let StartError::Invalid(invalid) = &error else {
         return error.into();

@@ -111,7 +111,7 @@ impl Capture {
         }
     }
 
-    /// How many bytes there have been.
+    /// Returns how many bytes there have been.
     pub(crate) fn total(&self) -> u64 {
         self.tail
             .lock()
@@ -119,8 +119,8 @@ impl Capture {
             .total
     }
 
-    /// The last of it as text that takes at most `max_json` bytes as JSON, and whether something
-    /// is left out. Bytes that are no UTF-8 become U+FFFD.
+    /// Returns the last of it as text that takes at most `max_json` bytes as JSON, and whether
+    /// something is left out. Bytes that are no UTF-8 become U+FFFD.
     pub(crate) fn text(&self, max_json: usize) -> (String, bool) {
         let (bytes, total) = {
             let tail = self.tail.lock().unwrap_or_else(PoisonError::into_inner);
@@ -142,7 +142,7 @@ impl Drop for Capture {
     }
 }
 
-/// The longest end of the text that takes at most so many bytes as JSON.
+/// Returns the longest end of the text that takes at most so many bytes as JSON.
 fn fitting(text: &str, max_json: usize) -> &str {
     let mut left = max_json;
     for (at, c) in text.char_indices().rev() {

@@ -11,7 +11,7 @@ use super::{capture::Output, props::Props, watched::Ended};
 const LAST_LINES: usize = 3;
 const LAST_BYTES: usize = 600;
 
-/// The message that follows from the end of the command.
+/// Returns the message that follows from the end of the command.
 pub(super) fn conclude(ended: Ended, output: &Output, props: &Props) -> Message {
     let reason = match ended {
         Ended::Stopped(stop) => return stop.message().with_data(output),
@@ -58,7 +58,7 @@ fn exit_code(code: i32) -> String {
     }
 }
 
-/// The last lines that say something.
+/// Returns the last lines that say something.
 fn last_lines(text: &str) -> String {
     let said = text.lines().rev().map(str::trim).filter(|l| !l.is_empty());
     let mut lines: Vec<&str> = said.take(LAST_LINES).collect();

@@ -161,7 +161,7 @@ fn parse(text: &str) -> Result<BTreeMap<String, String>, String> {
     Ok(variables)
 }
 
-/// Whether a text can be the name of a variable in a file.
+/// Returns whether a text can be the name of a variable in a file.
 fn is_name(text: &str) -> bool {
     let mut chars = text.chars();
     let first = chars.next();

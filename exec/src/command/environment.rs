@@ -11,8 +11,8 @@ use windlass::store::{has_password, sqlite::Location};
 /// The variable that names the store.
 pub(super) const STORE: &str = "WINDLASS_STORE";
 
-/// The variables of this process that are its own configuration, which no command inherits: they may hold
-/// a password, and what a command prints is kept. They do not change while it runs.
+/// Returns the variables of this process that are its own configuration, which no command inherits:
+/// they may hold a password, and what a command prints is kept. They do not change while it runs.
 pub(super) fn own_variables() -> &'static [OsString] {
     static NAMES: OnceLock<Vec<OsString>> = OnceLock::new();
     NAMES.get_or_init(|| {

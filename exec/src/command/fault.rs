@@ -74,7 +74,7 @@ impl NotRun {
         })
     }
 
-    /// The message that follows.
+    /// Returns the message that follows.
     pub(super) async fn message(self, task: &TaskContext) -> Message {
         match self {
             Self::Attempt(reason) => Message::error(reason),
@@ -95,7 +95,7 @@ impl NotRun {
     }
 }
 
-/// The worker's folder, if the path of the program counts from it.
+/// Returns the worker's folder, if the path of the program counts from it.
 fn in_own_folder(props: &Props) -> Option<PathBuf> {
     let program = PathBuf::from(props.program.to_os_string());
     let counts = program.is_relative() && program.components().count() > 1;

@@ -55,7 +55,7 @@ pub struct Folders {
 }
 
 impl Folders {
-    /// The folders that belong to the store with this URL.
+    /// Returns the folders that belong to the store with this URL.
     ///
     /// # Errors
     ///
@@ -89,7 +89,7 @@ impl Folders {
         })
     }
 
-    /// What the commands of the tasks print.
+    /// Returns what the commands of the tasks print.
     pub fn logs(&self) -> &Logs {
         &self.logs
     }
@@ -220,7 +220,7 @@ impl Folders {
     }
 }
 
-/// Whether a task with this fate needs its folder no more.
+/// Returns whether a task with this fate needs its folder no more.
 fn is_over(fate: Option<Fate>) -> bool {
     matches!(fate, Some(Fate::Completed | Fate::Gone))
 }

@@ -46,12 +46,12 @@ impl Group {
         })
     }
 
-    /// The number of the group, and of its leader.
+    /// Returns the number of the group, and of its leader.
     pub(crate) fn id(&self) -> i32 {
         self.id
     }
 
-    /// The pipes to and from the leader, those that were asked for. Each is given once.
+    /// Returns the pipes to and from the leader, those that were asked for. Each is given once.
     pub(crate) fn pipes(
         &mut self,
     ) -> (Option<ChildStdin>, Option<ChildStdout>, Option<ChildStderr>) {
@@ -73,7 +73,7 @@ impl Group {
         Ok(status)
     }
 
-    /// Whether something of the group lives.
+    /// Returns whether something of the group lives.
     pub(crate) fn lives(&mut self) -> bool {
         if self.gone || !self.is_ours() {
             self.gone = true;

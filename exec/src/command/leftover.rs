@@ -48,7 +48,7 @@ pub(crate) enum NotEnded {
     Lives(String),
 }
 
-/// The groups of an orphan: that of its leader, and those of processes that have left it.
+/// Returns the groups of an orphan: that of its leader, and those of processes that have left it.
 fn groups_of_orphan(folder: &Folder, record: &Record) -> Vec<i32> {
     // By the fence, too: a worker may have started the next attempt just now.
     let mut groups = groups_of(folder, |fence| fence == Some(record.fence));
@@ -58,7 +58,7 @@ fn groups_of_orphan(folder: &Folder, record: &Record) -> Vec<i32> {
     groups
 }
 
-/// The group of a command that a process may still end.
+/// Returns the group of a command that a process may still end.
 fn group_of_held(folder: &Folder, record: &Record) -> Vec<i32> {
     if let Some(leader) = &record.leader {
         if !leader.is_here() {
@@ -116,7 +116,7 @@ impl Orphan {
     }
 }
 
-/// Whether a process that ends the command of the folder certainly lives.
+/// Returns whether a process that ends the command of the folder certainly lives.
 pub(crate) fn is_held(folder: &Folder) -> bool {
     Record::read(folder).is_some_and(|record| record.is_held())
 }
@@ -209,8 +209,9 @@ impl Leftover {
         })
     }
 
-    /// Whether the groups may be signalled: the record is still the one by which they were found. One
-    /// that is gone means that another process has ended them; their numbers may be those of others.
+    /// Returns whether the groups may be signalled: the record is still the one by which they were
+    /// found. One that is gone means that another process has ended them; their numbers may be
+    /// those of others.
     fn is_current(&self) -> Result<bool, NotEnded> {
         let now = Record::read(&self.folder).map(|record| record.fence);
         match now {

@@ -140,7 +140,7 @@ impl StatefulHandler for Exec {
 }
 
 impl Exec {
-    /// A handler for the tasks of a store.
+    /// Returns a handler for the tasks of a store.
     pub fn new(folders: Folders, max_bytes: usize) -> Self {
         Self {
             logs: folders.logs().clone(),
@@ -305,7 +305,7 @@ impl Exec {
         }
     }
 
-    /// The path of the command's program, unless the command has a `PATH` of its own.
+    /// Returns the path of the command's program, unless the command has a `PATH` of its own.
     fn found(&self, props: &Props, variables: &Variables) -> Option<PathBuf> {
         let own = props.env.contains_key("PATH") || variables.contains_key("PATH");
         match own {
@@ -314,7 +314,7 @@ impl Exec {
         }
     }
 
-    /// How many bytes the output may have as JSON.
+    /// Returns how many bytes the output may have as JSON.
     fn room(&self, task: &TaskContext) -> usize {
         self.max_bytes
             .saturating_sub(task.task().props.len())
@@ -331,8 +331,9 @@ fn has_lease(task: &TaskContext) -> Result<(), NotRun> {
     }
 }
 
-/// How much of the grace a stop leaves to what an earlier attempt left. Half of it, so that SIGKILL
-/// comes before the handler's own grace is over. Nothing when another node may start the task.
+/// Returns how much of the grace a stop leaves to what an earlier attempt left. Half of it, so that
+/// SIGKILL comes before the handler's own grace is over. Nothing when another node may start the
+/// task.
 fn left_of(grace: Duration, stop: &Stop) -> Duration {
     match stop {
         Stop::Node(StopReason::LeaseLost | StopReason::Deleted) => Duration::ZERO,
@@ -350,7 +351,8 @@ enum NotStarted {
     NotRun(NotRun),
 }
 
-/// The command without its own variables; `found` is the path of the program, if it is known.
+/// Returns the command without its own variables; `found` is the path of the program, if it is
+/// known.
 fn prepare(props: &Props, found: Option<&Path>) -> Command {
     let mut command = match found {
         Some(path) => Command::new(path),

@@ -28,7 +28,7 @@ pub fn within(template: &str) -> Option<char> {
     None
 }
 
-/// The hint for a program that was not found because its name is a line for a shell.
+/// Returns the hint for a program that was not found because its name is a line for a shell.
 pub(super) fn for_missing(program: &str) -> Option<&'static str> {
     let is_line = program.contains(char::is_whitespace) || within(program).is_some();
     is_line.then_some(

@@ -67,8 +67,8 @@ impl Stat {
     }
 }
 
-/// The start of this machine, and the space of its process numbers. Neither changes while this process
-/// runs.
+/// Returns the start of this machine, and the space of its process numbers. Neither changes while
+/// this process runs.
 fn this_machine() -> Option<&'static (String, String)> {
     static READ: OnceLock<Option<(String, String)>> = OnceLock::new();
     let read = || {
@@ -80,7 +80,7 @@ fn this_machine() -> Option<&'static (String, String)> {
 }
 
 impl Identity {
-    /// The process that has this number now.
+    /// Returns the process that has this number now.
     pub(crate) fn of(pid: i32) -> Option<Self> {
         let (boot, space) = this_machine()?;
         Some(Self {
@@ -91,12 +91,12 @@ impl Identity {
         })
     }
 
-    /// Whether it was on this machine, since it was started last.
+    /// Returns whether it was on this machine, since it was started last.
     pub(crate) fn is_here(&self) -> bool {
         this_machine().is_some_and(|(boot, space)| *boot == self.boot && *space == self.space)
     }
 
-    /// Whether the process that has its number now is the same.
+    /// Returns whether the process that has its number now is the same.
     pub(crate) fn lives(&self) -> bool {
         self.living().is_some()
     }
@@ -106,8 +106,8 @@ impl Identity {
         stat.filter(|stat| stat.start == self.start && stat.lives())
     }
 
-    /// Whether it lives and leads a process group: not ours, nor that of our supervisor, nor that of the first
-    /// process, whose number stands for every process.
+    /// Returns whether it lives and leads a process group: not ours, nor that of our supervisor,
+    /// nor that of the first process, whose number stands for every process.
     pub(crate) fn leads_a_group(&self) -> bool {
         let leads = |stat: Stat| stat.group == self.pid;
         self.pid > 1 && !own_groups().contains(&self.pid) && self.living().is_some_and(leads)
@@ -122,7 +122,8 @@ pub(crate) fn these(supervisor: Option<u32>) -> Arc<[Identity]> {
         .collect()
 }
 
-/// Every process of the machine that can be seen, with its group; `None` where the system does not show them.
+/// Returns every process of the machine that can be seen, with its group; `None` where the system
+/// does not show them.
 fn all() -> Option<impl Iterator<Item = (i32, Stat)>> {
     let dir = fs::read_dir("/proc").ok()?;
     Stat::of(std::process::id() as i32)?;
@@ -132,8 +133,8 @@ fn all() -> Option<impl Iterator<Item = (i32, Stat)>> {
     }))
 }
 
-/// The processes that this one has started, that those have started, and so on; not those that have
-/// ended.
+/// Returns the processes that this one has started, that those have started, and so on; not those
+/// that have ended.
 pub(crate) fn descendants(of: i32) -> Vec<(i32, Stat)> {
     let all: Vec<(i32, Stat)> = all().into_iter().flatten().collect();
     let mut family = vec![of];
@@ -153,7 +154,8 @@ pub(crate) fn descendants(of: i32) -> Vec<(i32, Stat)> {
     found
 }
 
-/// Whether a process of the group lives. One that has ended and waits for its parent does not.
+/// Returns whether a process of the group lives. One that has ended and waits for its parent does
+/// not.
 pub(crate) fn group_lives(group: i32) -> bool {
     match killpg(Pid::from_raw(group), None) {
         Err(Errno::ESRCH) => false,

@@ -54,7 +54,8 @@ pub fn is_known(name: &OsStr) -> bool {
     !name.is_empty() && search(name, &folders).is_some()
 }
 
-/// The first program with this name. A relative folder ends the search: a command may start elsewhere.
+/// Returns the first program with this name. A relative folder ends the search: a command may start
+/// elsewhere.
 fn search(name: &OsStr, folders: &OsStr) -> Option<PathBuf> {
     let folders = env::split_paths(folders).take_while(|folder| folder.is_absolute());
     folders

@@ -156,7 +156,7 @@ fn length<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error
     }
 }
 
-/// The error of props, with an example where they are no object.
+/// Returns the error of props, with an example where they are no object.
 fn hinted(json: &Json, error: String) -> String {
     match json.as_str().trim_start().starts_with('{') {
         true => error,

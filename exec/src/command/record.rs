@@ -99,17 +99,18 @@ impl Record {
         Ok(line)
     }
 
-    /// How long the command has between SIGTERM and SIGKILL.
+    /// Returns how long the command has between SIGTERM and SIGKILL.
     pub(super) fn grace(&self) -> Option<Duration> {
         self.grace_ms.map(Duration::from_millis)
     }
 
-    /// Whether a process that ends the command certainly lives.
+    /// Returns whether a process that ends the command certainly lives.
     pub(super) fn is_held(&self) -> bool {
         self.holders.iter().any(Identity::lives)
     }
 
-    /// Whether no process that ends the command lives any more: none of them, on this machine.
+    /// Returns whether no process that ends the command lives any more: none of them, on this
+    /// machine.
     pub(super) fn is_orphan(&self) -> bool {
         let gone = |holder: &Identity| holder.is_here() && !holder.lives();
         !self.holders.is_empty() && self.holders.iter().all(gone)

@@ -142,7 +142,7 @@ impl Watched {
         }
     }
 
-    /// What the store keeps of it.
+    /// Returns what the store keeps of it.
     pub(super) fn output(&self, status: Option<ExitStatus>) -> Output {
         let text = |stream: &Option<Capture>| {
             stream

@@ -27,7 +27,7 @@ impl Word {
         OsString::from_vec(self.0.clone())
     }
 
-    /// The word, if it is text.
+    /// Returns the word, if it is text.
     pub fn as_text(&self) -> Option<&str> {
         std::str::from_utf8(&self.0).ok()
     }
@@ -37,7 +37,7 @@ impl Word {
         &self.0
     }
 
-    /// The text with bytes that are no text, and `%`, as `%XX`.
+    /// Returns the text with bytes that are no text, and `%`, as `%XX`.
     fn percent(&self) -> String {
         let mut text = String::with_capacity(self.0.len() + 8);
         for chunk in self.0.utf8_chunks() {

@@ -27,7 +27,7 @@ struct Line {
 }
 
 impl Lines {
-    /// The pieces as they are.
+    /// Returns the pieces as they are.
     pub fn plain() -> Self {
         Self::default()
     }
@@ -132,7 +132,7 @@ impl Lines {
     }
 }
 
-/// A time as RFC 3339, with milliseconds.
+/// Returns a time as RFC 3339, with milliseconds.
 pub fn time(at: i64) -> String {
     let time = Timestamp::from_millisecond(at).unwrap_or_default();
     format!("{time:.3}")

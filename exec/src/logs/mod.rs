@@ -165,7 +165,7 @@ impl Logs {
         (run, Some(Recorder::start(writer)))
     }
 
-    /// The runs of a task that have a log here, the newest last.
+    /// Returns the runs of a task that have a log here, the newest last.
     ///
     /// # Errors
     ///

@@ -39,7 +39,7 @@ pub struct Bytes {
 }
 
 impl Bytes {
-    /// The bytes of one stream.
+    /// Returns the bytes of one stream.
     pub fn of(stream: Stream, bytes: u64) -> Self {
         let mut all = Self::default();
         *all.get_mut(stream) = bytes;
@@ -67,7 +67,7 @@ impl Bytes {
         self.stdout + self.stderr
     }
 
-    /// What is here beyond another number, per stream.
+    /// Returns what is here beyond another number, per stream.
     pub fn beyond(&self, other: &Self) -> Self {
         Self {
             stdout: self.stdout.saturating_sub(other.stdout),
@@ -75,7 +75,7 @@ impl Bytes {
         }
     }
 
-    /// The line for a gap of these bytes; zero bytes if the number is not known.
+    /// Returns the line for a gap of these bytes; zero bytes if the number is not known.
     pub fn missing_here(&self) -> String {
         let name = |bytes: u64, what: &str| match bytes {
             1 => format!("1 byte of {what}"),
@@ -164,7 +164,7 @@ impl Segment {
         self.file(dir, stream.name())
     }
 
-    /// The segments in the folder of a task, those of the newest run last.
+    /// Returns the segments in the folder of a task, those of the newest run last.
     pub(super) fn list(dir: &Path) -> io::Result<Vec<Self>> {
         let entries = match fs::read_dir(dir) {
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -187,7 +187,7 @@ impl Segment {
         ]
     }
 
-    /// How many bytes its files take.
+    /// Returns how many bytes its files take.
     pub(super) fn bytes(&self, dir: &Path) -> u64 {
         let sizes = self.files(dir).into_iter().map(fs::metadata);
         sizes.flatten().map(|meta| meta.len()).sum()

@@ -178,7 +178,7 @@ impl Reader {
         Ok(true)
     }
 
-    /// The segments of the run that were not read yet.
+    /// Returns the segments of the run that were not read yet.
     fn segments(&self) -> io::Result<Vec<Segment>> {
         let mut all = Segment::list(&self.dir)?;
         all.retain(|s| s.run == self.run && s.number >= self.next);

@@ -31,7 +31,7 @@ impl Recorder {
         Self { pieces, writing }
     }
 
-    /// Where to send what is read.
+    /// Returns where to send what is read.
     pub(crate) fn sender(&self) -> mpsc::Sender<Piece> {
         self.pieces.clone()
     }

@@ -41,7 +41,7 @@ pub(crate) struct Piece {
 }
 
 impl Piece {
-    /// What was read just now.
+    /// Returns what was read just now.
     pub(crate) fn now(stream: Stream, bytes: Vec<u8>) -> Self {
         let at = Timestamp::now().as_millisecond();
         Self { stream, at, bytes }
@@ -300,7 +300,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Whether there was something to write.
+    /// Returns whether there was something to write.
     pub(super) fn has_begun(&self) -> bool {
         self.open.is_some()
     }

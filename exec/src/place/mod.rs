@@ -117,7 +117,7 @@ pub(crate) fn data_dir() -> io::Result<PathBuf> {
     Ok(dirs.data_dir().to_owned())
 }
 
-/// The path without links: also of a file that is not there, in a folder that is.
+/// Returns the path without links: also of a file that is not there, in a folder that is.
 fn canonical(path: &Path) -> io::Result<PathBuf> {
     path.canonicalize().or_else(|error| {
         let path = std::path::absolute(path)?;

@@ -16,7 +16,7 @@ const PASSED: [Signal; 4] = [
     Signal::SIGQUIT,
 ];
 
-/// The signals that the supervisor reads instead of being interrupted by them.
+/// Returns the signals that the supervisor reads instead of being interrupted by them.
 pub(super) fn mask() -> SigSet {
     let mut mask = SigSet::empty();
     PASSED.iter().for_each(|signal| mask.add(*signal));
@@ -24,7 +24,7 @@ pub(super) fn mask() -> SigSet {
     mask
 }
 
-/// The time on the clock that both processes share, in milliseconds.
+/// Returns the time on the clock that both processes share, in milliseconds.
 pub(super) fn now() -> io::Result<i64> {
     use nix::time::{ClockId, clock_gettime};
     let time = clock_gettime(ClockId::CLOCK_MONOTONIC)?;

@@ -138,12 +138,12 @@ impl Pipes {
 }
 
 impl Link {
-    /// The process id of the supervisor; `None` without one.
+    /// Returns the process id of the supervisor; `None` without one.
     pub fn supervisor(&self) -> Option<u32> {
         self.0.as_ref().map(|pipes| pipes.supervisor)
     }
 
-    /// The reasons to stop: the first stops the node, the next aborts.
+    /// Returns the reasons to stop: the first stops the node, the next aborts.
     ///
     /// # Errors
     ///

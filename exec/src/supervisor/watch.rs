@@ -68,7 +68,7 @@ struct Supervisor {
     deadline: Option<i64>,
 }
 
-/// How long it is until then.
+/// Returns how long it is until then.
 fn left(deadline: i64) -> Duration {
     let left = now().map_or(0, |now| deadline.saturating_sub(now));
     Duration::from_millis(u64::try_from(left).unwrap_or(0))
@@ -163,7 +163,7 @@ impl Supervisor {
         }
     }
 
-    /// The next signal that was received.
+    /// Returns the next signal that was received.
     fn signal(&self) -> Option<Signal> {
         loop {
             let info = self.signals.read_signal().ok().flatten()?;
@@ -216,7 +216,7 @@ impl Supervisor {
         }
     }
 
-    /// The moment until which the worker trusted its lease, as it last reported.
+    /// Returns the moment until which the worker trusted its lease, as it last reported.
     fn deadline(&mut self) -> Option<i64> {
         self.read_deadlines();
         self.deadline

@@ -19,7 +19,8 @@ pub(crate) enum Fate {
 }
 
 impl Fate {
-    /// The fate of the task with this submit order; `record` is what the store has under its id.
+    /// Returns the fate of the task with this submit order; `record` is what the store has under
+    /// its id.
     fn of(record: Option<&TaskRecord>, order: u64) -> Self {
         match record.filter(|record| record.order == order) {
             None => Self::Gone,

@@ -8,13 +8,13 @@ use windlass::TaskId;
 /// ending of a record follow.
 const LONGEST: usize = 200;
 
-/// The name of a task's folder, made of the id and the submit order.
+/// Returns the name of a task's folder, made of the id and the submit order.
 pub(crate) fn task_folder(id: &TaskId, order: u64) -> String {
     format!("{}@{order}", encode(id.as_str()))
 }
 
-/// An id as the name of a folder: it may be longer than a name can be, and file systems that do not
-/// tell `A` from `a` must not take two tasks for one.
+/// Returns an id as the name of a folder: it may be longer than a name can be, and file systems
+/// that do not tell `A` from `a` must not take two tasks for one.
 pub(crate) fn encode(id: &str) -> String {
     let mut name = String::with_capacity(id.len());
     for (at, byte) in id.bytes().enumerate() {
@@ -36,7 +36,7 @@ pub(crate) fn encode(id: &str) -> String {
     name
 }
 
-/// The id that a name stands for; `None` when it was shortened.
+/// Returns the id that a name stands for; `None` when it was shortened.
 pub(crate) fn decode(name: &str) -> Option<TaskId> {
     let mut bytes = Vec::with_capacity(name.len());
     let mut rest = name.bytes();

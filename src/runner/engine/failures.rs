@@ -15,7 +15,7 @@ use crate::runner::{input::SlotId, reports::REPORTS};
 /// After how many runs a handler that runs without any effect is reported again.
 const REPORT_EVERY: u32 = 100;
 
-/// The failed attempt that a write stores, if it stores one.
+/// Returns the failed attempt that a write stores, if it stores one.
 pub(super) fn of_write(write: &Write) -> Option<FailedAttempt> {
     let failed = |code| matches!(code, StateKind::Fault | StateKind::Failed);
     let fails = write.steps.iter().any(|step| failed(step.to));

@@ -42,7 +42,7 @@ impl SlotTable {
         self.slots.get(&id)
     }
 
-    /// The slot, for all but its run: that begins and ends by
+    /// Returns the slot, for all but its run: that begins and ends by
     /// [`begin_run`](Self::begin_run) and [`end_run`](Self::end_run).
     pub(super) fn get_mut(&mut self, id: SlotId) -> Option<&mut Slot> {
         self.slots.get_mut(&id)

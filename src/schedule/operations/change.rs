@@ -267,7 +267,7 @@ impl Schedules {
     }
 }
 
-/// Whether a refusal passes: a node decides a time, or has.
+/// Returns whether a refusal passes: a node decides a time, or has.
 fn is_passing(reason: &Reason) -> bool {
     matches!(
         reason,

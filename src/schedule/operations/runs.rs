@@ -47,7 +47,7 @@ pub struct Backfill {
 }
 
 impl Backfill {
-    /// The times from `from` to `to`, both included, that have no run.
+    /// Returns the times from `from` to `to`, both included, that have no run.
     pub fn new(from: Timestamp, to: Timestamp) -> Self {
         Self {
             from,

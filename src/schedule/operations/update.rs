@@ -257,7 +257,7 @@ impl Schedules {
     }
 }
 
-/// Whether a refusal says that the ended schedule is no longer there, or has changed.
+/// Returns whether a refusal says that the ended schedule is no longer there, or has changed.
 fn is_other(refusal: &Refusal) -> bool {
     matches!(
         refusal.reason,

@@ -31,7 +31,7 @@ impl Latency {
         self.0.iter().max().copied().unwrap_or_default()
     }
 
-    /// What reads and writes took.
+    /// Returns what reads and writes took.
     pub(crate) fn finding(mut reads: Self, mut writes: Self) -> Finding {
         let mut found = format!("reads {}", reads.text());
         if !writes.0.is_empty() {

@@ -76,12 +76,12 @@ pub struct MemoryStore {
 }
 
 impl MemoryStore {
-    /// An empty namespace that follows `clock`.
+    /// Returns an empty namespace that follows `clock`.
     pub fn new(clock: Arc<dyn Clock>) -> Self {
         Self::with_limits(clock, Limits::default())
     }
 
-    /// An empty namespace with limits of your own.
+    /// Returns an empty namespace with limits of your own.
     pub fn with_limits(clock: Arc<dyn Clock>, limits: Limits) -> Self {
         let world = Mutex::new(World::new(limits));
         let prune_clock = PruneClock::new(clock.clone(), None);

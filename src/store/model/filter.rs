@@ -90,7 +90,7 @@ impl TimeRange {
 }
 
 impl Filter {
-    /// Whether the filter selects every task.
+    /// Returns whether the filter selects every task.
     pub fn is_all(&self) -> bool {
         *self == Self::default()
     }
@@ -110,13 +110,14 @@ impl Filter {
         })
     }
 
-    /// Whether only live tasks can match, so that a store need not read those that have ended.
+    /// Returns whether only live tasks can match, so that a store need not read those that have
+    /// ended.
     pub(crate) fn is_live_only(&self) -> bool {
         let live = !self.states.is_empty() && !self.states.iter().any(|code| code.is_terminal());
         live || self.claimed || self.node.is_some()
     }
 
-    /// Whether only ended tasks can match. One that is quarantined has no state.
+    /// Returns whether only ended tasks can match. One that is quarantined has no state.
     #[cfg(feature = "etcd")]
     pub(crate) fn is_ended_only(&self) -> bool {
         let ended = !self.states.is_empty() && self.states.iter().all(|code| code.is_terminal());
@@ -128,7 +129,7 @@ impl Filter {
         wanted.all(|(pointer, value)| props.at(pointer).is_some_and(|at| at.same_value(value)))
     }
 
-    /// Whether the filter selects this record.
+    /// Returns whether the filter selects this record.
     pub fn matches(&self, record: &TaskRecord) -> bool {
         let state = record.state.as_ref().ok();
         let task = &record.task;

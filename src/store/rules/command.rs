@@ -37,13 +37,14 @@ pub(crate) fn check(
     super::size::check(size, props, limit)
 }
 
-/// The outcome of a command that waited when its task ended.
+/// Returns the outcome of a command that waited when its task ended.
 pub(crate) fn ended(code: StateKind) -> Outcome {
     let reason = format!("the task has ended: it is {code}");
     Outcome::Rejected { reason }
 }
 
-/// The outcome of a command whose record cannot be read, so that the commands after it go on.
+/// Returns the outcome of a command whose record cannot be read, so that the commands after it go
+/// on.
 #[cfg(any(test, feature = "sqlite", feature = "etcd"))]
 pub(crate) fn unreadable(reason: &str) -> Outcome {
     let reason = format!("its record cannot be read: {reason}");

@@ -88,7 +88,7 @@ pub(crate) fn state(record: Record<'_>, now: Timestamp) -> Result<TaskState, Err
     Ok(state)
 }
 
-/// Why a task is not retried while a node has it.
+/// Returns why a task is not retried while a node has it.
 fn claimed(id: &TaskId, reason: &str) -> Invalid {
     let text = format!(
         "of task '{id}' cannot be read ({reason}), and a live node has claimed the task: the next write of \
@@ -97,7 +97,7 @@ fn claimed(id: &TaskId, reason: &str) -> Invalid {
     Invalid::new("state", text)
 }
 
-/// The line in the error log of a task whose record could not be read.
+/// Returns the line in the error log of a task whose record could not be read.
 fn restarted(id: &TaskId, reason: &str) -> String {
     format!("could not read the record of task '{id}': {reason}; a retry restarted the task")
 }

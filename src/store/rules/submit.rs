@@ -25,8 +25,8 @@ pub(crate) enum Verdict {
     Replace,
 }
 
-/// Whether the rule of a submit looks at the other task and its state: then [`Taken::task`] and
-/// [`Taken::code`] have to be read.
+/// Returns whether the rule of a submit looks at the other task and its state: then [`Taken::task`]
+/// and [`Taken::code`] have to be read.
 #[cfg(any(test, feature = "sqlite"))]
 pub(crate) fn compares(if_exists: IfExists) -> bool {
     matches!(if_exists, IfExists::Same | IfExists::Skip)
@@ -48,7 +48,7 @@ pub(crate) fn decide(submit: &Submit, taken: Taken<'_>) -> Result<Verdict, Error
     }
 }
 
-/// Why an id that is taken is refused.
+/// Returns why an id that is taken is refused.
 pub(crate) fn refused(id: &TaskId, has_ended: bool) -> Error {
     match has_ended {
         true => Error::AlreadyFinished(id.clone()),

@@ -102,7 +102,7 @@ impl Waiter {
     }
 }
 
-/// The wake-up of a task without a deadline, as a store with whole microseconds holds it.
+/// Returns the wake-up of a task without a deadline, as a store with whole microseconds holds it.
 fn no_deadline() -> Timestamp {
     let micros = waits::NO_DEADLINE.as_microsecond();
     Timestamp::from_microsecond(micros).unwrap_or(waits::NO_DEADLINE)

@@ -22,7 +22,7 @@ use crate::store::{
 /// How long a claim waits for an unavailable state store before each retry.
 const WAITS_MS: [u64; 4] = [50, 100, 200, 400];
 
-/// The state without what the state store keeps.
+/// Returns the state without what the state store keeps.
 pub(super) fn stripped(mut state: TaskState) -> TaskState {
     state.data = None;
     state.settled_signals = Vec::new();
@@ -32,8 +32,8 @@ pub(super) fn stripped(mut state: TaskState) -> TaskState {
     state
 }
 
-/// The state as the state store holds it: with the outcomes of the signals that the write settles, which
-/// the coordinator may not get.
+/// Returns the state as the state store holds it: with the outcomes of the signals that the write
+/// settles, which the coordinator may not get.
 fn with_signals(write: &Write) -> TaskState {
     let mut state = write.state.clone();
     let signals = write.outcomes.iter().filter(|(_, outcome)| {

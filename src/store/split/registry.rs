@@ -68,7 +68,7 @@ fn changed(transaction: &Transaction) -> Vec<TaskId> {
         .collect()
 }
 
-/// Whether the transaction reads or changes data, which is not the coordinator's.
+/// Returns whether the transaction reads or changes data, which is not the coordinator's.
 fn touches_data(transaction: &Transaction) -> bool {
     let changes = |operation: &Operation| match operation {
         Operation::Reschedule(change) => change.data.is_some(),

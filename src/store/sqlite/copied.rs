@@ -12,7 +12,7 @@ use super::{
 };
 use crate::store::{Error, copy::Copied, examine::Finding};
 
-/// The triggers, each with its table and its condition.
+/// Returns the triggers, each with its table and its condition.
 fn triggers() -> [(&'static str, String); 3] {
     let starts = codes::STARTS.map(|what| what.to_string()).join(", ");
     [

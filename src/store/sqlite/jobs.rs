@@ -70,7 +70,7 @@ impl<T: Send, F: FnMut(&mut Batch<'_>) -> Sql<T> + Send> Job for Work<T, F> {
     }
 }
 
-/// The error of a job that the thread did not run.
+/// Returns the error of a job that the thread did not run.
 pub(super) fn stopped(operation: &'static str) -> Error {
     Error::unavailable(operation, "the store was closed")
 }
@@ -93,7 +93,7 @@ pub(super) struct Jobs {
 }
 
 impl Jobs {
-    /// A job whose transaction no other joins.
+    /// Returns a job whose transaction no other joins.
     pub(super) fn alone(job: Box<dyn Job>) -> Self {
         let list = vec![job];
         Self {

@@ -71,7 +71,7 @@ fn is_open_elsewhere(path: &Path) -> bool {
     locks.is_ok_and(|locks| is_locked(&locks, inode))
 }
 
-/// Whether a list of locks, as Linux prints it, names a file with this number:
+/// Returns whether a list of locks, as Linux prints it, names a file with this number:
 /// `1: POSIX  ADVISORY  READ 1234 08:02:131 1073741826 1073742335`.
 fn is_locked(locks: &str, inode: u64) -> bool {
     let inode = inode.to_string();

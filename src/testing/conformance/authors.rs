@@ -19,12 +19,12 @@ fn named(name: &str) -> Author {
     Author::new(name).expect("a legal name")
 }
 
-/// A client of the store whose changes are made by this author.
+/// Returns a client of the store whose changes are made by this author.
 fn client(kit: &Kit, name: &str) -> Client {
     Client::new(&kit.store).on_behalf_of(named(name))
 }
 
-/// The changes of a task with their authors, `-` for none; without claims.
+/// Returns the changes of a task with their authors, `-` for none; without claims.
 async fn authors(kit: &Kit, name: &str) -> Vec<(&'static str, String)> {
     let history = kit.registry().history(&id(name), u32::MAX).await;
     let history = history.expect("a history").into_iter();

@@ -24,7 +24,7 @@ fn minutes(n: i64) -> Timestamp {
     start() + SignedDuration::from_mins(n)
 }
 
-/// A task that has to start within two minutes, and to end within four.
+/// Returns a task that has to start within two minutes, and to end within four.
 fn timed(text: &str) -> Task {
     let mut task = task(text);
     (task.start_by, task.end_by) = (Some(minutes(2)), Some(minutes(4)));

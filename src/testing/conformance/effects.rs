@@ -13,7 +13,7 @@ fn pause(message: Message, to: &str, command: &str) -> Message {
     message.and_send(id(to), command_of(command), Command::Pause)
 }
 
-/// A store that applies effects, a claimed task `a`, and a live task `b`.
+/// Returns a store that applies effects, a claimed task `a`, and a live task `b`.
 async fn prepared(harness: &dyn Harness) -> (Kit, Claimed) {
     need(Capability::Effects, harness.takes_effects().then_some(()));
     let (kit, node) = Kit::with_node(harness).await;

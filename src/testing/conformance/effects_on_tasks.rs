@@ -13,7 +13,8 @@ use crate::store::{Claimed, IfExists, Lease, Reason, Require, Reschedule, Submit
 /// The tasks beside `a`.
 const ALL: [&str; 4] = ["gone", "live", "over", "late"];
 
-/// A store that applies effects, with a node and its claimed task `a`, the live tasks `gone`, `live` and
+/// Returns a store that applies effects, with a node and its claimed task `a`, the live tasks
+/// `gone`, `live` and
 /// `late`, and `over`, which has ended.
 async fn prepared(harness: &dyn Harness) -> (Kit, Lease, Claimed) {
     need(Capability::Effects, harness.takes_effects().then_some(()));
@@ -26,7 +27,7 @@ async fn prepared(harness: &dyn Harness) -> (Kit, Lease, Claimed) {
     (kit, node, claimed)
 }
 
-/// A message with an effect of every kind.
+/// Returns a message with an effect of every kind.
 fn of_every_kind(kit: &Kit) -> Message {
     let late = Reschedule::new(id("late"))
         .due(kit.in_an_hour())

@@ -51,7 +51,7 @@ pub(super) fn fresh(task: Task) -> Submit {
     }
 }
 
-/// A submit that the same task satisfies.
+/// Returns a submit that the same task satisfies.
 pub(super) fn same(task: Task) -> Submit {
     Submit {
         task,
@@ -379,7 +379,7 @@ pub(super) fn command_of(text: &str) -> CommandId {
     text.parse().expect("a legal command id")
 }
 
-/// A message with data, as most handlers return one.
+/// Returns a message with data, as most handlers return one.
 pub(super) fn with_data(message: Message, n: u64) -> Message {
     message.with_json(json!({ "n": n }).into())
 }

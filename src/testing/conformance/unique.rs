@@ -20,12 +20,12 @@ use crate::{
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// A time from which a case moves the clock.
+/// Returns a time from which a case moves the clock.
 fn kit_start() -> jiff::Timestamp {
     "2030-01-01T00:00:00Z".parse().expect("a time")
 }
 
-/// A task with the unique key `mail`, for an hour.
+/// Returns a task with the unique key `mail`, for an hour.
 fn unique(text: &str) -> Task {
     with_key(task(text), "mail", HOUR)
 }

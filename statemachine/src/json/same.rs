@@ -169,7 +169,7 @@ fn word(text: &str) -> Option<&str> {
     text.split(ends).next().filter(|word| !word.is_empty())
 }
 
-/// The length of the string at the beginning of a text, its quotes included.
+/// Returns the length of the string at the beginning of a text, its quotes included.
 fn string_length(text: &str) -> Option<usize> {
     let mut escaped = false;
     let mut bytes = text.bytes().enumerate().skip(1);

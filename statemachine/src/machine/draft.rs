@@ -22,7 +22,7 @@ pub(super) struct Draft {
 }
 
 impl Draft {
-    /// A write that changes nothing, on top of a durable state.
+    /// Returns a write that changes nothing, on top of a durable state.
     pub(super) fn new(durable: &TaskState) -> Self {
         Self {
             state: durable.clone(),

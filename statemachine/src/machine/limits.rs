@@ -7,7 +7,7 @@ pub(super) fn too_large(field: &str, bytes: usize, limit: usize) -> String {
     format!("{field}: has {bytes} bytes; at most {limit} are allowed (with the task's props)")
 }
 
-/// Why the store would refuse a reply to a signal, if it would.
+/// Returns why the store would refuse a reply to a signal, if it would.
 pub(super) fn unfit_answer(answer: &Answer, durable: &TaskState, limit: usize) -> Option<String> {
     for (part, field) in [
         (Some(&answer.reply), "reply"),

@@ -108,42 +108,42 @@ impl Machine {
         }
     }
 
-    /// The durable state.
+    /// Returns the durable state.
     pub fn state(&self) -> &TaskState {
         &self.state
     }
 
-    /// The claim's fence.
+    /// Returns the claim's fence.
     pub fn fence(&self) -> Fence {
         self.state.fence
     }
 
-    /// Whether a handler runs (or was aborted and has not ended).
+    /// Returns whether a handler runs (or was aborted and has not ended).
     pub fn is_running(&self) -> bool {
         matches!(self.phase, Phase::Running(_) | Phase::Aborting(_))
     }
 
-    /// Whether the machine has ended.
+    /// Returns whether the machine has ended.
     pub fn is_done(&self) -> bool {
         matches!(self.phase, Phase::Done)
     }
 
-    /// Whether the machine waits for a timer: no handler runs, and nothing is written.
+    /// Returns whether the machine waits for a timer: no handler runs, and nothing is written.
     pub fn is_idle(&self) -> bool {
         matches!(self.phase, Phase::Idle)
     }
 
-    /// Whether a write is under way that releases the claim.
+    /// Returns whether a write is under way that releases the claim.
     pub fn is_ending(&self) -> bool {
         matches!(&self.phase, Phase::Storing(write) if write.drop_claim)
     }
 
-    /// Whether signals wait for a handler.
+    /// Returns whether signals wait for a handler.
     pub fn holds_signals(&self) -> bool {
         !self.signals.is_empty()
     }
 
-    /// Whether a write is under way.
+    /// Returns whether a write is under way.
     pub fn is_storing(&self) -> bool {
         self.phase.is_storing()
     }
@@ -256,13 +256,13 @@ impl Machine {
             .filter(|_| self.state.status == TaskStatus::Runnable)
     }
 
-    /// Whether the claim is kept for a sleep.
+    /// Returns whether the claim is kept for a sleep.
     fn keeps(&self, until: Timestamp, now: Timestamp) -> bool {
         !self.state.is_waiting() && !self.parks(until, now)
     }
 
-    /// Whether the first command has its turn: no signal before it waits for a handler. A kill waits for
-    /// none.
+    /// Returns whether the first command has its turn: no signal before it waits for a handler. A
+    /// kill waits for none.
     fn has_turn(&self) -> bool {
         let Some(front) = self.queue.front() else {
             return false;

@@ -60,7 +60,7 @@ impl Pace {
         (self.resume > elapsed).then_some(self.resume)
     }
 
-    /// How many quick runs in a row have changed nothing.
+    /// Returns how many quick runs in a row have changed nothing.
     pub(super) fn runs(&self) -> u32 {
         self.runs
     }

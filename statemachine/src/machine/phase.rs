@@ -95,8 +95,8 @@ pub(super) enum Cause {
 }
 
 impl Cause {
-    /// The cause that is settled when the write of this one is refused. A returned message is not sent
-    /// again: an error takes its place.
+    /// Returns the cause that is settled when the write of this one is refused. A returned message
+    /// is not sent again: an error takes its place.
     pub(super) fn after_refusal(&self) -> Self {
         match self {
             Self::Returned(message) if !message.is_retryable() => Self::Returned(Message::fail("")),
@@ -118,12 +118,12 @@ pub(super) struct Waiting {
 }
 
 impl Waiting {
-    /// Whether the handler knows of the command.
+    /// Returns whether the handler knows of the command.
     pub(super) fn is_delivered(&self) -> bool {
         self.deadline.is_some()
     }
 
-    /// Whether the handler's grace for the command is over.
+    /// Returns whether the handler's grace for the command is over.
     pub(super) fn is_overdue(&self, elapsed: Duration) -> bool {
         self.deadline.is_some_and(|deadline| deadline <= elapsed)
     }
@@ -155,7 +155,7 @@ impl Phase {
         }
     }
 
-    /// Whether a write is under way.
+    /// Returns whether a write is under way.
     pub(super) fn is_storing(&self) -> bool {
         match self {
             Self::Running(beside) | Self::Aborting(beside) => beside.write.is_some(),

@@ -8,7 +8,7 @@ use crate::{
     errors::DEFAULT_KEPT,
 };
 
-/// The failure that the retry policy decides on.
+/// Returns the failure that the retry policy decides on.
 fn failure(state: &TaskState, env: Env) -> Failure<'_> {
     Failure {
         errors: state.errors.entries(),
@@ -65,7 +65,7 @@ impl Machine {
             && self.decide(&self.state, env) == Decision::Fail
     }
 
-    /// How many errors the log of the task keeps.
+    /// Returns how many errors the log of the task keeps.
     pub(super) fn kept_errors(&self) -> usize {
         let keeps = catch_unwind(AssertUnwindSafe(|| self.config.retry.keeps()));
         keeps.unwrap_or(DEFAULT_KEPT)

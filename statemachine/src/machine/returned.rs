@@ -3,8 +3,9 @@
 use super::{Env, Machine, draft::Draft, limits::too_large, phase::Waiting};
 use crate::{Action, ActionKind, Command, Message, Outcome, TaskStatus, message::Body};
 
-/// Whether a handler that returns this has used up the wait before its run. A further attempt, a further run
-/// after a checkpoint and a run elsewhere get the outcomes again; an ended task keeps its wait for a retry.
+/// Returns whether a handler that returns this has used up the wait before its run. A further
+/// attempt, a further run after a checkpoint and a run elsewhere get the outcomes again; an ended
+/// task keeps its wait for a retry.
 fn clears_wait(returned: ActionKind) -> bool {
     matches!(
         returned,
@@ -12,7 +13,7 @@ fn clears_wait(returned: ActionKind) -> bool {
     )
 }
 
-/// Whether the handler knows of this command, and it asks for completion.
+/// Returns whether the handler knows of this command, and it asks for completion.
 fn is_delivered_complete(waiting: &Waiting) -> bool {
     waiting.is_delivered() && matches!(waiting.command.command, Command::Complete { .. })
 }
@@ -135,7 +136,8 @@ impl Machine {
         }
     }
 
-    /// Whether a command was delivered that the handler has to stop for, other than a release.
+    /// Returns whether a command was delivered that the handler has to stop for, other than a
+    /// release.
     fn is_asked_to_make_room(&self) -> bool {
         self.queue.iter().any(|waiting| {
             let command = &waiting.command.command;
@@ -148,8 +150,8 @@ impl Machine {
         queue.any(|waiting| waiting.command.command == Command::Kill)
     }
 
-    /// Why the result of a command cannot be stored, if it cannot. `None` for a finished task: it takes
-    /// no command at all, which is the better reason.
+    /// Returns why the result of a command cannot be stored, if it cannot. `None` for a finished
+    /// task: it takes no command at all, which is the better reason.
     pub(super) fn unfit_result(
         &self,
         command: &Command,

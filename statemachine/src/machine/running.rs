@@ -13,7 +13,7 @@ use super::{
 use crate::{Command, Outcome, QueuedCommand, StateKind};
 
 impl Machine {
-    /// Whether a handler runs and was not aborted.
+    /// Returns whether a handler runs and was not aborted.
     pub(super) fn handler_runs(&self) -> bool {
         matches!(self.phase, Phase::Running(_))
     }
@@ -320,7 +320,7 @@ impl Machine {
     }
 }
 
-/// The answer to a checkpoint that is not stored.
+/// Returns the answer to a checkpoint that is not stored.
 pub(super) fn refused(ticket: u64, why: impl Into<String>) -> Effect {
     Effect::CheckpointDone {
         ticket,

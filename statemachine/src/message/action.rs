@@ -74,7 +74,7 @@ impl ActionKind {
         Self::Kill,
     ];
 
-    /// The lower-case name.
+    /// Returns the lower-case name.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Run => "run",
@@ -144,7 +144,7 @@ pub enum Action {
 }
 
 impl Action {
-    /// The name of the action.
+    /// Returns the name of the action.
     pub fn kind(&self) -> ActionKind {
         match self {
             Self::Run => ActionKind::Run,

@@ -40,7 +40,7 @@ impl<J> Message<J> {
         self
     }
 
-    /// The replies to signals, each with the [order](Signal::order) of its signal.
+    /// Returns the replies to signals, each with the [order](Signal::order) of its signal.
     pub fn answers(&self) -> impl Iterator<Item = (u64, &Json)> {
         self.body
             .answers

@@ -277,7 +277,7 @@ fn counted(number: usize, what: &str) -> String {
     }
 }
 
-/// The results in one line: `2 tasks submitted, 1 task deleted`.
+/// Returns the results in one line: `2 tasks submitted, 1 task deleted`.
 fn summary(applied: &Applied) -> String {
     let words = |done: &Done| match done {
         Done::Submitted(Submitted::New) => "submitted",

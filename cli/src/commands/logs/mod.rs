@@ -120,7 +120,8 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     Ok(Exit::Ok)
 }
 
-/// Whether this user may read the logs of a task. If not, the end of the output is in the store.
+/// Returns whether this user may read the logs of a task. If not, the end of the output is in the
+/// store.
 fn may_read(logs: &Logs, record: &TaskRecord, out: &Output) -> bool {
     let denied = logs
         .runs(&record.task.id, record.order)

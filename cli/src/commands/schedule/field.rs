@@ -175,7 +175,7 @@ const LISTS: [(Field, &str, &str); 4] = [
     (Field::ExceptAt, "--except-at", "the exception of"),
 ];
 
-/// The entries of a list, or the names and values of an object, as text.
+/// Returns the entries of a list, or the names and values of an object, as text.
 fn entries(spec: &Map<String, Value>, field: Field) -> Vec<String> {
     let (around, name) = field.place();
     let mut object = Some(spec);

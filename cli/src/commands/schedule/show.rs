@@ -118,7 +118,7 @@ fn commands_text(record: &ScheduleRecord) -> Option<String> {
     }
 }
 
-/// The times of a spec, in short.
+/// Returns the times of a spec, in short.
 fn times(record: &ScheduleRecord) -> String {
     let spec = match &record.spec {
         Ok(spec) => json!(spec),

@@ -39,7 +39,7 @@ pub(super) struct UpdateArgs {
 }
 
 impl UpdateArgs {
-    /// Whether an option was given.
+    /// Returns whether an option was given.
     pub(super) fn has_options(&self) -> bool {
         let CreateArgs { times, run, .. } = &self.fields;
         *times != TimeArgs::default()
@@ -209,7 +209,7 @@ fn set_list<T: ToString>(spec: &mut Map<String, Value>, field: &str, values: &[T
     }
 }
 
-/// The object in a field, which is made if it is missing or no object.
+/// Returns the object in a field, which is made if it is missing or no object.
 fn inner<'a>(spec: &'a mut Map<String, Value>, field: &str) -> Option<&'a mut Map<String, Value>> {
     let value = spec.entry(field).or_insert(Value::Null);
     if !value.is_object() {
@@ -383,7 +383,7 @@ impl RunArgs {
     }
 }
 
-/// Whether a limit in its JSON form is one of --at-once.
+/// Returns whether a limit in its JSON form is one of --at-once.
 fn is_at_once(limit: &Value) -> bool {
     limit.get("at_once").is_some()
 }

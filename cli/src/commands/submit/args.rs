@@ -166,7 +166,7 @@ fn by(
 }
 
 impl Args {
-    /// The task of the options.
+    /// Returns the task of the options.
     pub(super) fn task(&self, now: Timestamp) -> Result<TaskForm, Failure> {
         let props = match (&self.props, self.command.props()) {
             (Some(text), _) => input::json("props", text)?,
@@ -207,7 +207,7 @@ impl Args {
         })
     }
 
-    /// The task, ready to be submitted.
+    /// Returns the task, ready to be submitted.
     pub(super) fn submit(&self, task: NewTask, out: &Output) -> Result<Submit, Invalid> {
         let task = if self.idempotent {
             task.idempotent()

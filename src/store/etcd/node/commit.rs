@@ -232,7 +232,7 @@ impl Transition<'_> {
         Ok(Some(Box::new(held)))
     }
 
-    /// The write of the transition, and what follows it.
+    /// Returns the write of the transition, and what follows it.
     async fn item(&self, held: &Held) -> Result<(Item, After), Error> {
         let (by, write, id) = (self.by, self.write, &self.claim.task);
         let (state, now, ends) = (&write.state, by.access.now(), self.ends());

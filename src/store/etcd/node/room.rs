@@ -41,7 +41,7 @@ pub(crate) struct State {
 }
 
 impl NodeLease {
-    /// A node that has joined with its first lease.
+    /// Returns a node that has joined with its first lease.
     pub(crate) fn new(registration: Registration, lease: i64, ttl: Duration) -> Self {
         Self {
             ttl,

@@ -123,8 +123,8 @@ fn digits(place: &[u8]) -> impl Iterator<Item = usize> {
     })
 }
 
-/// The ranges below the end, downwards, the narrowest first. `now` is a default id of this moment, if the end is no place
-/// of a list.
+/// Returns the ranges below the end, downwards, the narrowest first. `now` is a default id of this
+/// moment, if the end is no place of a list.
 fn below(ids: &Ids, now: Option<&[u8]>) -> Vec<Ids> {
     let place = match now.filter(|now| ids.from.as_slice() < *now && *now < ids.end.as_slice()) {
         Some(now) => now,
@@ -143,8 +143,8 @@ fn below(ids: &Ids, now: Option<&[u8]>) -> Vec<Ids> {
     ranges
 }
 
-/// The ranges from the beginning on, upwards, the narrowest first; the whole one where the beginning is no place of a
-/// list.
+/// Returns the ranges from the beginning on, upwards, the narrowest first; the whole one where the
+/// beginning is no place of a list.
 fn above(ids: &Ids) -> Vec<Ids> {
     let place = ids.from.strip_suffix(&[0]).unwrap_or(&ids.from);
     let mut from = ids.from.clone();

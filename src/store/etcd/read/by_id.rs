@@ -23,7 +23,7 @@ pub(crate) enum Folders {
 }
 
 impl Folders {
-    /// The folders whose keys say which tasks there are.
+    /// Returns the folders whose keys say which tasks there are.
     pub(crate) fn of_tasks(self) -> &'static [&'static str] {
         match self {
             Self::All => &["tasks/", "finished/"],
@@ -32,7 +32,7 @@ impl Folders {
         }
     }
 
-    /// Every folder with a part of these tasks, those of the tasks first.
+    /// Returns every folder with a part of these tasks, those of the tasks first.
     pub(crate) fn of_parts(self) -> &'static [&'static str] {
         match self {
             Self::All => &["tasks/", "finished/", "state/", "parked/", PROPS_APART],

@@ -68,7 +68,7 @@ impl Access {
         self.clock.now()
     }
 
-    /// A write of a task with `places` places in the numbers of its revision.
+    /// Returns a write of a task with `places` places in the numbers of its revision.
     pub(crate) fn item(&self, id: &TaskId, places: u32) -> Item {
         Item::of(id).at(self.pipeline.places(places), places)
     }

@@ -39,7 +39,7 @@ impl End {
 }
 
 impl Keys {
-    /// The key of a task in the index of ended tasks.
+    /// Returns the key of a task in the index of ended tasks.
     pub(crate) fn ended(&self, at: Timestamp, id: &TaskId) -> String {
         format!("{}{ENDED}{}/{id}", self.root(), digits(at.as_microsecond()))
     }

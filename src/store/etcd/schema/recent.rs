@@ -171,7 +171,7 @@ mod tests {
         "a".parse().unwrap_or_else(|e| panic!("{e}"))
     }
 
-    /// The line of a claim, which has two changes.
+    /// Returns the line of a claim, which has two changes.
     fn line(second: i64) -> String {
         let at = Timestamp::from_second(second).unwrap_or_else(|e| panic!("{e}"));
         let node = "n".parse().unwrap_or_else(|e| panic!("{e}"));

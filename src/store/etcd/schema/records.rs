@@ -107,7 +107,7 @@ impl Envelope {
         }
     }
 
-    /// The envelope of a live task of this order that is not as its submit has written it.
+    /// Returns the envelope of a live task of this order that is not as its submit has written it.
     pub(crate) fn live(self, order: u64, state: &TaskState) -> Self {
         Self {
             order: Some(order),

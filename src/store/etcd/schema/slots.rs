@@ -61,7 +61,7 @@ fn taken(start: Option<Start>) -> Taken {
 }
 
 impl Slot {
-    /// The slot of this number that a claim takes `now`.
+    /// Returns the slot of this number that a claim takes `now`.
     pub(crate) fn new(limit: &Limit, slot: u32, now: Timestamp) -> Self {
         let start = match limit.bound() {
             Bound::AtOnce(_) => None,
@@ -112,17 +112,17 @@ pub(crate) fn slots_of(owner: &KeyValue) -> Vec<Slot> {
 }
 
 impl Keys {
-    /// The prefix of the slots of all limits.
+    /// Returns the prefix of the slots of all limits.
     pub(crate) fn all_slots(&self) -> String {
         format!("{}meta/slots/", self.root())
     }
 
-    /// The prefix of the slots of all limits on starts.
+    /// Returns the prefix of the slots of all limits on starts.
     pub(crate) fn all_starts(&self) -> String {
         format!("{}meta/slots/r/", self.root())
     }
 
-    /// The prefix of the slots of a pool.
+    /// Returns the prefix of the slots of a pool.
     pub(crate) fn pool(&self, pool: &Pool) -> String {
         let form = if pool.starts { 'r' } else { 'a' };
         format!("{}meta/slots/{form}/{}/", self.root(), pool.key)

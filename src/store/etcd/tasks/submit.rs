@@ -71,7 +71,7 @@ impl Submits {
     }
 }
 
-/// Whether the task that has the id, live or ended, is one that these tries submitted.
+/// Returns whether the task that has the id, live or ended, is one that these tries submitted.
 fn is_of(found: &Snapshot, tries: &[(Timestamp, u32)]) -> bool {
     let Ok((envelope, order)) = found.envelope() else {
         return false;

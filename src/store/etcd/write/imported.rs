@@ -49,7 +49,7 @@ pub(crate) fn parts_of(keys: &Keys, exported: &Exported) -> Result<Vec<(String, 
     Ok(parts)
 }
 
-/// The keys of the task itself, with their values; `None` for a key that is deleted.
+/// Returns the keys of the task itself, with their values; `None` for a key that is deleted.
 pub(crate) fn core_of(
     keys: &Keys,
     exported: &Exported,
@@ -145,7 +145,7 @@ mod tests {
         parts_of(&Keys::new("n"), exported).unwrap_or_else(|e| panic!("{e}"))
     }
 
-    /// Each key with its value, `-` for one that must not be there.
+    /// Returns each key with its value, `-` for one that must not be there.
     fn core(exported: &Exported) -> Vec<(String, String)> {
         let core = core_of(&Keys::new("n"), exported).unwrap_or_else(|e| panic!("{e}"));
         let core = core.into_iter();

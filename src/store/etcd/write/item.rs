@@ -73,12 +73,12 @@ impl Item {
         }
     }
 
-    /// A write of a task.
+    /// Returns a write of a task.
     pub(crate) fn of(id: &TaskId) -> Self {
         Self::new(format!("t{id}"))
     }
 
-    /// A write of a node's keys.
+    /// Returns a write of a node's keys.
     pub(crate) fn of_node(name: &NodeName) -> Self {
         Self::new(format!("n{name}"))
     }

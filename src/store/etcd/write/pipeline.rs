@@ -47,7 +47,7 @@ impl Pipeline {
         Self::to(to_writer, capacity)
     }
 
-    /// A pipeline whose items another task writes.
+    /// Returns a pipeline whose items another task writes.
     pub(crate) fn to(to_writer: mpsc::UnboundedSender<Waiting>, capacity: Arc<Capacity>) -> Self {
         let place = Arc::default();
         Self {

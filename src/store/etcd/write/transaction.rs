@@ -89,7 +89,7 @@ mod tests {
         );
     }
 
-    /// The keys that a guard compares, with their revisions.
+    /// Returns the keys that a guard compares, with their revisions.
     fn compared(require: Require, found: &Snapshot) -> Vec<(String, i64)> {
         let of = Guard {
             task: parsed("a"),

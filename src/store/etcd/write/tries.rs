@@ -229,7 +229,7 @@ mod tests {
         }
     }
 
-    /// The result, and how often the key was written.
+    /// Returns the result, and how often the key was written.
     async fn make(is_patient: bool, next: &[Next]) -> (Result<bool, Error>, u32) {
         let servers = Arc::new(Mutex::new(Servers {
             next: next.iter().copied().collect(),
