@@ -66,7 +66,7 @@ of_form! {
     Line: LineForm;
 }
 
-/// A retry policy, or what stands for one.
+/// A retry policy, or a short form of one.
 #[derive(JsonSchema)]
 #[schemars(untagged)]
 #[expect(dead_code, reason = "only its schema is used")]

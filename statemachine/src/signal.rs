@@ -60,7 +60,7 @@ impl Signal {
         Ok(self.with_json(Json::new("payload", payload)?))
     }
 
-    /// The same signal with a payload that is JSON already.
+    /// Sets the payload, which is already JSON.
     #[must_use]
     pub fn with_json(mut self, payload: Json) -> Self {
         self.payload = Some(payload);
@@ -72,7 +72,8 @@ impl Signal {
         &self.name
     }
 
-    /// Returns the payload as a type of yours. A signal without a payload has the payload `null`.
+    /// Returns the payload as a type of your choice. A signal without a payload has the payload
+    /// `null`.
     ///
     /// # Errors
     ///
@@ -87,13 +88,13 @@ impl Signal {
         self.payload.as_ref()
     }
 
-    /// Returns the place of the signal in the queue of its task, by which a reply names it; 0 for a
-    /// signal that was not delivered by a queue.
+    /// Returns the place of the signal in the queue of its task, which a reply refers to; 0 for a
+    /// signal that no queue delivered.
     pub fn order(&self) -> u64 {
         self.order
     }
 
-    /// The same signal, as the queue delivers it from this place.
+    /// Sets the place of the signal in the queue of its task.
     #[must_use]
     pub fn at(mut self, order: u64) -> Self {
         self.order = order;

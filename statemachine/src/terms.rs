@@ -1,4 +1,4 @@
-//! The terms of a task: how many run beside it, by when it starts and ends, and whether it is submitted again.
+//! The terms of a task: how many run at the same time, by when it starts and ends, and its unique key.
 
 mod keys;
 
@@ -104,7 +104,7 @@ impl Limit {
     }
 }
 
-/// Checks the key of a limit, or of a unique task.
+/// Checks the key of a limit, or a unique key.
 fn check_key(field: &'static str, key: &str) -> Result<(), Invalid> {
     if key.is_empty()
         || key.len() > MAX_KEY_BYTES
@@ -145,7 +145,8 @@ pub(crate) struct LimitForm {
     within: Option<Span>,
 }
 
-/// Reads the number of a limit. The error of another type names the range of a limit, not that of the type.
+/// Reads the number of a limit. For a value of another type, the error names the range of a limit, not that
+/// of the integer type.
 fn number<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u32>, D::Error> {
     let Some(value) = Option::<Value>::deserialize(from)? else {
         return Ok(None);
@@ -192,7 +193,7 @@ impl From<Limit> for LimitForm {
     }
 }
 
-/// While a task with this key was submitted less than `within` ago, no other one with the key is.
+/// A key that no other task may have for the period `within` after the submit of this task.
 ///
 /// # Example
 ///
@@ -237,13 +238,13 @@ impl Unique {
         &self.key
     }
 
-    /// For how long after its submit the key is taken.
+    /// Returns for how long after the submit of its task the key is taken.
     pub fn within(&self) -> Duration {
         self.within
     }
 }
 
-/// While a task with this key was submitted less than `within` ago, no other one with the key is.
+/// A key that no other task may have for the period `within` after the submit of this task.
 #[derive(Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
@@ -272,7 +273,8 @@ impl From<Unique> for UniqueForm {
     }
 }
 
-/// The rare fields of a [`Task`], in the form in which a store keeps them beside the others.
+/// The rarely used fields of a [`Task`], in the form in which a store keeps them next to the
+/// others.
 ///
 /// # Example
 ///
@@ -310,7 +312,8 @@ pub struct Terms {
 ///
 /// # Errors
 ///
-/// [`Invalid`] (field `limits`) for more than 8, and for two of one form with the same key.
+/// [`Invalid`] (field `limits`) for more than 8 limits, and for two of the same form with the same
+/// key.
 pub fn check_limits(limits: &[Limit]) -> Result<(), Invalid> {
     if limits.len() > MAX_LIMITS {
         let reason = format!("are {}; at most {MAX_LIMITS} are allowed", limits.len());
@@ -346,7 +349,7 @@ impl Task {
         (terms != Terms::default()).then_some(terms)
     }
 
-    /// Gives the task these terms.
+    /// Sets the terms of the task.
     pub fn set_terms(&mut self, terms: Terms) {
         self.limits = terms.limits;
         self.start_by = terms.start_by;
@@ -355,7 +358,7 @@ impl Task {
         self.meta = terms.meta;
     }
 
-    /// Checks how the terms fit together.
+    /// Checks that the terms fit together.
     pub(crate) fn check_terms(&self) -> Result<(), Invalid> {
         check_limits(&self.limits)?;
         let starts = self.start_at;

@@ -14,7 +14,7 @@ use crate::{
     wire::{Line, TaskForm},
 };
 
-/// The form of an operation whose `op` is not known.
+/// The example for an operation whose `op` is unknown.
 const EXAMPLE: &str = r#"write it like {"op":"submit","id":"a","kind":"report"}"#;
 
 /// Returns the form of an operation with this `op`; `command` is that of a `send`.
@@ -35,7 +35,7 @@ pub(super) fn example(op: &str, command: &str) -> &'static str {
     }
 }
 
-/// The stored form of `after`, which a submit may have in its place.
+/// The stored form of `after`, which a submit may use instead.
 pub(super) const WAITS: &str = "waits";
 
 /// The fields of a guard.
@@ -85,7 +85,7 @@ pub(super) fn read(
 /// The fields that were not read yet, each as its JSON text.
 struct Fields {
     left: Texts,
-    /// The form of the operation.
+    /// The example in error texts.
     example: &'static str,
 }
 
@@ -123,7 +123,7 @@ impl Fields {
         raw.map(|raw| Json::parse(name, raw.get())).transpose()
     }
 
-    /// Reads a condition that is given, or is not: `false` is refused, for the reason that `instead` gives.
+    /// Reads a condition that can only be `true`: `false` is refused, for the reason in `instead`.
     fn take_true(&mut self, name: &'static str, instead: &str) -> Result<bool, Invalid> {
         match self.take(name)? {
             Some(false) => {
@@ -150,7 +150,8 @@ impl Fields {
         Ok(task)
     }
 
-    /// Refuses fields that were not read; `known` are those of the operation beside `op` and `task`.
+    /// Refuses fields that were not read. `known` are the fields of the operation in addition to
+    /// `op` and `task`.
     fn end(self, known: &[&str]) -> Result<(), Invalid> {
         match self.left.into_keys().next() {
             None => Ok(()),
@@ -162,7 +163,7 @@ impl Fields {
         }
     }
 
-    /// Reads all fields that are left as one value. An error names the field that is wrong.
+    /// Reads all remaining fields as one value. An error names the wrong field.
     fn rest<T: DeserializeOwned>(self) -> Result<T, Invalid> {
         let wrong = match plain::object(&text(&self.left)) {
             Ok(value) => return Ok(value),
@@ -177,8 +178,8 @@ impl Fields {
             let reason = format!("{}; {}", error.reason(), self.example);
             return Err(Invalid::new(error.field().to_owned(), reason));
         }
-        // A value with a tag has no place in the text. The checks of windlass name the field; those of JSON's
-        // types do not, but pass without the wrong field.
+        // An error of a tagged value has no place in the text. The checks of windlass name the field; serde's
+        // type errors do not, but disappear without the wrong field.
         if let Some((name, reason)) = error.reason().split_once(": ")
             && name
                 .chars()
@@ -239,7 +240,7 @@ impl Fields {
         let name = Value::from(self.need::<String>("command")?).to_string();
         let name = RawValue::from_string(name);
         let name = name.map_err(|e| Invalid::new("command", plain::words(&e)))?;
-        // The stored form of a command has its name in `message`, and ignores fields that it does not know.
+        // The stored form of a command has its name in `message`, and ignores unknown fields.
         self.left.insert("message".to_owned(), name);
         let names: Vec<String> = self.left.keys().cloned().collect();
         let command: Command = self.rest().map_err(|e| match e.field() {
