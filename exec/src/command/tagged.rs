@@ -1,4 +1,5 @@
-//! The variables by which a process names its task and claim, and the processes that have them.
+//! The environment variables that name the task and the claim of a process, and a search for such
+//! processes.
 
 use windlass::Fence;
 
@@ -9,8 +10,8 @@ pub(crate) const STATE_DIR: &str = "WINDLASS_STATE_DIR";
 /// The variable that holds the number of the claim.
 pub(crate) const FENCE: &str = "WINDLASS_FENCE";
 
-/// Returns the groups that have a process of this folder whose claim is accepted; `None` is a
-/// process that does not say.
+/// Returns the groups that have a process of this folder whose claim is accepted. `None` stands for
+/// a process that does not name its claim.
 pub(super) fn groups_of(folder: &Folder, accepts: impl Fn(Option<Fence>) -> bool) -> Vec<i32> {
     let mut dir = format!("{STATE_DIR}=").into_bytes();
     dir.extend_from_slice(folder.path.as_os_str().as_encoded_bytes());

@@ -1,8 +1,9 @@
-//! The tasks that a command has waited for, in its environment.
+//! The environment variable with the tasks that a command has waited for.
 
 use windlass::TaskContext;
 
-/// The longest list of tasks in a variable: Linux takes no variable of more than 128 KiB.
+/// The longest list of tasks in a variable, in bytes: Linux accepts no variable of more than 128
+/// KiB.
 const MOST_WAITED: usize = 100_000;
 
 /// Returns the tasks that this run has waited for, as JSON. `None` when it is too long for a
