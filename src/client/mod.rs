@@ -36,8 +36,8 @@ use crate::{
     task::NewTask,
 };
 
-/// Sees and changes the tasks of a namespace. Clones are the same client; it holds no state of its
-/// own.
+/// Reads and changes the tasks of a namespace. A client has no state of its own; clones are
+/// equivalent.
 ///
 /// # Example
 ///
@@ -64,7 +64,7 @@ pub struct Client {
     by: Author,
 }
 
-/// Returns the name that a caller gave, or what is wrong with it.
+/// Returns the name that a caller passed, or its error.
 fn name<N>(given: impl TryInto<N, Error: Into<Invalid>>) -> Result<N, Error> {
     given.try_into().map_err(|e| Error::Invalid(e.into()))
 }
@@ -76,8 +76,8 @@ fn only<T>(mut answers: Vec<Result<T, Error>>) -> Result<T, Error> {
 }
 
 impl Client {
-    /// Returns a client of a store. Its changes are by the operating-system user of the process
-    /// ([`on_behalf_of`](Self::on_behalf_of)).
+    /// Returns a client of a store. The author of its changes is the operating-system user of the
+    /// process; see [`on_behalf_of`](Self::on_behalf_of).
     pub fn new(store: &Store) -> Self {
         Self {
             store: store.clone(),
@@ -90,10 +90,10 @@ impl Client {
         &self.store
     }
 
-    /// Submits a task. When this returns, it will be run, whatever crashes.
+    /// Submits a task. When this returns, the task is durable: it will be run in spite of crashes.
     ///
-    /// Takes a [`NewTask`], or a value of a typed kind ([`Job`]). The handle is that of the task that is there,
-    /// when the submit finds it: by its id, or by its unique key ([`NewTask::unique`]).
+    /// Takes a [`NewTask`], or a value of a typed kind ([`Job`]). If the submit finds an existing task, by its
+    /// id or by its unique key ([`NewTask::unique`]), the handle refers to that task.
     ///
     /// # Errors
     ///
@@ -104,7 +104,7 @@ impl Client {
     }
 
     /// Submits many tasks in one call, and returns the results in their order. Each succeeds or fails
-    /// on its own, as [`submit`](Self::submit).
+    /// on its own, like [`submit`](Self::submit).
     pub async fn submit_many<J, T: Into<NewTask<J>>>(
         &self,
         tasks: impl IntoIterator<Item = T>,
@@ -144,7 +144,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`] when the id is not one.
+    /// [`Error::Invalid`] for an invalid id.
     pub fn handle<J: Job>(
         &self,
         id: impl TryInto<TaskId, Error: Into<Invalid>>,
@@ -152,8 +152,8 @@ impl Client {
         Ok(Handle::new(self.clone(), name(id)?, None))
     }
 
-    /// Sends a command to a task; returns its id. The command waits while no node has the task, and
-    /// ends in exactly one outcome.
+    /// Sends a command to a task, and returns the id of the command. The command stays in the queue
+    /// while no node has the task, and gets exactly one outcome.
     ///
     /// # Errors
     ///
@@ -174,8 +174,8 @@ impl Client {
         Ok(id)
     }
 
-    /// As [`command`](Self::command), with an id of your own: sending it again is the same command,
-    /// also when the time of a sleep has passed meanwhile.
+    /// Like [`command`](Self::command), with an id of your choice. Sending it again is the same
+    /// command, even when the time of a sleep has passed in the meantime.
     ///
     /// # Errors
     ///
@@ -187,7 +187,7 @@ impl Client {
         id: impl TryInto<CommandId, Error: Into<Invalid>>,
         command: Command,
     ) -> Result<(), Error> {
-        // The store checks a command whose id is new: one that was taken is not held against the clock.
+        // The store checks only a command whose id is new: the time of a repeated one may have passed.
         let send = SendCommand {
             task: name(task)?,
             id: name(id)?,
@@ -196,13 +196,13 @@ impl Client {
         self.send_again(send).await
     }
 
-    /// Sends a task to sleep for this long from now, by the store's clock, as
-    /// [`Command::Sleep`] does until a time.
+    /// Lets a task sleep for this long from now, by the store's clock. [`Command::Sleep`] takes a
+    /// time instead.
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`] (field `until`) for no time at all or one beyond the last time, `9999-12-30T22:00:00Z`, and those of
-    /// [`command`](Self::command).
+    /// [`Error::Invalid`] (field `until`) for a duration of zero, and for an end after `9999-12-30T22:00:00Z`; and the errors
+    /// of [`command`](Self::command).
     pub async fn sleep_for(
         &self,
         task: impl TryInto<TaskId, Error: Into<Invalid>>,
@@ -212,12 +212,13 @@ impl Client {
         self.command(task, Command::Sleep { until }).await
     }
 
-    /// Sends a command to many tasks; answers the ids of the commands in the order of the tasks. One
-    /// that fails does not touch the others.
+    /// Sends a command to many tasks, and returns the ids of the commands in the order of the tasks.
+    /// Each succeeds or fails on its own.
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`] when the command itself is wrong; those of single tasks are in the answer.
+    /// [`Error::Invalid`] when the command itself is invalid. Errors of single tasks are in the
+    /// returned list.
     pub async fn command_many(
         &self,
         tasks: &[TaskId],
@@ -240,11 +241,11 @@ impl Client {
         Ok(answers.map(|(answer, id)| answer.map(|_| id)).collect())
     }
 
-    /// Returns the outcome of a command; `None` while it waits.
+    /// Returns the outcome of a command; `None` while it is in the queue.
     ///
     /// # Errors
     ///
-    /// [`Error::NotFound`] (also once its task is deleted), [`Error::Unavailable`].
+    /// [`Error::NotFound`] (also after its task was deleted), [`Error::Unavailable`].
     pub async fn outcome(
         &self,
         id: impl TryInto<CommandId, Error: Into<Invalid>>,
@@ -253,7 +254,7 @@ impl Client {
         Ok(self.store.registry().command(&id).await?.outcome)
     }
 
-    /// Returns the commands of a task, in order, those that have an outcome included.
+    /// Returns the commands of a task, in order, including those that have an outcome.
     ///
     /// # Errors
     ///
@@ -265,7 +266,7 @@ impl Client {
         self.store.registry().commands(&name(task)?).await
     }
 
-    /// One task.
+    /// Returns one task.
     ///
     /// # Errors
     ///
@@ -293,8 +294,8 @@ impl Client {
         self.store.registry().get(&name(id)?).await
     }
 
-    /// Lists a page of the tasks that the filter selects, in submit order. The next page begins after the
-    /// last one's [`order`](TaskRecord::order).
+    /// Returns a page of the tasks that the filter selects, in submit order. The next page begins after
+    /// the [`order`](TaskRecord::order) of the last task of this one.
     ///
     /// # Errors
     ///
@@ -303,20 +304,22 @@ impl Client {
         self.store.registry().list(filter, page).await
     }
 
-    /// Returns a page of the tasks of a query: the first one, or the one at a cursor of another page.
+    /// Returns a page of the tasks of a query: the first page, or the page at a cursor that another
+    /// page returned.
     ///
     /// # Cost
     ///
-    /// SQLite reads what it returns, and for a list by wake-up also one entry of an index for each kind and data version and
-    /// the claimed tasks. etcd reads what it returns of a list by id or by end, or of tasks whose ids the filter names;
-    /// every page of another list reads all tasks, or all live ones where the query has only such, unless the process keeps
-    /// an index in memory (`memory-index=true`). A condition without an index (labels, texts of errors, props, times of
-    /// submits, kinds, the reason of a wait) reads the tasks that it leaves out as well: at worst all of them, up to 4,000
-    /// at a time on etcd.
+    /// SQLite reads the tasks that it returns. For a list by wake-up it also reads one index entry for each kind and data
+    /// version, and the claimed tasks. etcd reads the tasks that it returns for a list by id, a list by end, and a filter
+    /// that names ids. For every page of another list etcd reads all tasks (only the live ones if the query selects only
+    /// those), unless the process keeps an index in memory (`memory-index=true`). A condition without an index (labels,
+    /// texts of errors, props, times of submits, kinds, the reason of a wait) also reads the tasks that it leaves out: at
+    /// worst all of them, up to 4,000 at a time on etcd.
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`] (field `limit`; field `cursor` for one of another order), [`Error::Unavailable`].
+    /// [`Error::Invalid`] (field `limit`; field `cursor` for a cursor of another order),
+    /// [`Error::Unavailable`].
     pub async fn page(&self, query: &Query, cursor: Option<&Cursor>) -> Result<TaskPage, Error> {
         let span = rules::list::span(query, cursor)?;
         let tasks = match query.waits {
@@ -326,9 +329,9 @@ impl Client {
         Ok(rules::list::page(query, cursor, tasks))
     }
 
-    /// Returns the order of a list with the newest tasks first that costs what it returns: [`Order::Submitted`], or
-    /// [`Order::Id`] on etcd. Ids that windlass makes begin with the time of the submit; tasks with ids of your own are
-    /// in their alphabetical order there.
+    /// Returns the cheapest order that lists the newest tasks first: [`Order::Submitted`], or [`Order::Id`] on etcd.
+    /// Ids that windlass makes begin with the time of the submit. On etcd, tasks with ids of your own are therefore in
+    /// the order of their ids.
     ///
     /// # Example
     ///
@@ -355,7 +358,7 @@ impl Client {
         self.store.registry().counts().await
     }
 
-    /// Deletes a task with all that belongs to it. If it runs, its handler is stopped.
+    /// Deletes a task with everything that belongs to it. If the task runs, its handler is stopped.
     ///
     /// # Errors
     ///
@@ -367,11 +370,12 @@ impl Client {
         only(self.delete_many(vec![name(id)?]).await)
     }
 
-    /// Starts an ended task again: a new incarnation, attempts from 0, with the data it had.
+    /// Starts an ended task again, in a new incarnation with attempts from 0 and with its present
+    /// data.
     ///
     /// # Errors
     ///
-    /// [`Error::NotFound`], [`Error::Invalid`] (field `state`) for a live one,
+    /// [`Error::NotFound`], [`Error::Invalid`] (field `state`) for a live task,
     /// [`Error::Unavailable`].
     pub async fn retry(&self, id: impl TryInto<TaskId, Error: Into<Invalid>>) -> Result<(), Error> {
         only(self.retry_many(vec![name(id)?]).await)
@@ -390,14 +394,15 @@ impl Client {
         self.store.registry().history(&name(id)?, limit).await
     }
 
-    /// Returns the changes of the namespace: from now on (`None`), or after a change that was seen.
+    /// Returns a stream of the changes of the namespace: from now on (`None`), or after the change
+    /// with this number.
     ///
-    /// The streams from now on share one feed, whatever their number: the store is read once for each change. A stream
-    /// that is read too slowly for that goes on with a feed of its own, and loses nothing.
+    /// All streams from now on share one feed, so the store is read once for each change, however many streams there
+    /// are. A stream that is read too slowly for the shared feed switches to a feed of its own, and loses no change.
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`] (field `after`) when that history is not kept any more,
+    /// [`Error::Invalid`] (field `after`) when that part of the history is no longer kept,
     /// [`Error::Unavailable`].
     pub async fn changes(&self, after: Option<u64>) -> Result<ChangeStream, Error> {
         match after {

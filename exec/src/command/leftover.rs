@@ -165,8 +165,8 @@ pub(crate) async fn end(
         return Ok(());
     }
     let place = folder.clone();
-    // If this future is dropped during the search, the search drops its result, and thereby kills
-    // the groups.
+    // When this future is dropped during the search, the search drops its result, which kills the
+    // groups.
     let leftover = tokio::task::spawn_blocking(move || Leftover::find(&place, whose))
         .await
         .map_err(|e| {
