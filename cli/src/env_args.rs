@@ -8,13 +8,13 @@ use windlass::Invalid;
 /// Which files.
 #[derive(Debug, Clone, Default, PartialEq, clap::Args)]
 pub(crate) struct EnvArgs {
-    /// Variables for the commands, from this file of NAME=VALUE lines: each attempt reads it, and no
-    /// value is stored
+    /// Read variables of the commands from this file of NAME=VALUE lines. Each attempt reads the
+    /// file; values are not stored
     #[arg(long, value_name = "FILE")]
     env_file: Option<PathBuf>,
 
-    /// A variable for the commands, whose value is the content of a file (a secret): each attempt reads
-    /// it, and the value is not stored
+    /// Set a variable of the commands to the content of a file (a secret). Each attempt reads the file;
+    /// the value is not stored
     #[arg(long, value_name = "NAME=FILE", value_parser = named_file)]
     env_from: Vec<(String, PathBuf)>,
 }

@@ -34,12 +34,12 @@ pub(crate) enum Exit {
 pub(crate) const HELP: &str = "\
 Exit codes:
   0    done
-  1    the answer is no: a task failed, a command was rejected or overridden, an id is taken,
-       some items of a bulk failed, a confirmation was denied
+  1    not done: a task failed, a command was rejected or overridden, an id exists already,
+       some tasks of a command on many failed, a confirmation was denied
   2    bad usage or input
   3    no such task, node or command
   4    the store cannot be used or reached, or the output cannot be written
-  5    the --timeout was over
+  5    the time of --timeout has passed
   130  interrupted";
 
 impl Exit {

@@ -85,7 +85,8 @@ pub(crate) struct Global {
     #[arg(short, long, global = true, conflicts_with = "verbose")]
     pub(crate) quiet: bool,
 
-    /// Log to standard error; twice for more (WINDLASS_LOG takes a filter, such as windlass=debug)
+    /// Log to standard error; give it twice for more detail (WINDLASS_LOG takes a filter, such as
+    /// windlass=debug)
     #[arg(short, long, global = true, action = ArgAction::Count)]
     pub(crate) verbose: u8,
 
@@ -118,7 +119,7 @@ pub(crate) struct Global {
     #[arg(skip)]
     pub(crate) is_store_typed: bool,
 
-    /// Use a store that `windlass copy` has copied into another one: removes the mark that the copy has left
+    /// Use a store that `windlass copy` has copied into another one: removes the mark that the copy left
     #[arg(long, global = true, hide_short_help = true)]
     pub(crate) use_copied: bool,
 

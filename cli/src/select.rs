@@ -22,7 +22,7 @@ use crate::{
 #[derive(Debug, Clone, Default, clap::Args)]
 #[command(next_help_heading = "Filters")]
 pub(crate) struct FilterArgs {
-    /// Only tasks in this state; several with commas for any of them
+    /// Only tasks in this state; separate several states with commas
     #[arg(long = "state", value_name = "STATE", value_delimiter = ',', value_parser = state)]
     states: Vec<StateKind>,
 
@@ -42,7 +42,7 @@ pub(crate) struct FilterArgs {
     #[arg(long, value_name = "NODE")]
     node: Option<NodeName>,
 
-    /// Only tasks that a node has claimed: those that run
+    /// Only tasks that a node has claimed, which are the running ones
     #[arg(long)]
     claimed: bool,
 
@@ -50,8 +50,8 @@ pub(crate) struct FilterArgs {
     #[arg(long, value_name = "TEXT")]
     error: Option<String>,
 
-    /// Only tasks whose last error has this fingerprint ('fingerprint' in '-o json'): the same error but for its numbers,
-    /// ids and paths
+    /// Only tasks whose last error has this fingerprint ('fingerprint' in '-o json'), which ignores numbers, ids and
+    /// paths
     #[arg(long, value_name = "FINGERPRINT")]
     fingerprint: Option<String>,
 

@@ -20,8 +20,8 @@ use crate::{
 /// No options of its own.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-The options of `windlass worker` and `windlass run` are shown as they are without options of their own
-on the command line. A value that holds a password is not printed.
+The options of `windlass worker` and `windlass run` are shown with the values that they have when the
+command line does not set them. A value that contains a password is not printed.
 
 Examples:
   windlass config

@@ -32,7 +32,7 @@ pub(crate) struct Args {
     #[arg(value_name = "ID")]
     id: Option<TaskId>,
 
-    /// Only tasks that are of this kind now; those that were deleted before the watch has seen them are left out
+    /// Only tasks of this kind. Tasks that were deleted before the watch could read their kind are left out
     #[arg(long, value_name = "KIND", conflicts_with = "id")]
     kind: Option<Kind>,
 

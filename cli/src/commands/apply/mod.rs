@@ -44,7 +44,7 @@ pub(crate) struct Args {
     #[arg(value_name = "FILE")]
     file: String,
 
-    /// The id of the transaction: repeating it within an hour has no further effect; a UUID by
+    /// Set the id of the transaction: repeating it within an hour has no further effect; a UUID by
     /// default
     #[arg(long, value_name = "ID")]
     id: Option<TransactionId>,

@@ -12,7 +12,7 @@ pub(super) struct ClearArgs {
     clear: Vec<Field>,
 }
 
-const HELP: &str = "Remove a field, before the other options are set: 'every', 'except-date', or any other option \
+const HELP: &str = "Remove a field, before the other options are applied: 'every', 'except-date', or any other option \
     of a time or a run; 'limits' for --at-once and --rate";
 
 /// A field, named as the option that sets it.

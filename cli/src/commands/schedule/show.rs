@@ -55,7 +55,7 @@ pub(super) struct ListArgs {
 /// Which times.
 #[derive(Debug, clap::Args)]
 pub(super) struct PreviewArgs {
-    /// The schedule, with the options that are given; without it, the options give the times
+    /// The schedule, changed by the options; without ID, the options alone give the times
     #[arg(value_name = "ID")]
     id: Option<TaskId>,
 
