@@ -24,7 +24,7 @@ use crate::store::{
 
 pub(crate) const OPERATION: &str = "examine the store";
 
-/// All keys of a namespace, sorted by what they are.
+/// All keys of a namespace, by type.
 #[derive(Default)]
 pub(crate) struct Namespace {
     live: HashSet<TaskId>,
@@ -45,13 +45,13 @@ pub(crate) struct Namespace {
     parts: Vec<Belongs>,
 }
 
-/// A key that belongs to a task.
+/// A key that belongs to a task, which may not exist.
 struct Belongs {
     key: Vec<u8>,
     /// When it was last written.
     written: i64,
     id: TaskId,
-    /// Only a live task has it.
+    /// Whether only a live task may have it.
     live: bool,
 }
 
@@ -212,7 +212,7 @@ impl KeyCheck {
         // A state without a task is reported as such.
         let unreadable = namespace.unreadable.iter();
         let unreadable = unreadable.filter(|(id, _)| exists(id, false));
-        // A task counts once, though its state and its mark both report it.
+        // A task counts once, even if both its state and its mark report it.
         let by_task: BTreeMap<_, _> = unreadable.map(|(id, reason)| (id, reason)).collect();
         let quarantined = by_task
             .iter()
@@ -314,8 +314,8 @@ impl KeyCheck {
         ])
     }
 
-    /// Returns the claims of tasks that do not exist, and the claims without a lease by nodes that
-    /// do not exist.
+    /// Returns the claims of tasks that do not exist, and the claims without a lease whose nodes do
+    /// not exist.
     fn claims_of_no_task<'n>(
         &self,
         namespace: &'n Namespace,
@@ -349,8 +349,8 @@ impl KeyCheck {
         (orphans, ghosts)
     }
 
-    /// Deletes keys of tasks that do not exist, if they are as they were read: another task may use
-    /// a command id by now. Returns how many.
+    /// Deletes keys of tasks that do not exist, unless they have changed since they were read:
+    /// another task may use a command id by now. Returns the number of deleted keys.
     async fn delete_lost(&self, keys: &[&Belongs], ended: &HashSet<TaskId>) -> Result<u64, Error> {
         let mut of_task: HashMap<&TaskId, Vec<&Belongs>> = HashMap::new();
         for key in keys {
@@ -366,7 +366,7 @@ impl KeyCheck {
                 .clamp(1, 100);
             for keys in keys.chunks(size) {
                 let task = Compare::create_revision(self.reader.keys.task(id), CompareOp::Equal, 0);
-                // A key that only a live task has is deleted also when its task has ended.
+                // A key that only a live task may have is also deleted when its task has ended.
                 let finished = self.reader.keys.finished(id);
                 let mut when = vec![task];
                 if !ended.contains(id) {
@@ -391,7 +391,7 @@ impl KeyCheck {
         Ok(deleted)
     }
 
-    /// Deletes owners that have not changed. Returns how many.
+    /// Deletes owners that have not changed. Returns their number.
     async fn delete_owners(&self, owners: &[&KeyValue], no_task: bool) -> Result<u64, Error> {
         let mut deleted = 0;
         for kv in owners {
