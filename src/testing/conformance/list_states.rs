@@ -62,7 +62,7 @@ mod tests {
         cases
     }
 
-    /// Files of public functions that are no cases.
+    /// Files with public functions that are not cases.
     const NO_TOPICS: [&str; 1] = ["declared"];
 
     /// A case that no list names is not run on any store.
