@@ -1,4 +1,4 @@
-//! The fields of a cron expression: what each takes, and what is wrong with a part of one.
+//! The fields of a cron expression: the values of each, and the errors of its parts.
 
 use croner::Cron;
 
@@ -8,24 +8,24 @@ use super::parser;
 const MONTHS: [&str; 12] = [
     "JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC",
 ];
-/// The names of the days of the week, from the value 0 on.
+/// The names of the days of the week, starting at the value 0.
 const DAYS: [&str; 7] = ["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"];
 
 /// A field of an expression.
 #[derive(Debug)]
 pub(super) struct Field {
     pub(super) name: &'static str,
-    /// What it takes.
+    /// The allowed values, as errors say them.
     pub(super) takes: &'static str,
-    /// The names of its values, from the least on.
+    /// The names of the values, starting at the smallest.
     names: &'static [&'static str],
     least: u32,
     most: u32,
-    /// How many values it has. Of the days of the week, 0 and 7 are the same.
+    /// The number of values. The days of the week 0 and 7 are the same.
     count: u32,
-    /// The values in the plural, and what has them.
+    /// The values in the plural, and the unit that contains them.
     of: (&'static str, &'static str),
-    /// The unit of an interval of such steps.
+    /// The unit in which an interval of such steps is written.
     unit: Option<char>,
 }
 
@@ -94,8 +94,8 @@ pub(super) const FIELDS: [Field; 6] = [
 ];
 
 impl Field {
-    /// Returns what is wrong with a word of this field that is easily not what was meant, and what to write. Other
-    /// errors of a word are those of its parser.
+    /// Returns the error of a word that is valid but probably not what the user meant, with what to write instead.
+    /// The parser reports other errors of a word.
     pub(super) fn check(&self, word: &str) -> Result<(), String> {
         let word = word.strip_prefix('+').unwrap_or(word);
         for part in word.split(',') {
@@ -118,7 +118,7 @@ impl Field {
         Ok(())
     }
 
-    /// Checks that a range begins before it ends, and returns how many values it has.
+    /// Checks that a range begins before it ends, and returns the number of its values.
     fn check_range(&self, range: &str) -> Result<Option<u32>, String> {
         let bounds = range.split_once('-');
         let bounds = bounds.and_then(|(from, to)| Some((self.value(from)?, self.value(to)?)));
@@ -181,7 +181,7 @@ impl Field {
         ))
     }
 
-    /// Returns the number that a text means, which may be a name.
+    /// Returns the number for a text, which may be a name.
     fn value(&self, text: &str) -> Option<u32> {
         let named = || {
             let mut names = self.names.iter();

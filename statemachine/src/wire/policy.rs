@@ -1,4 +1,4 @@
-//! A retry policy as people write one.
+//! Reads retry policies as people write them.
 
 use std::fmt;
 
@@ -9,11 +9,11 @@ use serde::{
 
 use crate::{Retry, plain};
 
-/// Reads a policy as text: a number of attempts, a name, or the JSON of one.
+/// Reads a policy from text: a number of attempts, a name, or a policy as JSON.
 ///
 /// # Errors
 ///
-/// A text that says what is wrong, and what would be right.
+/// A text that says what is wrong, and what would be valid.
 ///
 /// # Example
 ///
@@ -34,7 +34,7 @@ pub fn read_retry(text: &str) -> Result<Retry, String> {
             r#"{{"policy":"exponential","attempts":{attempts}}}"#
         ))?,
         _ => plain::object(text).map_err(|e| {
-            // Of what is no JSON object, its errors say nothing.
+            // For a text that is not a JSON object, the JSON errors do not help.
             let e = match text.trim_start().starts_with('{') {
                 true => format!(": {e}"),
                 false => String::new(),
@@ -52,7 +52,7 @@ pub fn read_retry(text: &str) -> Result<Retry, String> {
     }
 }
 
-/// Reads the field of a form: an object, a name or a number of attempts; `null` is as good as absent.
+/// Reads the field of a form: an object, a name or a number of attempts; `null` counts as absent.
 pub(super) fn field<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Retry>, D::Error> {
     from.deserialize_any(Policy)
 }

@@ -81,7 +81,7 @@ Examples:
   windlass schedule backfill backup --from 2026-03-01T00:00:00Z --dry-run
   windlass schedule backfill backup --from 2026-03-01T00:00:00Z --to 2026-03-08T00:00:00Z")]
     Backfill(BackfillArgs),
-    /// Leave out one time to come
+    /// Skip one future time
     Skip(SkipArgs),
     /// Print the next times, of a schedule or of these options
     #[command(after_help = "\
@@ -92,7 +92,7 @@ Examples:
     Preview(Box<show::PreviewArgs>),
     /// Delete a schedule
     Delete(DeleteArgs),
-    /// Create schedules of the lines of a crontab
+    /// Create schedules from the lines of a crontab
     Import(import::Args),
 }
 
@@ -107,7 +107,7 @@ struct Which {
 struct PauseArgs {
     #[command(flatten)]
     which: Which,
-    /// Why, for those who read `schedule get`
+    /// The reason, shown by `windlass schedule get`
     #[arg(long, value_name = "TEXT")]
     note: Option<String>,
 }
@@ -116,7 +116,7 @@ struct PauseArgs {
 struct ResumeArgs {
     #[command(flatten)]
     which: Which,
-    /// Treat the times that have passed as missed ones, which may run
+    /// Treat the times that have passed as missed times, which may run
     #[arg(long)]
     catch_up: bool,
 }
@@ -131,7 +131,7 @@ struct BackfillArgs {
     /// The last time (RFC 3339); now by default
     #[arg(long, value_name = "TIME", value_parser = time)]
     to: Option<Timestamp>,
-    /// Run times again whose run has ended, too
+    /// Also run times again whose run has ended
     #[arg(long)]
     all: bool,
     /// Print the runs, and submit none
