@@ -101,7 +101,7 @@ impl Client {
         Ok(Handle::new(self.clone(), name(id)?, None))
     }
 
-    /// One task.
+    /// Returns one task.
     ///
     /// # Errors
     ///

@@ -4,7 +4,7 @@ use croner::Cron;
 
 use super::parser;
 
-/// The names of the months, from the value 1 on.
+/// The names of the months, starting at the value 1.
 const MONTHS: [&str; 12] = [
     "JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC",
 ];
@@ -192,7 +192,7 @@ impl Field {
     }
 }
 
-/// Returns what is wrong with the first field that is not one by itself: `the day of the month is 32; write 1 to 31`.
+/// Returns the error of the first field that is invalid on its own: `the day of the month is 32; write 1 to 31`.
 pub(super) fn wrong_field(words: &[&str]) -> Option<String> {
     let alone = |at: usize| {
         let words = words.iter().enumerate();
@@ -208,7 +208,8 @@ pub(super) fn wrong_field(words: &[&str]) -> Option<String> {
     ))
 }
 
-/// Returns the first field that was read without a value in it, as `L` for the hour: it would never come.
+/// Returns the first field that the parser accepted without a value, such as `L` for the hour: the
+/// expression would never fire.
 pub(super) fn empty_field(cron: &Cron, words: &[&str]) -> Option<String> {
     let pattern = &cron.pattern;
     let parts = [
@@ -319,7 +320,7 @@ mod tests {
             let refused = Expression::parse("cron", text).unwrap_err();
             assert!(refused.reason().contains(says), "{text}: {refused}");
         }
-        // What is written there is an expression; a step of the whole field is what it says.
+        // Texts that are accepted: a step of the whole field means what it says.
         for text in [
             "*/60 * * * *",
             "0 */24 * * *",

@@ -141,7 +141,7 @@ fn stop(path: &Path, stop: Stop) -> Error {
     }
 }
 
-/// Opens a connection. No other function does.
+/// Opens a connection. All connections are opened here.
 fn open(path: &Path, access: Access, settings: Settings) -> Sql<Connection> {
     let uri;
     let (path, flags) = match access {
@@ -177,7 +177,7 @@ fn immutable(path: &Path) -> String {
     uri + "?immutable=1"
 }
 
-/// Opens the file and its log, and closes them. SQLite removes the log then, if no other process has it open.
+/// Opens the file and its log, and closes them. SQLite then removes the log if no other process has it open.
 pub(super) fn and_close(path: &Path, settings: Settings) -> Sql<()> {
     let conn = open(path, Access::Write, settings)?;
     conn.query_row("SELECT count(*) FROM sqlite_schema", (), |_| Ok(()))?;

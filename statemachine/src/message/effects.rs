@@ -266,7 +266,7 @@ impl<J> Message<J> {
         starts.find(|(at, _)| *at == index).map(|(_, wait)| *wait)
     }
 
-    /// Sets the start of each submitted task that starts after a while.
+    /// Sets the start time of each submitted task that has a delay.
     ///
     /// # Errors
     ///

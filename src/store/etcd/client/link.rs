@@ -277,7 +277,7 @@ impl Link {
     /// Like [`txn`](Self::txn), even if the servers have gone back to an earlier state.
     pub(crate) async fn txn_of_any_past(&self, txn: Txn) -> Result<TxnResponse, Fault> {
         let mut kv = self.kv();
-        // A token may be stale at any call. Such a call changes nothing.
+        // A token may become stale at any call. The call has then changed nothing.
         let again = self.admission.has_user.then(|| txn.clone());
         let answer = match (self.call(kv.txn(txn)).await, again) {
             (Err(Fault::StaleToken(_)), Some(txn)) => self.call(kv.txn(txn)).await,

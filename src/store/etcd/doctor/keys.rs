@@ -44,13 +44,13 @@ pub(crate) struct Namespace {
     parts: Vec<Belongs>,
 }
 
-/// A key that belongs to a task.
+/// A key that belongs to a task, which may not exist.
 pub(super) struct Belongs {
     pub(super) key: Vec<u8>,
     /// When it was last written.
     pub(super) written: i64,
     pub(super) id: TaskId,
-    /// Only a live task has it.
+    /// Whether only a live task may have it.
     live: bool,
 }
 

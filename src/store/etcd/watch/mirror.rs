@@ -284,7 +284,7 @@ impl Mirror {
         }
     }
 
-    /// Notes that every key below `/NS/tasks/` up to this revision has come. Drops older marks
+    /// Notes that every key below `/NS/tasks/` up to this revision has arrived. Drops older marks
     /// without a task: this node skips those tasks.
     pub(crate) fn tasks_are_at(&mut self, revision: i64) {
         self.tasks_at = self.tasks_at.max(revision);

@@ -122,7 +122,7 @@ impl Fields {
         Ok(task)
     }
 
-    /// Reads all fields that are left as one value. An error names the field that is wrong.
+    /// Reads all remaining fields as one value. An error names the wrong field.
     fn rest<T: DeserializeOwned>(self) -> Result<T, Invalid> {
         let wrong = match plain::object(&self.text()) {
             Ok(value) => return Ok(value),
