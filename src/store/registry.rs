@@ -40,9 +40,12 @@ pub type ChangeStream = Pin<Box<dyn Stream<Item = Result<Vec<Change>, Error>> + 
 ///    `submit::one_id_twice_follows_each_rule`, `commands::items_are_independent`,
 ///    `commands::one_id_twice_in_one_call_is_one_command`, `ends::deletions_are_independent`,
 ///    `ends::one_id_twice_is_retried_once`, `moving::one_id_twice_is_imported_once`.
-/// 3. **Ids are taken.** A new task is runnable, or sleeps until its start. A submit of an id that
-///    is taken follows its [`IfExists`](super::IfExists).
+/// 3. **Ids are taken.** A new task is runnable, sleeps until its start, or is paused, as
+///    [`TaskState::first`](windlass_statemachine::TaskState::first) says. A submit of an id that is taken follows its
+///    [`IfExists`](super::IfExists).
 ///    Cases: `submit::a_new_task_is_runnable`, `submit::a_future_start_sleeps`,
+///    `submit::a_paused_task_is_paused_from_its_submit_on`,
+///    `submit::the_id_of_a_completed_task_may_be_free`,
 ///    `submit::a_past_start_is_runnable`, `submit::a_live_id_is_refused`,
 ///    `submit::an_ended_id_is_refused`, `submit::the_same_task_exists`,
 ///    `submit::another_task_is_not_the_same`, `submit::props_are_compared_as_values`,

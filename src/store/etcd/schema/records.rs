@@ -43,6 +43,9 @@ pub(crate) struct Envelope {
     /// Whether it was submitted to wait for other tasks: its state names them.
     #[serde(default, skip_serializing_if = "is_false")]
     pub(crate) waits: bool,
+    /// Whether it was submitted paused.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub(crate) paused: bool,
     /// The rare fields: limits, deadlines, the unique key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) terms: Option<Box<Terms>>,
@@ -81,6 +84,7 @@ impl Envelope {
             labels: task.labels.clone(),
             retry: task.retry.clone(),
             waits: task.waits.is_some(),
+            paused: task.paused,
             terms: task.terms().map(Box::new),
             submitted_at: Some(submitted_at),
             place,
@@ -156,6 +160,7 @@ impl Envelope {
         kv.create_revision() == kv.mod_revision()
             && self.order.is_none()
             && self.start_at.is_none()
+            && !self.paused
             // A client of Metafora gives no time.
             && self.submitted_at.is_some()
     }
@@ -168,6 +173,9 @@ impl Envelope {
     pub(crate) fn first_state(&self) -> TaskState {
         let mut state = TaskState::submitted(self.start_at, self.submitted_at());
         state.deadlines = self.deadlines();
+        if self.paused {
+            state.status = TaskStatus::Paused;
+        }
         state
     }
 
