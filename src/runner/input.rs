@@ -60,6 +60,6 @@ pub(super) enum LeaseEvent {
     Gained(Lease),
     /// The engine answers when every handler has ended.
     Lost(oneshot::Sender<()>),
-    /// The store is gone for good.
+    /// The store is gone for good, or has failed too often.
     StoreGone(Error),
 }

@@ -82,7 +82,8 @@ impl Runner {
     }
 
     /// Returns why the node stops, or has stopped, by itself: its store is gone
-    /// ([`Error::StoreGone`]). `None` while it works, and when it was asked to stop.
+    /// ([`Error::StoreGone`]), or has failed as often as
+    /// [`exit_after_store_errors`](super::Builder::exit_after_store_errors) allows ([`Error::Unavailable`]). `None` while it works, and when it was asked to stop.
     pub fn failure(&self) -> Option<Error> {
         self.failure.get().cloned()
     }
