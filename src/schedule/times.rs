@@ -75,7 +75,7 @@ impl Schedule {
     ///
     /// # Errors
     ///
-    /// [`Invalid`] with the field: `run.kind`, `run.labels`, `cron`, `every`, `at`, `except.cron`, `start`, `end`,
+    /// [`Invalid`] with the field: `run.kind`, `run.labels`, `description`, `cron`, `every`, `at`, `except.cron`, `start`, `end`,
     /// `count`, `zone`, `offset`, `jitter`, `start_within`, `end_within`, `overlap`, `missed.within`; `schedule` when it has no time at all;
     /// `id` for an id that is no task's or too long for those of its runs.
     ///
@@ -130,6 +130,7 @@ impl Times {
             );
             Invalid::new("zone", reason)
         })?;
+        check_description(spec)?;
         check_bounds(spec)?;
         let mut at = spec.at.clone();
         at.sort_unstable();
@@ -386,6 +387,23 @@ fn check_run(spec: &Schedule) -> Result<(), Invalid> {
     }
     let id = TaskId::new("run")?;
     run.task(id, Default::default())?.check(usize::MAX)
+}
+
+/// The longest description of a schedule, in bytes.
+const MOST_DESCRIPTION: usize = 1024;
+
+fn check_description(spec: &Schedule) -> Result<(), Invalid> {
+    let Some(text) = &spec.description else {
+        return Ok(());
+    };
+    if (1..=MOST_DESCRIPTION).contains(&text.len()) && !text.chars().any(char::is_control) {
+        return Ok(());
+    }
+    let reason = format!(
+        "has {} bytes; give 1 to {MOST_DESCRIPTION} bytes of printable text in one line, or leave it out",
+        text.len()
+    );
+    Err(Invalid::new("description", reason))
 }
 
 fn check_bounds(spec: &Schedule) -> Result<(), Invalid> {

@@ -1,6 +1,6 @@
-//! Runs that an operator asks for.
+//! Runs for times that have passed.
 
-use jiff::{Timestamp, ToSpan};
+use jiff::Timestamp;
 use windlass_statemachine::{Invalid, TaskId};
 
 use super::{Schedules, change::Change, name};
@@ -71,72 +71,6 @@ impl Backfill {
 }
 
 impl Schedules {
-    /// Submits a run now, whatever the overlap policy says, also of a paused schedule. Its nominal time is
-    /// the present, or the first millisecond after it that has no run. Returns its id.
-    ///
-    /// # Errors
-    ///
-    /// As [`get`](Self::get), and [`Error::ScheduleEnded`].
-    pub async fn trigger(
-        &self,
-        id: impl TryInto<TaskId, Error: Into<Invalid>>,
-    ) -> Result<TaskId, Error> {
-        let id = name(id)?;
-        let now = Timestamp::from_millisecond(self.now().as_millisecond());
-        let mut nominal = now.map_err(|e| Invalid::new("time", e.to_string()))?;
-        loop {
-            if let (run, true) = self.trigger_new(&id, nominal).await? {
-                return Ok(run);
-            }
-            let later = nominal.checked_add(1.millisecond());
-            nominal = later.map_err(|e| Invalid::new("time", e.to_string()))?;
-        }
-    }
-
-    /// Submits a run now that stands for this nominal time. A time that has a run already gets no second
-    /// one. Returns the id of the run.
-    ///
-    /// # Errors
-    ///
-    /// As [`trigger`](Self::trigger), and [`Error::Invalid`] (field `time`) when a task that is no run of the
-    /// schedule has the id of the run.
-    pub async fn trigger_for(
-        &self,
-        id: impl TryInto<TaskId, Error: Into<Invalid>>,
-        nominal: Timestamp,
-    ) -> Result<TaskId, Error> {
-        let id = name(id)?;
-        let (run, is_new) = self.trigger_new(&id, nominal).await?;
-        if !is_new && let Found::Other(reason) = self.found(&id, &run).await? {
-            return Err(Invalid::new("time", reason).into());
-        }
-        Ok(run)
-    }
-
-    /// Submits a run for this nominal time, unless its id is taken. Returns the id, and whether it was free.
-    async fn trigger_new(&self, id: &TaskId, nominal: Timestamp) -> Result<(TaskId, bool), Error> {
-        let run = run_id(id.as_str(), nominal)?;
-        if !matches!(self.found(id, &run).await?, Found::Nothing) {
-            return Ok((run, false));
-        }
-        let triggered = |read: &super::change::Read, now| {
-            let mut task = read.times.run(nominal, false, By::Trigger)?;
-            read.times.set_deadlines(&mut task, now);
-            let mut change = Change::from(read.data.clone());
-            change.submit.push(task.into());
-            change.data.counts.requested += 1;
-            follow(&mut change, nominal);
-            Ok((change, ()))
-        };
-        match self.change(id.clone(), triggered).await {
-            Ok(_) => Ok((run, true)),
-            Err(Error::Refused(refusals)) if refusals.iter().any(|one| one.task == run) => {
-                Ok((run, false))
-            }
-            Err(error) => Err(error),
-        }
-    }
-
     /// Submits runs for the times of a range that has passed, whatever the overlap policy says. Returns
     /// their ids, oldest first.
     ///
@@ -231,7 +165,7 @@ impl Schedules {
     }
 
     /// Returns what has the id of a run.
-    async fn found(&self, id: &TaskId, run: &TaskId) -> Result<Found, Error> {
+    pub(super) async fn found(&self, id: &TaskId, run: &TaskId) -> Result<Found, Error> {
         let record = match self.client.get(run).await {
             Ok(record) => record,
             Err(Error::NotFound { .. }) => return Ok(Found::Nothing),
@@ -247,7 +181,7 @@ impl Schedules {
 }
 
 /// What has the id of a run.
-enum Found {
+pub(super) enum Found {
     Nothing,
     Run {
         has_ended: bool,
@@ -257,7 +191,7 @@ enum Found {
 }
 
 /// Lets the overlap policy know a run.
-fn follow(change: &mut Change, nominal: Timestamp) {
+pub(super) fn follow(change: &mut Change, nominal: Timestamp) {
     // A backfilled run is not the last one if a later time has run.
     change.data.last_run = change.data.last_run.max(Some(nominal));
     change.data.follow([nominal]);
