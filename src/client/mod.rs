@@ -1,6 +1,7 @@
 //! [`Client`]: submits, lists, commands and waits.
 
 mod author;
+mod command;
 mod handle;
 mod nodes;
 mod of_kind;
@@ -9,14 +10,13 @@ mod purge;
 mod record;
 mod signal;
 mod stats;
+mod submit;
 mod transaction;
 mod wait;
 mod waiting;
 mod waits;
 
-use std::time::Duration;
-
-use windlass_statemachine::{Author, Command, CommandId, Invalid, Outcome, TaskId, Wake};
+use windlass_statemachine::{Author, Invalid, TaskId};
 
 pub use handle::{Handle, TaskFailed, WaitError};
 pub use pages::Pages;
@@ -30,10 +30,9 @@ pub use waits::{Selector, WaitReason};
 use crate::{
     job::Job,
     store::{
-        Change, ChangeStream, CommandRecord, Cursor, Error, Filter, Operation, Order, Page, Query,
-        SendCommand, Store, Submitted, TaskCount, TaskPage, TaskRecord, rules,
+        Change, ChangeStream, Cursor, Error, Filter, Order, Page, Query, Store, TaskCount,
+        TaskPage, TaskRecord, rules,
     },
-    task::NewTask,
 };
 
 /// Sees and changes the tasks of a namespace. Clones are the same client; it holds no state of its
@@ -90,56 +89,6 @@ impl Client {
         &self.store
     }
 
-    /// Submits a task. When this returns, it will be run, whatever crashes.
-    ///
-    /// Takes a [`NewTask`], or a value of a typed kind ([`Job`]). The handle is that of the task that is there,
-    /// when the submit finds it: by its id, or by its unique key ([`NewTask::unique`]).
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Invalid`] naming the field, [`Error::TooLarge`], [`Error::AlreadyExists`],
-    /// [`Error::AlreadyFinished`], [`Error::NotUnique`], [`Error::Unavailable`].
-    pub async fn submit<J>(&self, task: impl Into<NewTask<J>>) -> Result<Handle<J>, Error> {
-        only(self.submit_many([task]).await)
-    }
-
-    /// Submits many tasks in one call, and returns the results in their order. Each succeeds or fails
-    /// on its own, as [`submit`](Self::submit).
-    pub async fn submit_many<J, T: Into<NewTask<J>>>(
-        &self,
-        tasks: impl IntoIterator<Item = T>,
-    ) -> Vec<Result<Handle<J>, Error>> {
-        let limit = self.store.registry().limits().max_bytes;
-        let now = self.store.clock().now();
-        let mut good = Vec::new();
-        let checked: Vec<Result<TaskId, Error>> = tasks
-            .into_iter()
-            .map(|task| {
-                let submit = task.into().build_at(now)?;
-                rules::size::check_task(&submit.task, limit)?;
-                let id = submit.task.id.clone();
-                good.push(submit);
-                Ok(id)
-            })
-            .collect();
-        let mut stored = if good.is_empty() {
-            Vec::new().into_iter()
-        } else {
-            self.apply_each(good, Operation::Submit).await.into_iter()
-        };
-        let handle = |id| {
-            let applied = stored.next().unwrap_or_else(|| only(Vec::new()))?;
-            let submitted = applied.submitted()?;
-            let id = match &submitted {
-                Submitted::Other { task, .. } => task.clone(),
-                Submitted::New | Submitted::Existing(_) => id,
-            };
-            Ok(Handle::new(self.clone(), id, Some(submitted)))
-        };
-        let mut handle = handle;
-        checked.into_iter().map(|id| handle(id?)).collect()
-    }
-
     /// Returns a handle of a task that was submitted before. Whether the task exists is not checked.
     ///
     /// # Errors
@@ -150,119 +99,6 @@ impl Client {
         id: impl TryInto<TaskId, Error: Into<Invalid>>,
     ) -> Result<Handle<J>, Error> {
         Ok(Handle::new(self.clone(), name(id)?, None))
-    }
-
-    /// Sends a command to a task; returns its id. The command waits while no node has the task, and
-    /// ends in exactly one outcome.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Invalid`] (a sleep that ends in the past), [`Error::NotFound`],
-    /// [`Error::AlreadyFinished`], [`Error::Unavailable`].
-    pub async fn command(
-        &self,
-        task: impl TryInto<TaskId, Error: Into<Invalid>>,
-        command: Command,
-    ) -> Result<CommandId, Error> {
-        let id = CommandId::new(uuid::Uuid::now_v7().to_string())?;
-        let send = SendCommand {
-            task: name(task)?,
-            id: id.clone(),
-            command,
-        };
-        only(self.send_each(vec![send]).await)?;
-        Ok(id)
-    }
-
-    /// As [`command`](Self::command), with an id of your own: sending it again is the same command,
-    /// also when the time of a sleep has passed meanwhile.
-    ///
-    /// # Errors
-    ///
-    /// As [`command`](Self::command); [`Error::Invalid`] (field `name`, `payload` or `command`) for a signal
-    /// whose id was given to another command of the task.
-    pub async fn command_with_id(
-        &self,
-        task: impl TryInto<TaskId, Error: Into<Invalid>>,
-        id: impl TryInto<CommandId, Error: Into<Invalid>>,
-        command: Command,
-    ) -> Result<(), Error> {
-        // The store checks a command whose id is new: one that was taken is not held against the clock.
-        let send = SendCommand {
-            task: name(task)?,
-            id: name(id)?,
-            command,
-        };
-        self.send_again(send).await
-    }
-
-    /// Sends a task to sleep for this long from now, by the store's clock, as
-    /// [`Command::Sleep`] does until a time.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Invalid`] (field `until`) for no time at all or one beyond the last time, `9999-12-30T22:00:00Z`, and those of
-    /// [`command`](Self::command).
-    pub async fn sleep_for(
-        &self,
-        task: impl TryInto<TaskId, Error: Into<Invalid>>,
-        wait: Duration,
-    ) -> Result<CommandId, Error> {
-        let until = Wake::After(wait).resolve(self.store.clock().now())?;
-        self.command(task, Command::Sleep { until }).await
-    }
-
-    /// Sends a command to many tasks; answers the ids of the commands in the order of the tasks. One
-    /// that fails does not touch the others.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Invalid`] when the command itself is wrong; those of single tasks are in the answer.
-    pub async fn command_many(
-        &self,
-        tasks: &[TaskId],
-        command: Command,
-    ) -> Result<Vec<Result<CommandId, Error>>, Error> {
-        command.check(self.store.clock().now())?;
-        let mut ids = Vec::with_capacity(tasks.len());
-        let mut sends = Vec::with_capacity(tasks.len());
-        for task in tasks {
-            let id = CommandId::new(uuid::Uuid::now_v7().to_string())?;
-            ids.push(id.clone());
-            sends.push(SendCommand {
-                task: task.clone(),
-                id,
-                command: command.clone(),
-            });
-        }
-        let answers = self.send_each(sends).await;
-        let answers = answers.into_iter().zip(ids);
-        Ok(answers.map(|(answer, id)| answer.map(|_| id)).collect())
-    }
-
-    /// Returns the outcome of a command; `None` while it waits.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::NotFound`] (also once its task is deleted), [`Error::Unavailable`].
-    pub async fn outcome(
-        &self,
-        id: impl TryInto<CommandId, Error: Into<Invalid>>,
-    ) -> Result<Option<Outcome>, Error> {
-        let id = name(id)?;
-        Ok(self.store.registry().command(&id).await?.outcome)
-    }
-
-    /// The commands of a task, in order, those that have an outcome included.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::NotFound`], [`Error::Unavailable`].
-    pub async fn commands(
-        &self,
-        task: impl TryInto<TaskId, Error: Into<Invalid>>,
-    ) -> Result<Vec<CommandRecord>, Error> {
-        self.store.registry().commands(&name(task)?).await
     }
 
     /// One task.

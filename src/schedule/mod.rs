@@ -6,6 +6,8 @@
 //!
 //! The semantics are in `docs/schedules.md`.
 
+mod check;
+mod clause;
 mod cron;
 mod data;
 mod deadlines;

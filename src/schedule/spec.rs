@@ -7,6 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use windlass_statemachine::{Invalid, Json, plain};
 
 use super::{
+    clause::{Every, Except},
     data::Data,
     missed::{Missed, MissedTimes},
     overlap::Overlap,
@@ -150,44 +151,6 @@ fn or_utc<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
 
 fn is_utc(zone: &String) -> bool {
     zone == "UTC"
-}
-
-/// Times at equal distances.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Every {
-    /// The distance.
-    pub(crate) interval: Length,
-    /// One of the times; 1970-01-01T00:00:00Z by default.
-    #[serde(default, deserialize_with = "time")]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) anchor: Option<Timestamp>,
-}
-
-/// Times at which no run is submitted.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Except {
-    /// The times of these cron expressions.
-    #[serde(default, deserialize_with = "or_default")]
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(crate) cron: Vec<String>,
-    /// Single times.
-    #[serde(default, deserialize_with = "times")]
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(crate) at: Vec<Timestamp>,
-    /// Whole days in the zone of the schedule.
-    #[serde(default, deserialize_with = "or_default")]
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(crate) dates: Vec<Date>,
-}
-
-impl Except {
-    pub(crate) fn is_empty(&self) -> bool {
-        *self == Self::default()
-    }
 }
 
 impl Schedule {

@@ -1,16 +1,15 @@
 //! [`Times`]: the nominal times of a checked schedule, and when each run is due.
 
 use jiff::{SignedDuration, Timestamp, ToSpan, Zoned, civil::DateTime, tz::TimeZone};
-use windlass_statemachine::{Invalid, Kind, TaskId, task::MAX_LABEL_BYTES};
+use windlass_statemachine::Invalid;
 
 use super::{
+    check,
     cron::{END as CRON_END, Expression},
-    data::{Data, FOLLOWED},
+    data::Data,
     deadlines::Within,
     hash::hash,
-    overlap::Overlap,
-    run::RESERVED,
-    spec::{Every, Schedule},
+    spec::Schedule,
     tally::Tally,
     zone::Clocks,
 };
@@ -114,14 +113,18 @@ impl Schedule {
 impl Times {
     /// Reads the fields, and checks each.
     pub(crate) fn new(id: &str, spec: &Schedule) -> Result<Self, Invalid> {
-        check_id(id)?;
-        check_run(spec)?;
+        check::id(id)?;
+        check::run(spec)?;
         let expressions = |field, texts: &[String]| -> Result<Vec<_>, Invalid> {
             let each = texts.iter().map(|text| Expression::parse(field, text));
             each.collect()
         };
         let crons = expressions("cron", &spec.cron)?;
-        let every = spec.every.iter().map(interval).collect::<Result<_, _>>()?;
+        let every = spec
+            .every
+            .iter()
+            .map(check::interval)
+            .collect::<Result<_, _>>()?;
         let except = expressions("except.cron", &spec.except.cron)?;
         let zone = TimeZone::get(&spec.zone).map_err(|_| {
             let reason = format!(
@@ -130,8 +133,8 @@ impl Times {
             );
             Invalid::new("zone", reason)
         })?;
-        check_description(spec)?;
-        check_bounds(spec)?;
+        check::description(spec)?;
+        check::bounds(spec)?;
         let mut at = spec.at.clone();
         at.sort_unstable();
         Ok(Self {
@@ -348,84 +351,6 @@ fn next_of((anchor, interval): (Timestamp, SignedDuration), after: Timestamp) ->
     let (anchor, interval) = (anchor.as_nanosecond(), interval.as_nanos());
     let passed = (after.as_nanosecond() - anchor).div_euclid(interval);
     Timestamp::from_nanosecond(anchor + (passed + 1) * interval).ok()
-}
-
-fn interval(every: &Every) -> Result<(Timestamp, SignedDuration), Invalid> {
-    let interval = every.interval.check("every")?;
-    if interval < SignedDuration::from_secs(1) {
-        let reason = format!("{} is less than a second; give 1s or more", every.interval);
-        return Err(Invalid::new("every", reason));
-    }
-    Ok((every.anchor.unwrap_or(Timestamp::UNIX_EPOCH), interval))
-}
-
-fn check_id(id: &str) -> Result<(), Invalid> {
-    TaskId::new(id)?;
-    if id.len() <= MAX_LABEL_BYTES && !id.contains(',') {
-        return Ok(());
-    }
-    let reason = format!(
-        "'{id}' is a label of each run, and labels have at most {MAX_LABEL_BYTES} bytes without ','; give a \
-         shorter id without ','"
-    );
-    Err(Invalid::new("id", reason))
-}
-
-fn check_run(spec: &Schedule) -> Result<(), Invalid> {
-    let run = &spec.run;
-    if let Some(wrong) = &run.wrong {
-        return Err(wrong.clone());
-    }
-    let kind = run.form.kind.as_deref().unwrap_or_default();
-    Kind::new(kind).map_err(|e| Invalid::new("run.kind", e.reason()))?;
-    if let Some(label) = RESERVED
-        .iter()
-        .find(|name| run.form.labels.contains_key(**name))
-    {
-        let reason = format!("'{label}' is a label that each run gets by itself; use another name");
-        return Err(Invalid::new("run.labels", reason));
-    }
-    let id = TaskId::new("run")?;
-    run.task(id, Default::default())?.check(usize::MAX)
-}
-
-/// The longest description of a schedule, in bytes.
-const MOST_DESCRIPTION: usize = 1024;
-
-fn check_description(spec: &Schedule) -> Result<(), Invalid> {
-    let Some(text) = &spec.description else {
-        return Ok(());
-    };
-    if (1..=MOST_DESCRIPTION).contains(&text.len()) && !text.chars().any(char::is_control) {
-        return Ok(());
-    }
-    let reason = format!(
-        "has {} bytes; give 1 to {MOST_DESCRIPTION} bytes of printable text in one line, or leave it out",
-        text.len()
-    );
-    Err(Invalid::new("description", reason))
-}
-
-fn check_bounds(spec: &Schedule) -> Result<(), Invalid> {
-    if let (Some(start), Some(end)) = (spec.start, spec.end)
-        && end < start
-    {
-        let reason = format!("{end} is before the start, {start}; give a later end");
-        return Err(Invalid::new("end", reason));
-    }
-    if spec.count == Some(0) {
-        let reason = "0 submits no run; give 1 or more, or leave it out";
-        return Err(Invalid::new("count", reason));
-    }
-    // A schedule counts no live runs beyond those that it follows.
-    if let Overlap::Allow(most) = spec.overlap
-        && most != u32::MAX
-        && !(1..=FOLLOWED).contains(&(most as usize))
-    {
-        let reason = format!("'allow' takes 1 to {FOLLOWED} runs, not {most}");
-        return Err(Invalid::new("overlap", reason));
-    }
-    spec.missed.within.check("missed.within").map(drop)
 }
 
 #[cfg(test)]

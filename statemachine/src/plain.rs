@@ -1,17 +1,13 @@
 //! Errors of JSON in plain words: what a text has, and what would be right, and no types of Rust, which serde's own texts
 //! name (`invalid type: map, expected u8`).
 
-use std::{
-    collections::{BTreeMap, btree_map::Entry},
-    fmt,
-    marker::PhantomData,
-};
+mod fields;
 
-use serde::{
-    Deserialize, Deserializer,
-    de::{DeserializeOwned, MapAccess, Visitor},
-};
+use std::fmt;
 
+use serde::de::DeserializeOwned;
+
+pub use self::fields::Fields;
 use crate::Invalid;
 
 /// Why a text could not be read as JSON of a type.
@@ -93,54 +89,6 @@ pub fn object<T: DeserializeOwned>(text: &str) -> Result<T, Wrong> {
         return Err(Wrong::whole("is an array, not an object".to_owned()));
     }
     read(text)
-}
-
-/// The fields of a JSON object, each once. A map of serde keeps the last of two fields with one name.
-///
-/// # Example
-///
-/// ```
-/// use windlass_statemachine::plain::{Fields, object};
-///
-/// let fields: Fields<u8> = object(r#"{"a":1,"b":2}"#).unwrap();
-/// assert_eq!(fields.0["b"], 2);
-/// let twice = object::<Fields<u8>>(r#"{"a":1,"a":2}"#).unwrap_err();
-/// assert_eq!(twice.to_string(), "'a' is given twice");
-/// ```
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Fields<T>(pub BTreeMap<String, T>);
-
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for Fields<T> {
-    fn deserialize<D: Deserializer<'de>>(reader: D) -> Result<Self, D::Error> {
-        reader.deserialize_map(FieldsVisitor(PhantomData))
-    }
-}
-
-struct FieldsVisitor<T>(PhantomData<T>);
-
-impl<'de, T: Deserialize<'de>> Visitor<'de> for FieldsVisitor<T> {
-    type Value = Fields<T>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a map")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-        let mut fields = BTreeMap::new();
-        while let Some(name) = map.next_key::<String>()? {
-            let value = map.next_value()?;
-            match fields.entry(name) {
-                Entry::Vacant(field) => field.insert(value),
-                Entry::Occupied(field) => {
-                    let name = field.key();
-                    return Err(serde::de::Error::custom(format_args!(
-                        "'{name}' is given twice"
-                    )));
-                }
-            };
-        }
-        Ok(Fields(fields))
-    }
 }
 
 /// Reads a JSON document.

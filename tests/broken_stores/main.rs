@@ -17,7 +17,9 @@ mod registry;
 mod repeated;
 mod slow;
 mod store;
+mod tasks;
 mod transactions;
+mod transfer;
 mod watch;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};

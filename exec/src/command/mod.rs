@@ -48,6 +48,7 @@ mod group;
 mod lease_tests;
 mod leftover;
 pub mod operators;
+mod prepare;
 pub(crate) mod process;
 pub mod programs;
 mod props;
@@ -59,22 +60,13 @@ mod waited;
 mod watched;
 mod word;
 
-use std::{
-    io::ErrorKind,
-    path::{Path, PathBuf},
-    process::Stdio,
-    sync::Arc,
-    time::Duration,
-};
+use std::{io::ErrorKind, path::PathBuf, sync::Arc, time::Duration};
 
 use futures::FutureExt;
-use tokio::{
-    process::Command,
-    time::{Instant, sleep},
-};
+use tokio::time::{Instant, sleep};
 use tracing::debug;
 use windlass::{
-    ActionKind, Json, Message, StatefulHandler, Stop, StopReason, TaskContext, async_trait,
+    ActionKind, Message, StatefulHandler, Stop, StopReason, TaskContext, async_trait,
     statemachine::Backoff,
 };
 
@@ -85,6 +77,7 @@ use self::{
     folder::Folder,
     group::Group,
     leftover::{For, NotEnded},
+    prepare::{name_attempt, prepare},
     process::Identity,
     programs::Programs,
     record::{NotWritten, Running},
@@ -348,61 +341,4 @@ enum NotStarted {
     /// The task should stop.
     Stopped(Stop),
     NotRun(NotRun),
-}
-
-/// The command without its own variables; `found` is the path of the program, if it is known.
-fn prepare(props: &Props, found: Option<&Path>) -> Command {
-    let mut command = match found {
-        Some(path) => Command::new(path),
-        None => Command::new(&props.program),
-    };
-    if found.is_some() {
-        command.arg0(&props.program);
-    }
-    for name in environment::own_variables() {
-        command.env_remove(name);
-    }
-    command
-        .args(&props.args)
-        .stdin(if props.stdin.is_some() {
-            Stdio::piped()
-        } else {
-            Stdio::null()
-        })
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
-    if let Some(cwd) = &props.cwd {
-        command.current_dir(cwd);
-    }
-    command
-}
-
-/// The entries of a task's `meta` that continue a trace, and the variables in which programs look for them.
-const TRACE: [(&str, &str); 2] = [("traceparent", "TRACEPARENT"), ("tracestate", "TRACESTATE")];
-
-/// Sets the variables that say which attempt of which task it is.
-fn name_attempt(command: &mut Command, task: &TaskContext, folder: &Folder) {
-    command
-        .env("WINDLASS_TASK_ID", task.id().as_str())
-        .env("WINDLASS_ATTEMPT", task.attempt().to_string())
-        .env("WINDLASS_INCARNATION", task.incarnation().to_string())
-        .env(tagged::FENCE, task.fence().to_string())
-        .env(tagged::STATE_DIR, &folder.path);
-    if let Some(time) = task.scheduled_for() {
-        command.env("WINDLASS_SCHEDULED_FOR", time.nominal.to_string());
-    }
-    if !task.meta().is_empty() {
-        command.env(
-            "WINDLASS_META",
-            Json::from(serde_json::json!(task.meta())).as_str(),
-        );
-    }
-    for (entry, variable) in TRACE {
-        if let Some(value) = task.meta().get(entry) {
-            command.env(variable, value);
-        }
-    }
-    if let Some(waited) = waited::json(task) {
-        command.env("WINDLASS_WAITED", waited);
-    }
 }

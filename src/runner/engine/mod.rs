@@ -32,9 +32,11 @@ mod events;
 mod failures;
 mod gather;
 mod gauges;
+mod lease;
 mod outbox;
 mod progress;
 mod reported;
+mod runs;
 mod slot;
 mod standing;
 mod table;
@@ -54,12 +56,8 @@ use tokio::{
     sync::{Notify, mpsc, oneshot, watch},
     time::{Instant, sleep},
 };
-use tracing::{debug, error, warn};
-use windlass_statemachine::{
-    NodeName, StopReason,
-    machine::{self, Input},
-    task::Labels,
-};
+use tracing::debug;
+use windlass_statemachine::{NodeName, machine, task::Labels};
 
 use self::{
     capacity::Capacity,
@@ -310,64 +308,6 @@ impl Engine {
             In::Progress(slot) => self.progress_changed(slot),
             In::Control(control) => self.control(control),
             In::Nodes(nodes) => self.courtesy.set_nodes(nodes.into_iter().map(Peer::from)),
-        }
-    }
-
-    fn lease_gained(&mut self, lease: Lease) {
-        self.lease = Some(lease);
-        self.start_watch(Duration::ZERO);
-    }
-
-    /// Every claim is gone: stops the handlers, and forgets all tasks until the node has a lease and a list
-    /// again.
-    fn lease_lost(&mut self) {
-        if self.lease.is_none() {
-            return;
-        }
-        if self.slots.len() > 0 {
-            error!(node = %self.parts.node, tasks = self.slots.len(),
-                "stopped every handler: the lease is lost; a node that has one goes on with the tasks");
-        }
-        self.forget_lease();
-    }
-
-    /// Stops the node: the store is gone for good, or has failed as often as the node may bear.
-    pub(super) fn store_gone(&mut self, error: Error) {
-        let reason = match &error {
-            Error::StoreGone { .. } => "the store is gone",
-            _ => "the store has failed too often",
-        };
-        if self.parts.failure.set(error).is_err() {
-            return;
-        }
-        error!(node = %self.parts.node, tasks = self.slots.len(),
-            "{reason}: stopped every handler, the node ends");
-        self.standing.stop(Instant::now());
-        self.claiming.clear();
-        self.forget_lease();
-    }
-
-    /// The stop has waited for the store for long enough. A task that is not stored by now is as it was
-    /// last persisted, and free when the node has left its lease, or the lease has ended.
-    fn go_without_the_store(&mut self) {
-        if self.lease.is_some() && !self.is_empty() {
-            let reason = self.outbox.failing().map(|failing| failing.reason.as_str());
-            warn!(node = %self.parts.node, tasks = self.slots.len() + self.claiming.len(),
-                reason = reason.unwrap_or("the store does not answer"),
-                "could not release every task; they are free when the lease ends");
-        }
-        self.claiming.clear();
-        self.forget_lease();
-    }
-
-    fn forget_lease(&mut self) {
-        self.give_up_unstored();
-        self.lease = None;
-        self.outbox.forget_failures();
-        self.watch.end();
-        self.due.clear();
-        for slot in self.slots.ids() {
-            self.feed(slot, Input::Fenced(StopReason::LeaseLost));
         }
     }
 

@@ -15,11 +15,7 @@ use std::{
 
 use rusqlite::Connection;
 
-use super::{
-    batch::Sql,
-    open::{self, Settings},
-    open_files::OpenFiles,
-};
+use super::{batch::Sql, open, open_files::OpenFiles, settings::Settings};
 
 /// The writer copies at most about this many pages itself.
 const FEW: u64 = 100;

@@ -28,6 +28,7 @@ use super::{
     open,
     open_files::OpenFiles,
     progress::Progress,
+    settings::Settings,
     views::Views,
     wake::{self, Bell, Pace, Ringer},
     watch::Watch,
@@ -66,7 +67,7 @@ pub(super) struct Hub {
 }
 
 impl Hub {
-    pub(super) fn start(files: Arc<OpenFiles>, settings: open::Settings) -> Result<Self, Error> {
+    pub(super) fn start(files: Arc<OpenFiles>, settings: Settings) -> Result<Self, Error> {
         let (messages, queue) = mpsc::channel();
         let (bell, own) = (Arc::new(Bell::default()), Arc::new(OwnWrites::default()));
         let mut thread = Thread {
@@ -136,7 +137,7 @@ struct Thread {
     files: Arc<OpenFiles>,
     /// When the files were last checked.
     checked: Option<Instant>,
-    settings: open::Settings,
+    settings: Settings,
     conn: Option<Connection>,
     /// Why the last look failed; `None` when it did not.
     failed: Option<String>,

@@ -13,8 +13,9 @@ use std::{
 
 use super::{
     file::beside,
-    open::{self, Settings},
+    open,
     open_files::{Access, OpenFiles},
+    settings::Settings,
 };
 
 /// How often a process looks: two that look at the same moment find each other again.

@@ -77,6 +77,7 @@ mod retention;
 mod retry;
 mod rows;
 mod schema;
+mod settings;
 mod space;
 mod stat;
 mod state_store;
@@ -102,6 +103,7 @@ pub use location::Location;
 use readers::Readers;
 /// The SQLite library that windlass uses, for [`inbox::submit`].
 pub use rusqlite;
+use settings::Settings;
 pub use state_store::SqliteStates;
 use wal::Wal;
 use writer::Writer;
@@ -211,13 +213,13 @@ impl SqliteStore {
         let (store, has_mail) = blocking(move || {
             let (files, mut conn) = open::writer(&path, &options)?;
             let has_mail = inbox::waits(&conn).map_err(|e| errors::opening(&path, &e))?;
-            let hub = Hub::start(files.clone(), open::Settings::of(&options))?;
+            let hub = Hub::start(files.clone(), Settings::of(&options))?;
             let lease_clock = LeaseClock::new(options.supervisor);
             // Before this process writes anything.
             let newest = retention::newest_at(&conn).map_err(|e| errors::opening(&path, &e))?;
             let prune_clock = PruneClock::new(clock.clone(), newest);
             let writer = Writer::start(writer::Setup {
-                wal: Wal::new(&mut conn, &files, open::Settings::of(&options))?,
+                wal: Wal::new(&mut conn, &files, Settings::of(&options))?,
                 conn,
                 files: files.clone(),
                 clock: clock.clone(),
@@ -228,7 +230,7 @@ impl SqliteStore {
             })?;
             hub.add(hub::Message::Inbox(writer.poster()))?;
             let store = Self(Arc::new(Inner {
-                readers: Arc::new(Readers::new(files.clone(), open::Settings::of(&options))),
+                readers: Arc::new(Readers::new(files.clone(), Settings::of(&options))),
                 path: files.path().clone(),
                 limits: options.limits,
                 clock,
@@ -236,7 +238,7 @@ impl SqliteStore {
                 prune_clock,
                 writer,
                 hub,
-                _last_look: LastLook::new(files, open::Settings::of(&options)),
+                _last_look: LastLook::new(files, Settings::of(&options)),
             }));
             Ok((store, has_mail))
         })
@@ -282,7 +284,7 @@ impl SqliteStore {
         let options = Options::default();
         blocking(move || {
             let (files, conn) = open::to_read(&path, &options)?;
-            let settings = open::Settings::of(&options);
+            let settings = Settings::of(&options);
             let newest = retention::newest_at(&conn).map_err(|e| errors::opening(&path, &e))?;
             Ok(Self(Arc::new(Inner {
                 hub: Hub::start(files.clone(), settings)?,

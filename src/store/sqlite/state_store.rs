@@ -15,6 +15,7 @@ use super::{
     errors::{Stop, item},
     open,
     readers::Readers,
+    settings::Settings,
     wal::Wal,
     writer::{Setup, Writer},
 };
@@ -52,7 +53,7 @@ impl SqliteStates {
         blocking(move || {
             let (files, mut conn) = open::writer(&path, &options)?;
             let writer = Writer::start(Setup {
-                wal: Wal::new(&mut conn, &files, open::Settings::of(&options))?,
+                wal: Wal::new(&mut conn, &files, Settings::of(&options))?,
                 conn,
                 files: files.clone(),
                 clock: SystemClock::shared(),
@@ -62,7 +63,7 @@ impl SqliteStates {
                 ringer: None,
             })?;
             Ok(Self(Arc::new(Inner {
-                readers: Arc::new(Readers::new(files.clone(), open::Settings::of(&options))),
+                readers: Arc::new(Readers::new(files.clone(), Settings::of(&options))),
                 path: files.path().clone(),
                 limits: options.limits,
                 writer,

@@ -29,8 +29,8 @@ use super::{
     batch::Sql,
     copier::{self, Copier, Stage},
     errors, file,
-    open::Settings,
     open_files::OpenFiles,
+    settings::Settings,
     space, stat,
 };
 use crate::store::Error;

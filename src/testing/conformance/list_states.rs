@@ -49,7 +49,12 @@ mod tests {
     fn listed() -> BTreeSet<String> {
         let mut topic = "";
         let mut cases = BTreeSet::new();
-        let lists = [include_str!("list.rs"), include_str!("list_states.rs")];
+        let lists = [
+            include_str!("list_clients.rs"),
+            include_str!("list_nodes.rs"),
+            include_str!("list_data.rs"),
+            include_str!("list_states.rs"),
+        ];
         for line in lists.iter().flat_map(|list| list.lines()).map(str::trim) {
             if let Some(name) = line.strip_suffix(" {") {
                 topic = name;

@@ -4,8 +4,8 @@ use windlass::{Client, Task, TaskId, store::Error};
 
 use super::{
     batch::Batch,
+    existing::Numbering,
     source::{Checked, REPORTED_LINES, nothing_run},
-    submitting::Numbering,
 };
 use crate::{exit::Failure, output::Output};
 

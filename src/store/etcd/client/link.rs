@@ -7,10 +7,10 @@
 use std::{
     future::Future,
     sync::{
-        Arc, PoisonError,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
+        Arc,
+        atomic::{AtomicUsize, Ordering},
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use etcd_client::{
@@ -19,9 +19,9 @@ use etcd_client::{
     Txn, TxnOpResponse, TxnResponse, WatchClient,
 };
 use tokio::{sync::Mutex, time::timeout};
-use tracing::{error, info, warn};
+use tracing::warn;
 
-use super::{fault::Fault, options::Options, past::Past};
+use super::{admission::Admission, fault::Fault, options::Options, past::Past};
 use crate::store::etcd::schema::{KeyValue, end_of};
 
 /// A revision is one message, and so is a page: both exceed the default of 4 MiB.
@@ -33,42 +33,8 @@ pub(crate) struct Link {
     client: Client,
     timeout: Duration,
     members: Arc<Members>,
-    standing: Arc<Standing>,
+    admission: Arc<Admission>,
     past: Arc<Past>,
-}
-
-/// Whether the servers accept this process.
-#[derive(Default)]
-struct Standing {
-    has_user: bool,
-    /// They accepted it once: a later refusal is retried, because operators may lift it.
-    accepted: AtomicBool,
-    /// When the refusal was last reported.
-    reported: std::sync::Mutex<Option<Instant>>,
-    is_rejected: AtomicBool,
-}
-
-/// The interval at which the log repeats that the servers refuse this process.
-const REPORT_EVERY: Duration = Duration::from_secs(60);
-
-impl Standing {
-    fn rejected(&self, reason: &str) {
-        let mut reported = self.reported.lock().unwrap_or_else(PoisonError::into_inner);
-        if reported.is_none_or(|at| at.elapsed() >= REPORT_EVERY) {
-            error!(reason, "etcd rejects this process now; retrying");
-            *reported = Some(Instant::now());
-        }
-        self.is_rejected.store(true, Ordering::Relaxed);
-    }
-
-    fn accepted(&self) {
-        if self.is_rejected.load(Ordering::Relaxed)
-            && self.is_rejected.swap(false, Ordering::Relaxed)
-        {
-            info!("etcd accepts this process again");
-            *self.reported.lock().unwrap_or_else(PoisonError::into_inner) = None;
-        }
-    }
 }
 
 /// The members, and the one in use.
@@ -136,10 +102,7 @@ impl Link {
                         client,
                         timeout: options.timeout,
                         members: Arc::new(members),
-                        standing: Arc::new(Standing {
-                            has_user: options.user.is_some(),
-                            ..Standing::default()
-                        }),
+                        admission: Arc::new(Admission::new(options.user.is_some())),
                         past: Arc::default(),
                     });
                 }
@@ -237,7 +200,7 @@ impl Link {
 
     /// Notes that the servers accepted this process: a later refusal is not final.
     pub(crate) fn accepted(&self) {
-        self.standing.accepted.store(true, Ordering::Relaxed);
+        self.admission.began();
     }
 
     /// Judges a fault. Renews a stale token. A refusal after the servers accepted this process may
@@ -253,8 +216,8 @@ impl Link {
             fault => fault,
         };
         match fault {
-            Fault::Setup(text) if self.standing.accepted.load(Ordering::Relaxed) => {
-                self.standing.rejected(&text);
+            Fault::Setup(text) if self.admission.has_begun() => {
+                self.admission.rejected(&text);
                 Fault::NotNow(text)
             }
             fault => fault,
@@ -314,7 +277,7 @@ impl Link {
     pub(crate) async fn txn_of_any_past(&self, txn: Txn) -> Result<TxnResponse, Fault> {
         let mut kv = self.kv();
         // A token may be stale at any call. Such a call changes nothing.
-        let again = self.standing.has_user.then(|| txn.clone());
+        let again = self.admission.has_user.then(|| txn.clone());
         let answer = match (self.call(kv.txn(txn)).await, again) {
             (Err(Fault::StaleToken(_)), Some(txn)) => self.call(kv.txn(txn)).await,
             (answer, _) => answer,
@@ -322,7 +285,7 @@ impl Link {
         // A renewal of a lease needs no right. Only a transaction shows that the servers accept
         // this process.
         if answer.is_ok() {
-            self.standing.accepted();
+            self.admission.accepted();
         }
         answer
     }
