@@ -46,6 +46,7 @@ pub struct NewTask<J = Untyped> {
     waits: Option<Result<Waits, Invalid>>,
     deadline: Option<Timestamp>,
     terms: terms::NewTerms,
+    paused: bool,
     if_exists: IfExists,
     job: PhantomData<fn() -> J>,
 }
@@ -63,6 +64,7 @@ impl<J> Clone for NewTask<J> {
             waits: self.waits.clone(),
             deadline: self.deadline,
             terms: self.terms.clone(),
+            paused: self.paused,
             if_exists: self.if_exists,
             job: PhantomData,
         }
@@ -145,6 +147,7 @@ impl<J> NewTask<J> {
             waits: self.waits,
             deadline: self.deadline,
             terms: self.terms,
+            paused: self.paused,
             if_exists: self.if_exists,
             job: PhantomData,
         }
@@ -162,6 +165,7 @@ impl<J> NewTask<J> {
             waits: None,
             deadline: None,
             terms: terms::NewTerms::default(),
+            paused: false,
             if_exists: IfExists::Refuse,
             job: PhantomData,
         }
@@ -226,8 +230,50 @@ impl<J> NewTask<J> {
         self
     }
 
-    /// Accepts an existing task with the id if it is the same work: the same kind, and props of the
-    /// same value. The submit then succeeds, and makes no second task ([`IfExists::Same`]).
+    /// Its id is free again when it has completed: each later submit of the id makes a new task in its place, also one
+    /// that would be refused or be the same. The record of the task stays until then, and at most for its retention. A
+    /// task that has failed or was killed keeps its id.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use windlass::{Client, Command, NewTask, store::{Error, Store}};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), windlass::BoxError> {
+    /// let client = Client::new(&Store::open("memory:").await?);
+    /// let sync = || NewTask::new("sync").id("sync-ann").free_id();
+    /// client.submit(sync()).await?;
+    /// let Err(Error::AlreadyExists { .. }) = client.submit(sync()).await else {
+    ///     panic!("it has not completed");
+    /// };
+    /// # Ok(()) }
+    /// ```
+    pub fn free_id(mut self) -> Self {
+        self.terms.free_id = true;
+        self
+    }
+
+    /// It is paused from its submit on: no node claims it before a command resumes it
+    /// ([`Command::Run`](crate::Command::Run)). Not beside a start and tasks to wait for.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use windlass::{Client, NewTask, StateKind, store::Store};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), windlass::BoxError> {
+    /// let client = Client::new(&Store::open("memory:").await?);
+    /// client.submit(NewTask::new("mail").id("draft").paused()).await?;
+    /// assert_eq!(client.get("draft").await?.state?.code(), StateKind::Paused);
+    /// # Ok(()) }
+    /// ```
+    pub fn paused(mut self) -> Self {
+        self.paused = true;
+        self
+    }
+
+    /// Submitting it again, with the same kind and props of the same value, is no error and makes no
+    /// second task ([`IfExists::Same`]).
     pub fn idempotent(mut self) -> Self {
         self.if_exists = IfExists::Same;
         self
@@ -270,6 +316,7 @@ impl<J> NewTask<J> {
         task.retry = self.retry;
         task.waits = after::waits(self.waits, self.deadline)?;
         self.terms.put(&mut task, now)?;
+        task.paused = self.paused;
         task.check(usize::MAX)?;
         Ok(Submit {
             task,
@@ -305,6 +352,7 @@ impl From<Task> for NewTask {
     fn from(task: Task) -> Self {
         Self {
             terms: terms::NewTerms::of(&task),
+            paused: task.paused,
             kind: Ok(task.kind),
             id: Some(Ok(task.id)),
             props: Ok(task.props),

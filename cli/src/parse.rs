@@ -54,6 +54,20 @@ where
     number(text, ..)
 }
 
+/// Reads how long commands have to end: 0 is as long as they take.
+pub(crate) fn grace(text: &str) -> Result<Duration, String> {
+    if text == "0" {
+        return Ok(NO_LIMIT);
+    }
+    Ok(match duration(text)? {
+        Duration::ZERO => NO_LIMIT,
+        grace => grace,
+    })
+}
+
+/// Longer than the grace of any task, and short enough to be added to any time.
+const NO_LIMIT: Duration = Duration::from_secs(366 * 24 * 3600);
+
 /// Reads the time to live of a lease.
 pub(crate) fn lease_ttl(text: &str) -> Result<Duration, String> {
     let ttl = duration(text)?;
@@ -336,6 +350,14 @@ mod tests {
             ),
         ] {
             assert!(moment(text).unwrap_err().contains(says), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_grace_of_0_is_no_limit() {
+        assert_eq!(grace("30s"), Ok(Duration::from_secs(30)));
+        for text in ["0", "0s"] {
+            assert!(grace(text).unwrap() > Duration::from_secs(3600), "{text}");
         }
     }
 

@@ -192,9 +192,31 @@ impl Builder {
         self
     }
 
-    /// Sets whether failed attempts are written to standard error in a program that has never set a
-    /// `tracing` subscriber: true by default. A program with a subscriber gets them as events of
-    /// the level `WARN` instead.
+    /// Ends the node when its lease could not be renewed or joined this many times in a row, because the store did not
+    /// answer or failed: its handlers stop, and [`Runner::failure`](super::Runner::failure) and
+    /// [`Runner::run_until`](super::Runner::run_until) return the last error. A supervisor may then start it again on a
+    /// sound machine. By default, and with 0, the node tries again for as long as it runs. The tries follow each other
+    /// after a 60th to a 6th of the lease, and after at most 5 s once the lease is lost.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use windlass::{Runner, store::Store};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), windlass::BoxError> {
+    /// let store = Store::open("memory:").await?;
+    /// let runner = Runner::builder(&store).exit_after_store_errors(10).start().await?;
+    /// assert!(runner.failure().is_none());
+    /// # Ok(()) }
+    /// ```
+    pub fn exit_after_store_errors(mut self, errors: u32) -> Self {
+        self.config.store_errors = errors;
+        self
+    }
+
+    /// Whether failed attempts are written to standard error in a program that has never set a
+    /// `tracing` subscriber: yes by default. A program with a subscriber gets them as events of the
+    /// level `WARN` instead.
     pub fn failures_to_stderr(mut self, write: bool) -> Self {
         self.config.failures_to_stderr = write;
         self

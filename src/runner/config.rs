@@ -179,6 +179,8 @@ pub(super) struct NodeConfig {
     pub(super) retention: Option<Duration>,
     pub(super) name_wait: Duration,
     pub(super) store_wait: Duration,
+    /// The failures of the lease in a row that end the node; 0 for none.
+    pub(super) store_errors: u32,
     pub(super) failures_to_stderr: bool,
     pub(super) gauges_every: Duration,
 }
@@ -192,6 +194,7 @@ impl Default for NodeConfig {
             retention: Some(Duration::from_secs(7 * 24 * 60 * 60)),
             name_wait: Duration::ZERO,
             store_wait: Duration::ZERO,
+            store_errors: 0,
             failures_to_stderr: true,
             gauges_every: Duration::from_secs(15),
         }

@@ -41,6 +41,37 @@ pub(super) struct Keeper {
     pub(super) to_engine: mpsc::UnboundedSender<In>,
     pub(super) until: watch::Sender<Instant>,
     pub(super) wanted: watch::Receiver<Wanted>,
+    pub(super) errors: Errors,
+}
+
+/// The failures of the store in a row, and how many of them end the node.
+#[derive(Debug)]
+pub(super) struct Errors {
+    /// 0 for any number.
+    most: u32,
+    in_row: u32,
+}
+
+impl Errors {
+    pub(super) fn new(most: u32) -> Self {
+        Self { most, in_row: 0 }
+    }
+
+    /// Counts a failure. Returns why the node ends, if this one was the last that it may bear.
+    fn count(&mut self, reason: impl std::fmt::Display) -> Option<Error> {
+        self.in_row = self.in_row.saturating_add(1);
+        let failed = self.in_row;
+        (self.most > 0 && failed >= self.most).then(|| {
+            let reason = format!(
+                "the store has failed {failed} times in a row, which ends the node; the last time: {reason}"
+            );
+            Error::unavailable("keep the lease", reason)
+        })
+    }
+
+    fn succeeded(&mut self) {
+        self.in_row = 0;
+    }
 }
 
 /// Returns how long before its end a node considers its lease lost, and has stopped its handlers. A
@@ -209,6 +240,7 @@ impl Keeper {
                         return false;
                     }
                     until = renewed;
+                    self.errors.succeeded();
                     next = asked + self.ttl / 3;
                     backoff.restart();
                     if reported {
@@ -238,12 +270,12 @@ impl Keeper {
                     return false;
                 }
                 Ok(Err(e @ Error::StoreGone { .. })) => {
-                    // The engine stops, and then asks the keeper to leave.
-                    let _ = self.to_engine.send(In::Lease(LeaseEvent::StoreGone(e)));
-                    self.asked_to_leave().await;
-                    return true;
+                    return self.give_up(e).await;
                 }
                 Ok(Err(e)) => {
+                    if let Some(last) = self.errors.count(&e) {
+                        return self.give_up(last).await;
+                    }
                     next = Instant::now() + backoff.jittered(fastrand::f64());
                     last = e.to_string();
                     if !reported {
@@ -252,11 +284,21 @@ impl Keeper {
                     }
                 }
                 Err(_) => {
+                    if let Some(last) = self.errors.count("no answer in time") {
+                        return self.give_up(last).await;
+                    }
                     error!(%node, lease = lease.id, "the store did not answer in time: the lease counts as lost");
                     return false;
                 }
             }
         }
+    }
+
+    /// Stops the engine, which then asks the keeper to leave.
+    async fn give_up(&self, why: Error) -> bool {
+        let _ = self.to_engine.send(In::Lease(LeaseEvent::StoreGone(why)));
+        self.asked_to_leave().await;
+        true
     }
 
     fn is_changed(&self) -> bool {
@@ -299,6 +341,7 @@ impl Keeper {
             };
             match joined {
                 Ok(held) => {
+                    self.errors.succeeded();
                     info!(node = %self.spec.name, lease = held.0.id, "joined again with a new lease");
                     return Some(held);
                 }
@@ -310,6 +353,12 @@ impl Keeper {
                 // one.
                 Err(Error::AlreadyExists { .. }) if self.abandon(&mut lost).await => {}
                 Err(e) => {
+                    if e.is_retryable()
+                        && let Some(last) = self.errors.count(&e)
+                    {
+                        let _ = self.to_engine.send(In::Lease(LeaseEvent::StoreGone(last)));
+                        return None;
+                    }
                     if reported.is_none_or(|at| at.elapsed() >= REPORT_EVERY) {
                         self.report_no_lease(&e);
                         reported = Some(Instant::now());

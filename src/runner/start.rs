@@ -21,7 +21,7 @@ use super::{
     handle::Unstored,
     input::In,
     kinds::{KindEntry, Kinds},
-    lease::{self, Keeper, Wanted},
+    lease::{self, Errors, Keeper, Wanted},
     maintain,
     node::Runner,
 };
@@ -137,6 +137,7 @@ impl Builder {
             to_engine: tx.clone(),
             until,
             wanted: wanted_rx,
+            errors: Errors::new(config.store_errors),
         };
         let (retention, gauges_every) = (config.retention, config.gauges_every);
         let peers_changed = Arc::new(Notify::new());

@@ -3,10 +3,11 @@
 mod change;
 mod limits;
 mod runs;
+mod trigger;
 mod update;
 
 use jiff::Timestamp;
-use windlass_statemachine::{Command, Invalid, Json, StateKind, TaskId};
+use windlass_statemachine::{Command, Invalid, Json, StateKind, TaskId, task::Labels};
 
 use super::{
     Counts, KIND, LABEL, LeftOut, RefusedTime, ScheduledFor, Time,
@@ -41,7 +42,9 @@ pub struct ScheduleRecord {
     pub id: TaskId,
     /// The state of the task; `None` when its record cannot be read.
     pub state: Option<StateKind>,
-    /// The present spec, or the reason why it cannot be read.
+    /// The labels of the task. Those of the runs are in the spec.
+    pub labels: Labels,
+    /// The present spec, or why it cannot be read.
     pub spec: Result<Schedule, Invalid>,
     /// The present spec as it is stored, even if it cannot be read.
     pub stored: Json,
@@ -139,6 +142,39 @@ impl Schedules {
         schedule: Schedule,
     ) -> Result<TaskId, Error> {
         let task = self.task(name(id)?, schedule)?;
+        self.submit_new(task).await
+    }
+
+    /// Creates a schedule that is paused from the beginning: it submits no run before
+    /// [`resume`](Self::resume), which skips the times until then or catches up on them.
+    ///
+    /// # Errors
+    ///
+    /// As [`create`](Self::create).
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use windlass::{Client, NewTask, StateKind, schedule::Schedule, store::Store};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), windlass::BoxError> {
+    /// let client = Client::new(&Store::open("memory:").await?);
+    /// let report = Schedule::new(NewTask::new("report")).cron("0 6 * * MON");
+    /// client.schedules().create_paused("weekly", report).await?;
+    /// let created = client.schedules().get("weekly").await?;
+    /// assert_eq!((created.state, created.next), (Some(StateKind::Paused), None));
+    /// # Ok(()) }
+    /// ```
+    pub async fn create_paused(
+        &self,
+        id: impl TryInto<TaskId, Error: Into<Invalid>>,
+        schedule: Schedule,
+    ) -> Result<TaskId, Error> {
+        let (task, _) = self.new_task(name(id)?, schedule)?;
+        self.submit_new(task.paused()).await
+    }
+
+    async fn submit_new(&self, task: NewTask) -> Result<TaskId, Error> {
         match self.client.submit(task).await {
             Ok(created) => Ok(created.into_id()),
             Err(Error::AlreadyFinished(id)) => match self.get(&id).await {
@@ -155,6 +191,15 @@ impl Schedules {
     ///
     /// [`Error::Invalid`] as for [`Schedule::check`].
     pub fn task(&self, id: TaskId, schedule: Schedule) -> Result<NewTask, Error> {
+        let (task, due) = self.new_task(id, schedule)?;
+        Ok(match due {
+            Next::Sleep(due) => task.start_at(due),
+            _ => task,
+        })
+    }
+
+    /// Returns the task of a new schedule, and what it waits for.
+    fn new_task(&self, id: TaskId, schedule: Schedule) -> Result<(NewTask, Next), Error> {
         let now = self.client.store().clock().now();
         let spec = Schedule {
             since: Some(now),
@@ -163,10 +208,7 @@ impl Schedules {
         spec.check(id.as_str(), now)?;
         let times = Times::new(id.as_str(), &spec)?;
         let task = NewTask::new(KIND).id(id.to_string()).props(&spec);
-        Ok(match next(&times, &Data::default(), now) {
-            Next::Sleep(due) => task.start_at(due),
-            _ => task,
-        })
+        Ok((task, next(&times, &Data::default(), now)))
     }
 
     /// Returns a schedule.
@@ -348,6 +390,7 @@ impl Schedules {
         let ahead = read.and_then(|spec| data.ahead(spec, now));
         ScheduleRecord {
             id: record.task.id,
+            labels: record.task.labels,
             state: code,
             spec,
             stored,
@@ -383,3 +426,4 @@ fn stored_props(spec: &Result<Schedule, Invalid>, props: &Json) -> Json {
 }
 
 pub use runs::Backfill;
+pub use trigger::Trigger;

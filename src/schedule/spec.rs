@@ -64,7 +64,10 @@ pub struct Schedule {
         schemars(with = "windlass_statemachine::wire::TaskForm")
     )]
     pub(crate) run: Template,
-    /// Cron expressions of local times: 5 fields, 6 with the second first, or a name such as `@daily`.
+    /// What the schedule is for, in the words of its author; none by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) description: Option<String>,
+    /// Cron expressions, the local times of which count: 5 fields, 6 with the second first, or a name as `@daily`.
     #[serde(default, deserialize_with = "or_default")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) cron: Vec<String>,
@@ -161,6 +164,7 @@ impl Schedule {
     pub fn new<J>(run: NewTask<J>) -> Self {
         Self {
             run: Template::of(run),
+            description: None,
             cron: Vec::new(),
             every: Vec::new(),
             at: Vec::new(),
@@ -197,6 +201,7 @@ impl Schedule {
             gap,
             fold,
             run: _,
+            description: _,
             count: _,
             offset: _,
             jitter: _,
@@ -223,8 +228,25 @@ impl Schedule {
         plain::object(json.as_str()).map_err(|wrong| Invalid::new("schedule", wrong))
     }
 
-    /// Adds the times of a cron expression: 5 fields, 6 with the second first, or a name such as
-    /// `@daily`.
+    /// Sets what the schedule is for, for those who read [`Schedules::get`](super::Schedules::get): 1 to 1,024 bytes of
+    /// printable text. The runs do not have it.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use windlass::{NewTask, schedule::Schedule};
+    ///
+    /// let report = Schedule::new(NewTask::new("report")).cron("0 6 * * MON");
+    /// let report = report.description("the figures for the meeting on Monday");
+    /// report.check("weekly", "2030-01-01T00:00:00Z".parse()?)?;
+    /// # Ok::<(), windlass::BoxError>(())
+    /// ```
+    pub fn description(mut self, text: impl Into<String>) -> Self {
+        self.description = Some(text.into());
+        self
+    }
+
+    /// Adds the times of a cron expression: 5 fields, 6 with the second first, or a name as `@daily`.
     pub fn cron(mut self, expression: impl Into<String>) -> Self {
         self.cron.push(expression.into());
         self

@@ -30,6 +30,7 @@ fn full() -> Value {
         "overlap": "kill",
         "missed": {"run": "all", "within": "2h"},
         "pause_on_failure": true,
+        "description": "the first of the month",
         "since": "2029-01-01T00:00:00Z",
         "earlier": {"last": "2029-01-01T00:00:00Z", "counts": {"fired": 1}},
     })

@@ -62,6 +62,8 @@ fn check(form: &TaskForm) -> Result<(), Invalid> {
         ("start_by", form.start_by.is_some(), START_WITHIN),
         ("end_by", form.end_by.is_some(), END_WITHIN),
         ("unique", form.unique.is_some(), out),
+        ("free_id", form.free_id, out),
+        ("paused", form.paused, "create the schedule paused"),
     ] {
         if is_given {
             let reason = format!(

@@ -75,9 +75,9 @@ impl Schedule {
     ///
     /// # Errors
     ///
-    /// [`Invalid`] with the field: `run.kind`, `run.labels`, `cron`, `every`, `at`, `except.cron`, `start`, `end`, `count`, `zone`,
-    /// `offset`, `jitter`, `start_within`, `end_within`, `overlap`, `missed.within`; `schedule` for a schedule without any times; `id` for
-    /// an invalid id, and for one that is too long for the ids of its runs.
+    /// [`Invalid`] with the field: `run.kind`, `run.labels`, `description`, `cron`, `every`, `at`, `except.cron`, `start`, `end`,
+    /// `count`, `zone`, `offset`, `jitter`, `start_within`, `end_within`, `overlap`, `missed.within`; `schedule` when it has no time at all;
+    /// `id` for an id that is no task's or too long for those of its runs.
     ///
     /// # Example
     ///
@@ -134,6 +134,7 @@ impl Times {
             );
             Invalid::new("zone", reason)
         })?;
+        check::description(spec)?;
         check::bounds(spec)?;
         let mut at = spec.at.clone();
         at.sort_unstable();

@@ -17,6 +17,7 @@ pub(super) struct NewTerms {
     /// The labels whose values are keys of limits, each with its number.
     by_label: Vec<(String, u32)>,
     meta: Meta,
+    pub(super) free_id: bool,
 }
 
 impl NewTerms {
@@ -29,6 +30,7 @@ impl NewTerms {
             limits: task.limits.clone(),
             by_label: Vec::new(),
             meta: task.meta.clone(),
+            free_id: task.free_id,
         }
     }
 
@@ -44,6 +46,7 @@ impl NewTerms {
         task.unique = self.unique.transpose()?;
         task.limits = self.limits;
         task.meta = self.meta;
+        task.free_id = self.free_id;
         for (label, most) in self.by_label {
             let Some(value) = task.labels.get(&label) else {
                 let reason = format!(

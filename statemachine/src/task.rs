@@ -88,6 +88,14 @@ pub struct Task {
     /// Text that travels with the task, such as `traceparent`; none by default.
     #[serde(default, skip_serializing_if = "Meta::is_empty")]
     pub meta: Meta,
+    /// Whether its id is free again when it has completed: each later submit of the id makes a new task in its place,
+    /// whatever the submit says of ids that are taken; `false` by default.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub free_id: bool,
+    /// Whether it is paused from its submit on, until a command resumes it; `false` by default. A store moves it into
+    /// the [state](crate::TaskState::status) of the task: a task that is read from a store has `false` here.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub paused: bool,
 }
 
 fn is_zero(n: &i32) -> bool {
@@ -111,6 +119,8 @@ impl Task {
             end_by: None,
             unique: None,
             meta: Meta::new(),
+            free_id: false,
+            paused: false,
         }
     }
 
@@ -156,6 +166,11 @@ impl Task {
         meta::check(&self.meta)?;
         if let Some(waits) = &self.waits {
             self.check_waits(waits)?;
+        }
+        if self.paused && (self.start_at.is_some() || self.waits.is_some()) {
+            let reason = "has no effect beside 'start_at', 'after' or 'after_ok': the command that resumes a task starts it; \
+                          leave one of them out";
+            return Err(Invalid::new("paused", reason));
         }
         self.check_terms()?;
         self.retry.as_ref().map_or(Ok(()), Retry::check)

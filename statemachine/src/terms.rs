@@ -306,6 +306,9 @@ pub struct Terms {
     /// [`Task::meta`].
     #[serde(default, skip_serializing_if = "Meta::is_empty")]
     pub meta: Meta,
+    /// [`Task::free_id`].
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub free_id: bool,
 }
 
 /// Checks the limits of one task.
@@ -345,6 +348,7 @@ impl Task {
             end_by: self.end_by,
             unique: self.unique.clone(),
             meta: self.meta.clone(),
+            free_id: self.free_id,
         };
         (terms != Terms::default()).then_some(terms)
     }
@@ -356,6 +360,7 @@ impl Task {
         self.end_by = terms.end_by;
         self.unique = terms.unique;
         self.meta = terms.meta;
+        self.free_id = terms.free_id;
     }
 
     /// Checks that the terms fit together.

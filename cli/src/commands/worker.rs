@@ -25,6 +25,7 @@ Examples:
   windlass worker                          runs tasks until it is stopped
   windlass worker --slots 4 --until-idle   runs the present tasks, then ends
   windlass worker --name a --select site=berlin
+  windlass worker --exit-after-store-errors 10
 
 The commands of the tasks run in process groups of their own, with WINDLASS_TASK_ID,
 WINDLASS_ATTEMPT, WINDLASS_INCARNATION, WINDLASS_FENCE and WINDLASS_STATE_DIR in their
@@ -35,7 +36,8 @@ ctrl-c, SIGTERM, SIGHUP or SIGQUIT releases every task: its command gets SIGTERM
 the grace. A second signal kills the commands at once.
 
 When the file of the store is moved, deleted or replaced, or its etcd is restored to an earlier
-state, the worker stops its commands and ends with exit code 4.
+state, the worker stops its commands and ends with exit code 4. So it does after the failures of its
+store that --exit-after-store-errors allows.
 
 On Linux the worker runs below a supervisor, a second windlass process: send signals to that one. It
 passes them on, and ends the commands if the worker dies.";
@@ -78,8 +80,13 @@ pub(crate) struct Args {
     #[arg(long, value_name = "LABEL=VALUE", value_parser = parse::label)]
     select: Vec<(String, String)>,
 
-    /// End when no selected command (task of the kind exec) runs, is due or sleeps. Schedules do not count,
-    /// because their times may never end
+    /// End with exit code 4 when the store has failed this many times in a row: its lease could not be renewed or joined.
+    /// 0 for never. For a supervisor that starts the worker again, or elsewhere
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = parse::from_zero::<u32>)]
+    exit_after_store_errors: u32,
+
+    /// End when no command (task of the kind exec) that it selects runs, is due or sleeps. Schedules do not count:
+    /// their next times may never come to an end
     #[arg(long)]
     until_idle: bool,
 }
@@ -92,9 +99,9 @@ pub(crate) struct NodeArgs {
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true, default_value = "15s", value_parser = parse::lease_ttl)]
     pub(crate) lease_ttl: Duration,
 
-    /// Kill a command at most this long after SIGTERM. The task's own grace ('grace' in its props, 10s by default)
-    /// applies if it is shorter
-    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, default_value = "30s", value_parser = parse::duration)]
+    /// Kill a command at most this long after SIGTERM; 0 for no limit. A task has a grace of its own ('grace' in its
+    /// props, 10s by default): the shorter of both counts
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, default_value = "30s", value_parser = parse::grace)]
     pub(crate) grace: Duration,
 
     /// Keep at most this much of each attempt's output in files on this machine, for `windlass logs`;
@@ -209,6 +216,7 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
         .node
         .builder(global, &client, &folders, logs.clone(), policy)
         .slots(args.slots)
+        .exit_after_store_errors(args.exit_after_store_errors)
         .park_after(args.park_after)
         .retention(args.retention.0);
     if let Some(name) = args.name {

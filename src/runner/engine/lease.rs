@@ -28,13 +28,17 @@ impl Engine {
         self.forget_lease();
     }
 
-    /// Stops the node because the store is gone for good, and nothing can be stored any more.
+    /// Stops the node: the store is gone for good, or has failed as often as the node may bear.
     pub(super) fn store_gone(&mut self, error: Error) {
+        let reason = match &error {
+            Error::StoreGone { .. } => "the store is gone",
+            _ => "the store has failed too often",
+        };
         if self.parts.failure.set(error).is_err() {
             return;
         }
         error!(node = %self.parts.node, tasks = self.slots.len(),
-            "the store is gone: stopped every handler, the node ends");
+            "{reason}: stopped every handler, the node ends");
         self.standing.stop(Instant::now());
         self.claiming.clear();
         self.forget_lease();

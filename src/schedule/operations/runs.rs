@@ -1,6 +1,6 @@
-//! Runs that an operator requests.
+//! Runs for times that have passed.
 
-use jiff::{Timestamp, ToSpan};
+use jiff::Timestamp;
 use windlass_statemachine::{Invalid, TaskId};
 
 use super::{Schedules, change::Change, name};
@@ -72,74 +72,8 @@ impl Backfill {
 }
 
 impl Schedules {
-    /// Submits a run now, whatever the overlap policy is, and also for a paused schedule. Its nominal time
-    /// is the present, or the first millisecond after it that has no run. Returns the id of the run.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`get`](Self::get), and [`Error::ScheduleEnded`].
-    pub async fn trigger(
-        &self,
-        id: impl TryInto<TaskId, Error: Into<Invalid>>,
-    ) -> Result<TaskId, Error> {
-        let id = name(id)?;
-        let now = Timestamp::from_millisecond(self.now().as_millisecond());
-        let mut nominal = now.map_err(|e| Invalid::new("time", e.to_string()))?;
-        loop {
-            if let (run, true) = self.trigger_new(&id, nominal).await? {
-                return Ok(run);
-            }
-            let later = nominal.checked_add(1.millisecond());
-            nominal = later.map_err(|e| Invalid::new("time", e.to_string()))?;
-        }
-    }
-
-    /// Submits a run now for this nominal time, unless the time has a run already. Returns the id of the
-    /// run.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`trigger`](Self::trigger), and [`Error::Invalid`] (field `time`) when another task,
-    /// which is not a run of the schedule, has the id of the run.
-    pub async fn trigger_for(
-        &self,
-        id: impl TryInto<TaskId, Error: Into<Invalid>>,
-        nominal: Timestamp,
-    ) -> Result<TaskId, Error> {
-        let id = name(id)?;
-        let (run, is_new) = self.trigger_new(&id, nominal).await?;
-        if !is_new && let Found::Other(reason) = self.found(&id, &run).await? {
-            return Err(Invalid::new("time", reason).into());
-        }
-        Ok(run)
-    }
-
-    /// Submits a run for this nominal time, unless its id is taken. Returns the id, and whether it was free.
-    async fn trigger_new(&self, id: &TaskId, nominal: Timestamp) -> Result<(TaskId, bool), Error> {
-        let run = run_id(id.as_str(), nominal)?;
-        if !matches!(self.found(id, &run).await?, Found::Nothing) {
-            return Ok((run, false));
-        }
-        let triggered = |read: &super::change::Read, now| {
-            let mut task = read.times.run(nominal, false, By::Trigger)?;
-            read.times.set_deadlines(&mut task, now);
-            let mut change = Change::from(read.data.clone());
-            change.submit.push(task.into());
-            change.data.counts.requested += 1;
-            follow(&mut change, nominal);
-            Ok((change, ()))
-        };
-        match self.change(id.clone(), triggered).await {
-            Ok(_) => Ok((run, true)),
-            Err(Error::Refused(refusals)) if refusals.iter().any(|one| one.task == run) => {
-                Ok((run, false))
-            }
-            Err(error) => Err(error),
-        }
-    }
-
-    /// Submits runs for the times of a past range, whatever the overlap policy is. Returns their ids,
-    /// oldest first.
+    /// Submits runs for the times of a range that has passed, whatever the overlap policy says. Returns
+    /// their ids, oldest first.
     ///
     /// # Errors
     ///
@@ -231,8 +165,8 @@ impl Schedules {
         Ok(missing)
     }
 
-    /// Returns what exists under the id of a run.
-    async fn found(&self, id: &TaskId, run: &TaskId) -> Result<Found, Error> {
+    /// Returns what has the id of a run.
+    pub(super) async fn found(&self, id: &TaskId, run: &TaskId) -> Result<Found, Error> {
         let record = match self.client.get(run).await {
             Ok(record) => record,
             Err(Error::NotFound { .. }) => return Ok(Found::Nothing),
@@ -247,8 +181,8 @@ impl Schedules {
     }
 }
 
-/// What exists under the id of a run.
-enum Found {
+/// What has the id of a run.
+pub(super) enum Found {
     Nothing,
     Run {
         has_ended: bool,
@@ -257,9 +191,9 @@ enum Found {
     Other(String),
 }
 
-/// Adds a run to those that the overlap policy follows.
-fn follow(change: &mut Change, nominal: Timestamp) {
-    // A backfilled run is not the last run if a later time has run.
+/// Lets the overlap policy know a run.
+pub(super) fn follow(change: &mut Change, nominal: Timestamp) {
+    // A backfilled run is not the last one if a later time has run.
     change.data.last_run = change.data.last_run.max(Some(nominal));
     change.data.follow([nominal]);
 }

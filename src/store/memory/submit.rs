@@ -66,6 +66,7 @@ impl World {
         let id = task.id.clone();
         let state = TaskState::first(&task, now);
         task.waits = None;
+        task.paused = false;
         self.waiters.add(&id, &state);
         let what = ChangeKind::Submitted {
             state: state.code(),

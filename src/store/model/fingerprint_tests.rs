@@ -66,6 +66,8 @@ fn operations() -> Vec<Transaction> {
                 unique: _,
                 // Ignored: `what_a_program_computes_again_does_not_count`.
                 meta: _,
+                free_id: _,
+                paused: _,
             } = task;
             match if_exists {
                 IfExists::Refuse | IfExists::Same | IfExists::ReplaceFinished | IfExists::Skip => {}
@@ -119,6 +121,8 @@ fn operations() -> Vec<Transaction> {
         submit(|s| s.task.end_by = Some(at(1))),
         submit(|s| s.task.unique = Some(Unique::new("u", Duration::from_secs(1)).unwrap())),
         submit(|s| s.task.unique = Some(Unique::new("u", Duration::from_secs(2)).unwrap())),
+        submit(|s| s.task.free_id = true),
+        submit(|s| s.task.paused = true),
         submit(|s| s.if_exists = IfExists::Same),
         submit(|s| s.if_exists = IfExists::ReplaceFinished),
         submit(|s| s.if_exists = IfExists::Skip),

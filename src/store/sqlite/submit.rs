@@ -167,7 +167,7 @@ pub(super) fn insert(
 fn decide(batch: &Batch<'_>, submit: &Submit, existing: &Existing) -> Result<Verdict, Stop> {
     let id = &submit.task.id;
     let mut there = None;
-    if rules::submit::compares(submit.if_exists) {
+    if rules::submit::compares(submit.if_exists, existing.has_ended) {
         there = batch.first(
             concat!(
                 "SELECT s.state, s.quarantine, ",

@@ -95,6 +95,16 @@ pub struct TaskForm {
     #[serde(default, deserialize_with = "or_default")]
     #[serde(skip_serializing_if = "Meta::is_empty")]
     pub meta: Meta,
+    /// Whether its id is free again when it has completed: a later submit makes a new task in its place; `false` by
+    /// default.
+    #[serde(default, deserialize_with = "or_default")]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub free_id: bool,
+    /// Whether it is paused from its submit on, until it is resumed; `false` by default. Not beside `start_at`, `after`
+    /// and `after_ok`.
+    #[serde(default, deserialize_with = "or_default")]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub paused: bool,
 }
 
 fn or_default<'de, D, T>(from: D) -> Result<T, D::Error>
@@ -107,7 +117,7 @@ where
 
 impl TaskForm {
     /// The names of the fields, in the order in which errors list them.
-    pub const FIELDS: [&str; 15] = [
+    pub const FIELDS: [&str; 17] = [
         "id",
         "kind",
         "props",
@@ -123,6 +133,8 @@ impl TaskForm {
         "unique",
         "limits",
         "meta",
+        "free_id",
+        "paused",
     ];
 
     /// Reads a JSON object.
@@ -159,6 +171,8 @@ impl TaskForm {
             self.after.clone_from(&default.after);
             self.after_ok.clone_from(&default.after_ok);
         }
+        self.free_id |= default.free_id;
+        self.paused |= default.paused;
         if self.limits.is_empty() {
             self.limits.clone_from(&default.limits);
         }
@@ -203,6 +217,8 @@ impl TaskForm {
             end_by: self.end_by,
             unique: self.unique,
             meta: self.meta,
+            free_id: self.free_id,
+            paused: self.paused,
         })
     }
 
@@ -252,6 +268,8 @@ impl From<Task> for TaskForm {
             unique: task.unique,
             limits: task.limits,
             meta: task.meta,
+            free_id: task.free_id,
+            paused: task.paused,
         }
     }
 }
@@ -281,6 +299,9 @@ mod tests {
         let text = r#"{"id":"t","kind":"k","start_at":"2030-01-01T00:00:00Z"}"#;
         let task = TaskForm::parse(text).unwrap().into_task().unwrap();
         assert!(task.start_at.is_some());
+        let text = r#"{"id":"t","kind":"k","free_id":true,"paused":true}"#;
+        let task = TaskForm::parse(text).unwrap().into_task().unwrap();
+        assert_eq!(serde_json::to_string(&task).unwrap(), text);
     }
 
     #[test]
@@ -303,6 +324,7 @@ mod tests {
                 "after" | "after_ok" => r#"["u"]"#,
                 "unique" => r#"{"key":"q","within":"1h"}"#,
                 "limits" => r#"[{"key":"l","at_once":2}]"#,
+                "free_id" | "paused" => "true",
                 _ => at,
             };
             let default = TaskForm::parse(&format!(r#"{{"{field}":{value}}}"#)).unwrap();

@@ -40,6 +40,7 @@ enum Field {
     Missed,
     Within,
     PauseOnFailure,
+    Description,
     Props,
     Priority,
     #[value(alias = "labels")]
@@ -84,6 +85,7 @@ impl Field {
             Self::Missed => (MISSED, "run"),
             Self::Within => (MISSED, "within"),
             Self::PauseOnFailure => (TOP, "pause_on_failure"),
+            Self::Description => (TOP, "description"),
             Self::Props => (RUN, "props"),
             Self::Priority => (RUN, "priority"),
             Self::Label => (RUN, "labels"),
@@ -255,7 +257,7 @@ mod tests {
     #[test]
     fn every_option_of_an_update_has_a_field_to_clear() {
         // `--anchor` is a part of an interval; a run always has a kind, and an exec a command.
-        let others = ["spec", "clear", "anchor", "kind", "shell"];
+        let others = ["spec", "clear", "anchor", "kind", "shell", "dry-run"];
         let command = UpdateArgs::augment_args(clap::Command::new("update"));
         let longs = command.get_arguments().filter_map(clap::Arg::get_long);
         for long in longs.filter(|long| !others.contains(long)) {

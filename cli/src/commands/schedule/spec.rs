@@ -8,7 +8,7 @@ use windlass::{
     statemachine::wire::read_retry,
 };
 
-use super::field::ClearArgs;
+use super::{field::ClearArgs, zone};
 use crate::{
     command_args::CommandArgs,
     exec,
@@ -27,6 +27,31 @@ pub(super) struct CreateArgs {
     pub(super) times: TimeArgs,
     #[command(flatten)]
     pub(super) run: RunArgs,
+    /// What the schedule is for, in one line: `schedule get` and `list` show it
+    #[arg(long, value_name = "TEXT")]
+    pub(super) description: Option<String>,
+    /// Print the schedule and its next times, and change nothing
+    #[arg(long)]
+    pub(super) dry_run: bool,
+}
+
+/// A schedule that is created.
+#[derive(Debug, clap::Args)]
+pub(super) struct NewArgs {
+    #[command(flatten)]
+    pub(super) fields: CreateArgs,
+    /// Create the schedule paused: it submits no run before `schedule resume`
+    #[arg(long)]
+    pub(super) paused: bool,
+}
+
+impl CreateArgs {
+    /// Sets the fields that were given.
+    pub(super) fn apply(&self, spec: &mut Map<String, Value>) -> Result<(), Failure> {
+        self.times.apply(spec)?;
+        set(spec, "description", self.description.clone());
+        self.run.apply(spec)
+    }
 }
 
 /// A schedule and the changes of its fields.
@@ -41,9 +66,15 @@ pub(super) struct UpdateArgs {
 impl UpdateArgs {
     /// Returns whether an option was given.
     pub(super) fn has_options(&self) -> bool {
-        let CreateArgs { times, run, .. } = &self.fields;
+        let CreateArgs {
+            times,
+            run,
+            description,
+            ..
+        } = &self.fields;
         *times != TimeArgs::default()
             || *run != RunArgs::default()
+            || description.is_some()
             || self.clear != ClearArgs::default()
     }
 
@@ -107,8 +138,8 @@ pub(super) struct TimeArgs {
     #[arg(long, value_name = "N")]
     count: Option<u64>,
 
-    /// The time zone by its IANA name, such as Europe/Berlin; UTC by default
-    #[arg(long, value_name = "ZONE")]
+    /// The time zone by its IANA name, such as Europe/Berlin, or 'local' for that of this machine; UTC by default
+    #[arg(long, value_name = "ZONE", value_parser = zone::read)]
     zone: Option<String>,
 
     /// Start each run this long after its time
@@ -269,6 +300,12 @@ impl TimeArgs {
         }
         set(spec, "pause_on_failure", self.pause_on_failure);
         Ok(())
+    }
+
+    /// Returns whether no zone was given, by the option or in the spec.
+    pub(super) fn takes_default_zone(spec: &Map<String, Value>) -> bool {
+        let has_local_times = spec.contains_key("cron") || spec.contains_key("except");
+        has_local_times && spec.get("zone").is_none_or(Value::is_null)
     }
 
     /// Returns a schedule of these times, whose runs do not matter.

@@ -36,6 +36,8 @@ Examples:
   windlass submit exec --props '{\"command\":\"make\",\"timeout\":\"1h\"}' --cwd . --wait
   windlass submit report --props @report.json --in 2h --label team=billing --priority 5
   windlass submit poll --retry '{\"policy\":\"exponential\",\"attempts\":5}' --wait --timeout 1m
+  windlass submit sync --id sync-ann --free-id --retry 20,cap=7d
+  windlass submit report --id draft --paused
   windlass submit --after-ok fetch-1,fetch-2 -- /usr/local/bin/report
   windlass submit mail --props '{\"to\":\"ann\"}' --unique mail-ann=1h
   windlass submit call --at-once customer=acme=3 --rate api=100/1m
@@ -115,9 +117,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NAME=VALUE", value_parser = meta)]
     pub(super) meta: Vec<(String, String)>,
 
-    /// Set what follows a failed attempt: a number of attempts, 'exponential' (8 attempts; random waits of
-    /// up to 1s, 2s, 4s … 5m, as for a number), 'strikes' (8 failures within 4h fail the task; 10m between
-    /// attempts), 'never', 'abandoned' (only after an attempt whose worker died) or JSON, such as
+    /// What follows a failed attempt: a number of attempts, 'exponential' (8 attempts; random waits
+    /// of up to 1s, 2s, 4s … 5m; a number has the same waits, and '20,cap=7d' waits of up to a week), 'strikes'
+    /// (8 failures within 4h fail it; 10m between two), 'never', 'abandoned' (only an attempt whose
+    /// worker died is followed by another) or JSON, such as
     /// {"policy":"exponential","attempts":5,"cap":"10m"}. A command that is stopped with its worker has not
     /// failed: it starts again under every policy, even 'never'
     #[arg(long, value_name = "POLICY")]
@@ -131,6 +134,15 @@ pub(crate) struct Args {
     /// Replace an ended task with this id
     #[arg(long, conflicts_with = "idempotent")]
     pub(crate) replace: bool,
+
+    /// Free the id when the task has completed: a later submit of the id makes a new task in its place. A task that failed
+    /// or was killed keeps its id
+    #[arg(long)]
+    pub(super) free_id: bool,
+
+    /// Submit the task paused: it runs when it is resumed (`windlass resume ID`)
+    #[arg(long, conflicts_with_all = ["start_at", "wait_in", "after", "after_ok"])]
+    pub(super) paused: bool,
 
     /// Read tasks as JSON lines from this file, or - for standard input; the other options are
     /// defaults for the lines
@@ -204,6 +216,8 @@ impl Args {
             unique: self.unique.clone(),
             limits: self.at_once.iter().chain(&self.rate).cloned().collect(),
             meta: self.meta.iter().cloned().collect(),
+            free_id: self.free_id,
+            paused: self.paused,
         })
     }
 

@@ -43,7 +43,10 @@ pub(crate) struct Envelope {
     /// Whether it was submitted to wait for other tasks, which its state names.
     #[serde(default, skip_serializing_if = "is_false")]
     pub(crate) waits: bool,
-    /// The rarely used fields: limits, deadlines, the unique key.
+    /// Whether it was submitted paused.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub(crate) paused: bool,
+    /// The rare fields: limits, deadlines, the unique key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) terms: Option<Box<Terms>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -81,6 +84,7 @@ impl Envelope {
             labels: task.labels.clone(),
             retry: task.retry.clone(),
             waits: task.waits.is_some(),
+            paused: task.paused,
             terms: task.terms().map(Box::new),
             submitted_at: Some(submitted_at),
             place,
@@ -158,6 +162,7 @@ impl Envelope {
         kv.create_revision() == kv.mod_revision()
             && self.order.is_none()
             && self.start_at.is_none()
+            && !self.paused
             // A client of Metafora gives no time.
             && self.submitted_at.is_some()
     }
@@ -170,6 +175,9 @@ impl Envelope {
     pub(crate) fn first_state(&self) -> TaskState {
         let mut state = TaskState::submitted(self.start_at, self.submitted_at());
         state.deadlines = self.deadlines();
+        if self.paused {
+            state.status = TaskStatus::Paused;
+        }
         state
     }
 

@@ -84,8 +84,10 @@ pub(crate) fn core_of(
 fn as_submitted(exported: &Exported) -> Envelope {
     let submit = |change: &&Change| matches!(change.what, ChangeKind::Submitted { .. });
     let submit = exported.history.iter().find(submit);
+    let paused = StateKind::Paused;
     let envelope = Envelope {
         by: submit.and_then(|change| change.by.clone()),
+        paused: submit.is_some_and(|change| change.what == ChangeKind::Submitted { state: paused }),
         ..Envelope::new(&exported.task, exported.submitted_at, 0)
     };
     let began_asleep = exported.history.iter().any(|change| {
