@@ -272,8 +272,8 @@ impl<J> NewTask<J> {
         self
     }
 
-    /// Submitting it again, with the same kind and props of the same value, is no error and makes no
-    /// second task ([`IfExists::Same`]).
+    /// Accepts an existing task with the id if it is the same work: the same kind, and props of the
+    /// same value. The submit then succeeds, and makes no second task ([`IfExists::Same`]).
     pub fn idempotent(mut self) -> Self {
         self.if_exists = IfExists::Same;
         self

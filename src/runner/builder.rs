@@ -214,9 +214,9 @@ impl Builder {
         self
     }
 
-    /// Whether failed attempts are written to standard error in a program that has never set a
-    /// `tracing` subscriber: yes by default. A program with a subscriber gets them as events of the
-    /// level `WARN` instead.
+    /// Sets whether failed attempts are written to standard error in a program that has never set a
+    /// `tracing` subscriber: true by default. A program with a subscriber gets them as events of
+    /// the level `WARN` instead.
     pub fn failures_to_stderr(mut self, write: bool) -> Self {
         self.config.failures_to_stderr = write;
         self

@@ -81,7 +81,7 @@ impl Runner {
         self.ended.as_ref().is_none_or(JoinHandle::is_finished)
     }
 
-    /// Returns why the node stops, or has stopped, by itself: its store is gone
+    /// Returns why the node has stopped, or is stopping, on its own: its store is gone
     /// ([`Error::StoreGone`]), or has failed as often as
     /// [`exit_after_store_errors`](super::Builder::exit_after_store_errors) allows ([`Error::Unavailable`]). `None` while it works, and when it was asked to stop.
     pub fn failure(&self) -> Option<Error> {

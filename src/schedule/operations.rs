@@ -44,7 +44,7 @@ pub struct ScheduleRecord {
     pub state: Option<StateKind>,
     /// The labels of the task. Those of the runs are in the spec.
     pub labels: Labels,
-    /// The present spec, or why it cannot be read.
+    /// The present spec, or the reason why it cannot be read.
     pub spec: Result<Schedule, Invalid>,
     /// The present spec as it is stored, even if it cannot be read.
     pub stored: Json,

@@ -67,7 +67,7 @@ pub struct Schedule {
     /// What the schedule is for, in the words of its author; none by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) description: Option<String>,
-    /// Cron expressions, the local times of which count: 5 fields, 6 with the second first, or a name as `@daily`.
+    /// Cron expressions of local times: 5 fields, 6 with the second first, or a name such as `@daily`.
     #[serde(default, deserialize_with = "or_default")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) cron: Vec<String>,
@@ -246,7 +246,8 @@ impl Schedule {
         self
     }
 
-    /// Adds the times of a cron expression: 5 fields, 6 with the second first, or a name as `@daily`.
+    /// Adds the times of a cron expression: 5 fields, 6 with the second first, or a name such as
+    /// `@daily`.
     pub fn cron(mut self, expression: impl Into<String>) -> Self {
         self.cron.push(expression.into());
         self

@@ -85,8 +85,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = parse::from_zero::<u32>)]
     exit_after_store_errors: u32,
 
-    /// End when no command (task of the kind exec) that it selects runs, is due or sleeps. Schedules do not count:
-    /// their next times may never come to an end
+    /// End when no selected command (task of the kind exec) runs, is due or sleeps. Schedules do not count,
+    /// because their times may never end
     #[arg(long)]
     until_idle: bool,
 }

@@ -72,8 +72,8 @@ impl Backfill {
 }
 
 impl Schedules {
-    /// Submits runs for the times of a range that has passed, whatever the overlap policy says. Returns
-    /// their ids, oldest first.
+    /// Submits runs for the times of a past range, whatever the overlap policy is. Returns their ids,
+    /// oldest first.
     ///
     /// # Errors
     ///
@@ -165,7 +165,7 @@ impl Schedules {
         Ok(missing)
     }
 
-    /// Returns what has the id of a run.
+    /// Returns what exists under the id of a run.
     pub(super) async fn found(&self, id: &TaskId, run: &TaskId) -> Result<Found, Error> {
         let record = match self.client.get(run).await {
             Ok(record) => record,
@@ -181,7 +181,7 @@ impl Schedules {
     }
 }
 
-/// What has the id of a run.
+/// What exists under the id of a run.
 pub(super) enum Found {
     Nothing,
     Run {
@@ -191,9 +191,9 @@ pub(super) enum Found {
     Other(String),
 }
 
-/// Lets the overlap policy know a run.
+/// Adds a run to those that the overlap policy follows.
 pub(super) fn follow(change: &mut Change, nominal: Timestamp) {
-    // A backfilled run is not the last one if a later time has run.
+    // A backfilled run is not the last run if a later time has run.
     change.data.last_run = change.data.last_run.max(Some(nominal));
     change.data.follow([nominal]);
 }

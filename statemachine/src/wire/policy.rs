@@ -86,7 +86,7 @@ fn with_fields(text: &str) -> Result<Retry, String> {
     plain::object(&object).map_err(|e| format!("'{text}': {e}"))
 }
 
-/// Reads the field of a form: an object, a name or a number of attempts; `null` is as good as absent.
+/// Reads the field of a form: an object, a name or a number of attempts; `null` counts as absent.
 pub(super) fn field<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Retry>, D::Error> {
     from.deserialize_any(Policy)
 }

@@ -100,7 +100,7 @@ Examples:
     /// Delete schedules
     #[command(after_help = steer::DELETE)]
     Delete(steer::DeleteArgs),
-    /// Create schedules of the lines of a crontab
+    /// Create schedules from the lines of a crontab
     Import(import::Args),
 }
 

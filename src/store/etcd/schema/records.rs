@@ -46,7 +46,7 @@ pub(crate) struct Envelope {
     /// Whether it was submitted paused.
     #[serde(default, skip_serializing_if = "is_false")]
     pub(crate) paused: bool,
-    /// The rare fields: limits, deadlines, the unique key.
+    /// The rarely used fields: limits, deadlines, the unique key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) terms: Option<Box<Terms>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
