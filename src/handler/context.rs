@@ -15,7 +15,7 @@ use windlass_statemachine::{
 
 use super::{
     asks::{Ask, Asked, Sent},
-    parts::{ContextParts, Data},
+    run_data::{Data, RunData},
     signals::{Commands, Stop},
 };
 
@@ -39,14 +39,14 @@ pub enum CheckpointError {
 ///
 /// See [`job`](crate::job).
 pub struct TaskContext<J: TaskType = Untyped> {
-    pub(super) parts: Arc<ContextParts>,
+    pub(super) run: Arc<RunData>,
     props: J::Props,
 }
 
 impl<J: TaskType> Clone for TaskContext<J> {
     fn clone(&self) -> Self {
         Self {
-            parts: self.parts.clone(),
+            run: self.run.clone(),
             props: self.props.clone(),
         }
     }
@@ -55,7 +55,7 @@ impl<J: TaskType> Clone for TaskContext<J> {
 impl<J: TaskType> fmt::Debug for TaskContext<J> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("TaskContext")
-            .field("parts", &self.parts)
+            .field("run", &self.run)
             .finish_non_exhaustive()
     }
 }
@@ -68,8 +68,8 @@ impl<J: Job> TaskContext<J> {
 }
 
 impl TaskContext {
-    pub(crate) fn new(parts: Arc<ContextParts>) -> Self {
-        Self { parts, props: () }
+    pub(crate) fn new(run: Arc<RunData>) -> Self {
+        Self { run, props: () }
     }
 
     /// Reads the props as those of a job, and migrates the data.
@@ -79,10 +79,10 @@ impl TaskContext {
     /// [`Invalid`]: field `props` when they are not of this type, field `data` when older data could not
     /// be migrated.
     pub(super) fn typed<J: TaskType>(self) -> Result<TaskContext<J>, Invalid> {
-        let props = J::read_props(&self.parts.task.props)?;
+        let props = J::read_props(&self.run.task.props)?;
         self.migrate::<J>()?;
         Ok(TaskContext {
-            parts: self.parts,
+            run: self.run,
             props,
         })
     }
@@ -90,7 +90,7 @@ impl TaskContext {
     /// Replaces data of an older version by the migrated one, for this run: the next data that the handler
     /// writes has the new version.
     fn migrate<J: TaskType>(&self) -> Result<(), Invalid> {
-        let to = self.parts.writes_version;
+        let to = self.run.writes_version;
         let Some(data) = self.stored().clone().filter(|data| data.version < to) else {
             return Ok(());
         };
@@ -108,7 +108,7 @@ impl TaskContext {
 
     /// Makes the message of a panic about unreadable props one that is not retried.
     pub(crate) fn judged_panic(&self, message: Message) -> Message {
-        match self.parts.panicked_with_props_error() {
+        match self.run.panicked_with_props_error() {
             true => message.not_retried(),
             false => message,
         }
@@ -126,39 +126,39 @@ impl TaskContext {
 impl<J: TaskType> TaskContext<J> {
     /// The task's id.
     pub fn id(&self) -> &TaskId {
-        &self.parts.task.id
+        &self.run.task.id
     }
 
     /// The task's kind.
     pub fn kind(&self) -> &Kind {
-        &self.parts.task.kind
+        &self.run.task.kind
     }
 
     /// The task's labels.
     pub fn labels(&self) -> &Labels {
-        &self.parts.task.labels
+        &self.run.task.labels
     }
 
     /// Returns the text that travels with the task, such as `traceparent`.
     pub fn meta(&self) -> &Meta {
-        &self.parts.task.meta
+        &self.run.task.meta
     }
 
     /// Returns the place in the queue of the command that has ended a pause of the task, if no other was applied since.
     pub(crate) fn resumed_by(&self) -> Option<u64> {
-        self.parts.resumed
+        self.run.resumed
     }
 
     /// The task as it was submitted.
     pub fn task(&self) -> &Task {
-        &self.parts.task
+        &self.run.task
     }
 
     /// The task's place among all submits of its store. It never changes, and a task that is
     /// deleted and submitted again under the same id has another one: with the id it identifies
     /// what belongs to this task outside of the store.
     pub fn order(&self) -> u64 {
-        self.parts.order
+        self.run.order
     }
 
     /// Returns the data of the last checkpoint (or of the last message that brought data): the data of
@@ -201,24 +201,24 @@ impl<J: TaskType> TaskContext<J> {
     }
 
     fn stored(&self) -> MutexGuard<'_, Option<Data>> {
-        let data = self.parts.data.lock();
+        let data = self.run.data.lock();
         data.unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The number of this attempt: 1 for the first. Failed and abandoned attempts in a row count; a
     /// graceful release does not.
     pub fn attempt(&self) -> u32 {
-        self.parts.attempt
+        self.run.attempt
     }
 
     /// How often a retry has started the task again: 0 for the first time.
     pub fn incarnation(&self) -> u32 {
-        self.parts.incarnation
+        self.run.incarnation
     }
 
     /// The last error of the task, if there has been one.
     pub fn last_error(&self) -> Option<&ErrorEntry> {
-        self.parts.last_error.as_ref()
+        self.run.last_error.as_ref()
     }
 
     /// Persists data and goes on. When it returns, the data is durable: a later run, on whatever
@@ -243,7 +243,7 @@ impl<J: TaskType> TaskContext<J> {
     pub(super) async fn ask(&self, what: Asked) -> Result<(), String> {
         let gone = || "the claim on this task is gone".to_owned();
         let (answer, answered) = oneshot::channel();
-        if !(self.parts.asks.0)(Sent::Ask(Ask { what, answer })) {
+        if !(self.run.asks.0)(Sent::Ask(Ask { what, answer })) {
             return Err(gone());
         }
         answered.await.map_err(|_| gone())?
@@ -251,36 +251,36 @@ impl<J: TaskType> TaskContext<J> {
 
     /// Keeps data that the store has.
     pub(super) fn has_stored(&self, json: Json) {
-        let version = self.parts.writes_version;
+        let version = self.run.writes_version;
         *self.stored() = Some(Data { json, version });
     }
 
     /// Resolves when the handler should stop, and says why. It stays resolved.
     pub async fn stop_requested(&self) -> Stop {
-        self.parts.received.stop_requested().await
+        self.run.received.stop_requested().await
     }
 
     /// Whether the handler should stop: for code that cannot await.
     pub fn should_stop(&self) -> bool {
-        self.parts.received.stop().is_some()
+        self.run.received.stop().is_some()
     }
 
     /// Returns the commands that are sent to the task while the handler runs, and the signals that wait for
     /// it, as a stream.
     pub fn commands(&self) -> Commands {
-        Commands::new(self.parts.received.clone())
+        Commands::new(self.run.received.clone())
     }
 
     /// The number of the claim, to guard what the handler writes elsewhere: the other side refuses
     /// a number that is smaller than the greatest it has seen.
     pub fn fence(&self) -> Fence {
-        self.parts.fence
+        self.run.fence
     }
 
     /// How long the node's lease certainly still holds, by the node's own monotonic clock. It grows
     /// again with every renewal. Zero: stop, another node may have the task.
     pub fn lease_left(&self) -> Duration {
-        self.parts
+        self.run
             .lease_until
             .borrow()
             .saturating_duration_since(Instant::now())
@@ -311,7 +311,7 @@ impl<J: TaskType> TaskContext<J> {
     /// # is_handler(spool);
     /// ```
     pub fn node_fault(&self, reason: impl fmt::Display) -> Message<J> {
-        let fault = self.parts.node_fault.lock();
+        let fault = self.run.node_fault.lock();
         *fault.unwrap_or_else(PoisonError::into_inner) = Some(reason.to_string());
         Message::release()
     }
@@ -319,6 +319,6 @@ impl<J: TaskType> TaskContext<J> {
     /// The tracing span of this run, with task, kind, attempt and fence. The handler runs inside
     /// it; take it along to what you spawn.
     pub fn span(&self) -> &tracing::Span {
-        &self.parts.span
+        &self.run.span
     }
 }

@@ -4,9 +4,9 @@ use std::sync::{PoisonError, atomic::Ordering};
 
 use windlass_statemachine::{Progress, TaskType};
 
-use super::{TaskContext, asks::Sent, parts::ContextParts};
+use super::{TaskContext, asks::Sent, run_data::RunData};
 
-impl ContextParts {
+impl RunData {
     /// What the handler said last of its progress, for the runner to store. The runner receives the next report.
     pub(crate) fn progress_to_keep(&self) -> Option<Progress> {
         self.progress_sent.store(false, Ordering::SeqCst);
@@ -31,13 +31,13 @@ impl<J: TaskType> TaskContext<J> {
             .map(|f| f.clamp(0.0, 1.0));
         let progress = Progress::new(fraction, text);
         *self
-            .parts
+            .run
             .progress
             .lock()
             .unwrap_or_else(PoisonError::into_inner) = Some(progress);
-        if !self.parts.progress_sent.swap(true, Ordering::SeqCst) {
+        if !self.run.progress_sent.swap(true, Ordering::SeqCst) {
             // A runner that is gone keeps nothing.
-            let _ = (self.parts.asks.0)(Sent::Progress);
+            let _ = (self.run.asks.0)(Sent::Progress);
         }
     }
 }

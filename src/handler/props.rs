@@ -93,10 +93,10 @@ impl TaskContext {
     /// [`PropsError`] when they are not of that type. An attempt that ends with this error is not retried:
     /// props never change.
     pub fn props<T: DeserializeOwned>(&self) -> Result<T, PropsError> {
-        let props = self.parts.task.props.get("props");
+        let props = self.run.task.props.get("props");
         props.map_err(|invalid| PropsError {
             invalid,
-            held: self.parts.props_error.get_or_init(Arc::default).clone(),
+            held: self.run.props_error.get_or_init(Arc::default).clone(),
         })
     }
 }

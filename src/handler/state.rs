@@ -129,6 +129,6 @@ impl<J: TaskType> TaskContext<J> {
     /// # Ok(()) }
     /// ```
     pub fn state<T: Send + Sync + 'static>(&self) -> Result<&T, MissingState> {
-        self.parts.shared.get()
+        self.run.shared.get()
     }
 }

@@ -1,6 +1,6 @@
 //! [`Ready`]: the tasks that could be claimed now, in the order in which they are.
 //!
-//! Commanded ones come first (they are quick), then the priority decides, then the turn of the key ([`Turns`]),
+//! Commanded ones come first (they are quick), then the priority decides, then the turn of the key ([`FairShare`]),
 //! then the turn of the kind, then due time and submit order.
 //!
 //! Kinds take turns so that a flood of tasks of one kind does not keep those of another waiting. A kind has a
@@ -13,7 +13,7 @@ use hashbrown::HashMap;
 
 use super::{
     KindId,
-    turns::{KeyId, Moved, NO_KEY, Turns},
+    fair_share::{FairShare, KeyId, Moved, NO_KEY},
 };
 
 /// The place of a task among those of its priority and key: due time, submit order, and the place of its entry.
@@ -123,7 +123,7 @@ impl Queue {
 #[derive(Debug, Default)]
 pub(super) struct Ready {
     queues: HashMap<KindId, Queue>,
-    pub(super) turns: Turns,
+    pub(super) fair_share: FairShare,
     /// The virtual time at which the last task was taken out.
     now: u64,
 }
@@ -138,7 +138,7 @@ impl Ready {
             queue.plain.insert(task.rank());
             return;
         }
-        let time = self.turns.joins(task.priority, task.key);
+        let time = self.fair_share.joins(task.priority, task.key);
         queue.change(task, time, |lane, place| {
             lane.insert(place);
         });
@@ -152,11 +152,11 @@ impl Ready {
             queue.plain.remove(&task.rank());
             return;
         }
-        let time = self.turns.time(task.priority, task.key);
+        let time = self.fair_share.time(task.priority, task.key);
         queue.change(task, time, |lane, place| {
             lane.remove(&place);
         });
-        self.turns.leaves(task.priority, task.key);
+        self.fair_share.leaves(task.priority, task.key);
     }
 
     /// Forgets a kind of which there is no task.
@@ -175,7 +175,7 @@ impl Ready {
             let plain = queue.plain.first().map(|&(commanded, priority, place)| {
                 let times = match commanded.0 {
                     true => (0, 0),
-                    false => (self.turns.plain(priority.0), queue.time),
+                    false => (self.fair_share.plain(priority.0), queue.time),
                 };
                 (commanded, priority, times, place)
             });
@@ -202,11 +202,11 @@ impl Ready {
 
     /// Records that a task is claimed which is not among the ready ones any more, and that had no command.
     pub(super) fn claims(&mut self, priority: i32, key: Option<&Arc<str>>) {
-        if self.turns.is_empty() && key.is_none() {
+        if self.fair_share.is_empty() && key.is_none() {
             return;
         }
         if !self.forget_if_idle(priority)
-            && let Some(moved) = self.turns.claims(priority, key)
+            && let Some(moved) = self.fair_share.claims(priority, key)
         {
             for queue in self.queues.values_mut() {
                 queue.moved(priority, moved);
@@ -216,10 +216,10 @@ impl Ready {
 
     /// Forgets the turns of a priority of which no task is ready. Returns whether that is so.
     pub(super) fn forget_if_idle(&mut self, priority: i32) -> bool {
-        let is_any = self.turns.has_ready(priority)
+        let is_any = self.fair_share.has_ready(priority)
             || self.queues.values().any(|queue| queue.has_plain(priority));
         if !is_any {
-            self.turns.forget(priority);
+            self.fair_share.forget(priority);
         }
         !is_any
     }

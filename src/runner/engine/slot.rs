@@ -9,7 +9,7 @@ use windlass_statemachine::{ActionKind, Command, FailedAttempt, Machine, Progres
 
 use super::{reported::Reported, timers};
 use crate::{
-    handler::{ContextParts, Signals},
+    handler::{RunData, Signals},
     runner::{handle::RunningTask, kinds::KindEntry},
     store::{Claim, NodeCommandId},
     telemetry::{self, KindMetrics, Moved},
@@ -20,7 +20,7 @@ pub(super) struct Run {
     pub(super) number: u64,
     pub(super) abort: AbortHandle,
     pub(super) signals: Signals,
-    pub(super) parts: Arc<ContextParts>,
+    pub(super) data: Arc<RunData>,
     pub(super) since: Timestamp,
     pub(super) began: Instant,
     /// The first command that the handler was told to stop by, and when it came.
@@ -86,7 +86,7 @@ pub(super) struct Slot {
 impl Slot {
     /// Returns the progress that the handler has reported since the last write.
     pub(super) fn take_progress(&self) -> Option<Progress> {
-        self.run.as_ref()?.parts.progress()
+        self.run.as_ref()?.data.progress()
     }
 
     /// Returns when the handler was started, or the task claimed if none runs.

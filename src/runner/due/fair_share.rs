@@ -1,4 +1,4 @@
-//! [`Turns`]: among the ready tasks of one priority, the keys of limits take turns.
+//! [`FairShare`]: among the ready tasks of one priority, the keys of limits take turns.
 //!
 //! Each key has a virtual time, which grows by one turn with each claim of a task of the key on this node. The
 //! key with the lowest time is the next. The tasks without a key share one time. A key that has had no ready
@@ -21,7 +21,7 @@ const TURN: u64 = 1 << 20;
 
 /// The virtual times of all keys. It is empty while no task with a key is ready.
 #[derive(Debug, Default)]
-pub(super) struct Turns {
+pub(super) struct FairShare {
     names: Interned<Arc<str>>,
     rounds: HashMap<i32, Round>,
 }
@@ -70,7 +70,7 @@ impl Round {
     }
 }
 
-impl Turns {
+impl FairShare {
     pub(super) fn is_empty(&self) -> bool {
         self.rounds.is_empty()
     }

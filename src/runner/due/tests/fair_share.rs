@@ -112,7 +112,7 @@ fn keys_that_come_again_and_again_do_not_starve_the_others() {
     for n in 0..100 {
         add(&mut index, [of_key(&format!("new{n}-"), n)]);
         claimed.extend(claim(&mut index));
-        assert!(index.ready.turns.len() <= 16, "few idle keys are kept");
+        assert!(index.ready.fair_share.len() <= 16, "few idle keys are kept");
     }
     assert_eq!(count(&claimed, "a"), 5, "{claimed:?}");
 }
@@ -205,8 +205,8 @@ fn nothing_is_kept_when_no_task_waits() {
                 index.remove(&id.parse().unwrap());
             }
         }
-        assert_eq!((index.len(), index.ready.turns.len()), (0, 0), "{n}");
-        assert!(index.ready.turns.is_empty());
+        assert_eq!((index.len(), index.ready.fair_share.len()), (0, 0), "{n}");
+        assert!(index.ready.fair_share.is_empty());
     }
 }
 
@@ -251,7 +251,7 @@ fn every_task_comes_out_once_whatever_happens_before() {
         }
         let rest: HashSet<String> = claim_many(&mut index, 100).into_iter().collect();
         assert_eq!(rest, there, "{seed}");
-        assert_eq!(index.ready.turns.len(), 0, "{seed}");
+        assert_eq!(index.ready.fair_share.len(), 0, "{seed}");
     }
 }
 

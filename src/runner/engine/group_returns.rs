@@ -1,4 +1,4 @@
-//! [`Gather`]: whether the engine waits a moment for handlers that return together.
+//! [`GroupReturns`]: whether the engine waits a moment for handlers that return together.
 
 /// With more handlers than these, there are writes enough under way.
 const FEW: u32 = 128;
@@ -6,11 +6,11 @@ const FEW: u32 = 128;
 /// Handlers that were started together often return together. The first of them wakes the engine, and
 /// its write would go to the store alone: the engine lets the others run once before it goes on.
 #[derive(Debug, Default)]
-pub(super) struct Gather {
+pub(super) struct GroupReturns {
     has_started: bool,
 }
 
-impl Gather {
+impl GroupReturns {
     /// A handler was started.
     pub(super) fn started(&mut self) {
         self.has_started = true;
@@ -32,15 +32,15 @@ mod tests {
 
     #[test]
     fn it_waits_once_for_handlers_that_were_started_together() {
-        let mut gather = Gather::default();
-        assert!(!gather.waits(1, 10), "they run since long");
-        gather.started();
-        assert!(!gather.waits(0, 10), "none has returned");
-        assert!(gather.waits(1, 10));
-        assert!(!gather.waits(1, 9), "the others may run for long");
-        gather.started();
-        assert!(!gather.waits(1, 1), "there is no other");
-        assert!(!gather.waits(1, FEW + 1));
-        assert!(gather.waits(1, FEW));
+        let mut group_returns = GroupReturns::default();
+        assert!(!group_returns.waits(1, 10), "they run since long");
+        group_returns.started();
+        assert!(!group_returns.waits(0, 10), "none has returned");
+        assert!(group_returns.waits(1, 10));
+        assert!(!group_returns.waits(1, 9), "the others may run for long");
+        group_returns.started();
+        assert!(!group_returns.waits(1, 1), "there is no other");
+        assert!(!group_returns.waits(1, FEW + 1));
+        assert!(group_returns.waits(1, FEW));
     }
 }

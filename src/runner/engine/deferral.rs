@@ -1,4 +1,4 @@
-//! [`Courtesy`]: which tasks this node defers to other nodes, and for how long.
+//! [`Deferral`]: which tasks this node defers to other nodes, and for how long.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -25,7 +25,7 @@ const DEFERRED_AT_LEAST: usize = 100_000;
 
 /// What this node knows of others, and the tasks that it defers to them.
 #[derive(Debug)]
-pub(super) struct Courtesy {
+pub(super) struct Deferral {
     balancer: Arc<dyn Balancer>,
     /// This node, as a balancer sees it.
     me: Peer,
@@ -59,7 +59,7 @@ pub(super) struct Load {
     pub(super) jitter: f64,
 }
 
-impl Courtesy {
+impl Deferral {
     pub(super) fn new(me: Peer, balancer: Arc<dyn Balancer>) -> Self {
         Self {
             balancer,
@@ -286,5 +286,5 @@ impl<V> Remembered<V> {
 }
 
 #[cfg(test)]
-#[path = "courtesy_tests.rs"]
+#[path = "deferral_tests.rs"]
 mod tests;

@@ -1,4 +1,4 @@
-//! [`ContextParts`]: what the contexts of one run share.
+//! [`RunData`]: what the contexts of one run share.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, atomic::AtomicBool};
 
@@ -34,7 +34,7 @@ pub(crate) struct Data {
 
 /// What a context is made of.
 #[derive(Debug)]
-pub(crate) struct ContextParts {
+pub(crate) struct RunData {
     pub(crate) task: Arc<Task>,
     pub(crate) order: u64,
     pub(crate) attempt: u32,
@@ -60,7 +60,7 @@ pub(crate) struct ContextParts {
     pub(crate) span: tracing::Span,
 }
 
-impl ContextParts {
+impl RunData {
     /// The parts of an attempt that starts from this state.
     pub(crate) fn new(
         attempt: Attempt,

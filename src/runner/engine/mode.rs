@@ -1,4 +1,4 @@
-//! [`Standing`]: whether the node works, and what it reports of that.
+//! [`NodeMode`]: whether the node works, and what it reports of that.
 
 use std::{mem, time::Duration};
 
@@ -34,7 +34,7 @@ pub(super) enum Report {
 
 /// The mode of a node, and the requests that wait for the node to be empty.
 #[derive(Debug, Default)]
-pub(super) struct Standing {
+pub(super) struct NodeMode {
     mode: Mode,
     /// When the stop began.
     stopping_since: Option<Instant>,
@@ -46,8 +46,8 @@ pub(super) struct Standing {
     last: NodeStatus,
 }
 
-impl Standing {
-    pub(super) fn mode(&self) -> Mode {
+impl NodeMode {
+    pub(super) fn current(&self) -> Mode {
         self.mode
     }
 
@@ -166,75 +166,75 @@ mod tests {
 
     #[test]
     fn a_node_that_stops_neither_freezes_nor_drains_nor_works_again() {
-        let mut standing = Standing::default();
-        standing.stop(Instant::now());
-        assert!(!standing.freeze() && !standing.unfreeze() && !standing.drain());
-        assert!(!standing.await_drain(NodeCommandId(1)));
-        assert_eq!(standing.mode(), Mode::Stopping);
+        let mut mode = NodeMode::default();
+        mode.stop(Instant::now());
+        assert!(!mode.freeze() && !mode.unfreeze() && !mode.drain());
+        assert!(!mode.await_drain(NodeCommandId(1)));
+        assert_eq!(mode.current(), Mode::Stopping);
     }
 
     #[test]
     fn a_drain_replaces_a_freeze_and_an_unfreeze_ends_both() {
-        let mut standing = Standing::default();
-        assert!(standing.freeze() && standing.is_frozen());
-        assert!(standing.drain() && !standing.freeze());
-        assert!(standing.is_emptying() && standing.unfreeze());
-        assert_eq!(standing.mode(), Mode::Normal);
-        assert!(!standing.unfreeze());
+        let mut mode = NodeMode::default();
+        assert!(mode.freeze() && mode.is_frozen());
+        assert!(mode.drain() && !mode.freeze());
+        assert!(mode.is_emptying() && mode.unfreeze());
+        assert_eq!(mode.current(), Mode::Normal);
+        assert!(!mode.unfreeze());
     }
 
     #[test]
     fn the_store_learns_of_modes_and_faults_at_once_and_of_a_count_with_a_renewal() {
-        let mut standing = Standing::default();
-        assert_eq!(standing.status(0, &[]), None);
+        let mut mode = NodeMode::default();
+        assert_eq!(mode.status(0, &[]), None);
         let report = |status: Option<(NodeStatus, Report)>| status.map(|(_, report)| report);
-        assert_eq!(report(standing.status(2, &[])), Some(Report::WithRenewal));
-        standing.freeze();
-        let (status, at_once) = standing.status(3, &[]).unwrap();
+        assert_eq!(report(mode.status(2, &[])), Some(Report::WithRenewal));
+        mode.freeze();
+        let (status, at_once) = mode.status(3, &[]).unwrap();
         assert!(status.frozen && status.running == 3);
         assert_eq!(at_once, Report::AtOnce);
-        assert_eq!(standing.status(3, &[]), None);
+        assert_eq!(mode.status(3, &[]), None);
         let fault = NodeFault {
             kind: "exec".parse().unwrap(),
             reason: "full".into(),
             since: jiff::Timestamp::UNIX_EPOCH,
             next_try: jiff::Timestamp::UNIX_EPOCH,
         };
-        assert_eq!(report(standing.status(3, &[fault])), Some(Report::AtOnce));
-        assert_eq!(report(standing.status(3, &[])), Some(Report::AtOnce));
+        assert_eq!(report(mode.status(3, &[fault])), Some(Report::AtOnce));
+        assert_eq!(report(mode.status(3, &[])), Some(Report::AtOnce));
     }
 
     #[test]
     fn a_second_abort_waits_no_longer_than_the_first() {
-        let (mut standing, now) = (Standing::default(), Instant::now());
-        standing.abort(now);
-        standing.abort(now + ABORT_WITHIN / 2);
-        assert!(!standing.abort_is_over(now + ABORT_WITHIN / 2));
-        assert!(standing.abort_is_over(now + ABORT_WITHIN));
+        let (mut mode, now) = (NodeMode::default(), Instant::now());
+        mode.abort(now);
+        mode.abort(now + ABORT_WITHIN / 2);
+        assert!(!mode.abort_is_over(now + ABORT_WITHIN / 2));
+        assert!(mode.abort_is_over(now + ABORT_WITHIN));
     }
 
     #[test]
     fn a_stop_waits_for_the_store_until_the_grace_is_over_and_not_for_less_than_an_abort() {
-        let (mut standing, now) = (Standing::default(), Instant::now());
+        let (mut mode, now) = (NodeMode::default(), Instant::now());
         let grace = ABORT_WITHIN * 2;
-        assert!(!standing.stop_is_over(now + grace, grace, now));
-        standing.stop(now);
-        assert!(!standing.stop_is_over(now + grace / 2, grace, now));
-        assert!(standing.stop_is_over(now + grace, grace, now));
+        assert!(!mode.stop_is_over(now + grace, grace, now));
+        mode.stop(now);
+        assert!(!mode.stop_is_over(now + grace / 2, grace, now));
+        assert!(mode.stop_is_over(now + grace, grace, now));
         let failing = now + grace - ABORT_WITHIN / 2;
-        assert!(!standing.stop_is_over(now + grace, grace, failing));
-        assert!(standing.stop_is_over(failing + ABORT_WITHIN, grace, failing));
-        assert!(!standing.stop_is_over(now + grace, Duration::MAX, now));
+        assert!(!mode.stop_is_over(now + grace, grace, failing));
+        assert!(mode.stop_is_over(failing + ABORT_WITHIN, grace, failing));
+        assert!(!mode.stop_is_over(now + grace, Duration::MAX, now));
     }
 
     #[test]
     fn every_drain_and_every_caller_is_answered_once() {
-        let mut standing = Standing::default();
+        let mut mode = NodeMode::default();
         let (caller, mut answer) = oneshot::channel();
-        standing.await_empty(caller);
-        assert!(standing.await_drain(NodeCommandId(4)) && !standing.await_drain(NodeCommandId(4)));
-        assert_eq!(standing.take_drains(), [NodeCommandId(4)]);
+        mode.await_empty(caller);
+        assert!(mode.await_drain(NodeCommandId(4)) && !mode.await_drain(NodeCommandId(4)));
+        assert_eq!(mode.take_drains(), [NodeCommandId(4)]);
         assert_eq!(answer.try_recv(), Ok(()));
-        assert!(standing.take_drains().is_empty());
+        assert!(mode.take_drains().is_empty());
     }
 }
