@@ -1,4 +1,4 @@
-//! [`Room`]: how much one write of a schedule may do.
+//! [`Budget`]: how much one write of a schedule may do.
 
 use windlass_statemachine::Task;
 
@@ -6,12 +6,12 @@ use crate::store::Limits;
 
 /// What one write still takes. The work that does not fit goes on in the next write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Room {
+pub(crate) struct Budget {
     operations: usize,
     bytes: usize,
 }
 
-impl Room {
+impl Budget {
     /// Returns the room of a write of the store with these limits. Half of its bytes are for the schedule itself.
     pub(crate) fn of(limits: &Limits) -> Self {
         Self {
@@ -85,13 +85,13 @@ mod tests {
             max_bytes: 200,
             ..Limits::default()
         };
-        let mut room = Room::of(&limits).beside(2);
+        let mut room = Budget::of(&limits).beside(2);
         assert_eq!(room.operations(), 3);
         assert!(!room.take(4, 1) && !room.take(1, 101));
         assert!(room.take(2, 100) && !room.take(1, 1));
         assert!(room.take(1, 0) && !room.take(1, 0));
-        assert_eq!(Room::of(&limits).beside(9).operations(), 1);
-        let halved = [0, 1, 2, 99].map(|failed| Room::of(&limits).after(failed).operations());
+        assert_eq!(Budget::of(&limits).beside(9).operations(), 1);
+        let halved = [0, 1, 2, 99].map(|failed| Budget::of(&limits).after(failed).operations());
         assert_eq!(halved, [5, 2, 1, 1]);
     }
 
@@ -102,7 +102,7 @@ mod tests {
             max_bytes: 200,
             ..Limits::default()
         };
-        let mut room = Room::of(&limits);
+        let mut room = Budget::of(&limits);
         assert!(!room.take_first(6, 1000), "no write takes six operations");
         assert!(room.take_first(1, 1000) && !room.take(1, 1));
     }

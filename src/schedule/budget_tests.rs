@@ -6,9 +6,9 @@ use jiff::{SignedDuration, Timestamp};
 use windlass_statemachine::Command;
 
 use super::{
+    budget::Budget,
     data::{Data, FOLLOWED},
     overlap::Overlap,
-    room::Room,
     spec::Schedule,
     step::{Next, RunState, Step, Turn},
     times::Times,
@@ -46,7 +46,7 @@ fn steps(spec: &Schedule, limits: Limits, (live, due): (usize, usize)) -> Vec<St
     loop {
         let turn = Turn::new(&times, data, start() + minutes(due));
         let states = vec![LIVE; turn.followed().len()];
-        let step = turn.step(&states, Room::of(&limits)).unwrap();
+        let step = turn.step(&states, Budget::of(&limits)).unwrap();
         data = step.data.clone();
         let has_more = step.next == Next::Again;
         steps.push(step);

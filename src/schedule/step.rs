@@ -6,12 +6,12 @@ use windlass_statemachine::{
 };
 
 use super::{
+    budget::{Budget, bytes_of},
     data::{Data, FOLLOWED, RefusedTime},
     due::Due,
     hash::hash,
     left_out::{LeftOut, Why},
     overlap::Overlap,
-    room::{Room, bytes_of},
     run::{By, run_id},
     times::Times,
 };
@@ -55,7 +55,7 @@ pub(crate) struct Step {
     pub(crate) data: Data,
     pub(crate) next: Next,
     /// What the write still takes.
-    pub(crate) room: Room,
+    pub(crate) room: Budget,
 }
 
 /// A schedule at a moment.
@@ -112,7 +112,7 @@ impl<'a> Turn<'a> {
     /// # Errors
     ///
     /// [`Invalid`] when a run cannot be made of the template; a checked schedule has none.
-    pub(crate) fn step(self, states: &[RunState], room: Room) -> Result<Step, Invalid> {
+    pub(crate) fn step(self, states: &[RunState], room: Budget) -> Result<Step, Invalid> {
         let followed = self.followed().to_vec();
         let Self {
             times,
