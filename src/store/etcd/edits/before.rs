@@ -5,7 +5,7 @@ use std::{collections::HashMap, sync::Arc};
 use futures::{StreamExt, TryStreamExt, stream};
 use windlass_statemachine::{CommandId, TaskId, TransactionId};
 
-use super::Parts;
+use super::Edits;
 use crate::store::{
     Error, Operation, Transaction,
     etcd::{
@@ -37,7 +37,7 @@ pub(crate) struct Before {
 
 impl Before {
     pub(crate) async fn read(
-        parts: &Parts,
+        parts: &Edits,
         transaction: &Transaction,
         id: Option<&TransactionId>,
         operation: &'static str,
@@ -135,7 +135,7 @@ async fn look_up(reader: &Reader, id: &CommandId) -> Result<(CommandId, Known), 
 }
 
 /// Returns what the rules need of a task; `None` when there is none.
-async fn present(id: &TaskId, found: &Snapshot, parts: &Parts) -> Result<Option<Present>, Error> {
+async fn present(id: &TaskId, found: &Snapshot, parts: &Edits) -> Result<Option<Present>, Error> {
     if !found.exists() {
         return Ok(None);
     }

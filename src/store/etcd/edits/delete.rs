@@ -2,7 +2,7 @@
 
 use windlass_statemachine::TaskId;
 
-use super::{Leftover, Parts};
+use super::{Edits, Leftover};
 use crate::store::{
     Error,
     etcd::{
@@ -11,7 +11,7 @@ use crate::store::{
     },
 };
 
-impl Parts {
+impl Edits {
     /// Adds the deletion of a task, if it is as found, with as many `pointers` to its commands.
     /// Returns the others.
     pub(crate) async fn delete(

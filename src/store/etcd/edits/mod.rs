@@ -1,10 +1,10 @@
-//! The parts of changes: what one operation puts into a write. Calls of clients, transactions and the effects
+//! The edits of changes: what one operation puts into a write. Calls of clients, transactions and the effects
 //! of messages share them.
 
 mod before;
 mod clear;
 mod delete;
-mod part;
+mod operation;
 mod reschedule;
 mod retry;
 mod submit;
@@ -14,15 +14,15 @@ use crate::store::etcd::read::Access;
 
 pub(crate) use before::Before;
 pub(crate) use clear::{Clearing, Leftover};
-pub(crate) use part::At;
+pub(crate) use operation::At;
 
-/// Makes the parts. Clones share their state.
+/// Makes the edits. Clones share their state.
 #[derive(Clone)]
-pub(crate) struct Parts {
+pub(crate) struct Edits {
     pub(crate) clearing: Clearing,
 }
 
-impl Parts {
+impl Edits {
     pub(crate) fn access(&self) -> &Access {
         &self.clearing.access
     }

@@ -1,9 +1,9 @@
-//! [`Part`]: one operation of a transaction, or one effect of a message, as a part of a write.
+//! [`OperationEdit`]: what one operation of a transaction, or one effect of a message, puts into a write.
 
 use jiff::Timestamp;
 use windlass_statemachine::{Author, TaskId};
 
-use super::{Before, Leftover, Parts, reschedule::Rescheduled};
+use super::{Before, Edits, Leftover, reschedule::Rescheduled};
 use crate::store::{
     Done, Error, Submitted,
     etcd::{
@@ -25,21 +25,21 @@ pub(crate) struct At<'a> {
     pub(crate) by: Option<&'a Author>,
 }
 
-/// One operation as a part of the write.
-pub(crate) struct Part {
+/// What one operation puts into the write.
+pub(crate) struct OperationEdit {
     pub(crate) item: Item,
     pub(crate) kept: Kept,
     pub(crate) left: Option<Leftover>,
 }
 
-impl Parts {
-    /// Makes the part of one operation.
-    pub(crate) async fn part(
+impl Edits {
+    /// Returns what one operation puts into the write.
+    pub(crate) async fn operation(
         &self,
         step: &Step<'_>,
         before: &Before,
         at: At<'_>,
-    ) -> Result<Part, Error> {
+    ) -> Result<OperationEdit, Error> {
         let At { id, now, place, by } = at;
         let (keys, found) = (self.access().keys(), before.found(id));
         let mut item = Item::of(id).at(place, 1).by(by);
@@ -100,6 +100,6 @@ impl Parts {
                 Done::Rescheduled(state.code()).into()
             }
         };
-        Ok(Part { item, kept, left })
+        Ok(OperationEdit { item, kept, left })
     }
 }

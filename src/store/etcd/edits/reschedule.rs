@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use windlass_statemachine::{StateKind, TaskId, TaskState};
 
-use super::Parts;
+use super::Edits;
 use crate::store::{
     ChangeKind, Error, Reschedule,
     etcd::{
@@ -27,7 +27,7 @@ pub(crate) struct Rescheduled<'a> {
     pub(crate) now: Timestamp,
 }
 
-impl Parts {
+impl Edits {
     /// Adds a reschedule, if the task is as found.
     pub(crate) async fn reschedule(
         &self,

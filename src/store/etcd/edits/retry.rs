@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use windlass_statemachine::{TaskId, TaskState};
 
-use super::Parts;
+use super::Edits;
 use crate::store::{
     ChangeKind, Error,
     etcd::{
@@ -15,7 +15,7 @@ use crate::store::{
     rules::retry::Counted,
 };
 
-impl Parts {
+impl Edits {
     /// Reads the version and fence of the last write of a task with an unreadable state from its history, whose keys
     /// or lines have versions. Where the newest lines are lost with the state, the version may be greater than that
     /// of the last write, and is never less.

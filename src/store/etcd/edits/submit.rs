@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use windlass_statemachine::Task;
 
-use super::{Leftover, Parts};
+use super::{Edits, Leftover};
 use crate::store::{
     Error,
     etcd::{
@@ -12,7 +12,7 @@ use crate::store::{
     },
 };
 
-impl Parts {
+impl Edits {
     /// Adds a new task, if its id is free or that of the ended task `old`, with the deletion of as
     /// many `pointers` to the commands of `old`. Returns the others.
     pub(crate) async fn submit(

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use windlass_statemachine::{Task, TaskId};
 
-use super::{Before, Parts};
+use super::{Before, Edits};
 use crate::store::{
     Error,
     etcd::{
@@ -12,7 +12,7 @@ use crate::store::{
     },
 };
 
-impl Parts {
+impl Edits {
     /// Adds the record of the unique key of a new task, if it has one and everything about the key is as found.
     pub(super) fn take_key(
         &self,

@@ -7,7 +7,7 @@ use windlass_statemachine::NodeName;
 use crate::store::etcd::schema::Reported;
 
 #[derive(Default)]
-struct Copy {
+struct NodeList {
     nodes: BTreeMap<NodeName, Reported>,
     /// The revision of the last change that it has.
     revision: i64,
@@ -17,9 +17,9 @@ struct Copy {
 
 /// One copy of the registrations for each watch of this process, by the lease of its node.
 #[derive(Default)]
-pub(crate) struct Copies(HashMap<u64, Copy>);
+pub(crate) struct LiveNodes(HashMap<u64, NodeList>);
 
-impl Copies {
+impl LiveNodes {
     /// Replaces the copy of a watch by the nodes that were read at this revision.
     pub(crate) fn listed(
         &mut self,
@@ -94,7 +94,7 @@ mod tests {
         (1, registration)
     }
 
-    fn frozen(copies: &Copies) -> Option<bool> {
+    fn frozen(copies: &LiveNodes) -> Option<bool> {
         let mut known = copies.known()?;
         known.next().map(|(_, reported)| reported.status.frozen)
     }
@@ -103,7 +103,7 @@ mod tests {
     fn a_change_that_one_watch_has_is_known_whatever_the_others_have() {
         // Whichever of the two comes first in the map.
         for first in [1, 2] {
-            let mut copies = Copies::default();
+            let mut copies = LiveNodes::default();
             for watch in [1, 2] {
                 copies.listed(watch, 10, BTreeMap::from([(name(), other(false))]));
                 copies.follows(watch, true);
@@ -125,7 +125,7 @@ mod tests {
 
     #[test]
     fn without_an_open_watch_nothing_is_known() {
-        let mut copies = Copies::default();
+        let mut copies = LiveNodes::default();
         copies.listed(1, 10, BTreeMap::from([(name(), other(false))]));
         assert!(copies.known().is_none());
         copies.follows(1, true);

@@ -65,7 +65,8 @@ impl NodeLease {
         self.state().leases.iter().map(|(id, _)| *id).collect()
     }
 
-    pub(crate) fn room(&self) -> Option<i64> {
+    /// Counts one more claim on a lease that has room for it, and returns the lease; `None` when all are full.
+    pub(crate) fn attach(&self) -> Option<i64> {
         let mut state = self.state();
         let found = state
             .leases
@@ -119,13 +120,13 @@ mod tests {
     fn a_lease_has_room_for_a_bounded_number_of_claims() {
         let node = node();
         for _ in 0..CLAIMS_PER_LEASE {
-            assert_eq!(node.room(), Some(7));
+            assert_eq!(node.attach(), Some(7));
         }
-        assert_eq!((node.room(), node.places_left()), (None, 0));
+        assert_eq!((node.attach(), node.places_left()), (None, 0));
         node.freed(7);
-        assert_eq!((node.places_left(), node.room()), (1, Some(7)));
+        assert_eq!((node.places_left(), node.attach()), (1, Some(7)));
         node.state().leases.push((8, 0));
-        assert_eq!((node.room(), node.ids()), (Some(8), vec![7, 8]));
+        assert_eq!((node.attach(), node.ids()), (Some(8), vec![7, 8]));
     }
 
     #[test]

@@ -20,11 +20,11 @@ use crate::store::{
 
 /// Repairs what claims and watches find. Clones share their state.
 #[derive(Clone)]
-pub(crate) struct Adoption {
+pub(crate) struct Repairs {
     pub(crate) access: Access,
 }
 
-impl Adoption {
+impl Repairs {
     async fn write(
         &self,
         id: &TaskId,
@@ -149,7 +149,7 @@ impl Adoption {
 
     /// Rejects a command that cannot be read. If this fails, the next claim repeats it.
     pub(crate) fn reject(&self, id: TaskId, stored: Stored) {
-        let adoption = self.clone();
+        let repairs = self.clone();
         tokio::spawn(async move {
             let Err(reason) = &stored.command else { return };
             warn!(task = %id, text = %stored.text, reason, "rejecting a command that cannot be read");
@@ -158,7 +158,7 @@ impl Adoption {
                 edit.dequeue(&stored);
                 edit.put_outcome(&stored, rules::command::unreadable(reason))
             };
-            let _ = adoption.write(&id, rejected, "reject a command").await;
+            let _ = repairs.write(&id, rejected, "reject a command").await;
         });
     }
 }

@@ -20,7 +20,7 @@ const LIVES: Duration = Duration::from_secs(2 * 3600);
 const RECORDS: u32 = 1000;
 
 /// The lease in use.
-pub(crate) struct Keeping {
+pub(crate) struct RecordLease {
     access: Access,
     current: Mutex<Option<Current>>,
 }
@@ -60,7 +60,7 @@ fn next(current: &mut Option<Current>, now: Instant) -> Next {
     }
 }
 
-impl Keeping {
+impl RecordLease {
     pub(crate) fn new(access: Access) -> Self {
         let current = Mutex::default();
         Self { access, current }

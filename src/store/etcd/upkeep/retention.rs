@@ -106,7 +106,7 @@ impl Purges {
     }
 
     fn access(&self) -> &Access {
-        &self.deletes.parts.clearing.access
+        &self.deletes.edits.clearing.access
     }
 
     /// Deletes what ended in one of `states` before `before`, oldest first.
@@ -357,7 +357,7 @@ impl Purges {
         // Another node may have been first: it noted the same.
         let done = self
             .deletes
-            .parts
+            .edits
             .clearing
             .access
             .pipeline
