@@ -1,4 +1,4 @@
-//! [`Heads`]: the newest change and the group of each task that this process has claimed.
+//! [`ClaimCache`]: the newest change and the group of each task that this process has claimed.
 
 use std::cell::RefCell;
 
@@ -11,31 +11,31 @@ const MOST: usize = 100_000;
 
 /// A claimed task as the writer has last written it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Head {
+pub(super) struct CachedClaim {
     /// Its newest change.
     pub(super) last: i64,
     pub(super) group: Group,
 }
 
-/// The heads of claimed tasks. A guess: another process, or a transaction that was rolled back, makes it wrong. So a
+/// The claim_cache of claimed tasks. A guess: another process, or a transaction that was rolled back, makes it wrong. So a
 /// statement that relies on it compares it with the row.
 #[derive(Debug, Default)]
-pub(super) struct Heads(RefCell<HashMap<i64, Head>>);
+pub(super) struct ClaimCache(RefCell<HashMap<i64, CachedClaim>>);
 
-impl Heads {
+impl ClaimCache {
     /// Returns the head of task `n`, if the writer has written one.
-    pub(super) fn of(&self, n: i64) -> Option<Head> {
+    pub(super) fn of(&self, n: i64) -> Option<CachedClaim> {
         self.0.borrow().get(&n).copied()
     }
 
     /// Remembers the head of task `n`, whose claim stands.
-    pub(super) fn set(&self, n: i64, head: Head) {
-        let mut heads = self.0.borrow_mut();
+    pub(super) fn set(&self, n: i64, head: CachedClaim) {
+        let mut claim_cache = self.0.borrow_mut();
         // Claims that other processes ended stay until then.
-        if heads.len() >= MOST && !heads.contains_key(&n) {
-            heads.clear();
+        if claim_cache.len() >= MOST && !claim_cache.contains_key(&n) {
+            claim_cache.clear();
         }
-        heads.insert(n, head);
+        claim_cache.insert(n, head);
     }
 
     /// Forgets task `n`, whose claim has ended.
@@ -48,7 +48,7 @@ impl Heads {
 mod tests {
     use super::*;
 
-    fn head(last: i64) -> Head {
+    fn head(last: i64) -> CachedClaim {
         let group = Group {
             kind: 1,
             code: 0,
@@ -57,31 +57,40 @@ mod tests {
             waits: false,
             quarantined: false,
         };
-        Head { last, group }
+        CachedClaim { last, group }
     }
 
-    fn newest(heads: &Heads, n: i64) -> Option<i64> {
-        heads.of(n).map(|head| head.last)
+    fn newest(claim_cache: &ClaimCache, n: i64) -> Option<i64> {
+        claim_cache.of(n).map(|head| head.last)
     }
 
     #[test]
     fn the_newest_change_of_each_task_is_kept_while_its_claim_stands() {
-        let heads = Heads::default();
-        heads.set(1, head(10));
-        heads.set(2, head(11));
-        heads.set(1, head(12));
-        assert_eq!((newest(&heads, 1), newest(&heads, 2)), (Some(12), Some(11)));
-        heads.forget(1);
-        assert_eq!((newest(&heads, 1), newest(&heads, 2)), (None, Some(11)));
+        let claim_cache = ClaimCache::default();
+        claim_cache.set(1, head(10));
+        claim_cache.set(2, head(11));
+        claim_cache.set(1, head(12));
+        assert_eq!(
+            (newest(&claim_cache, 1), newest(&claim_cache, 2)),
+            (Some(12), Some(11))
+        );
+        claim_cache.forget(1);
+        assert_eq!(
+            (newest(&claim_cache, 1), newest(&claim_cache, 2)),
+            (None, Some(11))
+        );
     }
 
     #[test]
     fn a_limited_number_of_tasks_is_kept() {
-        let heads = Heads::default();
-        (0..MOST as i64).for_each(|n| heads.set(n, head(n)));
-        heads.set(0, head(1));
-        assert_eq!(newest(&heads, 1), Some(1));
-        heads.set(-1, head(1));
-        assert_eq!((newest(&heads, 1), newest(&heads, -1)), (None, Some(1)));
+        let claim_cache = ClaimCache::default();
+        (0..MOST as i64).for_each(|n| claim_cache.set(n, head(n)));
+        claim_cache.set(0, head(1));
+        assert_eq!(newest(&claim_cache, 1), Some(1));
+        claim_cache.set(-1, head(1));
+        assert_eq!(
+            (newest(&claim_cache, 1), newest(&claim_cache, -1)),
+            (None, Some(1))
+        );
     }
 }

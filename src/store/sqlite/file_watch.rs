@@ -1,8 +1,8 @@
-//! [`Alarm`]: notices writes to the log file, by whichever process, and files that go away, without
+//! [`FileWatch`]: notices writes to the log file, by whichever process, and files that go away, without
 //! looking for them.
 //!
 //! A commit writes to the log file first, syncs it, and is visible after that. So a notice says: a commit
-//! may follow soon. Linux reports writes (inotify). On other systems there is no alarm, and readers look
+//! may follow soon. Linux reports writes (inotify). Other systems report none, and readers look
 //! every few milliseconds.
 
 use std::{
@@ -64,12 +64,12 @@ pub(super) enum Notice {
 }
 
 /// A thread that waits for reports. Dropping it ends the thread.
-pub(super) struct Alarm {
+pub(super) struct FileWatch {
     #[cfg(target_os = "linux")]
     _thread: linux::Listener,
 }
 
-impl Alarm {
+impl FileWatch {
     /// Calls `notice` after each write to the file at `log` that `own` does not explain, and when one of
     /// these files goes away. Returns `None` where the system reports neither.
     #[cfg(target_os = "linux")]
@@ -104,7 +104,7 @@ const OWN_IN_A_ROW: u32 = 8;
 
 /// Decides what follows a report of the system.
 #[derive(Debug, Default)]
-struct Judge {
+struct Classifier {
     own_in_a_row: AtomicU32,
 }
 
@@ -121,8 +121,8 @@ enum Verdict {
     Pause,
 }
 
-impl Judge {
-    fn judge(&self, own: &OwnWrites) -> Verdict {
+impl Classifier {
+    fn classify(&self, own: &OwnWrites) -> Verdict {
         if !own.are_under_way() {
             self.own_in_a_row.store(0, Ordering::Relaxed);
             return match own.have_just_ended() {
@@ -152,7 +152,7 @@ mod linux {
         sys::inotify::{AddWatchFlags, InitFlags, Inotify, WatchDescriptor},
     };
 
-    use super::{Judge, Notice, OwnWrites, Verdict};
+    use super::{Classifier, Notice, OwnWrites, Verdict};
 
     /// The reports of a file that has another name, no name, or is about to be replaced.
     const AWAY: AddWatchFlags = AddWatchFlags::IN_ATTRIB
@@ -218,7 +218,7 @@ mod linux {
 
     impl Reports {
         /// Lets the system report no writes for a moment. A commit of another process meanwhile is found
-        /// without a report if a transaction of this process ends after the pause: it rings then.
+        /// without a report if a transaction of this process ends after the pause: it must_send then.
         fn pause(&self) {
             // Fails when the log is gone, which is reported all the same.
             let paused = self.inotify.add_watch(&self.log, AWAY);
@@ -232,7 +232,7 @@ mod linux {
     }
 
     fn listen(reports: &Reports, own: &OwnWrites, notice: impl Fn(Notice)) {
-        let judge = Judge::default();
+        let classifier = Classifier::default();
         loop {
             let events = match reports.inotify.read_events() {
                 Ok(events) => events,
@@ -262,7 +262,7 @@ mod linux {
             {
                 continue;
             }
-            match judge.judge(own) {
+            match classifier.classify(own) {
                 Verdict::Notice => notice(Notice::Written),
                 Verdict::Perhaps => notice(Notice::PerhapsWritten),
                 Verdict::Ignore => {}
@@ -283,23 +283,27 @@ mod tests {
 
     #[test]
     fn writes_of_this_process_give_no_notice() {
-        let (judge, own) = (Judge::default(), OwnWrites::default());
-        assert_eq!(judge.judge(&own), Verdict::Notice);
+        let (classifier, own) = (Classifier::default(), OwnWrites::default());
+        assert_eq!(classifier.classify(&own), Verdict::Notice);
         own.begin();
         for _ in 0..OWN_IN_A_ROW {
-            assert_eq!(judge.judge(&own), Verdict::Ignore);
+            assert_eq!(classifier.classify(&own), Verdict::Ignore);
         }
-        assert_eq!(judge.judge(&own), Verdict::Pause);
+        assert_eq!(classifier.classify(&own), Verdict::Pause);
         own.end();
         assert_eq!(
-            judge.judge(&own),
+            classifier.classify(&own),
             Verdict::Perhaps,
             "it may be a late report"
         );
         *own.ended.lock().unwrap() = Instant::now().checked_sub(LATE);
-        assert_eq!(judge.judge(&own), Verdict::Notice);
+        assert_eq!(classifier.classify(&own), Verdict::Notice);
         own.begin();
-        assert_eq!(judge.judge(&own), Verdict::Ignore, "the count starts again");
+        assert_eq!(
+            classifier.classify(&own),
+            Verdict::Ignore,
+            "the count starts again"
+        );
     }
 
     #[cfg(target_os = "linux")]
@@ -313,7 +317,7 @@ mod tests {
         let own = Arc::default();
         let (notices, noticed) = mpsc::channel();
         let none = std::iter::empty();
-        let alarm = Alarm::start(&log, none, own, move |notice| {
+        let watch = FileWatch::start(&log, none, own, move |notice| {
             let _ = notices.send(notice);
         });
         let mut file = fs::OpenOptions::new().append(true).open(&log).unwrap();
@@ -322,7 +326,7 @@ mod tests {
         assert_eq!(noticed_first, Ok(Notice::Written));
 
         // The channel closes with the thread.
-        drop(alarm);
+        drop(watch);
         while noticed.recv_timeout(Duration::from_secs(10)).is_ok() {}
         let left = noticed.recv_timeout(Duration::from_secs(10));
         assert_eq!(left, Err(mpsc::RecvTimeoutError::Disconnected));
@@ -355,10 +359,10 @@ mod tests {
                 let _open = [&log, &file].map(|path| fs::File::open(path).unwrap());
                 let (notices, noticed) = mpsc::channel();
                 let files = [file.as_path()].into_iter();
-                let alarm = Alarm::start(&log, files, Arc::default(), move |notice| {
+                let watch = FileWatch::start(&log, files, Arc::default(), move |notice| {
                     let _ = notices.send(notice);
                 });
-                assert!(alarm.is_some());
+                assert!(watch.is_some());
                 go(&folder.path().join(which));
                 let first = noticed.recv_timeout(Duration::from_secs(10));
                 assert_eq!(first, Ok(expected), "{n} {which}");

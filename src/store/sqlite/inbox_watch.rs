@@ -1,4 +1,4 @@
-//! [`Mail`]: the look into the inbox after each commit of another program, and the job of the writer that takes
+//! [`InboxWatch`]: the look into the inbox after each commit of another program, and the job of the writer that takes
 //! its rows.
 
 use std::{
@@ -18,7 +18,7 @@ const AGAIN: Duration = Duration::from_millis(200);
 
 /// What the thread of the hub knows of the inbox.
 #[derive(Default)]
-pub(super) struct Mail {
+pub(super) struct InboxWatch {
     /// `None` for a file that is only read.
     pub(super) writer: Option<Poster>,
     /// Whether rows waited at the last look.
@@ -38,7 +38,7 @@ impl Drop for AtWork {
     }
 }
 
-impl Mail {
+impl InboxWatch {
     /// Looks whether rows wait, after a commit of any connection.
     pub(super) fn look(&mut self, conn: &Connection, version: i64) -> Sql<()> {
         if self.writer.is_some() {

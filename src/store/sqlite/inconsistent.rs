@@ -16,7 +16,7 @@ use crate::store::{
 };
 
 /// What should not be there.
-pub(super) struct Stray {
+pub(super) struct Inconsistent {
     quarantined: Strays,
     ids: Strays,
     records: Strays,
@@ -46,13 +46,13 @@ const MISCOUNTED: &str = "SELECT t.id FROM windlass_states s JOIN windlass_tasks
          (SELECT count(*) FROM windlass_commands c WHERE c.n = s.n AND c.outcome IS NULL)";
 
 /// Finds what should not be there.
-pub(super) fn find(conn: &Connection) -> Result<Stray, Stop> {
+pub(super) fn find(conn: &Connection) -> Result<Inconsistent, Stop> {
     let named = |sql: &str| -> Sql<Strays> {
         let mut found = conn.prepare(sql)?;
         let names = found.query_map((), |row| name(row, 0))?;
         names.collect()
     };
-    Ok(Stray {
+    Ok(Inconsistent {
         quarantined: unreadable(conn)?,
         ids: without_id(conn)?.into_iter().collect(),
         records: named(
@@ -103,7 +103,7 @@ fn unreadable(conn: &Connection) -> Sql<Strays> {
     names.filter_map(Result::transpose).collect()
 }
 
-impl Stray {
+impl Inconsistent {
     pub(super) fn findings(&self, repaired: &Repaired) -> Vec<Finding> {
         let error = |what| (Verdict::Error, what);
         let repair = Advice::new("a repair resolves it", Remedy::Repair);

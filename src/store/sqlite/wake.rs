@@ -8,11 +8,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::alarm::OwnWrites;
+use super::file_watch::OwnWrites;
 
-/// How often the thread looks for commits of other processes where no alarm reports them.
+/// How often the thread looks for commits of other processes where the system reports none.
 const POLL: Duration = Duration::from_millis(5);
-/// How often the thread looks for commits that no alarm has reported.
+/// How often the thread looks for commits that the system has not reported.
 const QUIET: Duration = Duration::from_secs(1);
 
 /// How often it looks right after a write: a fraction of the time of a fast sync.
@@ -22,47 +22,47 @@ const SELDOM: Duration = Duration::from_millis(100);
 
 /// Wakes the thread, unless it is awake or follows nothing.
 #[derive(Debug, Default)]
-pub(super) struct Bell {
+pub(super) struct WakeFlags {
     /// The thread follows something.
     pub(super) watching: AtomicBool,
     /// The thread gets a message of a commit of this process.
-    pub(super) rung: AtomicBool,
+    pub(super) committed: AtomicBool,
     /// The thread gets a message of a write of another process.
-    pub(super) noticed: AtomicBool,
+    pub(super) written: AtomicBool,
     /// The thread gets a message of a write that may be of another process.
-    pub(super) perhaps: AtomicBool,
+    pub(super) perhaps_written: AtomicBool,
 }
 
-impl Bell {
+impl WakeFlags {
     /// Returns whether a message is to be sent.
-    pub(super) fn rings(&self, which: &AtomicBool) -> bool {
+    pub(super) fn must_send(&self, which: &AtomicBool) -> bool {
         self.watching.load(Ordering::Acquire) && !which.swap(true, Ordering::AcqRel)
     }
 }
 
 /// Wakes the thread after each transaction of the writer of this process.
-pub(super) struct Ringer {
+pub(super) struct CommitNotifier {
     /// Sends the thread a message, unless it is awake or follows nothing.
-    pub(super) ring: Box<dyn Fn() + Send>,
+    pub(super) notify: Box<dyn Fn() + Send>,
     pub(super) own: Arc<OwnWrites>,
 }
 
-impl Ringer {
+impl CommitNotifier {
     /// A transaction begins. It ends when the returned value is dropped.
-    pub(super) fn begin(&self) -> Ringing<'_> {
+    pub(super) fn begin(&self) -> Transacting<'_> {
         self.own.begin();
-        Ringing(self)
+        Transacting(self)
     }
 }
 
 /// A transaction of the writer of this process.
-pub(super) struct Ringing<'a>(&'a Ringer);
+pub(super) struct Transacting<'a>(&'a CommitNotifier);
 
-impl Drop for Ringing<'_> {
+impl Drop for Transacting<'_> {
     fn drop(&mut self) {
         self.0.own.end();
         // Also after a failure: another process may have written while this one waited for the lock.
-        (self.0.ring)();
+        (self.0.notify)();
     }
 }
 
@@ -137,8 +137,8 @@ impl Pace {
         }
     }
 
-    pub(super) fn wait(&self, has_alarm: bool, now: Instant) -> Duration {
-        if !has_alarm {
+    pub(super) fn wait(&self, has_file_watch: bool, now: Instant) -> Duration {
+        if !has_file_watch {
             return POLL;
         }
         let Some(write) = self.written else {

@@ -234,7 +234,7 @@ fn give_up(batch: &mut Batch<'_>, n: i64) -> Sql<()> {
     release(batch, n)
 }
 
-/// The lines that [`lines::Lines::stuck`] describes: with silent tasks where no node has claimed the reported ones,
+/// The lines that `Lines::stuck` in `rules/limits/lines_in_memory` describes: with silent tasks where no node has claimed the reported ones,
 /// and those where a task is reported in advance for a time that only a wrong clock can have made.
 const STUCK: &str = "SELECT DISTINCT key, starts FROM windlass_held h WHERE report > 0
      AND (report = 2 AND since > ?2
