@@ -1,5 +1,7 @@
 //! [`Error`]: why a store did not do what it was asked.
 
+mod refused;
+
 use std::{fmt, sync::Arc};
 
 use jiff::Timestamp;

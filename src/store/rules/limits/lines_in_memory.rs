@@ -9,9 +9,9 @@ use std::{
 use jiff::Timestamp;
 use windlass_statemachine::{Bound, Limit};
 
-use super::{Advance, Fresh, Line, Place, Report, Reported, Waiting, When, refill};
-use crate::store::rules::limits::{
+use super::{
     Free, Pool,
+    lines::{Advance, Fresh, Line, Place, Report, Reported, Waiting, When, refill},
     reserve::{TURNS, Waited, turns},
 };
 

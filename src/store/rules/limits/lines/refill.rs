@@ -25,7 +25,7 @@ impl When {
         Self { now, is_stuck }
     }
 
-    /// The line is one of [`Lines::stuck`](super::Lines::stuck).
+    /// The line is one of [`Lines::stuck`](super::super::lines_in_memory::Lines::stuck).
     pub(crate) fn stuck(now: Timestamp) -> Self {
         let is_stuck = true;
         Self { now, is_stuck }
