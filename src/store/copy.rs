@@ -17,6 +17,8 @@ use windlass_statemachine::TaskId;
 pub use error::FileError;
 pub use export::Written;
 pub use import::Import;
+#[cfg(feature = "schema")]
+pub use lines::ExportLine;
 pub use mark::{Copied, Outside};
 pub use report::{Pair, Problem, Progress, Report};
 

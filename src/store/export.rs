@@ -42,6 +42,7 @@ fn differing(one: &Task, other: &Task) -> Option<&'static str> {
 /// - The fence is not a place: it goes on growing. The next claim of the task has a greater fence in
 ///   any store, so that a system that checks fences refuses the earlier owner.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct Exported {
     /// The task.

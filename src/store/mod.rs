@@ -44,7 +44,7 @@ pub use model::{
     LimitForm, LimitUse, LimitedBy, Limits, NodeCommand, NodeCommandId, NodeFault, NodeRecord,
     NodeSpec, NodeStatus, Order, Page, Part, Place, Purge, Query, QueuedNodeCommand, Reason,
     Refusal, Refusals, Span, Submitted, TaskCount, TaskGroup, TaskPage, TaskRecord, TaskStats,
-    TaskView, TimeRange, Transaction, WaitKind, read_line,
+    TaskView, TimeRange, Transaction, WaitKind, read_line, read_line_at,
 };
 pub use registry::{ChangeStream, Registry};
 pub use remedy::{Advice, Remedy};

@@ -4,5 +4,7 @@
 //! `docs/json.md` lists the fields of all forms. With the feature `schema` each form has a JSON Schema.
 
 mod record;
+mod refusal;
 
 pub use record::RecordForm;
+pub use refusal::{ReasonForm, RefusalForm};

@@ -168,7 +168,8 @@ pub(crate) mod friendly {
     use std::time::Duration;
 
     use jiff::{
-        Span, SpanRelativeTo, fmt::serde::unsigned_duration::friendly::compact::required as compact,
+        Span, SpanRelativeTo, fmt::friendly::SpanPrinter,
+        fmt::serde::unsigned_duration::friendly::compact::required as compact,
     };
     use serde::{Deserialize, Deserializer, de::Error};
 
@@ -183,8 +184,13 @@ pub(crate) mod friendly {
         })
     }
 
+    /// Returns the text of a length of time.
+    pub(crate) fn text(length: Duration) -> String {
+        SpanPrinter::new().unsigned_duration_to_string(&length)
+    }
+
     /// Reads a length of time. A day has 24 hours.
-    fn parse(text: &str) -> Option<Duration> {
+    pub(crate) fn parse(text: &str) -> Option<Duration> {
         let span: Span = text.parse().ok()?;
         let length = span.to_duration(SpanRelativeTo::days_are_24_hours());
         Duration::try_from(length.ok()?).ok()

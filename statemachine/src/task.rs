@@ -34,6 +34,7 @@ pub const MAX_LABEL_BYTES: usize = 128;
 /// # Ok::<(), windlass_statemachine::Invalid>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Task {
     /// Its name, unique in its namespace.

@@ -22,10 +22,13 @@ const LONGEST: u64 = 1 << 30;
 const EXPORT: &str = "export";
 const END: &str = "end";
 
-/// The first line.
+/// The first line of an export.
 #[derive(Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub(super) struct Head {
+    /// `export`.
     windlass: String,
+    /// The format of the lines.
     format: u64,
     /// The version of windlass that wrote the file.
     version: String,
@@ -47,8 +50,19 @@ impl Head {
     }
 }
 
-/// The last line.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+/// The last line of an export. A file without it was cut.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+struct End {
+    /// `end`.
+    windlass: String,
+    #[serde(flatten)]
+    counts: Counts,
+}
+
+/// The numbers of the last line.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub(super) struct Counts {
     /// The lines with a task.
     pub(super) tasks: u64,
@@ -68,6 +82,44 @@ pub(super) enum Line {
     Outside(Outside),
 }
 
+/// A line of an export.
+#[cfg(feature = "schema")]
+#[derive(schemars::JsonSchema)]
+#[schemars(untagged)]
+#[expect(dead_code, reason = "only its schema is used")]
+enum LineForm {
+    Head(Head),
+    Task(Box<Exported>),
+    /// A task that could not be read.
+    Left {
+        /// The task, and why it could not be read.
+        left: Problem,
+    },
+    /// An operation that is in no task.
+    Outside {
+        /// The operation.
+        outside: Outside,
+    },
+    End(End),
+}
+
+/// A line of an export, for its JSON Schema.
+#[cfg(feature = "schema")]
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct ExportLine;
+
+#[cfg(feature = "schema")]
+impl schemars::JsonSchema for ExportLine {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "ExportLine".into()
+    }
+
+    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        LineForm::json_schema(generator)
+    }
+}
+
 /// The fields of a line.
 type Fields = BTreeMap<String, Box<RawValue>>;
 
@@ -83,15 +135,10 @@ pub(super) fn write(to: &mut impl Write, line: &impl Serialize) -> Result<(), Fi
 
 /// Writes the last line.
 pub(super) fn write_end(to: &mut impl Write, counts: Counts) -> Result<(), FileError> {
-    let Counts {
-        tasks,
-        left,
-        outside,
-        gone,
-    } = counts;
-    let end = serde_json::json!({
-        "windlass": END, "tasks": tasks, "left": left, "outside": outside, "gone": gone,
-    });
+    let end = End {
+        windlass: END.to_owned(),
+        counts,
+    };
     write(to, &end)
 }
 

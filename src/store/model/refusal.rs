@@ -198,7 +198,8 @@ impl fmt::Display for Refusal {
 /// );
 /// # Ok(()) }
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+#[serde(transparent)]
 pub struct Refusals(Vec<Refusal>);
 
 impl Refusals {

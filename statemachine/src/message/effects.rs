@@ -260,6 +260,12 @@ impl<J> Message<J> {
         self.body.refused = true;
     }
 
+    /// Returns how long after the message is applied the submitted task with this index starts.
+    pub(crate) fn start_in(&self, index: usize) -> Option<Duration> {
+        let mut starts = self.body.starts.iter();
+        starts.find(|(at, _)| *at == index).map(|(_, wait)| *wait)
+    }
+
     /// Sets the start of each submitted task that starts after a while.
     ///
     /// # Errors

@@ -25,6 +25,7 @@ use crate::Task;
 /// # Ok::<(), windlass_statemachine::Invalid>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Deadlines {
     /// A run of the handler has to begin before this time. Gone once one has begun.
     #[serde(default, skip_serializing_if = "Option::is_none")]

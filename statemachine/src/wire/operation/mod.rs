@@ -75,6 +75,20 @@ impl Line {
     ) -> Result<Self, Invalid> {
         read::read(text, new_id)
     }
+
+    /// As [`read`](Self::read). Times may also be relative: `now`, or `in 5m`, which counts from `now`
+    /// ([`read_moment`](super::read_moment)).
+    ///
+    /// # Errors
+    ///
+    /// As [`read`](Self::read).
+    pub fn read_at(
+        text: &str,
+        now: Timestamp,
+        new_id: impl FnOnce() -> Result<CommandId, Invalid>,
+    ) -> Result<Self, Invalid> {
+        read::read_at(text, now, new_id)
+    }
 }
 
 impl Serialize for Operation {
@@ -93,6 +107,7 @@ impl Serialize for Guard {
 /// A change of a task, or conditions on one.
 #[derive(Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "Operation"))]
 #[serde(tag = "op", rename_all = "lowercase")]
 pub(crate) enum LineForm {
     /// Submits a task.
@@ -117,6 +132,18 @@ pub(crate) struct SubmitForm {
     /// What to do when the id is taken; `refuse` by default.
     #[serde(default, skip_serializing_if = "is_refuse")]
     if_exists: IfExists,
+    /// The start relative to the time at which a message is applied, in place of the task's.
+    #[serde(rename = "start_at", skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(skip))]
+    start_in: Option<String>,
+}
+
+impl SubmitForm {
+    /// Sets the start of an effect of a message, relative to the time at which the message is applied.
+    pub(super) fn start_in(&mut self, text: String) {
+        self.task.start_at = None;
+        self.start_in = Some(text);
+    }
 }
 
 fn is_refuse(rule: &IfExists) -> bool {
@@ -212,6 +239,7 @@ impl From<&Operation> for LineForm {
             Operation::Submit(submit) => Self::Submit(Box::new(SubmitForm {
                 task: submit.task.clone().into(),
                 if_exists: submit.if_exists,
+                start_in: None,
             })),
             Operation::Send(send) => Self::Send(send.into()),
             Operation::Delete(task) => Self::Delete(only(task)),
