@@ -1,5 +1,7 @@
 //! [`TaskContext`]: what a handler knows of its task, and what it can ask for while it runs.
 
+mod values;
+
 use std::{
     fmt,
     sync::{Arc, MutexGuard, PoisonError},
