@@ -11,12 +11,12 @@ use std::{
 
 use windlass_statemachine::Invalid;
 
-/// The props of a task are not of the type that its handler reads. It names the field (`props`) and what
-/// is wrong.
+/// The props of a task do not parse as the type that its handler reads. Names the field (`props`) and
+/// what is wrong.
 ///
-/// An attempt that ends with this error is not retried, because props never change: the handler returns
-/// the error or another one that holds it, or panics with it (`unwrap`). An error made of its text alone
-/// is retried.
+/// An attempt that ends with this error is not retried, because props never change. That is so when the
+/// handler returns this error, returns another error that contains it, or panics with it (`unwrap`). An
+/// error made only of its text is retried.
 ///
 /// # Example
 ///
@@ -72,10 +72,10 @@ impl Drop for PropsError {
     }
 }
 
-/// Shared by a run and all its [`PropsError`]s: shows whether one of them is left.
+/// Shared by a run and all its [`PropsError`]s, to find out whether one of them still exists.
 #[derive(Debug, Default)]
 pub(crate) struct Held {
-    /// A panic has dropped one of the errors.
+    /// Whether a panic has dropped one of the errors.
     by_panic: AtomicBool,
 }
 

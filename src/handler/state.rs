@@ -9,7 +9,7 @@ use std::{
 
 use windlass_statemachine::Invalid;
 
-/// A handler needs a shared value of a type, and its node has none.
+/// The node has no shared value of a type that a handler needs.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "there is no state of the type {type_name}; give the node one with `.state(value)` before it starts"
@@ -41,11 +41,12 @@ impl Needed {
     }
 }
 
-/// The values that the handlers of a node share, at most one of each type. Clones are the same values.
+/// The values that the handlers of a node share, at most one of each type. Clones hold the same
+/// values.
 #[derive(Clone, Default)]
 pub(crate) struct Shared {
     values: Arc<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>,
-    /// A type of which two values were given.
+    /// A type for which two values were set.
     twice: Option<&'static str>,
 }
 

@@ -15,6 +15,24 @@ pub(crate) fn interval(every: &Every) -> Result<(Timestamp, SignedDuration), Inv
     Ok((every.anchor.unwrap_or(Timestamp::UNIX_EPOCH), interval))
 }
 
+/// The longest description of a schedule, in bytes.
+const MOST_DESCRIPTION: usize = 1024;
+
+/// Checks the description.
+pub(crate) fn description(spec: &Schedule) -> Result<(), Invalid> {
+    let Some(text) = &spec.description else {
+        return Ok(());
+    };
+    if (1..=MOST_DESCRIPTION).contains(&text.len()) && !text.chars().any(char::is_control) {
+        return Ok(());
+    }
+    let reason = format!(
+        "has {} bytes; give 1 to {MOST_DESCRIPTION} bytes of printable text in one line, or leave it out",
+        text.len()
+    );
+    Err(Invalid::new("description", reason))
+}
+
 /// Checks an id: it has to be that of a task, and a label of the runs.
 pub(crate) fn id(id: &str) -> Result<(), Invalid> {
     TaskId::new(id)?;

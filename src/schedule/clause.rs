@@ -13,9 +13,9 @@ use super::{
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Every {
-    /// The distance.
+    /// The length of the interval.
     pub(crate) interval: Length,
-    /// One of the times; 1970-01-01T00:00:00Z by default.
+    /// One of the times, from which the others are counted; 1970-01-01T00:00:00Z by default.
     #[serde(default, deserialize_with = "time")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) anchor: Option<Timestamp>,

@@ -1,5 +1,5 @@
-//! The JSON forms of what clients read, as the command line prints it. Those of what programs write are in
-//! [`windlass_statemachine::wire`].
+//! The JSON forms of the records that clients read, as the command line prints them. The forms that
+//! programs write are in [`windlass_statemachine::wire`].
 //!
 //! `docs/json.md` lists the fields of all forms. With the feature `schema` each form has a JSON Schema.
 

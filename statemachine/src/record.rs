@@ -1,4 +1,4 @@
-//! The persisted JSON forms, apart from the types that the rest of the crate works with.
+//! The persisted JSON forms, separate from the types that the rest of the crate works with.
 
 mod command;
 
@@ -18,8 +18,8 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 
-/// The data version of a record that has none: it was written before kinds had versions, by a kind that
-/// has one version, or has no data.
+/// Returns the data version of a record without one. Such a record was written before kinds had
+/// versions, by a kind with one version, or has no data.
 fn first() -> u32 {
     FIRST_DATA_VERSION
 }
@@ -171,7 +171,8 @@ impl TryFrom<StateRecord> for TaskState {
             StateKind::Failed => TaskStatus::Failed,
             StateKind::Killed => TaskStatus::Killed,
         };
-        // A record by another writer may have no `since`: its last error is the best that is known.
+        // A record by another writer may lack `since`: the time of its last error is the best
+        // estimate.
         let since = record
             .since
             .or_else(|| record.errors.last().map(|e| e.timestamp))

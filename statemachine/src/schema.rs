@@ -68,7 +68,7 @@ of_form! {
     TaskState: StateRecord;
 }
 
-/// A retry policy, or what stands for one.
+/// A retry policy, or a short form of one.
 #[derive(JsonSchema)]
 #[schemars(untagged)]
 #[expect(dead_code, reason = "only its schema is used")]

@@ -40,7 +40,7 @@ impl Size {
         }
     }
 
-    /// Returns data, result and replies together.
+    /// Returns the total of data, result and replies.
     pub fn bytes(self) -> usize {
         let state = self.data.saturating_add(self.result);
         state.saturating_add(self.reply)
@@ -57,8 +57,8 @@ impl Size {
         }
     }
 
-    /// Returns whether it fits into `room` bytes. A state without data and result always does: the
-    /// props alone may fill a store.
+    /// Returns whether the state fits into `room` bytes. A state without data and result always
+    /// does: the props alone may fill a store.
     pub fn fits(self, room: usize) -> bool {
         self.bytes() == 0 || self.bytes() <= room
     }

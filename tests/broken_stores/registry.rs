@@ -27,6 +27,16 @@ impl PlantedStore {
                 .iter_mut()
                 .for_each(|submit| submit.task.unique = None);
         }
+        if self.has(Defect::PausesAreForgotten) {
+            tasks
+                .iter_mut()
+                .for_each(|submit| submit.task.paused = false);
+        }
+        if self.has(Defect::IdsAreNeverFree) {
+            tasks
+                .iter_mut()
+                .for_each(|submit| submit.task.free_id = false);
+        }
         if self.has(Defect::EndedTasksHaveNoKey) {
             for submit in tasks.iter_mut().filter(|one| one.task.unique.is_some()) {
                 submit.if_exists = IfExists::ReplaceFinished;

@@ -112,16 +112,16 @@ fn forms() -> Vec<(Form, Value)> {
         output::<node::Sent<'_>>("node", "`windlass node`."),
         output::<schedule::form::View<'_>>(
             "schedule-record",
-            "`windlass schedule get`, `create` and `update`; `list` prints an array of them.",
+            "`windlass schedule get`, `create` and `update`; `list` prints an array of them, and so does `--dry-run` of `pause`, `resume` and `delete`.",
         ),
         output::<Vec<schedule::form::TimeForm>>("schedule-times", "`windlass schedule preview`."),
         output::<schedule::Action<'_>>(
             "schedule-action",
             "The other commands of `windlass schedule`: `pause`, `resume`, `skip`, `trigger`, `backfill`, `delete`.",
         ),
-        output::<schedule::import::ImportedForm<'_>>(
+        output::<schedule::form::PlanForm<'_>>(
             "schedule-imported",
-            "A line of `windlass schedule import`.",
+            "A line of `windlass schedule import`, and `create` and `update` with `--dry-run`.",
         ),
         output::<doctor::Line<'_>>("finding", "A line of `windlass doctor`."),
         output::<config::Setting>("setting", "A line of `windlass config`."),

@@ -282,6 +282,8 @@ fn schedules(see: &Checked<'_>) {
         0,
         &["schedule", "import", &crontab, "--dry-run"],
     );
+    let create = [&create[..], &["--dry-run"]].concat();
+    see.run("schedule-imported", 0, &create);
     let spec = json!({"run": {"kind": "k", "retry": 3}, "cron": ["@daily"], "every": null});
     see.schemas.check("schedule", &[spec]);
     see.schemas.used.borrow_mut().remove("schedule");

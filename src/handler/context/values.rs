@@ -9,12 +9,12 @@ use super::TaskContext;
 use crate::handler::{props::PropsError, state::MissingState};
 
 impl TaskContext {
-    /// The task's props, as a type of yours.
+    /// Returns the task's props as a type of your choice.
     ///
     /// # Errors
     ///
-    /// [`PropsError`] when they are not of that type. An attempt that ends with this error is not retried:
-    /// props never change.
+    /// [`PropsError`] when they do not parse as that type. An attempt that ends with this error is not
+    /// retried, because props never change.
     pub fn props<T: DeserializeOwned>(&self) -> Result<T, PropsError> {
         let props = self.run.task.props.get("props");
         props.map_err(|invalid| {
@@ -30,9 +30,10 @@ impl<J: TaskType> TaskContext<J> {
     ///
     /// # Errors
     ///
-    /// [`MissingState`], which names the type. An attempt that fails with it is retried, as every failed
-    /// attempt: another node may have the value.
-    /// [`KindConfig::needs_state`](crate::KindConfig::needs_state) reports it when the node starts.
+    /// [`MissingState`], which names the type. An attempt that fails with it is retried like every
+    /// failed attempt: another node may have the value. With
+    /// [`KindConfig::needs_state`](crate::KindConfig::needs_state) the start of the node reports it
+    /// instead.
     ///
     /// # Example
     ///

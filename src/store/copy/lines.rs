@@ -1,7 +1,7 @@
-//! The lines of a file that holds a store: one JSON object a line.
+//! The lines of a file that contains a store: one JSON object a line.
 //!
-//! The first line names the format, each line after it has a task, or names one that could not be read, and the last
-//! line has the counts. So a file that was cut is recognised.
+//! The first line names the format. Each further line has a task, or names one that could not be read. The last line
+//! has the counts, so that a truncated file is detected.
 
 use std::{
     collections::BTreeMap,
@@ -16,7 +16,7 @@ use windlass_statemachine::Json;
 use super::{FORMAT, FileError, Outside, Problem, pages};
 use crate::store::{Exported, Limits};
 
-/// The longest line. Every task that a store takes is far shorter.
+/// The longest line. Every task that a store accepts is far shorter.
 const LONGEST: u64 = 1 << 30;
 
 const EXPORT: &str = "export";
@@ -66,11 +66,11 @@ struct End {
 pub(super) struct Counts {
     /// The lines with a task.
     pub(super) tasks: u64,
-    /// The lines that name a task that could not be read.
+    /// The lines that name an unreadable task.
     pub(super) left: u64,
-    /// The lines with an operation that is in no task.
+    /// The lines with an operation that belongs to no task.
     pub(super) outside: u64,
-    /// The tasks that were deleted while the file was written: no line has them.
+    /// The tasks that were deleted while the file was written. They have no line.
     pub(super) gone: u64,
 }
 
@@ -152,7 +152,7 @@ pub(super) struct Lines<R> {
     /// The order of the task that was read last.
     order: u64,
     has_ended: bool,
-    /// Whether a line with more than what is read of it is refused.
+    /// Whether to refuse a line with fields that the task does not have.
     pub(super) is_strict: bool,
 }
 
@@ -188,7 +188,7 @@ impl<R: BufRead> Lines<R> {
         })
     }
 
-    /// Returns the next line; `None` after the last one, which has the right counts.
+    /// Returns the next line; `None` after the last one, whose counts are checked.
     pub(super) fn next(&mut self) -> Result<Option<Line>, FileError> {
         let Some(text) = text(&mut self.from, self.number + 1)? else {
             return match self.has_ended {
@@ -268,7 +268,7 @@ impl<R: BufRead> Lines<R> {
         Ok(())
     }
 
-    /// Returns the next tasks, as many as are written at once; none at the end.
+    /// Returns the tasks of the next write; empty at the end.
     pub(super) fn page(&mut self) -> Result<Vec<Exported>, FileError> {
         let (mut page, mut bytes) = (Vec::new(), 0);
         while page.len() < pages::AT_ONCE && bytes < Limits::WRITE_BYTES {
@@ -285,7 +285,7 @@ impl<R: BufRead> Lines<R> {
     }
 }
 
-/// Returns whether a task that was read of a line has everything that is in it.
+/// Returns whether a task that was read from a line contains everything in the line.
 fn is_all_of(text: &str, task: &Exported) -> bool {
     let again = Json::new("line", task);
     let read = Json::parse("line", text.trim_end());
@@ -309,7 +309,7 @@ fn text(from: &mut impl BufRead, line: u64) -> Result<Option<String>, FileError>
     Ok(Some(text).filter(|text| !text.is_empty()))
 }
 
-/// Returns what is wrong, without the place: a line is one line for its reader.
+/// Returns the error without its place, because a reader sees each line as one line.
 fn plain(error: &serde_json::Error) -> String {
     let text = error.to_string();
     match text.rsplit_once(" at line 1") {

@@ -4,11 +4,11 @@ use super::Error;
 use crate::store::{Reason, Refusal, Refusals};
 
 impl Reason {
-    /// Returns the reason that an error of one operation is.
+    /// Converts the error of one operation into a reason.
     ///
     /// # Errors
     ///
-    /// The error itself when it does not come from the operation: the store failed.
+    /// The error itself, when the store failed and the operation is not at fault.
     pub(crate) fn of(error: Error) -> Result<Self, Error> {
         Ok(match error {
             Error::NotFound { .. } => Self::Missing,
@@ -32,7 +32,7 @@ impl Reason {
 }
 
 impl Refusals {
-    /// Returns the refusals as an error; `None` when there is none.
+    /// Returns the refusals as an error; `None` for an empty list.
     pub(crate) fn error(refusals: Vec<Refusal>) -> Option<Error> {
         (!refusals.is_empty()).then(|| Error::Refused(Self::new(refusals)))
     }

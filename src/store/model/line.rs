@@ -9,7 +9,7 @@ use windlass_statemachine::{CommandId, Invalid, wire::Line};
 ///
 /// # Errors
 ///
-/// [`Invalid`] that names the field; the field is `operation` for a text that is no JSON object.
+/// [`Invalid`] that names the field; the field is `operation` for a text that is not a JSON object.
 ///
 /// # Example
 ///

@@ -9,7 +9,7 @@ use super::counts::Group;
 /// How many tasks are remembered, at most: 5 MB.
 const MOST: usize = 100_000;
 
-/// A claimed task as the writer has last written it.
+/// A claimed task, as the writer last wrote it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct CachedClaim {
     /// Its newest change.
@@ -17,8 +17,8 @@ pub(super) struct CachedClaim {
     pub(super) group: Group,
 }
 
-/// The claim_cache of claimed tasks. A guess: another process, or a transaction that was rolled back, makes it wrong. So a
-/// statement that relies on it compares it with the row.
+/// The claim_cache of claimed tasks. A head is a guess: another process, or a rollback, may make it wrong. So a statement
+/// that relies on it compares it with the row.
 #[derive(Debug, Default)]
 pub(super) struct ClaimCache(RefCell<HashMap<i64, CachedClaim>>);
 
@@ -31,7 +31,7 @@ impl ClaimCache {
     /// Remembers the head of task `n`, whose claim stands.
     pub(super) fn set(&self, n: i64, head: CachedClaim) {
         let mut claim_cache = self.0.borrow_mut();
-        // Claims that other processes ended stay until then.
+        // Claims that other processes have ended stay until then.
         if claim_cache.len() >= MOST && !claim_cache.contains_key(&n) {
             claim_cache.clear();
         }

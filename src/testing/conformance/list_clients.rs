@@ -9,6 +9,8 @@ macro_rules! __conformance_of_clients {
                 a_new_task_is_runnable,
                 a_future_start_sleeps,
                 a_past_start_is_runnable,
+                a_paused_task_is_paused_from_its_submit_on,
+                the_id_of_a_completed_task_may_be_free,
                 a_live_id_is_refused,
                 an_ended_id_is_refused,
                 the_same_task_exists,

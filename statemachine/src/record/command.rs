@@ -6,7 +6,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::{ActionKind, Command, Invalid, Json, Outcome, Signal, StateKind};
 
-/// What an operator or a program sends to one task.
+/// A command for one task.
 #[derive(Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub(crate) struct CommandRecord {
@@ -118,7 +118,7 @@ impl TryFrom<CommandRecord> for Command {
 }
 
 /// The outcome of a command.
-// Flat, because a JSON document is kept as its text only at the top.
+// Flat, because a JSON document is kept as its text only at the top level.
 #[derive(Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub(crate) struct OutcomeRecord {

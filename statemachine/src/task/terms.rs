@@ -15,20 +15,22 @@ impl Task {
             end_by: self.end_by,
             unique: self.unique.clone(),
             meta: self.meta.clone(),
+            free_id: self.free_id,
         };
         (terms != Terms::default()).then_some(terms)
     }
 
-    /// Gives the task these terms.
+    /// Sets the terms of the task.
     pub fn set_terms(&mut self, terms: Terms) {
         self.limits = terms.limits;
         self.start_by = terms.start_by;
         self.end_by = terms.end_by;
         self.unique = terms.unique;
         self.meta = terms.meta;
+        self.free_id = terms.free_id;
     }
 
-    /// Checks how the terms fit together.
+    /// Checks that the terms fit together.
     pub(crate) fn check_terms(&self) -> Result<(), Invalid> {
         check_limits(&self.limits)?;
         let starts = self.start_at;

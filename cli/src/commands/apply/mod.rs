@@ -45,7 +45,7 @@ pub(crate) struct Args {
     #[arg(value_name = "FILE")]
     file: String,
 
-    /// The id of the transaction: repeating it within an hour has no further effect; a UUID by
+    /// Set the id of the transaction: repeating it within an hour has no further effect; a UUID by
     /// default
     #[arg(long, value_name = "ID")]
     id: Option<TransactionId>,
@@ -308,7 +308,7 @@ fn counted(number: usize, what: &str) -> String {
     }
 }
 
-/// The results in one line: `2 tasks submitted, 1 task deleted`.
+/// Returns the results in one line: `2 tasks submitted, 1 task deleted`.
 fn summary(applied: &Applied) -> String {
     let words = |done: &Done| match done {
         Done::Submitted(Submitted::New) => "submitted",

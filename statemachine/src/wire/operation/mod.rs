@@ -23,18 +23,18 @@ pub const TIMES: [&str; 6] = [
     "end_by",
 ];
 
-/// A change, or conditions on one task, as one JSON object: a row of `windlass_inbox` or a line of `windlass apply`,
-/// and what the fingerprint of a transaction is computed of.
+/// A change, or conditions on one task, as one JSON object: a row of `windlass_inbox`, a line of `windlass apply`,
+/// and the input of a transaction's fingerprint.
 ///
 /// | `op` | fields |
 /// |---|---|
-/// | `submit` | those of a [`TaskForm`], with the id; `if_exists`: `refuse` (default), `same`, `replace-finished`, `skip` |
+/// | `submit` | the fields of a [`TaskForm`], with the id; `if_exists`: `refuse` (default), `same`, `replace-finished`, `skip` |
 /// | `send` | `task`, `command` with the fields of the [`Command`], `id` (default: one that the reader makes) |
 /// | `delete`, `retry` | `task` |
 /// | `reschedule` | `task`; `due`, `priority`, `limits`, `data`: one or more |
 /// | `require` | `task`; `exists`, `state`, `version`, `fence`, `kind`, `unclaimed`, `data`, `no_data`: one or more |
 ///
-/// Times are RFC 3339. A field that is `null` is as good as absent, but `result`, `payload` and `data`: their `null` is
+/// Times are RFC 3339. A field that is `null` counts as absent, except `result`, `payload` and `data`: their `null` is
 /// a value. [`Operation`] and [`Guard`] are written in this form.
 ///
 /// # Example
@@ -68,7 +68,8 @@ impl Line {
     ///
     /// # Errors
     ///
-    /// [`Invalid`] that names the field; the field is `operation` for a text that is no JSON object.
+    /// [`Invalid`] that names the field; the field is `operation` for a text that is not a JSON
+    /// object.
     pub fn read(
         text: &str,
         new_id: impl FnOnce() -> Result<CommandId, Invalid>,
@@ -98,7 +99,7 @@ impl Serialize for Operation {
 }
 
 impl Serialize for Guard {
-    /// Writes the line of a guard alone.
+    /// Writes the line of a single guard.
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         LineForm::from(self).serialize(to)
     }
@@ -118,9 +119,11 @@ pub(crate) enum LineForm {
     Delete(OnlyTask),
     /// Starts an ended task again, or one that is quarantined.
     Retry(OnlyTask),
-    /// Changes a live task that no node has claimed. One or more of the fields beside `task` are given.
+    /// Changes a live task that no node has claimed. At least one field in addition to `task` is
+    /// required.
     Reschedule(RescheduleForm),
-    /// Requires something of a task: otherwise nothing is changed, by any operation of the transaction. One or more of the fields beside `task` are given.
+    /// Requires conditions on a task: if they do not hold, no operation of the transaction changes anything. At least one field in addition to `task` is
+    /// required.
     Require(RequireForm),
 }
 
@@ -155,7 +158,8 @@ fn is_refuse(rule: &IfExists) -> bool {
 pub(crate) struct SendForm {
     /// The task that the command is sent to.
     task: TaskId,
-    /// The id of the command: sending the same id again is the same command. A UUID by default.
+    /// The id of the command. Sending a command again with the same id is the same command. A UUID
+    /// by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     id: Option<CommandId>,
     /// The name of the command.
@@ -196,7 +200,7 @@ pub(crate) struct RescheduleForm {
     /// The new limits; an empty list removes them.
     #[serde(skip_serializing_if = "Option::is_none")]
     limits: Option<Vec<Limit>>,
-    /// The new data, of the version of the present data: any JSON. Require the data that was read beside it.
+    /// The new data, of the version of the present data: any JSON. Also require the data that was read.
     #[serde(skip_serializing_if = "Option::is_none")]
     data: Option<Json>,
 }

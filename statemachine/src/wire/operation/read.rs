@@ -12,7 +12,7 @@ use crate::{
     wire::{Line, TIMES, TaskForm, fields::Fields, read_moment},
 };
 
-/// The form of an operation whose `op` is not known.
+/// The example for an operation whose `op` is unknown.
 const EXAMPLE: &str = r#"write it like {"op":"submit","id":"a","kind":"report"}"#;
 
 /// Returns the form of an operation with this `op`; `command` is that of a `send`.
@@ -33,7 +33,7 @@ pub(super) fn example(op: &str, command: &str) -> &'static str {
     }
 }
 
-/// The stored form of `after`, which a submit may have in its place.
+/// The stored form of `after`, which a submit may use instead.
 pub(super) const WAITS: &str = "waits";
 
 /// The fields of a guard.
@@ -122,7 +122,7 @@ impl Fields {
         Ok(task)
     }
 
-    /// Reads all fields that are left as one value. An error names the field that is wrong.
+    /// Reads all remaining fields as one value. An error names the wrong field.
     fn rest<T: DeserializeOwned>(self) -> Result<T, Invalid> {
         let wrong = match plain::object(&self.text()) {
             Ok(value) => return Ok(value),
@@ -137,8 +137,8 @@ impl Fields {
             let reason = format!("{}; {}", error.reason(), self.example);
             return Err(Invalid::new(error.field().to_owned(), reason));
         }
-        // A value with a tag has no place in the text. The checks of windlass name the field; those of JSON's
-        // types do not, but pass without the wrong field.
+        // An error of a tagged value has no place in the text. The checks of windlass name the field; serde's
+        // type errors do not, but disappear without the wrong field.
         if let Some((name, reason)) = error.reason().split_once(": ")
             && name
                 .chars()
@@ -195,7 +195,7 @@ impl Fields {
         let name = Value::from(self.need::<String>("command")?).to_string();
         let name = RawValue::from_string(name);
         let name = name.map_err(|e| Invalid::new("command", plain::words(&e)))?;
-        // The stored form of a command has its name in `message`, and ignores fields that it does not know.
+        // The stored form of a command has its name in `message`, and ignores unknown fields.
         self.left.insert("message".to_owned(), name);
         let names: Vec<String> = self.left.keys().cloned().collect();
         let command: Command = self.rest().map_err(|e| match e.field() {
