@@ -1,5 +1,7 @@
 //! [`Task`]: the immutable envelope of a unit of work.
 
+mod terms;
+
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;

@@ -34,3 +34,4 @@ mod stores;
 mod submitting;
 mod tips;
 mod variables;
+mod waiting;

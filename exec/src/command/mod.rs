@@ -81,7 +81,7 @@ use self::{
     process::Identity,
     programs::Programs,
     record::{NotWritten, Running},
-    watched::{Ended, Keeping, Watched},
+    watched::{Ended, OutputSinks, Watched},
 };
 use crate::logs::Logs;
 
@@ -233,12 +233,12 @@ impl Exec {
         let written = record.is(group.id());
         written.map_err(|e| NotRun::own_file(&folder.record, &e))?;
         let (run, log) = self.logs.begin(task);
-        let keeping = Keeping {
+        let sinks = OutputSinks {
             run,
             room: self.room(task),
             log: log.as_ref(),
         };
-        let mut watched = Watched::new(&mut group, props, started, keeping);
+        let mut watched = Watched::new(&mut group, props, started, sinks);
         let ended = watched.watch(task, &mut group, props).await;
         let status = match &ended {
             Ended::Exited(Ok(status)) => {
