@@ -1,10 +1,10 @@
-//! Subcommands of other programs, and what they are called here.
+//! Subcommands of other programs, with the corresponding ones of this program.
 
 use std::ffi::OsString;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-/// The words of other programs, each with the command line of this one.
+/// Words of other programs, each with the corresponding command line of this one.
 const OTHERS: [(&[&str], &str); 17] = [
     (&["status", "show", "info", "inspect", "describe"], "get ID"),
     (&["stop", "hold", "suspend"], "pause ID"),
@@ -36,8 +36,7 @@ fn command_for(word: &str) -> Option<&'static str> {
     found.map(|(_, command)| *command)
 }
 
-/// Adds a tip to the error of an unknown subcommand of the program itself: those of `schedule` and `node` have words of
-/// their own.
+/// Adds a tip to the error of an unknown subcommand at the top level: `schedule` and `node` have their own subcommands.
 pub(crate) fn add(error: &mut clap::Error, words: &[OsString]) {
     if error.kind() != ErrorKind::InvalidSubcommand {
         return;

@@ -181,7 +181,7 @@ fn to_itself(to: &str) -> Failure {
     ))
 }
 
-/// Returns whether two URLs name one file, by whatever path.
+/// Returns whether two URLs name one file, by any path.
 fn is_same_file(from: &str, to: &str) -> bool {
     let file = |url: &str| {
         let file = std::fs::metadata(Location::of(url)?.path()).ok()?;
@@ -190,7 +190,7 @@ fn is_same_file(from: &str, to: &str) -> bool {
     file(from).is_some_and(|from| file(to) == Some(from))
 }
 
-/// Returns whether two URLs name one namespace of a cluster. Files that were copied have one identity, too.
+/// Returns whether two URLs name one namespace of a cluster. Copied files also have the same identity.
 async fn is_same_cluster(args: &Args, from: &Store, to: &Store) -> Result<bool, Failure> {
     let is_etcd = |url: &str| url.starts_with("etcd:") || url.starts_with("etcds:");
     if !is_etcd(&args.from) || !is_etcd(&args.to) {
@@ -199,7 +199,7 @@ async fn is_same_cluster(args: &Args, from: &Store, to: &Store) -> Result<bool, 
     Ok(from.registry().identity().await? == to.registry().identity().await?)
 }
 
-/// Returns the path of the file that the URL of a store names, if there is no such file.
+/// Returns the path of the file in the URL of a store, if that file does not exist.
 fn absent_file(url: &str) -> Result<Option<&Path>, Failure> {
     let path = Location::of(url).map(|file| file.path());
     Ok(match path {
@@ -246,7 +246,7 @@ pub(super) fn name(out: &Output, left: &[Problem], what: &str) {
     }
 }
 
-/// Prints the numbers of a report: `done` is what happened to the tasks, `sides` are the headers of their columns.
+/// Prints the numbers of a report. `done` is the verb for the tasks, `sides` are the headers of the two columns.
 fn totals(
     out: &Output,
     report: &Report,

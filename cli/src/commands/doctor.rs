@@ -58,14 +58,14 @@ pub(crate) struct Args {
     strict: bool,
 }
 
-/// The finding of one check, with the command that takes the step of its advice.
+/// The finding of one check, with the command for the step of its advice.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[cfg_attr(test, schemars(rename = "Finding"))]
 pub(crate) struct Line<'a> {
     #[serde(flatten)]
     finding: &'a Finding,
-    /// The command or the option that takes the step of the advice.
+    /// The command or the option for the step of the advice.
     #[serde(skip_serializing_if = "Option::is_none")]
     command: Option<&'static str>,
 }
@@ -100,7 +100,7 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     let client = match global.reading().await {
         Ok(client) => client,
         Err(failure) => {
-            // The JSON output has it too.
+            // The JSON output includes it.
             if out.is_json() {
                 let found = failure.to_string();
                 let advice = "the store cannot be opened: nothing else was looked at";
@@ -131,7 +131,7 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
         }
         return Ok(if bad { Exit::No } else { Exit::Ok });
     }
-    // Not where something is wrong with the tables: the findings say so.
+    // Unless something is wrong with the tables, which the findings report.
     let is_empty = client.counts().await.is_ok_and(|counts| counts.is_empty());
     if is_empty && client.nodes().await.is_ok_and(|nodes| nodes.is_empty()) {
         out.note("there are no tasks and no nodes here: is it the store that you mean?");

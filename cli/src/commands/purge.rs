@@ -53,7 +53,7 @@ fn ended(text: &str) -> Result<StateKind, String> {
 /// How many tasks one step deletes. A store on etcd reads all ended tasks for each step.
 const STEP: u32 = 10_000;
 
-/// What a purge has deleted.
+/// The result of a purge.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct Purged {
@@ -80,7 +80,7 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     };
     let filter = Filter::new().states(states.clone());
 
-    // With --yes there is no confirmation that needs the count.
+    // With --yes there is no confirmation, which would need the count.
     let selected = if args.dry_run || !args.yes {
         select(&client, &out, &filter, before, args.dry_run).await?
     } else {

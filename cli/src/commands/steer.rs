@@ -171,7 +171,7 @@ async fn note_waiting(client: &Client, out: &Output, report: &Report) {
         return;
     }
     let mut kinds: BTreeSet<Kind> = BTreeSet::new();
-    // A few tasks are enough for the note; reading a million would cost too much.
+    // A few tasks are enough for the note; reading a million would take too long.
     for task in tasks.iter().filter(|t| t.error.is_none()).take(100) {
         if let Ok(record) = client.get(&task.id).await
             && record.commands > 0

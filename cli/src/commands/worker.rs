@@ -91,7 +91,7 @@ pub(crate) struct Args {
     until_idle: bool,
 }
 
-/// Options of every command that is a node.
+/// The options of every command that runs a node.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct NodeArgs {
     /// Let other nodes take over this process's tasks after this long without a renewal of its
@@ -163,7 +163,7 @@ impl NodeArgs {
             .logs(logs)
             .longest_grace(self.grace)
             .supervised_by(global.link.supervisor());
-        // A store that is open has one.
+        // An open store has a URL.
         if let Ok(url) = global.store_url() {
             exec = exec.store(&url);
         }
@@ -175,7 +175,7 @@ impl NodeArgs {
     }
 }
 
-/// A worker that starts while a backup holds the file, or while a cluster has no leader, waits.
+/// How long a start waits while a backup locks the file, or while a cluster has no leader.
 pub(crate) const STORE_WAIT: Duration = Duration::from_secs(60);
 
 /// Returns the folders of the store's tasks, after the commands that an earlier worker left running
@@ -226,7 +226,7 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
         builder = builder.select(name, value);
     }
     let mut stops = global.link.stops().map_err(signals)?;
-    // A start can wait for the name of an earlier worker.
+    // The start may wait for the name of an earlier worker.
     let runner = tokio::select! {
         started = builder.start() => started.map_err(|e| not_started(e, "--slots"))?,
         Some(signal) = stops.next() => {
@@ -263,8 +263,8 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     }
 }
 
-/// Returns the error of a node that did not start; `slots` is the flag that sets how many tasks run
-/// at once.
+/// Returns the failure of a node that did not start. `slots` is the flag that sets how many tasks
+/// run at once.
 pub(crate) fn not_started(error: StartError, slots: &str) -> Failure {
     let StartError::Invalid(invalid) = &error else {
         return error.into();
@@ -279,12 +279,12 @@ pub(crate) fn not_started(error: StartError, slots: &str) -> Failure {
     Failure::Usage(format!("{flag}: {}", invalid.reason()))
 }
 
-/// Signals cannot be listened for.
+/// Returns the failure of a process that cannot listen for signals.
 pub(crate) fn signals(error: std::io::Error) -> Failure {
     Failure::Store(format!("signals cannot be listened for: {error}"))
 }
 
-/// Waits until no task matches any more. A node does not end because its store is away.
+/// Waits until no task matches any more. A node does not end because its store is unavailable.
 async fn idle(client: &Client, filter: &Filter) -> Result<(), windlass::store::Error> {
     patiently(Duration::MAX, || client.wait_none(filter)).await
 }

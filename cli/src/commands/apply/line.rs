@@ -16,7 +16,7 @@ use crate::{exec, line};
 ///
 /// [`Invalid`] that names the field; also for a command whose props are invalid, and would fail later.
 pub(super) fn parse(text: &str, now: Timestamp) -> Result<Line, Invalid> {
-    // A text that is no object, or gives a field twice, gets the error of any line.
+    // A text that is not an object, or has a field twice, gets the error of any line.
     let Ok(plain::Fields::<Box<RawValue>>(mut fields)) = plain::object(text) else {
         return read_line(text);
     };

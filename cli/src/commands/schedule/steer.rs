@@ -225,7 +225,7 @@ async fn each(
     })
 }
 
-/// Returns whether a schedule is paused, after a moment in which a node may take the command.
+/// Returns whether a schedule is paused, after a moment in which a node may apply the command.
 async fn becomes_paused(client: &Client, id: &TaskId) -> Result<bool, Failure> {
     for _ in 0..20 {
         let record = client.get(id).await?;

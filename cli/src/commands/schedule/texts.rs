@@ -1,4 +1,4 @@
-//! Times in words: those of a spec, and local ones.
+//! Times as text: those of a spec, and local ones.
 
 use jiff::{SignedDuration, Zoned};
 use serde_json::{Map, Value};
@@ -32,7 +32,7 @@ pub(super) fn upcoming(times: &[Time]) -> Vec<String> {
 /// The fields that give times.
 pub(super) const TIMES: [&str; 3] = ["cron", "every", "at"];
 
-/// Returns the times that one of these fields gives, in short.
+/// Returns the times of one of these fields, in short.
 pub(super) fn time_texts(spec: &Map<String, Value>, field: &str) -> Vec<String> {
     let list = spec.get(field).and_then(Value::as_array);
     let text = |value: &Value| match value.get("interval") {

@@ -159,7 +159,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     pub(super) command: CommandArgs,
 
-    /// Whether the hint to shells was given.
+    /// Whether the hint about shells was printed.
     #[arg(skip)]
     pub(super) hinted: AtomicBool,
 }
@@ -239,7 +239,7 @@ impl Args {
         if kind != exec::KIND {
             return Ok(submit);
         }
-        // Without props the error names the command that is missing.
+        // Without props the error says that the command is missing.
         if self.command.has_place() || submit.task.props.is_null() {
             let mut props = match submit.task.props.is_null() {
                 true => Map::new(),
@@ -249,7 +249,7 @@ impl Args {
             self.command.add_to(&mut props)?;
             submit.task.props = Value::Object(props).into();
         }
-        // Invalid props of a command are an error now, not a failed task later.
+        // Invalid props of a command are rejected now, instead of failing the task later.
         let props = exec::Props::parse(&submit.task.props)?;
         let words = props.args.iter().filter_map(exec::Word::as_text);
         if !props.is_shell
