@@ -54,7 +54,7 @@ where
     number(text, ..)
 }
 
-/// Reads how long commands have to end: 0 is as long as they take.
+/// Reads how long commands have to end; 0 for no limit.
 pub(crate) fn grace(text: &str) -> Result<Duration, String> {
     if text == "0" {
         return Ok(NO_LIMIT);

@@ -174,9 +174,9 @@ pub(crate) struct SelectArgs {
     yes: bool,
 }
 
-/// The selection.
+/// The result of the selection.
 pub(crate) enum Choice {
-    /// Act on these.
+    /// Act on these tasks.
     Act(Vec<TaskId>),
     /// Do not act: a dry run, no match, or no confirmation.
     Done(Exit),

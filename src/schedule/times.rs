@@ -75,9 +75,9 @@ impl Schedule {
     ///
     /// # Errors
     ///
-    /// [`Invalid`] with the field: `run.kind`, `run.labels`, `description`, `cron`, `every`, `at`, `except.cron`, `start`, `end`,
-    /// `count`, `zone`, `offset`, `jitter`, `start_within`, `end_within`, `overlap`, `missed.within`; `schedule` when it has no time at all;
-    /// `id` for an id that is no task's or too long for those of its runs.
+    /// [`Invalid`] with the field: `run.kind`, `run.labels`, `description`, `cron`, `every`, `at`, `except.cron`, `start`, `end`, `count`,
+    /// `zone`, `offset`, `jitter`, `start_within`, `end_within`, `overlap`, `missed.within`; `schedule` when it has no times; `id` for an id
+    /// that is not valid for a task, or too long for the ids of its runs.
     ///
     /// # Example
     ///

@@ -59,7 +59,7 @@ pub(crate) struct StateRecord {
     /// How many errors it had in all; none by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     errors_total: Option<u64>,
-    /// How many attempts in a row have failed or been abandoned; 0 by default.
+    /// How many attempts in a row failed or were abandoned; 0 by default.
     #[serde(default, skip_serializing_if = "is_default")]
     attempts: u32,
     /// How many more attempts its retry policy allows, if the policy has such a number.
@@ -68,7 +68,7 @@ pub(crate) struct StateRecord {
     /// How often it was claimed; 0 by default.
     #[serde(default, skip_serializing_if = "is_default")]
     claims: u64,
-    /// How often it was started again after it had ended; 0 by default.
+    /// How often it was retried after it had ended; 0 by default.
     #[serde(default, skip_serializing_if = "is_default")]
     incarnation: u32,
     /// The number of writes so far; 0 by default.
@@ -83,7 +83,7 @@ pub(crate) struct StateRecord {
     /// The last command that had an effect on it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     last_command: Option<LastCommand>,
-    /// How far its handler is, as it has reported.
+    /// The progress that its handler has reported.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     progress: Option<Progress>,
     /// The tasks that it waits for, or has waited for.
@@ -92,7 +92,7 @@ pub(crate) struct StateRecord {
     /// The deadlines that still matter.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     deadlines: Option<Box<Deadlines>>,
-    /// The order of the last signal that a handler has kept; 0 for none.
+    /// The order of the last signal that a handler has kept in the queue; 0 for none.
     #[serde(default, skip_serializing_if = "is_default")]
     kept_signals: u64,
     /// The signals that got their outcome in this write.

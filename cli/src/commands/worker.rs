@@ -80,8 +80,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "LABEL=VALUE", value_parser = parse::label)]
     select: Vec<(String, String)>,
 
-    /// End with exit code 4 when the store has failed this many times in a row: its lease could not be renewed or joined.
-    /// 0 for never. For a supervisor that starts the worker again, or elsewhere
+    /// End with exit code 4 when the lease could not be renewed or joined this many times in a row because the store
+    /// failed; 0 for never. For use with a supervisor that starts the worker again, here or elsewhere
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = parse::from_zero::<u32>)]
     exit_after_store_errors: u32,
 

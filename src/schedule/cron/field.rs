@@ -320,7 +320,7 @@ mod tests {
             let refused = Expression::parse("cron", text).unwrap_err();
             assert!(refused.reason().contains(says), "{text}: {refused}");
         }
-        // Texts that are accepted: a step of the whole field means what it says.
+        // A step of the whole field is accepted.
         for text in [
             "*/60 * * * *",
             "0 */24 * * *",

@@ -50,7 +50,7 @@ impl Head {
     }
 }
 
-/// The last line of an export. A file without it was cut.
+/// The last line of an export. A file without it is incomplete.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 struct End {
@@ -95,7 +95,7 @@ enum LineForm {
         /// The task, and why it could not be read.
         left: Problem,
     },
-    /// An operation that is in no task.
+    /// An operation that does not belong to a task.
     Outside {
         /// The operation.
         outside: Outside,

@@ -15,7 +15,7 @@ pub enum StateKind {
     Sleeping,
     /// It waits for a command.
     Paused,
-    /// An attempt failed and the retry policy has not answered yet.
+    /// An attempt failed, and the retry policy has not decided yet.
     Fault,
     /// The task is done. Final.
     Completed,

@@ -10,8 +10,8 @@ use serde_json::{Map, Value};
 
 use crate::{Retry, plain};
 
-/// Reads a policy as text: a number of attempts or a name, with the fields of the policy behind commas if they differ
-/// from its defaults (`20,cap=7d`), or the JSON of one.
+/// Reads a policy as text: a number of attempts or a name, followed by the fields that differ from the policy's
+/// defaults, separated by commas (`20,cap=7d`), or the JSON of one.
 ///
 /// # Errors
 ///

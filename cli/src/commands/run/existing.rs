@@ -1,4 +1,5 @@
-//! Lines whose ids tasks have already: decides which of these run again, and follows the others.
+//! Handles lines whose ids existing tasks have: decides which of these run again, and follows the
+//! others.
 
 use std::collections::HashSet;
 
@@ -21,7 +22,7 @@ use crate::{exit::Failure, hint::option};
 /// How many tasks are read at a time.
 const READS: usize = 32;
 
-/// The task of a line.
+/// A line with its task.
 pub(super) type Numbering = (u64, Entry);
 
 impl Batch {

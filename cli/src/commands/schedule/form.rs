@@ -38,7 +38,8 @@ impl From<&Time> for TimeForm {
     }
 }
 
-/// A schedule. Every field but `upcoming`, `waits` and `last_run` is there; an absent value is `null`.
+/// A schedule. Every field except `upcoming`, `waits` and `last_run` is present; an absent value is
+/// `null`.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct View<'a> {
@@ -48,7 +49,7 @@ pub(crate) struct View<'a> {
     state: Option<StateKind>,
     /// The next time that will submit a run, if the schedule is live and not paused.
     next: Option<TimeForm>,
-    /// The next five times that are to submit a run, of `schedule get`.
+    /// The next five times that will submit a run; only in `schedule get`.
     #[serde(skip_serializing_if = "Option::is_none")]
     upcoming: Option<Vec<TimeForm>>,
     /// The last time that was decided.
@@ -127,17 +128,17 @@ impl<'a> View<'a> {
     }
 }
 
-/// A schedule that was imported, or that a dry run has made.
+/// A schedule of an import or a dry run.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct PlanForm<'a> {
     /// The schedule.
     pub(super) id: &'a TaskId,
-    /// `created` or `exists` of an import; `would create` or `would update` of a dry run.
+    /// `created` or `exists` for an import; `would create` or `would update` for a dry run.
     pub(super) action: &'static str,
     /// The fields of the schedule.
     #[cfg_attr(test, schemars(with = "Schedule"))]
     pub(super) spec: &'a Value,
-    /// Its next times: five, or three of a line that is imported.
+    /// Its next times: five, or three for a line of an import.
     pub(super) next: Vec<TimeForm>,
 }

@@ -310,7 +310,8 @@ fn print(imported: &[Imported], out: &Output, hint: &Hint) -> Result<(), Failure
 }
 
 impl Imported {
-    /// Returns the next times of a schedule that was created, or would be. One that was there has times of its own.
+    /// Returns the next times of a schedule that was created, or would be. An existing schedule has times of its
+    /// own.
     fn next(&self, now: Timestamp) -> Result<Vec<Time>, Failure> {
         let schedule = Schedule::from_json(&self.spec.clone().into())?;
         Ok(schedule.preview(self.id.as_str(), now, NEXT)?)
@@ -336,7 +337,7 @@ struct Importer {
 }
 
 impl Importer {
-    /// Returns the schedule of a line, which is checked.
+    /// Returns the checked schedule of a line.
     fn wanted(&self, job: &Job) -> Result<Wanted, Failure> {
         let schedule = Schedule::from_json(&self.spec(job)?.into())?;
         let id = TaskId::new(job.name())?;
@@ -369,7 +370,7 @@ impl Importer {
     }
 }
 
-/// Returns the schedule with this id, if there is one.
+/// Returns the schedule with this id, if it exists.
 async fn there(client: &Client, id: &TaskId) -> Result<Option<ScheduleRecord>, Failure> {
     match client.schedules().get(id).await {
         Ok(record) => Ok(Some(record)),

@@ -42,7 +42,7 @@ fn ahead_text(record: &ScheduleRecord) -> Option<String> {
 /// How long ago a time must have passed to be reported: a worker submits its run earlier.
 const OVERDUE: SignedDuration = SignedDuration::from_secs(3);
 
-/// How many times to come are shown of a schedule.
+/// How many future times of a schedule are shown.
 pub(super) const UPCOMING: usize = 5;
 
 /// How many last runs are read at the same time.

@@ -10,7 +10,7 @@ pub(super) fn local(time: &Zoned) -> String {
     format!("{} {zone}", time.strftime("%a %Y-%m-%d %H:%M:%S %:z"))
 }
 
-/// Returns the local form of each time. Says of a time that the clocks have changed since the one before it.
+/// Returns the local form of each time. Marks a time before which the clocks have changed.
 pub(super) fn upcoming(times: &[Time]) -> Vec<String> {
     let befores = std::iter::once(None).chain(times.iter().map(Some));
     let each = times.iter().zip(befores);

@@ -76,7 +76,7 @@ pub(super) async fn create(args: NewArgs, global: &Global) -> Result<Exit, Failu
 async fn plan_new(id: &TaskId, schedule: &Schedule, global: &Global) -> Result<Exit, Failure> {
     let now = Timestamp::now();
     schedule.check(id.as_str(), now)?;
-    // Without a store nothing has the id.
+    // Without a store the id is free.
     if let Ok(client) = global.reading().await
         && client.get(id).await.is_ok()
     {
