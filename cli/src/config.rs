@@ -149,10 +149,10 @@ impl Source<'_> {
             let Some(table) = TABLES.into_iter().find(|table| *table == key) else {
                 let reason = match plain::nearest(key, TABLES) {
                     Some(near) => {
-                        format!("is no table of settings; write [{near}], if that is the one")
+                        format!("is not a table of settings; write [{near}], if that is the one")
                     }
                     None => format!(
-                        "is no table of settings; there are {}",
+                        "is not a table of settings; the tables are {}",
                         TABLES.join(" and ")
                     ),
                 };
@@ -292,8 +292,11 @@ fn unknown(command: &Command, table: Option<&str>, key: &str) -> String {
     let of = table.and_then(|table| command.find_subcommand(table));
     let known = names(of.unwrap_or(command));
     match plain::nearest(key, known.iter().map(String::as_str)) {
-        Some(near) => format!("'{key}' is no setting; write '{near}', if that is the one"),
-        None => format!("'{key}' is no setting; there are {}", known.join(", ")),
+        Some(near) => format!("'{key}' is not a setting; write '{near}', if that is the one"),
+        None => format!(
+            "'{key}' is not a setting; the settings are {}",
+            known.join(", ")
+        ),
     }
 }
 

@@ -206,7 +206,7 @@ impl From<store::Error> for Failure {
             | store::Error::NotUnique { .. }
             | store::Error::Refused(_) => Self::No(text),
             store::Error::Corrupt { .. } => {
-                text.push_str("; `windlass retry` reads it again or starts it again, and what it cannot read either \
+                text.push_str("; `windlass retry` reads it again or starts it again; a task that it cannot read either \
                      can only be deleted: `windlass delete`");
                 Self::No(text)
             }
@@ -255,7 +255,7 @@ impl From<std::io::Error> for Failure {
             Self::Pipe
         } else {
             Self::Store(format!(
-                "could not write the output: {error}; look at the disk or the program that it goes to"
+                "could not write the output: {error}; check the disk or the program that reads it"
             ))
         }
     }

@@ -83,7 +83,7 @@ mod tests {
             ),
             (
                 r#"{"kind":"a","prop":1}"#,
-                "task: 'prop' is no field; write 'props', if that is the one",
+                "task: 'prop' is not a field; write 'props', if that is the one",
             ),
             (
                 r#"{"kind":"exec","command":"true"}"#,
@@ -92,7 +92,7 @@ mod tests {
             ),
             (
                 r#"{"kind":"a","in":"2h"}"#,
-                "'in' is no field; write 'start_at' with a time",
+                "'in' is not a field; write 'start_at' with a time",
             ),
             (r#"{"kind":"a","retry":"often"}"#, "retry: 'often' is not"),
             (

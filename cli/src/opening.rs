@@ -228,12 +228,12 @@ impl Global {
         let shown = path.display();
         if !SqliteStore::exists(path)? {
             return Err(Failure::Store(format!(
-                "store: there is no file {shown}; look at --store or WINDLASS_STORE (`windlass submit` and `windlass worker` make a new store)"
+                "store: there is no file {shown}; check --store or WINDLASS_STORE (`windlass submit` and `windlass worker` make a new store)"
             )));
         }
         if SqliteStore::is_foreign(path) {
             return Err(Failure::Store(format!(
-                "store: '{shown}' is a database of another program, without tables of windlass; look at --store or WINDLASS_STORE (`windlass submit` and `windlass worker` add the tables)"
+                "store: '{shown}' is a database of another program, without tables of windlass; check --store or WINDLASS_STORE (`windlass submit` and `windlass worker` add the tables)"
             )));
         }
         Ok(())

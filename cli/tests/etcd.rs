@@ -319,7 +319,7 @@ fn tasks_move_to_a_cluster_and_back() {
 fn what_cannot_be_reached_is_named() {
     let place = Place::on("etcd://127.0.0.1:1/x".to_owned());
     let said = ok(&place, &["stats"], 4);
-    let says = "http://127.0.0.1:1: Connection refused: no server listens there; start etcd, or look at host and port";
+    let says = "http://127.0.0.1:1: Connection refused: no server listens there; start etcd, or check host and port";
     assert!(said.contains(says) && !said.contains("transport"), "{said}");
     let place = Place::on("etcd://127.0.0.1:1".to_owned());
     let said = ok(&place, &["stats"], 2);

@@ -54,7 +54,7 @@ fn a_file_that_is_mounted_by_itself_is_refused() {
     let err = String::from_utf8_lossy(&ran.stderr);
     assert_eq!(ran.status.code(), Some(4), "{err}");
     assert!(
-        err.contains("mounted by itself") && err.contains("mount the folder"),
+        err.contains("mounted on its own") && err.contains("mount the folder"),
         "{err}"
     );
     assert!(err.contains(&mounted.display().to_string()), "{err}");
@@ -208,7 +208,7 @@ fn input_without_an_end_is_refused() {
         assert_eq!(ended.status.code(), Some(2), "{args:?}: {err}");
         assert!(
             err.contains("has more than ") && err.contains(" bytes")
-                || args == ["import", "-"] && err.contains("it is no file of `windlass export`"),
+                || args == ["import", "-"] && err.contains("it is not a file of `windlass export`"),
             "{args:?}: {err}"
         );
     }

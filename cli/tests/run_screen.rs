@@ -101,7 +101,7 @@ fn a_store_that_takes_no_writes_is_waited_for_in_one_line() {
         .busy_timeout(std::time::Duration::from_secs(20))
         .unwrap();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
-    until_shown("the store takes no writes: waiting; is there room on the disk of /");
+    until_shown("the store accepts no writes: waiting; is there room on the disk of /");
     other.execute_batch("COMMIT").unwrap();
     until_shown("the store works again after ");
     place.write("go", "");
@@ -136,7 +136,7 @@ fn one_signal_ends_a_run_whose_results_cannot_be_stored() {
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
     place.write("go", "");
     let says = |text: &str| place.read("err").contains(text);
-    until("it says that the store takes no writes", || {
+    until("it says that the store accepts no writes", || {
         says("the store does not answer: waiting (could not commit")
     });
     run.signal(Signal::SIGTERM);

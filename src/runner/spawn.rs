@@ -40,7 +40,7 @@ pub(crate) fn panic_text(payload: &(dyn Any + Send)) -> String {
         .downcast_ref::<&str>()
         .map(|s| (*s).to_owned())
         .or_else(|| payload.downcast_ref::<String>().cloned())
-        .unwrap_or_else(|| "a value that is no text".to_owned())
+        .unwrap_or_else(|| "a value that is not text".to_owned())
 }
 
 fn panic_message(payload: &(dyn Any + Send)) -> Message {

@@ -58,7 +58,8 @@ pub(crate) fn run(spec: &Schedule) -> Result<(), Invalid> {
         .iter()
         .find(|name| run.form.labels.contains_key(**name))
     {
-        let reason = format!("'{label}' is a label that each run gets by itself; use another name");
+        let reason =
+            format!("'{label}' is a label that every run gets automatically; use another name");
         return Err(Invalid::new("run.labels", reason));
     }
     let id = TaskId::new("run")?;

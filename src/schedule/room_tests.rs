@@ -50,7 +50,7 @@ fn steps(spec: &Schedule, limits: Limits, (live, due): (usize, usize)) -> Vec<St
         data = step.data.clone();
         let has_more = step.next == Next::Again;
         steps.push(step);
-        assert!(steps.len() <= 10_000, "{:?} goes on and on", spec.overlap);
+        assert!(steps.len() <= 10_000, "{:?} never ends", spec.overlap);
         if !has_more {
             return steps;
         }

@@ -129,7 +129,7 @@ impl Times {
         let except = expressions("except.cron", &spec.except.cron)?;
         let zone = TimeZone::get(&spec.zone).map_err(|_| {
             let reason = format!(
-                "'{}' is no time zone of this machine; write its IANA name, like Europe/Berlin or UTC",
+                "'{}' is not a time zone that this machine knows; write its IANA name, like Europe/Berlin or UTC",
                 spec.zone
             );
             Invalid::new("zone", reason)

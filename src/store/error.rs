@@ -155,7 +155,7 @@ pub enum Error {
 
     /// The tasks of the store were copied into another store, which runs them now.
     #[error(
-        "this store was {0}, and takes no tasks, commands and nodes since; use that store, or remove the mark of the \
+        "this store was {0}, and accepts no tasks, commands and nodes since; use that store, or remove the mark of the \
          copy to use this one again"
     )]
     Copied(Copied),

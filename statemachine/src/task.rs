@@ -168,7 +168,7 @@ impl Task {
             self.check_waits(waits)?;
         }
         if self.paused && (self.start_at.is_some() || self.waits.is_some()) {
-            let reason = "has no effect beside 'start_at', 'after' or 'after_ok': the command that resumes a task starts it; \
+            let reason = "has no effect together with 'start_at', 'after' or 'after_ok': the command that resumes a task starts it; \
                           leave one of them out";
             return Err(Invalid::new("paused", reason));
         }

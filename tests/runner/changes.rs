@@ -255,9 +255,9 @@ async fn changes_that_make_no_sense_are_refused_with_the_reason() {
         (node.set_slots(1_000_001).await, "from 0 to 1000000"),
         (node.set_capacity("k", u32::MAX).await, "from 0 to 1000000"),
         (node.set_capacity("x", 1).await, "no handler for 'x'"),
-        (node.set_capacity("schedule", 1).await, "by itself"),
+        (node.set_capacity("schedule", 1).await, "by default"),
         (node.remove_kind("x").await, "no handler of its own"),
-        (node.remove_kind("schedule").await, "by itself"),
+        (node.remove_kind("schedule").await, "by default"),
     ] {
         let reason = reason(refused);
         assert!(reason.contains(says), "{reason}");

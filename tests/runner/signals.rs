@@ -220,7 +220,7 @@ async fn a_kind_without_signals_rejects_them_and_stays_parked() {
     let world = World::new().await;
     let _node = world.node("n").handler("deaf", Deaf).start().await.unwrap();
     let id = world.running("deaf").await;
-    let reason = "the kind takes no signals".to_owned();
+    let reason = "the kind does not accept signals".to_owned();
     let rejected = Outcome::Rejected { reason };
     assert_eq!(world.command(&id, signal("a", 0)).await, rejected);
     world.command(&id, Command::Pause).await;

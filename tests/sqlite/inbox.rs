@@ -377,7 +377,7 @@ async fn a_row_waits_for_other_tasks() {
     for (row, says) in [
         (
             r#"{"op":"submit","id":"c","kind":"k","after":["a"],"after_ok":["b"]}"#,
-            "after_ok: is given beside",
+            "after_ok: is given together with",
         ),
         (
             r#"{"op":"submit","id":"c","kind":"k","after_deadline":"2100-01-01T00:00:00Z"}"#,

@@ -30,7 +30,7 @@ async fn a_transaction_id_that_is_no_utf8_is_refused_alone() {
     let store = file.open().await;
     assert_eq!(ids(&store).await, ["a", "c"]);
     let rows = left(&file);
-    let why = "transaction_id: is no UTF-8";
+    let why = "transaction_id: is not UTF-8";
     assert!(
         rows.iter()
             .all(|(_, refused)| refused.as_ref().is_some_and(|text| text.contains(why))),

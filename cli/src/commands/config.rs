@@ -46,7 +46,7 @@ const VARIABLES: [(&str, bool); 9] = [
 const HIDDEN: &str = "(not printed: it holds a password)";
 
 /// The text in place of an empty store URL.
-const EMPTY_STORE: &str = "(empty, which is no store: unset it, or name one)";
+const EMPTY_STORE: &str = "(empty, which is not a store: unset it, or name one)";
 
 /// A setting in effect.
 #[derive(Debug, Serialize)]

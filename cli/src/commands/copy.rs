@@ -81,7 +81,7 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     }
     if let Some(path) = absent_file(&args.from).map_err(|e| e.about("from"))? {
         return Err(Failure::Usage(format!(
-            "from: there is no file '{}'; look at its name",
+            "from: there is no file '{}'; check the name",
             path.display()
         )));
     }
@@ -99,7 +99,7 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     let outside = from.transfer()?.outside(NAMED as u32).await?;
     if from.registry().counts().await?.is_empty() && outside.is_empty() {
         return Err(Failure::No(format!(
-            "from: there are no tasks in '{}'; look at its name",
+            "from: there are no tasks in '{}'; check the name",
             args.from
         )));
     }
@@ -343,7 +343,7 @@ fn show(out: &Output, report: &Report, args: &Args) -> Result<(), Failure> {
     }
     if !dry_run && report.is_whole() && !args.backup {
         out.note(format!(
-            "'{}' takes no tasks, commands and nodes from now on; the option --use-copied removes this mark",
+            "'{}' accepts no tasks, commands and nodes from now on; the option --use-copied removes this mark",
             windlass::store::without_password(&args.from)
         ));
     }

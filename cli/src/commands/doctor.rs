@@ -80,7 +80,7 @@ impl<'a> Line<'a> {
 /// Reads a number of bytes such as 8GiB.
 fn bytes(input: &str) -> Result<u64, String> {
     let like =
-        || format!("'{input}' is no number of bytes; write it like 8GiB, 512MiB or 2147483648");
+        || format!("'{input}' is not a number of bytes; write it like 8GiB, 512MiB or 2147483648");
     let digits = input.trim_end_matches(|c: char| !c.is_ascii_digit());
     let number: u64 = digits.parse().map_err(|_| like())?;
     let unit = match &input[digits.len()..] {
@@ -134,7 +134,7 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     // Unless something is wrong with the tables, which the findings report.
     let is_empty = client.counts().await.is_ok_and(|counts| counts.is_empty());
     if is_empty && client.nodes().await.is_ok_and(|nodes| nodes.is_empty()) {
-        out.note("there are no tasks and no nodes here: is it the store that you mean?");
+        out.note("there are no tasks and no nodes here: is this the right store?");
     }
     out.table(
         &["CHECK", "VERDICT", "FOUND"],
@@ -150,8 +150,7 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
 
 /// Returns whether every live node can run its kinds.
 async fn machines(client: &Client) -> Finding {
-    let advice =
-        "free the disk, memory or file descriptors of that machine; the node goes on by itself";
+    let advice = "free the disk, memory or file descriptors of that machine; the node then continues on its own";
     let nodes = match client.nodes().await {
         Ok(nodes) => nodes,
         Err(error) => return Finding::unknown("machines", &error, "see the check of the nodes"),

@@ -213,7 +213,7 @@ fn show(out: &Output, written: &Written, file: &str) -> Result<(), Failure> {
         (_, false) => out.line(line)?,
     }
     if written.tasks == 0 {
-        out.note("note: the store has no tasks; if that is wrong, look at --store");
+        out.note("note: the store has no tasks; if that is wrong, check --store");
     }
     if !written.left.is_empty() {
         out.note("tasks that cannot be read are named in the file; retry or delete them, then export again");

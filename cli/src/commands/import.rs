@@ -71,7 +71,7 @@ fn open(path: &str, how: &Import) -> Result<File, Failure> {
         let file = File::open(path).map_err(|e| Failure::file(path, &e))?;
         let found = file.metadata().map_err(|e| Failure::file(path, &e))?;
         if !found.is_file() {
-            let reason = "is no regular file; name one, or - for standard input";
+            let reason = "is not a regular file; name one, or - for standard input";
             return Err(Failure::Usage(format!("file: '{path}' {reason}")));
         }
         how.check(&file).map_err(|error| failure(path, error))?;

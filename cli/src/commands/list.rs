@@ -152,7 +152,7 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
         out.note(if is_all {
             "there are no tasks"
         } else {
-            "there are no such tasks"
+            "no task matches"
         });
     }
     if has_own_ids && order == Order::Id && args.sort.is_none() && is_first {

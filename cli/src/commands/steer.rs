@@ -99,7 +99,7 @@ pub(crate) async fn sleep(args: SleepArgs, global: &Global) -> Result<Exit, Fail
     let until = match (args.when.until, args.when.span) {
         (Some(until), _) => until,
         (None, Some(Duration::ZERO)) => {
-            let reason = "is no time; give a longer one, or run the tasks now with `resume`";
+            let reason = "is too short; give a longer one, or run the tasks now with `resume`";
             return Err(Invalid::new("--for", reason).into());
         }
         (None, span) => after(Timestamp::now(), span.unwrap_or_default(), "--for")?,

@@ -81,7 +81,7 @@ fn config_shows_every_default() {
     let settings = shown(&env, &[("WINDLASS_STORE", "")], &[]);
     let store = of(&settings, None, "store");
     let text = store["values"][0].as_str().unwrap();
-    assert!(text.contains("empty, which is no store"), "{text}");
+    assert!(text.contains("empty, which is not a store"), "{text}");
     assert_eq!(store["source"], "environment");
     let file = env.write("settings.toml", "[run]\nretry = \"3\"\n");
     let settings = shown(&env, &[], &["--config", &file]);

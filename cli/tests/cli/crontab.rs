@@ -27,7 +27,7 @@ fn a_crontab_is_imported_once() {
     );
     assert!(ran.err.contains("line 1: mail is not sent"), "{ran:?}");
     assert!(
-        ran.err.contains("line 4: 'start': @reboot is no time"),
+        ran.err.contains("line 4: 'start': @reboot is not a time"),
         "{ran:?}"
     );
     let imported = env
@@ -133,7 +133,7 @@ fn an_import_notes_what_is_no_longer_in_the_crontab() {
         for at in [0, 1] {
             let gone = id(&first, at);
             let says = format!(
-                "note: '{gone}' is no longer in this crontab, from which it was imported, and goes on"
+                "note: '{gone}' is no longer in this crontab, from which it was imported, and still runs"
             );
             assert!(ran.err.contains(&says), "{ran:?}");
             assert!(

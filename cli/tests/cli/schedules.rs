@@ -153,7 +153,7 @@ fn each_wrong_field_of_a_schedule_is_named() {
         ),
         (
             &["--cron", "@daily", "--zone", "Mars/Base"],
-            "zone: 'Mars/Base' is no time zone",
+            "zone: 'Mars/Base' is not a time zone",
         ),
         (
             &[
@@ -195,7 +195,7 @@ fn each_wrong_field_of_a_schedule_is_named() {
         ),
         (
             &["--spec", "{\"corn\":1}"],
-            "schedule: 'corn' is no field; write 'cron'",
+            "schedule: 'corn' is not a field; write 'cron'",
         ),
         (
             &["--spec", "{\"cron\":5}"],

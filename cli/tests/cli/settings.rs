@@ -95,11 +95,11 @@ fn what_is_no_setting_is_named_with_its_file_and_line() {
     for (text, says) in [
         (
             "stroe = \"x\"",
-            "line 1: 'stroe' is no setting; write 'store'",
+            "line 1: 'stroe' is not a setting; write 'store'",
         ),
         (
             "\n[worker]\nslot = 3",
-            "line 3: 'slot' is no setting; write 'slots'",
+            "line 3: 'slot' is not a setting; write 'slots'",
         ),
         ("[worker]\nslots = \"many\"", "line 2: slots: "),
         // It belongs to --each: with it alone no file of tasks could be read.
@@ -141,11 +141,11 @@ fn what_is_no_setting_is_named_with_its_file_and_line() {
         ),
         (
             "[wroker]\n",
-            "line 1: [wroker] is no table of settings; write [worker]",
+            "line 1: [wroker] is not a table of settings; write [worker]",
         ),
         (
             "[delete]\nyes = true",
-            "line 1: [delete] is no table of settings; there are worker and run",
+            "line 1: [delete] is not a table of settings; the tables are worker and run",
         ),
         ("store = ", "line 1: is not TOML: "),
         (

@@ -142,7 +142,10 @@ fn an_operating_system_command_takes_no_signals() {
     worker.kill().unwrap();
     worker.wait().unwrap();
     let out = ran.code(1).out;
-    assert_eq!(out, "a: signal: rejected: the kind takes no signals\n");
+    assert_eq!(
+        out,
+        "a: signal: rejected: the kind does not accept signals\n"
+    );
     assert_eq!(got["state"], "paused");
 }
 

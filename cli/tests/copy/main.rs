@@ -266,7 +266,7 @@ fn a_copied_store_is_marked_and_takes_no_more() {
     let file = rusqlite::Connection::open(place.path("s.db")).unwrap();
     let copy = ["copy", "--from", "sqlite:s.db", "--to", "sqlite:t.db"];
     let said = ok(&place, &copy, 0);
-    assert!(said.contains("'sqlite:s.db' takes no tasks"), "{said}");
+    assert!(said.contains("'sqlite:s.db' accepts no tasks"), "{said}");
     let target = format!("copied to 'sqlite:{}' at ", place.path("t.db").display());
     for command in [
         &["worker", "--until-idle"][..],
@@ -350,7 +350,7 @@ fn a_backup_leaves_its_source_in_use() {
         "sqlite:t.db",
     ];
     let said = ok(&place, &backup, 0);
-    assert!(!said.contains("takes no tasks"), "{said}");
+    assert!(!said.contains("accepts no tasks"), "{said}");
     ok(&place, &["submit", "k"], 0);
 }
 

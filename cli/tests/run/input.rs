@@ -14,10 +14,10 @@ fn malformed_lines_are_reported_by_number_and_nothing_is_run() {
     place.write("tasks", lines);
     let wrong = [
         "line 3: task: is not JSON: EOF while parsing a value at character 11",
-        "line 4: task: 'kommand' is no field; write 'command'",
+        "line 4: task: 'kommand' is not a field; write 'command'",
         "line 5: id: 'a/b' contains '/'",
         "line 6: props.timeout: 'soon' is not a duration",
-        "line 7: props: stand beside the fields of a command",
+        "line 7: props: are given together with the fields of a command",
         "line 8: kind: 'mail' takes props",
         "line 9: labels: 'batch' is set by --batch",
     ];
@@ -185,7 +185,7 @@ fn wrong_options_are_reported() {
         ),
         (
             &["run", "--timeout", "0s", "/dev/null"],
-            "'0s' is no time; give a longer one",
+            "'0s' is too short; give a longer one",
         ),
         (&["run", "no-such-file"], "no-such-file: No such file"),
         (&["run", "/"], "/: is a folder"),

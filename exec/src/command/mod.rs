@@ -122,7 +122,7 @@ impl StatefulHandler for Exec {
             },
             Err(e) => Message::fail(format_args!("the task cannot be run: {e}")),
         };
-        debug!(returned = %message.kind(), "the command's task goes on");
+        debug!(returned = %message.kind(), "the command's task continues");
         message
     }
 

@@ -257,7 +257,7 @@ impl Engine {
         let kind = self.parts.kinds.entry(&task.kind).filter(|_| fits).cloned();
         let Some(kind) = kind else {
             info!(task = %task.id, kind = %task.kind, fence = fence.0,
-                "claimed, but it is no longer for this node: released");
+                "claimed, but no longer for this node: released");
             self.not_here(pending.take_stop_orders());
             let id = task.id.clone();
             self.release_claim(claimed.claim, order, claimed.state);

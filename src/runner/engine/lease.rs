@@ -23,7 +23,7 @@ impl Engine {
         }
         if self.slots.len() > 0 {
             error!(node = %self.parts.node, tasks = self.slots.len(),
-                "stopped every handler: the lease is lost; a node that has one goes on with the tasks");
+                "stopped every handler: the lease is lost; a node with a lease continues the tasks");
         }
         self.forget_lease();
     }

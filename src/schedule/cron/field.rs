@@ -314,7 +314,7 @@ mod tests {
             ("0 , * * *", "has an empty part; write 0 to 23"),
             (
                 "0 0 31 2 MON",
-                "has a day of the month that never comes beside its day of the week",
+                "has a day of the month that never occurs, together with a day of the week",
             ),
         ] {
             let refused = Expression::parse("cron", text).unwrap_err();

@@ -233,7 +233,7 @@ impl TaskForm {
             (ids, []) => Waits::new("after", ids.iter().cloned())?,
             ([], ids) => Waits::new("after_ok", ids.iter().cloned())?.ok(),
             _ => {
-                let reason = "is given beside `after`; put every task into one of them";
+                let reason = "is given together with `after`; put every task into one of them";
                 return Err(Invalid::new("after_ok", reason));
             }
         };
@@ -373,7 +373,7 @@ mod tests {
             (r#"{"id":"a/b","kind":"k"}"#, "id: "),
             (
                 r#"{"after":["a"],"after_ok":["b"]}"#,
-                "after_ok: is given beside `after`; put every task into one of them",
+                "after_ok: is given together with `after`; put every task into one of them",
             ),
             (
                 r#"{"after_deadline":"2030-01-01T00:00:00Z"}"#,

@@ -105,11 +105,11 @@ mod tests {
             (r#"{"op":"submit","id":"a"}"#, "kind: is missing"),
             (
                 r#"{"op":"submit","kind":"k","prop":1}"#,
-                "'prop' is no field",
+                "'prop' is not a field",
             ),
             (
                 r#"{"op":"submit","kind":"k","xyz":["b"]}"#,
-                "xyz: 'xyz' is no field; the fields are op, id, kind, props, start_at, priority, labels, retry, \
+                "xyz: 'xyz' is not a field; the fields are op, id, kind, props, start_at, priority, labels, retry, \
                  after, after_ok, after_deadline, start_by, end_by, unique, limits, meta, if_exists",
             ),
             (

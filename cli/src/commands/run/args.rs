@@ -150,7 +150,7 @@ pub(crate) struct Args {
 fn attempt_timeout(text: &str) -> Result<Duration, String> {
     match parse::duration(text)? {
         Duration::ZERO => Err(format!(
-            "'{text}' is no time; give a longer one, or leave it out for no limit"
+            "'{text}' is too short; give a longer one, or leave it out for no limit"
         )),
         timeout => Ok(timeout),
     }

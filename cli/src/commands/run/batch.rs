@@ -349,7 +349,10 @@ impl Batch {
             let why = if live.is_blocked() {
                 "waiting for tasks that have not ended".to_owned()
             } else if live.state == StateKind::Paused {
-                format!("paused; `{}` lets them go on", self.hint.command("resume"))
+                format!(
+                    "paused; `{}` lets them continue",
+                    self.hint.command("resume")
+                )
             } else {
                 format!("of kind '{}', for which no worker is there", live.kind)
             };

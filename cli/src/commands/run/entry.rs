@@ -200,7 +200,7 @@ impl Maker {
     fn each(&self, line: &[u8], identity: String, props: Value) -> Result<Entry, String> {
         let make = || {
             let Value::Object(props) = props else {
-                return Err(Invalid::new("props", "are no object"));
+                return Err(Invalid::new("props", "are not an object"));
             };
             let readable = String::from_utf8_lossy(line);
             let id = self.derive(&readable, &[b"each", identity.as_bytes(), line]);
@@ -288,7 +288,8 @@ impl Maker {
             line::parse(line)?
         } else {
             if fields.contains_key("props") {
-                let reason = "stand beside the fields of a command; put these into them";
+                let reason =
+                    "are given together with the fields of a command; put these into props";
                 return Err(Invalid::new("props", reason));
             }
             line::parse(&Value::Object(fields.clone()).to_string())?

@@ -74,7 +74,7 @@ impl Batch {
 
 fn unknown(field: &str, id: &TaskId) -> String {
     format!(
-        "{field}: names '{id}', which is no earlier line and no task of this store; correct the name, or put the line \
+        "{field}: names '{id}', which is neither an earlier line nor a task of this store; correct the name, or put the line \
          of that task first"
     )
 }

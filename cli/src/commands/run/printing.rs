@@ -158,7 +158,7 @@ impl Printing {
                 thread::spawn(move || {
                     let _ = writeln!(
                         std::io::stderr(),
-                        "error: interrupted while output was printed; `{logs}` prints what is missing"
+                        "error: interrupted while output was printed; `{logs}` prints the missing part"
                     );
                     let _ = end.send(());
                 });

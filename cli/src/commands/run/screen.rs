@@ -170,7 +170,7 @@ impl Screen {
                 bar.reset();
             }
             self.note(format_args!(
-                "the store works again after {}; the run goes on",
+                "the store works again after {}; the run continues",
                 human(since.elapsed())
             ));
         }
@@ -223,17 +223,17 @@ fn waiting_text(
     let reason = error.map(one_line);
     match (file, reason) {
         (Some(file), _) if free.is_some_and(|free| free < FULL) => format!(
-            "the store is full: waiting; free space on the disk of {}, and the run goes on",
+            "the store is full: waiting; free space on the disk of {}, and the run continues",
             file.display()
         ),
         (_, Some(reason)) => format!("the store does not answer: waiting ({reason})"),
         (Some(file), None) => format!(
-            "the store takes no writes: waiting; is there room on the disk of {}, and does another \
+            "the store accepts no writes: waiting; is there room on the disk of {}, and does another \
              program hold the file locked?",
             file.display()
         ),
         (None, None) => format!(
-            "the store takes no writes: waiting; `{}` says more",
+            "the store accepts no writes: waiting; `{}` says more",
             hint.command("doctor")
         ),
     }
@@ -289,7 +289,12 @@ mod tests {
                 None,
                 "the store is full: waiting; free space on the disk of /data/w.db",
             ),
-            (file, Some(FULL), None, "the store takes no writes: waiting"),
+            (
+                file,
+                Some(FULL),
+                None,
+                "the store accepts no writes: waiting",
+            ),
             (
                 None,
                 None,

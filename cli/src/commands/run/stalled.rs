@@ -31,7 +31,7 @@ fn reason(
         }
         TaskStatus::Paused => {
             let resume = hint.on_task("resume", &record.task.id);
-            Some(format!("it is paused: `{resume}` lets it go on"))
+            Some(format!("it is paused: `{resume}` lets it continue"))
         }
         _ => None,
     }

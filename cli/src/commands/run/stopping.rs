@@ -153,7 +153,7 @@ impl Stopping {
         };
         let why = match self.screen.is_full() {
             true => "is full",
-            false => "takes no writes",
+            false => "accepts no writes",
         };
         let left = match self.grace.saturating_sub(begun.elapsed()) {
             Duration::ZERO => "soon".to_owned(),

@@ -47,7 +47,7 @@ pub(super) fn read(text: &str, is_user: impl Fn(&str) -> bool) -> Crontab {
             Some((name, value)) => drop(env.insert(name.to_owned(), value)),
             None => match job(line) {
                 Ok((cron, command)) if cron.eq_ignore_ascii_case("@reboot") => {
-                    let note = "@reboot is no time; start the command with the machine";
+                    let note = "@reboot is not a time; start the command with the machine";
                     crontab
                         .notes
                         .push(format!("line {at}: '{command}': {note}"));

@@ -128,7 +128,7 @@ pub(super) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
         let dropped = origin::dropped(client, &origin, &ids).await?;
         for id in dropped.iter().take(SHOWN) {
             out.note(format!(
-                "note: '{id}' is no longer in this crontab, from which it was imported, and goes on; `{}` ends it",
+                "note: '{id}' is no longer in this crontab, from which it was imported, and still runs; `{}` ends it",
                 global.hint().on_task("schedule delete", id)
             ));
         }

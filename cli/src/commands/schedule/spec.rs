@@ -374,7 +374,7 @@ impl RunArgs {
         let is_wrong = spec.get("run").is_some_and(|run| !run.is_object());
         let is_replaced = self.kind.is_some() || self.command.is_given();
         let Some(run) = inner(spec, "run").filter(|_| is_replaced || !is_wrong) else {
-            let reason = "is no object; write it like {\"kind\":\"exec\"}";
+            let reason = "is not an object; write it like {\"kind\":\"exec\"}";
             return Err(Invalid::new("run", reason).into());
         };
         if let Some(mut props) = self.command.props() {

@@ -166,7 +166,7 @@ pub(crate) async fn execute(
     report.flush(&client, &out, &mut batch).await?;
     spinner.finish_and_clear();
     if stopped {
-        out.note("nothing after that line was submitted; --keep-going goes on");
+        out.note("nothing after that line was submitted; --keep-going continues");
     }
     if let Some(note) = missed::note(report.missed) {
         out.note(note);

@@ -178,7 +178,7 @@ fn goes_on(failure: Failure, id: &TaskId, global: &Global) -> Failure {
     match failure {
         Failure::Timeout(text) => {
             let kill = global.hint().on_task("kill", id);
-            Failure::Timeout(format!("{text}; it goes on; end it with: {kill}"))
+            Failure::Timeout(format!("{text}; it continues; end it with: {kill}"))
         }
         failure => failure,
     }

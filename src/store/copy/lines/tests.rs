@@ -86,7 +86,7 @@ fn a_wrong_line_is_named_with_its_field() {
         ),
         (
             with(r#"{"task":"#, r#"{"more":1,"task":"#),
-            "line 2: more: is no field of this line",
+            "line 2: more: is not a field of this line",
         ),
         (
             with(r#""task":"a","order":70"#, r#""task":"b","order":70"#),
@@ -119,7 +119,7 @@ fn the_counts_of_the_last_line_are_compared() {
     }
     let more = head(1) + &good + &end(1, 0) + &good;
     let error = all(&more).unwrap_err();
-    assert_eq!(error, "line 4: the file goes on after its last line");
+    assert_eq!(error, "line 4: the file continues after its last line");
 }
 
 #[test]

@@ -51,7 +51,7 @@ fn of(subject: &Subject) -> Vec<String> {
             Some(Outcome::Rejected { reason })
                 if matches!(record.command, Command::Signal(_))
                     && subject.record.task.kind.as_str() == "exec"
-                    && reason == "the kind takes no signals" => {}
+                    && reason == "the kind does not accept signals" => {}
             Some(Outcome::Rejected { reason }) => {
                 // The step that answered the command before may have led to the state that rejects.
                 let later = &history[sent.max(answered.saturating_sub(1))..];
@@ -142,7 +142,7 @@ mod tests {
 
     #[test]
     fn a_signal_that_a_handler_with_signals_rejects_is_caught() {
-        let reason = "the kind takes no signals".to_owned();
+        let reason = "the kind does not accept signals".to_owned();
         let signal = Command::Signal(Signal::new("n"));
         let rejected = vec![(signal, Outcome::Rejected { reason })];
         caught(
