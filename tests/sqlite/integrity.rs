@@ -1,7 +1,6 @@
 //! Files whose pages or indexes are damaged, and what an examination says of them.
 
 use windlass::store::{
-    Registry,
     examine::{Examination, Verdict},
 };
 
