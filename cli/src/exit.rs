@@ -90,7 +90,7 @@ pub(crate) enum Failure {
     #[error("{0}")]
     Timeout(String),
     /// The reader of the output is gone, so nothing can be reported.
-    #[error("the reader of the output went away")]
+    #[error("the reader has closed the output")]
     Pipe,
 }
 

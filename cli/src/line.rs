@@ -45,7 +45,7 @@ pub(crate) fn check_names<'a>(mut names: impl Iterator<Item = &'a str>) -> Resul
         None => Ok(()),
         Some(name) => Err(Invalid::new(
             "task",
-            format!("'{name}' is a field of a command, and stands in 'props'; {COMMAND}"),
+            format!("'{name}' is a field of a command, and belongs in 'props'; {COMMAND}"),
         )),
     }
 }
@@ -87,7 +87,7 @@ mod tests {
             ),
             (
                 r#"{"kind":"exec","command":"true"}"#,
-                "'command' is a field of a command, and stands in 'props'; \
+                "'command' is a field of a command, and belongs in 'props'; \
                  write it like {\"kind\":\"exec\",\"props\":{\"command\":\"ls\"}}",
             ),
             (

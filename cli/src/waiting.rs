@@ -127,7 +127,7 @@ pub(crate) async fn note_unhandled(
 pub(crate) async fn nodes_for_a_note(client: &Client) -> Option<Vec<NodeRecord>> {
     let nodes = client.nodes().await;
     nodes
-        .inspect_err(|e| debug!(error = %e, "whether a node is there is not known"))
+        .inspect_err(|e| debug!(error = %e, "could not determine whether a live node exists"))
         .ok()
 }
 

@@ -74,7 +74,7 @@ fn a_store_goes_through_a_pipe() {
     let (code, out, err) = place.run_with(&import, cut.as_bytes());
     assert_eq!((code, out.as_str()), (2, ""));
     assert!(
-        err.contains("the file is cut: it ends after line 6"),
+        err.contains("the file is incomplete: it ends after line 6"),
         "{err}"
     );
     assert!(err.contains("nothing was written"), "{err}");

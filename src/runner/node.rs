@@ -235,7 +235,7 @@ impl Runner {
         if let Some(ended) = self.ended.take()
             && let Err(e) = ended.await
         {
-            tracing::error!(node = %self.node, error = %e, "the runner ended badly");
+            tracing::error!(node = %self.node, error = %e, "the runner failed");
         }
     }
 }

@@ -300,7 +300,7 @@ impl TryFrom<CommandRecord> for Command {
             ActionKind::Error => {
                 return Err(Invalid::new(
                     "message",
-                    "'error' is a handler's to return; send kill to end a task",
+                    "only a handler can return 'error'; send kill to end a task",
                 ));
             }
         })

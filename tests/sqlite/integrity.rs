@@ -1,8 +1,6 @@
 //! Files whose pages or indexes are damaged, and what an examination says of them.
 
-use windlass::store::{
-    examine::{Examination, Verdict},
-};
+use windlass::store::examine::{Examination, Verdict};
 
 use crate::{
     examine::{examine, examine_as, of},

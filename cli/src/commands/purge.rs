@@ -46,7 +46,7 @@ pub(crate) struct Args {
 fn ended(text: &str) -> Result<StateKind, String> {
     match text.parse::<StateKind>() {
         Ok(code) if code.is_terminal() => Ok(code),
-        _ => Err(format!("'{text}' is none of completed, failed, killed")),
+        _ => Err(format!("'{text}' is not one of completed, failed, killed")),
     }
 }
 

@@ -156,7 +156,7 @@ fn every_kind_of_bad_line_names_its_field() {
         ),
         (
             r#"{"kind":"exec","command":"true"}"#,
-            "task: 'command' is a field of a command, and stands in 'props'",
+            "task: 'command' is a field of a command, and belongs in 'props'",
         ),
         (r#"{"id":"a"}"#, "kind: is missing"),
         (r#"{"kind":"k","id":""}"#, "id: is empty"),

@@ -189,7 +189,7 @@ fn check_names(written: &Written) -> Result<(), Invalid> {
             return Err(Invalid::new("props.env_from_file", reason));
         }
         if written.env.contains_key(name) {
-            let reason = format!("{name} stands in 'env' too; give it once");
+            let reason = format!("{name} is in 'env' too; give it once");
             return Err(Invalid::new("props.env_from_file", reason));
         }
     }
@@ -237,7 +237,7 @@ fn program(
     }
     let has_nul = |word: &Word| word.as_bytes().contains(&0);
     if has_nul(&program) || args.iter().any(has_nul) {
-        let reason = "or one of 'args' has a NUL, which no command can be given";
+        let reason = "or one of 'args' has a NUL, which a command cannot receive";
         return Err(Invalid::new(field, reason));
     }
     Ok((program, args))

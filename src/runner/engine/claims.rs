@@ -124,7 +124,7 @@ impl Engine {
         let failed = |answer: &Result<_, Error>| answer.as_ref().is_err_and(Error::is_retryable);
         let works = claimed.answers.iter().any(|(_, answer)| !failed(answer));
         if works && let Some(time) = self.claiming.succeeded(now) {
-            info!(%node, seconds = time.as_secs(), "the store takes claims again");
+            info!(%node, seconds = time.as_secs(), "the store accepts claims again");
         }
         if let Some((view, Err(error))) = claimed.answers.first()
             && !works

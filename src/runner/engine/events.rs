@@ -48,7 +48,7 @@ impl Engine {
             self.parts.wanted.send_modify(|_| {});
         }
         let why = why.map_or_else(|| "the stream ended".to_owned(), |e| e.to_string());
-        warn!(node = %self.parts.node, why, "the watch broke off; watching again");
+        warn!(node = %self.parts.node, why, "the watch broke; watching again");
         self.start_watch(Duration::from_millis(200 + fastrand::u64(0..800)));
     }
 

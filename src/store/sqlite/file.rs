@@ -40,7 +40,7 @@ pub(super) fn prepare(path: &Path) -> Result<PathBuf, Error> {
         None => {
             create(&real)?;
             look(&real)?.ok_or_else(|| {
-                Error::unavailable("create the file", "it was deleted at the same moment")
+                Error::unavailable("create the file", "it was deleted at the same time")
             })?
         }
     };

@@ -114,7 +114,7 @@ mod tests {
             ),
             (
                 r#"{"op":"submit","kind":"k","command":"ls"}"#,
-                "'command' is a field of a command, and stands in 'props'",
+                "'command' is a field of a command, and belongs in 'props'",
             ),
             (r#"{"op":"submit","kind":"exec"}"#, "props: is null"),
             (

@@ -58,7 +58,10 @@ fn a_file_is_refused_wherever_it_was_cut() {
             continue;
         };
         let error = all(begin).unwrap_err();
-        let says = ["the file is cut: ", "is not the first line of an export"];
+        let says = [
+            "the file is incomplete: ",
+            "is not the first line of an export",
+        ];
         assert!(
             says.iter().any(|says| error.contains(says)),
             "{at}: {error}"
