@@ -58,7 +58,7 @@ pub enum ReasonForm<'a> {
         key: &'a str,
         /// The other task.
         holder: &'a TaskId,
-        /// When the key is free.
+        /// When the key becomes free.
         until: Timestamp,
     },
     /// A node has claimed the task.
@@ -100,7 +100,7 @@ pub enum ReasonForm<'a> {
         /// Why not.
         error: &'a str,
     },
-    /// The operation itself is wrong.
+    /// The operation itself is invalid.
     Invalid {
         /// The field.
         field: &'a str,
