@@ -44,7 +44,7 @@ fn program(name: &str) -> PathBuf {
     program
 }
 
-/// An example that runs in a folder of its own. It is killed when this is dropped.
+/// An example that runs in its own folder. It is killed when this is dropped.
 struct Example {
     folder: TempDir,
     child: Child,

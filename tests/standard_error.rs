@@ -1,4 +1,4 @@
-//! What a program without a log of its own gets to see: failed attempts, on standard error.
+//! What a program without its own log gets to see: failed attempts, on standard error.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -100,7 +100,7 @@ async fn a_clock_that_is_moved_ends_leases() {
     assert!(claim(&store, &survivor).await.unwrap());
 }
 
-/// A dropped watch costs nothing, and the others go on.
+/// A dropped watch costs nothing, and the others continue.
 #[tokio::test(start_paused = true)]
 async fn a_dropped_watch_is_forgotten() {
     let store = Store::open("memory:").await.unwrap();

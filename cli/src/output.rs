@@ -69,7 +69,7 @@ impl Output {
         self.bytes(format!("{text}\n").as_bytes())
     }
 
-    /// Prints a JSON document on a line of its own.
+    /// Prints a JSON document on its own line.
     pub(crate) fn json<T: Serialize + ?Sized>(&self, value: &T) -> Result<(), Failure> {
         match serde_json::to_string(value) {
             Ok(text) => self.line(json(&text)),

@@ -33,7 +33,7 @@ pub(crate) struct Deadline(Option<(Instant, Duration)>);
 impl Deadline {
     /// Returns the deadline after this time; `None` waits for ever.
     pub(crate) fn after(timeout: Option<Duration>) -> Self {
-        // A deadline beyond the range of the clock is no limit.
+        // A deadline beyond the range of the clock is not a limit.
         Self(timeout.and_then(|t| Some((Instant::now().checked_add(t)?, t))))
     }
 

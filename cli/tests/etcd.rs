@@ -159,8 +159,8 @@ fn a_run_that_is_killed_goes_on() {
     );
 }
 
-/// While the server is away the commands of a run go on, and what came of them is told when it is back.
-/// There is a task of another kind too: whether somebody is there for it is read all the time.
+/// While the server is away the commands of a run continue, and what came of them is told when it is
+/// back. There is a task of another kind too: whether somebody is there for it is read all the time.
 #[test]
 fn a_run_outlives_a_server_that_is_away() {
     let mut server = Server::start();
@@ -242,7 +242,7 @@ fn on_another_machine_logs_print_what_the_store_keeps() {
 }
 
 /// From a file to etcd, in the middle of which the program is killed, and back to another file: the
-/// same tasks in the same order, and the worker there goes on with them.
+/// same tasks in the same order, and the worker there continues with them.
 #[test]
 fn tasks_move_to_a_cluster_and_back() {
     let server = Server::start();

@@ -27,8 +27,8 @@ fn about(grace: Duration) -> Range<Duration> {
     grace.mul_f64(0.9)..grace.mul_f64(1.9)
 }
 
-/// A command that notes SIGTERM and goes on. Its children ignore the signal. A shell that says "Terminated" on a pipe
-/// that nobody reads would end by SIGPIPE.
+/// A command that notes SIGTERM and continues. Its children ignore the signal. A shell that says "Terminated" on a
+/// pipe that nobody reads would end by SIGPIPE.
 const STUBBORN: &str = "exec >/dev/null 2>&1; trap 'echo told >> told; trap \"\" TERM' TERM; echo $$ > pid.new; mv pid.new pid; \
                         while :; do sleep 0.05; done";
 

@@ -1,4 +1,4 @@
-//! Faults of the machine: no attempt of a task, one line in the log, and the node goes on.
+//! Faults of the machine: no attempt of a task, one line in the log, and the node continues.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -155,7 +155,7 @@ fn a_command_waits_for_a_program_that_is_being_replaced() {
     let writing = fs::OpenOptions::new().write(true).open(&program).unwrap();
     submit(&place, "t", program.to_str().unwrap());
     until("it is claimed", || !place.get("t")["node"].is_null());
-    // Another command runs meanwhile.
+    // Another command runs in the meantime.
     submit(&place, "other", "true");
     until("it completes", || {
         place.get("other")["state"] == "completed"

@@ -280,8 +280,8 @@ fn what_has_left_its_command_ends_with_the_worker() {
     assert!(!is_alive(place.pids("far")[0]), "{err}");
 }
 
-/// Submits a task whose command writes "told" at SIGTERM and goes on, kills its worker and supervisor,
-/// and returns the processes of the command and the next worker, which has sent SIGTERM.
+/// Submits a task whose command writes "told" at SIGTERM and continues, kills its worker and
+/// supervisor, and returns the processes of the command and the next worker, which has sent SIGTERM.
 fn while_the_next_worker_ends_what_is_left(place: &Place, grace: &str) -> (Vec<i32>, Running) {
     // A shell that says "Terminated" on a pipe that nobody reads would end by SIGPIPE.
     let script = "exec 2>/dev/null; trap 'echo told >> told' TERM; echo $$ > pids.new; mv pids.new pids; \

@@ -110,7 +110,7 @@ impl Builder {
         )
     }
 
-    /// Sets a handler for every kind without a handler of its own. The node then claims every kind.
+    /// Sets a handler for every kind without its own handler. The node then claims every kind.
     pub fn default_handler(mut self, config: KindConfig, handler: impl StatefulHandler) -> Self {
         self.default = Some(KindEntry::new(config, handler));
         self
@@ -128,8 +128,8 @@ impl Builder {
     }
 
     /// Leaves [schedules](crate::schedule) to other nodes. By default a node runs schedules, unless it
-    /// has a handler of its own for the kind `schedule`. If the node has a default handler, that
-    /// handler then runs them.
+    /// has its own handler for the kind `schedule`. If the node has a default handler, that handler
+    /// then runs them.
     pub fn without_schedules(mut self) -> Self {
         self.schedules = false;
         self

@@ -1,4 +1,4 @@
-//! Runs one handler in a task of its own, and catches its panics with their place.
+//! Runs one handler in its own task, and catches its panics with their place.
 
 use std::{
     any::Any,

@@ -12,7 +12,7 @@ use crate::{
     wire::{Line, LineForm, MessageForm},
 };
 
-/// Gives types a schema without a name of its own.
+/// Gives types a schema without its own name.
 macro_rules! inline {
     ($($name:ident: $schema:expr;)*) => {$(
         impl JsonSchema for $name {

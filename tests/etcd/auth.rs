@@ -80,8 +80,8 @@ async fn a_node_with_a_role_of_its_namespace_compacts() {
     .await;
 }
 
-/// Runs tasks while `disturb` happens: each goes on with its one claim, and those that are submitted
-/// meanwhile and behind it come to their handlers.
+/// Runs tasks while `disturb` happens: each continues with its one claim, and those that are
+/// submitted in the meantime and behind it come to their handlers.
 async fn goes_on(server: &mut Server, disturb: impl AsyncFnOnce(&mut Server)) {
     let (store, client) = in_time("the store opens", as_worker(server)).await;
     let node = Runner::builder(&store).node("n").handler("steps", steps);

@@ -74,7 +74,7 @@ async fn history_older_than_configured_is_compacted() {
     let error = store.changes(Some(after)).await.map(|_| ()).unwrap_err();
     assert!(matches!(error, Error::Invalid(_)), "{error}");
     assert!(error.to_string().contains("is pruned"), "{error}");
-    // It goes on, with what comes later.
+    // It continues, with what comes later.
     let later = revision(&mut etcd).await;
     store.submit(vec![task("c")]).await;
     until("and again", async || {

@@ -1,5 +1,5 @@
 //! Three members, and a store that is given all of them: whichever dies or stands still, requests,
-//! watches and leases go on.
+//! watches and leases continue.
 
 use std::{
     sync::atomic::{AtomicUsize, Ordering},

@@ -211,7 +211,7 @@ async fn history_that_is_compacted_under_a_watch_is_listed_again() {
     assert_eq!(listed, ["before", "after"]);
 }
 
-/// A watch whose connection breaks goes on where it was, without a list.
+/// A watch whose connection breaks continues where it was, without a list.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_broken_watch_goes_on_where_it_was() {
     let server = Server::start();

@@ -55,7 +55,7 @@ async fn the_history_of_a_task_has_16_keys_at_most_and_is_in_order() {
     assert!(version > 100, "{version}");
     assert!(lines.is_sorted_by_key(|line| line.seq), "{lines:#?}");
     assert!(lines.len() >= 64, "{}", lines.len());
-    // The next incarnation goes on where this one ended.
+    // The next incarnation continues where this one ended.
     client.retry(&id()).await.unwrap();
     let again = history(&store).await;
     assert_eq!(again.last().unwrap().what, ChangeKind::Retried);
@@ -155,7 +155,8 @@ async fn a_feed_that_is_open_before_the_first_write_reports_all() {
     assert_eq!(lines[lines.len() - 64..], reported[reported.len() - 64..]);
 }
 
-/// A copy into a namespace raises the fences of the claims that follow. A feed is no node, so it may be open meanwhile.
+/// A copy into a namespace raises the fences of the claims that follow. A feed is not a node, so it may be open in the
+/// meantime.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_open_feed_reports_the_fences_that_a_copy_has_raised() {
     let server = Server::start();

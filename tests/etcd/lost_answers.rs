@@ -1,5 +1,5 @@
-//! Writes that were done and whose answers were lost: they are done once, whatever happened
-//! meanwhile.
+//! Writes that were done and whose answers were lost: they are done once, whatever happened in the
+//! meantime.
 
 use std::{
     sync::{

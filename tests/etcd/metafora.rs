@@ -266,7 +266,7 @@ async fn states_of_metafora_are_continued() {
     let (store, client) = open(&shared(&server)).await;
     let metafora = Metafora::new(&server).await;
     for (id, state) in [
-        // A handler returned a sleep and named no time: Metafora goes on at once.
+        // A handler returned a sleep and named no time: Metafora continues at once.
         ("endless", r#"{"state":"sleeping"}"#),
         (
             "early",

@@ -144,7 +144,8 @@ async fn retention_takes_what_is_old_and_nothing_else() {
     assert_eq!(world.left().await, Vec::<String>::new());
 }
 
-/// One list of the tasks to purge serves several steps. A task that was retried meanwhile stays.
+/// One list of the tasks to purge serves several steps. A task that was retried in the meantime
+/// stays.
 #[tokio::test]
 async fn what_is_retried_while_it_is_purged_lives() {
     let server = Server::start();

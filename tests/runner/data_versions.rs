@@ -81,7 +81,7 @@ async fn new(world: &World) -> Runner {
     world.node("new").job(count_v2).start().await.unwrap()
 }
 
-/// A task that has counted once, on a node of its own that is gone.
+/// A task that has counted once, on its own node that is gone.
 async fn counted_by<J: Job<Output = String>>(
     world: &World,
     node: Runner,

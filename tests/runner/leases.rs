@@ -43,7 +43,7 @@ async fn handlers_are_stopped_before_the_lease_can_have_ended() {
         after.as_millis() < 12_100,
         "with a margin before {ttl:?}: {after:?}"
     );
-    // The store is well again: the node comes back by itself and goes on with the task.
+    // The store is well again: the node comes back on its own and continues with the task.
     world.faults.heal();
     world
         .until("it runs again", || async {

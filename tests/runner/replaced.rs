@@ -154,7 +154,7 @@ async fn the_handler_of_a_task_that_is_missing_in_a_list_is_stopped() {
     assert_eq!(log.of(orders.0), ["started"]);
 }
 
-/// The claim succeeds and its answer is late; meanwhile its task is replaced.
+/// The claim succeeds and its answer is late; in the meantime its task is replaced.
 #[tokio::test(start_paused = true)]
 async fn a_claim_that_is_answered_after_its_task_was_replaced_starts_nothing() {
     for broken in [false, true] {
@@ -172,7 +172,7 @@ async fn a_claim_that_is_answered_after_its_task_was_replaced_starts_nothing() {
     }
 }
 
-/// The claim succeeds and its answer is late; meanwhile its task is deleted.
+/// The claim succeeds and its answer is late; in the meantime its task is deleted.
 #[tokio::test(start_paused = true)]
 async fn a_claim_that_is_answered_after_its_task_was_deleted_starts_nothing() {
     for broken in [false, true] {

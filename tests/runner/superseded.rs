@@ -1,4 +1,4 @@
-//! Another writer of the claim was first: the node goes on from the state of the store.
+//! Another writer of the claim was first: the node continues from the state of the store.
 
 use windlass::{
     Message, NewTask, TaskContext, TaskStatus,
@@ -51,7 +51,7 @@ async fn a_node_claims_a_task_again_whose_write_was_superseded() {
     coordinator.commit(vec![second]).await.remove(0).unwrap();
 
     // The handler's next checkpoint follows the state before. Its node runs the task again, on the data of the
-    // second writer, under a claim of its own.
+    // second writer, under its own claim.
     let done = world.client.wait(&id).await.unwrap();
     let TaskStatus::Completed { result } = &done.state.status else {
         panic!("{done:?}");

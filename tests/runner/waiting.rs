@@ -29,7 +29,7 @@ async fn world() -> (World, Arc<Notify>, windlass::Runner) {
 }
 
 /// Works through many quick tasks while something is waited for, and returns how often the store was
-/// read meanwhile.
+/// read in the meantime.
 async fn reads_meanwhile(world: &World, wait: impl Future) -> u64 {
     let mut wait = std::pin::pin!(wait);
     let work = async {
@@ -38,7 +38,7 @@ async fn reads_meanwhile(world: &World, wait: impl Future) -> u64 {
             world.client.submit(quick).await.unwrap();
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
-        // Without a look of its own at the registry, which would count.
+        // Without its own look at the registry, which would count.
         tokio::time::sleep(secs(1)).await;
     };
     let before = world.faults.calls(Operation::Read);

@@ -73,7 +73,7 @@ async fn an_update_starts_an_ended_schedule_again_and_repeats_no_time() -> Test 
     let mut simulation = simulation().await?;
     let client = simulation.client().clone();
     let schedules = client.schedules();
-    // It fails by itself: its props are no schedule.
+    // It fails on its own: its props are no schedule.
     client
         .submit(NewTask::new("schedule").id("failed").label("team", "a"))
         .await?;

@@ -33,7 +33,7 @@ async fn what_follows_a_refused_write_is_stored() {
 }
 
 /// When the coordinator refuses what a crash left to be caught up with, the task fails with the
-/// reason, instead of being claimed and refused for ever. A retry goes on from what is stored.
+/// reason, instead of being claimed and refused for ever. A retry continues from what is stored.
 #[tokio::test]
 async fn a_catch_up_that_is_refused_fails_the_task() {
     let kit = Kit::new().await;

@@ -115,7 +115,7 @@ fn plant(file: &File, table: &str, column: &str) {
     assert!(changed > 0, "{table}.{column} has no text");
 }
 
-/// Uses the store in every way that has to go on.
+/// Uses the store in every way that has to continue.
 async fn works(store: &SqliteStore) {
     let all = Filter::default();
     store.list(&all, Page::default()).await.unwrap();

@@ -130,7 +130,7 @@ async fn nothing_is_acknowledged_once_the_files_are_gone() {
     }
 }
 
-/// Nobody calls the store meanwhile: the watch and the feed notice by themselves.
+/// Nobody calls the store in the meantime: the watch and the feed notice on their own.
 #[tokio::test]
 async fn a_watch_and_a_feed_end_when_the_file_is_gone() {
     let file = file();
@@ -274,8 +274,8 @@ async fn a_node_whose_file_is_gone_stops_its_handlers_and_says_why() {
     }
 }
 
-/// Tasks that another process submitted by the other name are in another log. A node that stood still meanwhile
-/// went on with a log that did not have them.
+/// Tasks that another process submitted by the other name are in another log. A node that stood still in the
+/// meantime continued with a log that did not have them.
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_whose_file_was_away_and_is_back_ends() {

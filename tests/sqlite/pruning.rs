@@ -155,7 +155,7 @@ async fn a_clock_that_is_ahead_prunes_nothing_early() {
     assert_eq!(store.maintain(Some(WEEK)).await.unwrap(), 0);
     clock.set(clock.now() - days(30));
     drop(store);
-    // Ahead at the start; what this process writes is no witness of its own clock.
+    // Ahead at the start; what this process writes is not a witness of its own clock.
     clock.set(clock.now() + days(30));
     let store = open(&file, &clock).await;
     ended(&store, &clock, "b").await;

@@ -1,4 +1,4 @@
-//! A file in a folder of its own, and the calls that the tests make again and again.
+//! A file in its own folder, and the calls that the tests make again and again.
 
 use std::{path::PathBuf, time::Duration};
 

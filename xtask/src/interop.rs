@@ -1,5 +1,5 @@
-//! Nodes of ours beside Metafora itself: the Go program of `tests/interop/metafora`, on an etcd of
-//! its own.
+//! Nodes of ours beside Metafora itself: the Go program of `tests/interop/metafora`, on its own
+//! etcd.
 
 use std::{
     env::{self, consts::EXE_SUFFIX},

@@ -251,7 +251,7 @@ fn newer(old: &Version, new: &Version, store: &str, scratch: &Path) -> Result<()
     Ok(())
 }
 
-/// Both versions work on one store; then the old worker stops, and the new one goes on.
+/// Both versions work on one store; then the old worker stops, and the new one continues.
 fn both(old: &Version, new: &Version, store: &str) -> Result<(), String> {
     let (of_old, of_new) = (old.worker(store)?, new.worker(store)?);
     let before = new.runs(store, &["list", "--state", "completed", "-o", "json"])?;

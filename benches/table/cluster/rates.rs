@@ -24,7 +24,7 @@ use crate::{
 const EACH: usize = 120;
 const UNDER_WAY: usize = 4;
 
-/// Etcd without windlass: each transition compares a key, puts a state, and a line of history as a key of its own.
+/// Etcd without windlass: each transition compares a key, puts a state, and a line of history as its own key.
 struct Raw {
     client: Client,
     state: String,
@@ -88,7 +88,7 @@ impl Raw {
     }
 
     /// One caller for each task, who puts its state without a fence or a history, one put after the other. What a
-    /// program can do at most that writes each task by itself.
+    /// program can do at most that writes each task on its own.
     async fn puts(&self, time: Duration) -> Rate {
         let meter = Meter::start();
         let callers = (0..self.in_flight).map(|task| {

@@ -67,10 +67,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true, default_value = "7d", value_parser = retention)]
     retention: Retention,
 
-    /// Set what follows a failed attempt of a task without a policy of its own: a number of attempts,
-    /// 'exponential' (8 attempts; random waits of up to 1s, 2s, 4s … 5m, as for a number), 'strikes' (8 failures
-    /// within 4h fail the task; 10m between attempts), 'never', 'abandoned' or JSON. A command that is stopped
-    /// with its worker has not failed: it starts again under every policy [default: exponential]
+    /// Set what follows a failed attempt of a task without its own policy: a number of attempts, 'exponential'
+    /// (8 attempts; random waits of up to 1s, 2s, 4s … 5m, as for a number), 'strikes' (8 failures within 4h
+    /// fail the task; 10m between attempts), 'never', 'abandoned' or JSON. A command that is stopped with its
+    /// worker has not failed: it starts again under every policy [default: exponential]
     #[arg(long, value_name = "POLICY", default_value = "exponential", hide_default_value = true,
         value_parser = read_retry)]
     retry: Retry,
@@ -99,7 +99,7 @@ pub(crate) struct NodeArgs {
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true, default_value = "15s", value_parser = parse::lease_ttl)]
     pub(crate) lease_ttl: Duration,
 
-    /// Kill a command at most this long after SIGTERM; 0 for no limit. A task has a grace of its own ('grace' in its
+    /// Kill a command at most this long after SIGTERM; 0 for no limit. A task has its own grace ('grace' in its
     /// props, 10s by default): the shorter of both counts
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true, default_value = "30s", value_parser = parse::grace)]
     pub(crate) grace: Duration,

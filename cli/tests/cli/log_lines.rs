@@ -2,7 +2,7 @@
 
 use crate::env::Env;
 
-/// A line break in a path wrote a line of its own into the log, which could look like any other line.
+/// A line break in a path wrote its own line into the log, which could look like any other line.
 #[test]
 fn no_value_writes_a_line_of_its_own_into_the_log() {
     let env = Env::new();

@@ -55,7 +55,7 @@ fn the_default_file_is_in_the_configuration_directory() {
     env.write("config/windlass/config.toml", "output = \"json\"\n");
     env.run(&["submit", "k", "--id", "a"]).ok();
     assert_eq!(env.run(&["get", "a"]).ok().lines()[0]["id"], "a");
-    // An empty variable is no file.
+    // An empty variable is not a file.
     let ran = ran(&env, &[("WINDLASS_CONFIG", "")], &["get", "a"]).ok();
     assert!(serde_json::from_str::<Value>(&ran.out).is_err(), "{ran:?}");
 }

@@ -88,7 +88,7 @@ fn another_task_is_reported_and_replaced_only_when_asked() {
         "{said}"
     );
     assert_eq!(listed(&place, "sqlite:t.db").len(), 5);
-    // Run again, it finds nothing to do: what was replaced comes last, and that is no fault.
+    // Run again, it finds nothing to do: what was replaced comes last, and that is not a fault.
     for again in [&copy[..], &[&copy[..], &["--replace"]].concat()] {
         let said = ok(&place, again, 0);
         assert!(said.contains("0 copied, 5 there already"), "{said}");

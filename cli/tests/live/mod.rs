@@ -1,4 +1,4 @@
-//! A store in a folder of its own, and the program on it.
+//! A store in its own folder, and the program on it.
 #![allow(dead_code, reason = "each test file uses its own part of it")]
 #![allow(
     clippy::unwrap_used,
@@ -101,7 +101,7 @@ impl Place {
         Running(command.spawn().unwrap())
     }
 
-    /// The same, as the leader of a process group of its own, as a shell on a terminal starts it.
+    /// The same, as the leader of its own process group, as a shell on a terminal starts it.
     pub(crate) fn start_in_group(&self, args: &[&str]) -> Running {
         let mut command = self.windlass(args);
         command.stdout(Stdio::null()).stderr(Stdio::null());
@@ -239,7 +239,7 @@ fn worker_of(supervisor: i32) -> Option<i32> {
 
 fn kill_both(supervisor: &mut Child) {
     let pid = supervisor.id() as i32;
-    // It starts no worker meanwhile, and does nothing about its death.
+    // It starts no worker in the meantime, and does nothing about its death.
     let _ = kill(Pid::from_raw(pid), Signal::SIGSTOP);
     if let Some(worker) = worker_of(pid) {
         let _ = kill(Pid::from_raw(worker), Signal::SIGKILL);

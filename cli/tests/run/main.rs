@@ -306,7 +306,7 @@ fn a_task_of_another_batch_is_not_taken() {
     assert_eq!(place.get("a")["state"], "runnable");
 }
 
-/// A worker has a policy of its own, that of Metafora by default: ten minutes between two attempts.
+/// A worker has its own policy, that of Metafora by default: ten minutes between two attempts.
 #[test]
 fn a_worker_beside_it_follows_the_policy_of_the_tasks() {
     let place = Place::new();

@@ -37,7 +37,7 @@ fn a_line_behind_one_that_runs_again_runs_again() {
     assert!(err.contains("4 completed, 4 from an earlier run"), "{err}");
 }
 
-/// The line behind it went on beside it, with what it had made before, and the run succeeded.
+/// The line behind it continued beside it, with what it had made before, and the run succeeded.
 #[test]
 fn a_line_that_was_interrupted_begins_again_after_one_before_it_that_runs_again() {
     for end in [Signal::SIGINT, Signal::SIGKILL] {

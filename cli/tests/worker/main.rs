@@ -87,7 +87,7 @@ fn sigterm_gives_every_task_back() {
     place.assert_released("t");
 }
 
-/// A stop is no failure: no policy counts it.
+/// A stop is not a failure: no policy counts it.
 #[test]
 fn a_command_with_the_policy_never_starts_again_after_a_graceful_stop_of_its_worker() {
     let place = Place::new();

@@ -124,7 +124,7 @@ pub(super) fn waits(conn: &Connection) -> Sql<bool> {
     }
 }
 
-/// The rows of one transaction; a row without a `transaction_id` is a unit of its own.
+/// The rows of one transaction; a row without a `transaction_id` is its own unit.
 struct Unit {
     /// The bytes of its `transaction_id`, which another program has written.
     id: Option<Vec<u8>>,

@@ -19,7 +19,7 @@ const START: Duration = Duration::from_secs(60);
 /// How long members may take to agree on a leader.
 const LEAD: Duration = Duration::from_secs(30);
 
-/// A port that nobody listens on, below those that connections out get by themselves: it stays free
+/// A port that nobody listens on, below those that connections out get on their own: it stays free
 /// while its server is dead.
 fn free_port() -> u16 {
     loop {
@@ -241,7 +241,7 @@ impl Cluster {
         self.signal(n, "-STOP")
     }
 
-    /// Lets it go on.
+    /// Lets it continue.
     ///
     /// # Errors
     ///

@@ -198,7 +198,7 @@ async fn pass(inside: TcpStream, end: End, mut state: watch::Receiver<State>) {
         let ((from_in, to_in), (from_out, to_out)) = (inside.into_split(), outside.into_split());
         // What was lost before it was made is nothing to this connection.
         let losses = state.borrow().losses;
-        // One half that ends lets the other go on.
+        // One half that ends lets the other continue.
         tokio::join!(
             copy(from_in, to_out, state.clone(), losses, |bytes| {
                 if is_caught(bytes, &trap) {
@@ -234,7 +234,7 @@ fn is_caught(bytes: &[u8], trap: &SharedTrap) -> bool {
     is_caught
 }
 
-/// One direction; `look` may change what comes, and answers whether it is to go on.
+/// One direction; `look` may change what comes, and answers whether it is to continue.
 async fn copy(
     mut from: OwnedReadHalf,
     mut to: OwnedWriteHalf,

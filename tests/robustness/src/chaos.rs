@@ -36,7 +36,7 @@ pub struct Settings {
     pub tasks: usize,
     /// How often a worker is killed.
     pub kills: u32,
-    /// How often several workers are killed at the same moment: two, then all, by turns.
+    /// How often several workers are killed at the same time: two, then all, by turns.
     pub together: u32,
     /// How often a worker is stopped for longer than its lease.
     pub stops: u32,
@@ -46,7 +46,7 @@ pub struct Settings {
     pub over: Duration,
     /// How long leases last.
     pub ttl: Duration,
-    /// How long the writes of handlers take to reach the store, at the most.
+    /// How long the writes of handlers take to reach the store, at most.
     pub late: Duration,
     /// How long everything may take to settle afterwards.
     pub settle: Duration,
@@ -71,7 +71,7 @@ pub struct Summary {
     pub fenced: usize,
     /// How many writes with effects were refused because of them.
     pub refused: usize,
-    /// How many ids were submitted by two clients at the same moment.
+    /// How many ids were submitted by two clients at the same time.
     pub races: usize,
     /// How many transactions competed for a task.
     pub passes: usize,

@@ -42,7 +42,7 @@ pub struct Shaking {
     pub partitions: u32,
 }
 
-/// The members, and for each machine a way of its own.
+/// The members, and for each machine its own way.
 #[derive(Debug)]
 pub struct Etcd {
     /// The members.
@@ -181,7 +181,7 @@ pub async fn shake(
                 cluster.resume(leader)?;
             }
             Blow::Move => {
-                // It says no when it has just lost the lead by itself.
+                // It says no when it has just lost the lead on its own.
                 let _ = block_in_place(|| cluster.lead(any));
             }
             Blow::Compact => {

@@ -124,11 +124,11 @@ fn any<'a>(
     Ok(workers.swap_remove(rng.usize(0..workers.len())))
 }
 
-/// Kills workers at the same moment, and starts them again.
+/// Kills workers at the same time, and starts them again.
 ///
 /// # Errors
 ///
-/// When one had ended by itself, or does not start.
+/// When one had ended on its own, or does not start.
 pub async fn kill_together(workers: &mut [Worker]) -> Result<(), BoxError> {
     let mut struck = Vec::new();
     for worker in workers.iter_mut() {

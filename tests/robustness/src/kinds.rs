@@ -76,7 +76,7 @@ pub fn add_all(mut builder: Builder, journal: &Arc<Journal>, terms: &Terms) -> B
 fn config(kind: &str) -> KindConfig {
     let grace = match kind {
         "deaf" => 150,
-        // A checkpoint that is asked for comes by itself when the handler makes none in time.
+        // A checkpoint that is asked for comes on its own when the handler makes none in time.
         _ => 1000,
     };
     // A task must not fail for good because its nodes are killed so often.

@@ -9,7 +9,7 @@
 //! | [`zombie`] | a worker that stands still in the middle of a write |
 //! | [`workers`], [`site`], [`terms`] | the processes: started on their terms, killed, stopped, continued |
 //! | [`ground`] | the names of the stores that they work on |
-//! | [`traffic`] | what is sent meanwhile: submits, commands, retries |
+//! | [`traffic`] | what is sent in the meantime: submits, commands, retries |
 //! | [`reuse`], [`race`], [`node_commands`] | ids that are used again, submits at once, commands to nodes |
 //! | [`passes`] | transactions that compete for one task |
 //! | [`scene`] | a folder, a store and workers, for one run |

@@ -1,4 +1,4 @@
-//! Two clients that submit the same ids at the same moment, with different props.
+//! Two clients that submit the same ids at the same time, with different props.
 
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ pub struct Race {
 const WORDS: u64 = 1_000_000;
 
 impl Traffic {
-    /// Submits ids twice at the same moment until a time, by `other` and by this client.
+    /// Submits ids twice at the same time until a time, by `other` and by this client.
     ///
     /// # Errors
     ///

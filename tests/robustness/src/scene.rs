@@ -36,7 +36,7 @@ pub struct Post {
     pub role: Role,
     /// Its name.
     pub name: &'static str,
-    /// Its machine, 0 to 2: each has a way of its own to the members of etcd.
+    /// Its machine, 0 to 2: each has its own way to the members of etcd.
     pub machine: usize,
     /// Its terms.
     pub terms: Terms,

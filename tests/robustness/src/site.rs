@@ -24,7 +24,7 @@ pub struct Site {
     pub journal: Arc<Journal>,
     /// How long leases last.
     pub ttl: Duration,
-    /// How long the writes of handlers take to reach the store, at the most.
+    /// How long the writes of handlers take to reach the store, at most.
     pub late: Duration,
     /// The store may not be there when a worker starts: it is started again then, as whatever
     /// supervises it would do.

@@ -100,7 +100,7 @@ impl Traffic {
             for (submit, answer) in tasks.into_iter().zip(answers) {
                 match answer {
                     Ok(_) => self.lock().tasks.push(submit.task.id),
-                    // A try before this one was heard, and its task has ended meanwhile.
+                    // A try before this one was heard, and its task has ended in the meantime.
                     Err(Error::AlreadyFinished(_)) if tried => {
                         self.lock().tasks.push(submit.task.id);
                     }

@@ -142,9 +142,9 @@ pub enum Said {
     Killed,
     /// The test stopped it, with its supervisor if it has one.
     Stopped,
-    /// The test stopped the worker below a supervisor. The supervisor goes on.
+    /// The test stopped the worker below a supervisor. The supervisor continues.
     WorkerStopped,
-    /// The test let it go on.
+    /// The test let it continue.
     Continued,
     /// The test did something to the cluster under the workers.
     Shaken {

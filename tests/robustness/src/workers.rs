@@ -97,7 +97,7 @@ impl Worker {
     ///
     /// # Errors
     ///
-    /// When it has ended by itself.
+    /// When it has ended on its own.
     pub fn pid(&mut self) -> Result<u32, BoxError> {
         Ok(self.child()?.id())
     }
@@ -165,19 +165,19 @@ impl Worker {
         Ok(())
     }
 
-    /// Whether its process has come so far that it works; from then on it must not end by itself.
+    /// Whether its process has come so far that it works; from then on it must not end on its own.
     fn works(&self) -> Result<bool, BoxError> {
         let log = fs::read(self.log())?;
         let log = log.get(usize::try_from(self.logged)?..).unwrap_or(&[]);
         Ok(String::from_utf8_lossy(log).contains(WORKING))
     }
 
-    /// Looks after its process, which must not end by itself; one that could not even begin is
+    /// Looks after its process, which must not end on its own; one that could not even begin is
     /// started again where the store is shaken.
     ///
     /// # Errors
     ///
-    /// When it has ended by itself.
+    /// When it has ended on its own.
     pub fn supervise(&mut self) -> Result<(), BoxError> {
         let Some(child) = self.child.as_mut() else {
             return Ok(());
@@ -205,7 +205,7 @@ impl Worker {
         Ok(self.site.shaken && failed && !self.works()?)
     }
 
-    /// Its process, which must not have ended by itself.
+    /// Its process, which must not have ended on its own.
     fn child(&mut self) -> Result<&mut Child, BoxError> {
         self.supervise()?;
         let child = self.child.as_mut();
@@ -226,18 +226,18 @@ impl Worker {
     ///
     /// # Errors
     ///
-    /// When it had ended by itself, or the process that was spared does not end.
+    /// When it had ended on its own, or the process that was spared does not end.
     pub async fn kill(&mut self) -> Result<(), BoxError> {
         let struck = self.strike()?;
         self.bury(struck).await
     }
 
     /// Sends SIGKILL as [`kill`](Self::kill) does, and waits for nothing: several workers are killed
-    /// at the same moment.
+    /// at the same time.
     ///
     /// # Errors
     ///
-    /// When it had ended by itself.
+    /// When it had ended on its own.
     pub fn strike(&mut self) -> Result<Struck, BoxError> {
         let id = self.child()?.id();
         let supervisor = Pid::from_raw(i32::try_from(id)?);
@@ -288,12 +288,12 @@ impl Worker {
         }
     }
 
-    /// Stops its process: it does nothing until it goes on. Of the two processes of a command line
-    /// it stops the worker, or both, by turns.
+    /// Stops its process: it does nothing until it continues. Of the two processes of a command
+    /// line it stops the worker, or both, by turns.
     ///
     /// # Errors
     ///
-    /// When it had ended by itself.
+    /// When it had ended on its own.
     pub fn stop(&mut self) -> Result<(), BoxError> {
         self.stopped = true;
         let worker = self.below()?;
@@ -308,7 +308,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Lets its process go on.
+    /// Lets its process continue.
     ///
     /// # Errors
     ///

@@ -108,7 +108,7 @@ pub struct Promised {
     /// For each id of [`crate::reuse`] the word of the last submit that was acknowledged; none after
     /// a delete.
     pub reused: BTreeMap<TaskId, u64>,
-    /// Ids that two clients have submitted at the same moment.
+    /// Ids that two clients have submitted at the same time.
     pub races: Vec<Race>,
     /// Transactions that competed for a task.
     pub passes: Vec<Pass>,

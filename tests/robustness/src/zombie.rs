@@ -110,7 +110,7 @@ impl HeldWrite {
     ///
     /// # Errors
     ///
-    /// When the worker has ended by itself.
+    /// When the worker has ended on its own.
     pub async fn ask(worker: &mut Worker) -> Result<Option<Self>, BoxError> {
         let write = Self {
             folder: worker.witnesses(),
@@ -145,7 +145,7 @@ impl HeldWrite {
 ///
 /// # Errors
 ///
-/// When the worker has ended by itself, or the store does not end the claims.
+/// When the worker has ended on its own, or the store does not end the claims.
 pub async fn stand_still(
     worker: &mut Worker,
     feed: &Feed,

@@ -26,7 +26,7 @@ const PROGRAMS: Programs = Programs {
     cli: env!("CARGO_BIN_EXE_windlass-robustness-cli"),
 };
 
-/// So long, at the most, writes are under way where there should always be some.
+/// So long, at most, writes are under way where there should always be some.
 const LATE: Duration = Duration::from_millis(120);
 
 /// The tests share the machine with nobody: each is heavy enough.

@@ -36,7 +36,7 @@ pub(super) struct Contender {
     pub(super) setting: &'static str,
     /// The level of `synchronous` of windlass beside it: the same, or the next safer one.
     pub(super) beside: &'static str,
-    /// Who serves the peer's store, if it is no file.
+    /// Who serves the peer's store, if it is not a file.
     pub(super) serves: Option<Serves>,
     /// What is measured beside the rates.
     pub(super) more: &'static [Measure],

@@ -12,7 +12,7 @@ use windlass::{Task, TaskId};
 pub(super) struct Before {
     /// The lines that are about to be submitted together, with unknown results.
     undecided: HashSet<TaskId>,
-    /// The lines with an id of their own that have a task.
+    /// The lines with their own id that have a task.
     accepted: HashSet<TaskId>,
     /// The lines without a task.
     refused: HashSet<TaskId>,
@@ -45,7 +45,7 @@ impl Before {
         self.undecided.clear();
     }
 
-    /// Notes a line with an id of its own that has a task.
+    /// Notes a line with its own id that has a task.
     pub(super) fn accepted(&mut self, id: &TaskId) {
         self.refused.remove(id);
         self.accepted.insert(id.clone());

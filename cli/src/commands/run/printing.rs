@@ -48,7 +48,7 @@ pub(super) enum Job {
     Ended(Ended),
     /// A line of text.
     Line(String),
-    /// A document on a line of its own.
+    /// A document on its own line.
     Json(Ran),
     /// A message for standard error.
     Say(Box<dyn FnOnce(&Output) + Send>),

@@ -103,7 +103,7 @@ impl Doctor {
                 let put = self.access.link().call(put).await;
                 put.map_err(|fault| fault.into_error(OPERATION))
             };
-            // A full quota is a finding of its own, and must not hide the others.
+            // A full quota is its own finding, and must not hide the others.
             if let Err(error) = writes.measure(write).await {
                 let advice = "nothing can be written: see the other findings";
                 return Ok(Finding::new(

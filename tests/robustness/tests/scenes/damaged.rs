@@ -21,7 +21,7 @@ use crate::support::*;
 
 /// How many parked tasks there are; every second one is damaged.
 const PARKED: u64 = 12;
-/// How many tasks run meanwhile.
+/// How many tasks run in the meantime.
 const RUNNING: usize = 30;
 
 #[tokio::test(flavor = "multi_thread")]

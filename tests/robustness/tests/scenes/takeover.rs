@@ -1,4 +1,4 @@
-//! Two workers, then all of them, are killed at the same moment: their tasks are claimed again within
+//! Two workers, then all of them, are killed at the same time: their tasks are claimed again within
 //! the time of a lease and a margin.
 
 use std::time::Duration;
