@@ -34,7 +34,7 @@ fn may_unshare(kind: &str) -> bool {
     may
 }
 
-/// What `docker run -v /srv/jobs.db:/jobs.db` makes.
+/// As made by `docker run -v /srv/jobs.db:/jobs.db`.
 #[test]
 fn a_file_that_is_mounted_by_itself_is_refused() {
     if !may_unshare("--mount") {
@@ -61,7 +61,7 @@ fn a_file_that_is_mounted_by_itself_is_refused() {
     assert_eq!(place.list(&[]).len(), 1);
 }
 
-/// The log may hold acknowledged tasks. A new file beside it would make SQLite delete it.
+/// The log may hold acknowledged tasks. A new file next to it would make SQLite delete it.
 #[test]
 fn a_log_whose_file_is_missing_is_refused_by_every_command() {
     let place = Place::new();
@@ -144,8 +144,8 @@ fn no_umask_lets_other_users_read_the_tasks() {
     worker.kill();
 }
 
-/// Inside, `/proc` still shows the processes of the machine, by other numbers. What it says of the
-/// number of the worker is about another process, so nothing is noted and nothing is concluded.
+/// Inside, `/proc` still shows the processes of the machine, with other numbers. Its entry for the
+/// number of the worker is about another process, so nothing is recorded and nothing is concluded.
 #[test]
 fn a_worker_in_a_pid_namespace_with_the_proc_of_the_machine_lives() {
     if !may_unshare("--pid") {
@@ -179,7 +179,7 @@ fn a_worker_in_a_pid_namespace_with_the_proc_of_the_machine_lives() {
     assert_eq!(noted.unwrap(), None, "the start of another process");
 }
 
-/// They filled the memory.
+/// Regression: such inputs filled the memory.
 #[test]
 fn input_without_an_end_is_refused() {
     let place = Place::new();
@@ -214,7 +214,7 @@ fn input_without_an_end_is_refused() {
     }
 }
 
-/// A command that only lists takes the rows that wait, too.
+/// Even a command that only lists takes the waiting rows.
 #[test]
 fn a_command_notes_the_rows_that_it_has_refused() {
     let place = Place::new();

@@ -1,5 +1,5 @@
-//! How long commands have to end: measured from SIGTERM, at both ends. A grace that is too short costs a command its
-//! work, one that is too long holds up its task.
+//! How long commands have to end after SIGTERM, with both bounds. A grace that is too short loses the work of a
+//! command, one that is too long delays its task.
 #![cfg(target_os = "linux")]
 #![allow(
     clippy::unwrap_used,
@@ -22,7 +22,7 @@ const GRACE: Duration = Duration::from_secs(3);
 /// A grace that no test waits for.
 const NEVER: &str = "10m";
 
-/// What a grace may last: little less than it says, and not twice as long.
+/// The range of a measured grace: slightly less than the setting, and less than twice as long.
 fn about(grace: Duration) -> Range<Duration> {
     grace.mul_f64(0.9)..grace.mul_f64(1.9)
 }

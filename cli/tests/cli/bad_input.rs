@@ -216,7 +216,7 @@ fn files_that_are_no_store_of_ours_are_refused_as_they_are() {
         env.run(&["--store", &url, "list"]).fails(4, &[says]);
         assert_eq!(std::fs::read(path).ok(), before, "{path} was touched");
     }
-    // A change adds the tables of windlass beside those of the other program.
+    // A command that writes adds the tables of windlass to those of the other program.
     let url = format!("sqlite:{other}");
     env.run(&["--store", &url, "submit", "k", "--id", "a"]).ok();
     env.run(&["--store", &url, "get", "a"]).ok();

@@ -301,7 +301,7 @@ fn a_missed_deadline_is_a_field_of_the_json() {
     }
 }
 
-/// Numbers beyond 64 bits never matched, and a name with '=' could not be given.
+/// Regression: numbers beyond 64 bits never matched, and a name with '=' could not be given.
 #[test]
 fn a_filter_of_props_compares_digit_by_digit_and_takes_every_name() {
     let env = Env::new();

@@ -102,7 +102,7 @@ fn what_is_no_setting_is_named_with_its_file_and_line() {
             "line 3: 'slot' is not a setting; write 'slots'",
         ),
         ("[worker]\nslots = \"many\"", "line 2: slots: "),
-        // It belongs to --each: with it alone no file of tasks could be read.
+        // The option belongs to --each: in a file it would make reading a file of tasks impossible.
         (
             "[run]\nnull = true",
             "line 2: 'null' is for one call only; give --null",
@@ -210,7 +210,8 @@ fn an_error_that_ends_a_program_with_a_log_in_json_is_json_too() {
     );
 }
 
-/// A program that reads JSON keeps the last of two values with one name: the text of the event was lost.
+/// Regression: readers of JSON keep the last of two values with one name, so the text of the event was
+/// lost.
 #[test]
 fn no_event_in_json_has_two_messages() {
     let env = Env::new();

@@ -183,7 +183,7 @@ fn a_transaction_sends_signals() {
         .fails(2, &["name: is missing"]);
 }
 
-/// It was accepted without a word, and rejected when a worker ran the command.
+/// Regression: the signal was silently accepted, and rejected when a worker ran the command.
 #[test]
 fn a_signal_to_a_command_is_noted_at_once() {
     let env = Env::new();

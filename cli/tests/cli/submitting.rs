@@ -123,7 +123,7 @@ fn a_bad_line_is_reported_by_number_and_nothing_after_it_is_submitted() {
         "{ran:?}"
     );
     env.run(&["get", "d"]).code(3);
-    // Those that are there are the same; the rest is submitted, and the answer is still no.
+    // The existing tasks are the same; the rest is submitted, and the exit code is still 1.
     let ran = env
         .run(&[
             "submit",

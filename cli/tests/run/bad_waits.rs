@@ -25,7 +25,7 @@ fn a_line_before_the_one_that_it_waits_for_and_bad_waits_are_refused() {
     }
 }
 
-/// Defect B3: lines behind a refused one ran.
+/// Regression: lines that wait for a refused one ran.
 #[test]
 fn lines_behind_a_line_that_was_refused_are_not_run() {
     let place = Place::new();
@@ -56,7 +56,7 @@ fn lines_behind_a_line_that_was_refused_are_not_run() {
     assert_eq!(there, [false, false, false, true]);
 }
 
-/// A line behind an invalid one, or behind a name that is mistyped, ran at once.
+/// Regression: a line that waits for an invalid one, or for a mistyped name, ran at once.
 #[test]
 fn a_line_that_waits_for_what_is_no_line_and_no_task_is_not_run() {
     let place = Place::new();
@@ -77,7 +77,7 @@ fn a_line_that_waits_for_what_is_no_line_and_no_task_is_not_run() {
     assert!(!place.path("b").exists() && !place.path("c").exists());
 }
 
-/// Lines ran though another one was wrong, and `--keep-going` was not given.
+/// Regression: lines ran although another one was wrong, and `--keep-going` was not given.
 #[test]
 fn an_unknown_name_and_an_id_of_other_work_are_wrong_before_anything_runs() {
     let place = Place::new();
