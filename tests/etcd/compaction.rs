@@ -15,7 +15,7 @@ use crate::{
     support::{raw, secs, spec, task, until},
 };
 
-/// A node that looks after its servers with every renewal.
+/// A node that maintains its servers with every renewal.
 async fn node(url: &str, name: &str, compact_after: Option<Duration>) -> (EtcdStore, Lease) {
     let mut options = Options::parse(url).unwrap();
     options.compact_after = compact_after;

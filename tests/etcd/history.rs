@@ -247,7 +247,7 @@ async fn a_node_that_repairs_the_state_of_its_task_keeps_the_lines() {
     assert_eq!((after.len(), &after[..2]), (3, &before[..]));
 }
 
-/// Neither the state nor the value before it can be read: what they had is lost, but no version is used again.
+/// Neither the state nor its previous value can be read: their lines are lost, but no version is used again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_task_whose_newest_lines_are_lost_goes_on_with_a_greater_version() {
     let server = Server::start();
@@ -279,7 +279,7 @@ async fn a_task_whose_newest_lines_are_lost_goes_on_with_a_greater_version() {
         assert!(new > old, "{new} after {old}");
         assert!(state.incarnation > before.incarnation);
         let after = history(&store).await;
-        // What is not lost is there, and the retry is the last.
+        // The other lines exist, and the retry is the last.
         let (last, kept) = after.split_last().unwrap();
         assert_eq!(last.what, ChangeKind::Retried);
         assert!(kept.len() > 8, "{after:#?}");

@@ -1,4 +1,4 @@
-//! TLS, users and roles; and what is said when something of it is wrong.
+//! TLS, users and roles, and the errors when something is wrong with them.
 
 use std::path::Path;
 

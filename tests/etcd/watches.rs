@@ -1,4 +1,4 @@
-//! What the two streams report after faults and compactions.
+//! Watches and feeds of changes after faults and compactions.
 
 use std::{
     sync::{

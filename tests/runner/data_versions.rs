@@ -268,7 +268,7 @@ async fn a_claim_of_data_that_became_newer_is_given_back() {
     old.shutdown().await;
 }
 
-/// A node that reads less is no reason to release what only this one reads.
+/// A node that reads only older versions is not a reason to release tasks that only this one reads.
 #[tokio::test(start_paused = true)]
 async fn a_balanced_node_keeps_what_the_others_cannot_read() {
     let world = World::new().await;

@@ -1,4 +1,4 @@
-//! What handlers are given, and what follows from what they return.
+//! The inputs of handlers, and the effects of their messages.
 
 use std::sync::{
     Arc, Mutex,

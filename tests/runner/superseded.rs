@@ -38,7 +38,7 @@ async fn a_node_claims_a_task_again_whose_write_was_superseded() {
         })
         .await;
 
-    // A second writer of the same claim, as a server that speaks for a worker.
+    // A second writer of the same claim, such as a server that acts for a worker.
     let record = world.client.get(&id).await.unwrap();
     let nodes = world.client.nodes().await.unwrap();
     let state = record.state.unwrap();
