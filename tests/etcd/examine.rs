@@ -1,4 +1,4 @@
-//! Defects that are planted in a namespace, and what an examination says of each.
+//! Defects that are planted in a namespace, and the finding of an examination for each.
 
 use std::sync::Arc;
 

@@ -33,7 +33,7 @@ pub(crate) struct Flaky {
     gate: Mutex<Option<Gate>>,
 }
 
-/// A call to hold on to.
+/// A call to hold.
 struct Gate {
     at: Call,
     reached: oneshot::Sender<()>,
@@ -110,12 +110,12 @@ impl StateStore for Flaky {
 }
 
 pub(crate) struct Kit {
-    /// The coordinator alone.
+    /// The coordinator, without the state store.
     pub(crate) inner: Store,
     /// Between the two: its faults are those of the coordinator's write.
     pub(crate) faulty: FaultyStore,
     pub(crate) states: Arc<Flaky>,
-    /// The whole.
+    /// The split store.
     pub(crate) store: Store,
 }
 

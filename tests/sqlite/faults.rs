@@ -36,13 +36,13 @@ async fn a_full_disk_loses_nothing_and_it_goes_on_when_there_is_room() {
         text.contains("nothing was written") && text.contains("free space"),
         "{text}"
     );
-    // What was acknowledged is there, what was refused is not.
+    // Acknowledged tasks exist, refused ones do not.
     let all = store
         .list(&Filter::default(), Page::default())
         .await
         .unwrap();
     assert_eq!(all.len(), accepted + 1);
-    // Deleting needs no room to speak of, and makes some.
+    // Deleting needs almost no space, and frees some.
     for n in 0..5 {
         store
             .delete(vec![id(&format!("t{n}"))])
@@ -116,7 +116,7 @@ async fn a_transaction_that_fails_at_its_end_fails_all_its_items() {
     let file = file();
     let store = file.open().await;
     submit(&store, "t").await;
-    // A constraint that is looked at when the transaction is committed.
+    // A constraint that is checked when the transaction is committed.
     file.raw()
         .execute_batch(
             "CREATE TABLE parents (x INTEGER PRIMARY KEY);

@@ -1,4 +1,4 @@
-//! The files go away under an open store: nothing more is acknowledged, and a node stops.
+//! The files of an open store are moved or deleted: nothing more is acknowledged, and a node stops.
 #![cfg(unix)]
 
 use std::{
@@ -38,7 +38,7 @@ fn is_gone<T: std::fmt::Debug>(result: Result<T, Error>) -> String {
     }
 }
 
-/// A way for the files to go away, and back.
+/// A way to remove the files, and to put them back.
 struct Away {
     name: &'static str,
     go: fn(&Path),
@@ -71,7 +71,7 @@ const AWAYS: [Away; 6] = [
         },
         back: |path| fs::rename(moved(path), path).unwrap(),
     },
-    // Another program would follow the link, and use the logs beside the file to which it leads.
+    // Another program would follow the link, and use the logs next to its target.
     Away {
         name: "replaced by a link to it",
         go: |path| {
@@ -208,7 +208,7 @@ async fn closing_a_store_whose_file_was_replaced_leaves_the_new_one_alone() {
     old.await.unwrap().get(&id("old")).await.unwrap();
 }
 
-/// Says that a handler has ended, in whatever way.
+/// Reports that a handler has ended, in whatever way.
 struct Ends(tokio::sync::mpsc::UnboundedSender<&'static str>);
 
 impl Drop for Ends {

@@ -134,7 +134,7 @@ async fn the_helper_refuses_what_a_submit_refuses() {
     assert_eq!(ids(&store).await, ["same"]);
 }
 
-/// It was taken, and left no number for the rows behind it, for ever.
+/// Regression: it was accepted, and left no number for later rows, for ever.
 #[tokio::test]
 async fn a_row_with_the_greatest_number_is_refused_by_the_table() {
     let file = file();

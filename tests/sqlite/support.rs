@@ -48,7 +48,7 @@ impl File {
         SqliteStore::open(self.path(), self.options.clone(), SystemClock::shared()).await
     }
 
-    /// A connection beside the store's own.
+    /// Returns a connection in addition to the store's own.
     pub(crate) fn raw(&self) -> rusqlite::Connection {
         rusqlite::Connection::open(self.path()).unwrap()
     }
