@@ -1,4 +1,4 @@
-//! The tools that the build and the tests need beside Rust: found, or fetched.
+//! The tools that the build and the tests need in addition to Rust: found, or fetched.
 //!
 //! In this order: the program that the environment names, the PATH, apt-get (as root), PyPI into
 //! `target/tools`.

@@ -15,7 +15,7 @@ use crate::{
     zombie::{self, Standstill},
 };
 
-/// Shakes what the workers work on, if it is a cluster.
+/// Disturbs the cluster of the workers, if there is one.
 pub(crate) async fn shake(
     etcd: &mut Option<Etcd>,
     feed: &Feed,
@@ -41,7 +41,7 @@ pub(crate) async fn shake(
     shaken
 }
 
-/// What is done to workers.
+/// The disturbances of workers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Blow {
     Kill,
@@ -80,7 +80,7 @@ pub(crate) async fn disturb(
             sleep_until(next.min(start + moment)).await;
         }
         let shows = blow == Blow::Stop && !shown;
-        // One of the first stops has to show that the store rejects a late write.
+        // One of the first stops has to prove that the store rejects a late write.
         let worker = any(workers, &mut rng, shows)?;
         match blow {
             Blow::KillSeveral => {

@@ -12,7 +12,7 @@ use crate::{
     traffic::Traffic,
 };
 
-/// What a client was answered to its submit.
+/// The answer to a client's submit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answer {
     /// The task is its own.
@@ -40,7 +40,7 @@ impl Traffic {
     ///
     /// # Errors
     ///
-    /// When a submit is refused for another reason than the other one.
+    /// When a submit is refused for another reason than the competing submit.
     pub async fn race(&self, other: &Client, mut rng: Rng, until: Instant) -> Result<(), BoxError> {
         let mut word = WORDS;
         while Instant::now() < until {

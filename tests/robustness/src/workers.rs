@@ -18,11 +18,11 @@ use windlass::NodeName;
 
 use crate::{BoxError, processes, site::Site, terms::Terms, witness::Said};
 
-/// What a worker says when it begins to work.
+/// The log line of a worker that begins to work.
 pub const WORKING: &str = "working node=";
 /// How Rust's programs end when they panic.
 const PANICKED: i32 = 101;
-/// How long a worker has that waits for a store which is being shaken.
+/// The time limit of a worker that waits for a disturbed store.
 const SLOW: Duration = Duration::from_secs(40);
 /// How long a worker has to release its tasks and end.
 pub const SHUTDOWN: Duration = Duration::from_secs(10);
@@ -129,7 +129,7 @@ impl Worker {
                 let node = format!("{}-{}", self.name, self.lives);
                 let mut command = Command::new(site.programs.worker);
                 command.arg(&self.store).arg(&node).arg(site.witnesses());
-                // Now and then there is less room than work.
+                // Sometimes there are fewer slots than tasks.
                 let slots = if self.lives.is_multiple_of(2) {
                     "10"
                 } else {
@@ -165,15 +165,15 @@ impl Worker {
         Ok(())
     }
 
-    /// Whether its process has come so far that it works; from then on it must not end on its own.
+    /// Returns whether its process works; from then on it must not end on its own.
     fn works(&self) -> Result<bool, BoxError> {
         let log = fs::read(self.log())?;
         let log = log.get(usize::try_from(self.logged)?..).unwrap_or(&[]);
         Ok(String::from_utf8_lossy(log).contains(WORKING))
     }
 
-    /// Looks after its process, which must not end on its own; one that could not even begin is
-    /// started again where the store is shaken.
+    /// Supervises its process, which must not end on its own; with a disturbed store, a process
+    /// that could not start is started again.
     ///
     /// # Errors
     ///
@@ -246,7 +246,7 @@ impl Worker {
         match (worker, turn) {
             (Some(worker), 1) => kill(worker, Signal::SIGKILL)?,
             (Some(worker), 0) => {
-                // Neither can do anything about the death of the other.
+                // Neither can react to the death of the other.
                 kill(supervisor, Signal::SIGSTOP)?;
                 kill(worker, Signal::SIGKILL)?;
                 kill(supervisor, Signal::SIGKILL)?;
@@ -314,7 +314,7 @@ impl Worker {
     ///
     /// When it had ended.
     pub fn go_on(&mut self) -> Result<(), BoxError> {
-        // Said first: from now on it may do something.
+        // Recorded first, because from now on it may act.
         let id = self.child()?.id();
         self.site.journal.say_of(id, Said::Continued);
         if let Some(worker) = self.below()? {
@@ -348,7 +348,7 @@ impl Worker {
             }
             sleep(Duration::from_millis(10)).await;
         };
-        // One that was told before it could listen for signals has nothing to give back.
+        // A process that got the signal before it could handle signals has nothing to release.
         if status.success() || status.signal() == Some(Signal::SIGTERM as i32) {
             return Ok(());
         }

@@ -1,6 +1,6 @@
-//! G5: the outcome of a command that was not applied agrees with the history. One that is overridden
-//! gave way to a step of the handler after it was sent; one that is rejected met a state that does not
-//! take it.
+//! G5: the outcome of a command that was not applied agrees with the history. An overridden command
+//! gave way to a step of the handler after it was sent; a rejected one met a state that does not
+//! accept it.
 
 use windlass::{
     ActionKind, Command, Outcome, StateKind,
@@ -28,7 +28,7 @@ fn of(subject: &Subject) -> Vec<String> {
         let order = record.order;
         let sent = |c: &Change| c.what == ChangeKind::Commanded { command: order };
         let Some(sent) = history.iter().position(sent) else {
-            // Said by the checker of commands.
+            // Reported by the checker of commands.
             continue;
         };
         match &record.outcome {

@@ -127,7 +127,7 @@ async fn list_len(client: &Client) -> Result<u64, BoxError> {
     Ok(counts.iter().map(|count| count.tasks).sum())
 }
 
-/// What the tasks of the target differ in.
+/// Returns the differences of the tasks of the target.
 fn unlike(source: &[Subject], target: &[Subject]) -> Vec<String> {
     let ids = |all: &[Subject]| -> Vec<TaskId> { all.iter().map(|s| s.id().clone()).collect() };
     if ids(source) != ids(target) {

@@ -14,8 +14,8 @@ use windlass_robustness::{
 
 use crate::support::*;
 
-/// What a busy machine of two cores may add to the time of a lease: a process has to start, and all
-/// of its tasks are claimed.
+/// The extra time on a busy machine of two cores: a process has to start, and all of its tasks are
+/// claimed.
 const MARGIN: Duration = Duration::from_secs(4);
 
 /// Long enough to outlive the first owner, and short enough to end within the scene.
