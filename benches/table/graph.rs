@@ -1,5 +1,5 @@
-//! Tasks that wait for each other, beside as many that wait for none; and what the end of a task for which many
-//! wait costs the other tasks.
+//! Tasks that wait for each other, compared with as many that wait for none; and what the end of a task for
+//! which many wait costs the other tasks.
 
 use std::{
     path::{Path, PathBuf},

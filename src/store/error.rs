@@ -103,7 +103,7 @@ pub enum Error {
         name: String,
     },
 
-    /// The task has ended. It takes no commands, and its id can only be used by a submit that
+    /// The task has ended. It accepts no commands, and its id can only be used by a submit that
     /// replaces it.
     #[error(
         "task '{0}' has ended already; retry it to start it again, or let a submit replace it to use its id again"

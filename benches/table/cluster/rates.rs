@@ -1,4 +1,4 @@
-//! Durable transitions a second beside what the same etcd takes of transactions with as many bytes,
+//! Durable transitions a second compared with transactions of the same etcd with as many bytes,
 //! packed as tightly, in turns.
 
 use std::{
@@ -143,7 +143,8 @@ pub(crate) fn rates(setting: &Setting, report: &mut Report) {
     with(setting, &cluster, IN_FLIGHT, report);
 }
 
-/// As [`rates`], with few tasks in flight: beside transactions of as many items, one after the other.
+/// As [`rates`], with few tasks in flight: compared with transactions of as many items, one after the
+/// other.
 pub(crate) fn few(setting: &Setting, report: &mut Report) {
     for in_flight in FEW {
         let cluster = Cluster::start(setting, 1);
