@@ -1,4 +1,4 @@
-//! The command line: its commands, and what each of them runs.
+//! The command line: its commands, and the function that each of them runs.
 
 use std::{ffi::OsString, io, process::ExitCode, time::Duration};
 

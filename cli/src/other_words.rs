@@ -1,4 +1,4 @@
-//! Subcommands of other programs, and what they are called here.
+//! Subcommands of other programs, with the corresponding ones of this program.
 
 use std::ffi::OsString;
 
@@ -38,8 +38,7 @@ fn command_for(word: &str) -> Option<&'static str> {
     found.map(|(_, command)| *command)
 }
 
-/// Adds a tip to the error of an unknown subcommand of the program itself: those of `schedule` and `node` have words of
-/// their own.
+/// Adds a tip to the error of an unknown subcommand at the top level: `schedule` and `node` have their own subcommands.
 pub(crate) fn add(error: &mut clap::Error, words: &[OsString]) {
     if error.kind() != ErrorKind::InvalidSubcommand {
         return;

@@ -252,7 +252,7 @@ impl Client {
     /// with this number.
     ///
     /// All streams from now on share one feed, so the store is read once for each change, however many streams there
-    /// are. A stream that is read too slowly for the shared feed switches to a feed of its own, and loses no change.
+    /// are. A stream that is read too slowly for the shared feed switches to its own feed, and loses no change.
     ///
     /// # Errors
     ///

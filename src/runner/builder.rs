@@ -174,8 +174,8 @@ impl Builder {
     }
 
     /// Leaves [schedules](crate::schedule) to other nodes. By default a node runs schedules, unless it
-    /// has a handler of its own for the kind `schedule`. If the node has a default handler, that
-    /// handler then runs them.
+    /// has its own handler for the kind `schedule`. If the node has a default handler, that handler
+    /// then runs them.
     pub fn without_schedules(mut self) -> Self {
         self.schedules = false;
         self
@@ -241,8 +241,8 @@ impl Builder {
     /// Ends the node when its lease could not be renewed or joined this many times in a row, because the store did not
     /// answer or failed: its handlers stop, and [`Runner::failure`](super::Runner::failure) and
     /// [`Runner::run_until`](super::Runner::run_until) return the last error. A supervisor may then start it again on a
-    /// sound machine. By default, and with 0, the node tries again for as long as it runs. The tries follow each other
-    /// after a 60th to a 6th of the lease, and after at most 5 s once the lease is lost.
+    /// sound machine. By default, and with 0, there is no limit. The interval between two tries is a 60th to a 6th of
+    /// the lease time, and at most 5 s once the lease is lost.
     ///
     /// # Example
     ///

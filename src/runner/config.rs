@@ -75,7 +75,7 @@ impl KindConfig {
         self
     }
 
-    /// Sets the retry policy of tasks without a policy of their own.
+    /// Sets the retry policy of tasks without their own policy.
     #[must_use]
     pub fn retry(mut self, policy: impl RetryPolicy + 'static) -> Self {
         self.retry = Arc::new(policy);

@@ -62,6 +62,6 @@ pub(super) enum LeaseEvent {
     Gained(Lease),
     /// The lease is lost. The engine notifies the sender when every handler has ended.
     Lost(oneshot::Sender<()>),
-    /// The store is gone for good, or has failed too often.
+    /// The store is gone for good, or has failed too often in a row.
     StoreGone(Error),
 }

@@ -47,7 +47,7 @@ pub(super) struct Keeper {
 /// The failures of the store in a row, and how many of them end the node.
 #[derive(Debug)]
 pub(super) struct Errors {
-    /// 0 for any number.
+    /// 0 for no limit.
     most: u32,
     in_row: u32,
 }
@@ -57,7 +57,7 @@ impl Errors {
         Self { most, in_row: 0 }
     }
 
-    /// Counts a failure. Returns why the node ends, if this one was the last that it may bear.
+    /// Counts a failure. Returns why the node ends, if the limit is reached.
     fn count(&mut self, reason: impl std::fmt::Display) -> Option<Error> {
         self.in_row = self.in_row.saturating_add(1);
         let failed = self.in_row;
@@ -163,7 +163,7 @@ impl Keeper {
             Err(_) => "the store did not answer".to_owned(),
         };
         warn!(node = %self.spec.name, lease = lease.id, why,
-            "could not end the lease; it ends by itself within {:?}", self.ttl);
+            "could not end the lease; it ends on its own within {:?}", self.ttl);
     }
 
     /// Returns how long a node that leaves waits for the store.
@@ -260,7 +260,7 @@ impl Keeper {
                         }
                         Err(error) => {
                             warn!(%node, lease = lease.id, %error,
-                                "could not report what the node runs now; trying again");
+                                "could not update the node's description in the store; trying again");
                             next = Instant::now() + self.ttl / 15;
                         }
                     }

@@ -1,5 +1,5 @@
-//! The JSON Schemas of what the program reads and prints: `docs/schemas/` and `docs/json.md`, which are made of the
-//! types themselves.
+//! The JSON Schemas of what the program reads and prints: `docs/schemas/` and `docs/json.md`, generated from the
+//! types.
 
 mod page;
 mod strict;
@@ -32,7 +32,7 @@ use crate::{
 struct Form {
     /// The name of its schema.
     name: &'static str,
-    /// Who reads or prints it.
+    /// Which command or file reads or prints it.
     of: &'static str,
     is_input: bool,
 }

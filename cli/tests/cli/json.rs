@@ -356,7 +356,7 @@ fn an_input_that_is_taken_has_the_form_of_its_schema() {
         assert!(read.is_ok(), "{message}: {read:?}");
     }
     let lines: Vec<String> = operations.iter().map(Value::to_string).collect();
-    // Each of them is taken; the tasks are not there.
+    // Each line is valid, but the tasks do not exist.
     let ran = Env::new().run_with(&["apply", "-", "--dry-run"], &lines[..1].join("\n"));
     assert!(!ran.err.contains("wrong"), "{ran:?}");
     for wrong in [

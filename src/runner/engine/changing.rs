@@ -164,7 +164,7 @@ impl Engine {
 fn may_change(kind: &Kind, entry: &KindEntry) -> Result<(), Invalid> {
     if entry.config.is_apart {
         let reason =
-            format!("the node runs '{kind}' by itself; start it without schedules instead");
+            format!("the node runs '{kind}' by default; start it without schedules instead");
         return Err(Invalid::new("kind", reason));
     }
     Ok(())

@@ -164,7 +164,7 @@ impl Engine {
             // A claim that was not for this node was released, or the task was lost in the
             // meantime.
             if let Err(error) = answer {
-                debug!(%error, "the store refused a write of a task that is no longer here");
+                debug!(%error, "the store refused a write of a task that this node no longer has");
             }
             return;
         };
