@@ -4,7 +4,7 @@ use std::ffi::OsString;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-/// The words of other programs, each with the command line of this one.
+/// Words of other programs, each with the corresponding command line of this one.
 const OTHERS: [(&[&str], &str); 19] = [
     (&["status", "show", "info", "inspect", "describe"], "get ID"),
     (&["stop", "hold", "suspend"], "pause ID"),

@@ -156,7 +156,7 @@ impl Builder {
         self.handler(kind, Batched::new(up_to, within, handler))
     }
 
-    /// Sets a handler for every kind without a handler of its own. The node then claims every kind.
+    /// Sets a handler for every kind without its own handler. The node then claims every kind.
     pub fn default_handler(mut self, config: KindConfig, handler: impl StatefulHandler) -> Self {
         self.default = Some(KindEntry::new(config, handler));
         self
