@@ -6,7 +6,8 @@ use windlass_statemachine::{IfExists, Invalid, StateKind, TaskId};
 use super::{
     ScheduleRecord, Schedules,
     change::{Change, PAUSE, Read, TRIES, busy, skipping},
-    data_of, name,
+    name,
+    record::data_of,
 };
 use crate::{
     schedule::{

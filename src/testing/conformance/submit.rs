@@ -79,17 +79,13 @@ pub async fn the_id_of_a_completed_task_may_be_free(harness: &dyn Harness) {
     ] {
         let mut claimed = kit.claim(&node, "a").await;
         kit.commit(&mut claimed, &Message::complete()).await;
-        let order = kit.get("a").await.order;
-        assert_eq!(
-            kit.get("a").await.task,
-            freeing(),
-            "its record stays until then"
-        );
+        let ended = kit.get("a").await;
+        assert_eq!(ended.task, freeing(), "its record stays until then");
         let task = freeing();
         let again = kit.try_submit(Submit { task, if_exists }).await;
         assert_eq!(again.unwrap(), Submitted::New, "{if_exists:?}");
         let record = kit.get("a").await;
-        assert!(record.order > order, "{if_exists:?}");
+        assert!(record.order > ended.order, "{if_exists:?}");
         assert_eq!(record.state.unwrap().code(), StateKind::Runnable);
     }
     let mut claimed = kit.claim(&node, "a").await;

@@ -6,7 +6,11 @@
 //! have another meaning. A template with a place elsewhere, or after syntax that shells read
 //! differently, is refused.
 
-/// The replacement of a place: the first argument as one word.
+use serde_json::json;
+
+use crate::exec::Word;
+
+/// What stands for a place: the first argument as one word.
 const ARGUMENT: &str = "\"$1\"";
 
 /// A parsed template.
@@ -337,6 +341,23 @@ pub(super) fn check_words(words: &[String]) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// Returns the text from which the id of a line's script is made. It is never executed.
+pub(super) fn shell_identity(template: &str, line: &str) -> String {
+    let quoted = shell_words::quote(line);
+    let script = if template.contains("{}") {
+        template.replace("{}", &quoted)
+    } else {
+        format!("{template} {quoted}")
+    };
+    json!({ "shell": script }).to_string()
+}
+
+/// Returns a word of a template, with the line in its places.
+pub(super) fn placed(template: &str, line: &[u8]) -> Word {
+    let parts: Vec<&[u8]> = template.split("{}").map(str::as_bytes).collect();
+    Word::from_bytes(parts.join(line))
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ pub(crate) mod form;
 pub(crate) mod import;
 mod last;
 mod origin;
+mod run_args;
 mod select;
 mod show;
 mod spec;
