@@ -14,7 +14,7 @@ use windlass_statemachine::{
 };
 
 use super::{
-    asks::{Ask, Asked, Sent},
+    asks::{Ask, Asked, Sent, Stored},
     parts::{ContextParts, Data},
     signals::{Commands, Stop},
 };
@@ -249,6 +249,12 @@ impl<J: TaskType> TaskContext<J> {
             return Err(gone());
         }
         answered.await.map_err(|_| gone())?
+    }
+
+    /// Asks the runner to report when the message that the handler returns is stored.
+    pub(crate) fn expect_stored(&self, stored: Stored) {
+        // A runner that is gone drops the request, which reports that the claim is over.
+        let _ = (self.parts.asks.0)(Sent::Returns(stored));
     }
 
     /// Remembers data that the store has.

@@ -326,7 +326,7 @@ impl Call {
         let asks = tx.clone();
         let asks = AskRunner(Box::new(move |sent| match sent {
             Sent::Ask(ask) => asks.send(Event::Ask(ask)).is_ok(),
-            Sent::Progress => true,
+            Sent::Progress | Sent::Returns(_) => true,
         }));
         let (_lease, lease_until) = watch::channel(Instant::now() + self.lease_left);
         let span = tracing::info_span!("task", task = %task.id, kind = %task.kind,

@@ -178,6 +178,8 @@ async fn every_output_has_the_fields_of_its_schema() {
     see.run("stats", 0, &["stats"]);
     see.run("node", 0, &["node", "balance", "n1", "--wait"]);
     see.run("finding", 0, &["doctor"]);
+    see.run("time", 0, &["time"]);
+    see.run("report", 1, &["wait", "done", "failed"]);
     see.run("setting", 0, &["config"]);
     schedules(&see);
     let lines = r#"{"op":"submit","id":"applied","kind":"double","props":1,"if_exists":"skip"}

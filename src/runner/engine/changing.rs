@@ -116,7 +116,7 @@ impl Engine {
     /// Computes the present description of the node, and has the store record it.
     fn describe(&mut self) {
         let before = self.parts.wanted.borrow().spec.clone();
-        let spec = NodeSpec {
+        let mut spec = NodeSpec {
             kinds: self.parts.kinds.listed(),
             data_versions: self.parts.kinds.data_versions(),
             labels: self.parts.selector.clone(),
@@ -124,10 +124,17 @@ impl Engine {
             slots_of: self.capacity.slots_of(),
             ..(*before).clone()
         };
+        if self.parts.config.on_demand {
+            // The slots change with each task: they are not worth a write, and no node should defer a task to them.
+            self.courtesy.set_me(spec.clone());
+            spec.slots = before.slots;
+        }
         if spec == *before {
             return;
         }
-        self.courtesy.set_me(spec.clone());
+        if !self.parts.config.on_demand {
+            self.courtesy.set_me(spec.clone());
+        }
         self.parts
             .wanted
             .send_modify(|wanted| wanted.spec = Arc::new(spec));

@@ -304,6 +304,7 @@ impl Engine {
             claimed_at: self.now(),
             claimed: Instant::now(),
             progress_kept: None,
+            returning: None,
         });
         let reported = pending.commands.into_iter();
         let reported = reported.filter_map(|(of, command)| (of == order).then_some(command));
