@@ -253,7 +253,7 @@ impl<J: TaskType> TaskContext<J> {
 
     /// Asks the runner to report when the message that the handler returns is stored.
     pub(crate) fn expect_stored(&self, stored: Stored) {
-        // A runner that is gone drops the request, which reports that the claim is over.
+        // A runner that has ended drops the request, which reports that the claim is over.
         let _ = (self.parts.asks.0)(Sent::Returns(stored));
     }
 

@@ -21,7 +21,7 @@ use crate::{
 /// How many tasks are waited for at once.
 const AT_ONCE: usize = 64;
 
-/// What to wait for.
+/// The tasks to wait for.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 With ids, the command ends when each of these tasks has ended; the exit code is 1 unless all of them have completed.
@@ -113,7 +113,9 @@ async fn for_tasks(
 }
 
 fn not_completed(id: &TaskId, done: &Done) -> Failure {
-    let why = done.error().map_or(String::new(), |e| format!(": {}", one_line(e)));
+    let why = done
+        .error()
+        .map_or(String::new(), |e| format!(": {}", one_line(e)));
     Failure::No(format!("task '{id}' has ended as {}{why}", done.code()))
 }
 
@@ -129,7 +131,9 @@ async fn for_filter(
     };
     // A filter for unreadable tasks has no states.
     if filter.states.is_empty() && !filter.quarantined && !is_idle {
-        let live = StateKind::ALL.into_iter().filter(|code| !code.is_terminal());
+        let live = StateKind::ALL
+            .into_iter()
+            .filter(|code| !code.is_terminal());
         filter = filter.states(live);
     }
     let wait = async {

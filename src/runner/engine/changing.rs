@@ -125,7 +125,8 @@ impl Engine {
             ..(*before).clone()
         };
         if self.parts.config.on_demand {
-            // The slots change with each task: they are not worth a write, and no node should defer a task to them.
+            // The slots change with each task, so they are not written to the store, and no node defers a task to
+            // them.
             self.courtesy.set_me(spec.clone());
             spec.slots = before.slots;
         }
