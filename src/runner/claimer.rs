@@ -73,7 +73,7 @@ pub struct Claimer {
     desk: Arc<Desk>,
 }
 
-/// A task that a [`Claimer`] has claimed: with everything that a handler has ([`TaskContext`]), and
+/// A task that a [`Claimer`] has claimed, with everything that a handler has ([`TaskContext`]), and
 /// [`finish`](Self::finish) instead of a returned message.
 ///
 /// [`TaskContext::stop_requested`] resolves when a command or the node asks to stop. The claim is aborted at the
