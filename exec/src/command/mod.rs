@@ -48,6 +48,7 @@ mod group;
 mod lease_tests;
 mod leftover;
 pub mod operators;
+mod orphans;
 pub(crate) mod process;
 pub mod programs;
 mod props;
