@@ -52,7 +52,11 @@ pub struct Task {
     #[serde(default, skip_serializing_if = "is_zero")]
     pub priority: i32,
     /// Names to find it by and to choose nodes by.
-    #[serde(default, skip_serializing_if = "Labels::is_empty")]
+    #[serde(
+        default,
+        skip_serializing_if = "Labels::is_empty",
+        deserialize_with = "crate::plain::fields"
+    )]
     pub labels: Labels,
     /// What follows a failed attempt; the kind's policy by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -83,7 +87,11 @@ pub struct Task {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unique: Option<Unique>,
     /// Text that travels with it, such as `traceparent`; none by default.
-    #[serde(default, skip_serializing_if = "Meta::is_empty")]
+    #[serde(
+        default,
+        skip_serializing_if = "Meta::is_empty",
+        deserialize_with = "crate::plain::fields"
+    )]
     pub meta: Meta,
 }
 

@@ -385,6 +385,19 @@ fn a_command_line_that_cannot_be_a_task_is_rejected() {
             &["--cwd, --env-file or --env-from: is for commands"],
         ),
         (&["--", ""], &["props.command: is empty"]),
+        (
+            &["--", "/"],
+            &["command: '/' is a folder; give the program to run"],
+        ),
+        (
+            &["--", "/usr"],
+            &["command: '/usr' is a folder; give the program to run"],
+        ),
+        (
+            &["--cwd", "/", "--", "./usr"],
+            &["command: './usr' is a folder"],
+        ),
+        (&["--", ".."], &["props.command: names a folder"]),
         (&["exec", "--cwd", "/x"], &["props.command: is missing"]),
         (&["exec"], &["props.command: is missing; give the program"]),
         (&["--wait"], &["KIND"]),
@@ -393,4 +406,28 @@ fn a_command_line_that_cannot_be_a_task_is_rejected() {
     }
     let store = std::path::PathBuf::from(env.path("store.db"));
     assert!(!store.exists(), "nothing was written");
+}
+
+/// A task that starts in an hour "runs when one starts".
+#[test]
+fn a_note_of_a_missing_node_says_when_the_task_runs() {
+    let env = Env::new();
+    for (words, says) in [
+        (&["k", "--id", "a"][..], "it runs when one starts"),
+        (
+            &["k", "--in", "1h"],
+            "it runs at its time, once one has started",
+        ),
+        (
+            &["k", "--after", "a"],
+            "it runs after the tasks that it waits for, once one has started",
+        ),
+    ] {
+        let ran = env.run(&[&["submit"], words].concat()).ok();
+        assert!(ran.err.contains(says), "{ran:?}");
+    }
+    let line = r#"{"kind":"k","start_at":"2100-01-01T00:00:00Z"}"#;
+    let ran = env.run_with(&["submit", "--lines", "-"], line).ok();
+    let says = "they run once one has started: those with a later start or a wait after it";
+    assert!(ran.err.contains(says), "{ran:?}");
 }

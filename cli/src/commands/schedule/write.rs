@@ -6,6 +6,7 @@ use serde_json::Map;
 use windlass::{
     Client, Kind, StateKind, TaskId,
     schedule::{self, Schedule, ScheduleRecord},
+    store::Error,
 };
 
 use super::{
@@ -41,12 +42,24 @@ pub(super) async fn create(args: CreateArgs, global: &Global) -> Result<Exit, Fa
     args.run.apply(&mut spec)?;
     let schedule = read(spec)?;
     let client = windlass::Client::new(&global.open().await?);
-    client
-        .schedules()
-        .create(&args.id, schedule)
-        .await
-        .map_err(Failure::of_schedule)?;
+    if let Err(error) = client.schedules().create(&args.id, schedule).await {
+        return Err(taken(&client, &args.id, error).await);
+    }
     written(&client, &global.out(), &args.id, "created").await
+}
+
+/// Returns the failure of a schedule that was not created, with what has its id.
+async fn taken(client: &Client, id: &TaskId, error: Error) -> Failure {
+    if let Error::AlreadyExists { what: "task", .. } = error
+        && let Ok(record) = client.get(id).await
+        && record.task.kind.as_str() != schedule::KIND
+    {
+        let kind = &record.task.kind;
+        return Failure::No(format!(
+            "the id '{id}' is that of a task of kind '{kind}', which is no schedule; choose another id"
+        ));
+    }
+    Failure::of_schedule(error)
 }
 
 /// Changes the given fields of a schedule.
@@ -113,6 +126,7 @@ async fn written(
     };
     out.line(format!("{id}: {action}{next}"))?;
     let kinds = BTreeSet::from([Kind::new(schedule::KIND)?]);
-    note_unhandled(client, out, &kinds, ("note", "its runs are submitted")).await;
+    let then = "its runs are submitted when one starts";
+    note_unhandled(client, out, &kinds, ("note", then)).await;
     Ok(Exit::Ok)
 }
