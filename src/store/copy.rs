@@ -5,6 +5,7 @@ mod export;
 mod import;
 mod lines;
 mod mark;
+mod missing;
 mod pages;
 mod report;
 mod target;
@@ -68,6 +69,7 @@ pub struct Copier<'a> {
     from: &'a Store,
     to: &'a Store,
     replace: bool,
+    accept_missing: bool,
     dry_run: bool,
 }
 
@@ -87,6 +89,7 @@ impl<'a> Copier<'a> {
             from,
             to,
             replace: false,
+            accept_missing: false,
             dry_run: false,
         }
     }
@@ -99,7 +102,15 @@ impl<'a> Copier<'a> {
         self
     }
 
-    /// Only reports what a copy would do, and writes nothing. Off by default.
+    /// Leaves out tasks that cannot be read also where other tasks wait for them: these run at once in the target. By
+    /// default [`run`](Self::run) refuses such a copy.
+    #[must_use]
+    pub fn accept_missing(mut self, accept_missing: bool) -> Self {
+        self.accept_missing = accept_missing;
+        self
+    }
+
+    /// Writes nothing; the report says what a copy would do. Off by default.
     #[must_use]
     pub fn dry_run(mut self, dry_run: bool) -> Self {
         self.dry_run = dry_run;
@@ -139,8 +150,12 @@ impl<'a> Copier<'a> {
     ///
     /// # Errors
     ///
-    /// The errors of either store that concern all tasks. The report has the errors of single tasks.
+    /// The errors of either store that concern all tasks; [`Error::Invalid`] (field `from`) when a task waits for one that
+    /// cannot be read, unless [`accept_missing`](Self::accept_missing). The report has the errors of single tasks.
     pub async fn run(&self, mut progress: impl FnMut(Progress)) -> Result<Report, Error> {
+        if !self.accept_missing {
+            missing::check(self.from).await?;
+        }
         let ids = self.from.transfer()?.ids().await?;
         let mut report = Report {
             tasks: ids.len() as u64,

@@ -305,6 +305,90 @@ pub(super) fn overlap(text: &str) -> Result<Value, Invalid> {
     }
 }
 
+impl RunArgs {
+    /// Sets the limits of an option that was given. Those of the other option stay.
+    fn set_limits(&self, run: &mut Map<String, Value>) {
+        let given: Vec<&Limit> = self.at_once.iter().chain(&self.rate).collect();
+        if given.is_empty() {
+            return;
+        }
+        let stays = |limit: &&Value| match is_at_once(limit) {
+            true => self.at_once.is_empty(),
+            false => self.rate.is_empty(),
+        };
+        let before = run.get("limits").and_then(Value::as_array);
+        let mut limits: Vec<Value> = before
+            .into_iter()
+            .flatten()
+            .filter(stays)
+            .cloned()
+            .collect();
+        limits.extend(given.into_iter().map(|limit| json!(limit)));
+        run.insert("limits".to_owned(), limits.into());
+    }
+
+    /// Sets the fields that were given.
+    pub(super) fn apply(&self, spec: &mut Map<String, Value>) -> Result<(), Failure> {
+        let is_wrong = spec.get("run").is_some_and(|run| !run.is_object());
+        let is_replaced = self.kind.is_some() || self.command.is_given();
+        let Some(run) = inner(spec, "run").filter(|_| is_replaced || !is_wrong) else {
+            let reason = "is no object; write it like {\"kind\":\"exec\"}";
+            return Err(Invalid::new("run", reason).into());
+        };
+        if let Some(mut props) = self.command.props()? {
+            for field in KEPT {
+                if let Some(value) = run.get("props").and_then(|props| props.get(field)) {
+                    props[field] = value.clone();
+                }
+            }
+            run.insert("props".to_owned(), props);
+            run.entry("kind").or_insert_with(|| exec::KIND.into());
+        }
+        set(run, "kind", self.kind.clone());
+        if let Some(props) = &self.props {
+            let props = input::json("props", props)?;
+            run.insert("props".to_owned(), props.get("props")?);
+        }
+        set(run, "priority", self.priority);
+        if !self.labels.is_empty() {
+            let labels = self
+                .labels
+                .iter()
+                .map(|(n, v)| (n.clone(), v.clone().into()));
+            run.insert("labels".to_owned(), Value::Object(labels.collect()));
+        }
+        self.set_limits(run);
+        if let Some(retry) = &self.retry {
+            let retry = read_retry(retry).map_err(|e| Invalid::new("retry", e))?;
+            let retry = Json::new("retry", &retry)?;
+            run.insert("retry".to_owned(), retry.get("retry")?);
+        }
+        if !run.contains_key("kind") {
+            let reason = "is missing; give a command after --, --shell or --kind";
+            return Err(Invalid::new("run.kind", reason).into());
+        }
+        let kind = run.get("kind").and_then(Value::as_str).unwrap_or_default();
+        self.command.check_kind("runs", kind)?;
+        if kind != exec::KIND {
+            return Ok(());
+        }
+        // Props of the wrong type are an error below.
+        if self.command.has_place()
+            && let Some(props) = run.entry("props").or_insert(json!({})).as_object_mut()
+        {
+            self.command.set_in(props)?;
+        }
+        let props = run.get("props").cloned().unwrap_or_default();
+        exec::Props::parse(&props.into())?;
+        Ok(())
+    }
+}
+
+/// Whether a limit in its JSON form is one of --at-once.
+fn is_at_once(limit: &Value) -> bool {
+    limit.get("at_once").is_some()
+}
+
 /// Reads a schedule of its JSON form.
 pub(super) fn read(spec: Map<String, Value>) -> Result<Schedule, Failure> {
     Ok(Schedule::from_json(&Value::Object(spec).into())?)
