@@ -36,7 +36,7 @@ impl CommandArgs {
         self.shell.is_some() || !self.command.is_empty()
     }
 
-    /// The props of the command that is given, without its folder and its variables.
+    /// Returns the props of the command that is given, without its folder and its variables.
     ///
     /// # Errors
     ///

@@ -211,7 +211,7 @@ fn a_worker_ends_the_commands_of_workers_that_die_after_it_has_started() {
     }
 }
 
-/// A user who has nothing to do with the test.
+/// A user who is not involved in the test.
 const NOBODY: u32 = 65534;
 
 /// Gives a file or folder to another user; false where this one has no right to.

@@ -119,8 +119,8 @@ impl KindStats {
         sort(&mut self.held_back);
     }
 
-    /// Adds the tasks whose labels no node selects. For a single task this reason goes before the state of the nodes, so
-    /// these tasks no longer count for that.
+    /// Adds the tasks whose labels no node selects. As for a single task, this reason takes precedence over the state of
+    /// the nodes, so these tasks no longer count under that.
     fn labels_hold(&mut self, found: Vec<HeldBack>) {
         let mut tasks: u64 = found.iter().map(|held| held.tasks).sum();
         for held in &mut self.held_back {

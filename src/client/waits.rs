@@ -114,8 +114,9 @@ impl fmt::Display for Selector {
 }
 
 impl WaitReason {
-    /// Why this task waits, given the live nodes; `None` when it is not its turn (it sleeps until a time, is
-    /// paused, has ended), when a live node holds it, or when one with room will claim it.
+    /// Returns why no node runs this task, given the live nodes. `None` when the task is not due
+    /// (it sleeps until a time, is paused, has ended), when a live node has claimed it, or when a
+    /// node with room will claim it.
     ///
     /// Reads no other task: a task whose awaited tasks have ended, and which no node has claimed since, still waits for
     /// them. [`Client::wait_reasons`] looks them up.

@@ -110,7 +110,7 @@ impl<'a> Copier<'a> {
         self
     }
 
-    /// Writes nothing; the report says what a copy would do. Off by default.
+    /// Only reports what a copy would do, and writes nothing. Off by default.
     #[must_use]
     pub fn dry_run(mut self, dry_run: bool) -> Self {
         self.dry_run = dry_run;

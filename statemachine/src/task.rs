@@ -54,7 +54,7 @@ pub struct Task {
     /// The priority: tasks with a greater one are claimed first; 0 by default.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub priority: i32,
-    /// Names to find it by and to choose nodes by.
+    /// Labels to find the task by and to choose nodes by.
     #[serde(
         default,
         skip_serializing_if = "Labels::is_empty",
@@ -91,7 +91,7 @@ pub struct Task {
     /// The key that no other task may have for a period; none by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unique: Option<Unique>,
-    /// Text that travels with it, such as `traceparent`; none by default.
+    /// Text that travels with the task, such as `traceparent`; none by default.
     #[serde(
         default,
         skip_serializing_if = "Meta::is_empty",

@@ -57,7 +57,7 @@ pub(crate) struct Args {
     #[arg(long)]
     accept_missing: bool,
 
-    /// Leave the source in use: set no mark in it
+    /// Keep the source in use: leave no mark in it
     #[arg(long)]
     backup: bool,
 

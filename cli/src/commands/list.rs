@@ -35,7 +35,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = parse::from_zero::<u32>)]
     limit: u32,
 
-    /// Only tasks that could run and are not run for this reason: 'no_node', 'data_version', 'labels', 'standing',
+    /// Only tasks that could run, but do not run for this reason: 'no_node', 'data_version', 'labels', 'standing',
     /// 'fault', 'full', 'tasks' (they wait for other tasks), 'limit', 'lost' or 'copied' (the store was copied into another one). 'windlass stats' counts them. All live
     /// tasks that match the filters are read
     #[arg(long, value_name = "REASON", value_parser = reason, conflicts_with = "watch", help_heading = "Filters")]

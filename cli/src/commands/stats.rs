@@ -181,7 +181,7 @@ impl<'a> OfKind<'a> {
 fn remedy(of: &KindStats, reason: &WaitReason, hint: &Hint) -> String {
     let kind = &of.kind;
     let words = match reason {
-        // One without --select takes tasks whatever their labels are.
+        // A node without --select takes tasks with any labels.
         WaitReason::NoNode | WaitReason::DataVersion { .. } | WaitReason::Labels(_)
             if kind.as_str() == "exec" =>
         {
@@ -258,7 +258,8 @@ fn show_kinds(out: &Output, stats: &client::Stats) -> Result<(), Failure> {
     out.narrow_table(&header, &["PAUSED", "CLAIMED", "WAITING", "FUTURE"], rows)
 }
 
-/// Shows why tasks are not run, and what to do, a line each: a table would cut them off.
+/// Shows why tasks are not run, and what to do, one line each, because a table would cut the lines
+/// off.
 fn show_held_back(out: &Output, kinds: &[KindStats], hint: &Hint) -> Result<(), Failure> {
     for of in kinds {
         for (n, held) in of.held_back.iter().enumerate() {

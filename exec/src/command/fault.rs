@@ -107,7 +107,7 @@ fn is_folder(props: &Props) -> bool {
     props.program.as_bytes().contains(&b'/') && at.unwrap_or(program).is_dir()
 }
 
-/// The worker's folder, if the path of the program counts from it.
+/// Returns the worker's folder, if the path of the program is relative to it.
 fn in_own_folder(props: &Props) -> Option<PathBuf> {
     let program = PathBuf::from(props.program.to_os_string());
     let counts = program.is_relative() && program.components().count() > 1;

@@ -96,7 +96,7 @@ impl Folders {
         self.looking = Some(Arc::new(looking));
     }
 
-    /// What the commands of the tasks print.
+    /// Returns the logs of the tasks' commands.
     pub fn logs(&self) -> &Logs {
         &self.logs
     }

@@ -71,12 +71,12 @@ fn group_of_held(folder: &Folder, record: &Record) -> Vec<i32> {
     groups
 }
 
-/// Whether a process that ends the command of the folder certainly lives.
+/// Returns whether a process that ends the command of the folder certainly lives.
 pub(crate) fn is_held(folder: &Folder) -> bool {
     Record::read(folder).is_some_and(|record| record.is_held())
 }
 
-/// For whom a leftover is ended.
+/// On whose behalf leftovers are ended.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum For {
     /// The attempt of this claim, which starts its own command next.
@@ -151,7 +151,7 @@ impl Leftover {
         &self.groups
     }
 
-    /// Looks for what an earlier attempt has left.
+    /// Looks for processes that an earlier attempt left.
     pub(super) fn find(folder: &Folder, whose: For) -> Result<Self, NotEnded> {
         let found = Record::read(folder);
         let groups = match &found {

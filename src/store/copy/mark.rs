@@ -59,7 +59,7 @@ impl Copied {
         }
     }
 
-    /// As [`check`](Self::check), of an import or a new node.
+    /// Like [`check`](Self::check), for an import or a new node.
     ///
     /// # Errors
     ///

@@ -58,7 +58,7 @@ impl WaitKind {
         Self::Copied,
     ];
 
-    /// Returns the name, as metrics and JSON have it: `no_node`, `data_version`, `labels`, `standing`, `fault`, `full`,
+    /// Returns the name that metrics and JSON use: `no_node`, `data_version`, `labels`, `standing`, `fault`, `full`,
     /// `tasks`, `limit`, `lost` or `copied`.
     pub fn as_str(self) -> &'static str {
         match self {

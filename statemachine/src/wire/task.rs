@@ -50,7 +50,7 @@ pub struct TaskForm {
     #[serde(default)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub priority: Option<i32>,
-    /// Names to find it by and to choose nodes by: an object of text; none by default.
+    /// Labels to find the task by and to choose nodes by: an object of text; none by default.
     #[serde(default, deserialize_with = "once_or_default")]
     #[serde(skip_serializing_if = "Labels::is_empty")]
     pub labels: Labels,

@@ -10,7 +10,7 @@ use serde_json::json;
 
 use crate::exec::Word;
 
-/// What stands for a place: the first argument as one word.
+/// The replacement of a place: the first argument as one word.
 const ARGUMENT: &str = "\"$1\"";
 
 /// A parsed template.

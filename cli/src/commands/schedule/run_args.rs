@@ -41,12 +41,13 @@ pub(super) struct RunArgs {
     #[arg(long, value_name = "POLICY")]
     retry: Option<String>,
 
-    /// What each run starts. `update` keeps its folder and its files of variables.
+    /// The command of each run. `update` keeps its folder and its files of variables.
     #[command(flatten)]
     command: CommandArgs,
 }
 
-/// The fields of a command that an update with another command keeps: those with options of their own.
+/// The fields of a command that an update with another command keeps, because they have options of
+/// their own.
 const KEPT: [&str; 3] = ["cwd", "env_file", "env_from_file"];
 
 impl RunArgs {

@@ -46,7 +46,8 @@ async fn why_no_node(client: &Client, record: &ScheduleRecord) -> Result<Option<
     Ok((!is_handled).then(|| NO_NODE.to_owned()))
 }
 
-/// Returns why a schedule waits that a clock that was ahead has taken beyond the present.
+/// Returns the reason why a schedule waits if a clock that was ahead has decided its times beyond
+/// the present.
 fn ahead_text(record: &ScheduleRecord) -> Option<String> {
     let (ahead, id) = (record.ahead?, &record.id);
     Some(format!(

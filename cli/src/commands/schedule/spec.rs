@@ -306,7 +306,7 @@ pub(super) fn overlap(text: &str) -> Result<Value, Invalid> {
 }
 
 impl RunArgs {
-    /// Sets the limits of an option that was given. Those of the other option stay.
+    /// Sets the limits of an option that was given. The limits of the other option stay.
     fn set_limits(&self, run: &mut Map<String, Value>) {
         let given: Vec<&Limit> = self.at_once.iter().chain(&self.rate).collect();
         if given.is_empty() {
@@ -384,12 +384,12 @@ impl RunArgs {
     }
 }
 
-/// Whether a limit in its JSON form is one of --at-once.
+/// Returns whether a limit in its JSON form is one of --at-once.
 fn is_at_once(limit: &Value) -> bool {
     limit.get("at_once").is_some()
 }
 
-/// Reads a schedule of its JSON form.
+/// Reads a schedule from its JSON form.
 pub(super) fn read(spec: Map<String, Value>) -> Result<Schedule, Failure> {
     Ok(Schedule::from_json(&Value::Object(spec).into())?)
 }
