@@ -12,7 +12,7 @@ use crate::{exit::Failure, parse::time};
 #[derive(Debug, Clone, Default, clap::Args)]
 #[command(next_help_heading = "Filters")]
 pub(crate) struct FilterArgs {
-    /// Only tasks in this state; several with commas for any of them
+    /// Only tasks in this state; separate several states with commas
     #[arg(long = "state", value_name = "STATE", value_delimiter = ',', value_parser = state)]
     states: Vec<StateKind>,
 
@@ -32,7 +32,7 @@ pub(crate) struct FilterArgs {
     #[arg(long, value_name = "NODE")]
     node: Option<NodeName>,
 
-    /// Only tasks that a node has claimed: those that run
+    /// Only tasks that a node has claimed, which are the running ones
     #[arg(long)]
     claimed: bool,
 
@@ -40,8 +40,8 @@ pub(crate) struct FilterArgs {
     #[arg(long, value_name = "TEXT")]
     error: Option<String>,
 
-    /// Only tasks whose last error has this fingerprint ('fingerprint' in '-o json'): the same error but for its numbers,
-    /// ids and paths
+    /// Only tasks whose last error has this fingerprint ('fingerprint' in '-o json'), which ignores numbers, ids and
+    /// paths
     #[arg(long, value_name = "FINGERPRINT")]
     fingerprint: Option<String>,
 
@@ -107,7 +107,8 @@ fn state(text: &str) -> Result<StateKind, String> {
     })
 }
 
-fn label_filter(text: &str) -> Result<(String, Option<String>), String> {
+/// Reads a label to select by, with a value or with any.
+pub(crate) fn label_filter(text: &str) -> Result<(String, Option<String>), String> {
     let (name, value) = match text.split_once('=') {
         Some((name, value)) => (name, Some(value.to_owned())),
         None => (text, None),

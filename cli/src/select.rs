@@ -203,12 +203,12 @@ pub(crate) fn count(n: usize) -> String {
     }
 }
 
-/// Whether a terminal can show the question.
+/// Returns whether a terminal can show the question.
 pub(crate) fn can_ask() -> bool {
     std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
 }
 
-/// The error without a terminal, where this many tasks match.
+/// Returns the error without a terminal, where this many tasks match.
 pub(crate) fn unasked(verb: &str, count: &str) -> Failure {
     Failure::Usage(format!(
         "this would {verb} {count}; without a terminal give --yes, or --dry-run to list them"
@@ -225,12 +225,12 @@ pub(crate) fn ask(question: &str) -> Result<bool, Failure> {
     Ok(matches!(answer.trim(), "y" | "Y" | "yes" | "Yes"))
 }
 
-/// Whether the task has not ended.
+/// Returns whether the task has not ended.
 pub(crate) fn is_live(record: &TaskRecord) -> bool {
     record.state.as_ref().is_ok_and(|s| !s.code().is_terminal())
 }
 
-/// Whether the task has ended, or is quarantined.
+/// Returns whether the task has ended, or is quarantined.
 pub(crate) fn is_ended(record: &TaskRecord) -> bool {
     !is_live(record)
 }
