@@ -87,7 +87,7 @@ where
     Fields::deserialize(reader).map(|Fields(fields)| fields)
 }
 
-/// The end of the error of a field that is given twice.
+/// How the error of a second field with one name ends.
 pub(super) const TWICE: &str = " is given twice";
 
 /// Any value whose objects have each field once.
