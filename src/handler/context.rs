@@ -16,7 +16,7 @@ use windlass_statemachine::{
 };
 
 use super::{
-    asks::{Ask, Asked, Sent},
+    asks::{Ask, Asked, Sent, Stored},
     run_data::{Data, RunData},
     signals::{Commands, Stop},
 };
@@ -251,6 +251,12 @@ impl<J: TaskType> TaskContext<J> {
             return Err(gone());
         }
         answered.await.map_err(|_| gone())?
+    }
+
+    /// Asks the runner to report when the message that the handler returns is stored.
+    pub(crate) fn expect_stored(&self, stored: Stored) {
+        // A runner that is gone drops the request, which reports that the claim is over.
+        let _ = (self.run.asks.0)(Sent::Returns(stored));
     }
 
     /// Remembers data that the store has.

@@ -70,6 +70,7 @@
 
 mod answer;
 mod asks;
+mod batch;
 mod context;
 mod progress;
 mod props;
@@ -88,7 +89,8 @@ use windlass_statemachine::{Message, TaskType, Untyped};
 pub use answer::AnswerError;
 #[cfg(feature = "testing")]
 pub(crate) use asks::Asked;
-pub(crate) use asks::{Ask, AskRunner, Sent};
+pub(crate) use asks::{Ask, AskRunner, Sent, Stored};
+pub use batch::{IntoMessages, TaskBatch};
 pub use context::{CheckpointError, TaskContext};
 pub use props::PropsError;
 pub use returned::{IntoMessage, Output, OutputResult};

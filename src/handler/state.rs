@@ -12,7 +12,7 @@ use windlass_statemachine::Invalid;
 /// The node has no shared value of a type that a handler needs.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "there is no state of the type {type_name}; give the node one with `.state(value)` before it starts"
+    "there is no state of the type {type_name}; add it to the node with `.state(value)` before the start"
 )]
 pub struct MissingState {
     type_name: &'static str,

@@ -28,8 +28,8 @@ impl<J: TaskType> TaskContext<J> {
 }
 
 impl TaskContext {
-    /// Returns an error if the message waits for the task that returned it, which cannot end
-    /// meanwhile.
+    /// Returns an error if the message waits for the task that returned it, which cannot end in the
+    /// meantime.
     pub(super) fn waits_for_itself(&self, message: &Message) -> Option<Invalid> {
         let waits = message.waits()?;
         waits.check_other("wait_for", self.id()).err()

@@ -50,7 +50,7 @@ fn steps(spec: &Schedule, limits: Limits, (live, due): (usize, usize)) -> Vec<St
         data = step.data.clone();
         let has_more = step.next == Next::Again;
         steps.push(step);
-        assert!(steps.len() <= 10_000, "{:?} goes on and on", spec.overlap);
+        assert!(steps.len() <= 10_000, "{:?} never ends", spec.overlap);
         if !has_more {
             return steps;
         }
@@ -130,7 +130,7 @@ fn a_write_has_no_more_runs_than_bytes_for_them() {
     let steps = steps(&large, limits(57), (0, 12));
     let submits: Vec<usize> = steps.iter().map(|step| step.submit.len()).collect();
     assert_eq!(submits, [5, 5, 2]);
-    // One run that is larger than half of the limit gets a write of its own.
+    // One run that is larger than half of the limit gets its own write.
     let small = Limits {
         max_bytes: 150_000,
         ..limits(57)

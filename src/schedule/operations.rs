@@ -94,12 +94,12 @@ impl Schedules {
         self.submit_new(task).await
     }
 
-    /// Creates a schedule that is paused from the beginning: it submits no run before
-    /// [`resume`](Self::resume), which skips the times until then or catches up on them.
+    /// Creates a paused schedule: it submits no run before [`resume`](Self::resume), which skips
+    /// the times until then or catches up on them.
     ///
     /// # Errors
     ///
-    /// As [`create`](Self::create).
+    /// The errors of [`create`](Self::create).
     ///
     /// # Example
     ///
@@ -147,7 +147,7 @@ impl Schedules {
         })
     }
 
-    /// Returns the task of a new schedule, and what it waits for.
+    /// Returns the task of a new schedule, and its first wait.
     fn new_task(&self, id: TaskId, schedule: Schedule) -> Result<(NewTask, Next), Error> {
         let now = self.client.store().clock().now();
         let spec = Schedule {

@@ -69,7 +69,7 @@ pub async fn run<J: TaskType, M: 'static>(
 ///
 /// # Flow
 ///
-/// 1. The handler starts as on a node: in a task of its own, with its panics caught.
+/// 1. The handler starts as on a node: in its own task, with its panics caught.
 /// 2. Each checkpoint is recorded and acknowledged.
 /// 3. After the number of checkpoints set by [`after_checkpoints`](Self::after_checkpoints), the
 ///    handler gets the commands of [`command`](Self::command) and the stop of [`stop`](Self::stop).
@@ -326,7 +326,7 @@ impl Call {
         let asks = tx.clone();
         let asks = AskRunner(Box::new(move |sent| match sent {
             Sent::Ask(ask) => asks.send(Event::Ask(ask)).is_ok(),
-            Sent::Progress => true,
+            Sent::Progress | Sent::Returns(_) => true,
         }));
         let (_lease, lease_until) = watch::channel(Instant::now() + self.lease_left);
         let span = tracing::info_span!("task", task = %task.id, kind = %task.kind,

@@ -37,7 +37,7 @@ pub(crate) struct StateRecord {
     /// When a sleeping task wakes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     until: Option<Timestamp>,
-    /// Since when it is in this state.
+    /// Since when the task is in this state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     since: Option<Timestamp>,
     /// The result of a completed task: any JSON.
@@ -47,7 +47,7 @@ pub(crate) struct StateRecord {
         deserialize_with = "crate::json::present"
     )]
     result: Option<Json>,
-    /// The data of its last checkpoint: any JSON.
+    /// The data of the last checkpoint: any JSON.
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",
@@ -57,22 +57,23 @@ pub(crate) struct StateRecord {
     /// The version of the data; 1 by default.
     #[serde(default = "first", skip_serializing_if = "is_first")]
     data_version: u32,
-    /// Its last errors, oldest first.
+    /// The last errors, oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     errors: Vec<ErrorEntry>,
     /// How many errors it had in all; none by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     errors_total: Option<u64>,
-    /// How many attempts in a row have failed or been abandoned; 0 by default.
+    /// How many attempts in a row failed or were abandoned; 0 by default.
     #[serde(default, skip_serializing_if = "is_default")]
     attempts: u32,
-    /// How many more attempts its retry policy allows, if the policy has such a number.
+    /// How many more attempts the retry policy allows; `null` if the policy does not count
+    /// attempts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     attempts_left: Option<u32>,
     /// How often it was claimed; 0 by default.
     #[serde(default, skip_serializing_if = "is_default")]
     claims: u64,
-    /// How often it was started again after it had ended; 0 by default.
+    /// How often it was retried after it had ended; 0 by default.
     #[serde(default, skip_serializing_if = "is_default")]
     incarnation: u32,
     /// The number of writes so far; 0 by default.
@@ -84,19 +85,19 @@ pub(crate) struct StateRecord {
     /// The id of the write, if a claimed task made it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     commit: Option<CommitId>,
-    /// The last command that had an effect on it.
+    /// The last command that changed the state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     last_command: Option<LastCommand>,
-    /// How far its handler is, as it has reported.
+    /// The progress that its handler has reported.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     progress: Option<Progress>,
-    /// The tasks that it waits for, or has waited for.
+    /// The tasks that the task waits for, or has waited for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     waits: Option<Box<Waits>>,
-    /// The deadlines that still matter.
+    /// The deadlines that are not met yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     deadlines: Option<Box<Deadlines>>,
-    /// The order of the last signal that a handler has kept; 0 for none.
+    /// The order of the last signal that a handler has kept in the queue; 0 for none.
     #[serde(default, skip_serializing_if = "is_default")]
     kept_signals: u64,
     /// The signals that got their outcome in this write.

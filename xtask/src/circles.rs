@@ -128,7 +128,7 @@ fn module_of(source: &Path, file: &Path) -> Option<Module> {
 
 /// Returns which module has the items that each one imports.
 fn of_files(texts: &BTreeMap<Module, String>) -> Graph {
-    // Where a module has an item from, which others may import from there.
+    // The source of an item that a module exports again.
     let mut exports: BTreeMap<(Module, String), Module> = BTreeMap::new();
     for (module, text) in texts {
         for path in uses(text) {

@@ -24,7 +24,7 @@ pub(crate) enum Compiler {
     Other(String),
 }
 
-/// Packs the crates, unpacks them into a workspace of their own, and checks that they build there with all features.
+/// Packs the crates, unpacks them into their own workspace, and checks that they build there with all features.
 ///
 /// `cargo package` would build every dependency again for this: the workspace has the locked versions, the profiles and
 /// the target folder of this one, so that what other checks have built is used.

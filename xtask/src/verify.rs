@@ -86,7 +86,7 @@ fn check_api(_: &Path, failed: &mut Vec<String>) {
     failed.extend(api::check(&root()));
 }
 
-/// Formats the programs of `benches/peers/`, each a workspace of its own. It needs none of their dependencies; lints would
+/// Formats the programs of `benches/peers/`, each its own workspace. It needs none of their dependencies; lints would
 /// build them all.
 pub(crate) fn rustfmt_of_peers() -> Command {
     let folder = root().join("benches/peers");
@@ -285,7 +285,7 @@ mod tests {
         assert!(numbers("1.89.1") > numbers("1.89"));
     }
 
-    /// Licences have a job of their own there, with the advisories.
+    /// Licences have their own job there, with the advisories.
     #[test]
     fn the_public_ci_runs_every_check() -> Result<(), std::io::Error> {
         let file = std::fs::read_to_string(root().join(".github/workflows/ci.yml"))?;

@@ -35,3 +35,4 @@ mod submit_waits;
 mod submitting;
 mod tips;
 mod variables;
+mod waiting;

@@ -72,7 +72,7 @@ async fn a_wait_for_lines_reports_attempts_that_fail() {
     let count = |text: &str| ran.err.lines().filter(|l| l.starts_with(text)).count();
     assert_eq!(count("f: attempt 1 failed: out of luck"), 1, "{ran:?}");
     assert_eq!(count("f: attempt 2 failed: out of luck"), 1, "{ran:?}");
-    // The last one is the end, which has a line of its own.
+    // The last one is the end, which has its own line.
     assert_eq!(count("f: attempt 3"), 0, "{ran:?}");
     assert_eq!(count("error: f: failed: out of luck"), 1, "{ran:?}");
     assert_eq!(count("g: attempt 1 failed: timed out;"), 1, "{ran:?}");

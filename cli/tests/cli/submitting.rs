@@ -82,7 +82,7 @@ fn a_bad_line_is_reported_by_number_and_nothing_after_it_is_submitted() {
         "{ran:?}"
     );
     env.run(&["get", "d"]).code(3);
-    // Those that are there are the same; the rest is submitted, and the answer is still no.
+    // The existing tasks are the same; the rest is submitted, and the exit code is still 1.
     let ran = env
         .run(&[
             "submit",
@@ -111,11 +111,11 @@ fn every_kind_of_bad_line_names_its_field() {
         (r#"{"kind":"k","props":{]}}"#, "task: "),
         (
             r#"{"kind":"k","colour":1}"#,
-            "task: 'colour' is no field; the fields are id, kind",
+            "task: 'colour' is not a field; the fields are id, kind",
         ),
         (
             r#"{"kind":"exec","command":"true"}"#,
-            "task: 'command' is a field of a command, and stands in 'props'",
+            "task: 'command' is a field of a command, and belongs in 'props'",
         ),
         (r#"{"id":"a"}"#, "kind: is missing"),
         (r#"{"kind":"k","id":""}"#, "id: is empty"),
@@ -298,7 +298,7 @@ async fn a_task_is_submitted_paused_and_runs_when_it_is_resumed() {
     env.run(&["submit", "k", "--paused", "--in", "1h"]).code(2);
     let line = r#"{"id":"b","kind":"k","paused":true,"start_at":"2999-01-01T00:00:00Z"}"#;
     env.run_with(&["submit", "--lines", "-"], line)
-        .fails(2, &["paused: has no effect beside 'start_at'"]);
+        .fails(2, &["paused: has no effect together with 'start_at'"]);
 }
 
 #[test]

@@ -4,8 +4,8 @@
 //!
 //! 1. The handler ends what an earlier attempt left running on this machine ([`leftover`]). A stop
 //!    waits for that.
-//! 2. The command starts in a process group of its own ([`group`]), with the task's folder
-//!    ([`folders`]) in its environment.
+//! 2. The command starts in its own process group ([`group`]), with the task's folder ([`folders`])
+//!    in its environment.
 //! 3. The output ([`capture`]) goes to the files of the log ([`logs`](crate::logs)). While the command
 //!    runs, the last part of it is persisted from time to time.
 //! 4. The command ends. An exit code that counts as success completes the task, with [`Output`] as
@@ -122,7 +122,7 @@ impl StatefulHandler for Exec {
             },
             Err(e) => Message::fail(format_args!("the task cannot be run: {e}")),
         };
-        debug!(returned = %message.kind(), "the command's task goes on");
+        debug!(returned = %message.kind(), "the command's task continues");
         message
     }
 
@@ -316,7 +316,7 @@ impl Exec {
 }
 
 /// Fails when the lease has ended: a process that stood still notices it here, before the engine does.
-/// Another node may then have the task, with a command of its own on this machine.
+/// Another node may then have the task, with its own command on this machine.
 fn has_lease(task: &TaskContext) -> Result<(), NotRun> {
     match task.lease_left().is_zero() {
         true => Err(NotRun::ClaimLost("the lease of this node is over".into())),

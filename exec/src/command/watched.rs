@@ -81,7 +81,7 @@ impl Watched {
     }
 
     /// Waits until the command has ended, exceeded its time limit, or should stop. Persists the
-    /// output meanwhile.
+    /// output in the meantime.
     pub(super) async fn watch(
         &mut self,
         task: &TaskContext,

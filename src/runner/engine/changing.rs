@@ -116,7 +116,7 @@ impl Engine {
     /// Computes the present description of the node, and has the store record it.
     fn describe(&mut self) {
         let before = self.deps.wanted.borrow().spec.clone();
-        let spec = NodeSpec {
+        let mut spec = NodeSpec {
             kinds: self.deps.kinds.listed(),
             data_versions: self.deps.kinds.data_versions(),
             labels: self.deps.selector.clone(),
@@ -124,10 +124,17 @@ impl Engine {
             slots_of: self.capacity.slots_of(),
             ..(*before).clone()
         };
+        if self.deps.config.on_demand {
+            // The slots change with each task: they are not worth a write, and no node should defer a task to them.
+            self.deferral.set_me(spec.clone());
+            spec.slots = before.slots;
+        }
         if spec == *before {
             return;
         }
-        self.deferral.set_me(spec.clone());
+        if !self.deps.config.on_demand {
+            self.deferral.set_me(spec.clone());
+        }
         self.deps
             .wanted
             .send_modify(|wanted| wanted.spec = Arc::new(spec));
@@ -157,7 +164,7 @@ impl Engine {
 fn may_change(kind: &Kind, entry: &KindEntry) -> Result<(), Invalid> {
     if entry.config.is_apart {
         let reason =
-            format!("the node runs '{kind}' by itself; start it without schedules instead");
+            format!("the node runs '{kind}' by default; start it without schedules instead");
         return Err(Invalid::new("kind", reason));
     }
     Ok(())

@@ -124,7 +124,7 @@ impl Engine {
         let failed = |answer: &Result<_, Error>| answer.as_ref().is_err_and(Error::is_retryable);
         let works = claimed.answers.iter().any(|(_, answer)| !failed(answer));
         if works && let Some(time) = self.claiming.succeeded(now) {
-            info!(%node, seconds = time.as_secs(), "the store takes claims again");
+            info!(%node, seconds = time.as_secs(), "the store accepts claims again");
         }
         if let Some((view, Err(error))) = claimed.answers.first()
             && !works
@@ -257,7 +257,7 @@ impl Engine {
         let kind = self.deps.kinds.entry(&task.kind).filter(|_| fits).cloned();
         let Some(kind) = kind else {
             info!(task = %task.id, kind = %task.kind, fence = fence.0,
-                "claimed, but it is no longer for this node: released");
+                "claimed, but no longer for this node: released");
             self.not_here(pending.take_stop_orders());
             let id = task.id.clone();
             self.release_claim(claimed.claim, order, claimed.state);
@@ -304,6 +304,7 @@ impl Engine {
             claimed_at: self.now(),
             claimed: Instant::now(),
             progress_kept: None,
+            returning: None,
         });
         let reported = pending.commands.into_iter();
         let reported = reported.filter_map(|(of, command)| (of == order).then_some(command));

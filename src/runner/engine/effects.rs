@@ -144,6 +144,9 @@ impl Engine {
             return;
         };
         slot.failed = failures::of_write(&write);
+        if let Some(returning) = slot.returning.as_mut().filter(|_| slot.run.is_none()) {
+            returning.writes(write.state.code());
+        }
         slot.moved = Moved::to(write.steps.iter().map(|step| step.to));
         for step in &write.steps {
             debug!(task = %slot.task.id, kind = %slot.task.kind, fence = slot.claim.fence.0,
@@ -157,11 +160,11 @@ impl Engine {
         if let Err(error @ Error::StoreGone { .. }) = answer {
             return self.store_gone(error);
         }
-        let Some(slot) = self.slots.get(id) else {
+        let Some(slot) = self.slots.get_mut(id) else {
             // A claim that was not for this node was released, or the task was lost in the
             // meantime.
             if let Err(error) = answer {
-                debug!(%error, "the store refused a write of a task that is no longer here");
+                debug!(%error, "the store refused a write of a task that this node no longer has");
             }
             return;
         };
@@ -171,6 +174,9 @@ impl Engine {
             Err(Error::Fenced(_)) => self.metrics.fenced(),
             Err(_) => {}
         }
+        let returned = slot
+            .returning
+            .take_if(|returning| is_durable && returning.is_written());
         let superseded = match &answer {
             Err(error @ Error::Superseded { .. }) => Some(error.to_string()),
             _ => None,
@@ -184,8 +190,16 @@ impl Engine {
             warn!(task = %slot.task.id, kind = %slot.task.kind, fence = slot.claim.fence.0,
                 ?reason, "a write was fenced: this node no longer has the task");
         }
+        if let Input::Refused { reason, .. } = &input
+            && let Some(returning) = self.slots.get_mut(id).and_then(|s| s.returning.as_mut())
+        {
+            returning.refused(reason);
+        }
         self.report_failure(id, is_durable);
         self.feed(id, input);
+        if let Some(returned) = returned {
+            returned.report();
+        }
     }
 
     fn done(&mut self, id: SlotId, end: End) {

@@ -28,7 +28,8 @@ impl Engine {
         self.forget_lease();
     }
 
-    /// Stops the node: the store is gone for good, or has failed as often as the node may bear.
+    /// Stops the node, because the store is gone for good or has failed as often as the
+    /// configuration allows.
     pub(super) fn store_gone(&mut self, error: Error) {
         let reason = match &error {
             Error::StoreGone { .. } => "the store is gone",
@@ -44,7 +45,7 @@ impl Engine {
         self.forget_lease();
     }
 
-    /// Ends a stop that has waited for the store for long enough. A task that is not stored by now
+    /// Ends a stop that has waited long enough for the store. A task that is not stored by now
     /// keeps its last persisted state, and is free when the lease has ended.
     pub(super) fn go_without_the_store(&mut self) {
         if self.lease.is_some() && !self.is_empty() {

@@ -305,6 +305,7 @@ impl Engine {
             In::Claimed(answers) => self.claimed(answers),
             In::Ended(ended) => self.ended(ended),
             In::Ask(slot, ask) => self.ask(slot, ask),
+            In::Returns(slot, stored) => self.expect(slot, stored),
             In::Progress(slot) => self.progress_changed(slot),
             In::Control(control) => self.control(control),
             In::Nodes(nodes) => self.deferral.set_nodes(nodes.into_iter().map(Peer::from)),

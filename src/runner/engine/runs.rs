@@ -9,9 +9,14 @@ use windlass_statemachine::{
     machine::{Input, Signal},
 };
 
-use super::{Engine, mode::STUCK_AFTER, slot::Run, timers::Wait};
+use super::{
+    Engine,
+    mode::STUCK_AFTER,
+    slot::{Returning, Run},
+    timers::Wait,
+};
 use crate::{
-    handler::{AskRunner, Attempt, RunData, Sent, Signals, TaskContext},
+    handler::{AskRunner, Attempt, RunData, Sent, Signals, Stored, TaskContext},
     runner::{
         input::{In, RunEnded, SlotId},
         spawn::{self, Ended},
@@ -26,6 +31,10 @@ impl Engine {
         let Some(slot) = self.slots.get_mut(id) else {
             return self.waiting.clear();
         };
+        // The message before this run changed nothing that is stored.
+        if let Some(returning) = slot.returning.take() {
+            returning.report();
+        }
         let (signals, delivered) = Signals::new();
         let state = slot.machine.state();
         let has_progress = state.progress.is_some();
@@ -36,6 +45,7 @@ impl Engine {
             let input = match sent {
                 Sent::Ask(ask) => In::Ask(id, ask),
                 Sent::Progress => In::Progress(id),
+                Sent::Returns(stored) => In::Returns(id, stored),
             };
             asks.send(input).is_ok()
         }));
@@ -79,6 +89,13 @@ impl Engine {
             self.progress_changed(id);
         }
         self.group_returns.started();
+    }
+
+    /// Somebody waits until the message that the handler is about to return is stored.
+    pub(super) fn expect(&mut self, id: SlotId, stored: Stored) {
+        if let Some(slot) = self.slots.get_mut(id).filter(|slot| slot.run.is_some()) {
+            slot.returning = Some(Returning::new(stored));
+        }
     }
 
     pub(super) fn signal(&mut self, id: SlotId, signal: Signal) {

@@ -55,6 +55,7 @@ fn slot(id: &str) -> Slot {
         claimed_at: Timestamp::UNIX_EPOCH,
         claimed: Instant::now(),
         progress_kept: None,
+        returning: None,
     }
 }
 

@@ -209,7 +209,7 @@ fn range_of(
         return Err(Invalid::new("to", reason));
     }
     if to > now {
-        let reason = format!("{to} is to come; the schedule runs such times by itself");
+        let reason = format!("{to} is in the future; the schedule runs such times on its own");
         return Err(Invalid::new("to", reason));
     }
     let mut cursor = Cursor::from(before(from));

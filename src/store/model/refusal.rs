@@ -72,7 +72,7 @@ pub enum Reason {
         /// What the guard requires.
         required: u64,
     },
-    /// The last claim has another fence.
+    /// The last claim of the task has another fence.
     Fence {
         /// Its fence.
         is: Fence,

@@ -250,7 +250,7 @@ fn clocks(conn: &Connection) -> Result<Finding, Stop> {
         return Ok(Finding::ok("clock", "nothing was written in the future"));
     }
     let found = format!("the newest change was written {ahead} s in the future of this clock");
-    let advice = "look at the clock of this machine: wake-ups follow it";
+    let advice = "check the clock of this machine: wake-ups follow it";
     Ok(Finding::new("clock", Verdict::Warning, found, advice))
 }
 
@@ -291,8 +291,7 @@ async fn log(path: &Path, store: &SqliteStore, repair: bool) -> Result<Finding, 
     let bytes = bytes_of(path, "-wal");
     if is_kept && bytes > 0 {
         let found = format!("{}; a program that reads keeps it", mib(bytes));
-        let advice =
-            "writes go on; repeat the repair once no backup and no shell keeps a transaction open";
+        let advice = "writes continue; repeat the repair when no backup and no shell keeps a transaction open";
         return Ok(Finding::new("log", Verdict::Warning, found, advice));
     }
     if bytes < LARGE_WAL {

@@ -226,7 +226,7 @@ mod linux {
             if paused.is_ok()
                 && let Err(error) = self.inotify.add_watch(&self.log, OF_LOG)
             {
-                tracing::debug!(%error, "the log is gone");
+                tracing::debug!(%error, "the log file no longer exists");
             }
         }
     }

@@ -211,8 +211,8 @@ impl Thread {
                     self.note_failure(&error.to_string());
                     self.conn = None;
                     self.seen = None;
-                    // Each new connection sees a write of its own, so without a pause it would be tried again
-                    // at once.
+                    // Each new connection sees its own write, so without a pause it would be tried again at
+                    // once.
                     std::thread::sleep(FAILED);
                     Some(FAILED)
                 }

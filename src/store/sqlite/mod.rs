@@ -22,7 +22,7 @@
 //!
 //! - The file is on a local disk. Network file systems do not keep SQLite's locks.
 //! - The processes run on one machine, since its last start. Containers that share the file also share
-//!   the clock, unless they have a time namespace of their own.
+//!   the clock, unless they have their own time namespace.
 //!
 //! # Errors
 //!

@@ -263,7 +263,7 @@ mod tests {
     }
 
     /// The files were identified before SQLite had opened the log. A program that closed the file in between deleted
-    /// the log, and the reader reported that it was moved, deleted or replaced.
+    /// the log, and the reader reported the log as moved, deleted or replaced.
     #[test]
     fn a_reader_has_opened_the_log_that_it_identifies() {
         let folder = tempfile::tempdir().unwrap();

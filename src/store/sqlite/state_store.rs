@@ -24,7 +24,7 @@ use crate::{
     store::{Error, Limits, StateRemoval, StateStore, StateWrite, rules},
 };
 
-/// A [`StateStore`] in a table of a SQLite file: a file of its own, or that of a
+/// A [`StateStore`] in a table of a SQLite file: its own file, or that of a
 /// [`SqliteStore`](super::SqliteStore).
 #[derive(Clone)]
 pub struct SqliteStates(Arc<Inner>);

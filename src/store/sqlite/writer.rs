@@ -237,8 +237,8 @@ impl Thread {
                 }
                 self.answer(jobs.list, None);
             }
-            // A single job may be at fault (too large for the disk, a damaged page), so each gets a
-            // transaction of its own.
+            // A single job may be at fault (too large for the disk, a damaged page), so each gets
+            // its own transaction.
             Err((Stop::Sql(error), Phase::Work)) if jobs.list.len() > 1 => {
                 tracing::debug!(%error, "a batch failed; ran its jobs one by one");
                 for job in jobs.list {

@@ -1,4 +1,4 @@
-//! The spec of a schedule, of options or JSON.
+//! Builds the spec of a schedule from options or JSON.
 
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
@@ -7,7 +7,11 @@ use windlass::{
     schedule::{Schedule, ScheduleRecord},
 };
 
-use super::{field::ClearArgs, run_args::RunArgs, zone};
+use super::{
+    field::ClearArgs,
+    run_args::{RunArgs, inner, set},
+    zone,
+};
 use crate::{exec, exit::Failure, input, parse::time};
 
 /// A schedule and its fields.
@@ -71,7 +75,7 @@ impl UpdateArgs {
             || self.clear != ClearArgs::default()
     }
 
-    /// Reads what files and standard input give, once: the fields may be set more than once.
+    /// Reads files and standard input once, because the fields may be set more than once.
     pub(super) fn load(&mut self) -> Result<(), Failure> {
         let CreateArgs { times, run, .. } = &mut self.fields;
         for (field, text) in [("spec", &mut times.spec), ("props", &mut run.props)] {
@@ -186,31 +190,12 @@ fn object(field: &'static str, json: &Json) -> Result<Map<String, Value>, Invali
     json.get(field)
 }
 
-/// Sets a field that was given.
-pub(super) fn set(spec: &mut Map<String, Value>, field: &str, value: Option<impl Into<Value>>) {
-    if let Some(value) = value {
-        spec.insert(field.to_owned(), value.into());
-    }
-}
-
 /// Sets a list that was given.
 fn set_list<T: ToString>(spec: &mut Map<String, Value>, field: &str, values: &[T]) {
     if !values.is_empty() {
         let values: Vec<Value> = values.iter().map(|v| v.to_string().into()).collect();
         spec.insert(field.to_owned(), values.into());
     }
-}
-
-/// Returns the object in a field, which is made if it is missing or no object.
-pub(super) fn inner<'a>(
-    spec: &'a mut Map<String, Value>,
-    field: &str,
-) -> Option<&'a mut Map<String, Value>> {
-    let value = spec.entry(field).or_insert(Value::Null);
-    if !value.is_object() {
-        *value = Value::Object(Map::new());
-    }
-    value.as_object_mut()
 }
 
 impl TimeArgs {
@@ -267,7 +252,7 @@ impl TimeArgs {
         has_local_times && spec.get("zone").is_none_or(Value::is_null)
     }
 
-    /// Returns a schedule of these times, whose runs do not matter.
+    /// Returns a schedule with these times and a placeholder run.
     pub(super) fn schedule(&self) -> Result<Schedule, Failure> {
         let mut spec = Map::new();
         spec.insert("run".to_owned(), json!({ "kind": exec::KIND }));
@@ -275,8 +260,8 @@ impl TimeArgs {
         read(spec)
     }
 
-    /// Returns the fields of a schedule. One that cannot be read has none if a whole one is given; otherwise the
-    /// options replace the wrong ones.
+    /// Returns the fields of a schedule. For a spec that cannot be read: no fields if a whole spec is given;
+    /// otherwise the options replace the invalid ones.
     pub(super) fn present(&self, record: &ScheduleRecord) -> Result<Map<String, Value>, Failure> {
         if record.spec.is_err() && self.spec.is_some() {
             return Ok(Map::new());
@@ -305,7 +290,7 @@ pub(super) fn overlap(text: &str) -> Result<Value, Invalid> {
     }
 }
 
-/// Reads a schedule of its JSON form.
+/// Reads a schedule from its JSON form.
 pub(super) fn read(spec: Map<String, Value>) -> Result<Schedule, Failure> {
     Ok(Schedule::from_json(&Value::Object(spec).into())?)
 }

@@ -114,7 +114,7 @@ impl RecordLease {
         let key = self.access.keys().transactions();
         let mut item = Item::new("transactions");
         item.put_on(&key, String::new(), lease);
-        // Without the key, another process grants a lease of its own.
+        // Without the key, another process grants its own lease.
         if let Err(fault) = self.access.pipeline.write(item).await {
             debug!(?fault, "could not share the lease of the transactions");
         }

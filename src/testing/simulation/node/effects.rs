@@ -120,7 +120,7 @@ impl Node {
         let asks = AskRunner(Box::new(move |sent| match sent {
             Sent::Ask(ask) => asks.send(In::Ask(id, ask)).is_ok(),
             // It is stored with the next write.
-            Sent::Progress => true,
+            Sent::Progress | Sent::Returns(_) => true,
         }));
         // The lease of a simulation ends only with its node.
         let until = Instant::now() + Duration::from_secs(3600);

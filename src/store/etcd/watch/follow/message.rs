@@ -1,4 +1,4 @@
-//! Takes in the messages of a stream.
+//! Applies the messages of a stream.
 
 use etcd_client::WatchResponse;
 use tokio::time::Instant;
