@@ -7,6 +7,7 @@ mod nodes;
 mod of_kind;
 mod pages;
 mod purge;
+mod reasons;
 mod record;
 mod signal;
 mod stats;
@@ -85,7 +86,7 @@ impl Client {
     }
 
     /// Returns the time by the clock of the store, with which start times, deadlines and schedules are compared: by default
-    /// that of this machine. Nodes use the clocks of theirs; etcd has none of its own.
+    /// that of this machine. Nodes use the clocks of their machines; etcd has no clock.
     ///
     /// # Example
     ///

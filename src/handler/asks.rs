@@ -39,12 +39,12 @@ pub(crate) enum Sent {
     Ask(Ask),
     /// The handler has reported progress, which the runner reads when it stores it.
     Progress,
-    /// The handler is about to return a message, and somebody waits until it is stored.
+    /// The handler is about to return a message, and a caller waits until it is stored.
     Returns(Stored),
 }
 
-/// Gets the state of the task when the message of a handler is stored, or the reason for which the store refused the
-/// message. Dropped when the claim is over before that.
+/// Receives the state of the task when the message of a handler is stored, or the reason why the store refused the
+/// message. Dropped if the claim ends before that.
 #[derive(Debug)]
 pub(crate) struct Stored(pub(crate) oneshot::Sender<Result<StateKind, String>>);
 

@@ -24,7 +24,7 @@ impl TaskBatch {
         &self.tasks
     }
 
-    /// Returns one message for each task: what [`IntoMessages`] expects of a handler whose tasks have different outcomes.
+    /// Returns one message for each task: the form of [`IntoMessages`] for a handler whose tasks have different outcomes.
     pub fn each(&self, message: impl FnMut(&TaskContext) -> Message) -> Vec<Message> {
         self.tasks.iter().map(message).collect()
     }

@@ -88,7 +88,7 @@ async fn collect<H, Fut>(
                 () = &mut end => break,
             }
         }
-        // Those that were stopped in the meantime are gone.
+        // Tasks that were stopped in the meantime are no longer in the batch.
         batch.retain(|pending| !pending.returns.is_closed());
         if !batch.is_empty() {
             tokio::spawn(run(batch, handler.clone()));
@@ -106,7 +106,7 @@ where
         .into_iter()
         .map(|Pending { context, returns }| (context, returns))
         .unzip();
-    // The call is made inside of the future, so that a panic before its first await is caught, too.
+    // The call is made inside the future, so that a panic before its first await is also caught.
     let called = async { handler(TaskBatch::new(tasks)).await };
     let messages = match AssertUnwindSafe(called).catch_unwind().await {
         Ok(returned) => returned.into_messages(returns.len()),
@@ -117,7 +117,7 @@ where
         }
     };
     for (returns, message) in returns.into_iter().zip(messages) {
-        // A task that was stopped has ended already.
+        // A stopped task has ended already.
         let _ = returns.send(message);
     }
 }

@@ -1,4 +1,4 @@
-//! [`Claimer`]: tasks for a program that asks for them, instead of handlers that a node calls.
+//! [`Claimer`]: claims tasks for a program that works on them itself, without handlers.
 
 use std::{
     collections::VecDeque,
@@ -23,7 +23,7 @@ use crate::{
     store::{Error, Store},
 };
 
-/// How long [`Claimer::try_claim`] waits: a node claims a task that is due within this time, nearly always.
+/// How long [`Claimer::try_claim`] waits: nearly always a node claims a due task within this time.
 const TRY: Duration = Duration::from_millis(100);
 
 /// Claims tasks one at a time for a program that works on them itself: a loop of your own, a test, a bridge to
@@ -34,7 +34,7 @@ const TRY: Duration = Duration::from_millis(100);
 /// 1. [`start`](Self::start) joins the namespace as a node that runs nothing.
 /// 2. [`claim`](Self::claim) waits for a due task of one of the kinds, and returns it as a [`ClaimedTask`].
 /// 3. The program works on the task, and ends its claim with [`ClaimedTask::finish`].
-/// 4. [`shutdown`](Self::shutdown) releases what is still claimed, and leaves.
+/// 4. [`shutdown`](Self::shutdown) releases the tasks that are still claimed, and leaves.
 ///
 /// # Guarantees
 ///
@@ -44,8 +44,8 @@ const TRY: Duration = Duration::from_millis(100);
 /// # Caveats
 ///
 /// A task without a [`finish`](ClaimedTask::finish) is released when its [`ClaimedTask`] is dropped: it keeps its
-/// last data, and another claim runs it again. A task that was claimed for a caller who has gone away in the same
-/// moment is released as well.
+/// last data, and another claim runs it again. A task that was claimed for a caller that has stopped waiting at
+/// the same time is released as well.
 ///
 /// # Example
 ///
@@ -73,7 +73,7 @@ pub struct Claimer {
     desk: Arc<Desk>,
 }
 
-/// A task that a [`Claimer`] has claimed: everything that a handler has ([`TaskContext`]), and
+/// A task that a [`Claimer`] has claimed, with everything that a handler has ([`TaskContext`]), and
 /// [`finish`](Self::finish) instead of a returned message.
 ///
 /// [`TaskContext::stop_requested`] resolves when a command or the node asks to stop. The claim is aborted at the
@@ -90,7 +90,7 @@ pub struct ClaimedTask {
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClaimError {
-    /// The node of the claimer has stopped; the source says why, unless it was asked to stop.
+    /// The node of the claimer has stopped. The source is the reason; none if it was asked to stop.
     #[error("could not claim a task: the node {node} has stopped; start another claimer")]
     Stopped {
         /// The node.
@@ -115,7 +115,7 @@ pub enum FinishError {
     Refused(String),
 }
 
-/// What the clones of a claimer share.
+/// The state that the clones of a claimer share.
 #[derive(Debug)]
 struct Desk {
     runner: Runner,
@@ -208,7 +208,7 @@ impl StatefulHandler for Pass {
 }
 
 impl Claimer {
-    /// Joins the namespace as a node that claims tasks of these kinds when it is asked to.
+    /// Joins the namespace as a node that claims tasks of these kinds on request.
     ///
     /// # Errors
     ///
@@ -221,13 +221,13 @@ impl Claimer {
         Self::start_with(Runner::builder(store), kinds).await
     }
 
-    /// As [`start`](Self::start), with settings of the node: its name, labels, lease and balancer. The slots of the
-    /// builder are replaced, and the claimer runs no schedules. Handlers of the builder run as on any node, within the
-    /// slots that callers ask for.
+    /// Joins like [`start`](Self::start), with settings of the node: its name, labels, lease and balancer. The slots
+    /// of the builder are replaced, and the claimer runs no schedules. Handlers of the builder run as on any node,
+    /// within the slots that callers ask for.
     ///
     /// # Errors
     ///
-    /// As [`start`](Self::start).
+    /// The errors of [`start`](Self::start).
     pub async fn start_with<I>(builder: Builder, kinds: I) -> Result<Self, StartError>
     where
         I: IntoIterator,
@@ -257,7 +257,7 @@ impl Claimer {
         self.desk.runner.node()
     }
 
-    /// Claims a task that is due, or waits for one: at most `wait`, `None` after that. Callers get tasks in the order in
+    /// Claims a due task, or waits for one for at most `wait`; then returns `None`. Callers get tasks in the order in
     /// which they asked. Dropping the future claims nothing.
     ///
     /// # Errors
@@ -287,18 +287,18 @@ impl Claimer {
         }))
     }
 
-    /// Claims a task that is due now; `None` when the node has found none within 100 ms.
+    /// Claims a task that is due now; `None` when the node finds none within 100 ms.
     ///
     /// # Errors
     ///
-    /// As [`claim`](Self::claim).
+    /// The errors of [`claim`](Self::claim).
     pub async fn try_claim(&self) -> Result<Option<ClaimedTask>, ClaimError> {
         self.claim(TRY).await
     }
 
     /// Asks for the release of every claimed task, aborts those that are still claimed at the end of the grace of their
-    /// kinds, and leaves the namespace. Does nothing but return when another clone or a [`ClaimedTask`] exists: the
-    /// last of them stops the node in the background.
+    /// kinds, and leaves the namespace. Only returns when another clone or a [`ClaimedTask`] exists: the last of them
+    /// stops the node in the background.
     pub async fn shutdown(self) {
         if let Some(Desk { runner, .. }) = Arc::into_inner(self.desk) {
             runner.shutdown().await;
@@ -307,9 +307,9 @@ impl Claimer {
 }
 
 impl ClaimedTask {
-    /// Returns the message of the task, as a handler returns one, and waits until it is stored. Returns the state
-    /// of the task since then. A message that runs the task again ([`Message::run`], [`Message::checkpoint`]) lets another
-    /// claim have it.
+    /// Returns the message of the task, as a handler returns one, and waits until it is stored. Returns the state of the
+    /// task since then. A message that runs the task again ([`Message::run`], [`Message::checkpoint`]) makes it claimable
+    /// again.
     ///
     /// # Errors
     ///

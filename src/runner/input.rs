@@ -21,7 +21,7 @@ pub(super) enum In {
     Ask(SlotId, Ask),
     /// The handler has reported progress.
     Progress(SlotId),
-    /// Somebody waits until the message of the handler is stored.
+    /// A caller waits until the message of the handler is stored.
     Returns(SlotId, Stored),
     Control(Control),
     Nodes(Vec<NodeRecord>),

@@ -151,7 +151,7 @@ async fn a_claimed_task_obeys_commands() {
     let stop = task.stop_requested().await;
     assert_eq!(task.finish(stop.message()).await, Ok(StateKind::Paused));
 
-    // One that does not stop is lost to its caller at the end of the grace.
+    // A task that does not stop is lost at the end of the grace.
     let task = claimer.claim(secs(5)).await.unwrap().unwrap();
     world.command(&ids[1], Command::Kill).await;
     assert_eq!(world.code(&ids[1]).await, StateKind::Killed);
@@ -172,7 +172,7 @@ async fn a_claimer_whose_node_has_stopped_says_so() {
         .command_node(&node, windlass::store::NodeCommand::Freeze)
         .await
         .unwrap();
-    // A frozen node claims nothing, and the caller goes on waiting.
+    // A frozen node claims nothing, and the caller still waits.
     world.submits("k", 1).await;
     tokio::time::sleep(secs(60)).await;
     assert!(!waits.is_finished());

@@ -1,4 +1,4 @@
-//! `windlass time`: the time by which the store's tasks are due.
+//! `windlass time`: prints the time with which the store compares due times.
 
 use jiff::Timestamp;
 use serde::Serialize;

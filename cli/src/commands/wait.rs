@@ -21,7 +21,7 @@ use crate::{
 /// How many tasks are waited for at once.
 const AT_ONCE: usize = 64;
 
-/// What to wait for.
+/// The tasks to wait for.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 With ids, the command ends when each of these tasks has ended; the exit code is 1 unless all of them have completed.

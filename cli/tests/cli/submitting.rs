@@ -269,6 +269,19 @@ fn a_command_line_that_cannot_be_a_task_is_rejected() {
             &["--cwd, --env-file or --env-from: is for commands"],
         ),
         (&["--", ""], &["props.command: is empty"]),
+        (
+            &["--", "/"],
+            &["command: '/' is a folder; give the program to run"],
+        ),
+        (
+            &["--", "/usr"],
+            &["command: '/usr' is a folder; give the program to run"],
+        ),
+        (
+            &["--cwd", "/", "--", "./usr"],
+            &["command: './usr' is a folder"],
+        ),
+        (&["--", ".."], &["props.command: names a folder"]),
         (&["exec", "--cwd", "/x"], &["props.command: is missing"]),
         (&["exec"], &["props.command: is missing; give the program"]),
         (&["--wait"], &["KIND"]),
@@ -279,49 +292,26 @@ fn a_command_line_that_cannot_be_a_task_is_rejected() {
     assert!(!store.exists(), "nothing was written");
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_task_is_submitted_paused_and_runs_when_it_is_resumed() {
-    let env = Env::new();
-    let words = ["submit", "double", "--id", "a", "--props", "2", "--paused"];
-    let submitted = env.run(&words).ok();
-    assert_eq!(submitted.out, "a\n");
-    let says = "note: the task is paused; `windlass resume a` starts it\n";
-    assert_eq!(submitted.err, says);
-    let node = env.node("n1").await;
-    env.run(&["submit", "double", "--props", "1", "--wait"])
-        .ok();
-    assert_eq!(env.json(&["get", "a"])["state"], "paused");
-    env.run(&["resume", "a"]).ok();
-    env.run(&["watch", "a", "--until-ended"]).ok();
-    assert_eq!(env.json(&["get", "a"])["state"], "completed");
-    node.shutdown().await;
-    env.run(&["submit", "k", "--paused", "--in", "1h"]).code(2);
-    let line = r#"{"id":"b","kind":"k","paused":true,"start_at":"2999-01-01T00:00:00Z"}"#;
-    env.run_with(&["submit", "--lines", "-"], line)
-        .fails(2, &["paused: has no effect together with 'start_at'"]);
-}
-
+/// A task that starts in an hour "runs when one starts".
 #[test]
-fn an_id_is_free_after_success() {
+fn a_note_of_a_missing_node_says_when_the_task_runs() {
     let env = Env::new();
-    let submit = |command: &str| {
-        env.run(&[
-            "submit",
-            "--id",
-            "a",
-            "--free-id",
-            "--retry",
-            "never",
-            "--",
-            command,
-        ])
-    };
-    submit("true").ok();
-    submit("true").fails(1, &["'a' exists already"]);
-    env.run(&["worker", "--until-idle"]).ok();
-    assert_eq!(env.json(&["get", "a"])["state"], "completed");
-    submit("false").ok();
-    assert_eq!(env.json(&["get", "a"])["state"], "runnable");
-    env.run(&["worker", "--until-idle"]).ok();
-    submit("true").fails(1, &["'a' has ended already"]);
+    for (words, says) in [
+        (&["k", "--id", "a"][..], "it runs when one starts"),
+        (
+            &["k", "--in", "1h"],
+            "it runs at its time, once one has started",
+        ),
+        (
+            &["k", "--after", "a"],
+            "it runs after the tasks that it waits for, once one has started",
+        ),
+    ] {
+        let ran = env.run(&[&["submit"], words].concat()).ok();
+        assert!(ran.err.contains(says), "{ran:?}");
+    }
+    let line = r#"{"kind":"k","start_at":"2100-01-01T00:00:00Z"}"#;
+    let ran = env.run_with(&["submit", "--lines", "-"], line).ok();
+    let says = "they run once one has started: those with a later start or a wait after it";
+    assert!(ran.err.contains(says), "{ran:?}");
 }

@@ -20,7 +20,11 @@ async fn wait_ends_with_its_tasks() {
     assert!(late.err.contains("task 'a' has not ended"), "{late:?}");
     let node = env.node("n1").await;
     assert_eq!(env.run(&["wait", "a"]).ok().out, "a: completed\n");
-    let all = env.json_with_code(1, &["wait", "a", "b", "c", "a"]);
+    let all = env
+        .run(&["-o", "json", "wait", "a", "b", "c", "a"])
+        .code(1)
+        .lines();
+    let all = &all[0];
     assert_eq!(all["done"], json!(2), "{all}");
     let error = all["tasks"][2]["error"].as_str().unwrap();
     assert!(

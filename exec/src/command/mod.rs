@@ -48,7 +48,7 @@ mod group;
 mod lease_tests;
 mod leftover;
 pub mod operators;
-mod prepare;
+mod orphans;
 pub(crate) mod process;
 pub mod programs;
 mod props;

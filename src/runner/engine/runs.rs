@@ -31,7 +31,7 @@ impl Engine {
         let Some(slot) = self.slots.get_mut(id) else {
             return self.waiting.clear();
         };
-        // The message before this run changed nothing that is stored.
+        // The previous message changed nothing in the store.
         if let Some(returning) = slot.returning.take() {
             returning.report();
         }
@@ -91,7 +91,7 @@ impl Engine {
         self.group_returns.started();
     }
 
-    /// Somebody waits until the message that the handler is about to return is stored.
+    /// A caller waits until the message that the handler is about to return is stored.
     pub(super) fn expect(&mut self, id: SlotId, stored: Stored) {
         if let Some(slot) = self.slots.get_mut(id).filter(|slot| slot.run.is_some()) {
             slot.returning = Some(Returning::new(stored));

@@ -83,14 +83,14 @@ pub(super) struct Slot {
     pub(super) claimed: Instant,
     /// When its progress was last stored.
     pub(super) progress_kept: Option<Instant>,
-    /// Who waits until the message of the handler is stored.
+    /// The caller that waits until the message of the handler is stored.
     pub(super) returning: Option<Returning>,
 }
 
-/// A message of a handler on its way to the store, for somebody who waits for it.
+/// A message of a handler on its way to the store, for a caller that waits for it.
 pub(super) struct Returning {
     stored: Stored,
-    /// The state of the write under way, if that write has the message.
+    /// The state of the pending write, if that write has the message.
     written: Option<StateKind>,
     /// Why the store has refused the message. The failed attempt is stored instead.
     refused: Option<String>,
@@ -106,19 +106,19 @@ impl Returning {
         }
     }
 
-    /// Takes note of a write that has the message.
+    /// Records a write that has the message.
     pub(super) fn writes(&mut self, state: StateKind) {
         self.written = Some(state);
     }
 
-    /// Takes note of a refusal of the write under way.
+    /// Records a refusal of the pending write.
     pub(super) fn refused(&mut self, reason: &str) {
         if self.written.take().is_some() {
             self.refused.get_or_insert_with(|| reason.to_owned());
         }
     }
 
-    /// Returns whether the write under way has the message.
+    /// Returns whether the pending write has the message.
     pub(super) fn is_written(&self) -> bool {
         self.written.is_some()
     }
@@ -127,7 +127,7 @@ impl Returning {
     pub(super) fn report(self) {
         let state = self.written.unwrap_or(StateKind::Runnable);
         let result = self.refused.map_or(Ok(state), Err);
-        // Whoever has gone away needs no report.
+        // A caller that has stopped waiting needs no report.
         let _ = self.stored.0.send(result);
     }
 }

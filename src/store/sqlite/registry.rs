@@ -4,14 +4,14 @@ use async_trait::async_trait;
 use windlass_statemachine::{Author, CommandId, NodeName, TaskId};
 
 use super::{
-    SqliteStore, all_failed, apply, audit, batch::newest, codes, errors::item, feed::Feed, groups,
-    history, hub::Message, jobs::Load, json, limits, list, log, node, progress::QUEUE, query,
-    retention, stream,
+    SqliteStore, all_failed, apply, audit, batch::newest, codes, copied, errors::item, feed::Feed,
+    groups, history, hub::Message, jobs::Load, json, limits, list, log, node, progress::QUEUE,
+    query, retention, stream,
 };
 use crate::store::{
     Applied, AuditEntry, Change, ChangeStream, CommandRecord, Doctor, Error, Filter, LimitUse,
     Limits, NodeCommand, NodeCommandId, NodeRecord, Operation, Page, Purge, Registry, Span,
-    TaskCount, TaskRecord, TaskStats, Transaction, Transfer, rules,
+    TaskCount, TaskRecord, TaskStats, Transaction, Transfer, copy::Copied, rules,
 };
 
 #[async_trait]
@@ -148,6 +148,11 @@ impl Registry for SqliteStore {
         self.0.readers.run(verb, read).await
     }
 
+    async fn no_node_may_join(&self) -> Result<Option<Error>, Error> {
+        let mark = self.0.readers.run("read the mark of a copy", copied::read);
+        Ok(mark.await?.as_ref().map(Copied::refusal))
+    }
+
     async fn nodes(&self) -> Result<Vec<NodeRecord>, Error> {
         let clock = self.0.lease_clock.clone();
         let read = move |conn: &_| node::nodes(conn, &clock);
@@ -166,6 +171,8 @@ impl Registry for SqliteStore {
             .writer
             .run("send a command to a node", 1, move |batch| {
                 item(batch.on_behalf(by.as_ref(), |batch| {
+                    let mark = copied::read(batch.connection())?;
+                    Copied::check_node(mark.as_ref(), &command)?;
                     let order = node::send(batch, &name, &text)?;
                     audit::commanded(batch, &name, command.clone())?;
                     Ok(order)

@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use serde::{Deserialize, de::IgnoredAny};
+use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use windlass::{
     Invalid, Json, Limit, NewTask,
@@ -262,8 +262,8 @@ impl Maker {
         };
         let mut fields: Map<String, Value> = match serde_json::from_str(line).map_err(not_json)? {
             Value::Object(fields) => {
-                let once = plain::object::<plain::Fields<IgnoredAny>>(line);
-                once.map_err(|wrong| wrong.into_invalid("task"))?;
+                // A field of the map that was given twice has lost one of its values.
+                plain::each_once(line).map_err(|wrong| wrong.into_invalid("task"))?;
                 fields
             }
             _ => {

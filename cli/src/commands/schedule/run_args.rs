@@ -79,7 +79,7 @@ impl RunArgs {
             let reason = "is not an object; write it like {\"kind\":\"exec\"}";
             return Err(Invalid::new("run", reason).into());
         };
-        if let Some(mut props) = self.command.props() {
+        if let Some(mut props) = self.command.props()? {
             for field in KEPT {
                 if let Some(value) = run.get("props").and_then(|props| props.get(field)) {
                     props[field] = value.clone();
