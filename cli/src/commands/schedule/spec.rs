@@ -7,7 +7,11 @@ use windlass::{
     schedule::{Schedule, ScheduleRecord},
 };
 
-use super::{field::ClearArgs, run_args::RunArgs, zone};
+use super::{
+    field::ClearArgs,
+    run_args::{RunArgs, inner, set},
+    zone,
+};
 use crate::{exec, exit::Failure, input, parse::time};
 
 /// A schedule and its fields.
@@ -186,31 +190,12 @@ fn object(field: &'static str, json: &Json) -> Result<Map<String, Value>, Invali
     json.get(field)
 }
 
-/// Sets a field that was given.
-pub(super) fn set(spec: &mut Map<String, Value>, field: &str, value: Option<impl Into<Value>>) {
-    if let Some(value) = value {
-        spec.insert(field.to_owned(), value.into());
-    }
-}
-
 /// Sets a list that was given.
 fn set_list<T: ToString>(spec: &mut Map<String, Value>, field: &str, values: &[T]) {
     if !values.is_empty() {
         let values: Vec<Value> = values.iter().map(|v| v.to_string().into()).collect();
         spec.insert(field.to_owned(), values.into());
     }
-}
-
-/// Returns the object in a field, which is made if it is missing or no object.
-pub(super) fn inner<'a>(
-    spec: &'a mut Map<String, Value>,
-    field: &str,
-) -> Option<&'a mut Map<String, Value>> {
-    let value = spec.entry(field).or_insert(Value::Null);
-    if !value.is_object() {
-        *value = Value::Object(Map::new());
-    }
-    value.as_object_mut()
 }
 
 impl TimeArgs {
@@ -305,7 +290,7 @@ pub(super) fn overlap(text: &str) -> Result<Value, Invalid> {
     }
 }
 
-/// Reads a schedule of its JSON form.
+/// Reads a schedule from its JSON form.
 pub(super) fn read(spec: Map<String, Value>) -> Result<Schedule, Failure> {
     Ok(Schedule::from_json(&Value::Object(spec).into())?)
 }
