@@ -6,6 +6,7 @@
 //!
 //! The semantics are in `docs/schedules.md`.
 
+mod boot;
 mod check;
 mod clause;
 mod cron;
@@ -14,6 +15,7 @@ mod deadlines;
 mod due;
 mod handler;
 mod hash;
+mod interval;
 mod left_out;
 mod missed;
 mod operations;
@@ -33,6 +35,7 @@ mod template;
 mod times;
 mod zone;
 
+pub(crate) use boot::report as report_boot;
 pub use data::{Counts, RefusedTime};
 pub use handler::KIND;
 pub(crate) use handler::Scheduler;

@@ -1,5 +1,6 @@
 //! [`Schedules`]: what a client does with schedules.
 
+mod boot;
 mod change;
 mod limits;
 mod runs;

@@ -8,7 +8,9 @@ use windlass_statemachine::{Invalid, Json, plain};
 
 use super::{
     clause::{Every, Except},
+    cron::is_reboot,
     data::Data,
+    interval::Interval,
     missed::{Missed, MissedTimes},
     overlap::Overlap,
     span::{Length, time, times},
@@ -66,11 +68,12 @@ pub struct Schedule {
     /// What the schedule is for, in the words of its author; none by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) description: Option<String>,
-    /// Cron expressions, the local times of which count: 5 fields, 6 with the second first, or a name as `@daily`.
+    /// Cron expressions, the local times of which count: 5 fields, 6 with the second first, 7 with the second first and
+    /// the year last, a name as `@daily`, `@every 15m`, or `@reboot`.
     #[serde(default, deserialize_with = "or_default")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) cron: Vec<String>,
-    /// Times at equal distances, whatever the clocks of the zone do.
+    /// Times at equal distances, whatever the clocks of the zone do, or months of its calendar apart.
     #[serde(default, deserialize_with = "or_default")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) every: Vec<Every>,
@@ -182,6 +185,11 @@ impl Schedule {
         }
     }
 
+    /// Returns whether each start of a machine submits a run.
+    pub(crate) fn is_at_boot(&self) -> bool {
+        self.cron.iter().any(|text| is_reboot(text))
+    }
+
     /// Returns whether the fields that give the nominal times are those of another spec.
     pub(crate) fn has_times_of(&self, other: &Self) -> bool {
         // Each field is named: a new one has to be put on one of the two sides.
@@ -241,7 +249,9 @@ impl Schedule {
         self
     }
 
-    /// Adds the times of a cron expression: 5 fields, 6 with the second first, or a name as `@daily`.
+    /// Adds the times of a cron expression: 5 fields, 6 with the second first, 7 with the second first and the year last,
+    /// or a name as `@daily`. `@every 15m` is an interval as [`every`](Self::every), and `@reboot` each start of a
+    /// machine on which a node runs schedules (Linux only).
     pub fn cron(mut self, expression: impl Into<String>) -> Self {
         self.cron.push(expression.into());
         self
@@ -251,7 +261,31 @@ impl Schedule {
     /// default 1970-01-01T00:00:00Z.
     pub fn every(mut self, interval: Duration, anchor: impl Into<Option<Timestamp>>) -> Self {
         self.every.push(Every {
-            interval: interval.into(),
+            interval: Interval::Fixed(interval.into()),
+            anchor: anchor.into(),
+        });
+        self
+    }
+
+    /// Adds times that are 1 to 1,200 months of the calendar of the zone apart. One of them is the `anchor`, whose local
+    /// time the others have; by default it is midnight of 1970-01-01, local time. Each is counted from the anchor: the
+    /// 31st is the last day of shorter months, and the 31st again in longer ones.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use windlass::{NewTask, schedule::Schedule};
+    ///
+    /// let last_day = "2030-01-31T06:00:00Z".parse::<windlass::jiff::Timestamp>()?;
+    /// let invoice = Schedule::new(NewTask::new("invoice")).every_months(1, last_day);
+    /// let next = invoice.preview("invoice", last_day, 2)?;
+    /// assert_eq!(next[0].nominal.to_string(), "2030-02-28T06:00:00Z");
+    /// assert_eq!(next[1].nominal.to_string(), "2030-03-31T06:00:00Z");
+    /// # Ok::<(), windlass::BoxError>(())
+    /// ```
+    pub fn every_months(mut self, months: u32, anchor: impl Into<Option<Timestamp>>) -> Self {
+        self.every.push(Every {
+            interval: Interval::Months(i32::try_from(months).unwrap_or(i32::MAX)),
             anchor: anchor.into(),
         });
         self

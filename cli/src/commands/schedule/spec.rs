@@ -98,15 +98,16 @@ pub(super) struct TimeArgs {
     #[arg(long, value_name = "JSON")]
     spec: Option<String>,
 
-    /// A cron expression: 'minute hour day month weekday', with a second before them if needed, or @daily
+    /// A cron expression: 'minute hour day month weekday'; with 6 fields the second is first, and with 7 the year is last
+    /// as well. Or @daily, @every 15m, or @reboot (each start of a machine of a worker)
     #[arg(long, value_name = "EXPRESSION")]
     cron: Vec<String>,
 
-    /// An interval: 90s, 15m, 1h30m, 7d
+    /// An interval: 90s, 15m, 1h30m, 7d; or months of the calendar: 1mo, 3mo, 1y
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true)]
     every: Vec<String>,
 
-    /// One of the times of each interval (RFC 3339); 1970-01-01T00:00:00Z by default
+    /// One of the times of each interval (RFC 3339); 1970-01-01T00:00:00Z by default. Months have its local time
     #[arg(long, value_name = "TIME", value_parser = time, requires = "every")]
     anchor: Option<Timestamp>,
 
