@@ -1,4 +1,4 @@
-//! [`NewTask`]: how a task is put together before it is submitted.
+//! [`NewTask`]: a builder of tasks to submit.
 
 mod after;
 mod terms;
@@ -17,8 +17,8 @@ use crate::{
     store::{IfExists, Submit},
 };
 
-/// A task to submit. What is wrong with it is reported by [`build`](Self::build) or by the submit, with
-/// the field's name.
+/// A task to submit. Invalid input is reported by [`build`](Self::build) or by the submit, with the
+/// name of the field.
 ///
 /// # Example
 ///
@@ -81,7 +81,8 @@ impl<J> fmt::Debug for NewTask<J> {
 }
 
 impl<J: Job> NewTask<J> {
-    /// A task of a [`Job`], with the defaults of a new task. A job alone converts into one.
+    /// Returns a task of a [`Job`], with the defaults of a new task. Without options, pass the job
+    /// itself: it converts into a task.
     ///
     /// # Example
     ///
@@ -113,19 +114,19 @@ impl<J: Job> From<J> for NewTask<J> {
 }
 
 impl NewTask {
-    /// A task of a kind. Without an [`id`](Self::id) it gets a UUID (version 7, so that ids sort by
-    /// time).
+    /// Returns a task of a kind. Without an [`id`](Self::id) it gets a UUID (version 7, so that ids
+    /// sort by time).
     pub fn new(kind: impl Into<String>) -> Self {
         Self::with(Kind::new(kind.into()), Ok(Json::null()))
     }
 
-    /// What the handler is to work on: anything that has a JSON form.
+    /// Sets the input of the handler: any value with a JSON form.
     pub fn props<T: Serialize + ?Sized>(mut self, props: &T) -> Self {
         self.props = Json::new("props", props);
         self
     }
 
-    /// As [`props`](Self::props), of JSON text.
+    /// Sets the input of the handler to JSON text.
     pub fn props_json(mut self, text: &str) -> Self {
         self.props = Json::parse("props", text);
         self
@@ -170,23 +171,24 @@ impl<J> NewTask<J> {
         }
     }
 
-    /// Its name, unique in the namespace.
+    /// Sets the id, unique in the namespace.
     pub fn id(mut self, id: impl Into<String>) -> Self {
         self.id = Some(TaskId::new(id.into()));
         self
     }
 
-    /// Not before this time. Replaces [`start_in`](Self::start_in).
+    /// Sets the earliest time at which the task starts. Replaces [`start_in`](Self::start_in).
     pub fn start_at(mut self, at: Timestamp) -> Self {
         self.start = Some(Wake::At(at));
         self
     }
 
-    /// Not before this long from now. Replaces [`start_at`](Self::start_at).
+    /// Sets the shortest time from now after which the task starts. Replaces
+    /// [`start_at`](Self::start_at).
     ///
-    /// The time is counted from [`Client::submit`](crate::Client::submit), by the store's clock; as an
-    /// effect ([`Message::and_submit`](crate::Message::and_submit)) from when the message is applied;
-    /// otherwise from [`build`](Self::build), by the clock of this machine.
+    /// The time counts from [`Client::submit`](crate::Client::submit), by the store's clock. For an
+    /// effect ([`Message::and_submit`](crate::Message::and_submit)) it counts from when the message is
+    /// applied; otherwise from [`build`](Self::build), by the clock of this machine.
     ///
     /// # Example
     ///
@@ -209,19 +211,20 @@ impl<J> NewTask<J> {
         self
     }
 
-    /// Tasks with a greater priority are claimed first; 0 by default.
+    /// Sets the priority: tasks with a greater one are claimed first; 0 by default.
     pub fn priority(mut self, priority: i32) -> Self {
         self.priority = priority;
         self
     }
 
-    /// A label.
+    /// Adds a label.
     pub fn label(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.labels.insert(name.into(), value.into());
         self
     }
 
-    /// What follows a failed attempt; the kind's policy by default.
+    /// Sets the retry policy, which decides what follows a failed attempt; the kind's policy by
+    /// default.
     pub fn retry(mut self, retry: Retry) -> Self {
         self.retry = Some(retry);
         self
@@ -269,36 +272,37 @@ impl<J> NewTask<J> {
         self
     }
 
-    /// Submitting it again, with the same kind and props of the same value, is no error and makes no
-    /// second task ([`IfExists::Same`]).
+    /// Accepts an existing task with the id if it is the same work: the same kind, and props of the
+    /// same value. The submit then succeeds, and makes no second task ([`IfExists::Same`]).
     pub fn idempotent(mut self) -> Self {
         self.if_exists = IfExists::Same;
         self
     }
 
-    /// It may take the place of a task with that id that has ended.
+    /// Replaces an existing task with the id if it has ended ([`IfExists::ReplaceFinished`]).
     pub fn replace_finished(mut self) -> Self {
         self.if_exists = IfExists::ReplaceFinished;
         self
     }
 
-    /// Any task with that id is as good as submitted, live or ended, whatever its kind and props are.
+    /// Accepts any existing task with the id, live or ended, whatever its kind and props are
+    /// ([`IfExists::Skip`]).
     pub fn skip_existing(mut self) -> Self {
         self.if_exists = IfExists::Skip;
         self
     }
 
     /// Checks the names and makes the task. A [`start_in`](Self::start_in) counts from now, by the
-    /// clock of the operating system; a submit counts it by the clock of its store.
+    /// clock of the operating system (in a submit, by the clock of the store).
     ///
     /// # Errors
     ///
-    /// [`Invalid`] naming the field.
+    /// [`Invalid`] that names the field.
     pub fn build(self) -> Result<Submit, Invalid> {
         self.build_at(SystemClock::shared().now())
     }
 
-    /// As [`build`](Self::build), with the time that a [`start_in`](Self::start_in) counts from.
+    /// Like [`build`](Self::build), with the time from which a [`start_in`](Self::start_in) counts.
     pub(crate) fn build_at(self, now: Timestamp) -> Result<Submit, Invalid> {
         let id = match self.id {
             Some(id) => id?,
@@ -366,7 +370,7 @@ impl From<Task> for NewTask {
 
 impl TryFrom<TaskForm> for NewTask {
     type Error = Invalid;
-    /// A form without an id gets a UUID.
+    /// Converts a form into a task. A form without an id gets a UUID.
     fn try_from(mut form: TaskForm) -> Result<Self, Invalid> {
         form.id
             .get_or_insert_with(|| uuid::Uuid::now_v7().to_string());

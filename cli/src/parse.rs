@@ -168,7 +168,7 @@ pub(crate) fn unique(text: &str) -> Result<Unique, String> {
     Unique::new(key, duration(within)?).map_err(|e| of_period(&e, within))
 }
 
-/// The text of an error about a key or its period, with the period as it was given.
+/// Returns the text of an error about a key or its period, with the period as it was given.
 fn of_period(error: &Invalid, within: &str) -> String {
     match error.field() {
         "unique.within" => format!("'{within}' is not from 1ms to 366d"),
@@ -182,9 +182,9 @@ pub(crate) const AT_ONCE: &str =
     "Run at most N tasks with this key at once, in the whole namespace";
 
 /// What `--rate` does.
-pub(crate) const RATE: &str = "Begin at most N claims of tasks with this key within any DURATION, in the whole \
-    namespace. The repeat of a failed attempt within the --park-after of its node (10s) is the same claim and does \
-    not count; with 'worker --park-after 0s' it counts";
+pub(crate) const RATE: &str = "Start at most N tasks with this key within any DURATION, in the whole \
+    namespace. Claims are counted: an attempt that follows a failed one within the --park-after of its node (10s) \
+    belongs to the same claim and is not counted, except with 'worker --park-after 0s'";
 
 /// Reads `key=number`.
 pub(crate) fn at_once(text: &str) -> Result<Limit, String> {

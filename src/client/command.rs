@@ -8,8 +8,8 @@ use super::{Client, name, only};
 use crate::store::{CommandRecord, Error, SendCommand};
 
 impl Client {
-    /// Sends a command to a task; returns its id. The command waits while no node has the task, and
-    /// ends in exactly one outcome.
+    /// Sends a command to a task, and returns the id of the command. The command stays in the queue
+    /// while no node has the task, and gets exactly one outcome.
     ///
     /// # Errors
     ///
@@ -30,8 +30,8 @@ impl Client {
         Ok(id)
     }
 
-    /// As [`command`](Self::command), with an id of your own: sending it again is the same command,
-    /// also when the time of a sleep has passed meanwhile.
+    /// Like [`command`](Self::command), with an id of your choice. Sending it again is the same
+    /// command, even when the time of a sleep has passed in the meantime.
     ///
     /// # Errors
     ///
@@ -43,7 +43,7 @@ impl Client {
         id: impl TryInto<CommandId, Error: Into<Invalid>>,
         command: Command,
     ) -> Result<(), Error> {
-        // The store checks a command whose id is new: one that was taken is not held against the clock.
+        // The store checks only a command whose id is new: the time of a repeated one may have passed.
         let send = SendCommand {
             task: name(task)?,
             id: name(id)?,
@@ -52,13 +52,13 @@ impl Client {
         self.send_again(send).await
     }
 
-    /// Sends a task to sleep for this long from now, by the store's clock, as
-    /// [`Command::Sleep`] does until a time.
+    /// Lets a task sleep for this long from now, by the store's clock. [`Command::Sleep`] takes a
+    /// time instead.
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`] (field `until`) for no time at all or one beyond the last time, `9999-12-30T22:00:00Z`, and those of
-    /// [`command`](Self::command).
+    /// [`Error::Invalid`] (field `until`) for a duration of zero, and for an end after `9999-12-30T22:00:00Z`; and the errors
+    /// of [`command`](Self::command).
     pub async fn sleep_for(
         &self,
         task: impl TryInto<TaskId, Error: Into<Invalid>>,
@@ -68,12 +68,13 @@ impl Client {
         self.command(task, Command::Sleep { until }).await
     }
 
-    /// Sends a command to many tasks; answers the ids of the commands in the order of the tasks. One
-    /// that fails does not touch the others.
+    /// Sends a command to many tasks, and returns the ids of the commands in the order of the tasks.
+    /// Each succeeds or fails on its own.
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`] when the command itself is wrong; those of single tasks are in the answer.
+    /// [`Error::Invalid`] when the command itself is invalid. Errors of single tasks are in the
+    /// returned list.
     pub async fn command_many(
         &self,
         tasks: &[TaskId],
@@ -96,11 +97,11 @@ impl Client {
         Ok(answers.map(|(answer, id)| answer.map(|_| id)).collect())
     }
 
-    /// Returns the outcome of a command; `None` while it waits.
+    /// Returns the outcome of a command; `None` while it is in the queue.
     ///
     /// # Errors
     ///
-    /// [`Error::NotFound`] (also once its task is deleted), [`Error::Unavailable`].
+    /// [`Error::NotFound`] (also after its task was deleted), [`Error::Unavailable`].
     pub async fn outcome(
         &self,
         id: impl TryInto<CommandId, Error: Into<Invalid>>,
@@ -109,7 +110,7 @@ impl Client {
         Ok(self.store.registry().command(&id).await?.outcome)
     }
 
-    /// The commands of a task, in order, those that have an outcome included.
+    /// Returns the commands of a task, in order, including those that have an outcome.
     ///
     /// # Errors
     ///

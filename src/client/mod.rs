@@ -35,8 +35,8 @@ use crate::{
     },
 };
 
-/// Sees and changes the tasks of a namespace. Clones are the same client; it holds no state of its
-/// own.
+/// Reads and changes the tasks of a namespace. A client has no state of its own; clones are
+/// equivalent.
 ///
 /// # Example
 ///
@@ -63,7 +63,7 @@ pub struct Client {
     by: Author,
 }
 
-/// The name that a caller gave, or what is wrong with it.
+/// Returns the name that a caller passed, or its error.
 fn name<N>(given: impl TryInto<N, Error: Into<Invalid>>) -> Result<N, Error> {
     given.try_into().map_err(|e| Error::Invalid(e.into()))
 }
@@ -75,8 +75,8 @@ fn only<T>(mut answers: Vec<Result<T, Error>>) -> Result<T, Error> {
 }
 
 impl Client {
-    /// Returns a client of a store. Its changes are by the operating-system user of the process
-    /// ([`on_behalf_of`](Self::on_behalf_of)).
+    /// Returns a client of a store. The author of its changes is the operating-system user of the
+    /// process; see [`on_behalf_of`](Self::on_behalf_of).
     pub fn new(store: &Store) -> Self {
         Self {
             store: store.clone(),
@@ -84,7 +84,7 @@ impl Client {
         }
     }
 
-    /// The store.
+    /// Returns the store.
     pub fn store(&self) -> &Store {
         &self.store
     }
@@ -93,7 +93,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`] when the id is not one.
+    /// [`Error::Invalid`] for an invalid id.
     pub fn handle<J: Job>(
         &self,
         id: impl TryInto<TaskId, Error: Into<Invalid>>,
@@ -101,7 +101,7 @@ impl Client {
         Ok(Handle::new(self.clone(), name(id)?, None))
     }
 
-    /// One task.
+    /// Returns one task.
     ///
     /// # Errors
     ///
@@ -129,8 +129,8 @@ impl Client {
         self.store.registry().get(&name(id)?).await
     }
 
-    /// Lists a page of the tasks that the filter selects, in submit order. The next page begins after the
-    /// last one's [`order`](TaskRecord::order).
+    /// Returns a page of the tasks that the filter selects, in submit order. The next page begins after
+    /// the [`order`](TaskRecord::order) of the last task of this one.
     ///
     /// # Errors
     ///
@@ -139,20 +139,22 @@ impl Client {
         self.store.registry().list(filter, page).await
     }
 
-    /// Returns a page of the tasks of a query: the first one, or the one at a cursor of another page.
+    /// Returns a page of the tasks of a query: the first page, or the page at a cursor that another
+    /// page returned.
     ///
     /// # Cost
     ///
-    /// SQLite reads what it returns, and for a list by wake-up also one entry of an index for each kind and data version and
-    /// the claimed tasks. etcd reads what it returns of a list by id or by end, or of tasks whose ids the filter names;
-    /// every page of another list reads all tasks, or all live ones where the query has only such, unless the process keeps
-    /// an index in memory (`memory-index=true`). A condition without an index (labels, texts of errors, props, times of
-    /// submits, kinds, the reason of a wait) reads the tasks that it leaves out as well: at worst all of them, up to 4,000
-    /// at a time on etcd.
+    /// SQLite reads the tasks that it returns. For a list by wake-up it also reads one index entry for each kind and data
+    /// version, and the claimed tasks. etcd reads the tasks that it returns for a list by id, a list by end, and a filter
+    /// that names ids. For every page of another list etcd reads all tasks (only the live ones if the query selects only
+    /// those), unless the process keeps an index in memory (`memory-index=true`). A condition without an index (labels,
+    /// texts of errors, props, times of submits, kinds, the reason of a wait) also reads the tasks that it leaves out: at
+    /// worst all of them, up to 4,000 at a time on etcd.
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`] (field `limit`; field `cursor` for one of another order), [`Error::Unavailable`].
+    /// [`Error::Invalid`] (field `limit`; field `cursor` for a cursor of another order),
+    /// [`Error::Unavailable`].
     pub async fn page(&self, query: &Query, cursor: Option<&Cursor>) -> Result<TaskPage, Error> {
         let span = rules::list::span(query, cursor)?;
         let tasks = match query.waits {
@@ -162,9 +164,9 @@ impl Client {
         Ok(rules::list::page(query, cursor, tasks))
     }
 
-    /// Returns the order of a list with the newest tasks first that costs what it returns: [`Order::Submitted`], or
-    /// [`Order::Id`] on etcd. Ids that windlass makes begin with the time of the submit; tasks with ids of your own are
-    /// in their alphabetical order there.
+    /// Returns the cheapest order that lists the newest tasks first: [`Order::Submitted`], or [`Order::Id`] on etcd.
+    /// Ids that windlass makes begin with the time of the submit. On etcd, tasks with ids of your own are therefore in
+    /// the order of their ids.
     ///
     /// # Example
     ///
@@ -182,7 +184,7 @@ impl Client {
         self.store.registry().order_of_newest()
     }
 
-    /// How many tasks there are by kind and state.
+    /// Returns how many tasks there are by kind and state.
     ///
     /// # Errors
     ///
@@ -191,7 +193,7 @@ impl Client {
         self.store.registry().counts().await
     }
 
-    /// Deletes a task with all that belongs to it. If it runs, its handler is stopped.
+    /// Deletes a task with everything that belongs to it. If the task runs, its handler is stopped.
     ///
     /// # Errors
     ///
@@ -203,17 +205,18 @@ impl Client {
         only(self.delete_many(vec![name(id)?]).await)
     }
 
-    /// Starts an ended task again: a new incarnation, attempts from 0, with the data it had.
+    /// Starts an ended task again, in a new incarnation with attempts from 0 and with its present
+    /// data.
     ///
     /// # Errors
     ///
-    /// [`Error::NotFound`], [`Error::Invalid`] (field `state`) for a live one,
+    /// [`Error::NotFound`], [`Error::Invalid`] (field `state`) for a live task,
     /// [`Error::Unavailable`].
     pub async fn retry(&self, id: impl TryInto<TaskId, Error: Into<Invalid>>) -> Result<(), Error> {
         only(self.retry_many(vec![name(id)?]).await)
     }
 
-    /// The history of a task, oldest first: at most the last `limit` changes.
+    /// Returns the history of a task, oldest first: at most the last `limit` changes.
     ///
     /// # Errors
     ///
@@ -226,14 +229,15 @@ impl Client {
         self.store.registry().history(&name(id)?, limit).await
     }
 
-    /// Returns the changes of the namespace: from now on (`None`), or after a change that was seen.
+    /// Returns a stream of the changes of the namespace: from now on (`None`), or after the change
+    /// with this number.
     ///
-    /// The streams from now on share one feed, whatever their number: the store is read once for each change. A stream
-    /// that is read too slowly for that goes on with a feed of its own, and loses nothing.
+    /// All streams from now on share one feed, so the store is read once for each change, however many streams there
+    /// are. A stream that is read too slowly for the shared feed switches to a feed of its own, and loses no change.
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`] (field `after`) when that history is not kept any more,
+    /// [`Error::Invalid`] (field `after`) when that part of the history is no longer kept,
     /// [`Error::Unavailable`].
     pub async fn changes(&self, after: Option<u64>) -> Result<ChangeStream, Error> {
         match after {

@@ -9,10 +9,10 @@ use crate::{
 };
 
 impl Client {
-    /// Submits a task. When this returns, it will be run, whatever crashes.
+    /// Submits a task. When this returns, the task is durable: it will be run in spite of crashes.
     ///
-    /// Takes a [`NewTask`], or a value of a typed kind ([`Job`]). The handle is that of the task that is there,
-    /// when the submit finds it: by its id, or by its unique key ([`NewTask::unique`]).
+    /// Takes a [`NewTask`], or a value of a typed kind ([`Job`]). If the submit finds an existing task, by its
+    /// id or by its unique key ([`NewTask::unique`]), the handle refers to that task.
     ///
     /// # Errors
     ///
@@ -23,7 +23,7 @@ impl Client {
     }
 
     /// Submits many tasks in one call, and returns the results in their order. Each succeeds or fails
-    /// on its own, as [`submit`](Self::submit).
+    /// on its own, like [`submit`](Self::submit).
     pub async fn submit_many<J, T: Into<NewTask<J>>>(
         &self,
         tasks: impl IntoIterator<Item = T>,

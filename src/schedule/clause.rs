@@ -14,9 +14,10 @@ use super::{
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Every {
-    /// The distance: a fixed time, as `15m`, or months of the calendar, as `1mo`.
+    /// The length of the interval: a fixed time such as `15m`, or months of the calendar such as `1mo`.
     pub(crate) interval: Interval,
-    /// One of the times; 1970-01-01T00:00:00Z by default, and midnight of that day in the zone for months.
+    /// One of the times, from which the others are counted; 1970-01-01T00:00:00Z by default, and for months midnight of
+    /// that day in the zone.
     #[serde(default, deserialize_with = "time")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) anchor: Option<Timestamp>,

@@ -22,7 +22,7 @@ use self::{
     years::Years,
 };
 
-/// The names for common expressions, with a field for the seconds.
+/// Names for common expressions, each with its expression of six fields.
 const NAMED: [(&str, &str); 7] = [
     ("@yearly", "0 0 0 1 1 *"),
     ("@annually", "0 0 0 1 1 *"),
@@ -33,10 +33,11 @@ const NAMED: [(&str, &str); 7] = [
     ("@hourly", "0 0 * * * *"),
 ];
 
-/// The first year without times of an expression.
+/// The year from which on an expression has no times.
 pub(crate) const END: i16 = 5000;
 
-/// The calendar repeats after this many years: a date that does not come within them never comes.
+/// The number of years after which the calendar repeats: a date that does not occur within them
+/// never occurs.
 const CALENDAR: i16 = 400;
 
 /// The prefix of an interval among the expressions: `@every 15m`.
@@ -71,7 +72,8 @@ pub(crate) struct Expression {
     by_length: Option<Box<[Option<Cron>; 4]>>,
     /// The years; `None` for every year.
     years: Option<Years>,
-    /// Whether it steps through the day, so that it follows elapsed time where the clocks change.
+    /// Whether the times are steps through the day, which follow elapsed time when the clocks
+    /// change.
     steps: bool,
 }
 
@@ -81,7 +83,7 @@ impl Expression {
     ///
     /// # Errors
     ///
-    /// [`Invalid`] naming `field`, also for an expression that never comes.
+    /// [`Invalid`] that names `field`, also for an expression without any times.
     pub(crate) fn parse(field: &'static str, text: &str) -> Result<Self, Invalid> {
         let wrong = |reason: &str| {
             let reason = format!(
@@ -177,7 +179,7 @@ impl Expression {
             let reason = format!("'{text}' never comes: {no_such_day}");
             return Err(Invalid::new(field, reason));
         }
-        // Of two days of which one is enough, the weekday hides that the other never comes.
+        // When either of two days is enough, the weekday hides that the other day never occurs.
         let is_any = |word: &str| word == "*" || word == "?";
         if !is_any(day) && !is_any(weekday) && !weekday.starts_with('+') {
             let alone = read(["0", "0", "0", day, month, "*"]);
@@ -273,7 +275,7 @@ impl Expression {
         None
     }
 
-    /// Returns whether the local time is one of the expression.
+    /// Returns whether the expression has this local time.
     pub(crate) fn matches(&self, at: DateTime) -> bool {
         let time = [at.hour(), at.minute(), at.second()].map(|n| u32::from(n.unsigned_abs()));
         at.subsec_nanosecond() == 0 && self.has_time(time) && self.has_day(at.date())
@@ -297,7 +299,7 @@ impl Expression {
         false
     }
 
-    /// Returns whether a time of the day, as hour, minute and second, is one of the expression, on the days that it has.
+    /// Returns whether the expression has this time of the day (hour, minute, second), on the days that it includes.
     pub(crate) fn has_time(&self, [hour, minute, second]: [u32; 3]) -> bool {
         let pattern = &self.cron.pattern;
         pattern.hour_match(hour).unwrap_or(false)
@@ -305,7 +307,7 @@ impl Expression {
             && pattern.second_match(second).unwrap_or(false)
     }
 
-    /// Returns whether the expression has times on a day.
+    /// Returns whether the expression includes this day.
     pub(crate) fn has_day(&self, day: Date) -> bool {
         let (year, month) = (i32::from(day.year()), day.month().unsigned_abs().into());
         let weekday = day.weekday().to_sunday_zero_offset().unsigned_abs().into();
@@ -456,7 +458,7 @@ mod tests {
 
     #[test]
     fn a_day_of_the_month_or_of_the_week_is_enough() {
-        // As in every cron: two restricted days are alternatives.
+        // As in other crons: two restricted days are alternatives.
         let from = date(2030, 1, 1).at(0, 0, 0, 0);
         let expression = Expression::parse("cron", "0 0 13 * FRI").unwrap();
         let friday = expression.at_or_after(from).unwrap();
@@ -476,9 +478,9 @@ mod tests {
     #[test]
     fn the_29_of_february_comes_in_leap_years() {
         let from = date(2097, 1, 1).at(0, 0, 0, 0);
-        // 2100 has none.
+        // 2100 is not a leap year.
         assert_eq!(first("0 0 29 2 *", from), date(2104, 2, 29).at(0, 0, 0, 0));
-        // On a Monday it comes every 28 years, and after 40 years across 2100.
+        // On a Monday this date occurs every 28 years, and after 40 years across 2100.
         let from = date(2072, 3, 1).at(0, 0, 0, 0);
         assert_eq!(
             first("0 0 29 2 +MON", from),

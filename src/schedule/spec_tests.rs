@@ -36,7 +36,7 @@ fn full() -> Value {
     })
 }
 
-/// The pointers of the fields in an object and in the objects of the spec below it.
+/// Collects the pointers of the fields in an object and in the objects of the spec below it.
 fn fields(value: &Value, at: &str, found: &mut Vec<String>) {
     for (name, inner) in value.as_object().unwrap() {
         let pointer = format!("{at}/{name}");

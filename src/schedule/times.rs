@@ -16,10 +16,11 @@ use super::{
     zone::Clocks,
 };
 
-/// How many excluded times in a row are visited. Those that follow are passed over by days.
+/// How many excluded times in a row are visited. Further ones are skipped day by day.
 const MOST_EXCLUDED: usize = 1_000;
 
-/// How long the times are searched by days. When all of them are excluded, there are no more.
+/// How far ahead times are searched day by day. If all of them are excluded, the schedule has no
+/// more times.
 const SEARCHED: SignedDuration = SignedDuration::from_hours(100 * 366 * 24);
 
 /// How many of the first times the jitter is compared with.
@@ -29,24 +30,24 @@ const COMPARED: usize = 50;
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Time {
-    /// The time that the expressions give. It names the run.
+    /// The nominal time, as the expressions define it. It names the run.
     pub nominal: Timestamp,
-    /// When the run is due: the nominal time, the offset and the jitter.
+    /// When the run is due: the nominal time plus offset and jitter.
     pub due: Timestamp,
     /// The nominal time in the zone of the schedule.
     pub local: Zoned,
-    /// By when the run has to start, if the schedule says so.
+    /// The time by which the run has to start, if the schedule sets one.
     pub start_by: Option<Timestamp>,
-    /// By when the run has to end, if the schedule says so.
+    /// The time by which the run has to end, if the schedule sets one.
     pub end_by: Option<Timestamp>,
 }
 
-/// The times up to which a schedule has come.
+/// The position up to which a schedule has decided its times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Cursor {
     /// The last nominal time that was decided.
     pub(crate) last: Timestamp,
-    /// What the clocks of the zone showed then.
+    /// The local time of `last`.
     pub(crate) local: Option<DateTime>,
 }
 
@@ -101,7 +102,7 @@ impl Schedule {
     ///
     /// # Errors
     ///
-    /// As [`check`](Self::check).
+    /// The errors of [`check`](Self::check).
     pub fn preview(&self, id: &str, after: Timestamp, count: usize) -> Result<Vec<Time>, Invalid> {
         let times = Times::new(id, self)?;
         let data = Data {
@@ -166,7 +167,7 @@ impl Times {
         })
     }
 
-    /// Checks that something fires, and that the jitter fits between two times.
+    /// Checks that the schedule has a time, and that the jitter fits between two times.
     fn check_first(&self, from: Timestamp) -> Result<(), Invalid> {
         let before = before(from);
         let Some(mut last) = self.next(before.into()) else {
@@ -213,7 +214,7 @@ impl Times {
             || !self.monthly.is_empty()
     }
 
-    /// Returns the spec that these are the times of.
+    /// Returns the spec of these times.
     pub(crate) fn spec(&self) -> &Schedule {
         &self.spec
     }
@@ -248,17 +249,17 @@ impl Times {
         &self.at
     }
 
-    /// Returns the cron expressions of the times that are left out.
+    /// Returns the cron expressions of excluded times.
     pub(crate) fn except(&self) -> &[Expression] {
         &self.except
     }
 
-    /// Returns how the expressions become instants.
+    /// Returns the rules by which local times become instants.
     pub(crate) fn clocks(&self) -> &Clocks {
         &self.clocks
     }
 
-    /// Returns the interval of a schedule that has no other times, and leaves none out.
+    /// Returns the interval of a schedule that has no other times and excludes none.
     pub(crate) fn single_interval(&self) -> Option<(Timestamp, SignedDuration)> {
         let has_others = !self.crons.is_empty() || !self.at.is_empty() || !self.monthly.is_empty();
         match self.every.as_slice() {
@@ -267,7 +268,7 @@ impl Times {
         }
     }
 
-    /// Returns how long after its nominal time a run is due at most.
+    /// Returns the longest time between a nominal time and its due time.
     pub(crate) fn delay(&self) -> SignedDuration {
         self.offset.saturating_add(self.jitter)
     }
@@ -309,7 +310,8 @@ impl Times {
         Tally::first(self, first, to.min(end))
     }
 
-    /// The first time after `last`, whether it is excluded or not; fixed local times come after `past`.
+    /// Returns the first time after `last`, whether it is excluded or not. Fixed local times must
+    /// come after `past`.
     fn candidate(&self, last: Timestamp, past: Timestamp) -> Option<Timestamp> {
         let crons = self.crons.iter().filter_map(|cron| {
             let after = if cron.steps() { last } else { past };
@@ -342,7 +344,7 @@ impl Times {
         }
     }
 
-    /// Returns what the clocks of the zone show at a time.
+    /// Returns the local time of an instant.
     pub(crate) fn local(&self, nominal: Timestamp) -> DateTime {
         self.clocks.zone.to_datetime(nominal)
     }
@@ -355,7 +357,8 @@ impl Times {
         due.unwrap_or(Timestamp::MAX)
     }
 
-    /// The part of the jitter that follows from the schedule and the nominal time, in milliseconds.
+    /// Returns the jitter of a nominal time, in milliseconds. It follows from the schedule's id and
+    /// the nominal time.
     fn jitter_of(&self, nominal: Timestamp) -> SignedDuration {
         if self.jitter.is_zero() {
             return SignedDuration::ZERO;
@@ -374,7 +377,7 @@ impl Times {
     }
 }
 
-/// The instant before, so that a search after it includes `at`.
+/// Returns the instant before, so that a search after it includes `at`.
 pub(crate) fn before(at: Timestamp) -> Timestamp {
     at.checked_sub(1.nanosecond()).unwrap_or(Timestamp::MIN)
 }

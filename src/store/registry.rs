@@ -1,4 +1,4 @@
-//! [`Registry`]: what a client asks of a store.
+//! [`Registry`]: the part of a store that clients use.
 
 use std::pin::Pin;
 
@@ -15,8 +15,8 @@ use super::{
 };
 use crate::clock::{Clock, SystemClock};
 
-/// A stream of batches of changes. An error means that the history before the next change is gone
-/// (pruned): what happened meanwhile has to be listed.
+/// A stream of batches of changes. An error means that the history before the next change was
+/// pruned: list the tasks to see what has changed.
 pub type ChangeStream = Pin<Box<dyn Stream<Item = Result<Vec<Change>, Error>> + Send>>;
 
 /// The tasks of one namespace, as clients see and change them.
@@ -44,31 +44,30 @@ pub trait Registry: Send + Sync + 'static {
         None
     }
 
-    /// What it takes at the most.
+    /// Returns the limits of the store.
     fn limits(&self) -> Limits;
 
-    /// The identity of this namespace: 16 to 64 lower-case letters and digits, which can stand in
-    /// the name of a file. Where something is kept beside a store, it is found by this, since the same
-    /// store has many names (another order of endpoints, a link to a file) and the same name may
-    /// stand for one store after another.
+    /// Returns the identity of this namespace: 16 to 64 lower-case letters and digits, which can be
+    /// part of a file name. Files that belong to a store are named after it, because one store can
+    /// have several URLs (another order of endpoints, a link to a file), and one URL may refer to
+    /// different stores over time.
     ///
     /// # Duties of an implementation
     ///
-    /// 1. It is made at random with the namespace, or with the first call, and kept in it: every
-    ///    process that opens the namespace, however it names it, reads the same.
-    ///    Cases: `registry::a_namespace_has_one_identity_of_its_own`,
-    ///    `registry::the_identity_is_durable`.
-    /// 2. Another namespace has another one. What [`Transfer::import`] takes does not bring it.
-    ///    Cases: `registry::a_namespace_has_one_identity_of_its_own`.
+    /// 1. The identity is random. It is made with the namespace, or with the first call, and stored
+    ///    in it: every process that opens the namespace, by any URL, reads the same. Cases:
+    ///    `registry::a_namespace_has_one_identity_of_its_own`, `registry::the_identity_is_durable`.
+    /// 2. Another namespace has another identity. [`Transfer::import`] does not import it. Cases:
+    ///    `registry::a_namespace_has_one_identity_of_its_own`.
     ///
     /// # Errors
     ///
     /// [`Error::Unavailable`].
     async fn identity(&self) -> Result<String, Error>;
 
-    /// Applies transactions. They are independent: one that is refused does not touch the others. Those
-    /// that name the same task are applied in their order, and the results come in that order. Many of
-    /// one call should become one write.
+    /// Applies transactions. They are independent: a refused one does not affect the others.
+    /// Transactions with the same task are applied in their order, and the results are in the order of
+    /// the transactions. An implementation should combine the transactions of one call into few writes.
     ///
     /// # Errors
     ///
@@ -82,30 +81,30 @@ pub trait Registry: Send + Sync + 'static {
     /// | retry | [`Error::NotFound`], [`Error::Invalid`] (field `state`) for a live task |
     /// | any | [`Error::Unavailable`] |
     ///
-    /// A transaction that is more than one operation without an id
-    /// ([`into_single`](Transaction::into_single)), and a reschedule, is refused with:
+    /// A transaction with an id, with guards or with several operations (see
+    /// [`into_single`](Transaction::into_single)), and a reschedule, is refused with:
     ///
-    /// - [`Error::Refused`]: every guard and operation that is refused, with its reason.
+    /// - [`Error::Refused`]: every refused guard and operation, with its reason.
     /// - [`Error::Invalid`] (field `operations`): no operation, more operations and guards than
     ///   [`Limits::max_operations`], or two operations on one task.
-    /// - [`Error::Invalid`] (field `transaction id`): the id was that of another transaction.
+    /// - [`Error::Invalid`] (field `transaction id`): another transaction had the id.
     async fn apply(&self, transactions: Vec<Transaction>) -> Vec<Result<Applied, Error>>;
 
-    /// A command and its outcome. It is kept as long as its task.
+    /// Returns a command and its outcome. It is kept until its task is deleted.
     ///
     /// # Errors
     ///
     /// [`Error::NotFound`], [`Error::Unavailable`].
     async fn command(&self, id: &CommandId) -> Result<CommandRecord, Error>;
 
-    /// The commands of a task, in order, those that have an outcome included.
+    /// Returns the commands of a task, in order, including those that have an outcome.
     ///
     /// # Errors
     ///
     /// [`Error::NotFound`], [`Error::Unavailable`].
     async fn commands(&self, task: &TaskId) -> Result<Vec<CommandRecord>, Error>;
 
-    /// One task.
+    /// Returns one task.
     ///
     /// # Errors
     ///
@@ -116,19 +115,20 @@ pub trait Registry: Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`] for a page of no size, [`Error::Unavailable`].
+    /// [`Error::Invalid`] for a page of size zero, [`Error::Unavailable`].
     async fn list(&self, filter: &Filter, page: Page) -> Result<Vec<TaskRecord>, Error>;
 
-    /// Returns the order of a list with the newest tasks first that costs what the list returns: by submit, or by id on a
-    /// store whose one index is that of the ids.
+    /// Returns the cheapest order that lists the newest tasks first: by submit, or by id on a store whose only index is
+    /// by id.
     fn order_of_newest(&self) -> Order {
         Order::Submitted
     }
 
-    /// Returns the tasks of a span that the filter selects: those of a page of [`Client::page`](crate::Client::page).
+    /// Returns the tasks of a span that the filter selects. [`Client::page`](crate::Client::page) makes its pages of
+    /// them.
     ///
-    /// The default reads every matching task by [`list`](Self::list). A store with an index of an order reads what it
-    /// returns.
+    /// The default implementation reads every matching task with [`list`](Self::list). A store with an index of the
+    /// order reads only what it returns.
     ///
     /// # Errors
     ///
@@ -137,17 +137,17 @@ pub trait Registry: Send + Sync + 'static {
         rules::list::span_of_list(span, |page| self.list(filter, page)).await
     }
 
-    /// How many tasks there are by kind and state.
+    /// Returns how many tasks there are by kind and state.
     ///
     /// # Errors
     ///
     /// [`Error::Unavailable`].
     async fn counts(&self) -> Result<Vec<TaskCount>, Error>;
 
-    /// Returns how many tasks there are, by what decides whether a node claims them.
+    /// Returns how many tasks there are, grouped by whether and why a node can claim them.
     ///
-    /// The default reads every task by [`list`](Self::list), at the clock of the operating system. A store that keeps
-    /// counts reads these, and returns `true` from [`keeps_counts`](Self::keeps_counts).
+    /// The default implementation reads every task with [`list`](Self::list), and uses the clock of the operating
+    /// system. A store that keeps counts reads those, and returns `true` from [`keeps_counts`](Self::keeps_counts).
     ///
     /// # Errors
     ///
@@ -168,22 +168,22 @@ pub trait Registry: Send + Sync + 'static {
         }
     }
 
-    /// Returns whether [`stats`](Self::stats) costs the same however many tasks there are. Nodes set the gauges of the
-    /// namespace only then.
+    /// Returns whether the cost of [`stats`](Self::stats) is independent of the number of tasks. Only then do nodes
+    /// set the gauges of the namespace.
     fn keeps_counts(&self) -> bool {
         false
     }
 
-    /// Returns the limits that tasks use at present, by key. It reads what has a slot or waits for one, and not
-    /// every task, where the store keeps the lines.
+    /// Returns the limits that tasks use at present, by key. A store that keeps the lines of limits reads only
+    /// tasks with a slot and tasks in a line, not every task.
     ///
     /// # Errors
     ///
     /// [`Error::Unavailable`].
     async fn limits_in_use(&self) -> Result<Vec<LimitUse>, Error>;
 
-    /// Deletes ended tasks, oldest first, and returns how many. A task that a live task waits for at that time stays,
-    /// and does not count. The history of the namespace gets one line, unless no task was deleted.
+    /// Deletes ended tasks, oldest first, and returns their number. Spares, and does not count, a task that a live
+    /// task waits for at that time. The history of the namespace gets one line, unless no task was deleted.
     ///
     /// # Errors
     ///
@@ -191,15 +191,15 @@ pub trait Registry: Send + Sync + 'static {
     async fn purge(&self, purge: &Purge) -> Result<u64, Error>;
 
     /// Returns the history of the namespace, oldest first: at most the last `limit` lines. It has every deletion of a
-    /// task, every purge and every command to a node of the last [`AUDIT_RETENTION`], but what retention deletes on
-    /// its own.
+    /// task, every purge and every command to a node of the last [`AUDIT_RETENTION`], except deletions by retention.
     ///
     /// # Errors
     ///
     /// [`Error::Unavailable`].
     async fn audit(&self, limit: u32) -> Result<Vec<AuditEntry>, Error>;
 
-    /// Returns the error of a node that joins at present; `None`, the default, when nodes may join.
+    /// Returns the error with which a node cannot join at present; `None`, the default, when nodes
+    /// may join.
     ///
     /// # Errors
     ///
@@ -208,7 +208,7 @@ pub trait Registry: Send + Sync + 'static {
         Ok(None)
     }
 
-    /// The nodes that live.
+    /// Returns the live nodes.
     ///
     /// # Errors
     ///
@@ -227,35 +227,36 @@ pub trait Registry: Send + Sync + 'static {
         by: Option<&Author>,
     ) -> Result<NodeCommandId, Error>;
 
-    /// What a node answered to the command of this order; `None` while it waits.
+    /// Returns a node's answer to a command; `None` while the node has not answered.
     ///
     /// # Errors
     ///
-    /// [`Error::NotFound`] when there is no such command (or its node is gone and took it along),
+    /// [`Error::NotFound`] when the command does not exist, or was removed with its node;
     /// [`Error::Unavailable`].
     async fn node_outcome(&self, command: NodeCommandId) -> Result<Option<String>, Error>;
 
-    /// The history of one task, oldest first, as far back as it is kept; at most the last `limit`.
+    /// Returns the history of one task, oldest first, as far back as it is kept: at most the last
+    /// `limit` changes.
     ///
     /// # Errors
     ///
     /// [`Error::NotFound`], [`Error::Unavailable`].
     async fn history(&self, id: &TaskId, limit: u32) -> Result<Vec<Change>, Error>;
 
-    /// What happens from now on (`None`), or after the change with this `seq`.
+    /// Returns the stream of changes from now on (`None`), or after the change with this `seq`.
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`] (field `after`) when the history after it is not kept any more,
+    /// [`Error::Invalid`] (field `after`) when the history after it is no longer kept,
     /// [`Error::Unavailable`].
     async fn changes(&self, after: Option<u64>) -> Result<ChangeStream, Error>;
 
-    /// Submits tasks, each in a transaction of its own. Implementations leave this and the next three
-    /// as they are: they call [`apply`](Self::apply).
+    /// Submits tasks, each in a transaction of its own. Implementations do not override this method
+    /// and the next three, which call [`apply`](Self::apply).
     ///
     /// # Errors
     ///
-    /// Per task: those of [`Operation::Submit`], as [`apply`](Self::apply) has them.
+    /// Per task: the errors of [`Operation::Submit`], listed in [`apply`](Self::apply).
     async fn submit(&self, tasks: Vec<Submit>) -> Vec<Result<Submitted, Error>> {
         let answers = self.apply(each(tasks, Operation::Submit)).await;
         let submitted = |answer: Result<Applied, Error>| answer?.submitted();
@@ -266,7 +267,7 @@ pub trait Registry: Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// Per command: those of [`Operation::Send`].
+    /// Per command: the errors of [`Operation::Send`].
     async fn send(&self, commands: Vec<SendCommand>) -> Vec<Result<u64, Error>> {
         let answers = self.apply(each(commands, Operation::Send)).await;
         let sent = |answer: Result<Applied, Error>| answer?.sent();
@@ -277,7 +278,7 @@ pub trait Registry: Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// Per task: those of [`Operation::Delete`].
+    /// Per task: the errors of [`Operation::Delete`].
     async fn delete(&self, ids: Vec<TaskId>) -> Vec<Result<(), Error>> {
         let answers = self.apply(each(ids, Operation::Delete)).await;
         answers.into_iter().map(|answer| answer.map(drop)).collect()
@@ -287,7 +288,7 @@ pub trait Registry: Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// Per task: those of [`Operation::Retry`].
+    /// Per task: the errors of [`Operation::Retry`].
     async fn retry(&self, ids: Vec<TaskId>) -> Vec<Result<(), Error>> {
         let answers = self.apply(each(ids, Operation::Retry)).await;
         answers.into_iter().map(|answer| answer.map(drop)).collect()

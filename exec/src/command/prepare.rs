@@ -7,7 +7,8 @@ use windlass::{Json, TaskContext};
 
 use super::{environment, folder::Folder, props::Props, tagged, waited};
 
-/// The command without its own variables; `found` is the path of the program, if it is known.
+/// Returns the command without its own variables. `found` is the path of the program, if it is
+/// known.
 pub(super) fn prepare(props: &Props, found: Option<&Path>) -> Command {
     let mut command = match found {
         Some(path) => Command::new(path),

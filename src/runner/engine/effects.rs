@@ -1,4 +1,4 @@
-//! Feeding machines, and carrying out their effects.
+//! Feeds the machines, and carries out their effects.
 
 use std::{mem, time::Duration};
 
@@ -26,21 +26,22 @@ impl Engine {
         }
     }
 
-    /// Feeds one input to one machine, and carries out the effects.
+    /// Feeds one input to one machine, and carries out the returned effects.
     pub(super) fn feed(&mut self, id: SlotId, input: Input) {
         let env = self.env();
         let mut effects = mem::take(&mut self.effects);
         if let Some(slot) = self.slots.get_mut(id) {
             slot.machine.input(input, env, &mut effects);
         }
-        // Carrying one out may feed the machine again (a start that there is no room for): further
+        // Carrying out an effect may feed the machine again (a start without room, say): further
         // effects are appended, and carried out in turn.
         let mut at = 0;
         while at < effects.len() {
             let effect = mem::replace(&mut effects[at], Effect::Disarm(Timer::Wake));
             at += 1;
             if let Effect::Start { .. } = effect {
-                // A handler may end at once, on another thread: it gets what waits for it with its start.
+                // A handler may end at once, on another thread, so it gets the queued signals at its
+                // start.
                 let signals = effects.extract_if(at.., |e| matches!(e, Effect::Signal(_)));
                 self.waiting
                     .extend(signals.filter_map(|effect| match effect {
@@ -65,8 +66,8 @@ impl Engine {
         match effect {
             Effect::Start { attempt } => {
                 if self.is_over_limit(id) {
-                    // It was claimed for a command, beyond the limits, and could run now: it waits
-                    // until there is room.
+                    // The task was claimed for a command, beyond the limits, and could run now: it
+                    // waits until there is room.
                     self.waiting.clear();
                     return Some([Input::Stop(StopReason::Balance), Input::Aborted]);
                 }
@@ -92,7 +93,7 @@ impl Engine {
                 }
             }
             Effect::ArmGrace(elapsed) => {
-                // A grace longer than the clock of the machine can count never ends.
+                // A grace beyond the range of the clock never ends.
                 if let Some(at) = self.timers.moment(elapsed) {
                     self.wait_until(id, Wait::Grace, at);
                 }
@@ -115,7 +116,7 @@ impl Engine {
         slot.is_some_and(|slot| self.capacity.has_room(&slot.task.kind))
     }
 
-    /// Returns whether a slot is one too many to run.
+    /// Returns whether a slot exceeds the limits, so that it may not run.
     fn is_over_limit(&self, id: SlotId) -> bool {
         let slot = self.slots.get(id);
         slot.is_some_and(|slot| {
@@ -157,7 +158,8 @@ impl Engine {
             return self.store_gone(error);
         }
         let Some(slot) = self.slots.get(id) else {
-            // A claim that was not for this node was released, or the task was lost meanwhile.
+            // A claim that was not for this node was released, or the task was lost in the
+            // meantime.
             if let Err(error) = answer {
                 debug!(%error, "the store refused a write of a task that is no longer here");
             }
@@ -192,14 +194,14 @@ impl Engine {
         };
         let state = slot.machine.state();
         let is_runnable = matches!(state.status, TaskStatus::Runnable);
-        // The store holds a task back that was claimed over a limit.
+        // The store holds back a task that was claimed beyond a limit.
         if end == End::Dropped(StateKind::Runnable) && is_runnable && !slot.over_limit {
-            // It was released while it could run: other nodes go first.
+            // The task was released while it could run: other nodes go first.
             let wait = if slot.stop_orders.is_empty() { 1 } else { 30 };
             let until = Instant::now() + Duration::from_secs(wait);
             let order = slot.order;
             if slot.machine.holds_signals() {
-                // Its signals would have it claimed again beyond the limits.
+                // Because of its signals it would be claimed again, beyond the limits.
                 self.courtesy
                     .release_with_signals(&slot.task.id, order, until);
             } else {
@@ -236,10 +238,11 @@ impl Engine {
         self.claim_is_over(&task.id, order, latest);
     }
 
-    /// Applies the last event about a task, which waited while this node had the one with this order.
+    /// Applies the last event about a task, which was kept while this node had the task with this
+    /// order.
     pub(super) fn claim_is_over(&mut self, task: &TaskId, order: u64, latest: Option<Reported>) {
         match latest {
-            // An event about the node's own claim, which is over.
+            // An event about the node's own claim, which has ended.
             Some(Reported::View(view)) if view.claimed_by.is_some() && view.order == order => {}
             Some(Reported::View(view)) => self.view(view),
             Some(Reported::Gone { .. }) => self.courtesy.forget_release(task),
@@ -251,8 +254,8 @@ impl Engine {
         let Some(slot) = self.slots.get_mut(id) else {
             return;
         };
-        // A write that releases the claim needs no slot: the next task is claimed beside it, in the
-        // same transaction where the store can.
+        // A write that releases the claim needs no slot: the next task is claimed at the same time,
+        // in the same transaction if the store can do that.
         let machine = &slot.machine;
         let waits = machine.is_idle() || machine.is_ending();
         let active = slot.run.is_some() || !waits;

@@ -15,8 +15,8 @@ impl Engine {
         self.start_watch(Duration::ZERO);
     }
 
-    /// Every claim is gone: stops the handlers, and forgets all tasks until the node has a lease and a list
-    /// again.
+    /// Handles the loss of the lease, and with it of every claim: stops the handlers, and drops all tasks
+    /// until the node has a lease and a list again.
     pub(super) fn lease_lost(&mut self) {
         if self.lease.is_none() {
             return;
@@ -44,8 +44,8 @@ impl Engine {
         self.forget_lease();
     }
 
-    /// The stop has waited for the store for long enough. A task that is not stored by now is as it was
-    /// last persisted, and free when the node has left its lease, or the lease has ended.
+    /// Ends a stop that has waited for the store for long enough. A task that is not stored by now
+    /// keeps its last persisted state, and is free when the lease has ended.
     pub(super) fn go_without_the_store(&mut self) {
         if self.lease.is_some() && !self.is_empty() {
             let reason = self.outbox.failing().map(|failing| failing.reason.as_str());

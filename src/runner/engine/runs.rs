@@ -98,8 +98,7 @@ impl Engine {
         }
     }
 
-    /// An aborted handler blocks its thread: the node goes on without it. Its further writes are
-    /// fenced.
+    /// Continues without an aborted handler that blocks its thread. Its further writes are fenced.
     pub(super) fn stuck(&mut self, id: SlotId) {
         let Some(run) = self.slots.end_run(id, None) else {
             return;

@@ -1,4 +1,4 @@
-//! The fields of a cron expression: what each takes, and what is wrong with a part of one.
+//! The fields of a cron expression: the values of each, and the errors of its parts.
 
 use croner::Cron;
 
@@ -7,28 +7,28 @@ use super::{from_last, parser};
 /// The name of the field that may be counted from the last day.
 const DAY: &str = "day of the month";
 
-/// The names of the months, from the value 1 on.
+/// The names of the months, starting at the value 1.
 const MONTHS: [&str; 12] = [
     "JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC",
 ];
-/// The names of the days of the week, from the value 0 on.
+/// The names of the days of the week, starting at the value 0.
 const DAYS: [&str; 7] = ["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"];
 
 /// A field of an expression.
 #[derive(Debug)]
 pub(super) struct Field {
     pub(super) name: &'static str,
-    /// What it takes.
+    /// The allowed values, as errors say them.
     pub(super) takes: &'static str,
-    /// The names of its values, from the least on.
+    /// The names of the values, starting at the smallest.
     names: &'static [&'static str],
     pub(super) least: u32,
     most: u32,
-    /// How many values it has. Of the days of the week, 0 and 7 are the same.
+    /// The number of values. The days of the week 0 and 7 are the same.
     count: u32,
-    /// The values in the plural, and what has them.
+    /// The values in the plural, and the unit that contains them.
     of: (&'static str, &'static str),
-    /// The unit of an interval of such steps.
+    /// The unit in which an interval of such steps is written.
     unit: Option<char>,
     /// Whether a range may go around the end, as the night and the weekend do: `22-2`, `FRI-MON`.
     pub(super) wraps: bool,
@@ -105,8 +105,8 @@ pub(super) const FIELDS: [Field; 6] = [
 ];
 
 impl Field {
-    /// Returns what is wrong with a word of this field that is easily not what was meant, and what to write. Other
-    /// errors of a word are those of its parser.
+    /// Returns the error of a word that is valid but probably not what the user meant, with what to write instead.
+    /// The parser reports other errors of a word.
     pub(super) fn check(&self, word: &str) -> Result<(), String> {
         let word = word.strip_prefix('+').unwrap_or(word);
         if self.name == DAY {
@@ -132,7 +132,7 @@ impl Field {
         Ok(())
     }
 
-    /// Checks that a range begins before it ends, and returns how many values it has.
+    /// Checks that a range begins before it ends, and returns the number of its values.
     fn check_range(&self, range: &str) -> Result<Option<u32>, String> {
         let Some((from, to)) = self.bounds(range) else {
             return Ok(["*", "?"].contains(&range).then_some(self.count));
@@ -217,7 +217,7 @@ impl Field {
         }
     }
 
-    /// Returns the number that a text means, which may be a name.
+    /// Returns the number for a text, which may be a name.
     pub(super) fn value(&self, text: &str) -> Option<u32> {
         let named = || {
             let mut names = self.names.iter();
@@ -228,7 +228,7 @@ impl Field {
     }
 }
 
-/// Returns what is wrong with the first field that is not one by itself: `the day of the month is 32; write 1 to 31`.
+/// Returns the error of the first field that is invalid on its own: `the day of the month is 32; write 1 to 31`.
 pub(super) fn wrong_field(words: &[&str], plain: &[String]) -> Option<String> {
     let is_wrong = |at: &usize| {
         let words = plain.iter().enumerate().map(|(n, word)| match n == *at {
@@ -252,7 +252,8 @@ pub(super) fn wrong_field(words: &[&str], plain: &[String]) -> Option<String> {
     ))
 }
 
-/// Returns the first field that was read without a value in it, as `L` for the hour: it would never come.
+/// Returns the first field that the parser accepted without a value, such as `L` for the hour: the
+/// expression would never fire.
 pub(super) fn empty_field(cron: &Cron, words: &[&str]) -> Option<String> {
     let pattern = &cron.pattern;
     let parts = [
@@ -369,7 +370,7 @@ mod tests {
             let refused = Expression::parse("cron", text).unwrap_err();
             assert!(refused.reason().contains(says), "{text}: {refused}");
         }
-        // What is written there is an expression; a step of the whole field is what it says.
+        // Texts that are accepted: a step of the whole field means what it says.
         for text in [
             "*/60 * * * *",
             "0 */24 * * *",

@@ -61,7 +61,7 @@ impl Schedules {
     ///
     /// # Errors
     ///
-    /// As [`get`](Self::get), and [`Error::ScheduleEnded`].
+    /// The errors of [`get`](Self::get), and [`Error::ScheduleEnded`].
     pub async fn trigger(
         &self,
         id: impl TryInto<TaskId, Error: Into<Invalid>>,
@@ -74,8 +74,8 @@ impl Schedules {
     ///
     /// # Errors
     ///
-    /// As [`trigger`](Self::trigger), and [`Error::Invalid`] (field `time`) when a task that is no run of the
-    /// schedule has the id of the run.
+    /// The errors of [`trigger`](Self::trigger), and [`Error::Invalid`] (field `time`) when another task,
+    /// which is not a run of the schedule, has the id of the run.
     pub async fn trigger_for(
         &self,
         id: impl TryInto<TaskId, Error: Into<Invalid>>,

@@ -9,8 +9,8 @@ use super::world::World;
 use crate::store::{ChangeKind, Reschedule};
 
 impl World {
-    /// Gives a task the decided state, which had the code `from` before, the new priority and the
-    /// new limits.
+    /// Writes the state, the priority and the limits of a task after a reschedule. Its state had
+    /// the code `from` before.
     pub(super) fn reschedule(
         &mut self,
         change: &Reschedule,

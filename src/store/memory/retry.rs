@@ -32,7 +32,7 @@ impl World {
         Ok(())
     }
 
-    /// Gives a task the state of a retry.
+    /// Writes the state of a retry.
     pub(super) fn restart(&mut self, id: &TaskId, state: TaskState, now: Timestamp) {
         self.unclaim(id);
         if let Some(order) = self.tasks.get(id).map(|row| row.order) {

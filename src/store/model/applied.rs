@@ -9,7 +9,7 @@ use super::{
 };
 use crate::store::Error;
 
-/// What a transaction has done: one result for each operation, in their order.
+/// The results of a transaction: one for each operation, in order.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Applied(Vec<Done>);
@@ -32,11 +32,12 @@ impl Applied {
         &self.0
     }
 
-    /// Returns the result of the submit that was the only operation.
+    /// Returns the result of a transaction that was a single submit.
     ///
     /// # Errors
     ///
-    /// [`Error::Unusable`] when it is the result of something else: the store is wrong.
+    /// [`Error::Unusable`] for the result of another operation, which means that the store is
+    /// faulty.
     pub fn submitted(self) -> Result<Submitted, Error> {
         match self.0.as_slice() {
             [Done::Submitted(submitted)] => Ok(submitted.clone()),
@@ -44,11 +45,11 @@ impl Applied {
         }
     }
 
-    /// Returns the order of the command that was the only operation.
+    /// Returns the order of the command of a transaction that was a single send.
     ///
     /// # Errors
     ///
-    /// As [`submitted`](Self::submitted).
+    /// The errors of [`submitted`](Self::submitted).
     pub fn sent(self) -> Result<u64, Error> {
         match self.0.as_slice() {
             [Done::Sent(order)] => Ok(*order),
@@ -56,12 +57,13 @@ impl Applied {
         }
     }
 
-    /// Returns the stored result of an earlier transaction as that of `transaction`, which repeats it.
+    /// Returns the stored result of an earlier transaction as the result of `transaction`, which
+    /// repeats it.
     ///
     /// # Errors
     ///
     /// [`Error::Invalid`] (field `transaction id`) when the earlier transaction had another number of
-    /// operations: it was another one.
+    /// operations, so that it was another transaction.
     pub fn repeated_by(self, transaction: &Transaction) -> Result<Self, Error> {
         let (had, has) = (self.0.len(), transaction.operations().len());
         if had == has {

@@ -33,7 +33,7 @@ pub use data_versions::DataVersions;
 pub use event::{Event, TaskView};
 pub use filter::{Filter, Page, TimeRange};
 pub use limits::Limits;
-pub use line::read_line;
+pub use line::{read_line, read_line_at};
 pub use node::{
     Lease, NodeCommand, NodeCommandId, NodeFault, NodeRecord, NodeSpec, NodeStatus,
     QueuedNodeCommand,

@@ -9,11 +9,11 @@ use windlass_statemachine::{
 /// No claim has this fence.
 const NEVER: Require = Require::Fence(Fence(u64::MAX));
 
-/// What a client asks a store to change, in one atomic step: either every operation is applied, or none.
+/// Changes that a client makes in one atomic step: either every operation is applied, or none.
 ///
-/// A transaction of [`new`](Self::new) has an id. A store applies an id once: a repeat returns the same
-/// result and changes nothing, for at least one hour. A transaction made [`From`] one operation has no id:
-/// the store keeps no record of it, and its error is that of the operation alone.
+/// A transaction made by [`new`](Self::new) has an id. A store applies an id once: a repeat returns the
+/// same result and changes nothing, for at least one hour. A transaction made [`From`] one operation has
+/// no id: the store keeps no record of it, and its error is that of the operation alone.
 ///
 /// # Example
 ///
@@ -50,8 +50,8 @@ impl From<Operation> for Transaction {
 }
 
 impl From<Effects> for Transaction {
-    /// Returns a transaction without an id: the submits, the commands, the deletions, the retries and the
-    /// reschedules, in this order.
+    /// Returns a transaction without an id that contains the submits, the commands, the deletions, the
+    /// retries and the reschedules, in this order.
     fn from(effects: Effects) -> Self {
         let Effects {
             submit,
@@ -101,7 +101,7 @@ impl Transaction {
         self
     }
 
-    /// Sets who makes the changes. The history names the author of each; `None` by default. It does not count for the
+    /// Sets the author of the changes, which the history names; `None` by default. It is not part of the
     /// [fingerprint](Self::fingerprint).
     #[must_use]
     pub fn by(mut self, author: impl Into<Option<Author>>) -> Self {
@@ -109,7 +109,7 @@ impl Transaction {
         self
     }
 
-    /// Returns who makes the changes.
+    /// Returns the author of the changes.
     pub fn author(&self) -> Option<&Author> {
         self.by.as_ref()
     }
@@ -152,14 +152,14 @@ impl Transaction {
         self.with(Operation::Retry(task))
     }
 
-    /// Adds another due time or priority.
+    /// Adds a change of the due time, the priority, the limits or the data of a task.
     #[must_use]
     pub fn reschedule(self, change: Reschedule) -> Self {
         self.with(Operation::Reschedule(change))
     }
 
-    /// Adds a guard that never holds: a store decides everything and changes nothing. It counts neither against
-    /// the limit of operations nor for the [fingerprint](Self::fingerprint).
+    /// Adds a guard that never holds: a store then decides everything and changes nothing. The guard counts
+    /// neither against the limit of operations nor for the [fingerprint](Self::fingerprint).
     pub(crate) fn never(mut self) -> Self {
         let task = self.operations.first().map(|one| one.task().clone());
         self.guards.extend(task.map(|task| Guard {
@@ -174,14 +174,14 @@ impl Transaction {
         self.guards.iter().any(|guard| guard.require == NEVER)
     }
 
-    /// Returns the same without the guards that never hold.
+    /// Returns the transaction without guards that never hold.
     #[cfg(feature = "etcd")]
     pub(crate) fn without_never(mut self) -> Self {
         self.guards.retain(|guard| guard.require != NEVER);
         self
     }
 
-    /// Returns its guards that may hold.
+    /// Returns its guards, except those that never hold.
     pub(crate) fn holding_guards(&self) -> impl Iterator<Item = &Guard> {
         self.guards.iter().filter(|guard| guard.require != NEVER)
     }
@@ -201,19 +201,18 @@ impl Transaction {
         &self.operations
     }
 
-    /// Returns the tasks that it names: those of its guards and of its operations. A task may occur more
-    /// than once.
+    /// Returns the tasks of its guards and operations. A task may occur more than once.
     pub fn tasks(&self) -> impl Iterator<Item = &TaskId> {
         let guarded = self.guards.iter().map(|guard| &guard.task);
         guarded.chain(self.operations.iter().map(Operation::task))
     }
 
-    /// Returns the operation of a transaction that is one operation and no more: without an id and
-    /// without guards. A store refuses it with the error of the operation.
+    /// Returns the operation of a transaction that has nothing else: no id, no guards, no further
+    /// operation. A store refuses it with the error of the operation.
     ///
     /// # Errors
     ///
-    /// The transaction itself, when it is more.
+    /// The transaction itself, when it has anything else.
     pub fn into_single(mut self) -> Result<Operation, Self> {
         if self.id.is_some() || !self.guards.is_empty() || self.operations.len() != 1 {
             return Err(self);
@@ -224,7 +223,7 @@ impl Transaction {
         }
     }
 
-    /// Returns whether it is a submit and no more, as [`into_single`](Self::into_single) has it.
+    /// Returns whether it is a single submit, as defined by [`into_single`](Self::into_single).
     pub(crate) fn is_submit_alone(&self) -> bool {
         let is_alone = self.id.is_none() && self.guards.is_empty();
         is_alone && matches!(self.operations.as_slice(), [Operation::Submit(_)])
@@ -239,8 +238,8 @@ impl Transaction {
         submits.map(Unique::key)
     }
 
-    /// Returns what the transaction does, as errors say it: `submit a task`, or `apply a transaction` when
-    /// it is more than one operation.
+    /// Returns what the transaction does, as error texts say it: `submit a task`, or `apply a transaction`
+    /// for anything but a single operation.
     pub fn verb(&self) -> &'static str {
         match self.operations.as_slice() {
             [only] if self.id.is_none() && self.guards.is_empty() => only.verb(),

@@ -1,4 +1,4 @@
-//! The state and the terms that a reschedule leaves a task with.
+//! The state and the terms of a task after a reschedule.
 
 use jiff::Timestamp;
 #[cfg(any(feature = "sqlite", feature = "etcd"))]
@@ -10,12 +10,11 @@ use crate::store::{Error, Reschedule, model::Reason};
 /// The states whose due time a reschedule changes.
 const MOVABLE: [StateKind; 2] = [StateKind::Runnable, StateKind::Sleeping];
 
-/// Checks the request itself.
+/// Checks the request on its own.
 ///
 /// # Errors
 ///
-/// [`Error::Invalid`]: field `reschedule` when it changes nothing, `limits` or `limits.key` for limits that no task
-/// may have.
+/// [`Error::Invalid`]: field `reschedule` when it changes nothing, `limits` or `limits.key` for invalid limits.
 pub(crate) fn check(change: &Reschedule) -> Result<(), Error> {
     let moves = change.due.is_some() || change.priority.is_some();
     if !moves && change.limits.is_none() && change.data.is_none() {
@@ -50,7 +49,7 @@ pub(crate) fn terms(change: &Reschedule, terms: Option<Terms>) -> Option<Terms> 
 ///
 /// # Errors
 ///
-/// [`Reason::State`] for a new due time of a task that waits for no time.
+/// [`Reason::State`] for a new due time of a task that has no due time.
 pub(crate) fn state(
     change: &Reschedule,
     mut state: TaskState,

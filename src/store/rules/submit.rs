@@ -1,27 +1,28 @@
-//! What a submit does when its id is taken.
+//! What a submit does when its id exists.
 
 use windlass_statemachine::{StateKind, Task, TaskId};
 
 use crate::store::{Error, IfExists, Submit};
 
-/// The task that has the id of one that is submitted.
+/// The task that has the id of the submit.
 #[derive(Debug)]
 pub(crate) struct Taken<'a> {
-    /// Whether it has ended. For an unreadable task: `false`, unless the store knows its end without
-    /// the record.
+    /// Whether it has ended. For an unreadable task: `false`, unless the store knows of its end
+    /// without the record.
     pub(crate) has_ended: bool,
-    /// The task; `None` when its envelope cannot be read, and for a rule that does not compare.
+    /// The task; `None` when its envelope cannot be read, and for a rule that does not compare
+    /// tasks.
     pub(crate) task: Option<&'a Task>,
-    /// Its state, or why that cannot be read.
+    /// Its state, or the error why it cannot be read.
     pub(crate) code: Result<StateKind, Error>,
 }
 
-/// What a submit does with the task that has its id.
+/// What a submit does with the existing task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// The task counts as submitted; it is in this state.
+    /// Accepts the task, which is in this state.
     Existing(StateKind),
-    /// The new task takes the place of the ended one.
+    /// Replaces the ended task by the new one.
     Replace,
 }
 
@@ -39,12 +40,12 @@ fn is_free(taken: &Taken<'_>) -> bool {
         && taken.task.is_some_and(|task| task.free_id)
 }
 
-/// Decides a submit whose id is taken.
+/// Decides on a submit whose id exists.
 ///
 /// # Errors
 ///
 /// [`Error::AlreadyExists`] for a live task, [`Error::AlreadyFinished`] for an ended one;
-/// [`Error::Corrupt`] for the same or a skipped task whose state cannot be read.
+/// [`Error::Corrupt`] when the existing task would be accepted, but its state cannot be read.
 pub(crate) fn decide(submit: &Submit, taken: Taken<'_>) -> Result<Verdict, Error> {
     if is_free(&taken) {
         return Ok(Verdict::Replace);
@@ -58,7 +59,7 @@ pub(crate) fn decide(submit: &Submit, taken: Taken<'_>) -> Result<Verdict, Error
     }
 }
 
-/// Why an id that is taken is refused.
+/// Returns the error for an id that exists.
 pub(crate) fn refused(id: &TaskId, has_ended: bool) -> Error {
     match has_ended {
         true => Error::AlreadyFinished(id.clone()),

@@ -23,7 +23,7 @@ use crate::store::Error;
 /// How many statements a connection keeps ready.
 const STATEMENTS: usize = 128;
 
-/// Opens the file for writing, creates it if there is none, and makes its tables.
+/// Opens the file for writing. Creates the file and its tables if they do not exist.
 pub(super) fn writer(
     path: &Path,
     options: &Options,
@@ -40,13 +40,13 @@ pub(super) fn writer(
     Ok((Arc::new(opening.opened(Access::Write, &conn)?), conn))
 }
 
-/// Returns whether the file holds only tables of other programs. `false` for a file that cannot be read now:
-/// opening it names the reason.
+/// Returns whether the file has only tables of other programs. `false` for a file that cannot be read now:
+/// opening it returns the reason.
 pub(super) fn is_foreign(path: &Path) -> bool {
     look(path, schema::is_foreign).unwrap_or(false)
 }
 
-/// Looks at a file, and changes nothing.
+/// Reads from a file without changing anything.
 fn look<T>(path: &Path, read: impl Fn(&Connection, &str) -> Result<T, Stop>) -> Result<T, Error> {
     let look = |access| {
         let path: Arc<Path> = file::existing(path)?.into();
@@ -57,7 +57,7 @@ fn look<T>(path: &Path, read: impl Fn(&Connection, &str) -> Result<T, Stop>) -> 
     look(Access::Read).or_else(|_| look(Access::Frozen))
 }
 
-/// Opens the file for reading, even one that this user cannot write. Creates no file beside it.
+/// Opens the file for reading, even one that this user cannot write. Creates no file next to it.
 pub(super) fn to_read(
     path: &Path,
     options: &Options,
@@ -65,7 +65,7 @@ pub(super) fn to_read(
     let path: Arc<Path> = file::existing(path)?.into();
     let [log, index] = ["-wal", "-shm"].map(|ending| file::beside(&path, ending));
     let has_log = stat::length(&log) > 0;
-    // A process that has the file open keeps both files there.
+    // A process that has the file open keeps both files in place.
     if log.exists() && index.exists() {
         match read_with(&path, Access::Read, options) {
             // A full disk may have no room for the index of an empty log.
@@ -88,15 +88,15 @@ fn read_with(
     Ok((Arc::new(files), conn))
 }
 
-/// Opens a connection that only reads, and identifies the files that it has open. Before its first read, the
-/// last program that closes the file deletes the log, and the next one makes another.
+/// Opens a connection that only reads, and identifies its open files. Before its first read, the last
+/// program that closes the file may delete the log, and the next one may create another.
 fn first_reader(
     path: &Arc<Path>,
     access: Access,
     settings: Settings,
 ) -> Result<(OpenFiles, Connection), Error> {
     let opening = Opening::at(path.clone())?;
-    // SQLite would create both, also for a connection that only reads.
+    // SQLite would create both, even for a connection that only reads.
     let mut logs = ["-wal", "-shm"]
         .map(|ending| file::beside(path, ending))
         .into_iter();
@@ -113,7 +113,8 @@ fn first_reader(
     Ok((opening.opened(access, &conn)?, conn))
 }
 
-/// Returns whether this user can write the file, its folder, and the files that SQLite keeps beside it.
+/// Returns whether this user can write the file, its folder, and the files that SQLite keeps next to
+/// it.
 #[cfg(unix)]
 pub(super) fn is_writable(path: &Path) -> bool {
     use nix::unistd::{AccessFlags, access};
@@ -140,7 +141,7 @@ fn stop(path: &Path, stop: Stop) -> Error {
     }
 }
 
-/// Opens a connection. No other function does.
+/// Opens a connection. All connections are opened here.
 fn open(path: &Path, access: Access, settings: Settings) -> Sql<Connection> {
     let uri;
     let (path, flags) = match access {
@@ -176,7 +177,7 @@ fn immutable(path: &Path) -> String {
     uri + "?immutable=1"
 }
 
-/// Opens the file and its log, and closes them. SQLite removes the log then, if no other process has it open.
+/// Opens the file and its log, and closes them. SQLite then removes the log if no other process has it open.
 pub(super) fn and_close(path: &Path, settings: Settings) -> Sql<()> {
     let conn = open(path, Access::Write, settings)?;
     conn.query_row("SELECT count(*) FROM sqlite_schema", (), |_| Ok(()))?;
@@ -185,7 +186,7 @@ pub(super) fn and_close(path: &Path, settings: Settings) -> Sql<()> {
 
 fn connect(path: &Path, options: &Options) -> Result<Connection, Stop> {
     let conn = open(path, Access::Write, Settings::of(options))?;
-    // Only reads: a refused file is not changed.
+    // Only reads, so that a refused file is not changed.
     schema::check(&conn, &path.display().to_string())?;
     if conn.is_readonly(rusqlite::MAIN_DB)? {
         return Err(Stop::Refused(errors::read_only(path)));
@@ -217,7 +218,7 @@ fn connect(path: &Path, options: &Options) -> Result<Connection, Stop> {
 pub(super) fn reader(files: &OpenFiles, settings: Settings) -> Result<Connection, Stop> {
     files.check()?;
     let conn = open(files.path(), files.access(), settings)?;
-    // Another file may have taken the place of this one meanwhile.
+    // Another file may have replaced this one in the meantime.
     files.check()?;
     if files.access() == Access::Write {
         is_durable(&conn, files.path(), settings.synchronous)?;
@@ -318,7 +319,7 @@ mod tests {
             let text = std::fs::read_to_string(path).unwrap();
             let code = text.split("#[cfg(test)]").next().unwrap_or_default();
             let lines = code.lines().map(str::trim).filter(|l| !l.starts_with("//"));
-            // A connection in memory is no store.
+            // A connection in memory is not a store.
             let lines =
                 lines.filter(|l| l.contains("Connection::open") && !l.contains("in_memory"));
             opened.extend(lines.map(str::to_owned));

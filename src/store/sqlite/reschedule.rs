@@ -12,8 +12,8 @@ use super::{
 };
 use crate::store::{Error, Reschedule, rules};
 
-/// Gives task `n`, whose newest change is `last`, the decided state, which had the code `from` before, the new
-/// priority and the new limits.
+/// Writes the state, the priority and the limits of task `n` after a reschedule. Its newest change is `last`,
+/// and its state had the code `from` before.
 pub(super) fn write(
     batch: &mut Batch<'_>,
     (n, last): (i64, i64),
@@ -44,7 +44,7 @@ pub(super) fn write(
     Ok(())
 }
 
-/// Gives a task without a claim, which is in no line, other limits.
+/// Sets other limits of a task without a claim that is in no line.
 fn set_limits(batch: &Batch<'_>, n: i64, change: &Reschedule) -> Result<(), Stop> {
     let terms = "SELECT terms FROM windlass_tasks WHERE n = ?1";
     let terms: Option<Text> = batch.first(terms, [n], |row| row.get(0))?.flatten();

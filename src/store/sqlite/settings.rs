@@ -34,8 +34,8 @@ pub(super) fn level(synchronous: Synchronous) -> (i64, &'static str) {
     }
 }
 
-/// Reads back the settings that make a commit durable, and refuses a connection that has others. This
-/// includes connections that only read: they may write the log back.
+/// Reads back the settings that make a commit durable, and refuses a connection with other values.
+/// This includes connections that only read, because they may write the log back.
 pub(super) fn is_durable(
     conn: &Connection,
     path: &Path,

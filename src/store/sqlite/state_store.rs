@@ -1,4 +1,4 @@
-//! [`SqliteStates`]: states alone in a SQLite file, for another coordinator.
+//! [`SqliteStates`]: a state store in a SQLite file, for another coordinator.
 
 use std::{fmt, path::Path, sync::Arc};
 
@@ -43,11 +43,11 @@ impl fmt::Debug for SqliteStates {
 }
 
 impl SqliteStates {
-    /// Opens the file, and creates it if there is none (its folder must exist).
+    /// Opens the file, and creates it if it does not exist (its folder must exist).
     ///
     /// # Errors
     ///
-    /// As [`SqliteStore::open`](super::SqliteStore::open).
+    /// The errors of [`SqliteStore::open`](super::SqliteStore::open).
     pub async fn open(path: impl AsRef<Path>, options: Options) -> Result<Self, Error> {
         let path = path.as_ref().to_owned();
         blocking(move || {

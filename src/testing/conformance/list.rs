@@ -5,13 +5,13 @@
 /// expression makes a [`Harness`](crate::testing::conformance::Harness) and is evaluated once per
 /// case. The expression sees the items in scope at the call of the macro.
 ///
-/// `paused` runs the cases in tokio's paused time (tokio's feature `test-util`). The store must then
-/// follow a clock like [`TokioClock`](crate::testing::TokioClock).
+/// With `paused`, the cases run in tokio's paused time (tokio's feature `test-util`). The store must
+/// then use a clock like [`TokioClock`](crate::testing::TokioClock).
 ///
 /// `cannot` declares each [`Capability`](crate::testing::conformance::Capability) that the store
-/// lacks, with the reason. The cases that need the capability are ignored tests with that reason. They
-/// fail when `--ignored` runs them, and without the declaration. The test
-/// `capabilities::are_as_declared` fails when the store has a capability that it declares as lacking.
+/// lacks, with the reason. The cases that need the capability become ignored tests with that reason.
+/// They fail when `--ignored` runs them, and without the declaration. The test
+/// `capabilities::are_as_declared` fails when the store has a capability that is declared as lacking.
 ///
 /// ```
 /// use windlass::{async_trait, store::Store, testing::conformance::Harness};

@@ -1,4 +1,4 @@
-//! Submits: new tasks, and ids that are taken.
+//! Submits: new tasks, and ids that exist already.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use super::{
 };
 use crate::store::{ChangeKind, Error, IfExists, Submit, Submitted};
 
-/// A task without a start is runnable, unclaimed, and has a history of one line.
+/// A task without a start time is runnable and unclaimed, and its history has one line.
 pub async fn a_new_task_is_runnable(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;
     kit.submit("a").await;
@@ -141,7 +141,7 @@ pub async fn an_ended_id_is_refused(harness: &dyn Harness) {
     }
 }
 
-/// With `Same`, a task with the same kind and props exists already, live or ended.
+/// With `Same`, an existing task with the same kind and props is accepted, live or ended.
 pub async fn the_same_task_exists(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;
     let mut first = task("a");
@@ -233,7 +233,8 @@ pub async fn another_task_is_not_the_same(harness: &dyn Harness) {
     }
 }
 
-/// A task that replaces an ended one has nothing of it except a fence that goes on growing.
+/// A task that replaces an ended one takes over nothing from it, except that its fences continue to
+/// grow.
 pub async fn a_replacement_has_nothing_of_the_old(harness: &dyn Harness) {
     let (kit, node) = Kit::with_node(harness).await;
     let mut old = kit.claimed(&node, "a").await;
@@ -284,8 +285,8 @@ pub async fn two_items_with_one_id(harness: &dyn Harness) {
             ] if name == "a");
 }
 
-/// Of two items of one call with one id, the second follows its own rule for a taken id, as a later call
-/// would.
+/// Of two items of one call with one id, the second follows its own rule for an existing id, like a
+/// later call.
 pub async fn one_id_twice_follows_each_rule(harness: &dyn Harness) {
     let (kit, node) = Kit::with_node(harness).await;
     for name in ["over-1", "over-2"] {
@@ -327,7 +328,7 @@ pub async fn one_id_twice_follows_each_rule(harness: &dyn Harness) {
     }
 }
 
-/// A refused item does not touch the others, and its error names the field.
+/// A refused item does not affect the others, and its error names the field.
 pub async fn a_bad_item_does_not_touch_the_others(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;
     let mut large = task("large");

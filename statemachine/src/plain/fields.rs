@@ -11,7 +11,8 @@ use serde::{
     de::{MapAccess, Visitor},
 };
 
-/// The fields of a JSON object, each once. A map of serde keeps the last of two fields with one name.
+/// The fields of a JSON object, each once. A serde map would keep the last of two fields with one
+/// name.
 ///
 /// # Example
 ///

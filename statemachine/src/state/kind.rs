@@ -17,11 +17,11 @@ pub enum StateKind {
     Paused,
     /// An attempt failed and the retry policy has not answered yet.
     Fault,
-    /// It is done. Final.
+    /// The task is done. Final.
     Completed,
-    /// It failed for good. Final, until an explicit retry.
+    /// The task failed for good. Final, until an explicit retry.
     Failed,
-    /// It was ended by a command or its handler. Final.
+    /// A command or the handler ended the task. Final.
     Killed,
 }
 
@@ -42,7 +42,7 @@ impl StateKind {
         matches!(self, Self::Completed | Self::Failed | Self::Killed)
     }
 
-    /// The lower-case name.
+    /// Returns the lower-case name.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Runnable => "runnable",

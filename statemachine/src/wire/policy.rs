@@ -1,4 +1,4 @@
-//! A retry policy as people write one.
+//! Reads retry policies as people write them.
 
 use std::fmt;
 
@@ -15,7 +15,7 @@ use crate::{Retry, plain};
 ///
 /// # Errors
 ///
-/// A text that says what is wrong, and what would be right.
+/// A text that says what is wrong, and what would be valid.
 ///
 /// # Example
 ///
@@ -39,7 +39,7 @@ pub fn read_retry(text: &str) -> Result<Retry, String> {
         ))?,
         _ if !text.trim_start().starts_with('{') && text.contains(',') => with_fields(text)?,
         _ => plain::object(text).map_err(|e| {
-            // Of what is no JSON object, its errors say nothing.
+            // For a text that is not a JSON object, the JSON errors do not help.
             let e = match text.trim_start().starts_with('{') {
                 true => format!(": {e}"),
                 false => String::new(),
@@ -86,7 +86,7 @@ fn with_fields(text: &str) -> Result<Retry, String> {
     plain::object(&object).map_err(|e| format!("'{text}': {e}"))
 }
 
-/// Reads the field of a form: an object, a name or a number of attempts; `null` is as good as absent.
+/// Reads the field of a form: an object, a name or a number of attempts; `null` counts as absent.
 pub(super) fn field<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Retry>, D::Error> {
     from.deserialize_any(Policy)
 }

@@ -185,7 +185,7 @@ impl Batch {
     }
 }
 
-/// Why a line is refused whose id is that of other work.
+/// Returns why a line is refused whose id is that of other work.
 pub(super) fn other_work(id: &TaskId) -> String {
     format!(
         "id '{id}' is also that of an earlier line, with another kind or other props; give it an id of its \

@@ -12,7 +12,7 @@ pub(super) struct ClearArgs {
     clear: Vec<Field>,
 }
 
-const HELP: &str = "Remove a field, before the other options are set: 'every', 'except-date', or any other option \
+const HELP: &str = "Remove a field, before the other options are applied: 'every', 'except-date', or any other option \
     of a time or a run; 'limits' for --at-once and --rate";
 
 /// A field, named as the option that sets it.
@@ -177,7 +177,7 @@ const LISTS: [(Field, &str, &str); 4] = [
     (Field::ExceptAt, "--except-at", "the exception of"),
 ];
 
-/// The entries of a list, or the names and values of an object, as text.
+/// Returns the entries of a list, or the names and values of an object, as text.
 fn entries(spec: &Map<String, Value>, field: Field) -> Vec<String> {
     let (around, name) = field.place();
     let mut object = Some(spec);

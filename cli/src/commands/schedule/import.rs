@@ -38,9 +38,9 @@ Examples:
   windlass schedule import /var/spool/cron/crontabs/me --zone Europe/Berlin
 
 Each line becomes a schedule of tasks of the kind exec, with a name made of its program and its content, so
-that a line is imported once. All lines are imported, or none. A schedule whose line is gone from the crontab goes
-on, and is noted. CRON_TZ, SHELL, other variables and % are understood; MAILTO is left out with a note. @reboot means each start of a machine
-of a worker, and any worker may run it.")]
+that a line is imported once. All lines are imported, or none. A schedule whose line was removed from the crontab
+continues, and a note names it. CRON_TZ, SHELL, other variables and % are supported; MAILTO is left out with a note.
+@reboot means each start of the machine of a worker, and any worker may run it.")]
 pub(super) struct Args {
     /// A crontab in the form of a user's own, without a column for the user; - for standard input
     #[arg(value_name = "FILE")]
@@ -50,7 +50,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "ZONE", value_parser = zone::read)]
     zone: Option<String>,
 
-    /// While an earlier run is live: as for `create`
+    /// What to do while an earlier run is live: as for `create`
     #[arg(long, value_name = "POLICY", default_value = "skip")]
     overlap: String,
 

@@ -88,7 +88,7 @@ Examples:
   windlass schedule backfill backup --from 2026-03-01T00:00:00Z --dry-run
   windlass schedule backfill backup --from 2026-03-01T00:00:00Z --to 2026-03-08T00:00:00Z")]
     Backfill(BackfillArgs),
-    /// Leave out one time to come
+    /// Skip one future time
     Skip(SkipArgs),
     /// Print the next times, of a schedule or of these options
     #[command(after_help = "\
@@ -100,7 +100,7 @@ Examples:
     /// Delete schedules
     #[command(after_help = steer::DELETE)]
     Delete(steer::DeleteArgs),
-    /// Create schedules of the lines of a crontab
+    /// Create schedules from the lines of a crontab
     Import(import::Args),
 }
 
@@ -121,7 +121,7 @@ struct BackfillArgs {
     /// The last time (RFC 3339); now by default
     #[arg(long, value_name = "TIME", value_parser = time)]
     to: Option<Timestamp>,
-    /// Run times again whose run has ended, too
+    /// Also run times again whose run has ended
     #[arg(long)]
     all: bool,
     /// Print the runs, and submit none

@@ -58,7 +58,7 @@ pub(super) struct ListArgs {
 /// Which times.
 #[derive(Debug, clap::Args)]
 pub(super) struct PreviewArgs {
-    /// The schedule, with the options that are given; without it, the options give the times
+    /// The schedule, changed by the options; without ID, the options alone give the times
     #[arg(value_name = "ID")]
     id: Option<TaskId>,
 
@@ -121,7 +121,7 @@ fn commands_text(record: &ScheduleRecord) -> Option<String> {
     }
 }
 
-/// The times of a spec, in short.
+/// Returns the times of a spec, in short.
 fn times(record: &ScheduleRecord) -> String {
     let spec = match &record.spec {
         Ok(spec) => json!(spec),

@@ -64,7 +64,7 @@ pub(super) struct UpdateArgs {
 }
 
 impl UpdateArgs {
-    /// Whether an option was given.
+    /// Returns whether an option was given.
     pub(super) fn has_options(&self) -> bool {
         let CreateArgs {
             times,
@@ -93,13 +93,13 @@ impl UpdateArgs {
 /// The times.
 #[derive(Debug, Default, PartialEq, clap::Args)]
 pub(super) struct TimeArgs {
-    /// The schedule as JSON, @FILE or - for standard input; the other options override its fields. A field that is
-    /// null is left out
+    /// Read the schedule as JSON, @FILE or - for standard input. Other options override its fields; a field that
+    /// is null counts as missing
     #[arg(long, value_name = "JSON")]
     spec: Option<String>,
 
-    /// A cron expression: 'minute hour day month weekday'; with 6 fields the second is first, and with 7 the year is last
-    /// as well. Or @daily, @every 15m, or @reboot (each start of a machine of a worker)
+    /// A cron expression: 'minute hour day month weekday', optionally with a second in front and then a year at the end;
+    /// @daily, @every 15m, or @reboot (each start of the machine of a worker)
     #[arg(long, value_name = "EXPRESSION")]
     cron: Vec<String>,
 
@@ -127,11 +127,11 @@ pub(super) struct TimeArgs {
     #[arg(long, value_name = "DATE")]
     except_date: Vec<String>,
 
-    /// The first instant that may be a time (RFC 3339)
+    /// Leave out times before this one (RFC 3339)
     #[arg(long, value_name = "TIME", value_parser = time)]
     start: Option<Timestamp>,
 
-    /// The last instant that may be a time (RFC 3339)
+    /// Leave out times after this one (RFC 3339)
     #[arg(long, value_name = "TIME", value_parser = time)]
     end: Option<Timestamp>,
 
@@ -147,32 +147,37 @@ pub(super) struct TimeArgs {
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true)]
     offset: Option<String>,
 
-    /// Delay each run by a part of this, which is always the same for the same time
+    /// Delay each run by at most this; the delay of each time is fixed
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true)]
     jitter: Option<String>,
 
-    /// Fail a run that has not started this long after its time; a time that is later than this is missed
+    /// Fail a run that has not started this long after its time. A time that no worker handles within
+    /// this duration is missed
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true)]
     start_within: Option<String>,
 
-    /// Fail a run that has not ended this long after its time; a time that is later than this is missed
+    /// Fail a run that has not ended this long after its time. A time that no worker handles within
+    /// this duration is missed
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true)]
     end_within: Option<String>,
 
-    /// A local time that the clocks skip: run it 'after' the gap (default), or 'skip' it
+    /// What to do with a local time that the clocks skip: run 'after' the gap (default), or 'skip'
+    /// it
     #[arg(long, value_name = "POLICY", value_parser = ["after", "skip"])]
     gap: Option<String>,
 
-    /// A local time that the clocks repeat: run it at the 'first' (default), or at 'both'
+    /// What to do with a local time that the clocks repeat: run at the 'first' (default), or at
+    /// 'both'
     #[arg(long, value_name = "POLICY", value_parser = ["first", "both"])]
     fold: Option<String>,
 
-    /// While an earlier run is live: 'skip' the time (default), 'queue-one' or 'queue-all' behind it,
-    /// 'cancel', 'kill' or 'pause' the earlier run, or 'allow:N' live runs
+    /// What to do while an earlier run is live: 'skip' the time (default), queue one run or all runs
+    /// behind it ('queue-one', 'queue-all'), 'cancel', 'kill' or 'pause' the earlier run, or allow up
+    /// to N live runs ('allow:N')
     #[arg(long, value_name = "POLICY")]
     overlap: Option<String>,
 
-    /// Of the times at which no worker was there, run 'none', the 'last' (default) or 'all'
+    /// Of the times at which no worker was running, run 'none', the 'last' (default) or 'all'
     #[arg(long, value_name = "WHICH", value_parser = ["none", "last", "all"])]
     missed: Option<String>,
 
@@ -210,7 +215,7 @@ pub(super) struct RunArgs {
     #[arg(long, value_name = "KEY=N/DURATION", value_parser = rate, help = parse::RATE)]
     rate: Vec<Limit>,
 
-    /// What follows a failed attempt of a run, as `submit` takes it
+    /// Set what follows a failed attempt of a run; see `windlass submit --help`
     #[arg(long, value_name = "POLICY")]
     retry: Option<String>,
 
@@ -241,7 +246,7 @@ fn set_list<T: ToString>(spec: &mut Map<String, Value>, field: &str, values: &[T
     }
 }
 
-/// The object in a field, which is made if it is missing or no object.
+/// Returns the object in a field, which is made if it is missing or no object.
 fn inner<'a>(spec: &'a mut Map<String, Value>, field: &str) -> Option<&'a mut Map<String, Value>> {
     let value = spec.entry(field).or_insert(Value::Null);
     if !value.is_object() {
@@ -421,7 +426,7 @@ impl RunArgs {
     }
 }
 
-/// Whether a limit in its JSON form is one of --at-once.
+/// Returns whether a limit in its JSON form is one of --at-once.
 fn is_at_once(limit: &Value) -> bool {
     limit.get("at_once").is_some()
 }

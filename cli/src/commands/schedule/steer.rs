@@ -45,7 +45,7 @@ const AT_ONCE: usize = 16;
 pub(super) struct PauseArgs {
     #[command(flatten)]
     select: SelectArgs,
-    /// Why, for those who read `schedule get`
+    /// The reason, shown by `windlass schedule get`
     #[arg(long, value_name = "TEXT")]
     note: Option<String>,
 }
@@ -54,7 +54,7 @@ pub(super) struct PauseArgs {
 pub(super) struct ResumeArgs {
     #[command(flatten)]
     select: SelectArgs,
-    /// Treat the times that have passed as missed ones, which may run
+    /// Treat the times that have passed as missed times, which may run
     #[arg(long)]
     catch_up: bool,
 }

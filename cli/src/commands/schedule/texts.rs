@@ -4,7 +4,7 @@ use jiff::{SignedDuration, Zoned};
 use serde_json::{Map, Value};
 use windlass::schedule::Time;
 
-/// A local time with its offset and the name of its zone.
+/// Returns a local time with its offset and the name of its zone.
 pub(super) fn local(time: &Zoned) -> String {
     let zone = time.time_zone().iana_name().unwrap_or_default();
     format!("{} {zone}", time.strftime("%a %Y-%m-%d %H:%M:%S %:z"))
@@ -32,7 +32,7 @@ pub(super) fn upcoming(times: &[Time]) -> Vec<String> {
 /// The fields that give times.
 pub(super) const TIMES: [&str; 3] = ["cron", "every", "at"];
 
-/// The times that one of these fields gives, in short.
+/// Returns the times that one of these fields gives, in short.
 pub(super) fn time_texts(spec: &Map<String, Value>, field: &str) -> Vec<String> {
     let list = spec.get(field).and_then(Value::as_array);
     let text = |value: &Value| match value.get("interval") {

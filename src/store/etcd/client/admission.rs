@@ -14,14 +14,15 @@ use tracing::{error, info};
 #[derive(Default)]
 pub(super) struct Admission {
     pub(super) has_user: bool,
-    /// They accepted it once: a later refusal is retried, because operators may lift it.
+    /// Whether they have accepted it before: a later refusal is then retried, because operators may
+    /// lift it.
     has_begun: AtomicBool,
     /// When the refusal was last reported.
     reported: Mutex<Option<Instant>>,
     is_rejected: AtomicBool,
 }
 
-/// The interval at which the log repeats that the servers refuse this process.
+/// How often the log repeats that the servers refuse this process.
 const REPORT_EVERY: Duration = Duration::from_secs(60);
 
 impl Admission {

@@ -1,5 +1,5 @@
 //! The connection to etcd: options, faults, the limits of the servers, and a time limit on every
-//! call. It knows no task.
+//! call. It knows nothing about tasks.
 
 mod admission;
 pub(crate) mod diagnose;

@@ -23,7 +23,7 @@ use crate::store::{
 
 pub(crate) const OPERATION: &str = "examine the store";
 
-/// All keys of a namespace, sorted by what they are.
+/// All keys of a namespace, by type.
 #[derive(Default)]
 pub(crate) struct Namespace {
     live: HashSet<TaskId>,
@@ -44,13 +44,13 @@ pub(crate) struct Namespace {
     parts: Vec<Belongs>,
 }
 
-/// A key that belongs to a task.
+/// A key that belongs to a task, which may not exist.
 pub(super) struct Belongs {
     pub(super) key: Vec<u8>,
     /// When it was last written.
     pub(super) written: i64,
     pub(super) id: TaskId,
-    /// Only a live task has it.
+    /// Whether only a live task may have it.
     live: bool,
 }
 
@@ -211,7 +211,7 @@ impl KeyCheck {
         // A state without a task is reported as such.
         let unreadable = namespace.unreadable.iter();
         let unreadable = unreadable.filter(|(id, _)| exists(id, false));
-        // A task counts once, though its state and its mark both report it.
+        // A task counts once, even if both its state and its mark report it.
         let by_task: BTreeMap<_, _> = unreadable.map(|(id, reason)| (id, reason)).collect();
         let quarantined = by_task
             .iter()
@@ -313,8 +313,8 @@ impl KeyCheck {
         ])
     }
 
-    /// Returns the claims of tasks that do not exist, and the claims without a lease by nodes that
-    /// do not exist.
+    /// Returns the claims of tasks that do not exist, and the claims without a lease whose nodes do
+    /// not exist.
     fn claims_of_no_task<'n>(
         &self,
         namespace: &'n Namespace,

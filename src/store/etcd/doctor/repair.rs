@@ -9,8 +9,8 @@ use super::keys::{Belongs, KeyCheck, OPERATION};
 use crate::store::{Error, etcd::schema::KeyValue};
 
 impl KeyCheck {
-    /// Deletes keys of tasks that do not exist, if they are as they were read: another task may use
-    /// a command id by now. Returns how many.
+    /// Deletes keys of tasks that do not exist, unless they have changed since they were read:
+    /// another task may use a command id by now. Returns the number of deleted keys.
     pub(super) async fn delete_lost(
         &self,
         keys: &[&Belongs],
@@ -30,7 +30,7 @@ impl KeyCheck {
                 .clamp(1, 100);
             for keys in keys.chunks(size) {
                 let task = Compare::create_revision(self.reader.keys.task(id), CompareOp::Equal, 0);
-                // A key that only a live task has is deleted also when its task has ended.
+                // A key that only a live task may have is also deleted when its task has ended.
                 let finished = self.reader.keys.finished(id);
                 let mut when = vec![task];
                 if !ended.contains(id) {
@@ -55,7 +55,7 @@ impl KeyCheck {
         Ok(deleted)
     }
 
-    /// Deletes owners that have not changed. Returns how many.
+    /// Deletes owners that have not changed. Returns their number.
     pub(super) async fn delete_owners(
         &self,
         owners: &[&KeyValue],

@@ -1,4 +1,4 @@
-//! Another due time, priority or limits of a task without an owner.
+//! Changes the due time, priority or limits of a task without an owner.
 
 use jiff::Timestamp;
 use windlass_statemachine::{StateKind, TaskId, TaskState};
@@ -13,8 +13,8 @@ use crate::store::{
     rules,
 };
 
-/// How many reschedules between two claims the history keeps at least, and how many more it has
-/// before they are cut.
+/// The minimum number of reschedules between two claims that the history keeps, and how many more
+/// it may have before they are cut.
 const LINES: usize = 64;
 const MORE: usize = 16;
 
@@ -28,7 +28,7 @@ pub(crate) struct Rescheduled<'a> {
 }
 
 impl Parts {
-    /// Adds a reschedule, if the task is as found.
+    /// Adds a reschedule, if the task is unchanged.
     pub(crate) async fn reschedule(
         &self,
         item: &mut Item,
@@ -49,14 +49,14 @@ impl Parts {
             edit.put_envelope(Of::Task, &envelope.live(order, state))?;
         }
         if to.change.due.is_some() || to.change.data.is_some() {
-            // A claim that was lost before is still counted by the next one.
+            // The next claim still counts an earlier claim that was lost.
             let by_claim = false;
             edit.put_state(state, &Hold { by_claim, ..hold }, &found.recent())?;
             if !edit.put_parked(state, submitted_at)? {
                 edit.delete(Of::Parked);
             }
         }
-        // The version stays: the line stands beside those of the task's writes.
+        // The version stays, so the line is stored next to those of the task's writes.
         let prefix = format!("{:012}-rescheduled-", state.version);
         let name = format!("{prefix}{:012}", found.revision);
         let (from, to_code) = (to.from, state.code());
@@ -64,8 +64,8 @@ impl Parts {
         self.cut_reschedules(item, id, &prefix).await
     }
 
-    /// Cuts off the oldest of these lines when they are many: no later write of the task does before
-    /// its version grows.
+    /// Deletes the oldest of these lines when there are many. No later write of the task does that
+    /// before its version grows.
     async fn cut_reschedules(
         &self,
         item: &mut Item,

@@ -20,7 +20,7 @@ pub(crate) struct Deletes {
 }
 
 impl Deletes {
-    /// Deletes a task on behalf of an author: the history of the namespace has a line of it.
+    /// Deletes a task for an author, and adds a line to the history of the namespace.
     pub(crate) async fn delete(&self, id: &TaskId, by: Option<&Author>) -> Result<(), Error> {
         match self.delete_as(id, |_| true, Some(by)).await {
             Ok(true) => Ok(()),

@@ -1,7 +1,7 @@
-//! The watch of a node: one list, then a stream of changes that survives faults of etcd.
+//! The watch of a node: a list, then a stream of changes that survives faults of etcd.
 //!
 //! One stream watches three prefixes: tasks, marks and nodes. A stream that breaks, or does not
-//! answer, is opened again after the last revision seen of each prefix. If that revision is
+//! respond, is opened again after the last revision seen of each prefix. If that revision is
 //! compacted, the watch lists again.
 
 mod message;
@@ -34,13 +34,14 @@ use crate::store::{
 
 /// How many tasks one batch of events has at most.
 const BATCH: usize = 1000;
-/// After this silence a stream is asked for its progress. After as much silence again it is dead.
+/// After this time without a message, a stream is asked for its progress. After the same time again
+/// without a message it is considered dead.
 const SILENCE: Duration = Duration::from_secs(5);
 /// The pauses before a broken watch is opened again.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
-/// The watched prefixes. Their watch ids begin with 1.
+/// The watched prefixes. Their watch ids start at 1.
 const TASKS: usize = 0;
 const PARKED: usize = 1;
 const NODE: usize = 2;
@@ -80,17 +81,17 @@ struct Watching {
     kinds: Option<Vec<Kind>>,
     /// The last revision seen of each prefix.
     seen: [i64; 3],
-    /// When the registration of the node was last written, as far as is known.
+    /// When the registration of the node was last written, as far as this process knows.
     registered: i64,
     events: mpsc::Sender<Vec<Event>>,
     last_node_command: NodeCommandId,
-    /// The claims of this node that found no slot.
+    /// The claims of this node that found no free slot.
     refused: mpsc::UnboundedReceiver<Refused>,
 }
 
 impl Watcher {
-    /// Returns when the registration of the node was last written; `None` when the lease has ended. Finds an etcd that
-    /// was restored below a revision that this process has seen.
+    /// Returns when the registration of the node was last written; `None` when the lease has ended. Detects an etcd
+    /// that was restored below a revision that this process has seen.
     async fn registered(&self, lease: &Lease) -> Result<Option<i64>, Fault> {
         let key = self.reader.keys.registration(&lease.node);
         let (kvs, _) = self.reader.link.get_all(&key).await?;
@@ -106,8 +107,9 @@ impl Watcher {
     ) -> Result<EventStream, Error> {
         let registered = self.registered(lease).await;
         let Some(registered) = registered.map_err(|fault| fault.into_error("watch"))? else {
-            // The lease may live on, without the key of its node: somebody deleted it. From now on it is not
-            // renewed, so the node stops its handlers and joins again, before the lease ends and frees its claims.
+            // The lease may still exist without the key of its node, because somebody deleted the key. The lease
+            // is no longer renewed, so the node stops its handlers and joins again, before the lease ends and
+            // frees its claims.
             self.claims.lost(lease.id);
             return Err(Error::lease_fenced(&lease.node));
         };
@@ -184,7 +186,7 @@ impl Watching {
         self.events.send(events).await.map_err(|_| Left::Over)
     }
 
-    /// Lists if necessary, and follows until the stream ends.
+    /// Lists if necessary, then follows until the stream ends.
     async fn follow(
         &mut self,
         listed: &mut bool,
@@ -253,8 +255,8 @@ impl Watching {
         }
     }
 
-    /// Ends the watch when the lease has ended, or the etcd was restored to an earlier state: the next renewal reports
-    /// which. A restored etcd that has more revisions by now than this process has seen shows an older registration.
+    /// Ends the watch when the lease has ended, or the etcd was restored to an earlier state; the next renewal reports
+    /// which. A restored etcd that by now has more revisions than this process has seen shows an older registration.
     async fn check_past(&mut self) -> Result<(), Left> {
         let past = self.by.reader.link.past();
         let registered = match self.by.registered(&self.lease).await {

@@ -1,7 +1,7 @@
-//! The mirror: what a node knows of each task, updated from the keys.
+//! The mirror: a node's view of each task, updated from the keys.
 //!
-//! Two watches bring the keys of one task, in no order between them, and some keys come twice after
-//! a broken stream. So each key sets only its own part of an entry, and events are made from the
+//! Two watches deliver the keys of one task, in no common order, and some keys arrive twice after a
+//! broken stream. So each key sets only its own part of an entry, and events are made from the
 //! whole entry.
 
 mod marks;
@@ -40,35 +40,35 @@ pub(crate) struct Mirror {
     tasks: Entries,
     /// The commands of tasks that have some.
     waiting: HashMap<TaskId, BTreeMap<Option<String>, Stored>>,
-    /// Marks whose task has not come yet, with the revisions that wrote them.
+    /// Marks whose task has not arrived yet, with the revisions that wrote them.
     early: HashMap<TaskId, Marked>,
     waiters: Waiters,
     limited: Limited,
-    /// The time of the events that are taken next, for limits on starts.
+    /// The time of the next events, for limits on starts.
     wall: Timestamp,
-    /// Every key of a task up to this revision has come.
+    /// Every key of a task up to this revision has arrived.
     tasks_at: i64,
     /// Marks of tasks that a node of Metafora has claimed, with the revisions that wrote them.
     stale: Vec<(TaskId, i64)>,
-    /// The changed tasks, with their orders: an id may be used again.
+    /// The changed tasks, with their orders, because an id may be used again.
     changed: Vec<(TaskId, u64)>,
     in_changed: HashSet<(TaskId, u64)>,
     /// The changed tasks whose keys were deleted, with the revisions.
     deleted: HashMap<(TaskId, u64), i64>,
-    /// The changed tasks that are reported once their mark has come.
+    /// The changed tasks that are reported once their mark has arrived.
     releases: Releases,
 }
 
-/// Whether a task is as its submit wrote it.
+/// Whether a task is still as its submit wrote it.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Changed {
-    /// It is, and can be claimed at once, without a slot of a limit.
+    /// The task is as submitted, and can be claimed at once, without a slot of a limit.
     Submitted(TaskId),
-    /// It was claimed or deleted.
+    /// The task was claimed or deleted.
     Taken(TaskId),
 }
 
-/// What a key reports beside the entry.
+/// What a key reports in addition to the entry.
 #[derive(Default)]
 pub(crate) struct News {
     pub(crate) change: Option<Changed>,
@@ -107,7 +107,7 @@ impl Mirror {
         }
     }
 
-    /// Takes in a key below `/NS/tasks/`, which came `now`.
+    /// Applies a key below `/NS/tasks/` that arrived `now`.
     pub(crate) fn task_key(&mut self, event: EventType, kv: &KeyValue, now: Instant) -> News {
         let mut news = News::default();
         let keys = self.keys.clone();
@@ -199,7 +199,7 @@ impl Mirror {
             self.touch_waiters(id);
             return false;
         }
-        // It was retried or copied.
+        // The task was retried or copied.
         let is_again = envelope.order.is_some();
         let is_as_submitted = envelope.is_as_submitted(kv);
         let (order, submitted_at) = (envelope.order(kv), envelope.submitted_at());
@@ -248,7 +248,7 @@ impl Mirror {
         self.waiters.other(id, false);
         self.releases.settled(id);
         if let Some(entry) = self.tasks.remove(id) {
-            // The mark of a later task with this id came first.
+            // The mark of a later task with this id arrived first.
             if entry.marked > at && entry.mark != Mark::None {
                 let early = (entry.mark, entry.late.parked, entry.marked);
                 self.early.insert(id.clone(), early);
@@ -261,7 +261,7 @@ impl Mirror {
         self.touch_released(id);
     }
 
-    /// Reports the tasks that wait for this one again, which is gone, if they wait for no live task any more.
+    /// Reports the tasks that waited for this one, which is gone, if they now wait for no live task.
     fn touch_released(&mut self, id: &TaskId) {
         for waiter in self.waiters.of(id) {
             let is_blocked = self
@@ -275,7 +275,7 @@ impl Mirror {
         }
     }
 
-    /// Reports the tasks that wait for this one again: it is live again.
+    /// Reports the tasks that wait for this one, which is live again.
     fn touch_waiters(&mut self, id: &TaskId) {
         for waiter in self.waiters.of(id) {
             if let Some(entry) = self.tasks.get(&waiter) {
@@ -284,7 +284,7 @@ impl Mirror {
         }
     }
 
-    /// Notes that every key below `/NS/tasks/` up to this revision has come. Drops older marks
+    /// Notes that every key below `/NS/tasks/` up to this revision has arrived. Drops older marks
     /// without a task: this node skips those tasks.
     pub(crate) fn tasks_are_at(&mut self, revision: i64) {
         self.tasks_at = self.tasks_at.max(revision);
@@ -300,7 +300,7 @@ impl Mirror {
         }
     }
 
-    /// Takes in the key of a slot of a limit on starts, when the watch begins.
+    /// Applies the key of a slot of a limit on starts, when the watch begins.
     pub(crate) fn start_key(&mut self, kv: &KeyValue) {
         if let (Some(slot), Ok(record)) = (self.keys.split_slot(kv.key()), parse(kv)) {
             self.limited.listed(slot, &record);
@@ -312,7 +312,7 @@ impl Mirror {
         self.limited.refused(refused);
     }
 
-    /// Sets the time of the events that are taken next.
+    /// Sets the time of the next events.
     pub(crate) fn set_time(&mut self, wall: Timestamp) {
         self.wall = wall;
     }

@@ -5,7 +5,7 @@ use windlass_statemachine::{Author, TaskId};
 use super::{Batch, Sql};
 
 impl Batch<'_> {
-    /// Calls `work`, whose changes are made by this author.
+    /// Calls `work`, whose changes have this author.
     pub(in crate::store::sqlite) fn on_behalf<T, E: From<rusqlite::Error>>(
         &mut self,
         author: Option<&Author>,
@@ -19,7 +19,7 @@ impl Batch<'_> {
         result
     }
 
-    /// Calls `work`, whose changes are made by the handler of task `n`.
+    /// Calls `work`, whose changes have the handler of task `n` as their author.
     pub(in crate::store::sqlite) fn on_behalf_of_task<T>(
         &mut self,
         (n, id): (i64, &TaskId),
@@ -31,7 +31,7 @@ impl Batch<'_> {
         result
     }
 
-    /// Returns the author of the changes that are made at present.
+    /// Returns the author of the present changes.
     pub(in crate::store::sqlite) fn author(&self) -> Option<&Author> {
         self.by.0.as_ref()
     }

@@ -23,18 +23,18 @@ pub const TIMES: [&str; 6] = [
     "end_by",
 ];
 
-/// A change, or conditions on one task, as one JSON object: a row of `windlass_inbox` or a line of `windlass apply`,
-/// and what the fingerprint of a transaction is computed of.
+/// A change, or conditions on one task, as one JSON object: a row of `windlass_inbox`, a line of `windlass apply`,
+/// and the input of a transaction's fingerprint.
 ///
 /// | `op` | fields |
 /// |---|---|
-/// | `submit` | those of a [`TaskForm`], with the id; `if_exists`: `refuse` (default), `same`, `replace-finished`, `skip` |
+/// | `submit` | the fields of a [`TaskForm`], with the id; `if_exists`: `refuse` (default), `same`, `replace-finished`, `skip` |
 /// | `send` | `task`, `command` with the fields of the [`Command`], `id` (default: one that the reader makes) |
 /// | `delete`, `retry` | `task` |
 /// | `reschedule` | `task`; `due`, `priority`, `limits`, `data`: one or more |
 /// | `require` | `task`; `exists`, `state`, `version`, `fence`, `kind`, `unclaimed`, `data`, `no_data`: one or more |
 ///
-/// Times are RFC 3339. A field that is `null` is as good as absent, but `result`, `payload` and `data`: their `null` is
+/// Times are RFC 3339. A field that is `null` counts as absent, except `result`, `payload` and `data`: their `null` is
 /// a value. [`Operation`] and [`Guard`] are written in this form.
 ///
 /// # Example
@@ -68,12 +68,27 @@ impl Line {
     ///
     /// # Errors
     ///
-    /// [`Invalid`] that names the field; the field is `operation` for a text that is no JSON object.
+    /// [`Invalid`] that names the field; the field is `operation` for a text that is not a JSON
+    /// object.
     pub fn read(
         text: &str,
         new_id: impl FnOnce() -> Result<CommandId, Invalid>,
     ) -> Result<Self, Invalid> {
         read::read(text, new_id)
+    }
+
+    /// As [`read`](Self::read). Times may also be relative: `now`, or `in 5m`, which counts from `now`
+    /// ([`read_moment`](super::read_moment)).
+    ///
+    /// # Errors
+    ///
+    /// As [`read`](Self::read).
+    pub fn read_at(
+        text: &str,
+        now: Timestamp,
+        new_id: impl FnOnce() -> Result<CommandId, Invalid>,
+    ) -> Result<Self, Invalid> {
+        read::read_at(text, now, new_id)
     }
 }
 
@@ -84,7 +99,7 @@ impl Serialize for Operation {
 }
 
 impl Serialize for Guard {
-    /// Writes the line of a guard alone.
+    /// Writes the line of a single guard.
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         LineForm::from(self).serialize(to)
     }
@@ -93,6 +108,7 @@ impl Serialize for Guard {
 /// A change of a task, or conditions on one.
 #[derive(Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "Operation"))]
 #[serde(tag = "op", rename_all = "lowercase")]
 pub(crate) enum LineForm {
     /// Submits a task.
@@ -103,9 +119,11 @@ pub(crate) enum LineForm {
     Delete(OnlyTask),
     /// Starts an ended task again, or one that is quarantined.
     Retry(OnlyTask),
-    /// Changes a live task that no node has claimed. One or more of the fields beside `task` are given.
+    /// Changes a live task that no node has claimed. At least one field in addition to `task` is
+    /// required.
     Reschedule(RescheduleForm),
-    /// Requires something of a task: otherwise nothing is changed, by any operation of the transaction. One or more of the fields beside `task` are given.
+    /// Requires conditions on a task: if they do not hold, no operation of the transaction changes anything. At least one field in addition to `task` is
+    /// required.
     Require(RequireForm),
 }
 
@@ -117,6 +135,18 @@ pub(crate) struct SubmitForm {
     /// What to do when the id is taken; `refuse` by default.
     #[serde(default, skip_serializing_if = "is_refuse")]
     if_exists: IfExists,
+    /// The start relative to the time at which a message is applied, in place of the task's.
+    #[serde(rename = "start_at", skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(skip))]
+    start_in: Option<String>,
+}
+
+impl SubmitForm {
+    /// Sets the start of an effect of a message, relative to the time at which the message is applied.
+    pub(super) fn start_in(&mut self, text: String) {
+        self.task.start_at = None;
+        self.start_in = Some(text);
+    }
 }
 
 fn is_refuse(rule: &IfExists) -> bool {
@@ -128,7 +158,8 @@ fn is_refuse(rule: &IfExists) -> bool {
 pub(crate) struct SendForm {
     /// The task that the command is sent to.
     task: TaskId,
-    /// The id of the command: sending the same id again is the same command. A UUID by default.
+    /// The id of the command. Sending a command again with the same id is the same command. A UUID
+    /// by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     id: Option<CommandId>,
     /// The name of the command.
@@ -169,7 +200,7 @@ pub(crate) struct RescheduleForm {
     /// The new limits; an empty list removes them.
     #[serde(skip_serializing_if = "Option::is_none")]
     limits: Option<Vec<Limit>>,
-    /// The new data, of the version of the present data: any JSON. Require the data that was read beside it.
+    /// The new data, of the version of the present data: any JSON. Also require the data that was read.
     #[serde(skip_serializing_if = "Option::is_none")]
     data: Option<Json>,
 }
@@ -212,6 +243,7 @@ impl From<&Operation> for LineForm {
             Operation::Submit(submit) => Self::Submit(Box::new(SubmitForm {
                 task: submit.task.clone().into(),
                 if_exists: submit.if_exists,
+                start_in: None,
             })),
             Operation::Send(send) => Self::Send(send.into()),
             Operation::Delete(task) => Self::Delete(only(task)),

@@ -258,7 +258,7 @@ fn a_wrong_type_is_named_in_the_words_of_json() {
     }
 }
 
-/// An unknown field is refused before the task is read, so a field of a task that the list lacks would be refused.
+/// An unknown field is refused before the task is read, so this fails for a field of a task that the list lacks.
 #[test]
 fn every_field_of_a_task_can_be_submitted() {
     let wrong = plain::object::<Task>(r#"{"xyzzy":1}"#)

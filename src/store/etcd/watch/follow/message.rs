@@ -7,7 +7,7 @@ use super::{Left, NODE, PARKED, TASKS, Watching};
 use crate::store::etcd::{schema::KeyValue, watch::mirror::Changed};
 
 impl Watching {
-    /// Takes in one message of the stream.
+    /// Applies one message of the stream.
     pub(super) async fn take(&mut self, response: &WatchResponse) -> Result<(), Left> {
         if response.canceled() {
             if response.compact_revision() > 0 {
@@ -59,7 +59,7 @@ impl Watching {
             }
         }
         if response.events().is_empty() {
-            // A progress report for this watch: all changes before it have come.
+            // A progress report for this watch: all earlier changes have arrived.
             last = last.max(revision);
         }
         self.seen[which] = last;

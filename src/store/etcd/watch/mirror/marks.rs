@@ -36,7 +36,7 @@ impl Mark {
 }
 
 impl Mirror {
-    /// Takes in a key below `/NS/parked/`.
+    /// Applies a key below `/NS/parked/`.
     pub(crate) fn parked_key(&mut self, event: EventType, kv: &KeyValue, listing: bool) {
         let id = self.keys.strip(kv.key(), "parked/");
         let Some(id) = id.and_then(|id| TaskId::new(id).ok()) else {
@@ -81,8 +81,8 @@ impl Mirror {
         self.tasks.has_marks()
     }
 
-    /// Returns the task of this state if the state is newer than the mark, with the revisions of
-    /// mark and state: the mark is outdated.
+    /// Returns the task of this state if its mark is older than the state, with the revisions of
+    /// both: the mark is outdated.
     pub(crate) fn outdated_by(&self, state: &KeyValue) -> Option<(TaskId, i64, i64)> {
         let id = TaskId::new(self.keys.strip(state.key(), "state/")?).ok()?;
         let entry = self.tasks.get(&id)?;
@@ -91,12 +91,12 @@ impl Mirror {
         outdated.then_some((id, entry.marked, stored))
     }
 
-    /// Takes the marks to delete: a node of Metafora has claimed their tasks.
+    /// Takes out the marks to delete: a node of Metafora has claimed their tasks.
     pub(crate) fn take_stale(&mut self) -> Vec<(TaskId, i64)> {
         std::mem::take(&mut self.stale)
     }
 
-    /// Notes that every key below `/NS/parked/` up to this revision has come.
+    /// Notes that every key below `/NS/parked/` up to this revision has arrived.
     pub(crate) fn marks_are_at(&mut self, revision: i64) {
         self.releases.marks_are_at(revision);
     }
