@@ -21,9 +21,10 @@ use super::{
     handle::Unstored,
     input::In,
     kinds::{KindEntry, Kinds},
-    lease::{self, Errors, Keeper, Wanted},
+    lease::{self, Keeper, Wanted},
     maintain,
     node::Runner,
+    store_errors::Errors,
 };
 use crate::{
     handler::{MissingState, Shared},

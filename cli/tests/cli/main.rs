@@ -31,6 +31,7 @@ mod signals;
 mod stats;
 mod steering;
 mod stores;
+mod submit_states;
 mod submitting;
 mod tips;
 mod variables;

@@ -84,6 +84,8 @@ impl Field {
                 let values = values.iter().step_by(step as usize);
                 values.map(u32::to_string).collect::<Vec<_>>().join(",")
             }
+            // The parser reads SUN-SUN as the whole week.
+            Some((from, to)) if from == to => self.place(from).to_string(),
             _ => part.to_owned(),
         }
     }
@@ -110,6 +112,8 @@ mod tests {
             (5, "FRI-MON", "5,6,0,1"),
             (5, "+FRI-MON/2", "+5,0"),
             (5, "7-1", "0,1"),
+            (5, "SUN-SUN", "0"),
+            (5, "0-7", "0-7"),
             (5, "1/2", "1-6/2"),
             (5, "7/3", "0-6/3"),
             (1, "5/10", "5-59/10"),

@@ -171,10 +171,12 @@ mod tests {
         schedules
             .update("s", spec.overlap(Overlap::Allow(9)))
             .await?;
+        simulation.advance(120 * SECOND).await?;
+        let at: Timestamp = "2030-01-01T01:06:00Z".parse()?;
         schedules.boot(&id, &boot("two", at)).await?;
         simulation.advance(3600 * SECOND).await?;
         let runs = runs(&simulation).await?;
-        for time in ["01:00:00Z", "01:04:00Z"] {
+        for time in ["01:00:00Z", "01:06:00Z"] {
             assert!(runs.contains(&format!("s@2030-01-01T{time}")), "{runs:?}");
         }
         Ok(())

@@ -3,12 +3,12 @@
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 use windlass::{
-    Invalid, Json, Limit, TaskId,
+    Invalid, Json, Limit,
     schedule::{Schedule, ScheduleRecord},
     statemachine::wire::read_retry,
 };
 
-use super::{field::ClearArgs, zone};
+use super::zone;
 use crate::{
     command_args::CommandArgs,
     exec,
@@ -17,86 +17,13 @@ use crate::{
     parse::{self, at_once, label, priority, rate, time},
 };
 
-/// A schedule and its fields.
-#[derive(Debug, clap::Args)]
-pub(super) struct CreateArgs {
-    /// The schedule
-    #[arg(value_name = "ID")]
-    pub(super) id: TaskId,
-    #[command(flatten)]
-    pub(super) times: TimeArgs,
-    #[command(flatten)]
-    pub(super) run: RunArgs,
-    /// What the schedule is for, in one line: `schedule get` and `list` show it
-    #[arg(long, value_name = "TEXT")]
-    pub(super) description: Option<String>,
-    /// Print the schedule and its next times, and change nothing
-    #[arg(long)]
-    pub(super) dry_run: bool,
-}
-
-/// A schedule that is created.
-#[derive(Debug, clap::Args)]
-pub(super) struct NewArgs {
-    #[command(flatten)]
-    pub(super) fields: CreateArgs,
-    /// Create the schedule paused: it submits no run before `schedule resume`
-    #[arg(long)]
-    pub(super) paused: bool,
-}
-
-impl CreateArgs {
-    /// Sets the fields that were given.
-    pub(super) fn apply(&self, spec: &mut Map<String, Value>) -> Result<(), Failure> {
-        self.times.apply(spec)?;
-        set(spec, "description", self.description.clone());
-        self.run.apply(spec)
-    }
-}
-
-/// A schedule and the changes of its fields.
-#[derive(Debug, clap::Args)]
-pub(super) struct UpdateArgs {
-    #[command(flatten)]
-    pub(super) fields: CreateArgs,
-    #[command(flatten)]
-    pub(super) clear: ClearArgs,
-}
-
-impl UpdateArgs {
-    /// Returns whether an option was given.
-    pub(super) fn has_options(&self) -> bool {
-        let CreateArgs {
-            times,
-            run,
-            description,
-            ..
-        } = &self.fields;
-        *times != TimeArgs::default()
-            || *run != RunArgs::default()
-            || description.is_some()
-            || self.clear != ClearArgs::default()
-    }
-
-    /// Reads what files and standard input give, once: the fields may be set more than once.
-    pub(super) fn load(&mut self) -> Result<(), Failure> {
-        let CreateArgs { times, run, .. } = &mut self.fields;
-        for (field, text) in [("spec", &mut times.spec), ("props", &mut run.props)] {
-            if let Some(text) = text {
-                *text = input::json(field, text)?.to_string();
-            }
-        }
-        Ok(())
-    }
-}
-
 /// The times.
 #[derive(Debug, Default, PartialEq, clap::Args)]
 pub(super) struct TimeArgs {
     /// Read the schedule as JSON, @FILE or - for standard input. Other options override its fields; a field that
     /// is null counts as missing
     #[arg(long, value_name = "JSON")]
-    spec: Option<String>,
+    pub(super) spec: Option<String>,
 
     /// A cron expression: 'minute hour day month weekday', optionally with a second in front and then a year at the end;
     /// @daily, @every 15m, or @reboot (each start of the machine of a worker)
@@ -199,7 +126,7 @@ pub(super) struct RunArgs {
 
     /// The props of the runs: JSON, @FILE, or - for standard input
     #[arg(long, value_name = "JSON")]
-    props: Option<String>,
+    pub(super) props: Option<String>,
 
     /// The priority of the runs
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = priority)]
@@ -232,7 +159,7 @@ fn object(field: &'static str, json: &Json) -> Result<Map<String, Value>, Invali
 }
 
 /// Sets a field that was given.
-fn set(spec: &mut Map<String, Value>, field: &str, value: Option<impl Into<Value>>) {
+pub(super) fn set(spec: &mut Map<String, Value>, field: &str, value: Option<impl Into<Value>>) {
     if let Some(value) = value {
         spec.insert(field.to_owned(), value.into());
     }
