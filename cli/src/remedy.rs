@@ -1,8 +1,8 @@
-//! What an operator can do about an error or a finding of the library, as words of this program.
+//! Translates remedies of the library into commands and options of this program.
 
 use windlass::{TaskState, WaitOutcome, store::Remedy};
 
-/// Returns the command or the option that takes the step.
+/// Returns the command or the option for the step.
 pub(crate) fn command(remedy: Remedy) -> Option<&'static str> {
     Some(match remedy {
         Remedy::Repair => "windlass doctor --repair",
@@ -21,7 +21,7 @@ pub(crate) fn command(remedy: Remedy) -> Option<&'static str> {
     })
 }
 
-/// Returns a text with the command that does what it says.
+/// Returns a text with the command that does what the text says.
 pub(crate) fn with_command(text: &str, remedy: Option<Remedy>) -> String {
     match remedy.and_then(command) {
         Some(command) => format!("{text} ({command})"),

@@ -81,21 +81,21 @@ pub(crate) struct FilterArgs {
     props: Vec<(String, Json)>,
 }
 
-/// Reads a JSON pointer and the value at it. What is no JSON is a text.
+/// Reads a JSON pointer and the value at it. A value that is not JSON is text.
 fn props_at(text: &str) -> Result<(String, Json), String> {
     let Some((first, rest)) = text.split_once('=') else {
         return Err(format!(
             "'{text}' has no value; write it like '/to/country=\"de\"'"
         ));
     };
-    // A name may contain '=': the value is the longest JSON behind one.
+    // A name may contain '=', so the value is the longest JSON after one.
     let ends = text.match_indices('=').map(|(at, _)| at);
     let mut parts = ends.map(|at| (&text[..at], &text[at + 1..]));
     let whole = parts.find(|(_, value)| Json::parse("value", value).is_ok());
     let (pointer, value) = whole.unwrap_or((first, rest));
     if !(pointer.is_empty() || pointer.starts_with('/')) {
         return Err(format!(
-            "'{pointer}' is no JSON pointer; it begins with '/', such as /to/country"
+            "'{pointer}' is not a JSON pointer; a pointer begins with '/', such as /to/country"
         ));
     }
     let value = match Json::parse("value", value) {
@@ -105,7 +105,7 @@ fn props_at(text: &str) -> Result<(String, Json), String> {
     Ok((pointer.to_owned(), value))
 }
 
-/// Reads a state. A task that runs has none of its own.
+/// Reads a state. `running` is not a state.
 fn state(text: &str) -> Result<StateKind, String> {
     text.parse().map_err(|e: Invalid| match text {
         "running" => {
@@ -132,7 +132,7 @@ pub(crate) fn label_filter(text: &str) -> Result<(String, Option<String>), Strin
 }
 
 impl FilterArgs {
-    /// Converts to the library's filter.
+    /// Converts the options to the library's filter.
     pub(crate) fn filter(&self) -> Filter {
         let mut filter = Filter::new()
             .states(self.states.iter().copied())
@@ -174,17 +174,17 @@ pub(crate) struct SelectArgs {
     yes: bool,
 }
 
-/// The selection.
+/// The result of the selection.
 pub(crate) enum Choice {
-    /// Act on these.
+    /// Act on these tasks.
     Act(Vec<TaskId>),
-    /// None: a dry run, no match, or no confirmation.
+    /// Do not act: a dry run, no match, or no confirmation.
     Done(Exit),
 }
 
 impl SelectArgs {
-    /// Selects the tasks, and asks for confirmation where needed. `verb` names the action; a
-    /// filter's tasks that are not `wanted` are left out.
+    /// Selects the tasks, and asks for confirmation if needed. `verb` names the action. Leaves out
+    /// tasks of a filter that are not `wanted`.
     pub(crate) async fn choose(
         &self,
         client: &Client,
@@ -205,7 +205,7 @@ impl SelectArgs {
         }
     }
 
-    /// Rejects filters beside ids.
+    /// Rejects filters in addition to ids.
     pub(crate) fn has_ids_alone(&self) -> Result<(), Failure> {
         match self.filter.filter().is_all() && !self.all {
             true => Ok(()),
@@ -309,7 +309,7 @@ impl SelectArgs {
     }
 }
 
-/// Reads tasks. Reports those that cannot be read, with the exit code of the last.
+/// Reads tasks. Reports unreadable ones, and returns the exit code of the last.
 async fn read(client: &Client, ids: Vec<TaskId>) -> (Vec<TaskRecord>, Exit) {
     let (mut records, mut exit) = (Vec::new(), Exit::Ok);
     for id in ids {
@@ -328,7 +328,7 @@ fn note_dry_run(out: &Output, verb: &str, tasks: usize) {
     ));
 }
 
-/// `1 task`, `2 tasks`.
+/// Formats a count: `1 task`, `2 tasks`.
 pub(crate) fn count(n: usize) -> String {
     if n == 1 {
         "1 task".to_owned()
@@ -342,7 +342,7 @@ pub(crate) fn can_ask() -> bool {
     std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
 }
 
-/// Returns the error without a terminal, where this many tasks match.
+/// Returns the failure when the question cannot be asked, with the number of matching tasks.
 pub(crate) fn unasked(verb: &str, count: &str) -> Failure {
     Failure::Usage(format!(
         "this would {verb} {count}; without a terminal give --yes, or --dry-run to list them"

@@ -1,4 +1,4 @@
-//! Why tasks that wait for others are not run, once these have ended.
+//! Determines why tasks are not run after the tasks that they waited for have ended.
 
 use std::{borrow::Cow, collections::HashMap};
 
@@ -9,9 +9,9 @@ use windlass::{
 
 use crate::exit::Failure;
 
-/// Returns the records of tasks that wait for no live task as those of tasks that may be claimed, so that
-/// [`WaitReason`](windlass::client::WaitReason) tells what else holds them back. Reads at most `most` tasks; the
-/// records of which it knows too little stay as they are.
+/// Returns the records of tasks that no longer wait for a live task as claimable, so that
+/// [`WaitReason`](windlass::client::WaitReason) reports what else holds them back. Reads at most `most` tasks;
+/// records that depend on unread tasks stay as they are.
 pub(crate) async fn unblocked<'r>(
     client: &Client,
     records: &'r [TaskRecord],
@@ -56,7 +56,7 @@ fn waits_for(record: &TaskRecord) -> &[TaskId] {
     waits.map_or(&[], |waits| &waits.tasks)
 }
 
-/// Returns whether a task is live: one that cannot be read is.
+/// Returns whether a task is live. An unreadable task counts as live.
 async fn look(client: &Client, id: &TaskId) -> Result<bool, Failure> {
     match client.get(id).await {
         Ok(record) => {

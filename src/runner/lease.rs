@@ -136,7 +136,7 @@ impl Keeper {
             Err(_) => "the store did not answer".to_owned(),
         };
         warn!(node = %self.spec.name, lease = lease.id, why,
-            "could not end the lease; it ends by itself within {:?}", self.ttl);
+            "could not end the lease; it ends on its own within {:?}", self.ttl);
     }
 
     /// Returns how long a node that leaves waits for the store.
@@ -233,7 +233,7 @@ impl Keeper {
                         }
                         Err(error) => {
                             warn!(%node, lease = lease.id, %error,
-                                "could not report what the node runs now; trying again");
+                                "could not update the node's description in the store; trying again");
                             next = Instant::now() + self.ttl / 15;
                         }
                     }

@@ -16,7 +16,7 @@ use windlass_statemachine::{Backoff, Invalid, Kind, NodeName};
 use super::{
     builder::Builder,
     config::{NodeConfig, check_slots},
-    engine::{Engine, Parts},
+    engine::{Dependencies, Engine},
     gauges,
     handle::Unstored,
     input::In,
@@ -144,7 +144,7 @@ impl Builder {
         let peers_changed = Arc::new(Notify::new());
         let failure = Arc::new(OnceLock::new());
         let (unstored, unstored_rx) = watch::channel(Unstored::default());
-        let engine = Engine::new(Parts {
+        let engine = Engine::new(Dependencies {
             coordinator: coordinator.clone(),
             clock: store.clock().clone(),
             node: node.clone(),

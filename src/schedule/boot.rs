@@ -7,8 +7,10 @@ use tokio::time::sleep;
 use tracing::{debug, warn};
 use windlass_statemachine::StateKind;
 
+use super::data::AHEAD;
 use crate::{
     Client,
+    clock::{Clock, SystemClock},
     store::{Error, Page, Store},
 };
 
@@ -46,9 +48,13 @@ impl Boot {
     }
 }
 
-/// Reports the start of this machine to the schedules with `@reboot`, if it was a short time ago.
+/// Reports the start of this machine to the schedules with `@reboot`, if it was a short time ago. A store with a clock
+/// of its own knows no time of the machine.
 pub(crate) async fn report(store: Store) {
     let now = store.clock().now();
+    if now.duration_since(SystemClock::shared().now()).abs() > AHEAD {
+        return;
+    }
     let Some(boot) = Boot::of_machine(now).filter(|boot| now.duration_since(boot.at) < FRESH)
     else {
         return;

@@ -16,7 +16,7 @@ use super::{
 pub(crate) struct Every {
     /// The length of the interval: a fixed time such as `15m`, or months of the calendar such as `1mo`.
     pub(crate) interval: Interval,
-    /// One of the times, from which the others are counted; 1970-01-01T00:00:00Z by default, and for months midnight of
+    /// One of the times, from which the others are calculated; 1970-01-01T00:00:00Z by default, and for months midnight of
     /// that day in the zone.
     #[serde(default, deserialize_with = "time")]
     #[serde(skip_serializing_if = "Option::is_none")]

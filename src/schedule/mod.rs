@@ -8,6 +8,9 @@
 //! The semantics are in `docs/schedules.md`.
 
 mod boot;
+mod budget;
+#[cfg(test)]
+mod budget_tests;
 mod check;
 mod clause;
 mod cron;
@@ -22,9 +25,6 @@ mod missed;
 mod operations;
 mod overlap;
 mod passed;
-mod room;
-#[cfg(test)]
-mod room_tests;
 mod run;
 mod seconds;
 mod set_back;

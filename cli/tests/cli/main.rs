@@ -35,3 +35,4 @@ mod submit_states;
 mod submitting;
 mod tips;
 mod variables;
+mod waiting;

@@ -21,7 +21,7 @@ async fn a_task_is_submitted_paused_and_runs_when_it_is_resumed() {
     env.run(&["submit", "k", "--paused", "--in", "1h"]).code(2);
     let line = r#"{"id":"b","kind":"k","paused":true,"start_at":"2999-01-01T00:00:00Z"}"#;
     env.run_with(&["submit", "--lines", "-"], line)
-        .fails(2, &["paused: has no effect beside 'start_at'"]);
+        .fails(2, &["paused: has no effect together with 'start_at'"]);
 }
 
 #[test]

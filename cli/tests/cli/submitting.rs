@@ -123,7 +123,7 @@ fn a_bad_line_is_reported_by_number_and_nothing_after_it_is_submitted() {
         "{ran:?}"
     );
     env.run(&["get", "d"]).code(3);
-    // Those that are there are the same; the rest is submitted, and the answer is still no.
+    // The existing tasks are the same; the rest is submitted, and the exit code is still 1.
     let ran = env
         .run(&[
             "submit",
@@ -152,11 +152,11 @@ fn every_kind_of_bad_line_names_its_field() {
         (r#"{"kind":"k","props":{]}}"#, "task: "),
         (
             r#"{"kind":"k","colour":1}"#,
-            "task: 'colour' is no field; the fields are id, kind",
+            "task: 'colour' is not a field; the fields are id, kind",
         ),
         (
             r#"{"kind":"exec","command":"true"}"#,
-            "task: 'command' is a field of a command, and stands in 'props'",
+            "task: 'command' is a field of a command, and belongs in 'props'",
         ),
         (r#"{"id":"a"}"#, "kind: is missing"),
         (r#"{"kind":"k","id":""}"#, "id: is empty"),
@@ -243,7 +243,7 @@ async fn a_wait_for_lines_reports_attempts_that_fail() {
     let count = |text: &str| ran.err.lines().filter(|l| l.starts_with(text)).count();
     assert_eq!(count("f: attempt 1 failed: out of luck"), 1, "{ran:?}");
     assert_eq!(count("f: attempt 2 failed: out of luck"), 1, "{ran:?}");
-    // The last one is the end, which has a line of its own.
+    // The last one is the end, which has its own line.
     assert_eq!(count("f: attempt 3"), 0, "{ran:?}");
     assert_eq!(count("error: f: failed: out of luck"), 1, "{ran:?}");
     assert_eq!(count("g: attempt 1 failed: timed out;"), 1, "{ran:?}");

@@ -114,7 +114,7 @@ impl Orphan {
         match self.leftover.end(grace, future::pending()).await {
             // A later claim that replaced the record has already ended the command.
             Ok(()) | Err(NotEnded::OtherClaim(_)) => record::ended(&self.folder, self.fence),
-            Err(error) => warn!(%error, "a command that was left could not be ended"),
+            Err(error) => warn!(%error, "a command that an earlier worker left could not be ended"),
         }
     }
 }
@@ -290,7 +290,7 @@ impl Leftover {
 impl Drop for Leftover {
     fn drop(&mut self) {
         if let Err(error) = self.signal(Signal::SIGKILL) {
-            warn!(%error, "a command that was left could not be killed");
+            warn!(%error, "a command that an earlier worker left could not be killed");
         }
     }
 }

@@ -254,7 +254,7 @@ impl Schedules {
                     .next(last)
                     .map(|at| format!("; the next is {at}"));
                 let reason = format!(
-                    "{time} is no time to come of '{}'{}",
+                    "{time} is not a future time of '{}'{}",
                     read.id,
                     next.unwrap_or_default()
                 );

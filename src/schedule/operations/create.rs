@@ -36,7 +36,7 @@ impl Schedules {
     ///
     /// # Errors
     ///
-    /// As [`create`](Self::create).
+    /// The errors of [`create`](Self::create).
     ///
     /// # Example
     ///
@@ -84,7 +84,7 @@ impl Schedules {
         })
     }
 
-    /// Returns the task of a new schedule, and what it waits for.
+    /// Returns the task of a new schedule, and its first wait.
     fn new_task(&self, id: TaskId, schedule: Schedule) -> Result<(NewTask, Next), Error> {
         let now = self.client.store().clock().now();
         let spec = Schedule {

@@ -40,8 +40,8 @@ pub async fn a_future_start_sleeps(harness: &dyn Harness) {
     assert!(kit.try_claim(&node, "a").await.unwrap().is_none());
 }
 
-/// A task that is submitted paused is paused, and no node claims it before it is resumed. Then it runs, and what is read
-/// of it says nothing of a pause.
+/// A task that is submitted paused is paused, and no node claims it before it is resumed. Then it runs, and its record
+/// does not show the pause.
 pub async fn a_paused_task_is_paused_from_its_submit_on(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;
     let mut paused = task("a");

@@ -1,4 +1,4 @@
-//! The spec of a schedule, of options or JSON.
+//! Builds the spec of a schedule from options or JSON.
 
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
@@ -146,12 +146,13 @@ pub(super) struct RunArgs {
     #[arg(long, value_name = "POLICY")]
     retry: Option<String>,
 
-    /// What each run starts. `update` keeps its folder and its files of variables.
+    /// The command of each run. `update` keeps its folder and its files of variables.
     #[command(flatten)]
     command: CommandArgs,
 }
 
-/// The fields of a command that an update with another command keeps: those with options of their own.
+/// The fields of a command that an update with another command keeps, because they have options of
+/// their own.
 const KEPT: [&str; 3] = ["cwd", "env_file", "env_from_file"];
 
 fn object(field: &'static str, json: &Json) -> Result<Map<String, Value>, Invalid> {
@@ -173,7 +174,7 @@ fn set_list<T: ToString>(spec: &mut Map<String, Value>, field: &str, values: &[T
     }
 }
 
-/// Returns the object in a field, which is made if it is missing or no object.
+/// Returns the object in a field, and creates it if the field is missing or not an object.
 fn inner<'a>(spec: &'a mut Map<String, Value>, field: &str) -> Option<&'a mut Map<String, Value>> {
     let value = spec.entry(field).or_insert(Value::Null);
     if !value.is_object() {
@@ -236,7 +237,7 @@ impl TimeArgs {
         has_local_times && spec.get("zone").is_none_or(Value::is_null)
     }
 
-    /// Returns a schedule of these times, whose runs do not matter.
+    /// Returns a schedule with these times and a placeholder run.
     pub(super) fn schedule(&self) -> Result<Schedule, Failure> {
         let mut spec = Map::new();
         spec.insert("run".to_owned(), json!({ "kind": exec::KIND }));
@@ -244,8 +245,8 @@ impl TimeArgs {
         read(spec)
     }
 
-    /// Returns the fields of a schedule. One that cannot be read has none if a whole one is given; otherwise the
-    /// options replace the wrong ones.
+    /// Returns the fields of a schedule. For a spec that cannot be read: no fields if a whole spec is given;
+    /// otherwise the options replace the invalid ones.
     pub(super) fn present(&self, record: &ScheduleRecord) -> Result<Map<String, Value>, Failure> {
         if record.spec.is_err() && self.spec.is_some() {
             return Ok(Map::new());
@@ -275,7 +276,7 @@ pub(super) fn overlap(text: &str) -> Result<Value, Invalid> {
 }
 
 impl RunArgs {
-    /// Sets the limits of an option that was given. Those of the other option stay.
+    /// Sets the limits of an option that was given. The limits of the other option stay.
     fn set_limits(&self, run: &mut Map<String, Value>) {
         let given: Vec<&Limit> = self.at_once.iter().chain(&self.rate).collect();
         if given.is_empty() {
@@ -301,7 +302,7 @@ impl RunArgs {
         let is_wrong = spec.get("run").is_some_and(|run| !run.is_object());
         let is_replaced = self.kind.is_some() || self.command.is_given();
         let Some(run) = inner(spec, "run").filter(|_| is_replaced || !is_wrong) else {
-            let reason = "is no object; write it like {\"kind\":\"exec\"}";
+            let reason = "is not an object; write it like {\"kind\":\"exec\"}";
             return Err(Invalid::new("run", reason).into());
         };
         if let Some(mut props) = self.command.props() {
@@ -341,7 +342,7 @@ impl RunArgs {
         if kind != exec::KIND {
             return Ok(());
         }
-        // Props of the wrong type are an error below.
+        // Props of the wrong type cause an error below.
         if self.command.has_place()
             && let Some(props) = run.entry("props").or_insert(json!({})).as_object_mut()
         {
@@ -358,7 +359,7 @@ fn is_at_once(limit: &Value) -> bool {
     limit.get("at_once").is_some()
 }
 
-/// Reads a schedule of its JSON form.
+/// Reads a schedule from its JSON form.
 pub(super) fn read(spec: Map<String, Value>) -> Result<Schedule, Failure> {
     Ok(Schedule::from_json(&Value::Object(spec).into())?)
 }
