@@ -204,6 +204,7 @@ impl From<store::Error> for Failure {
             store::Error::AlreadyExists { .. }
             | store::Error::ScheduleEnded(_)
             | store::Error::NotUnique { .. }
+            | store::Error::Claimed(_)
             | store::Error::Refused(_) => Self::No(text),
             store::Error::Corrupt { .. } => {
                 text.push_str("; `windlass retry` reads it again or starts it again, and what it cannot read either \

@@ -1,6 +1,7 @@
 //! [`Client`]: submits, lists, commands and waits.
 
 mod author;
+mod edit;
 mod handle;
 mod nodes;
 mod of_kind;
@@ -355,11 +356,11 @@ impl Client {
         self.store.registry().counts().await
     }
 
-    /// Deletes a task with all that belongs to it. If it runs, its handler is stopped.
+    /// Deletes a task with all that belongs to it, if no node has claimed it.
     ///
     /// # Errors
     ///
-    /// [`Error::NotFound`], [`Error::Unavailable`].
+    /// [`Error::NotFound`]; [`Error::Claimed`] for a task that a node has claimed; [`Error::Unavailable`].
     pub async fn delete(
         &self,
         id: impl TryInto<TaskId, Error: Into<Invalid>>,

@@ -257,7 +257,7 @@ impl Schedules {
             Ok(record) => {
                 self.is_schedule(&record)?;
                 // First the schedule, so that it submits no further run.
-                self.client.delete(&id).await?;
+                self.client.force_delete(&id).await?;
                 match runs {
                     LiveRuns::Keep => return Ok(Vec::new()),
                     LiveRuns::Kill => self.live_runs(&id).await?,

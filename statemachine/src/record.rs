@@ -58,6 +58,8 @@ struct StateRecord {
     #[serde(default, skip_serializing_if = "is_default")]
     incarnation: u32,
     #[serde(default, skip_serializing_if = "is_default")]
+    reschedules: u64,
+    #[serde(default, skip_serializing_if = "is_default")]
     version: u64,
     #[serde(default, skip_serializing_if = "is_default")]
     fence: Fence,
@@ -112,6 +114,7 @@ impl From<TaskState> for StateRecord {
             attempts_left: state.attempts_left,
             claims: state.claims,
             incarnation: state.incarnation,
+            reschedules: state.reschedules,
             version: state.version,
             fence: state.fence,
             commit: state.commit,
@@ -159,6 +162,7 @@ impl TryFrom<StateRecord> for TaskState {
             attempts_left: record.attempts_left,
             claims: record.claims,
             incarnation: record.incarnation,
+            reschedules: record.reschedules,
             version: record.version,
             fence: record.fence,
             commit: record.commit,

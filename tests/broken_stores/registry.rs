@@ -196,8 +196,8 @@ impl Registry for PlantedStore {
                     submits.push(submit);
                 }
                 Ok(Operation::Send(send)) => sends.push(send),
-                Ok(Operation::Delete(id)) => deletes.push(id),
-                Ok(Operation::Retry(id)) => retries.push(id),
+                Ok(Operation::Delete(delete)) if delete.force => deletes.push(delete.task),
+                Ok(Operation::Retry(retry)) if !retry.is_edited() => retries.push(retry.task),
                 Ok(other) => panic!("no case asks for {other:?}"),
                 Err(transaction) => whole.push(transaction),
             }

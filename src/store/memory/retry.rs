@@ -1,7 +1,9 @@
 //! Retries tasks.
 
+use std::sync::Arc;
+
 use jiff::Timestamp;
-use windlass_statemachine::{TaskId, TaskState};
+use windlass_statemachine::{Json, TaskId, TaskState};
 
 use super::world::World;
 use crate::store::{
@@ -30,6 +32,13 @@ impl World {
         let state = rules::retry::state(record, now)?;
         self.restart(id, state, now);
         Ok(())
+    }
+
+    /// Gives a task new props, if there are some.
+    pub(super) fn put_props(&mut self, id: &TaskId, props: Option<&Json>) {
+        if let (Some(props), Some(row)) = (props, self.tasks.get_mut(id)) {
+            Arc::make_mut(&mut row.task).props.clone_from(props);
+        }
     }
 
     /// Gives a task the state of a retry.

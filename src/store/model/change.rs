@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use windlass_statemachine::{ActionKind, Author, Fence, NodeName, StateKind, TaskId};
+use windlass_statemachine::{ActionKind, Author, Fence, Kind, NodeName, StateKind, TaskId};
 
 /// One line of history.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -117,12 +117,15 @@ pub enum ChangeKind {
     },
     /// An explicit retry started a new incarnation.
     Retried,
-    /// A client changed the due time or the priority of the unclaimed task.
+    /// A client changed the unclaimed task: its due time, priority, kind, limits, data or props.
     Rescheduled {
         /// The state before.
         from: StateKind,
         /// The state since then: the same, or another one when the due time changed.
         to: StateKind,
+        /// The new kind, if the kind changed.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        kind: Option<Kind>,
     },
     /// Its record cannot be read: it was quarantined.
     Quarantined,

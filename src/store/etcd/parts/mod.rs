@@ -15,6 +15,7 @@ use crate::store::etcd::read::Access;
 pub(crate) use before::Before;
 pub(crate) use clear::{Clearing, Leftover};
 pub(crate) use part::At;
+pub(crate) use retry::Retried;
 
 /// Makes the parts. Clones share their state.
 #[derive(Clone)]
