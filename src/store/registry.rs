@@ -82,10 +82,11 @@ pub type ChangeStream = Pin<Box<dyn Stream<Item = Result<Vec<Change>, Error>> + 
 ///    `pages::a_filter_by_fingerprint_selects_the_same_error`,
 ///    `pages::a_list_by_id_is_in_the_order_of_the_ids`, `pages::filters_by_ids_times_and_props`,
 ///    `pages::an_unreadable_task_ends_no_list`.
-/// 8. **Deleted is gone.** A task is deleted with its claim and all that belongs to it, and no
-///    other task is touched. A purge deletes the oldest tasks that ended in one of the states, and
+/// 8. **Deleted is gone.** A task is deleted with all that belongs to it, and no other task is touched. A claimed one
+///    is deleted with its claim, by a forced deletion only. A purge deletes the oldest tasks that ended in one of the states, and
 ///    no others. It spares those that a live task waits for.
-///    Cases: `ends::deleting_one_leaves_its_neighbours`, `ends::deleting_ends_the_claim`,
+///    Cases: `rescheduling::a_claimed_task_is_deleted_by_force_only`, `ends::deleting_one_leaves_its_neighbours`,
+///    `ends::deleting_ends_the_claim`,
 ///    `ends::a_deleted_id_is_free`, `ends::purge_deletes_only_matching_tasks`,
 ///    `spared::a_purge_spares_what_a_waiting_task_names`.
 /// 9. **Retries.** A retry starts an ended task, or one whose state cannot be read, in a new
@@ -93,7 +94,8 @@ pub type ChangeStream = Pin<Box<dyn Stream<Item = Result<Vec<Change>, Error>> + 
 ///    quarantined task whose record can be read again goes on in its incarnation. Every retry writes the
 ///    next version.
 ///    Cases: `ends::a_retry_starts_again`, `ends::a_retry_forgets_the_result`,
-///    `ends::a_live_task_is_not_retried`, `quarantine::a_retry_starts_it_from_its_props`,
+///    `ends::a_live_task_is_not_retried`, `rescheduling::a_retry_takes_other_props_and_data`,
+///    `quarantine::a_retry_starts_it_from_its_props`,
 ///    `quarantine::a_retry_of_an_unreadable_envelope_is_refused`,
 ///    `quarantine::a_claimed_task_is_not_retried`,
 ///    `quarantine::a_retry_goes_on_counting`, `quarantine::one_that_can_be_read_again_goes_on`,
@@ -119,6 +121,7 @@ pub type ChangeStream = Pin<Box<dyn Stream<Item = Result<Vec<Change>, Error>> + 
 ///     `transactions::one_refusal_leaves_everything_as_it_was`,
 ///     `transactions::each_refusal_names_its_operation`, `guards::guards_hold_or_refuse`,
 ///     `guards::guards_see_the_state_before_the_operations`,
+///     `rescheduling::guards_alone_are_answered`,
 ///     `transactions::transactions_are_independent`, `transactions::watches_report_every_task`,
 ///     `transactions::transactions_are_durable`, `waits::a_circle_is_refused`.
 /// 14. **Transactions happen once.** A transaction whose id was applied changes nothing and returns the
@@ -130,10 +133,14 @@ pub type ChangeStream = Pin<Box<dyn Stream<Item = Result<Vec<Change>, Error>> + 
 /// 15. **The form of a transaction is checked first**: at most one operation for each task, and no more
 ///     operations and guards than [`Limits::max_operations`].
 ///     Cases: `transactions::one_task_twice_is_refused`, `transactions::the_limit_is_named`.
-/// 16. **Reschedule** changes the due time of a runnable or sleeping task and the priority and the limits of a
-///     live one, if no node has claimed the task. The version of the state stays.
+/// 16. **Reschedule** changes the due time of a runnable or sleeping task, and the priority, the kind, the limits, the
+///     data and the props of a live one, if no node has claimed the task. It writes the next version. The watches
+///     of a node that lists the old kind deliver [`Event::Gone`](super::Event::Gone), those of the new kind the task.
 ///     Cases: `transactions::an_unclaimed_task_is_rescheduled`,
-///     `transactions::other_tasks_are_not_rescheduled`, `lines::a_reschedule_changes_the_limits`.
+///     `transactions::other_tasks_are_not_rescheduled`, `lines::a_reschedule_changes_the_limits`,
+///     `rescheduling::a_task_gets_another_kind`, `rescheduling::watches_follow_the_kind`,
+///     `rescheduling::waiters_follow_the_kind`, `rescheduling::a_reschedule_writes_the_next_version`,
+///     `rescheduling::props_are_replaced`, `rescheduling::a_schedule_keeps_its_kind`.
 /// 17. **Unique keys.** While a task has a unique key ([`Unique`](windlass_statemachine::Unique)), a submit of
 ///     another task with the key does what it does when its id is taken; [`Error::NotUnique`] is the refusal,
 ///     [`Submitted::Other`] the result for a task that counts as there. A task has its key for the period
