@@ -1,4 +1,4 @@
-//! [`Clock`]: where the library reads the wall clock, so that tests can put another in its place.
+//! [`Clock`]: the source of the wall-clock time, which tests can replace.
 
 use std::{
     fmt::Debug,
@@ -8,13 +8,13 @@ use std::{
 
 use jiff::Timestamp;
 
-/// Reads the time. One required method, so that a test's clock is one line.
+/// Reads the time. Only one method is required, so that a test's clock is one line.
 pub trait Clock: Send + Sync + Debug {
-    /// The time now.
+    /// Returns the time now.
     fn now(&self) -> Timestamp;
 
-    /// The time since a fixed moment, which is never set back: that of the operating system, unless a
-    /// test's clock has its own.
+    /// Returns the time since a fixed moment, which is never set back: by the operating system's
+    /// clock, unless a test's clock overrides it.
     fn monotonic(&self) -> Duration {
         static START: LazyLock<Instant> = LazyLock::new(Instant::now);
         START.elapsed()
@@ -32,7 +32,7 @@ impl Clock for SystemClock {
 }
 
 impl SystemClock {
-    /// The system's clock, to hand to a store or a runner.
+    /// Returns the system's clock, to pass to a store or a runner.
     pub fn shared() -> Arc<dyn Clock> {
         Arc::new(Self)
     }

@@ -7,8 +7,8 @@
 //!   from a [`TaskContext`](crate::TaskContext) of the job to its output, or to a
 //!   [`Message`](crate::Message) of the job.
 //! - [`Client::submit`](crate::Client::submit) takes a value of it and returns a
-//!   [`Handle`](crate::client::Handle), whose `wait()` returns the output or the reason why there is
-//!   none.
+//!   [`Handle`](crate::client::Handle), whose `wait()` returns the output, or the reason why there
+//!   is none.
 //!
 //! The store holds the same JSON as for an untyped task, so typed and untyped code may share a kind.
 //!
@@ -52,8 +52,8 @@ pub use windlass_statemachine::job::{Job, TaskData, TaskOutput, TaskType, Untype
 
 use crate::{StatefulHandler, handler::Typed};
 
-/// Returns the handler of a job as one of untyped tasks, for code that takes one:
-/// [`Builder::default_handler`](crate::runner::Builder::default_handler), a wrapper.
+/// Converts the handler of a job into one of untyped tasks, for code that needs such a handler:
+/// [`Builder::default_handler`](crate::runner::Builder::default_handler), or a wrapper.
 ///
 /// # Example
 ///

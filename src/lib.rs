@@ -43,7 +43,7 @@
 //! # Ok(()) }
 //! ```
 //!
-//! The same without types, for props that are known only at run time: [`handler`] and [`NewTask`].
+//! Without types, for props that are known only at run time, see [`handler`] and [`NewTask`].
 //!
 //! # Features
 //!
@@ -72,9 +72,9 @@
 //! | [`runner`] | a node: claims, runs, releases |
 //! | [`schedule`] | tasks that submit others at times |
 //! | [`client`] | submit, list, command, wait, retry, history |
-//! | [`task`] | putting a task together |
+//! | [`task`] | a builder of tasks to submit |
 //! | [`balancer`] | which node takes a task, and which it releases |
-//! | [`store`] | what holds tasks and states, and the duties of one |
+//! | [`store`] | the stores of tasks and states, and the duties of a store |
 //! | [`clock`] | where the wall clock is read |
 //! | [`telemetry`] | every metric of the library, and its spans |
 //! | [`wire`] | the JSON forms of what clients read |
@@ -91,8 +91,8 @@
 //! executor uses unstable ones: pin the version, and run the conformance suite at each update. Enums and
 //! structs that will grow are `#[non_exhaustive]`; they have constructors.
 //!
-//! What is promised, and what is not: `docs/guarantees.md`. The states and what moves between them:
-//! `docs/lifecycle.md`.
+//! `docs/guarantees.md` lists what windlass promises, and what it does not. `docs/lifecycle.md`
+//! describes the states and the transitions between them.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 

@@ -1,9 +1,9 @@
-//! [`MachineFault`]: what a machine lacks, by the error of the operating system.
+//! [`MachineFault`]: classifies errors of the operating system as faults of the machine.
 
 use std::io::{self, ErrorKind};
 
-/// What a machine lacks when it cannot start a process, or open or write a file: a fault of the node,
-/// not of the task. Its text says what to do.
+/// What a machine lacks when it cannot start a process, or open or write a file. It is a fault of the
+/// node, not of the task. Its text says what to do.
 ///
 /// # Example
 ///
@@ -25,25 +25,25 @@ use std::io::{self, ErrorKind};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum MachineFault {
-    /// The process may open no more files (EMFILE).
+    /// The process may not open more files (EMFILE).
     Descriptors,
-    /// The system opens no more files (ENFILE).
+    /// The system cannot open more files (ENFILE).
     SystemDescriptors,
-    /// The user or the service may start no more processes (EAGAIN).
+    /// The user or the service may not start more processes (EAGAIN).
     Processes,
     /// There is no memory (ENOMEM).
     Memory,
     /// The disk is full (ENOSPC).
     DiskFull,
-    /// The user may write no more to the disk (EDQUOT).
+    /// The user may not use more of the disk (EDQUOT).
     Quota,
     /// The disk fails (EIO).
     Disk,
-    /// The program is open for writing: it is being replaced (ETXTBSY).
+    /// The program is open for writing, because it is being replaced (ETXTBSY).
     ProgramBusy,
 }
 
-// The same on every Unix.
+// The same number on every Unix.
 #[cfg(unix)]
 const EIO: i32 = 5;
 #[cfg(unix)]
@@ -52,9 +52,9 @@ const ENFILE: i32 = 23;
 const EMFILE: i32 = 24;
 
 impl MachineFault {
-    /// Returns the fault that this error reports; `None` if it reports another one, such as a file
-    /// that does not exist. The error is of starting a process or a thread, or of opening or writing
-    /// a file: elsewhere EAGAIN means something else.
+    /// Returns the fault that this error reports; `None` for other errors, such as a file that does
+    /// not exist. Pass only errors of starting a process or a thread, or of opening or writing a
+    /// file: elsewhere EAGAIN has another meaning.
     pub fn of(error: &io::Error) -> Option<Self> {
         match error.kind() {
             ErrorKind::WouldBlock => Some(Self::Processes),
@@ -81,7 +81,7 @@ impl MachineFault {
         None
     }
 
-    /// What is lacking.
+    /// Returns what the machine lacks.
     pub fn what(self) -> &'static str {
         match self {
             Self::Descriptors => "no file descriptors left (EMFILE)",
@@ -95,7 +95,7 @@ impl MachineFault {
         }
     }
 
-    /// What an operator does about it.
+    /// Returns what an operator can do about it.
     pub fn advice(self) -> &'static str {
         match self {
             Self::Descriptors => "raise the limit with ulimit -n, or LimitNOFILE= of the service",

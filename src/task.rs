@@ -1,4 +1,4 @@
-//! [`NewTask`]: how a task is put together before it is submitted.
+//! [`NewTask`]: a builder of tasks to submit.
 
 mod after;
 mod terms;
@@ -17,8 +17,8 @@ use crate::{
     store::{IfExists, Submit},
 };
 
-/// A task to submit. What is wrong with it is reported by [`build`](Self::build) or by the submit, with
-/// the field's name.
+/// A task to submit. Invalid input is reported by [`build`](Self::build) or by the submit, with the
+/// name of the field.
 ///
 /// # Example
 ///
@@ -46,6 +46,7 @@ pub struct NewTask<J = Untyped> {
     waits: Option<Result<Waits, Invalid>>,
     deadline: Option<Timestamp>,
     terms: terms::NewTerms,
+    paused: bool,
     if_exists: IfExists,
     job: PhantomData<fn() -> J>,
 }
@@ -63,6 +64,7 @@ impl<J> Clone for NewTask<J> {
             waits: self.waits.clone(),
             deadline: self.deadline,
             terms: self.terms.clone(),
+            paused: self.paused,
             if_exists: self.if_exists,
             job: PhantomData,
         }
@@ -79,7 +81,8 @@ impl<J> fmt::Debug for NewTask<J> {
 }
 
 impl<J: Job> NewTask<J> {
-    /// A task of a [`Job`], with the defaults of a new task. A job alone converts into one.
+    /// Returns a task of a [`Job`], with the defaults of a new task. Without options, pass the job
+    /// itself: it converts into a task.
     ///
     /// # Example
     ///
@@ -111,19 +114,19 @@ impl<J: Job> From<J> for NewTask<J> {
 }
 
 impl NewTask {
-    /// A task of a kind. Without an [`id`](Self::id) it gets a UUID (version 7, so that ids sort by
-    /// time).
+    /// Returns a task of a kind. Without an [`id`](Self::id) it gets a UUID (version 7, so that ids
+    /// sort by time).
     pub fn new(kind: impl Into<String>) -> Self {
         Self::with(Kind::new(kind.into()), Ok(Json::null()))
     }
 
-    /// What the handler is to work on: anything that has a JSON form.
+    /// Sets the input of the handler: any value with a JSON form.
     pub fn props<T: Serialize + ?Sized>(mut self, props: &T) -> Self {
         self.props = Json::new("props", props);
         self
     }
 
-    /// As [`props`](Self::props), of JSON text.
+    /// Sets the input of the handler to JSON text.
     pub fn props_json(mut self, text: &str) -> Self {
         self.props = Json::parse("props", text);
         self
@@ -144,6 +147,7 @@ impl<J> NewTask<J> {
             waits: self.waits,
             deadline: self.deadline,
             terms: self.terms,
+            paused: self.paused,
             if_exists: self.if_exists,
             job: PhantomData,
         }
@@ -161,28 +165,30 @@ impl<J> NewTask<J> {
             waits: None,
             deadline: None,
             terms: terms::NewTerms::default(),
+            paused: false,
             if_exists: IfExists::Refuse,
             job: PhantomData,
         }
     }
 
-    /// Its name, unique in the namespace.
+    /// Sets the id, unique in the namespace.
     pub fn id(mut self, id: impl Into<String>) -> Self {
         self.id = Some(TaskId::new(id.into()));
         self
     }
 
-    /// Not before this time. Replaces [`start_in`](Self::start_in).
+    /// Sets the earliest time at which the task starts. Replaces [`start_in`](Self::start_in).
     pub fn start_at(mut self, at: Timestamp) -> Self {
         self.start = Some(Wake::At(at));
         self
     }
 
-    /// Not before this long from now. Replaces [`start_at`](Self::start_at).
+    /// Sets the shortest time from now after which the task starts. Replaces
+    /// [`start_at`](Self::start_at).
     ///
-    /// The time is counted from [`Client::submit`](crate::Client::submit), by the store's clock; as an
-    /// effect ([`Message::and_submit`](crate::Message::and_submit)) from when the message is applied;
-    /// otherwise from [`build`](Self::build), by the clock of this machine.
+    /// The time counts from [`Client::submit`](crate::Client::submit), by the store's clock. For an
+    /// effect ([`Message::and_submit`](crate::Message::and_submit)) it counts from when the message is
+    /// applied; otherwise from [`build`](Self::build), by the clock of this machine.
     ///
     /// # Example
     ///
@@ -205,54 +211,98 @@ impl<J> NewTask<J> {
         self
     }
 
-    /// Tasks with a greater priority are claimed first; 0 by default.
+    /// Sets the priority: tasks with a greater one are claimed first; 0 by default.
     pub fn priority(mut self, priority: i32) -> Self {
         self.priority = priority;
         self
     }
 
-    /// A label.
+    /// Adds a label.
     pub fn label(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.labels.insert(name.into(), value.into());
         self
     }
 
-    /// What follows a failed attempt; the kind's policy by default.
+    /// Sets the retry policy, which decides what follows a failed attempt; the kind's policy by
+    /// default.
     pub fn retry(mut self, retry: Retry) -> Self {
         self.retry = Some(retry);
         self
     }
 
-    /// Submitting it again, with the same kind and props of the same value, is no error and makes no
-    /// second task ([`IfExists::Same`]).
+    /// Its id is free again when it has completed: each later submit of the id makes a new task in its place, also one
+    /// that would be refused or be the same. The record of the task stays until then, and at most for its retention. A
+    /// task that has failed or was killed keeps its id.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use windlass::{Client, Command, NewTask, store::{Error, Store}};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), windlass::BoxError> {
+    /// let client = Client::new(&Store::open("memory:").await?);
+    /// let sync = || NewTask::new("sync").id("sync-ann").free_id();
+    /// client.submit(sync()).await?;
+    /// let Err(Error::AlreadyExists { .. }) = client.submit(sync()).await else {
+    ///     panic!("it has not completed");
+    /// };
+    /// # Ok(()) }
+    /// ```
+    pub fn free_id(mut self) -> Self {
+        self.terms.free_id = true;
+        self
+    }
+
+    /// It is paused from its submit on: no node claims it before a command resumes it
+    /// ([`Command::Run`](crate::Command::Run)). Not beside a start and tasks to wait for.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use windlass::{Client, NewTask, StateKind, store::Store};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), windlass::BoxError> {
+    /// let client = Client::new(&Store::open("memory:").await?);
+    /// client.submit(NewTask::new("mail").id("draft").paused()).await?;
+    /// assert_eq!(client.get("draft").await?.state?.code(), StateKind::Paused);
+    /// # Ok(()) }
+    /// ```
+    pub fn paused(mut self) -> Self {
+        self.paused = true;
+        self
+    }
+
+    /// Accepts an existing task with the id if it is the same work: the same kind, and props of the
+    /// same value. The submit then succeeds, and makes no second task ([`IfExists::Same`]).
     pub fn idempotent(mut self) -> Self {
         self.if_exists = IfExists::Same;
         self
     }
 
-    /// It may take the place of a task with that id that has ended.
+    /// Replaces an existing task with the id if it has ended ([`IfExists::ReplaceFinished`]).
     pub fn replace_finished(mut self) -> Self {
         self.if_exists = IfExists::ReplaceFinished;
         self
     }
 
-    /// Any task with that id is as good as submitted, live or ended, whatever its kind and props are.
+    /// Accepts any existing task with the id, live or ended, whatever its kind and props are
+    /// ([`IfExists::Skip`]).
     pub fn skip_existing(mut self) -> Self {
         self.if_exists = IfExists::Skip;
         self
     }
 
     /// Checks the names and makes the task. A [`start_in`](Self::start_in) counts from now, by the
-    /// clock of the operating system; a submit counts it by the clock of its store.
+    /// clock of the operating system (in a submit, by the clock of the store).
     ///
     /// # Errors
     ///
-    /// [`Invalid`] naming the field.
+    /// [`Invalid`] that names the field.
     pub fn build(self) -> Result<Submit, Invalid> {
         self.build_at(SystemClock::shared().now())
     }
 
-    /// As [`build`](Self::build), with the time that a [`start_in`](Self::start_in) counts from.
+    /// Like [`build`](Self::build), with the time from which a [`start_in`](Self::start_in) counts.
     pub(crate) fn build_at(self, now: Timestamp) -> Result<Submit, Invalid> {
         let id = match self.id {
             Some(id) => id?,
@@ -266,6 +316,7 @@ impl<J> NewTask<J> {
         task.retry = self.retry;
         task.waits = after::waits(self.waits, self.deadline)?;
         self.terms.put(&mut task, now)?;
+        task.paused = self.paused;
         task.check(usize::MAX)?;
         Ok(Submit {
             task,
@@ -301,6 +352,7 @@ impl From<Task> for NewTask {
     fn from(task: Task) -> Self {
         Self {
             terms: terms::NewTerms::of(&task),
+            paused: task.paused,
             kind: Ok(task.kind),
             id: Some(Ok(task.id)),
             props: Ok(task.props),
@@ -318,7 +370,7 @@ impl From<Task> for NewTask {
 
 impl TryFrom<TaskForm> for NewTask {
     type Error = Invalid;
-    /// A form without an id gets a UUID.
+    /// Converts a form into a task. A form without an id gets a UUID.
     fn try_from(mut form: TaskForm) -> Result<Self, Invalid> {
         form.id
             .get_or_insert_with(|| uuid::Uuid::now_v7().to_string());

@@ -1,11 +1,11 @@
 //! Every metric and every tracing span of the library, in one place.
 //!
 //! The library records its metrics with the facade [`metrics`](https://docs.rs/metrics): install a recorder (an
-//! exporter for Prometheus, say) before you start a node. A node prepares its metrics when it starts, and those of a
-//! kind when it claims the first task of the kind; without a recorder they do nothing.
-//! `docs/metrics.md` is made from [`METRICS`].
+//! exporter for Prometheus, say) before you start a node. A node registers its metrics when it starts, and those of
+//! a kind when it claims the first task of the kind. Without a recorder the metrics do nothing. `docs/metrics.md` is
+//! generated from [`METRICS`].
 //!
-//! No metric has a task id as a label: the number of series is that of the kinds, times a few.
+//! No metric has a task id as a label, so the number of series grows only with the number of kinds.
 //!
 //! # Example
 //!
@@ -30,13 +30,13 @@ use windlass_statemachine::{ActionKind, Fence, Kind, NodeName, StateKind, Task};
 
 use crate::store::Error;
 
-/// What a metric counts.
+/// The type of a metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum MetricKind {
-    /// It only grows.
+    /// A number that only grows.
     Counter,
-    /// It goes up and down.
+    /// A number that goes up and down.
     Gauge,
     /// The distribution of a value.
     Histogram,
@@ -56,15 +56,15 @@ impl MetricKind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Metric {
-    /// Its name.
+    /// The name.
     pub name: &'static str,
-    /// What it counts.
+    /// The type.
     pub kind: MetricKind,
-    /// Its unit: `seconds` or `count`.
+    /// The unit: `seconds` or `count`.
     pub unit: &'static str,
-    /// The names of its labels.
+    /// The names of the labels.
     pub labels: &'static [&'static str],
-    /// What it means.
+    /// What the metric means.
     pub help: &'static str,
 }
 
@@ -147,7 +147,7 @@ pub fn describe() {
     }
 }
 
-/// Returns `docs/metrics.md`.
+/// Returns the text of `docs/metrics.md`.
 #[doc(hidden)]
 pub fn page() -> String {
     let mut page = String::from(
@@ -180,12 +180,12 @@ pub fn page() -> String {
     page
 }
 
-/// The span of one run of a handler.
+/// Returns the span of one run of a handler.
 pub(crate) fn task_span(task: &Task, node: &NodeName, fence: Fence, attempt: u32) -> Span {
     tracing::info_span!("task", task = %task.id, kind = %task.kind, node = %node, fence = fence.0, attempt)
 }
 
-/// How a run of a handler has ended.
+/// How a run of a handler ended.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum RunOutcome {
     Returned,
@@ -193,7 +193,7 @@ pub(crate) enum RunOutcome {
     Aborted,
 }
 
-/// The metrics of one kind, prepared once.
+/// The metrics of one kind, registered once.
 pub(crate) struct KindMetrics {
     claims: Counter,
     abandoned: Counter,
@@ -203,7 +203,7 @@ pub(crate) struct KindMetrics {
     returned: Counter,
     failed: Counter,
     aborted: Counter,
-    /// In the order of [`StateKind::ALL`].
+    /// The counters, in the order of [`StateKind::ALL`].
     transitions: [Counter; StateKind::ALL.len()],
 }
 
@@ -225,7 +225,7 @@ impl KindMetrics {
         }
     }
 
-    /// A task was claimed, this late.
+    /// Records a claim, and how late it was.
     pub(crate) fn claimed(&self, late: Option<Duration>, abandoned: bool) {
         self.claims.increment(1);
         if abandoned {
@@ -236,12 +236,12 @@ impl KindMetrics {
         }
     }
 
-    /// A handler was started.
+    /// Records the start of a handler.
     pub(crate) fn started(&self) {
         self.running.increment(1.0);
     }
 
-    /// A handler has ended.
+    /// Records the end of a handler.
     pub(crate) fn ended(&self, outcome: RunOutcome, ran: Duration) {
         self.running.decrement(1.0);
         self.run_duration.record(ran);
@@ -252,7 +252,7 @@ impl KindMetrics {
         }
     }
 
-    /// Transitions are durable.
+    /// Records transitions that are durable.
     pub(crate) fn moved(&self, moved: Moved) {
         for (counter, times) in self.transitions.iter().zip(moved.0) {
             if times > 0 {
@@ -262,7 +262,7 @@ impl KindMetrics {
     }
 }
 
-/// The transitions of a write, by the state that each leads to, in the order of [`StateKind::ALL`].
+/// The number of a write's transitions to each state, in the order of [`StateKind::ALL`].
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Moved([u16; StateKind::ALL.len()]);
 
@@ -302,7 +302,7 @@ impl NodeMetrics {
         prepared
     }
 
-    /// A write was refused because its claim was over.
+    /// Records a write that was refused because its claim had ended.
     pub(crate) fn fenced(&self) {
         self.fenced.increment(1);
     }
@@ -323,42 +323,42 @@ impl CommitMetrics {
         }
     }
 
-    /// A call with this many writes was answered.
+    /// Records a call with this many writes, and how long it took.
     pub(crate) fn answered(&self, took: Duration, writes: usize) {
         self.duration.record(took);
         self.batch.record(writes as f64);
     }
 }
 
-/// A lease was renewed while the node would have trusted it for this time.
+/// Records a renewal of the lease, with the time for which the node would still have trusted it.
 pub(crate) fn renewed(left: Duration) {
     metrics::counter!(RENEWALS, "outcome" => "renewed").increment(1);
     metrics::gauge!(MARGIN).set(left.as_secs_f64());
 }
 
-/// A lease was not renewed.
+/// Records a failed renewal of the lease.
 pub(crate) fn not_renewed() {
     metrics::counter!(RENEWALS, "outcome" => "failed").increment(1);
 }
 
-/// A handler has ended this long after a command for it had come.
+/// Records how long after a command its handler ended.
 pub(crate) fn command_stopped(command: ActionKind, took: Duration) {
     metrics::histogram!(COMMAND_STOP, "command" => command.as_str()).record(took);
 }
 
-/// A schedule has decided times.
+/// Records times that a schedule has decided on.
 pub(crate) fn schedule_times(outcome: &'static str, times: u64) {
     if times > 0 {
         metrics::counter!(SCHEDULE_TIMES, "outcome" => outcome).increment(times);
     }
 }
 
-/// The clock of another process was this far ahead.
+/// Records how far the clock of another process was ahead.
 pub(crate) fn clock_skew(ahead: Duration) {
     metrics::gauge!(SKEW).set(ahead.as_secs_f64());
 }
 
-/// The store has answered a call with an error.
+/// Records an error of the store.
 pub(crate) fn store_error(operation: &'static str, error: &Error) {
     let class = match error {
         Error::Fenced(_) => "fenced",

@@ -80,14 +80,31 @@ fn duties_of(file: &str, source: &str) -> Vec<Duty> {
     duties
 }
 
+/// The source of a trait. The documents that its docs include stand in their places.
+fn source_of(name: &str) -> String {
+    let source = read(&format!("src/store/{name}.rs"));
+    let mut whole = String::new();
+    for line in source.lines() {
+        let included = line.strip_prefix("#[doc = include_str!(\"");
+        match included.and_then(|rest| rest.split('"').next()) {
+            Some(file) => {
+                let text = read(&format!("src/store/{file}"));
+                whole.extend(text.lines().map(|line| format!("/// {line}\n")));
+            }
+            None => whole.extend([line, "\n"]),
+        }
+    }
+    whole
+}
+
 fn duties() -> Vec<Duty> {
-    let of = |name: &&str| duties_of(name, &read(&format!("src/store/{name}.rs")));
+    let of = |name: &&str| duties_of(name, &source_of(name));
     TRAITS.iter().flat_map(of).collect()
 }
 
 /// The cases that the lists of the suite name, as `topic::case`.
 fn suite() -> BTreeSet<String> {
-    let lists = ["list", "list_states"];
+    let lists = ["list_clients", "list_nodes", "list_data", "list_states"];
     let lists = lists.map(|name| read(&format!("src/testing/conformance/{name}.rs")));
     let lists = lists.concat();
     let (mut topic, mut cases) = (None, BTreeSet::new());

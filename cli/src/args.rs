@@ -36,7 +36,7 @@ pub(crate) struct Cli {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Run a list of commands; started again, continue where it stopped
+    /// Run a list of commands; if started again, continue where it stopped
     Run(commands::run::Args),
     /// Run submitted commands until stopped
     Worker(commands::worker::Args),
@@ -91,7 +91,7 @@ pub(crate) enum Command {
     Copy(commands::copy::Args),
     /// Write all tasks to a file
     Export(commands::export::Args),
-    /// Read a file of export into an empty store
+    /// Read a file of `windlass export` into an empty store
     Import(commands::import::Args),
     /// Check the store's health
     Doctor(commands::doctor::Args),
@@ -157,7 +157,7 @@ impl Cli {
 }
 
 impl Command {
-    /// How long the commands of tasks may take to end, of a command that runs them.
+    /// Returns how long the commands of tasks may take to end, of a command that runs them.
     pub(crate) fn grace(&self) -> Option<Duration> {
         match self {
             Self::Worker(args) => Some(args.node.grace),

@@ -13,30 +13,30 @@ use crate::{
 /// The command, its folder and its variables.
 #[derive(Debug, Default, PartialEq, clap::Args)]
 pub(crate) struct CommandArgs {
-    /// Run this line with a shell (/bin/sh -c), in the place of COMMAND
+    /// Run this line with a shell (/bin/sh -c) instead of COMMAND
     #[arg(long, value_name = "LINE", conflicts_with_all = ["props", "command"])]
     shell: Option<String>,
 
-    /// The folder in which a command runs, on the machine of its worker; the worker's own folder by default.
-    /// A relative path counts from the present folder
+    /// Run the command in this folder of the worker's machine; the worker's own folder by default. A
+    /// relative path starts at the current folder
     #[arg(long, value_name = "DIR")]
     cwd: Option<PathBuf>,
 
     #[command(flatten)]
     env: EnvArgs,
 
-    /// The command to run: a program and its arguments, which no shell reads
+    /// The command to run: a program and its arguments, without a shell
     #[arg(last = true, value_name = "COMMAND", conflicts_with = "props")]
     command: Vec<String>,
 }
 
 impl CommandArgs {
-    /// Whether there is a command.
+    /// Returns whether there is a command.
     pub(crate) fn is_given(&self) -> bool {
         self.shell.is_some() || !self.command.is_empty()
     }
 
-    /// The props of the command that is given, without its folder and its variables.
+    /// Returns the props of the command that is given, without its folder and its variables.
     pub(crate) fn props(&self) -> Option<Value> {
         match (&self.shell, self.command.as_slice()) {
             (Some(line), _) => Some(json!({ "shell": line })),
@@ -45,7 +45,7 @@ impl CommandArgs {
         }
     }
 
-    /// Whether a folder or a file of variables is given.
+    /// Returns whether a folder or a file of variables is given.
     pub(crate) fn has_place(&self) -> bool {
         self.cwd.is_some() || !self.env.is_empty()
     }

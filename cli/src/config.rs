@@ -84,8 +84,8 @@ pub(crate) fn load(given: Option<&Path>, command: &Command) -> Result<Option<Con
 /// The largest configuration file.
 const MAX_BYTES: u64 = 1 << 20;
 
-/// Whether there is no file for this user: none at all, or one in the home of another user, which this
-/// user may not look into (after `sudo -u`, say).
+/// Returns whether there is no file for this user: none at all, or one in the home of another user,
+/// which this user may not look into (after `sudo -u`, say).
 fn is_out_of_reach(path: &Path, error: &io::Error) -> bool {
     match error.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => true,
@@ -94,7 +94,7 @@ fn is_out_of_reach(path: &Path, error: &io::Error) -> bool {
     }
 }
 
-/// The path of the file that is read if it exists. An empty path means no file.
+/// Returns the path of the file that is read if it exists. An empty path means no file.
 pub(crate) fn path(given: Option<&Path>) -> Option<PathBuf> {
     match given {
         Some(path) => Some(path.to_owned()).filter(|path| !path.as_os_str().is_empty()),
@@ -108,13 +108,13 @@ fn default_path() -> Option<PathBuf> {
 }
 
 impl Config {
-    /// Whether the file sets this option: of a command, or of all of them.
+    /// Returns whether the file sets this option: of a command, or of all of them.
     pub(crate) fn sets(&self, table: Option<&str>, id: &str) -> bool {
         let mut settings = self.settings.iter();
         settings.any(|setting| setting.table == table && setting.id == id)
     }
 
-    /// The definitions of the options, with the settings as their defaults.
+    /// Returns the definitions of the options, with the settings as their defaults.
     /// Flags that the command line turns off stay off.
     pub(crate) fn apply(&self, mut command: Command, off: &[String]) -> Command {
         let is_off = |id: &str| off.iter().any(|name| name.replace('-', "_") == id);
@@ -209,8 +209,8 @@ impl Source<'_> {
         })
     }
 
-    /// The URL of a store, with the path of a file made from the folder of this file: a setting means
-    /// the same store in every working folder.
+    /// Returns the URL of a store, with the path of a file made from the folder of this file: a
+    /// setting means the same store in every working folder.
     fn beside(&self, url: &str) -> String {
         let folder = std::path::absolute(self.path);
         let folder = folder.as_deref().ok().and_then(Path::parent);
@@ -269,7 +269,7 @@ pub(crate) fn is_setting(arg: &Arg) -> bool {
         .is_some_and(|long| !NO_SETTINGS.contains(&long))
 }
 
-/// The hint for an unknown key: in which table it exists, or which one is similar.
+/// Returns the hint for an unknown key: in which table it exists, or which one is similar.
 fn unknown(command: &Command, table: Option<&str>, key: &str) -> String {
     let names = |of: &Command| -> Vec<String> {
         let args = of.get_arguments().filter(|arg| is_setting(arg));
@@ -298,7 +298,7 @@ fn unknown(command: &Command, table: Option<&str>, key: &str) -> String {
     }
 }
 
-/// The values of a setting, as they would be typed.
+/// Returns the values of a setting, as they would be typed.
 fn values_of(value: &DeValue<'_>, arg: &Arg) -> Result<Vec<String>, String> {
     let is_flag = matches!(arg.get_action(), ArgAction::SetTrue);
     match value {

@@ -154,7 +154,7 @@ impl Graph {
         }
     }
 
-    /// Whether a task failed because of chosen or settled tasks alone.
+    /// Returns whether a task failed because of chosen or settled tasks alone.
     fn is_free(&self, id: &TaskId) -> bool {
         let mut unmet = self.unmet.get(id).into_iter().flatten();
         unmet.all(|id| self.chosen.contains(id) || self.settled.contains_key(id))
@@ -217,7 +217,7 @@ mod tests {
         name.parse().unwrap()
     }
 
-    /// A task that failed because of these, and waited for a task that completed too.
+    /// Returns a task that failed because of these, and waited for a task that completed too.
     fn failed(order: u64, name: &str, because: &[&str]) -> TaskRecord {
         let now = Timestamp::UNIX_EPOCH;
         let names = because.iter().copied().chain(["fine"]);
@@ -238,7 +238,7 @@ mod tests {
         names.map(Iterator::collect).collect()
     }
 
-    /// A live task that waits for these.
+    /// Returns a live task that waits for these.
     fn live(name: &str, tasks: &[&str]) -> TaskRecord {
         let mut record = failed(1, name, tasks);
         let waits = record.task.waits.clone().unwrap();
@@ -246,7 +246,7 @@ mod tests {
         record
     }
 
-    /// A task that completed after these.
+    /// Returns a task that completed after these.
     fn completed(name: &str, tasks: &[&str]) -> TaskRecord {
         let mut record = failed(1, name, tasks);
         let state = record.state.as_mut().unwrap();

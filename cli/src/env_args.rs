@@ -8,13 +8,13 @@ use windlass::Invalid;
 /// Which files.
 #[derive(Debug, Clone, Default, PartialEq, clap::Args)]
 pub(crate) struct EnvArgs {
-    /// Variables for the commands, from this file of NAME=VALUE lines: each attempt reads it, and no
-    /// value is stored
+    /// Read variables of the commands from this file of NAME=VALUE lines. Each attempt reads the
+    /// file; values are not stored
     #[arg(long, value_name = "FILE")]
     env_file: Option<PathBuf>,
 
-    /// A variable for the commands, whose value is the content of a file (a secret): each attempt reads
-    /// it, and the value is not stored
+    /// Set a variable of the commands to the content of a file (a secret). Each attempt reads the file;
+    /// the value is not stored
     #[arg(long, value_name = "NAME=FILE", value_parser = named_file)]
     env_from: Vec<(String, PathBuf)>,
 }
@@ -31,7 +31,7 @@ fn named_file(text: &str) -> Result<(String, PathBuf), String> {
 }
 
 impl EnvArgs {
-    /// Whether no file is named.
+    /// Returns whether no file is named.
     pub(crate) fn is_empty(&self) -> bool {
         self.env_file.is_none() && self.env_from.is_empty()
     }
@@ -87,7 +87,7 @@ impl EnvArgs {
     }
 }
 
-/// The path from the root: the worker runs in another folder.
+/// Returns the path from the root: the worker runs in another folder.
 ///
 /// # Errors
 ///

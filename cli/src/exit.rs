@@ -34,16 +34,16 @@ pub(crate) enum Exit {
 pub(crate) const HELP: &str = "\
 Exit codes:
   0    done
-  1    the answer is no: a task failed, a command was rejected or overridden, an id is taken,
-       some items of a bulk failed, a confirmation was denied
+  1    not done: a task failed, a command was rejected or overridden, an id exists already,
+       some tasks of a command on many failed, a confirmation was denied
   2    bad usage or input
   3    no such task, node or command
   4    the store cannot be used or reached, or the output cannot be written
-  5    the --timeout was over
+  5    the time of --timeout has passed
   130  interrupted";
 
 impl Exit {
-    /// The number.
+    /// Returns the number.
     pub(crate) fn code(self) -> u8 {
         match self {
             Self::Ok => 0,
@@ -56,7 +56,7 @@ impl Exit {
         }
     }
 
-    /// The one with this number.
+    /// Returns the one with this number.
     pub(crate) fn from_code(code: u8) -> Self {
         let all = [
             Self::Ok,
@@ -112,7 +112,7 @@ impl Failure {
         }
     }
 
-    /// How the program ends with it.
+    /// Returns how the program ends with it.
     pub(crate) fn exit(&self) -> Exit {
         match self {
             Self::No(_) => Exit::No,
@@ -153,7 +153,7 @@ impl Failure {
         self.exit()
     }
 
-    /// The error of a store about a schedule.
+    /// Returns the error of a store about a schedule.
     pub(crate) fn of_schedule(error: store::Error) -> Self {
         let text = error.to_string();
         match error {

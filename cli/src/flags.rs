@@ -39,7 +39,7 @@ impl Words {
     }
 }
 
-/// Whether the file can set a flag with this name.
+/// Returns whether the file can set a flag with this name.
 fn is_flag(command: &Command, name: &str) -> bool {
     let tables = config::TABLES.into_iter();
     tables

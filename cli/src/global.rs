@@ -85,7 +85,8 @@ pub(crate) struct Global {
     #[arg(short, long, global = true, conflicts_with = "verbose")]
     pub(crate) quiet: bool,
 
-    /// Log to standard error; twice for more (WINDLASS_LOG takes a filter, such as windlass=debug)
+    /// Log to standard error; give it twice for more detail (WINDLASS_LOG takes a filter, such as
+    /// windlass=debug)
     #[arg(short, long, global = true, action = ArgAction::Count)]
     pub(crate) verbose: u8,
 
@@ -118,7 +119,7 @@ pub(crate) struct Global {
     #[arg(skip)]
     pub(crate) is_store_typed: bool,
 
-    /// Use a store that `windlass copy` has copied into another one: removes the mark that the copy has left
+    /// Use a store that `windlass copy` has copied into another one: removes the mark that the copy left
     #[arg(long, global = true, hide_short_help = true)]
     pub(crate) use_copied: bool,
 
@@ -191,7 +192,7 @@ impl Global {
         }
     }
 
-    /// Whether to use colours on something that is, or is not, a terminal.
+    /// Returns whether to use colours on something that is, or is not, a terminal.
     pub(crate) fn colors(&self, terminal: bool) -> bool {
         match self.color {
             Color::Always => true,
@@ -208,7 +209,7 @@ impl Global {
         Hint::new(self.store.as_deref().filter(|_| self.is_store_typed))
     }
 
-    /// Where to print.
+    /// Returns where to print.
     pub(crate) fn out(&self) -> Output {
         let color = self.colors(std::io::stdout().is_terminal());
         Output::new(self.output, color, self.quiet)

@@ -80,7 +80,7 @@ mod tests {
 
     use super::*;
 
-    /// What a shell makes of the words of a command line, one a line.
+    /// Returns what a shell makes of the words of a command line, one a line.
     fn words(line: &str) -> String {
         let script = format!("printf '%s|' {line}");
         let shell = Command::new("bash").args(["-c", &script]).output();

@@ -134,7 +134,7 @@ pub(crate) fn next_line(
     Ok(line.map(|line| line.and_then(text)))
 }
 
-/// The text of a line.
+/// Returns the text of a line.
 ///
 /// # Errors
 ///

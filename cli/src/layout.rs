@@ -50,7 +50,7 @@ pub(crate) fn fit<'a>(
     header
 }
 
-/// The width of each column.
+/// Returns the width of each column.
 fn widths(header: &[&str], rows: &[Vec<Cell>]) -> Vec<usize> {
     let of = |at: usize| {
         let cells = rows.iter().map(|row| row[at].content().width());
@@ -63,14 +63,14 @@ fn total(widths: &[usize]) -> usize {
     widths.iter().sum::<usize>() + GAP * widths.len().saturating_sub(1)
 }
 
-/// The column to shorten: the widest but the first, as long as it is worth it.
+/// Returns the column to shorten: the widest but the first, as long as it is worth it.
 fn widest(widths: &[usize]) -> Option<usize> {
     let others = (1..widths.len()).filter(|at| widths[*at] > LEAST);
     let first = (!widths.is_empty()).then_some(0);
     others.max_by_key(|at| widths[*at]).or(first)
 }
 
-/// The width with the widest column shortened as far as it goes.
+/// Returns the width with the widest column shortened as far as it goes.
 fn at_least(widths: &[usize]) -> usize {
     let others = (1..widths.len()).filter(|at| widths[*at] > LEAST);
     let gained = others.map(|at| widths[at] - LEAST).max().unwrap_or(0);

@@ -70,7 +70,7 @@ fn private_folder(path: &Path) -> std::io::Result<()> {
 }
 
 impl Global {
-    /// The URL of the store to use.
+    /// Returns the URL of the store to use.
     ///
     /// # Errors
     ///
@@ -215,7 +215,7 @@ impl Global {
         Ok(())
     }
 
-    /// Whether the file is there and holds tables of windlass, if the store is one.
+    /// Returns whether the file is there and holds tables of windlass, if the store is one.
     fn exists(&self) -> Result<(), Failure> {
         let url = self.store_url()?;
         let Some(file) = Location::of(&url) else {

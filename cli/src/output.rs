@@ -42,7 +42,7 @@ impl Output {
         }
     }
 
-    /// Whether JSON is wanted.
+    /// Returns whether JSON is wanted.
     pub(crate) fn is_json(&self) -> bool {
         self.format == Format::Json
     }
@@ -112,7 +112,8 @@ impl Output {
         self.print(table, &header, rows)
     }
 
-    /// How wide the terminal is; `None` where there is none. Some say that they are no column wide.
+    /// Returns how wide the terminal is; `None` where there is none. Some say that they are no
+    /// column wide.
     fn width(&self, table: &Table) -> Option<usize> {
         table.width().filter(|width| *width > 0).map(usize::from)
     }
@@ -151,8 +152,8 @@ impl Output {
         let _ = writeln!(std::io::stderr(), "error: {}", one_line(&text.to_string()));
     }
 
-    /// A progress bar on standard error; one that is not seen where that is no terminal, with `-q`,
-    /// or when there is little to do.
+    /// Returns a progress bar on standard error; one that is not seen where that is no terminal,
+    /// with `-q`, or when there is little to do.
     pub(crate) fn progress(&self, total: u64, what: &'static str) -> ProgressBar {
         if total < 200 {
             return ProgressBar::hidden();

@@ -54,6 +54,20 @@ where
     number(text, ..)
 }
 
+/// Reads how long commands have to end: 0 is as long as they take.
+pub(crate) fn grace(text: &str) -> Result<Duration, String> {
+    if text == "0" {
+        return Ok(NO_LIMIT);
+    }
+    Ok(match duration(text)? {
+        Duration::ZERO => NO_LIMIT,
+        grace => grace,
+    })
+}
+
+/// Longer than the grace of any task, and short enough to be added to any time.
+const NO_LIMIT: Duration = Duration::from_secs(366 * 24 * 3600);
+
 /// Reads the time to live of a lease.
 pub(crate) fn lease_ttl(text: &str) -> Result<Duration, String> {
     let ttl = duration(text)?;
@@ -154,7 +168,7 @@ pub(crate) fn unique(text: &str) -> Result<Unique, String> {
     Unique::new(key, duration(within)?).map_err(|e| of_period(&e, within))
 }
 
-/// The text of an error about a key or its period, with the period as it was given.
+/// Returns the text of an error about a key or its period, with the period as it was given.
 fn of_period(error: &Invalid, within: &str) -> String {
     match error.field() {
         "unique.within" => format!("'{within}' is not from 1ms to 366d"),
@@ -168,9 +182,9 @@ pub(crate) const AT_ONCE: &str =
     "Run at most N tasks with this key at once, in the whole namespace";
 
 /// What `--rate` does.
-pub(crate) const RATE: &str = "Begin at most N claims of tasks with this key within any DURATION, in the whole \
-    namespace. The repeat of a failed attempt within the --park-after of its node (10s) is the same claim and does \
-    not count; with 'worker --park-after 0s' it counts";
+pub(crate) const RATE: &str = "Start at most N tasks with this key within any DURATION, in the whole \
+    namespace. Claims are counted: an attempt that follows a failed one within the --park-after of its node (10s) \
+    belongs to the same claim and is not counted, except with 'worker --park-after 0s'";
 
 /// Reads `key=number`.
 pub(crate) fn at_once(text: &str) -> Result<Limit, String> {
@@ -336,6 +350,14 @@ mod tests {
             ),
         ] {
             assert!(moment(text).unwrap_err().contains(says), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_grace_of_0_is_no_limit() {
+        assert_eq!(grace("30s"), Ok(Duration::from_secs(30)));
+        for text in ["0", "0s"] {
+            assert!(grace(text).unwrap() > Duration::from_secs(3600), "{text}");
         }
     }
 

@@ -22,7 +22,7 @@ use crate::{
 #[derive(Debug, Clone, Default, clap::Args)]
 #[command(next_help_heading = "Filters")]
 pub(crate) struct FilterArgs {
-    /// Only tasks in this state; several with commas for any of them
+    /// Only tasks in this state; separate several states with commas
     #[arg(long = "state", value_name = "STATE", value_delimiter = ',', value_parser = state)]
     states: Vec<StateKind>,
 
@@ -42,7 +42,7 @@ pub(crate) struct FilterArgs {
     #[arg(long, value_name = "NODE")]
     node: Option<NodeName>,
 
-    /// Only tasks that a node has claimed: those that run
+    /// Only tasks that a node has claimed, which are the running ones
     #[arg(long)]
     claimed: bool,
 
@@ -50,8 +50,8 @@ pub(crate) struct FilterArgs {
     #[arg(long, value_name = "TEXT")]
     error: Option<String>,
 
-    /// Only tasks whose last error has this fingerprint ('fingerprint' in '-o json'): the same error but for its numbers,
-    /// ids and paths
+    /// Only tasks whose last error has this fingerprint ('fingerprint' in '-o json'), which ignores numbers, ids and
+    /// paths
     #[arg(long, value_name = "FINGERPRINT")]
     fingerprint: Option<String>,
 
@@ -133,7 +133,8 @@ fn state(text: &str) -> Result<StateKind, String> {
     })
 }
 
-fn label_filter(text: &str) -> Result<(String, Option<String>), String> {
+/// Reads a label to select by, with a value or with any.
+pub(crate) fn label_filter(text: &str) -> Result<(String, Option<String>), String> {
     let (name, value) = match text.split_once('=') {
         Some((name, value)) => (name, Some(value.to_owned())),
         None => (text, None),
@@ -356,12 +357,12 @@ pub(crate) fn count(n: usize) -> String {
     }
 }
 
-/// Whether a terminal can show the question.
+/// Returns whether a terminal can show the question.
 pub(crate) fn can_ask() -> bool {
     std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
 }
 
-/// The error without a terminal, where this many tasks match.
+/// Returns the error without a terminal, where this many tasks match.
 pub(crate) fn unasked(verb: &str, count: &str) -> Failure {
     Failure::Usage(format!(
         "this would {verb} {count}; without a terminal give --yes, or --dry-run to list them"
@@ -378,12 +379,12 @@ pub(crate) fn ask(question: &str) -> Result<bool, Failure> {
     Ok(matches!(answer.trim(), "y" | "Y" | "yes" | "Yes"))
 }
 
-/// Whether the task has not ended.
+/// Returns whether the task has not ended.
 pub(crate) fn is_live(record: &TaskRecord) -> bool {
     record.state.as_ref().is_ok_and(|s| !s.code().is_terminal())
 }
 
-/// Whether the task has ended, or is quarantined.
+/// Returns whether the task has ended, or is quarantined.
 pub(crate) fn is_ended(record: &TaskRecord) -> bool {
     !is_live(record)
 }

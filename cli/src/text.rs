@@ -4,7 +4,7 @@ use std::{borrow::Cow, fmt::Write as _, io};
 
 pub(crate) use windlass::statemachine::text::{escaped, is_unprintable};
 
-/// The text on one line, without control characters and invisible ones.
+/// Returns the text on one line, without control characters and invisible ones.
 pub(crate) fn one_line(text: &str) -> String {
     let mut line = String::with_capacity(text.len());
     for c in text.trim_end().chars() {
@@ -18,8 +18,8 @@ pub(crate) fn one_line(text: &str) -> String {
     line
 }
 
-/// A JSON document whose strings have escapes such as `\u202e` for the characters that are not printed
-/// as they are. A line break at its end stays.
+/// Returns a JSON document whose strings have escapes such as `\u202e` for the characters that are
+/// not printed as they are. A line break at its end stays.
 pub(crate) fn json(document: &str) -> Cow<'_, str> {
     let escapes = |c: char| c != '\n' && is_unprintable(c);
     if !document.contains(escapes) {

@@ -56,7 +56,7 @@ fn waits_for(record: &TaskRecord) -> &[TaskId] {
     waits.map_or(&[], |waits| &waits.tasks)
 }
 
-/// Whether a task is live: one that cannot be read is.
+/// Returns whether a task is live: one that cannot be read is.
 async fn look(client: &Client, id: &TaskId) -> Result<bool, Failure> {
     match client.get(id).await {
         Ok(record) => {

@@ -16,7 +16,7 @@ use crate::{exit::Failure, output::Output, remedy::last_error, unblocked::unbloc
 /// How many tasks a table reads to find out whether its tasks still wait for them.
 const READS: usize = 200;
 
-/// The name of a task's state.
+/// Returns the name of a task's state.
 pub(crate) fn state_name(record: &TaskRecord) -> &'static str {
     match &record.state {
         Ok(state) => state.code().as_str(),
@@ -24,8 +24,8 @@ pub(crate) fn state_name(record: &TaskRecord) -> &'static str {
     }
 }
 
-/// Whether a task wakes at this time: one that waits for others without a deadline has the last second of all.
-/// Stores cut it to milliseconds.
+/// Returns whether a task wakes at this time: one that waits for others without a deadline has the
+/// last second of all. Stores cut it to milliseconds.
 fn has_time(until: Timestamp) -> bool {
     until.as_second() < Timestamp::MAX.as_second()
 }
@@ -106,7 +106,7 @@ fn table(
     out.narrow_table(&header, &less, rows.collect())
 }
 
-/// A cell.
+/// Returns a cell.
 pub(crate) fn text(value: impl std::fmt::Display) -> Cell {
     Cell::new_owned(crate::text::one_line(&value.to_string()))
 }
@@ -119,7 +119,7 @@ fn state_cell(record: &TaskRecord) -> Cell {
     }
 }
 
-/// The colour of a state.
+/// Returns the colour of a state.
 pub(crate) fn color(code: StateKind) -> Color {
     match code {
         StateKind::Runnable => Color::Cyan,
@@ -132,7 +132,7 @@ pub(crate) fn color(code: StateKind) -> Color {
     }
 }
 
-/// A short note on a task: its error, progress or wake-up.
+/// Returns a short note on a task: its error, progress or wake-up.
 fn info(record: &TaskRecord) -> String {
     let state = match &record.state {
         Ok(state) => state,
@@ -161,7 +161,7 @@ pub(crate) fn progress_text(progress: &Progress) -> String {
     }
 }
 
-/// A change as a line, with the task's id or without.
+/// Returns a change as a line, with the task's id or without.
 pub(crate) fn change_text(change: &Change, with_id: bool) -> String {
     let what = match &change.what {
         ChangeKind::Submitted { state } => format!("submitted ({state})"),
@@ -218,7 +218,7 @@ pub(crate) fn change_text(change: &Change, with_id: bool) -> String {
     )
 }
 
-/// A duration in its two greatest units: `3m 12s`.
+/// Returns a duration in its two greatest units: `3m 12s`.
 pub(crate) fn human(wait: Duration) -> String {
     let seconds = wait.as_secs();
     let two = |a: u64, x: &str, b: u64, y: &str| {
@@ -237,12 +237,12 @@ pub(crate) fn human(wait: Duration) -> String {
     }
 }
 
-/// The time since then.
+/// Returns the time since then.
 pub(crate) fn age(since: Timestamp, now: Timestamp) -> String {
     human(now.duration_since(since).try_into().unwrap_or_default())
 }
 
-/// How long it is until then.
+/// Returns how long it is until then.
 pub(crate) fn due(until: Timestamp, now: Timestamp) -> String {
     match Duration::try_from(until.duration_since(now)) {
         Ok(wait) if !wait.is_zero() => format!("in {}", human(wait)),

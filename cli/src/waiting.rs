@@ -123,7 +123,7 @@ pub(crate) async fn note_unhandled(
     any
 }
 
-/// The live nodes; `None` when they cannot be read.
+/// Returns the live nodes; `None` when they cannot be read.
 pub(crate) async fn nodes_for_a_note(client: &Client) -> Option<Vec<NodeRecord>> {
     let nodes = client.nodes().await;
     nodes
@@ -143,8 +143,8 @@ pub(crate) async fn ended(
     deadline.within(&what, wait).await
 }
 
-/// Which reports of a wait are printed: all but the missing node and the end, which are printed
-/// elsewhere.
+/// Returns which reports of a wait are printed: all but the missing node and the end, which are
+/// printed elsewhere.
 pub(crate) fn reported(waiting: &Waiting) -> Option<String> {
     match waiting {
         Waiting::Failed(failed) if failed.is_last() => None,

@@ -1,9 +1,9 @@
-//! Names made of content: the same content has the same name, wherever and whenever.
+//! Names derived from content: the same content always has the same name, on every machine.
 
 use sha2::{Digest, Sha256};
 
-/// The first digits (64 at the most) of the hash of these parts. Where one part ends and the next
-/// begins makes a difference.
+/// Returns the first digits (at most 64) of the hash of these parts. The boundaries between the
+/// parts are part of the hash.
 pub fn hex(parts: &[&[u8]], digits: usize) -> String {
     let mut hasher = Sha256::new();
     for part in parts {

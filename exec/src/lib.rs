@@ -7,10 +7,10 @@
 //! | [`supervisor`] | the process above a worker, which ends what a killed worker leaves running |
 //! | `task_folder` | the folder names of tasks, and whether their tasks still need them |
 //! | `place` | where this machine keeps the files of a store |
-//! | [`hash`] | names made of content |
+//! | [`hash`] | names derived from content |
 //! | [`text`] | durations, and the byte order mark of a file |
 //!
-//! It needs Unix; the supervisor needs Linux.
+//! The crate needs Unix; the supervisor needs Linux.
 //!
 //! # Example
 //!

@@ -8,7 +8,7 @@ use jiff::{SignedDuration, Span, SpanRelativeTo};
 ///
 /// # Errors
 ///
-/// What is wrong, and how a duration is written.
+/// A text that says what is wrong, and how a duration is written.
 ///
 /// # Example
 ///

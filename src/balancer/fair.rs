@@ -5,28 +5,29 @@ use windlass_statemachine::TaskId;
 use super::{Balancer, Cluster, Peer};
 use crate::store::TaskView;
 
-/// Gives back what a node has over a threshold of the average, and takes no more than that while
-/// others have room. The average is that of the nodes that claim, have room, and fit the kind and
-/// labels of the task.
+/// Releases tasks beyond a threshold of the average, and takes no more than that while other nodes
+/// have room. The average is over the nodes that claim, have room, and fit the kind and labels of
+/// the task.
 ///
-/// It does not flap: a release brings the node down to the threshold, not to the average,
-/// so that no other node comes above it by taking it; and of what is over, only a part chosen at
-/// random between half and all is released at a time, so that nodes that see the same picture do
-/// not all overdo it. What no other node could take stays, however much there is of it.
+/// The balancer does not oscillate. A release brings the node down to the threshold, not to the
+/// average, so that taking the tasks does not bring another node above the threshold. Only a random
+/// part of the excess, between half and all of it, is released at a time, so that nodes with the
+/// same view do not all release too much. Tasks that no other node could take stay, however many
+/// there are.
 #[derive(Debug, Clone, Copy)]
 pub struct Fair {
     threshold: f64,
 }
 
 impl Default for Fair {
-    /// 120 % of the average.
+    /// Returns the balancer with a threshold of 120 % of the average.
     fn default() -> Self {
         Self { threshold: 1.2 }
     }
 }
 
 impl Fair {
-    /// With a threshold of one's own, as a multiple of the average: at least 1.
+    /// Returns the balancer with this threshold, as a multiple of the average: at least 1.
     pub fn new(threshold: f64) -> Self {
         Self {
             threshold: if threshold.is_finite() {
@@ -37,7 +38,8 @@ impl Fair {
         }
     }
 
-    /// The most tasks that this node should have, by the average over itself and `others`.
+    /// Returns the most tasks that this node should have, from the average over itself and
+    /// `others`.
     fn most<'a>(&self, me: u64, extra: u64, others: impl Iterator<Item = &'a Peer>) -> u64 {
         let (mut nodes, mut claims) = (1, me + extra);
         for other in others {
@@ -51,7 +53,7 @@ impl Fair {
 
 impl Balancer for Fair {
     fn takes(&self, cluster: &Cluster<'_>, task: &TaskView) -> bool {
-        // A node that cannot take the task does not weigh on the average: of those that can, the one
+        // A node that cannot take the task does not count in the average. Of those that can, the one
         // with the fewest claims always takes it.
         let able = |o: &&Peer| o.has_room() && o.fits(task.into());
         let others = || cluster.others.iter().filter(able);
@@ -67,7 +69,7 @@ impl Balancer for Fair {
         let me = cluster.me.claims;
         let over = me.saturating_sub(self.most(me, 0, others()));
         let part = (over as f64 * (0.5 + jitter.clamp(0.0, 1.0) / 2.0)).ceil() as usize;
-        // The youngest come last, and have done the least.
+        // The youngest claims come last, and have done the least work.
         mine.iter().rev().take(part).cloned().collect()
     }
 }
@@ -160,8 +162,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(32))]
 
-        /// However the work lies, a few rounds bring everybody to the threshold, nothing moves any
-        /// more then, and no node ever releases so much that it comes below the average.
+        /// In any distribution, a few rounds bring every node to the threshold. Then nothing moves
+        /// any more. No node ever releases so many tasks that it falls below the average.
         #[test]
         fn it_comes_to_rest(
             mut claims in proptest::collection::vec(0u64..200, 2..8),

@@ -1,17 +1,18 @@
 //! Balancers: whether this node takes a task, and which of its tasks it releases.
 //!
-//! A balancer is a pure decision over a view of the cluster. It does not wait and does no I/O:
-//! the view holds all that it may know, and is at most a few seconds old. No node has a parked task, so
-//! no parked task is ever moved.
+//! A balancer is a pure decision over a view of the cluster. It does not wait and does no I/O: the view
+//! contains everything that it may know, and is at most a few seconds old. Parked tasks belong to no
+//! node, so they are never moved.
 //!
 //! | balancer | takes | releases |
 //! |---|---|---|
-//! | [`Greedy`] | everything there is room for (the default) | nothing |
-//! | [`Fair`] | no more than its share while others have room | what is over 120 % of the average |
+//! | [`Greedy`] | every task it has room for (the default) | nothing |
+//! | [`Fair`] | no more than its share while others have room | tasks beyond 120 % of the average |
 //! | [`Resource`] | nothing above a claim limit of memory or load | one task at a time above a release limit |
 //!
-//! Which of several idle nodes takes a task is not a balancer's business: they rank themselves
-//! ([`rank`]) and the first tries, so that a free task costs about one claim in the whole cluster.
+//! A balancer does not decide which of several idle nodes takes a task: the nodes rank themselves
+//! ([`rank`]) and the first one tries, so that a free task costs about one claim in the whole
+//! cluster.
 
 mod fair;
 mod rank;
@@ -33,7 +34,7 @@ use crate::{
     store::{DataVersions, NodeRecord, NodeSpec, TaskView},
 };
 
-/// What a task requires of the node that takes it.
+/// The requirements of a task for the node that takes it.
 ///
 /// # Example
 ///
@@ -50,16 +51,16 @@ use crate::{
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Requirements<'a> {
-    /// The kind, which the node has a handler for.
+    /// The kind, for which the node must have a handler.
     pub kind: &'a Kind,
-    /// The labels of the task, which contain those that the node selects.
+    /// The labels of the task, which must include those that the node selects.
     pub labels: Option<&'a Labels>,
-    /// The version of the task's data, which the node reads.
+    /// The version of the task's data, which the node must be able to read.
     pub data_version: u32,
 }
 
 impl<'a> Requirements<'a> {
-    /// Returns those of a task of this kind without labels and without data.
+    /// Returns the requirements of a task of this kind without labels and without data.
     pub fn of_kind(kind: &'a Kind) -> Self {
         Self {
             kind,
@@ -68,7 +69,7 @@ impl<'a> Requirements<'a> {
         }
     }
 
-    /// Returns those of a task in this state.
+    /// Returns the requirements of a task in this state.
     pub fn new(task: &'a Task, state: &TaskState) -> Self {
         Self {
             kind: &task.kind,
@@ -94,25 +95,25 @@ impl<'a> From<&'a TaskView> for Requirements<'a> {
 pub struct Peer {
     /// Its name.
     pub name: NodeName,
-    /// The kinds it has handlers for; `None` for every kind.
+    /// The kinds for which it has handlers; `None` for every kind.
     pub kinds: Option<Vec<Kind>>,
-    /// The data versions that it reads.
+    /// The data versions that it can read.
     pub data_versions: DataVersions,
-    /// It takes only schedules, and tasks that have all of these labels.
+    /// Labels that a task must all have for the node to take it. Schedules are exempt.
     pub labels: Labels,
-    /// How many handlers it runs at once at the most.
+    /// The most handlers that it runs at once.
     pub slots: u32,
-    /// How many handlers of one kind it runs at once, for the kinds with a limit of their own; 0 for a kind of
-    /// which it starts no task.
+    /// The most handlers of one kind that it runs at once, for kinds with a limit of their own; 0 for a kind
+    /// of which it starts no task.
     pub slots_of: BTreeMap<Kind, u32>,
     /// How many claims it holds.
     pub claims: u64,
-    /// Whether it claims at all (it is neither frozen nor draining).
+    /// Whether the node claims tasks: it is neither frozen nor draining.
     pub claiming: bool,
 }
 
 impl From<NodeSpec> for Peer {
-    /// Returns a node that claims, and has no claim.
+    /// Returns a node that claims tasks, and has no claim.
     fn from(spec: NodeSpec) -> Self {
         Self {
             claiming: true,
@@ -138,8 +139,8 @@ impl From<NodeRecord> for Peer {
 }
 
 impl Peer {
-    /// Returns a node with this name that claims, has no claim, and takes 100 tasks of every kind, with
-    /// data of version 1.
+    /// Returns a node with this name that claims tasks, has no claim, and has 100 slots for every kind
+    /// with data of version 1.
     pub fn new(name: NodeName) -> Self {
         Self {
             name,
@@ -153,13 +154,13 @@ impl Peer {
         }
     }
 
-    /// Whether it claims, and has room for one more.
+    /// Returns whether the node claims tasks, and has room for one more.
     pub fn has_room(&self) -> bool {
         self.claiming && self.claims < u64::from(self.slots)
     }
 
-    /// Returns whether the node would start such a task now: it claims, has room, may take the task, and has
-    /// slots for the kind.
+    /// Returns whether the node would start such a task now: it claims tasks, has room, may take the task,
+    /// and has slots for the kind.
     pub fn could_take(&self, task: Requirements<'_>) -> bool {
         self.has_room() && self.fits(task) && self.slots_of.get(task.kind) != Some(&0)
     }
@@ -174,8 +175,8 @@ impl Peer {
     }
 }
 
-/// Returns whether a node with this selector takes tasks of the kind with these labels. The selector chooses
-/// the tasks that a node runs, and not the schedules that submit them: each node fires any of those.
+/// Returns whether a node with this selector takes tasks of the kind with these labels. The selector applies
+/// to the tasks that a node runs, and not to the schedules that submit them: every node runs schedules.
 pub(crate) fn selects(selector: &Labels, kind: &Kind, labels: Option<&Labels>) -> bool {
     let has = |(name, value)| labels.and_then(|labels: &Labels| labels.get(name)) == Some(value);
     kind.as_str() == schedule::KIND || selector.iter().all(has)
@@ -185,7 +186,7 @@ pub(crate) fn selects(selector: &Labels, kind: &Kind, labels: Option<&Labels>) -
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub struct Cluster<'a> {
-    /// This node, with its own claims as they are now.
+    /// This node, with its present claims.
     pub me: &'a Peer,
     /// The other live nodes.
     pub others: &'a [Peer],
@@ -202,9 +203,9 @@ impl<'a> Cluster<'a> {
 ///
 /// # Duties of an implementation
 ///
-/// - It must not block: it is called on the runner's own thread.
-/// - Asked again with the same view it should answer much the same: a balancer that changes its mind
-///   makes tasks go to and fro.
+/// - It must not block: it runs on the runner's own thread.
+/// - For the same view it should return much the same result: a balancer that changes its mind makes
+///   tasks move back and forth.
 ///
 /// # Example
 ///
@@ -223,29 +224,29 @@ impl<'a> Cluster<'a> {
 /// }
 /// ```
 pub trait Balancer: Send + Sync + Debug {
-    /// Whether this node takes the task now. A task that it does not take is asked for again after a
-    /// moment, until a node has taken it.
+    /// Returns whether this node takes the task now. If not, the runner asks again after a moment,
+    /// until some node has taken the task.
     fn takes(&self, cluster: &Cluster<'_>, task: &TaskView) -> bool {
         let _ = (cluster, task);
         true
     }
 
-    /// Returns the tasks that run here and are released now. It is asked every few seconds, and when
+    /// Returns the tasks to release now, of those that run here. Called every few seconds, and when
     /// an operator sends `balance`. `jitter` is a random number from 0 to 1.
     ///
-    /// `mine` are those, oldest claim first, that another node could take: one that claims and has
-    /// room, with the task's kind and labels. What only this node can run would come back to it, and
-    /// begin again. While this node knows of no other, `mine` are all that run here.
+    /// `mine` are the tasks that another node could take, oldest claim first: a node that claims and
+    /// has room, with the task's kind and labels. A task that only this node can run would return to
+    /// it and start again. While this node knows of no other, `mine` are all tasks that run here.
     ///
-    /// Tasks that different nodes could take are asked about one group after the other, until a group
-    /// releases a task: `cluster.others` are the nodes that could take all of `mine`.
+    /// Tasks that different nodes could take are passed in one group after the other, until a group
+    /// releases a task. `cluster.others` are then the nodes that could take all of `mine`.
     fn gives_back(&self, cluster: &Cluster<'_>, mine: &[TaskId], jitter: f64) -> Vec<TaskId> {
         let _ = (cluster, mine, jitter);
         Vec::new()
     }
 }
 
-/// Takes every task that it has room for, and releases none.
+/// Takes every task that it has room for, and releases none. The default.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Greedy;
 

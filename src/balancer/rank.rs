@@ -1,4 +1,4 @@
-//! Which node takes a task: each ranks itself, and they all come to the same order.
+//! [`rank`]: each node ranks itself for a task, and all nodes compute the same order.
 
 use std::hash::Hasher;
 
@@ -7,12 +7,13 @@ use windlass_statemachine::{NodeName, TaskId};
 
 use super::{Cluster, Requirements};
 
-/// The rank of this node for a task among the nodes that could take it: how many would go first.
+/// Returns the rank of this node for a task among the nodes that could take it: the number of nodes
+/// that go first.
 ///
-/// It is rendezvous hashing: every node gives every task a number, and the greatest goes first. So
-/// the work spreads evenly, and a node that comes or goes does not change the order of the others. Nodes
-/// that are full, frozen, or may not take the task (its kind, its labels, the version of its data) do not
-/// count.
+/// This is rendezvous hashing: every node computes a number for every task, and the node with the
+/// greatest goes first. So the work spreads evenly, and a node that joins or leaves does not change the
+/// order of the others. Nodes that are full, frozen, or may not take the task (its kind, its labels, the
+/// version of its data) do not count.
 ///
 /// # Example
 ///
@@ -37,8 +38,9 @@ pub fn rank(cluster: &Cluster<'_>, task: &TaskId, requires: Requirements<'_>) ->
         .count()
 }
 
-/// FNV-1a over both names, then a finisher (that of MurmurHash3): names that differ in one digit
-/// must not give numbers in their order. All nodes have to agree on it, so it is fixed for good.
+/// FNV-1a over both names, then the finisher of MurmurHash3: names that differ in one digit must
+/// not give numbers in their order. All nodes have to compute the same number, so the function
+/// never changes.
 fn weight(task: &TaskId, node: &NodeName) -> u64 {
     let mut hasher = FnvHasher::default();
     for bytes in [task.as_str().as_bytes(), &[0], node.as_str().as_bytes()] {
@@ -115,7 +117,7 @@ mod tests {
         }
     }
 
-    /// Nodes of two versions have to agree on it.
+    /// Nodes of two versions have to compute the same numbers.
     #[test]
     fn weights_never_change() {
         for (task, node, number) in [

@@ -1,7 +1,7 @@
-//! [`Resource`]: no more tasks than the machine can bear.
+//! [`Resource`]: takes no more tasks than the machine can run.
 //!
-//! The two probes read one small file each. The crate `sysinfo` would do the same on Linux, and is a dependency of every
-//! program that uses windlass; a probe of a program's own may use it.
+//! The two probes read one small file each. The crate `sysinfo` would do the same on Linux, but would become a
+//! dependency of every program that uses windlass. A custom probe may use it.
 
 use std::{fmt::Debug, sync::Mutex, time::Duration};
 
@@ -14,8 +14,8 @@ use crate::store::TaskView;
 
 /// Measures how much of a resource is used, in percent.
 pub trait Probe: Send + Sync + Debug {
-    /// The use now, in percent (above 100 where that can be); `None` when it is not known, which
-    /// counts as nothing used.
+    /// Returns the present use, in percent (may exceed 100); `None` when it is not known, which
+    /// counts as no use.
     fn percent(&self) -> Option<f64>;
 }
 
@@ -61,8 +61,8 @@ fn used_cores(loadavg: &str, cores: usize) -> Option<f64> {
     Some(100.0 * load / cores as f64)
 }
 
-/// Takes nothing while a probe is above the claim limit, and releases one task at a time while it
-/// is above the release limit and another node has room.
+/// Takes no task while a probe is above the claim limit. Releases one task at a time while it is
+/// above the release limit and another node has room.
 ///
 /// # Example
 ///
@@ -80,27 +80,27 @@ pub struct Resource<P> {
     last: Mutex<Option<Reading>>,
 }
 
-/// What the probe has returned last. It serves a burst of claims.
+/// The last reading of the probe. It serves a burst of claims.
 #[derive(Debug, Clone, Copy)]
 struct Reading {
     percent: f64,
     at: Instant,
-    /// For how many more questions it serves.
+    /// For how many more calls the reading is used.
     questions: u32,
 }
 
-/// For how many questions a reading serves, and for how long: the tasks that were claimed by it use the resource soon.
+/// For how many calls a reading is used, and for how long. The tasks that were claimed by then soon use the resource.
 const QUESTIONS: u32 = 64;
 const FRESH: Duration = Duration::from_millis(100);
 
 impl<P: Probe> Resource<P> {
-    /// Sets the limits, in percent. Above the first the node claims no task, above the second it releases
-    /// one at a time.
+    /// Sets the limits, in percent. Above the first the node claims no task; above the second it releases
+    /// one task at a time.
     ///
     /// # Errors
     ///
-    /// [`Invalid`] when a limit is not above 0, or the release limit is below the claim limit (the
-    /// node would release the task that it has just taken).
+    /// [`Invalid`] when a limit is not above 0, or when the release limit is below the claim limit
+    /// (the node would release tasks that it has just claimed).
     pub fn new(probe: P, claim_limit: f64, release_limit: f64) -> Result<Self, Invalid> {
         if claim_limit.is_nan() || claim_limit <= 0.0 {
             let reason = format!("{claim_limit} is not above 0 percent");
@@ -147,7 +147,7 @@ impl<P: Probe> Balancer for Resource<P> {
         if !over || !cluster.others.iter().any(|other| other.has_room()) {
             return Vec::new();
         }
-        // One at a time: what it frees shows only after a while.
+        // One at a time, because the released resource shows only after a while.
         mine.last().cloned().into_iter().collect()
     }
 }
@@ -256,7 +256,7 @@ mod tests {
         assert_eq!(balancer.read(false), 1.0);
         tokio::time::advance(moment).await;
         assert_eq!(balancer.read(false), 2.0);
-        // Neither does a question put off the next reading.
+        // Nor does a call postpone the next reading.
         for _ in 0..4 {
             tokio::time::advance(FRESH / 4).await;
             balancer.read(false);

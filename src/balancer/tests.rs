@@ -1,4 +1,4 @@
-//! Tests of what every balancer shares, and of what a balancer takes.
+//! Tests of behaviour that all balancers share, and of which tasks they take.
 
 use windlass_statemachine::task::Labels;
 
@@ -147,7 +147,7 @@ fn by_default_a_balancer_takes_all_and_gives_nothing_back() {
 
 #[test]
 fn a_fair_node_takes_up_to_the_threshold_while_another_could_take_the_task() {
-    // With the task the average of two nodes is half of all claims and one.
+    // With the task, the average of two nodes is half of all claims plus one.
     for (mine, theirs, takes) in [
         (0, 0, true),
         (5, 3, true),

@@ -1,4 +1,4 @@
-//! Who makes the changes of a client, and the calls that carry the author to the store.
+//! The author of a client's changes, and the calls that pass the author to the store.
 
 use std::sync::OnceLock;
 
@@ -8,8 +8,8 @@ use super::Client;
 use crate::store::{Applied, Error, Operation, Transaction};
 
 impl Client {
-    /// Returns the same client for changes that this author makes. By default it is the operating-system user of the
-    /// process. The history of a task names the author of each change, and a command names who sent it.
+    /// Returns the same client for changes that this author makes. The default author is the operating-system user
+    /// of the process. The history of a task names the author of each change, and a command names its sender.
     ///
     /// # Example
     ///
@@ -30,13 +30,13 @@ impl Client {
         self
     }
 
-    /// Returns who makes the changes of this client.
+    /// Returns the author of this client's changes.
     pub fn author(&self) -> &Author {
         &self.by
     }
 
-    /// Deletes many tasks in one call, and returns the results in their order. Each succeeds or fails on its own, as
-    /// [`delete`](Self::delete).
+    /// Deletes many tasks in one call, and returns the results in their order. Each succeeds or fails on its own,
+    /// like [`delete`](Self::delete).
     pub async fn delete_many(&self, tasks: Vec<TaskId>) -> Vec<Result<(), Error>> {
         let tasks = tasks.into_iter().map(Delete::new).collect();
         self.delete_each(tasks).await
@@ -47,8 +47,8 @@ impl Client {
         answers.into_iter().map(|answer| answer.map(drop)).collect()
     }
 
-    /// Retries many tasks in one call, and returns the results in their order. Each succeeds or fails on its own, as
-    /// [`retry`](Self::retry).
+    /// Retries many tasks in one call, and returns the results in their order. Each succeeds or fails on its own,
+    /// like [`retry`](Self::retry).
     pub async fn retry_many(&self, tasks: Vec<TaskId>) -> Vec<Result<(), Error>> {
         let tasks = tasks.into_iter().map(RetryTask::new).collect();
         let answers = self.apply_each(tasks, Operation::Retry).await;
@@ -84,9 +84,9 @@ impl Client {
     }
 }
 
-/// Returns the operating-system user of this process: its name in `/etc/passwd`, or the one that the environment
-/// gives (`LOGNAME`, `USER`), or its number. No other source of names is asked: one that does not answer must not stop
-/// a client.
+/// Returns the operating-system user of this process: its name in `/etc/passwd`, or in the environment (`LOGNAME`,
+/// `USER`), or its number. Other sources of names are not used, because one that does not respond would block the
+/// client.
 pub(super) fn of_process() -> Author {
     static AUTHOR: OnceLock<Author> = OnceLock::new();
     let author = AUTHOR.get_or_init(|| {

@@ -8,7 +8,7 @@ use windlass_statemachine::{Invalid, Json, StateKind, TaskId, TaskOutput, TaskSt
 use super::{Client, Done};
 use crate::store::{Error, Submitted};
 
-/// A task that was submitted. Holds the id and a client; dropping it changes nothing.
+/// A task that was submitted. Holds the id and a client; dropping it has no effect.
 ///
 /// Every method of [`Client`] that takes an id takes a reference to a handle.
 ///
@@ -42,7 +42,7 @@ impl<J> Handle<J> {
         }
     }
 
-    /// The id of the task.
+    /// Returns the id of the task.
     pub fn id(&self) -> &TaskId {
         &self.id
     }
@@ -52,14 +52,15 @@ impl<J> Handle<J> {
         self.id
     }
 
-    /// Whether the submit made a new task. False when the same task existed
+    /// Returns whether the submit made a new task. False when the same task existed
     /// ([`NewTask::idempotent`](crate::NewTask::idempotent)), and for a handle of
     /// [`Client::handle`].
     pub fn is_new(&self) -> bool {
         self.submitted == Some(Submitted::New)
     }
 
-    /// The state in which the submit found the task that was there; `None` when it made a new one.
+    /// Returns the state of the existing task that the submit found; `None` when the submit made a
+    /// new task.
     pub fn existing(&self) -> Option<StateKind> {
         match self.submitted {
             Some(Submitted::Existing(code) | Submitted::Other { state: code, .. }) => Some(code),
@@ -78,8 +79,8 @@ impl<J> Handle<J> {
 }
 
 impl<J> Handle<J> {
-    /// Waits until the task has ended, and returns its output: that of the [`Job`](crate::Job), or a type
-    /// of yours.
+    /// Waits until the task has ended, and returns its output, as the output type of the
+    /// [`Job`](crate::Job) or as a type of your choice.
     ///
     /// # Errors
     ///
@@ -167,14 +168,14 @@ impl TaskFailed {
     }
 }
 
-/// Why there is no output.
+/// Why a task has no output.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum WaitError {
     /// The task ended without a result.
     #[error(transparent)]
     Failed(#[from] TaskFailed),
-    /// The task completed, and its result is of another type.
+    /// The task completed, but its result is of another type.
     #[error("the task completed, but its result cannot be read: {0}")]
     Unreadable(#[source] Invalid),
     /// The store reports an error.
@@ -183,8 +184,8 @@ pub enum WaitError {
 }
 
 impl Done {
-    /// The result with which the task completed, as JSON; `None` when it completed without one, or did
-    /// not complete.
+    /// Returns the result with which the task completed, as JSON; `None` when it completed without
+    /// one, or did not complete.
     pub fn result_json(&self) -> Option<&Json> {
         match &self.state.status {
             TaskStatus::Completed { result } => result.as_ref(),
@@ -192,8 +193,8 @@ impl Done {
         }
     }
 
-    /// Returns the result with which the task completed, as a type of yours. A task that completed
-    /// without one has the result `null`: ask for `()` or an `Option`.
+    /// Returns the result with which the task completed, as a type of your choice. A task that
+    /// completed without one has the result `null`: use `()` or an `Option`.
     ///
     /// # Errors
     ///

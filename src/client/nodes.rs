@@ -6,7 +6,7 @@ use super::{Client, name};
 use crate::store::{AuditEntry, Error, NodeCommand, NodeCommandId, NodeRecord};
 
 impl Client {
-    /// The nodes that live.
+    /// Returns the live nodes.
     ///
     /// # Errors
     ///
@@ -15,7 +15,7 @@ impl Client {
         self.store.registry().nodes().await
     }
 
-    /// Whether a live node has a handler for this kind.
+    /// Returns whether a live node has a handler for this kind.
     ///
     /// # Errors
     ///
@@ -49,9 +49,9 @@ impl Client {
         registry.send_node(&name(node)?, command, by).await
     }
 
-    /// Returns the history of the namespace, oldest first: at most the last `limit` changes that leave no task, with
-    /// their authors. Those are deletions, purges and commands to nodes of the last 90 days
-    /// ([`AUDIT_RETENTION`](crate::store::AUDIT_RETENTION)).
+    /// Returns the history of the namespace, oldest first: at most the last `limit` changes after which no task
+    /// remains to record them, with their authors. Those are deletions, purges and commands to nodes of the last 90
+    /// days ([`AUDIT_RETENTION`](crate::store::AUDIT_RETENTION)).
     ///
     /// # Errors
     ///
@@ -60,11 +60,11 @@ impl Client {
         self.store.registry().audit(limit).await
     }
 
-    /// What a node answered; `None` while it has not.
+    /// Returns a node's answer to a command; `None` while it has not answered.
     ///
     /// # Errors
     ///
-    /// [`Error::NotFound`] when there is no such command (any more), [`Error::Unavailable`].
+    /// [`Error::NotFound`] when the command does not exist (any more), [`Error::Unavailable`].
     pub async fn node_outcome(&self, command: NodeCommandId) -> Result<Option<String>, Error> {
         self.store.registry().node_outcome(command).await
     }

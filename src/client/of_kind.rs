@@ -11,7 +11,7 @@ use windlass_statemachine::{Invalid, Kind, TaskId};
 use super::{Client, name};
 use crate::store::{Change, ChangeKind, ChangeStream, Error, Filter, Query};
 
-/// How many tasks a stream remembers the kind of.
+/// The number of tasks whose kind a stream remembers.
 const REMEMBERED: usize = 100_000;
 /// How many tasks are read at once.
 const READ_AT_ONCE: usize = 500;
@@ -19,18 +19,19 @@ const READ_AT_ONCE: usize = 500;
 const AGAIN: Duration = Duration::from_millis(200);
 
 impl Client {
-    /// Returns the changes of the tasks of one kind: from now on (`None`), or after a change that was seen. The stream
-    /// takes them from the one feed of the process, as [`changes`](Self::changes) does.
+    /// Returns a stream of the changes of the tasks of one kind: from now on (`None`), or after the change with this
+    /// number. Like [`changes`](Self::changes), it uses the one feed of the process.
     ///
     /// # Cost
     ///
-    /// A change names its task, not the kind. The stream reads a task when it changes for the first time, many in one
-    /// read, and remembers the kinds of 100,000 tasks.
+    /// A change contains the id of its task, but not the kind. The stream reads a task when it changes for the first
+    /// time, many in one read, and remembers the kinds of 100,000 tasks.
     ///
     /// # Caveats
     ///
-    /// The changes of a task that was deleted before its kind was read are left out. Changes of the past (`after`) are
-    /// those of the tasks that are of the kind now: a task that had the id before is taken for the present one.
+    /// The stream leaves out the changes of a task that was deleted before its kind was read. For changes of the past
+    /// (`after`), the kind is that of the task which has the id now: changes of a deleted task that had the id before
+    /// are attributed to it.
     ///
     /// # Errors
     ///
@@ -74,7 +75,7 @@ struct OfKind {
     client: Client,
     kind: Kind,
     changes: ChangeStream,
-    /// Whether a task is of the kind.
+    /// Whether each known task is of the kind.
     known: HashMap<TaskId, bool>,
 }
 
@@ -104,7 +105,7 @@ impl OfKind {
         }
     }
 
-    /// Reads the kinds of the tasks that are not known, or new under their id.
+    /// Reads the kinds of tasks that are not known, or that are new under their id.
     async fn learn(&mut self, batch: &[Change]) {
         for change in batch {
             if matches!(change.what, ChangeKind::Submitted { .. }) {
@@ -151,7 +152,7 @@ mod tests {
         Client::new(&Store::open("memory:").await.unwrap())
     }
 
-    /// Returns the tasks of the changes up to the one that is the last.
+    /// Returns the tasks of the changes up to the change of the task `last`.
     async fn until(stream: &mut ChangeStream, last: &str) -> Vec<String> {
         let mut seen = Vec::new();
         while seen.last().is_none_or(|id| id != last) {
@@ -188,7 +189,7 @@ mod tests {
         assert_eq!(until(&mut mails, "a").await, ["a"]);
         client.delete("a").await.unwrap();
         assert_eq!(until(&mut mails, "a").await, ["a"], "the deletion");
-        // One that came and went before its kind was read is of no kind.
+        // A task that was deleted before its kind was read has no kind.
         client
             .submit(NewTask::new("other").id("gone"))
             .await

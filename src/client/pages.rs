@@ -1,4 +1,4 @@
-//! [`Pages`]: every page of a list, one after the other; and lists of the tasks that wait for a reason.
+//! [`Pages`]: reads every page of a list, and lists tasks that wait for a reason.
 
 use windlass_statemachine::StateKind;
 
@@ -8,12 +8,12 @@ use crate::store::{Cursor, Error, Filter, Query, Span, TaskRecord, WaitKind, rul
 /// How many tasks a page of [`Client::every`] has.
 const PAGE: u32 = 1000;
 
-/// The pages of a list, read one after the other: see [`Client::every`].
+/// Reads the pages of a list one after the other: see [`Client::every`].
 #[derive(Debug)]
 pub struct Pages {
     client: Client,
     query: Query,
-    /// Where the next page begins; `None` at the end.
+    /// The cursor of the next page; `None` at the end.
     next: Option<Option<Cursor>>,
 }
 
@@ -34,10 +34,9 @@ impl Pages {
 }
 
 impl Client {
-    /// Lists every matching task, page by page: the oldest first, in the [order](Self::order_of_newest) that costs what it
-    /// returns.
+    /// Lists every matching task, page by page, the oldest first, in the cheapest [order](Self::order_of_newest).
     ///
-    /// Tasks that are submitted, changed or deleted meanwhile move no other task.
+    /// Tasks that are submitted, changed or deleted in the meantime do not shift the others.
     ///
     /// # Example
     ///
@@ -67,8 +66,8 @@ impl Client {
         }
     }
 
-    /// Returns the tasks of a span that are not run for this reason. Reads the live tasks that match the filter, a page of
-    /// them after the other, until it has them.
+    /// Returns the tasks of a span that are not run for this reason. Reads the matching live tasks page by page until it
+    /// has enough.
     pub(super) async fn span_that_waits(
         &self,
         reason: WaitKind,

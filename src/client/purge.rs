@@ -17,7 +17,8 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`] (field `states`) for one that is not terminal, [`Error::Unavailable`].
+    /// [`Error::Invalid`] (field `states`) for a state that is not terminal,
+    /// [`Error::Unavailable`].
     pub async fn purge(&self, states: &[StateKind], age: Duration) -> Result<u64, Error> {
         if let Some(live) = states.iter().find(|s| !s.is_terminal()) {
             let reason = format!("'{live}' is not an end; purge takes completed, failed, killed");

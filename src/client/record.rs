@@ -22,17 +22,17 @@ impl Done {
         })
     }
 
-    /// Completed, failed or killed.
+    /// Returns how the task ended: completed, failed or killed.
     pub fn code(&self) -> StateKind {
         self.state.code()
     }
 
-    /// Whether it completed.
+    /// Returns whether the task completed.
     pub fn is_completed(&self) -> bool {
         self.code() == StateKind::Completed
     }
 
-    /// The last error, if there has been one.
+    /// Returns the task's last error, if it had one.
     pub fn error(&self) -> Option<&str> {
         self.state.errors.last().map(|e| e.error.as_str())
     }

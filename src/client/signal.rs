@@ -12,17 +12,18 @@ use crate::store::Error;
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum SignalError {
-    /// The handler had the signal, and returned without a reply.
+    /// The handler received the signal, and returned without a reply.
     #[error("the handler returned without a reply to the signal")]
     Unanswered,
-    /// The task did not take the signal: it ended before, or its kind takes none. The text is the reason.
+    /// The task did not take the signal: it had ended, or its kind takes no signals. The text is the
+    /// reason.
     #[error("the signal was rejected: {0}")]
     Rejected(String),
     /// The reply is of another type.
     #[error("the task replied, but its reply cannot be read: {0}")]
     Unreadable(#[source] Invalid),
-    /// The signal was not sent, or its outcome is not known. [`Error::NotFound`]: there is no such task, or
-    /// it was deleted meanwhile. [`Error::AlreadyFinished`]: it has ended.
+    /// The signal was not sent, or its outcome is not known. [`Error::NotFound`]: the task does not exist,
+    /// or was deleted in the meantime. [`Error::AlreadyFinished`]: the task has ended.
     #[error(transparent)]
     Store(#[from] Error),
 }
@@ -38,9 +39,9 @@ impl Client {
     /// sleeps or is paused.
     ///
     /// The wait has no time limit: a task may take the signal days later. Dropping the future does not
-    /// withdraw the signal. [`command_with_id`](Self::command_with_id) with
-    /// [`Command::signal`] sends one under an id of yours, and [`reply`](Self::reply) waits for its
-    /// reply, also in another process.
+    /// withdraw the signal. To wait for the reply in another process, send the signal under an id of
+    /// your choice ([`command_with_id`](Self::command_with_id) with [`Command::signal`]), and call
+    /// [`reply`](Self::reply) there.
     ///
     /// # Errors
     ///
@@ -96,7 +97,8 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// [`SignalError`]; [`Error::Invalid`] (field `command`) for the id of a command that is no signal.
+    /// [`SignalError`]; [`Error::Invalid`] (field `command`) for the id of a command that is not a
+    /// signal.
     ///
     /// # Example
     ///
@@ -142,11 +144,11 @@ impl Client {
         }
     }
 
-    /// Refuses the id of a command that is not this signal: a store takes a known id for a repeat.
+    /// Refuses the id of a command other than this signal: a store treats a known id as a repeat.
     async fn check_repeats(&self, id: &CommandId, signal: &Signal) -> Result<(), Error> {
         let sent = match self.store().registry().command(id).await {
             Ok(record) => record.command,
-            // It was deleted with its task.
+            // The command was deleted with its task.
             Err(Error::NotFound { .. }) => return Ok(()),
             Err(error) => return Err(error),
         };

@@ -1,4 +1,4 @@
-//! [`Stats`]: how many tasks there are by kind, and what holds them back.
+//! [`Stats`]: how many tasks there are by kind, and why tasks are not run.
 
 use std::collections::BTreeMap;
 
@@ -14,14 +14,14 @@ use crate::store::{
     rules::stats::by_state,
 };
 
-/// How many tasks of a kind are read for their labels, at most.
+/// How many tasks of a kind are read for their labels at most.
 const LABELLED: u32 = 1000;
 
-/// How many tasks a namespace has.
+/// The numbers of a namespace's tasks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {
-    /// The time for which the counts hold, by the clock of this process.
+    /// The time of the counts, by the clock of this process.
     pub at: Timestamp,
     /// How many tasks there are by kind and state, in this order.
     pub counts: Vec<TaskCount>,
@@ -29,18 +29,18 @@ pub struct Stats {
     pub kinds: Vec<KindStats>,
     /// The limits in use.
     pub limits: Vec<LimitUse>,
-    /// Whether every task was read for this: the store keeps no counts.
+    /// Whether every task was read for the counts, because the store keeps none.
     pub is_scan: bool,
 }
 
-/// How many tasks of a kind there are. A task counts in one of the fields, except that [`held_back`](Self::held_back)
-/// says why tasks of `available` and `waiting` are not run.
+/// How many tasks of a kind there are. Each task counts in exactly one of the fields; [`held_back`](Self::held_back)
+/// adds why tasks of `available` and `waiting` are not run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct KindStats {
     /// The kind.
     pub kind: Kind,
-    /// Tasks that are due, and that no node has claimed.
+    /// Tasks that are due and that no node has claimed.
     pub available: u64,
     /// Tasks that sleep until a later time.
     pub future: u64,
@@ -54,12 +54,13 @@ pub struct KindStats {
     pub ended: u64,
     /// Tasks whose record cannot be read.
     pub quarantined: u64,
-    /// Since when the first of the available tasks is due, as far as it is known.
+    /// The due time of the first available task, if it is known.
     pub oldest_due: Option<Timestamp>,
-    /// Whether an older task may be available: SQLite reads the first 2,000 live tasks in submit order for
-    /// `oldest_due`, and all sleeping ones that are due.
+    /// Whether an older task may be available. For `oldest_due` SQLite reads only the first 2,000 live
+    /// tasks in submit order, and all sleeping tasks that are due.
     pub oldest_at_least: bool,
-    /// Why tasks are not run, the most tasks first. An available task without a reason is one that a node will claim.
+    /// Why tasks are not run, the reason with the most tasks first. A node will claim an available task without a
+    /// reason.
     pub held_back: Vec<HeldBack>,
 }
 
@@ -69,16 +70,16 @@ pub struct KindStats {
 pub struct HeldBack {
     /// The reason.
     pub reason: WaitReason,
-    /// How many tasks.
+    /// The number of tasks.
     pub tasks: u64,
-    /// Whether there may be more: only a part of the tasks was read, since the reason depends on labels
-    /// (the first 1,000 live tasks of the kind), or on more than 10,000 tasks in the lines of limits.
+    /// Whether there may be more tasks: only a part was read, since the reason depends on labels (the
+    /// first 1,000 live tasks of the kind), or on more than 10,000 tasks in the lines of limits.
     pub at_least: bool,
 }
 
 impl KindStats {
-    /// Adds the tasks whose labels no node selects. For a single task this reason goes before the state of the nodes, so
-    /// these tasks no longer count for that.
+    /// Adds the tasks whose labels no node selects. As for a single task, this reason takes precedence over the state of
+    /// the nodes, so these tasks no longer count under that.
     fn labels_hold(&mut self, found: Vec<HeldBack>) {
         let mut tasks: u64 = found.iter().map(|held| held.tasks).sum();
         for held in &mut self.held_back {
@@ -98,20 +99,20 @@ impl KindStats {
 }
 
 impl Stats {
-    /// Returns how many tasks there are.
+    /// Returns the number of tasks.
     pub fn tasks(&self) -> u64 {
         self.counts.iter().map(|count| count.tasks).sum()
     }
 }
 
 impl Client {
-    /// Returns how many tasks there are by kind: how many a node can claim now, how many sleep or wait, and what holds
-    /// back those that could run.
+    /// Returns how many tasks there are by kind: how many a node can claim now, how many sleep or wait, and why tasks
+    /// that could run do not.
     ///
-    /// SQLite and an etcd store with an index in memory (`memory-index=true`) keep counts, so the call takes milliseconds
-    /// however many tasks there are. It reads an index entry for each sleeping task whose time has come, and up to 2,000
-    /// live tasks for the oldest. The other stores read every task. The reason `labels` is read of the first 1,000 live
-    /// tasks of a kind, and only if every node of the kind selects labels.
+    /// SQLite and an etcd store with an index in memory (`memory-index=true`) keep counts, so the call takes
+    /// milliseconds, however many tasks there are. It reads an index entry for each sleeping task whose time has come,
+    /// and up to 2,000 live tasks to find the oldest. Other stores read every task. The reason `labels` is determined
+    /// from the first 1,000 live tasks of a kind, and only if every node of the kind selects labels.
     ///
     /// # Errors
     ///
@@ -207,7 +208,7 @@ fn counts(counted: &TaskStats) -> Vec<TaskCount> {
     }))
 }
 
-/// Returns the counts by kind, and of each whether labels hold back some of its tasks.
+/// Returns the counts by kind, and for each kind whether labels may hold back some of its tasks.
 fn kinds(counted: &TaskStats, nodes: &[NodeRecord], limits: &[LimitUse]) -> Vec<(KindStats, bool)> {
     let mut kinds = BTreeMap::<&Kind, Gathered>::new();
     for group in &counted.groups {
@@ -265,8 +266,8 @@ impl Gathered {
         }
     }
 
-    /// Finds the reasons of the groups. As for a single task, a limit is the reason only of tasks that a node
-    /// could take.
+    /// Determines the reasons of the groups. As for a single task, a limit is the reason only for tasks that
+    /// a node could otherwise claim.
     fn judged(
         mut self,
         counted: &TaskStats,

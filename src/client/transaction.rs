@@ -12,31 +12,31 @@ use crate::{
     task::NewTask,
 };
 
-/// A transaction as it comes together, of [`Client::transaction`].
+/// A transaction that is being put together. Start with [`Client::transaction`].
 ///
 /// # Flow
 ///
 /// Add guards and operations, then [`commit`](Self::commit). Either every operation is applied, or none.
-/// Wrong input (an id that is not one, say) is kept, and `commit` returns it.
+/// Invalid input (such as an invalid id) is remembered, and `commit` returns it.
 ///
 /// # Guarantees
 ///
-/// - All or nothing, durable, in one write of the store. No node and no client sees a part of it.
-/// - At most once: the transaction has an id. Committing it again, also after
-///   [`Error::Unavailable`] and also from another process ([`id`](Self::id)), has no further effect and
-///   returns the same result, for at least one hour.
-/// - Guards and operations are decided on the same state of the store.
+/// - All or nothing, durable, in one write of the store. Nodes and clients never see a part of it.
+/// - At most once: the transaction has an id. Committing it again, also after [`Error::Unavailable`]
+///   and also from another process ([`id`](Self::id)), has no further effect and returns the same
+///   result, for at least one hour.
+/// - Guards and operations are all checked against the same state of the store.
 ///
 /// # Caveats
 ///
-/// - Each task has at most one operation in a transaction. Guards on that task are not counted.
+/// - Each task has at most one operation in a transaction. Guards on that task do not count.
 /// - [`Limits::max_operations`](crate::store::Limits::max_operations) bounds operations and guards together.
-/// - A refused transaction is not remembered: committing it again decides again.
+/// - A refused transaction is not remembered: the store decides again when it is committed again.
 ///
 /// # Errors
 ///
-/// [`Error::Refused`] names every guard and operation that was refused. A transaction of one operation
-/// returns it too; [`Client::delete`] and the others return the error of that operation.
+/// [`Error::Refused`] names every refused guard and operation, even for a transaction of one
+/// operation. [`Client::delete`] and the others return the error of that operation instead.
 ///
 /// # Example
 ///
@@ -83,13 +83,13 @@ impl Client {
 }
 
 impl TransactionBuilder {
-    /// Sets the id, by which another process can repeat the transaction. By default it is a UUIDv7 made by
-    /// [`Client::transaction`].
+    /// Sets the id, with which another process can repeat the transaction. By default it is a UUIDv7 made
+    /// by [`Client::transaction`].
     pub fn id(self, id: impl TryInto<TransactionId, Error: Into<Invalid>>) -> Self {
         self.then(|transaction, _| Ok(transaction.with_id(name(id)?)))
     }
 
-    /// Requires something of a task. If it does not hold, nothing is applied.
+    /// Adds a guard: a condition on a task. If it does not hold, nothing is applied.
     pub fn require(
         self,
         task: impl TryInto<TaskId, Error: Into<Invalid>>,
@@ -141,30 +141,30 @@ impl TransactionBuilder {
     }
 
     /// Applies the transaction, and returns one result for each operation. After [`Error::Unavailable`]
-    /// call it again: the transaction is applied once.
+    /// call it again: the transaction is applied only once.
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`] for wrong input, with the name of the field; `operations` for a transaction that
-    /// is empty, has more operations and guards than the store takes, or two operations on one task.
-    /// [`Error::Refused`] with each refusal; [`Error::Unavailable`].
+    /// [`Error::Invalid`] for invalid input, with the name of the field; `operations` for a transaction
+    /// that is empty, has more operations and guards than the store allows, or has two operations on one
+    /// task. [`Error::Refused`] with each refusal; [`Error::Unavailable`].
     pub async fn commit(&self) -> Result<Applied, Error> {
         let transaction = self.checked()?;
         only(self.client.store.registry().apply(vec![transaction]).await)
     }
 
-    /// Checks whether [`commit`](Self::commit) would apply the transaction now, and changes nothing: the store
-    /// decides it together with a guard that never holds. Tasks may change before the commit.
+    /// Checks whether [`commit`](Self::commit) would apply the transaction now, without changing anything: the
+    /// store gets it with an additional guard that never holds. Tasks may change before the commit.
     ///
     /// # Errors
     ///
-    /// As [`commit`](Self::commit).
+    /// The errors of [`commit`](Self::commit).
     pub async fn check(&self) -> Result<(), Error> {
         let transaction = self.checked()?.never();
         let never = Part::Guard(transaction.guards().len().saturating_sub(1));
         let registry = self.client.store.registry();
         let refusals = match only(registry.apply(vec![transaction]).await) {
-            // It was applied before: a commit has no further effect.
+            // The transaction was applied before: a commit would have no further effect.
             Ok(_) => return Ok(()),
             Err(Error::Refused(refusals)) => refusals,
             Err(error) => return Err(error),
@@ -176,12 +176,12 @@ impl TransactionBuilder {
         }
     }
 
-    /// Returns the id of the transaction; `None` when the input before was wrong.
+    /// Returns the id of the transaction; `None` when earlier input was invalid.
     pub fn transaction_id(&self) -> Option<&TransactionId> {
         self.transaction.as_ref().ok()?.id()
     }
 
-    /// Returns the transaction, whose form was checked.
+    /// Returns the transaction after a check of its form.
     fn checked(&self) -> Result<Transaction, Error> {
         let transaction = self.transaction.clone()?;
         let registry = self.client.store.registry();
@@ -190,7 +190,7 @@ impl TransactionBuilder {
         Ok(transaction)
     }
 
-    /// Adds to the transaction, unless the input before was wrong.
+    /// Adds to the transaction, unless earlier input was invalid.
     fn then(self, add: impl FnOnce(Transaction, &Client) -> Result<Transaction, Error>) -> Self {
         let Self {
             client,

@@ -17,13 +17,14 @@ use crate::store::{
     changes::{Delivered, Subscription},
 };
 
-/// After this time a wait reads the store again, in case nothing about the task changes but what it waits for.
+/// How often a wait reads the store again when the task does not change: the other conditions of the wait may
+/// have changed.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
 
-/// The same for a wait to which nothing matters but the task: ten thousand of them cost little.
+/// The same interval for a wait that depends only on the task: ten thousand of them cost little.
 const LOOK_SELDOM: Duration = Duration::from_secs(30);
 
-/// The least time between two searches for a matching task.
+/// The minimum time between two searches for a matching task.
 const LOOK_APART: Duration = Duration::from_millis(50);
 
 /// Retries calls to an unavailable store for some seconds.
@@ -51,16 +52,18 @@ impl Retries {
     }
 }
 
-/// How often a wait reads the store though nothing has changed.
+/// How often a wait reads the store when the task does not change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Looks {
-    /// Once after [`LOOK_AGAIN`], for the warning that no node handles the task, then seldom.
+    /// Once after [`LOOK_AGAIN`], to warn that no node handles the task, then every
+    /// [`LOOK_SELDOM`].
     Once,
-    /// Every [`LOOK_AGAIN`]: what is reported depends on the nodes, too.
+    /// Every [`LOOK_AGAIN`], because the reports depend on the nodes, too.
     Often,
 }
 
-/// Waits for a change of the task that matters, or for `time`. Returns `false` when the subscription has ended.
+/// Waits for a change of the task for which `matters` holds, or for `time`. Returns `false` when the
+/// subscription has ended.
 async fn next(
     changes: &mut Subscription,
     matters: &impl Fn(&Change) -> bool,
@@ -81,8 +84,8 @@ async fn next(
 }
 
 impl Client {
-    /// Calls `look` after every change of the task that `matters`, until it returns an answer. Follows the
-    /// changes from before the first call, so that no change is missed.
+    /// Calls `look` after every change of the task for which `matters` holds, until it returns a result.
+    /// Subscribes before the first call, so that no change is missed.
     async fn until<T, Fut>(
         &self,
         task: &TaskId,
@@ -126,12 +129,12 @@ impl Client {
         }
     }
 
-    /// Waits until a task has ended. [`wait_with`](Self::wait_with) also reports what happens
-    /// meanwhile; this logs a warning after 5 s when no live node handles the kind.
+    /// Waits until a task has ended. Logs a warning after 5 s when no live node handles the kind.
+    /// Use [`wait_with`](Self::wait_with) for reports in the meantime.
     ///
     /// # Errors
     ///
-    /// [`Error::NotFound`] when there is no such task, or it is deleted meanwhile;
+    /// [`Error::NotFound`] when the task does not exist, or is deleted in the meantime;
     /// [`Error::Corrupt`] when it is quarantined; [`Error::Unavailable`].
     pub async fn wait(
         &self,
@@ -154,12 +157,14 @@ impl Client {
         .await
     }
 
-    /// Logs that no node handles the kind of a task that is waited for: mostly its handler was forgotten.
+    /// Logs that no node handles the kind of the task. The usual cause is that its handler was not
+    /// registered.
     async fn warn_of_no_node(&self, record: &TaskRecord) -> Result<(), Error> {
         let now = self.store().clock().now();
         let is_unhandled =
             |nodes: &[NodeRecord]| WaitReason::of(record, nodes, now) == Some(WaitReason::NoNode);
-        // The nodes matter only for a task that a node could claim now. Ten thousand waits for sleeping tasks read none.
+        // The nodes matter only for a task that a node could claim now, so ten thousand waits for sleeping tasks read no
+        // nodes.
         if is_unhandled(&[]) && is_unhandled(&self.nodes().await?) {
             let (id, kind) = (&record.task.id, &record.task.kind);
             tracing::warn!(task = %id, %kind, "waits for a task whose kind no live node handles");
@@ -167,8 +172,8 @@ impl Client {
         Ok(())
     }
 
-    /// Waits until a task has ended, and reports each failed attempt and each reason for which no node
-    /// runs the task.
+    /// Waits until a task has ended. Reports each failed attempt, and each reason why no node runs the
+    /// task.
     ///
     /// # Errors
     ///
@@ -218,11 +223,11 @@ impl Client {
         .await
     }
 
-    /// Waits until a command has its outcome.
+    /// Waits until a command has an outcome.
     ///
     /// # Errors
     ///
-    /// [`Error::NotFound`] when there is no such command, or its task is deleted meanwhile;
+    /// [`Error::NotFound`] when the command does not exist, or its task is deleted in the meantime;
     /// [`Error::Unavailable`].
     pub async fn wait_outcome(
         &self,
@@ -235,8 +240,8 @@ impl Client {
     }
 
     /// Waits until no matching task is runnable, claimed or in fault: each has ended, is paused,
-    /// sleeps, or is quarantined. Reads live tasks only, and only when the one that was last seen to
-    /// be busy has changed.
+    /// sleeps, or is quarantined. Reads only live tasks, and reads them again only when the task
+    /// that was last found busy has changed.
     ///
     /// # Errors
     ///
@@ -245,7 +250,7 @@ impl Client {
         self.until_none(|| self.busy(filter)).await
     }
 
-    /// Waits until no task matches. Looks again only when the first matching task has changed.
+    /// Waits until no task matches. Searches again only when the first matching task has changed.
     ///
     /// # Errors
     ///
@@ -272,7 +277,8 @@ impl Client {
             let changes = match &mut followed {
                 Some(changes) if *changes.task() == found => changes,
                 _ => {
-                    // It may have changed since it was found: the next look is from after the subscription.
+                    // The task may have changed since it was found, so it is read again after the
+                    // subscription.
                     match self.store().changes().of(&found).await {
                         Ok(changes) => followed = Some(changes),
                         Err(e) => retries.after(e).await?,
@@ -295,7 +301,7 @@ impl Client {
             .order(self.order_of_newest())
             .limit(1)
             .without_props();
-        // The oldest: the newest of many may end soon, and each end is another look.
+        // The oldest task: the newest of many may end soon, and each end causes another search.
         query.ascending = true;
         let found = self.page(&query, None).await?.tasks.into_iter().next();
         Ok(found.map(|record| record.task.id))
@@ -344,7 +350,7 @@ const LIVE: [StateKind; 4] = [
     StateKind::Fault,
 ];
 
-/// Returns whether a task may stop matching with this change.
+/// Returns whether a task may no longer match after this change.
 fn ends_a_wait(what: &ChangeKind) -> bool {
     !matches!(
         what,

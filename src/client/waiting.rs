@@ -1,5 +1,4 @@
-//! [`Waiting`]: a report of [`Client::wait_with`](super::Client::wait_with) about a task that has not
-//! ended.
+//! [`Waiting`]: a report of [`Client::wait_with`](super::Client::wait_with) about a task that has not ended.
 
 use std::fmt;
 
@@ -9,7 +8,7 @@ use windlass_statemachine::FailedAttempt;
 use super::WaitReason;
 use crate::store::{NodeRecord, TaskRecord};
 
-/// A report about a task that is waited for. Its text is one line.
+/// A report about a task that a client waits for. Its text is one line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Waiting {
@@ -28,7 +27,7 @@ impl fmt::Display for Waiting {
     }
 }
 
-/// Reports changes of a task from one look at it to the next.
+/// Reports what has changed between two looks at a task.
 pub(super) struct Reporter<F> {
     report: F,
     /// The number of errors at the last look; `None` before the first look.

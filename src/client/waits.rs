@@ -1,4 +1,4 @@
-//! [`WaitReason`]: why a task that could be claimed is not.
+//! [`WaitReason`]: why no node runs a task that could be claimed.
 
 use std::fmt;
 
@@ -12,15 +12,15 @@ use crate::{
     store::{Error, LimitUse, LimitedBy, NodeRecord, TaskRecord, WaitKind},
 };
 
-/// A node with room claims a task within this time after the task is due.
+/// A node with room claims a due task within this time.
 pub(super) const CLAIMED_WITHIN: SignedDuration = SignedDuration::from_secs(1);
 
 /// How many nodes or tasks the text of a reason names.
 const NAMED: usize = 5;
 
 impl Client {
-    /// Returns the limits that tasks use at present, by key: how many claims have a slot, how many tasks wait in
-    /// line, and when the next slot of a limit on starts is free.
+    /// Returns the limits that tasks use at present, by key: how many claims have a slot, how many tasks wait
+    /// for one, and when the next slot of a limit on starts is free.
     ///
     /// # Errors
     ///
@@ -43,7 +43,7 @@ impl Client {
     }
 }
 
-/// Why a task that could be claimed now is not held by a node. Its text says what to do.
+/// Why no node has claimed a task that could be claimed now. Its text says what to do.
 ///
 /// # Example
 ///
@@ -60,39 +60,40 @@ impl Client {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WaitReason {
-    /// No live node has a handler for its kind.
+    /// No live node has a handler for the kind.
     NoNode,
-    /// Those that have one read only older versions of its data.
+    /// The nodes with a handler read only older versions of the task's data.
     DataVersion {
-        /// The version of its data.
+        /// The version of the task's data.
         version: u32,
-        /// The nodes that have a handler for its kind.
+        /// The nodes that have a handler for the kind.
         nodes: Vec<NodeName>,
     },
-    /// Those that read its data take only tasks with other labels.
+    /// The nodes that can read the data take only tasks with other labels.
     Labels(Vec<Selector>),
-    /// Those that may take it are frozen or draining.
+    /// The nodes that could take the task are frozen or draining.
     Standing(Vec<NodeName>),
-    /// Those that may take it cannot run its kind at present, for a fault of their machines.
+    /// The nodes that could take the task cannot run its kind at present, because of a fault of
+    /// their machines.
     Fault {
         /// The nodes.
         nodes: Vec<NodeName>,
         /// What the machine of the first node lacks.
         reason: String,
     },
-    /// The slots of those that may take it are taken.
+    /// The nodes that could take the task have no free slot.
     Full(Vec<NodeName>),
-    /// It waits for these tasks; empty for a group of tasks ([`HeldBack`](super::HeldBack)).
+    /// The task waits for these tasks; empty for a group of tasks ([`HeldBack`](super::HeldBack)).
     Tasks(Vec<TaskId>),
-    /// A limit that it shares with other tasks is full.
+    /// A limit that the task shares with other tasks is full.
     Limit(LimitedBy),
-    /// The node that has claimed it does not live any more: others go on with it once its lease has
+    /// The node that has claimed the task is dead: other nodes continue the task once the lease has
     /// ended.
     Lost(NodeName),
 }
 
-/// The labels that a node selects ([`Builder::select`](crate::runner::Builder::select)): it takes only tasks that have all
-/// of them.
+/// The labels that a node selects ([`Builder::select`](crate::runner::Builder::select)): the node takes only tasks that
+/// have all of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Selector {
@@ -111,8 +112,9 @@ impl fmt::Display for Selector {
 }
 
 impl WaitReason {
-    /// Why this task waits, given the live nodes; `None` when it is not its turn (it sleeps until a time, is
-    /// paused, has ended), when a live node holds it, or when one with room will claim it.
+    /// Returns why no node runs this task, given the live nodes. `None` when the task is not due
+    /// (it sleeps until a time, is paused, has ended), when a live node has claimed it, or when a
+    /// node with room will claim it.
     pub fn of(record: &TaskRecord, nodes: &[NodeRecord], now: Timestamp) -> Option<Self> {
         let state = record.state.as_ref().ok()?;
         if state.code().is_terminal() {
@@ -135,7 +137,7 @@ impl WaitReason {
             overdue,
         };
         match Self::for_room(wanted, nodes) {
-            // A free slot would not help.
+            // A free slot of the node would not help.
             Err(full @ Self::Full(_)) => Some(limit.unwrap_or(full)),
             Err(other) => Some(other),
             Ok(()) => limit,
@@ -157,8 +159,8 @@ impl WaitReason {
         }
     }
 
-    /// Returns `Ok` when a node may take such a task and has room for it. An overdue task is one that a node with room
-    /// would have claimed.
+    /// Returns `Ok` when a node may take such a task and has room for it. `overdue`: a node with room would have
+    /// claimed the task by now.
     pub(super) fn for_room(wanted: Wanted<'_>, nodes: &[NodeRecord]) -> Result<(), Self> {
         let Wanted {
             kind,
@@ -181,8 +183,8 @@ impl WaitReason {
         let faulty = |reason| move |nodes| Self::Fault { nodes, reason };
         // Schedules need no slot.
         let has_room = |n: &NodeRecord| {
-            // A node reports what runs only when it renews its lease: a task that has ended since is no longer among its
-            // claims, which the store counts at once. Claims that sleep need no slot.
+            // A node reports its running tasks only when it renews its lease. A task that has ended since then is no
+            // longer among its claims, which the store counts at once. Claims that sleep need no slot.
             let taken = match overdue {
                 true => n.claims,
                 false => n.claims.min(n.status.running.into()),
@@ -211,13 +213,14 @@ pub(super) struct Wanted<'a> {
     pub(super) kind: &'a Kind,
     /// The version of its data.
     pub(super) version: u32,
-    /// `None` for a group, whose tasks may have different ones.
+    /// The labels; `None` for a group, whose tasks may have different ones.
     pub(super) labels: Option<&'a Labels>,
     pub(super) overdue: bool,
 }
 
 impl Wanted<'_> {
-    /// Returns whether labels decide if a node takes a task of the group: every node that reads it selects labels.
+    /// Returns whether a node's choice of a task in the group depends on labels: every node that can read the data
+    /// selects labels.
     pub(super) fn depends_on_labels(&self, nodes: &[NodeRecord]) -> bool {
         let reads = |n: &&NodeRecord| {
             n.spec.runs(self.kind) && n.spec.data_versions.reads(self.kind, self.version)

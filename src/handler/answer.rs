@@ -5,27 +5,29 @@ use windlass_statemachine::{Invalid, Json, Signal, TaskData, TaskType, machine::
 
 use super::{TaskContext, asks::Asked};
 
-/// Why a reply was not stored. The signal can still be answered, unless it has its outcome.
+/// Why a reply was not stored. The handler can still reply to the signal, unless the signal has its
+/// outcome.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum AnswerError {
     /// The reply or the data has no JSON form.
     #[error(transparent)]
     Invalid(#[from] Invalid),
-    /// It was refused; the text says why (too large, the signal has its outcome, the claim is gone).
+    /// The reply was refused; the text is the reason (too large, the signal has its outcome, the
+    /// claim is gone).
     #[error("could not reply to the signal: {0}")]
     Refused(String),
 }
 
 impl<J: TaskType> TaskContext<J> {
-    /// Replies to a signal and goes on. When it returns, the reply is durable, and the sender gets it. A
-    /// later run does not get the signal again.
+    /// Replies to a signal and continues. When this returns, the reply is durable, and the sender gets
+    /// it. A later run does not get the signal again.
     ///
     /// [`Message::answer`](crate::Message::answer) replies with the message that the handler returns.
     ///
     /// # Errors
     ///
-    /// [`AnswerError`]; nothing was stored then, and the signal can still be answered.
+    /// [`AnswerError`]; nothing was stored then, and the handler can still reply.
     ///
     /// # Example
     ///
@@ -65,12 +67,12 @@ impl<J: TaskType> TaskContext<J> {
         self.reply(signal, Json::new("reply", reply)?, None).await
     }
 
-    /// Replies to a signal and persists new data in the same write, and goes on: the sender gets the reply
+    /// Replies to a signal, persists new data in the same write, and continues. The sender gets the reply
     /// if and only if a later run starts with the data.
     ///
     /// # Errors
     ///
-    /// [`AnswerError`]; nothing was stored then, and the signal can still be answered.
+    /// [`AnswerError`]; nothing was stored then, and the handler can still reply.
     pub async fn answer_with<T, D>(
         &self,
         signal: &Signal,

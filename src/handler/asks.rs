@@ -1,4 +1,4 @@
-//! [`Ask`]: what a running handler asks its runner to write.
+//! [`Ask`]: a write that a running handler requests from its runner.
 
 use tokio::sync::oneshot;
 use windlass_statemachine::{
@@ -13,17 +13,17 @@ pub(crate) struct Ask {
     pub(crate) answer: oneshot::Sender<Result<(), String>>,
 }
 
-/// What a running handler asks its runner to write.
+/// The write that is requested.
 #[derive(Debug)]
 pub(crate) enum Asked {
-    /// This data.
+    /// Stores this data.
     Checkpoint(Json),
-    /// The reply to a signal.
+    /// Stores the reply to a signal.
     Answer(Answer),
 }
 
 impl Asked {
-    /// Returns the input of the machine that writes it.
+    /// Returns the machine's input for the write.
     pub(crate) fn input(self, ticket: u64) -> Input {
         match self {
             Self::Checkpoint(data) => Input::Checkpoint { ticket, data },
@@ -32,16 +32,16 @@ impl Asked {
     }
 }
 
-/// What a running handler sends to its runner.
+/// A message from a running handler to its runner.
 #[derive(Debug)]
 pub(crate) enum Sent {
-    /// A request that is answered.
+    /// A request that the runner replies to.
     Ask(Ask),
-    /// It has reported progress, which the runner reads when it stores it.
+    /// The handler has reported progress, which the runner reads when it stores it.
     Progress,
 }
 
-/// Takes what a handler sends to the runner; false when the runner is gone.
+/// Passes a message of the handler to the runner. Returns false when the runner is gone.
 pub(crate) struct AskRunner(pub(crate) Box<dyn Fn(Sent) -> bool + Send + Sync>);
 
 impl std::fmt::Debug for AskRunner {

@@ -1,4 +1,4 @@
-//! [`TaskContext`]: what a handler knows of its task, and what it can ask for while it runs.
+//! [`TaskContext`]: a running handler's view of its task, and the requests that it can make.
 
 use std::{
     fmt,
@@ -19,21 +19,23 @@ use super::{
     signals::{Commands, Stop},
 };
 
-/// Why a checkpoint was not made.
+/// Why a checkpoint was not stored.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum CheckpointError {
     /// The data has no JSON form.
     #[error(transparent)]
     Invalid(#[from] Invalid),
-    /// It was refused; the text says why (too large, the claim is gone, the handler is stopped).
+    /// The checkpoint was refused; the text is the reason (too large, the claim is gone, the
+    /// handler is stopped).
     #[error("the checkpoint was not made: {0}")]
     Refused(String),
 }
 
-/// A task, as its running handler sees it. Clones are the same task.
+/// A task, as its running handler sees it. Clones refer to the same task.
 ///
-/// `TaskContext` is a task of any kind; a `TaskContext<J>` has the props, and takes the data, of a [`Job`].
+/// `TaskContext` is a task of any kind. A `TaskContext<J>` has the props of a [`Job`], and checkpoints take
+/// its data.
 ///
 /// # Example
 ///
@@ -61,7 +63,7 @@ impl<J: TaskType> fmt::Debug for TaskContext<J> {
 }
 
 impl<J: Job> TaskContext<J> {
-    /// Returns the props: the value that was submitted.
+    /// Returns the props, as they were submitted.
     pub fn job(&self) -> &J {
         &self.props
     }
@@ -87,8 +89,8 @@ impl TaskContext {
         })
     }
 
-    /// Replaces data of an older version by the migrated one, for this run: the next data that the handler
-    /// writes has the new version.
+    /// Replaces data of an older version by the migrated data, for this run. The next data that the
+    /// handler writes has the new version.
     fn migrate<J: TaskType>(&self) -> Result<(), Invalid> {
         let to = self.parts.writes_version;
         let Some(data) = self.stored().clone().filter(|data| data.version < to) else {
@@ -106,7 +108,7 @@ impl TaskContext {
         Ok(())
     }
 
-    /// Makes the message of a panic about unreadable props one that is not retried.
+    /// Makes the message of a panic about unreadable props an error that is not retried.
     pub(crate) fn judged_panic(&self, message: Message) -> Message {
         match self.parts.panicked_with_props_error() {
             true => message.not_retried(),
@@ -114,7 +116,7 @@ impl TaskContext {
         }
     }
 
-    /// Makes a wait for the task itself an error.
+    /// Makes a message that waits for the task itself an error.
     pub(crate) fn judged(&self, message: Message) -> Message {
         match self.waits_for_itself(&message) {
             Some(error) => Message::fail(error),
@@ -124,17 +126,17 @@ impl TaskContext {
 }
 
 impl<J: TaskType> TaskContext<J> {
-    /// The task's id.
+    /// Returns the task's id.
     pub fn id(&self) -> &TaskId {
         &self.parts.task.id
     }
 
-    /// The task's kind.
+    /// Returns the task's kind.
     pub fn kind(&self) -> &Kind {
         &self.parts.task.kind
     }
 
-    /// The task's labels.
+    /// Returns the task's labels.
     pub fn labels(&self) -> &Labels {
         &self.parts.task.labels
     }
@@ -144,25 +146,25 @@ impl<J: TaskType> TaskContext<J> {
         &self.parts.task.meta
     }
 
-    /// Returns the place in the queue of the command that has ended a pause of the task, if no other was applied since.
+    /// Returns the queue position of the command that ended a pause of the task, if no other command was applied since.
     pub(crate) fn resumed_by(&self) -> Option<u64> {
         self.parts.resumed
     }
 
-    /// The task as it was submitted.
+    /// Returns the task as it was submitted.
     pub fn task(&self) -> &Task {
         &self.parts.task
     }
 
-    /// The task's place among all submits of its store. It never changes, and a task that is
-    /// deleted and submitted again under the same id has another one: with the id it identifies
-    /// what belongs to this task outside of the store.
+    /// Returns the task's submit order: its place among all submits of its store. It never changes,
+    /// and a task that is deleted and submitted again under the same id gets another one. Id and
+    /// order together identify what belongs to this task outside of the store.
     pub fn order(&self) -> u64 {
         self.parts.order
     }
 
-    /// Returns the data of the last checkpoint (or of the last message that brought data): the data of
-    /// the [`Job`], or a type of yours; `None` when there has been none. A job's data of an older version
+    /// Returns the data of the last checkpoint (or of the last message that brought data), as the data of
+    /// the [`Job`] or as a type of your choice; `None` if there is none. A job's data of an older version
     /// was migrated by [`Job::migrate`].
     ///
     /// # Errors
@@ -176,8 +178,8 @@ impl<J: TaskType> TaskContext<J> {
         data.map(|data| data.json.get("data")).transpose()
     }
 
-    /// Returns the version of the [`data`](Self::data): 1 to the version that the handler writes
-    /// ([`KindConfig::data_version`](crate::KindConfig::data_version)); `None` without data.
+    /// Returns the version of the [`data`](Self::data), from 1 to the version that the handler
+    /// writes ([`KindConfig::data_version`](crate::KindConfig::data_version)); `None` without data.
     ///
     /// # Example
     ///
@@ -205,29 +207,29 @@ impl<J: TaskType> TaskContext<J> {
         data.unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The number of this attempt: 1 for the first. Failed and abandoned attempts in a row count; a
-    /// graceful release does not.
+    /// Returns the number of this attempt: 1 for the first. Failed and abandoned attempts in a row
+    /// count; a graceful release does not.
     pub fn attempt(&self) -> u32 {
         self.parts.attempt
     }
 
-    /// How often a retry has started the task again: 0 for the first time.
+    /// Returns how often a retry has started the task again: 0 for the first time.
     pub fn incarnation(&self) -> u32 {
         self.parts.incarnation
     }
 
-    /// The last error of the task, if there has been one.
+    /// Returns the last error of the task, if there has been one.
     pub fn last_error(&self) -> Option<&ErrorEntry> {
         self.parts.last_error.as_ref()
     }
 
-    /// Persists data and goes on. When it returns, the data is durable: a later run, on whatever
+    /// Persists data and continues. When this returns, the data is durable: a later run, on any
     /// node, starts with it.
     ///
     /// # Errors
     ///
-    /// [`CheckpointError`]; nothing was persisted then. Return a message soon: the claim may be
-    /// gone.
+    /// [`CheckpointError`]; nothing was persisted then. Return a message soon, because the claim
+    /// may be gone.
     pub async fn checkpoint<T: Serialize + ?Sized>(&self, data: &T) -> Result<(), CheckpointError>
     where
         J: TaskData<T>,
@@ -239,7 +241,7 @@ impl<J: TaskType> TaskContext<J> {
         Ok(())
     }
 
-    /// Asks the runner for a write. Returns why it was not made, if so.
+    /// Requests a write from the runner. The error is the reason why it was not made.
     pub(super) async fn ask(&self, what: Asked) -> Result<(), String> {
         let gone = || "the claim on this task is gone".to_owned();
         let (answer, answered) = oneshot::channel();
@@ -249,36 +251,37 @@ impl<J: TaskType> TaskContext<J> {
         answered.await.map_err(|_| gone())?
     }
 
-    /// Keeps data that the store has.
+    /// Remembers data that the store has.
     pub(super) fn has_stored(&self, json: Json) {
         let version = self.parts.writes_version;
         *self.stored() = Some(Data { json, version });
     }
 
-    /// Resolves when the handler should stop, and says why. It stays resolved.
+    /// Resolves when the handler should stop, with the reason. It stays resolved.
     pub async fn stop_requested(&self) -> Stop {
         self.parts.received.stop_requested().await
     }
 
-    /// Whether the handler should stop: for code that cannot await.
+    /// Returns whether the handler should stop. For code that cannot await
+    /// [`stop_requested`](Self::stop_requested).
     pub fn should_stop(&self) -> bool {
         self.parts.received.stop().is_some()
     }
 
-    /// Returns the commands that are sent to the task while the handler runs, and the signals that wait for
-    /// it, as a stream.
+    /// Returns a stream of the commands that are sent to the task while the handler runs, and of the
+    /// signals in its queue.
     pub fn commands(&self) -> Commands {
         Commands::new(self.parts.received.clone())
     }
 
-    /// The number of the claim, to guard what the handler writes elsewhere: the other side refuses
-    /// a number that is smaller than the greatest it has seen.
+    /// Returns the fence of the claim, to protect what the handler writes to other systems: such a
+    /// system rejects a fence that is smaller than the greatest it has seen.
     pub fn fence(&self) -> Fence {
         self.parts.fence
     }
 
-    /// How long the node's lease certainly still holds, by the node's own monotonic clock. It grows
-    /// again with every renewal. Zero: stop, another node may have the task.
+    /// Returns the time for which the node's lease certainly still holds, by the node's own
+    /// monotonic clock. Every renewal extends it. At zero, stop: another node may have the task.
     pub fn lease_left(&self) -> Duration {
         self.parts
             .lease_until
@@ -286,14 +289,14 @@ impl<J: TaskType> TaskContext<J> {
             .saturating_duration_since(Instant::now())
     }
 
-    /// Returns the message that reports a fault of this machine (no memory, no file descriptors, a
-    /// full disk), which is not the task's: the task is released, and neither an attempt nor an error
-    /// is counted.
+    /// Returns a message that reports a fault of this machine (no memory, no file descriptors, a full
+    /// disk), which is not a fault of the task: the task is released, and neither an attempt nor an
+    /// error is counted.
     ///
     /// The node then claims no task of this kind for 0.5 to 1 s, then one task as a trial. Each trial
     /// that meets the fault again doubles the wait, up to 60 s. The node logs the reason when the
-    /// fault begins, every 10 minutes, and when it ends. Other nodes claim the task meanwhile. A
-    /// [`Simulation`](crate::testing::Simulation) runs the task again after 1 s.
+    /// fault begins, every 10 minutes, and when it ends. In the meantime other nodes claim the task.
+    /// A [`Simulation`](crate::testing::Simulation) runs the task again after 1 s.
     ///
     /// # Example
     ///
@@ -316,8 +319,8 @@ impl<J: TaskType> TaskContext<J> {
         Message::release()
     }
 
-    /// The tracing span of this run, with task, kind, attempt and fence. The handler runs inside
-    /// it; take it along to what you spawn.
+    /// Returns the tracing span of this run, with task, kind, attempt and fence. The handler runs
+    /// inside it; pass it to the tasks that you spawn.
     pub fn span(&self) -> &tracing::Span {
         &self.parts.span
     }

@@ -1,7 +1,8 @@
 //! Handlers: the code that you write for a kind of task.
 //!
 //! A handler is an async function from a [`TaskContext`] to a [`Message`], or a type that
-//! implements [`StatefulHandler`]. It may also return a `Result`: an error is the Error message.
+//! implements [`StatefulHandler`]. It may also return a `Result`: an error then becomes the Error
+//! message.
 //!
 //! ```
 //! use windlass::{Message, TaskContext};
@@ -14,14 +15,14 @@
 //! # is_handler(greet);
 //! ```
 //!
-//! The handler of a [`job`](crate::job) is the same over a `TaskContext<J>`. It may return the output of the
+//! The handler of a [`job`](crate::job) takes a `TaskContext<J>` instead. It may return the output of the
 //! job instead of a message.
 //!
 //! # Stopping
 //!
-//! A handler is notified when it should stop: an operator sent a command, the node shuts down, the
-//! claim is lost. It has the stop grace of its kind (30 s by default) to return; then it is
-//! aborted, which for async code means: dropped at its next `.await`.
+//! A handler is notified when it should stop: an operator sent a command, the node shuts down, or
+//! the claim is lost. It has the stop grace of its kind (30 s by default) to return. After that it
+//! is aborted: async code is dropped at its next `.await`.
 //!
 //! ```
 //! use windlass::{Message, TaskContext};
@@ -39,8 +40,8 @@
 //!
 //! # Blocking work
 //!
-//! Code that blocks belongs on [`tokio::task::spawn_blocking`]; such code cannot be aborted, so it
-//! has to look at [`TaskContext::should_stop`] now and then:
+//! Run blocking code on [`tokio::task::spawn_blocking`]. Such code cannot be aborted, so it has to
+//! check [`TaskContext::should_stop`] regularly:
 //!
 //! ```
 //! use windlass::{Message, TaskContext};
@@ -102,21 +103,21 @@ pub use windlass_statemachine::BoxError;
 /// The code for one kind of task. Async functions and closures from [`TaskContext`] to anything
 /// that is [`IntoMessage`] implement it.
 ///
-/// `StatefulHandler` takes the tasks of any kind, `StatefulHandler<J>` those of one
-/// [`Job`](crate::Job). The second parameter tells functions apart by what they return; a type that
-/// implements the trait leaves it out.
+/// `StatefulHandler` runs tasks of any kind, `StatefulHandler<J>` those of one [`Job`](crate::Job).
+/// The second parameter distinguishes functions by their return type; a type that implements the
+/// trait leaves it out.
 ///
 /// # Guarantees
 ///
 /// - It runs only while this node has the task's claim, and the state it starts from is durable.
 /// - It runs at most once at a time for a task, in the whole namespace.
-/// - What it returns is persisted before anything follows from it. If the claim was lost meanwhile,
-///   what it returns changes nothing.
+/// - What it returns is persisted before anything follows from it. If the claim was lost in the
+///   meantime, the returned message changes nothing.
 ///
 /// # Caveats
 ///
-/// - Code between two persisted points can run again after a crash: at least once.
-/// - A panic is an Error message with the panic's text and place.
+/// - Code between two persisted points can run again after a crash: it runs at least once.
+/// - A panic becomes an Error message with the panic's text and place.
 ///
 /// # Example
 ///
@@ -154,7 +155,7 @@ pub use windlass_statemachine::BoxError;
 /// ```
 #[async_trait]
 pub trait StatefulHandler<J: TaskType = Untyped, M: 'static = ()>: Send + Sync + 'static {
-    /// Works on a task until there is a message about it.
+    /// Works on a task, and returns a message when it is done or should wait.
     async fn run(&self, task: TaskContext<J>) -> Message<J>;
 
     /// Returns the version of the data that the handler writes: by default
@@ -165,8 +166,8 @@ pub trait StatefulHandler<J: TaskType = Untyped, M: 'static = ()>: Send + Sync +
         J::NEWEST_DATA
     }
 
-    /// Returns whether the handler takes signals: true by default. Otherwise each signal to such a task is
-    /// rejected, and wakes nothing.
+    /// Returns whether the handler takes signals: true by default. If false, each signal to a task of the
+    /// kind is rejected, and does not wake the task.
     fn takes_signals(&self) -> bool {
         true
     }
@@ -184,7 +185,7 @@ where
     async fn run(&self, task: TaskContext<J>) -> Message<J> {
         let parts = task.parts.clone();
         let returned = self(task).await;
-        // Asked before an error becomes text.
+        // Must be checked before an error becomes text.
         let holds_props_error = parts.holds_props_error();
         match returned.into_message() {
             message if holds_props_error => message.not_retried(),

@@ -1,4 +1,4 @@
-//! [`ContextParts`]: what the contexts of one run share.
+//! [`ContextParts`]: the parts that the contexts of one run share.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, atomic::AtomicBool};
 
@@ -10,7 +10,7 @@ use windlass_statemachine::{
 
 use super::{asks::AskRunner, props::Held, signals::Received, state::Shared};
 
-/// One attempt at a task, as its runner starts it.
+/// One attempt of a task, as its runner starts it.
 #[derive(Debug)]
 pub(crate) struct Attempt {
     pub(crate) task: Arc<Task>,
@@ -20,7 +20,7 @@ pub(crate) struct Attempt {
     /// The version of the data that the handler writes.
     pub(crate) data_version: u32,
     pub(crate) lease_until: watch::Receiver<Instant>,
-    /// What the handlers of the node share.
+    /// The values that the handlers of the node share.
     pub(crate) shared: Shared,
     pub(crate) span: tracing::Span,
 }
@@ -32,14 +32,14 @@ pub(crate) struct Data {
     pub(crate) version: u32,
 }
 
-/// What a context is made of.
+/// The parts of a context.
 #[derive(Debug)]
 pub(crate) struct ContextParts {
     pub(crate) task: Arc<Task>,
     pub(crate) order: u64,
     pub(crate) attempt: u32,
     pub(crate) incarnation: u32,
-    /// The last command, if it has ended a pause: its place in the queue.
+    /// The queue position of the last command, if it ended a pause.
     pub(crate) resumed: Option<u64>,
     pub(crate) data: Mutex<Option<Data>>,
     /// The version of the data that the handler writes.
@@ -51,7 +51,7 @@ pub(crate) struct ContextParts {
     pub(crate) asks: AskRunner,
     pub(crate) lease_until: watch::Receiver<Instant>,
     pub(crate) progress: Mutex<Option<Progress>>,
-    /// The runner knows that there is progress which it has not read.
+    /// Whether the runner was notified of progress that it has not read yet.
     pub(super) progress_sent: AtomicBool,
     pub(super) shared: Shared,
     /// Shared with each error about unreadable props.
@@ -61,7 +61,7 @@ pub(crate) struct ContextParts {
 }
 
 impl ContextParts {
-    /// The parts of an attempt that starts from this state.
+    /// Returns the parts of an attempt that starts from this state.
     pub(crate) fn new(
         attempt: Attempt,
         state: &TaskState,
@@ -94,7 +94,7 @@ impl ContextParts {
         }
     }
 
-    /// The fault of the machine that this message of the handler reports.
+    /// Returns the fault of the machine that this message of the handler reports.
     pub(crate) fn node_fault(&self, message: &Message) -> Option<String> {
         if message.kind() != ActionKind::Release {
             return None;
@@ -103,8 +103,8 @@ impl ContextParts {
         fault.unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// Returns whether an error about unreadable props is left. Asked while what the handler has returned
-    /// still exists, it means that the returned error holds it.
+    /// Returns whether an error about unreadable props still exists. While the handler's return value
+    /// still exists, this means that the returned error contains it.
     pub(super) fn holds_props_error(&self) -> bool {
         let held = self.props_error.get();
         held.is_some_and(|held| Arc::strong_count(held) > 1)
@@ -116,7 +116,7 @@ impl ContextParts {
     }
 }
 
-/// Returns the place of a command in the queue, if it has ended a pause.
+/// Returns the queue position of a command, if it ended a pause.
 fn resumed_by(last: &LastCommand) -> Option<u64> {
     let ends = matches!(
         last.outcome,

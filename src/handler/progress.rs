@@ -7,13 +7,13 @@ use windlass_statemachine::{Progress, TaskType};
 use super::{TaskContext, asks::Sent, parts::ContextParts};
 
 impl ContextParts {
-    /// What the handler said last of its progress, for the runner to store. The runner receives the next report.
+    /// Returns the last reported progress, for the runner to store. The next report notifies the runner again.
     pub(crate) fn progress_to_keep(&self) -> Option<Progress> {
         self.progress_sent.store(false, Ordering::SeqCst);
         self.progress()
     }
 
-    /// What the handler said last of its progress.
+    /// Returns the last reported progress.
     pub(crate) fn progress(&self) -> Option<Progress> {
         let progress = self.progress.lock();
         progress.unwrap_or_else(PoisonError::into_inner).clone()
@@ -21,9 +21,9 @@ impl ContextParts {
 }
 
 impl<J: TaskType> TaskContext<J> {
-    /// Says how far the work is: a fraction from 0 to 1 (or `None` when that is not known), and a
-    /// text. Every client sees it within 2 s: it is kept with the next write of the task, or else by a write of its
-    /// own, at most one in 2 s and only if it has changed. Each run of the handler begins without progress.
+    /// Reports how far the work is: a fraction from 0 to 1 (`None` if it is not known), and a text. Every client
+    /// sees it within 2 s: it is stored with the next write of the task, or else by a separate write, at most one
+    /// in 2 s and only if it has changed. Each run of the handler begins without progress.
     pub fn set_progress(&self, fraction: impl Into<Option<f64>>, text: impl Into<String>) {
         let fraction = fraction
             .into()
@@ -36,7 +36,7 @@ impl<J: TaskType> TaskContext<J> {
             .lock()
             .unwrap_or_else(PoisonError::into_inner) = Some(progress);
         if !self.parts.progress_sent.swap(true, Ordering::SeqCst) {
-            // A runner that is gone keeps nothing.
+            // A runner that is gone stores nothing.
             let _ = (self.parts.asks.0)(Sent::Progress);
         }
     }

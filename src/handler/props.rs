@@ -14,12 +14,12 @@ use windlass_statemachine::Invalid;
 
 use super::TaskContext;
 
-/// The props of a task are not of the type that its handler reads. It names the field (`props`) and what
-/// is wrong.
+/// The props of a task do not parse as the type that its handler reads. Names the field (`props`) and
+/// what is wrong.
 ///
-/// An attempt that ends with this error is not retried, because props never change: the handler returns
-/// the error or another one that holds it, or panics with it (`unwrap`). An error made of its text alone
-/// is retried.
+/// An attempt that ends with this error is not retried, because props never change. That is so when the
+/// handler returns this error, returns another error that contains it, or panics with it (`unwrap`). An
+/// error made only of its text is retried.
 ///
 /// # Example
 ///
@@ -71,10 +71,10 @@ impl Drop for PropsError {
     }
 }
 
-/// Shared by a run and all its [`PropsError`]s: shows whether one of them is left.
+/// Shared by a run and all its [`PropsError`]s, to find out whether one of them still exists.
 #[derive(Debug, Default)]
 pub(crate) struct Held {
-    /// A panic has dropped one of the errors.
+    /// Whether a panic has dropped one of the errors.
     by_panic: AtomicBool,
 }
 
@@ -86,12 +86,12 @@ impl Held {
 }
 
 impl TaskContext {
-    /// The task's props, as a type of yours.
+    /// Returns the task's props as a type of your choice.
     ///
     /// # Errors
     ///
-    /// [`PropsError`] when they are not of that type. An attempt that ends with this error is not retried:
-    /// props never change.
+    /// [`PropsError`] when they do not parse as that type. An attempt that ends with this error is not
+    /// retried, because props never change.
     pub fn props<T: DeserializeOwned>(&self) -> Result<T, PropsError> {
         let props = self.parts.task.props.get("props");
         props.map_err(|invalid| PropsError {

@@ -1,13 +1,13 @@
-//! [`IntoMessage`]: what a handler may return.
+//! [`IntoMessage`]: the types that a handler may return.
 
 use std::fmt::Display;
 
 use windlass_statemachine::{Job, Message, Untyped};
 
-/// What a handler may return: a [`Message`], the output of its [`Job`], or a `Result` of either, whose
-/// error becomes the Error message.
+/// A value that a handler may return: a [`Message`], the output of its [`Job`], or a `Result` of
+/// either, whose error becomes the Error message.
 ///
-/// The second parameter tells the forms apart; it is always inferred.
+/// The second parameter distinguishes the forms. It is always inferred.
 ///
 /// # Example
 ///
@@ -46,7 +46,7 @@ use windlass_statemachine::{Job, Message, Untyped};
     note = "it returns a `Message`, the output of its job, or a `Result` of either"
 )]
 pub trait IntoMessage<J = Untyped, M = ()> {
-    /// Returns the message.
+    /// Converts the value into a message.
     fn into_message(self) -> Message<J>;
 }
 

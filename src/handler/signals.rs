@@ -1,4 +1,4 @@
-//! What a running handler receives: commands, and the request to stop.
+//! The events that a running handler receives: commands, and the request to stop.
 
 use std::{
     fmt,
@@ -18,14 +18,14 @@ use windlass_statemachine::{Command, Message, StopReason, machine::Signal};
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Stop {
-    /// A command that a running handler has to stop for was sent to the task.
+    /// A command was sent to the task for which a running handler has to stop.
     Command(Command),
     /// The node releases the task, or has lost it.
     Node(StopReason),
 }
 
 impl Stop {
-    /// Returns the message that does what the stop asks for: that of the command, or a release.
+    /// Returns the message that carries out the stop: that of the command, or a release.
     pub fn message<J>(&self) -> Message<J> {
         match self {
             Self::Command(command) => command.to_message(),
@@ -42,12 +42,12 @@ impl<J> From<Stop> for Message<J> {
 
 #[derive(Debug, Default)]
 struct Delivered {
-    /// With the order of each.
+    /// The commands, each with its order.
     commands: Vec<(u64, Command)>,
     stop: Option<Stop>,
 }
 
-/// The side of the runner.
+/// The runner's side.
 #[derive(Debug)]
 pub(crate) struct Signals(watch::Sender<Delivered>);
 
@@ -80,7 +80,7 @@ impl Signals {
     }
 }
 
-/// The signals as the handler receives them.
+/// The handler's side: the signals as it receives them.
 #[derive(Debug, Clone)]
 pub(crate) struct Received {
     rx: watch::Receiver<Delivered>,
@@ -96,7 +96,7 @@ impl Received {
                 .stop
                 .clone()
                 .unwrap_or(Stop::Node(StopReason::LeaseLost)),
-            // The runner is gone: nothing that the handler does is kept.
+            // The runner is gone: nothing that the handler does is stored.
             Err(_) => Stop::Node(StopReason::LeaseLost),
         }
     }
@@ -108,7 +108,7 @@ impl Received {
         self.rx.borrow().stop.clone()
     }
 
-    /// Returns the order of the last command that the handler has taken; 0 for none.
+    /// Returns the order of the last command that the handler has received; 0 for none.
     pub(crate) fn took(&self) -> u64 {
         let seen = self.seen.load(Ordering::Acquire);
         let last = seen.checked_sub(1);
@@ -139,7 +139,7 @@ impl Received {
 }
 
 /// The commands that are sent to a task while its handler runs, in order: a [`Stream`] that ends when the
-/// runner is gone. Clones share the commands: each command is returned once, by one of them.
+/// runner is gone. Clones share the commands: only one of them gets each command.
 ///
 /// # Example
 ///
@@ -161,7 +161,7 @@ impl Received {
 /// ```
 pub struct Commands {
     received: Received,
-    /// What the stream waits for. A mutex makes it shareable; it is never contended.
+    /// The pending wait of the stream. The mutex makes the type `Sync`; it is never contended.
     waiting: Mutex<Option<BoxFuture<'static, Option<Command>>>>,
 }
 
@@ -171,13 +171,14 @@ impl Commands {
         Self { received, waiting }
     }
 
-    /// Returns the next command; `None` when the runner is gone. Dropping the future loses no command.
+    /// Returns the next command; `None` when the runner is gone. Dropping the future does not lose a
+    /// command.
     pub async fn next(&self) -> Option<Command> {
         self.received.next().await
     }
 
-    /// Returns the next command if one waits already. A loop over it takes what has come so far, such as the signals
-    /// that woke the task, and goes on.
+    /// Returns the next command if one is already in the queue. Call it in a loop to take the commands that have
+    /// arrived, such as the signals that woke the task, without waiting for more.
     ///
     /// # Example
     ///

@@ -11,7 +11,7 @@ use windlass_statemachine::{Invalid, TaskType};
 
 use super::TaskContext;
 
-/// A handler needs a shared value of a type, and its node has none.
+/// The node has no shared value of a type that a handler needs.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "there is no state of the type {type_name}; give the node one with `.state(value)` before it starts"
@@ -43,11 +43,12 @@ impl Needed {
     }
 }
 
-/// The values that the handlers of a node share, at most one of each type. Clones are the same values.
+/// The values that the handlers of a node share, at most one of each type. Clones hold the same
+/// values.
 #[derive(Clone, Default)]
 pub(crate) struct Shared {
     values: Arc<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>,
-    /// A type of which two values were given.
+    /// A type for which two values were set.
     twice: Option<&'static str>,
 }
 
@@ -100,9 +101,10 @@ impl<J: TaskType> TaskContext<J> {
     ///
     /// # Errors
     ///
-    /// [`MissingState`], which names the type. An attempt that fails with it is retried, as every failed
-    /// attempt: another node may have the value.
-    /// [`KindConfig::needs_state`](crate::KindConfig::needs_state) reports it when the node starts.
+    /// [`MissingState`], which names the type. An attempt that fails with it is retried like every
+    /// failed attempt: another node may have the value. With
+    /// [`KindConfig::needs_state`](crate::KindConfig::needs_state) the start of the node reports it
+    /// instead.
     ///
     /// # Example
     ///

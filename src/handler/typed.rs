@@ -1,4 +1,4 @@
-//! [`Typed`]: the handler of a job among those of every kind.
+//! [`Typed`]: adapts the handler of a job to untyped tasks.
 
 use std::marker::PhantomData;
 

@@ -1,12 +1,13 @@
-//! What a running handler knows of the tasks that it has waited for.
+//! A running handler's view of the tasks that it has waited for.
 
 use windlass_statemachine::{Invalid, Message, TaskType, Waited};
 
 use super::TaskContext;
 
 impl<J: TaskType> TaskContext<J> {
-    /// The tasks that this run has waited for, in the order in which they were named, each with its outcome.
-    /// Empty for a run that has waited for none. Every attempt of the run gets the same list.
+    /// Returns the tasks that this run has waited for, in the order in which they were named, each
+    /// with its outcome. Empty for a run that has waited for none. Every attempt of the run gets
+    /// the same list.
     ///
     /// # Example
     ///
@@ -27,7 +28,8 @@ impl<J: TaskType> TaskContext<J> {
 }
 
 impl TaskContext {
-    /// Returns why a message waits for a task that cannot end: the one that returned it.
+    /// Returns an error if the message waits for the task that returned it, which cannot end
+    /// meanwhile.
     pub(super) fn waits_for_itself(&self, message: &Message) -> Option<Invalid> {
         let waits = message.waits()?;
         waits.check_other("wait_for", self.id()).err()

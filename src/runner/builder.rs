@@ -1,4 +1,4 @@
-//! [`Builder`]: putting a node together.
+//! [`Builder`]: the settings of a node.
 
 use std::{sync::Arc, time::Duration};
 
@@ -16,8 +16,8 @@ use crate::{
     store::Store,
 };
 
-/// Puts a node together. Defaults: a name made of host and process, 100 slots, a lease of 15 s,
-/// tasks parked when they sleep longer than 10 s, finished tasks kept for 7 days.
+/// Configures a node. Defaults: a name made of host and process, 100 slots, a lease of 15 s, tasks
+/// parked when they sleep longer than 10 s, finished tasks kept for 7 days.
 ///
 /// See [`Runner`] for an example.
 #[must_use]
@@ -42,7 +42,7 @@ impl std::fmt::Debug for Builder {
 }
 
 impl Runner {
-    /// Returns a builder of a node on this store.
+    /// Returns a builder for a node on this store.
     pub fn builder(store: &Store) -> Builder {
         Builder {
             store: store.clone(),
@@ -59,25 +59,26 @@ impl Runner {
 }
 
 impl Builder {
-    /// The node's name, unique in the namespace. By default one that no other process has.
+    /// Sets the node's name, unique in the namespace; a unique generated name by default.
     pub fn node(mut self, name: impl Into<String>) -> Self {
         self.name = Some(name.into());
         self
     }
 
-    /// How many handlers run at once on this node: 1 to 1,000,000, 100 by default. A slot is free when
-    /// its handler has returned: the next task may start before the end of the one before is durable.
+    /// Sets how many handlers run at once on this node: 1 to 1,000,000, 100 by default. A slot is
+    /// free as soon as its handler has returned: the next task may start before the end of the
+    /// previous one is durable.
     pub fn slots(mut self, slots: u32) -> Self {
         self.config.slots = slots;
         self
     }
 
-    /// The handler of a kind, with the defaults of [`KindConfig`].
+    /// Sets the handler of a kind, with the defaults of [`KindConfig`].
     pub fn handler(self, kind: impl Into<String>, handler: impl StatefulHandler) -> Self {
         self.handler_with(kind, KindConfig::default(), handler)
     }
 
-    /// The handler of a kind, and how it is run.
+    /// Sets the handler of a kind, and its settings.
     pub fn handler_with(
         mut self,
         kind: impl Into<String>,
@@ -89,14 +90,14 @@ impl Builder {
         self
     }
 
-    /// The handler of a typed kind, with the defaults of [`KindConfig`].
+    /// Sets the handler of a typed kind, with the defaults of [`KindConfig`].
     ///
     /// See [`job`](crate::job) for an example.
     pub fn job<J: Job, M: 'static>(self, handler: impl StatefulHandler<J, M>) -> Self {
         self.job_with(KindConfig::default(), handler)
     }
 
-    /// The handler of a typed kind, and how it is run.
+    /// Sets the handler of a typed kind, and its settings.
     pub fn job_with<J: Job, M: 'static>(
         self,
         config: KindConfig,
@@ -109,14 +110,14 @@ impl Builder {
         )
     }
 
-    /// A handler for every kind that has none of its own: this node then claims every kind.
+    /// Sets a handler for every kind without a handler of its own. The node then claims every kind.
     pub fn default_handler(mut self, config: KindConfig, handler: impl StatefulHandler) -> Self {
         self.default = Some(KindEntry::new(config, handler));
         self
     }
 
-    /// Gives the handlers of the node a value to share, such as a pool of connections: at most one of each
-    /// type. They take it with [`TaskContext::state`](crate::TaskContext::state).
+    /// Adds a value that the handlers of the node share, such as a connection pool: at most one of each
+    /// type. Handlers get it with [`TaskContext::state`](crate::TaskContext::state).
     ///
     /// # Example
     ///
@@ -126,70 +127,96 @@ impl Builder {
         self
     }
 
-    /// Leaves [schedules](crate::schedule) to other nodes. By default a node runs them, unless it has a
-    /// handler of its own for the kind `schedule`. A default handler would then take them.
+    /// Leaves [schedules](crate::schedule) to other nodes. By default a node runs schedules, unless it
+    /// has a handler of its own for the kind `schedule`. If the node has a default handler, that
+    /// handler then runs them.
     pub fn without_schedules(mut self) -> Self {
         self.schedules = false;
         self
     }
 
-    /// Takes only tasks that have this label, and [schedules](crate::schedule) whatever their labels are.
+    /// Takes only tasks that have this label, and all [schedules](crate::schedule), whatever their labels
+    /// are.
     pub fn select(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.selector.insert(name.into(), value.into());
         self
     }
 
-    /// Decides whether this node takes a task, and which tasks it releases for others: [`Greedy`] by
-    /// default.
+    /// Sets the balancer, which decides whether this node takes a task, and which tasks it releases
+    /// for others: [`Greedy`] by default.
     pub fn balancer(mut self, balancer: impl Balancer + 'static) -> Self {
         self.balancer = Arc::new(balancer);
         self
     }
 
-    /// How long the node's claims stand without a renewal; then other nodes take its tasks. 15 s by
-    /// default, from 200 ms (for tests; use at least 5 s otherwise) to 1 h.
+    /// Sets the lease time: how long the node's claims stand without a renewal. After that other
+    /// nodes take its tasks. 15 s by default; 200 ms to 1 h. Use less than 5 s only for tests.
     pub fn lease_ttl(mut self, ttl: Duration) -> Self {
         self.config.lease_ttl = ttl;
         self
     }
 
-    /// How often the node sets the gauges of the namespace and of its slots ([`telemetry`](crate::telemetry)): 15 s by
-    /// default, at least 100 ms. It sets none, and asks the store nothing for them, while the program has no recorder.
+    /// Sets how often the node sets the gauges of the namespace and of its slots
+    /// ([`telemetry`](crate::telemetry)): 15 s by default, at least 100 ms. While the program has
+    /// no recorder, the node sets no gauges and does not query the store for them.
     pub fn gauges_every(mut self, every: Duration) -> Self {
         self.config.gauges_every = every;
         self
     }
 
-    /// A task that sleeps for longer than this releases its claim: 10 s by default.
+    /// Sets the longest sleep for which a task keeps its claim: 10 s by default. A task that sleeps
+    /// longer releases it.
     pub fn park_after(mut self, wait: Duration) -> Self {
         self.config.park_after = wait;
         self
     }
 
-    /// How long finished tasks are kept; `None` for ever, 7 days by default. The node looks for older
-    /// tasks every tenth of `keep`: at most once a second, and at least once an hour.
+    /// Sets how long finished tasks are kept: 7 days by default, `None` for ever. The node looks
+    /// for older tasks every tenth of `keep`: at most once a second, and at least once an hour.
     pub fn retention(mut self, keep: Option<Duration>) -> Self {
         self.config.retention = keep;
         self
     }
 
-    /// How long to wait for the name while a node that has it counts as alive (an earlier process of this
-    /// node that has crashed, say): not at all by default.
+    /// Sets how long to wait for the name while a node that has it counts as live (an earlier
+    /// process of this node that has crashed, say): not at all by default.
     pub fn wait_for_name(mut self, wait: Duration) -> Self {
         self.config.name_wait = wait;
         self
     }
 
-    /// How long to try to join while the store is unavailable (a file that another program
+    /// Sets how long to try to join while the store is unavailable (a file that another program
     /// has locked, a cluster without a quorum): not at all by default.
     pub fn wait_for_store(mut self, wait: Duration) -> Self {
         self.config.store_wait = wait;
         self
     }
 
-    /// Whether failed attempts are written to standard error in a program that has never set a
-    /// `tracing` subscriber: yes by default. A program with a subscriber gets them as events of the
-    /// level `WARN` instead.
+    /// Ends the node when its lease could not be renewed or joined this many times in a row, because the store did not
+    /// answer or failed: its handlers stop, and [`Runner::failure`](super::Runner::failure) and
+    /// [`Runner::run_until`](super::Runner::run_until) return the last error. A supervisor may then start it again on a
+    /// sound machine. By default, and with 0, the node tries again for as long as it runs. The tries follow each other
+    /// after a 60th to a 6th of the lease, and after at most 5 s once the lease is lost.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use windlass::{Runner, store::Store};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), windlass::BoxError> {
+    /// let store = Store::open("memory:").await?;
+    /// let runner = Runner::builder(&store).exit_after_store_errors(10).start().await?;
+    /// assert!(runner.failure().is_none());
+    /// # Ok(()) }
+    /// ```
+    pub fn exit_after_store_errors(mut self, errors: u32) -> Self {
+        self.config.store_errors = errors;
+        self
+    }
+
+    /// Sets whether failed attempts are written to standard error in a program that has never set a
+    /// `tracing` subscriber: true by default. A program with a subscriber gets them as events of
+    /// the level `WARN` instead.
     pub fn failures_to_stderr(mut self, write: bool) -> Self {
         self.config.failures_to_stderr = write;
         self

@@ -19,11 +19,11 @@ use crate::{
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum ChangeError {
-    /// The change is wrong; the error names the field. The node is as it was.
+    /// The change is invalid; the error names the field. The node is unchanged.
     #[error(transparent)]
     Invalid(#[from] Invalid),
-    /// The new handler needs a shared value that the node does not have ([`KindConfig::needs_state`]). A node
-    /// gets its values before it starts.
+    /// The new handler needs a shared value that the node does not have ([`KindConfig::needs_state`]). Shared
+    /// values can only be set before a node starts.
     #[error("could not add the handler of '{kind}': {missing}")]
     MissingState {
         /// The kind of the handler.
@@ -39,12 +39,11 @@ pub enum ChangeError {
 /// # Changes while the node runs
 ///
 /// A node can change its slots, its kinds and its labels without a restart. The node reports each change to the
-/// store at once, so that `windlass nodes` and the other nodes see it, also after the node has joined again with
-/// another lease. While the store does not answer, the node reports the change again and again; it works by the
-/// change meanwhile.
+/// store at once, so that `windlass nodes` and the other nodes see it, even after the node has joined again with
+/// another lease. While the store does not respond, the node applies the change, and keeps trying to report it.
 ///
 /// | to | call |
-/// |---|---|
+/// | finish the running tasks of a kind, and start no more | [`set_capacity`](Self::set_capacity) with 0 |
 /// | finish what runs of a kind, and start no more | [`set_capacity`](Self::set_capacity) with 0 |
 /// | hand the tasks of a kind over to other nodes | [`remove_kind`](Self::remove_kind) |
 /// | start no task of any kind | [`freeze`](Self::freeze) |
@@ -62,14 +61,13 @@ impl Runner {
     }
 
     /// Sets how many handlers of one kind run at once on this node: 0 to 1,000,000, within the slots of the node. A
-    /// lower number stops no handler. With 0 the node starts no task of the kind, and what runs goes on until it
-    /// returns. As on a node whose slots are all in use, a task with a command (a kill, say) is claimed all the
-    /// same, so that the command takes effect.
+    /// lower number stops no handler. With 0 the node starts no task of the kind, and running tasks continue until
+    /// they return. As on a node whose slots are all in use, a task with a command (such as a kill) is still
+    /// claimed, so that the command takes effect.
     ///
     /// # Errors
     ///
-    /// [`ChangeError`]: the number is too large, the node has no handler for the kind, it runs the kind by itself
-    /// (schedules), or it has stopped.
+    /// [`ChangeError`]: the number is too large, the node has no handler for the kind, the kind is built in (schedules), or the node has stopped.
     ///
     /// # Example
     ///
@@ -96,7 +94,7 @@ impl Runner {
     ///
     /// # Errors
     ///
-    /// [`ChangeError`]: the kind has a handler of its own, the settings are wrong, or the node has stopped.
+    /// [`ChangeError`]: the kind already has a handler of its own, the settings are invalid, or the node has stopped.
     pub async fn add_handler(
         &self,
         kind: impl AsRef<str>,
@@ -113,11 +111,11 @@ impl Runner {
         self.change(Change::Add(kind, entry)).await
     }
 
-    /// Adds the handler of a typed kind, as [`add_handler`](Self::add_handler).
+    /// Adds the handler of a typed kind, like [`add_handler`](Self::add_handler).
     ///
     /// # Errors
     ///
-    /// As [`add_handler`](Self::add_handler).
+    /// The errors of [`add_handler`](Self::add_handler).
     pub async fn add_job<J: Job, M: 'static>(
         &self,
         config: KindConfig,
@@ -128,22 +126,20 @@ impl Runner {
     }
 
     /// Removes the handler of a kind, and hands its tasks over: asks each of its handlers to release its task, and
-    /// aborts a handler at the end of the grace of the kind
-    /// ([`KindConfig::stop_grace`]). Other nodes run the tasks, without a lost attempt. Returns when no handler of
-    /// the kind runs here. With a default handler, the node claims tasks of the kind for that one.
+    /// aborts a handler at the end of the grace of the kind ([`KindConfig::stop_grace`]). Other nodes run the
+    /// tasks, without a lost attempt. Returns when no handler of the kind runs here. If the node has a default
+    /// handler, that handler runs tasks of the kind from then on.
     ///
     /// # Errors
     ///
-    /// [`ChangeError`]: the kind has no handler of its own, the node runs the kind by itself (schedules), or the
-    /// node has stopped.
+    /// [`ChangeError`]: the kind has no handler of its own, the kind is built in (schedules), or the node has stopped.
     pub async fn remove_kind(&self, kind: impl AsRef<str>) -> Result<(), ChangeError> {
         let kind = Kind::new(kind)?;
         self.change(Change::Remove(kind)).await
     }
 
-    /// Replaces the labels that tasks must have for this node
-    /// ([`Builder::select`](super::Builder::select)). Tasks without them that run here go on; the node claims
-    /// no more of them.
+    /// Replaces the labels that tasks must have for this node ([`Builder::select`](super::Builder::select)).
+    /// Running tasks without the labels continue; the node claims no more of them.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! What follows from the store's answers to writes.
+//! Converts the store's answers to writes into inputs of the machines, and retries writes.
 
 use std::time::Duration;
 
@@ -10,12 +10,12 @@ use windlass_statemachine::{
 use super::input::SlotId;
 use crate::store::{Commit, Error, Reason};
 
-/// The first pause before writes are sent again, which doubles with each further one.
+/// The pause before the first retry of writes, which doubles with each further one.
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
 /// The longest pause.
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
-/// Returns the input of the machine that follows from the store's answer to a write of this task.
+/// Returns the input of the machine for the store's answer to a write of this task.
 pub(crate) fn input_of(task: &TaskId, answer: Result<(), Error>) -> Input {
     match answer {
         Ok(()) => Input::Stored,
@@ -31,7 +31,7 @@ pub(crate) fn input_of(task: &TaskId, answer: Result<(), Error>) -> Input {
     }
 }
 
-/// Whether a write, or one of its effects, is larger than the store takes.
+/// Returns whether a write, or one of its effects, is larger than the store allows.
 fn is_too_large(error: &Error) -> bool {
     match error {
         Error::TooLarge { .. } => true,
@@ -46,8 +46,8 @@ fn is_too_large(error: &Error) -> bool {
 /// The final answers to writes.
 pub(super) type Answers = Vec<(SlotId, Result<(), Error>)>;
 
-/// Writes that go to the store in one call. Those that the store cannot take now are sent again, which
-/// is safe: a store applies a write of the same claim and version once.
+/// Writes that go to the store in one call. Writes that the store cannot apply now are sent again,
+/// which is safe: a store applies a write of the same claim and version only once.
 #[derive(Debug)]
 pub(super) struct Batch {
     pub(super) writes: Vec<(SlotId, Commit)>,
@@ -58,14 +58,14 @@ pub(super) struct Batch {
     reported: bool,
 }
 
-/// A write that the store could not take for the first time.
+/// A write that the store could not apply, for the first time.
 #[derive(Debug)]
 pub(super) struct Unavailable {
     pub(super) task: TaskId,
     pub(super) error: Error,
 }
 
-/// What follows from the answers to a batch.
+/// The answers to a batch, sorted.
 #[derive(Debug, Default)]
 pub(super) struct Sorted {
     pub(super) done: Answers,
@@ -85,8 +85,8 @@ impl Batch {
         }
     }
 
-    /// Sorts the answers. A write that the store could not take is sent again while its claim is attached
-    /// to the node's `lease`, and fenced otherwise. `jitter` is from 0 to 1.
+    /// Sorts the answers. A write that the store could not apply is sent again while its claim is
+    /// attached to the node's `lease`; otherwise it is fenced. `jitter` is from 0 to 1.
     pub(super) fn sort(
         mut self,
         answers: Vec<Result<(), Error>>,

@@ -8,7 +8,7 @@ use windlass_statemachine::{
 
 use crate::{StatefulHandler, handler::Needed, store::Limits};
 
-/// How one kind of task is run.
+/// The settings of one kind.
 ///
 /// # Example
 ///
@@ -29,15 +29,15 @@ pub struct KindConfig {
     pub(super) is_apart: bool,
     pub(super) stop_grace: Duration,
     pub(super) retry: Arc<dyn RetryPolicy>,
-    /// `None`: that of the handler.
+    /// The data version; `None` for that of the handler.
     data_version: Option<u32>,
     takes_signals: bool,
-    /// The types of the shared values that the handler takes.
+    /// The types of the shared values that the handler needs.
     pub(crate) needs: Vec<Needed>,
 }
 
 impl Default for KindConfig {
-    /// The limit of the node, 30 s of grace, the default [`Retry`].
+    /// Returns the default settings: the slots of the node, 30 s of grace, the default [`Retry`].
     fn default() -> Self {
         Self {
             slots: None,
@@ -52,29 +52,30 @@ impl Default for KindConfig {
 }
 
 impl KindConfig {
-    /// The most handlers of this kind that run at once on this node; the node's own limit by default.
+    /// Sets the most handlers of this kind that run at once on this node; the node's own limit by
+    /// default.
     #[must_use]
     pub fn slots(mut self, slots: u32) -> Self {
         self.slots = Some(slots);
         self
     }
 
-    /// Lets the tasks of the kind run beside those that fill the slots of the node, and releases the claim
-    /// for each sleep, however short: for handlers that return at once, and whose tasks clients change.
+    /// Exempts the tasks of the kind from the slots of the node, and releases the claim for each sleep,
+    /// however short. For handlers that return at once, and whose tasks are changed by clients.
     pub(crate) fn apart(mut self) -> Self {
         self.is_apart = true;
         self
     }
 
-    /// How long a handler may take to return after a command or a stop, before it is aborted: 30 s by
-    /// default.
+    /// Sets how long a handler may take to return after a command or a stop, before it is aborted:
+    /// 30 s by default.
     #[must_use]
     pub fn stop_grace(mut self, grace: Duration) -> Self {
         self.stop_grace = grace;
         self
     }
 
-    /// Decides what follows a failed attempt, for tasks without a policy of their own.
+    /// Sets the retry policy of tasks without a policy of their own.
     #[must_use]
     pub fn retry(mut self, policy: impl RetryPolicy + 'static) -> Self {
         self.retry = Arc::new(policy);
@@ -84,7 +85,7 @@ impl KindConfig {
     /// Sets the version of the data that the handler writes: 1 by default, and
     /// [`Job::DATA_VERSION`](crate::Job::DATA_VERSION) for a typed kind. The handler reads versions 1 to
     /// `version` ([`TaskContext::data_version`](crate::TaskContext::data_version)); its node claims no
-    /// task with data of a newer version. 0 is refused when the node starts.
+    /// task with data of a newer version. The start of the node refuses 0.
     #[must_use]
     pub fn data_version(mut self, version: u32) -> Self {
         self.data_version = Some(version);
@@ -92,8 +93,8 @@ impl KindConfig {
     }
 
     /// Requires that the node has a shared value of this type
-    /// ([`Builder::state`](crate::runner::Builder::state)): the node does not start without it. A
-    /// handler that is added to a running node is refused.
+    /// ([`Builder::state`](crate::runner::Builder::state)). Without it the node does not start, and
+    /// the handler cannot be added to a running node.
     ///
     /// # Example
     ///
@@ -121,8 +122,8 @@ impl KindConfig {
         self
     }
 
-    /// The settings with what the handler says: whether it takes signals, and its data version unless they
-    /// have one.
+    /// Adds the handler's own settings: whether it takes signals, and its data version unless one
+    /// was set.
     pub(crate) fn of_handler(mut self, handler: &impl StatefulHandler) -> Self {
         self.data_version
             .get_or_insert_with(|| handler.data_version());
@@ -130,7 +131,8 @@ impl KindConfig {
         self
     }
 
-    /// The version of the data that the handler writes, and the newest that it reads.
+    /// Returns the version of the data that the handler writes, which is also the newest that it
+    /// reads.
     pub(crate) fn writes_version(&self) -> u32 {
         self.data_version.unwrap_or(FIRST_DATA_VERSION)
     }
@@ -162,13 +164,13 @@ impl KindConfig {
     }
 }
 
-/// How many quick runs in a row may change nothing before the machine slows the handler down.
+/// How many quick runs in a row may change nothing before the machine slows the handler.
 const IDLE_RUNS: u32 = 100;
 
-/// A task that sleeps for longer than this releases its claim, by default.
+/// The longest sleep for which a task keeps its claim, by default.
 pub(crate) const PARK_AFTER: Duration = Duration::from_secs(10);
 
-/// The numbers of a node.
+/// The numeric settings of a node.
 #[derive(Debug, Clone)]
 pub(super) struct NodeConfig {
     pub(super) slots: u32,
@@ -177,6 +179,8 @@ pub(super) struct NodeConfig {
     pub(super) retention: Option<Duration>,
     pub(super) name_wait: Duration,
     pub(super) store_wait: Duration,
+    /// The failures of the lease in a row that end the node; 0 for none.
+    pub(super) store_errors: u32,
     pub(super) failures_to_stderr: bool,
     pub(super) gauges_every: Duration,
 }
@@ -190,13 +194,14 @@ impl Default for NodeConfig {
             retention: Some(Duration::from_secs(7 * 24 * 60 * 60)),
             name_wait: Duration::ZERO,
             store_wait: Duration::ZERO,
+            store_errors: 0,
             failures_to_stderr: true,
             gauges_every: Duration::from_secs(15),
         }
     }
 }
 
-/// The least time between two settings of the gauges.
+/// The minimum interval between two settings of the gauges.
 const LEAST_GAUGES_EVERY: Duration = Duration::from_millis(100);
 
 /// The most handlers that a node runs at once.
@@ -206,7 +211,7 @@ impl NodeConfig {
     pub(super) fn check(&self) -> Result<(), Invalid> {
         check_slots("slots", self.slots)?;
         let ttl = self.lease_ttl;
-        // Shorter than 5 s is for tests: a busy machine can be late by seconds.
+        // Leases below 5 s are for tests: a busy machine can be late by seconds.
         if ttl < Duration::from_millis(200) || ttl > Duration::from_secs(3600) {
             let given = match ttl {
                 Duration::ZERO => "0s".to_owned(),

@@ -1,4 +1,4 @@
-//! [`Control`]: what callers ask of a running node.
+//! [`Control`]: requests of callers to a running node.
 
 use tokio::sync::oneshot;
 use windlass_statemachine::{Invalid, Kind, task::Labels};
@@ -25,9 +25,9 @@ pub(super) enum Change {
     Labels(Labels),
 }
 
-/// A change, and who waits for it.
+/// A change, and its caller.
 pub(super) struct ChangeRequest {
     pub(super) change: Change,
-    /// Answered when the change has been made, and the handlers of a removed kind have ended.
+    /// Resolved when the change has been made, and the handlers of a removed kind have ended.
     pub(super) done: oneshot::Sender<Result<(), Invalid>>,
 }

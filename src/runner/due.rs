@@ -1,4 +1,4 @@
-//! [`DueIndex`]: every unclaimed task that this node could take, and when.
+//! [`DueIndex`]: every unclaimed task that this node could take, and when it is due.
 //!
 //! A parked task is one entry here: no claim, no async task, no timer, no watch. `benches/` checks that
 //! it takes at most 256 bytes.
@@ -22,10 +22,10 @@ use windlass_statemachine::{Kind, TaskId, task::Labels};
 use self::{interned::Interned, ready::Ready, turns::KeyId};
 use crate::store::TaskView;
 
-/// A kind and a data version of it, as a small number.
+/// The number of a kind with a data version.
 type KindId = u32;
 
-/// What the tasks of one number have in common.
+/// What the tasks with the same number have in common.
 type Class = (Kind, u32);
 
 /// When a paused task is due.
@@ -35,8 +35,8 @@ const NEVER: i64 = i64::MAX;
 struct Entry {
     id: TaskId,
     due: i64,
-    /// When it is ready: in milliseconds of the clock, or, for one that is put off, of the time that
-    /// has passed since the index was made.
+    /// When the task is ready: in milliseconds of the clock; for a deferred task, in milliseconds
+    /// since the index was made.
     wait: i64,
     labels: Option<Arc<Labels>>,
     order: u64,
@@ -49,8 +49,8 @@ struct Entry {
     ready: bool,
 }
 
-/// One moment, by the clock and by the time that passes. Wake-ups follow the clock, which may be set;
-/// tasks that are put off follow the time that passes.
+/// One moment, by the wall clock and by the monotonic clock. Wake-ups follow the wall clock, which
+/// may be set; deferred tasks follow the monotonic clock.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Moment {
     pub(crate) clock: Timestamp,
@@ -66,7 +66,7 @@ pub(crate) struct DueIndex {
     hasher: DefaultHashBuilder,
     waiting: BTreeSet<(i64, u32)>,
     put_off: BTreeSet<(i64, u32)>,
-    /// The deadlines to come, and by task: from then on it counts as commanded.
+    /// Future deadlines, with their tasks. A task counts as commanded from its deadline on.
     late: BTreeSet<(i64, u32)>,
     deadlines: HashMap<u32, i64>,
     ready: Ready,
@@ -74,7 +74,7 @@ pub(crate) struct DueIndex {
 }
 
 fn millis(at: Timestamp) -> i64 {
-    // A task is never early: what is due within a millisecond is due at its end.
+    // Rounded up, so that a task is never early: a time within a millisecond is due at its end.
     let ms = at.as_millisecond();
     if at.subsec_nanosecond() % 1_000_000 > 0 {
         ms.saturating_add(1)
@@ -125,16 +125,16 @@ impl DueIndex {
         self.by_id.find(hash, same).copied()
     }
 
-    /// The submit order of a task that is known.
+    /// Returns the submit order of a known task.
     pub(crate) fn order(&self, id: &TaskId) -> Option<u64> {
         let entry = self.entries[self.find(id)? as usize].as_ref();
         entry.map(|entry| entry.order)
     }
 
-    /// Records a task as it is now.
+    /// Records the present view of a task.
     pub(crate) fn upsert(&mut self, view: TaskView, now: Moment) {
-        // Only a sleeper waits for its due time. The due time of any other task is its place among the
-        // claimable ones, and may come from a clock that is ahead of this one.
+        // Only a sleeping task waits for its due time. The due time of any other task is its position
+        // among the claimable ones, and may come from a clock that is ahead of this one.
         let wait = match view.due {
             _ if view.commanded => i64::MIN,
             None => NEVER,
@@ -144,14 +144,14 @@ impl DueIndex {
         self.insert(view, wait, false, now);
     }
 
-    /// Records a task that is deferred until a moment, though it may be due.
+    /// Records a task that is deferred until a moment, although it may be due.
     pub(crate) fn put_off(&mut self, view: TaskView, until: Instant, now: Moment) {
-        // Up to the end of the millisecond, as for a wake-up.
+        // Until the end of the millisecond, as for a wake-up.
         let wait = self.passed(until).saturating_add(1);
         self.insert(view, wait, true, now);
     }
 
-    /// Milliseconds from when the index was made to a moment.
+    /// Returns the milliseconds from when the index was made to a moment.
     fn passed(&self, at: Instant) -> i64 {
         let passed = at.saturating_duration_since(self.made).as_millis();
         i64::try_from(passed).unwrap_or(i64::MAX - 1)
@@ -199,7 +199,7 @@ impl DueIndex {
         self.place(at, now);
     }
 
-    /// A task whose deadline has come counts as commanded, unless it is put off.
+    /// Moves a task whose deadline has come to the commanded ones, unless it is deferred.
     fn is_late(&mut self, at: u32, now: Moment) {
         self.unplace(at);
         if let Some(entry) = self.entries[at as usize].as_mut() {
@@ -209,7 +209,7 @@ impl DueIndex {
         self.place(at, now);
     }
 
-    /// Takes an entry out of the set that it waits in.
+    /// Removes an entry from the set in which it waits.
     fn unplace(&mut self, at: u32) {
         let Some(entry) = self.entries[at as usize].as_mut() else {
             return;
@@ -241,7 +241,7 @@ impl DueIndex {
         }
     }
 
-    /// Forgets a task, if it is known.
+    /// Removes a task, if it is known.
     pub(crate) fn remove(&mut self, id: &TaskId) -> Option<TaskView> {
         let at = self.find(id)?;
         let view = self.remove_at(at)?;
@@ -305,7 +305,7 @@ impl DueIndex {
         moved
     }
 
-    /// How long it is until the next task becomes due, unless the clock is set.
+    /// Returns the time until the next task becomes due, unless the clock is set.
     pub(crate) fn next_due_in(&self, now: Moment) -> Option<Duration> {
         let sleeper = self
             .waiting
@@ -324,7 +324,7 @@ impl DueIndex {
         sleeper.into_iter().chain(put_off).min()
     }
 
-    /// Takes out the first ready task of a kind that there is room for. `room` is asked at most once
+    /// Takes out the first ready task of a kind for which there is room. Calls `room` at most once
     /// for each kind and data version, with whether the first such task was commanded.
     pub(crate) fn take(&mut self, mut room: impl FnMut(&Kind, bool) -> bool) -> Option<TaskView> {
         let kinds = &self.kinds;
@@ -335,7 +335,7 @@ impl DueIndex {
         self.remove_at(first?)
     }
 
-    /// Returns since when the first task of each kind is due that is ready without a command.
+    /// Returns, for each kind, the due time of the first task that is ready without a command.
     pub(crate) fn oldest_due(&self) -> BTreeMap<Kind, Timestamp> {
         let mut oldest = BTreeMap::new();
         for (kind, due) in self.ready.first_due() {
@@ -343,14 +343,15 @@ impl DueIndex {
                 continue;
             };
             let due = Timestamp::from_millisecond(due).unwrap_or(Timestamp::MAX);
-            // A kind has a number for each version of its data.
+            // A kind has one number for each version of its data.
             let first = oldest.entry(kind.clone()).or_insert(due);
             *first = due.min(*first);
         }
         oldest
     }
 
-    /// Records that this node claims a task that it has taken out: the key of the task has had a turn.
+    /// Records that this node claims a task that it has taken out: the key of the task has had its
+    /// turn.
     pub(crate) fn claims(&mut self, view: &TaskView) {
         if !view.commanded {
             self.ready.claims(view.priority, view.fair_key.as_ref());
@@ -360,7 +361,7 @@ impl DueIndex {
     }
 }
 
-/// Takes out the first entry whose time is reached.
+/// Takes out the first entry whose time has come.
 fn pop_due(waiting: &mut BTreeSet<(i64, u32)>, reached: i64) -> Option<u32> {
     let (due, _) = waiting.first()?;
     if *due > reached {
@@ -370,7 +371,7 @@ fn pop_due(waiting: &mut BTreeSet<(i64, u32)>, reached: i64) -> Option<u32> {
 }
 
 impl Entry {
-    /// The task, which is in this place of the index, among the ready ones.
+    /// Returns the entry at this position as a ready task.
     fn task(&self, at: u32) -> ready::Task {
         ready::Task {
             kind: self.kind,

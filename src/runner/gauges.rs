@@ -1,4 +1,4 @@
-//! Setting the gauges of the namespace.
+//! Sets the gauges of the namespace.
 
 use std::time::Duration;
 
@@ -12,17 +12,17 @@ use crate::{
     telemetry::{NamespaceGauges, has_recorder},
 };
 
-/// The pause before the gauges are set for the first time, at most.
+/// The longest pause before the gauges are set for the first time.
 const SOON: Duration = Duration::from_secs(1);
 
-/// Sets the gauges until it is dropped. Asks the store nothing while the program has no recorder.
+/// Sets the gauges until it is dropped. Does not query the store while the program has no recorder.
 pub(super) async fn run(store: Store, every: Duration) {
     let client = Client::new(&store);
     let mut gauges = NamespaceGauges::default();
     let mut pause = every.min(SOON);
     loop {
         sleep(pause).await;
-        // Nodes that were started together should not ask together.
+        // Nodes that were started together should not query at the same time.
         pause = every.mul_f64(0.9 + 0.2 * fastrand::f64());
         if !has_recorder() {
             continue;
@@ -45,7 +45,7 @@ async fn set(client: &Client, gauges: &mut NamespaceGauges) -> Result<(), Error>
         let state = count.state.map_or("quarantined", StateKind::as_str);
         ((count.kind.clone(), state), count.tasks)
     }));
-    // Each node knows the oldest of the kinds that it runs.
+    // Each node sets the gauge of the oldest task only for the kinds that it runs.
     let runs = |kind: &Kind| nodes.iter().any(|node| node.spec.runs(kind));
     let others = stats.kinds.iter().filter(|of| !runs(&of.kind));
     gauges.set_oldest(others.map(|of| {

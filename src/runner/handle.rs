@@ -1,4 +1,4 @@
-//! What a running node reports of itself.
+//! The reports of a running node about itself.
 
 use jiff::Timestamp;
 use serde::Serialize;
@@ -18,9 +18,9 @@ pub struct RunningTask {
     pub attempt: u32,
     /// The claim's fence.
     pub fence: Fence,
-    /// Since when the handler runs, or the task is claimed.
+    /// Since when the handler runs, or since when the task is claimed if none runs.
     pub since: Timestamp,
-    /// Whether the handler runs (otherwise the task sleeps for a short time, or is being stored).
+    /// Whether the handler runs. Otherwise the task is in a short sleep, or is being stored.
     pub running: bool,
     /// The progress that the handler has reported.
     pub progress: Option<Progress>,
@@ -36,9 +36,9 @@ pub struct Snapshot {
     pub lease: Option<u64>,
     /// Whether it claims no task until it is unfrozen.
     pub frozen: bool,
-    /// It releases every task.
+    /// Whether it releases every task.
     pub draining: bool,
-    /// Whether it has seen the whole list of tasks.
+    /// Whether it has received the whole list of tasks.
     pub listed: bool,
     /// How many unclaimed tasks it knows of.
     pub parked: usize,
@@ -48,15 +48,16 @@ pub struct Snapshot {
     pub tasks: Vec<RunningTask>,
 }
 
-/// The tasks whose handlers have returned here, and whose results the store does not take at present (a full
-/// disk, a cluster without a quorum). The node sends the results again.
+/// The tasks whose handlers have returned here, and whose results the store does not accept at present
+/// (because of a full disk, or a cluster without a quorum). The node keeps sending the results.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Unstored {
-    /// The tasks; empty while the store takes writes.
+    /// The tasks; empty while the store accepts writes.
     pub tasks: Vec<TaskId>,
-    /// Why the store does not take the results.
+    /// Why the store does not accept the results.
     pub reason: String,
-    /// Whether the node has stopped without them: the tasks are as they were last persisted, and run again.
+    /// Whether the node has stopped without storing them: the tasks keep their last persisted state, and
+    /// run again.
     pub given_up: bool,
 }

@@ -8,7 +8,7 @@ use crate::{
     store::{Claimed, Error, Event, Lease, NodeRecord, TaskView},
 };
 
-/// One claimed task of this node; never used twice.
+/// The number of a claimed task of this node. Never reused.
 pub(super) type SlotId = u64;
 
 /// An input of the engine.
@@ -29,7 +29,7 @@ pub(super) enum In {
 pub(super) struct Events {
     pub(super) epoch: u64,
     pub(super) events: Vec<Event>,
-    /// Held until the engine has taken the batch.
+    /// A permit that is held until the engine has taken the batch.
     pub(super) _room: OwnedSemaphorePermit,
 }
 
@@ -54,12 +54,12 @@ pub(super) struct RunEnded {
     pub(super) ended: Ended,
 }
 
-/// What the lease reports to the engine.
+/// A report of the lease to the engine.
 #[derive(Debug)]
 pub(super) enum LeaseEvent {
     Gained(Lease),
-    /// The engine answers when every handler has ended.
+    /// The lease is lost. The engine notifies the sender when every handler has ended.
     Lost(oneshot::Sender<()>),
-    /// The store is gone for good.
+    /// The store is gone for good, or has failed too often.
     StoreGone(Error),
 }

@@ -1,4 +1,4 @@
-//! [`Kinds`]: the kinds that a node has handlers for.
+//! [`Kinds`]: the kinds for which a node has handlers.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -11,7 +11,7 @@ use crate::{
     store::DataVersions,
 };
 
-/// The handler of a kind, and how it is run.
+/// The handler of a kind, and its settings.
 pub(super) struct KindEntry {
     pub(super) handler: Arc<dyn StatefulHandler>,
     pub(super) config: KindConfig,
@@ -31,7 +31,7 @@ pub(super) struct Kinds {
     pub(super) named: HashMap<Kind, Arc<KindEntry>>,
     /// Runs every kind that has no handler of its own.
     pub(super) default: Option<Arc<KindEntry>>,
-    /// What they share.
+    /// The values that they share.
     pub(super) shared: Shared,
 }
 
@@ -56,7 +56,7 @@ impl Kinds {
         versions
     }
 
-    /// Returns the slots of each kind that has a limit, without the kinds apart.
+    /// Returns the slots of each kind with a limit, except the exempt kinds.
     pub(super) fn slots_of(&self) -> BTreeMap<Kind, u32> {
         let counted = self
             .named

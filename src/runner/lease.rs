@@ -1,8 +1,9 @@
-//! The node's lease: joined, renewed in time, and given up in time.
+//! The node's lease: joins, renews in time, and leaves in time.
 //!
-//! The node trusts its lease only until a deadline by its own monotonic clock: a margin before the
-//! store can let it end. When a renewal has not succeeded by then, the lease counts as lost here,
-//! whatever the store says later. The handlers are stopped before another node can have the tasks.
+//! The node trusts its lease only until a deadline by its own monotonic clock, a margin before the
+//! store can let it end. When a renewal has not succeeded by then, the node considers the lease
+//! lost, whatever the store reports later. The handlers are stopped before another node can get the
+//! tasks.
 
 use std::{pin::pin, sync::Arc, time::Duration};
 
@@ -26,7 +27,7 @@ use crate::{
 /// A request of the engine to the lease.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Wanted {
-    /// What the node says of itself.
+    /// The description of the node.
     pub(super) spec: Arc<NodeSpec>,
     pub(super) status: NodeStatus,
     pub(super) leave: bool,
@@ -34,23 +35,54 @@ pub(super) struct Wanted {
 
 pub(super) struct Keeper {
     pub(super) coordinator: Arc<dyn Coordinator>,
-    /// What the store knows of the node.
+    /// The description that the store has.
     pub(super) spec: Arc<NodeSpec>,
     pub(super) ttl: Duration,
     pub(super) to_engine: mpsc::UnboundedSender<In>,
     pub(super) until: watch::Sender<Instant>,
     pub(super) wanted: watch::Receiver<Wanted>,
+    pub(super) errors: Errors,
 }
 
-/// Returns how long before its end a node counts its lease as lost, and has stopped its handlers. A
+/// The failures of the store in a row, and how many of them end the node.
+#[derive(Debug)]
+pub(super) struct Errors {
+    /// 0 for any number.
+    most: u32,
+    in_row: u32,
+}
+
+impl Errors {
+    pub(super) fn new(most: u32) -> Self {
+        Self { most, in_row: 0 }
+    }
+
+    /// Counts a failure. Returns why the node ends, if this one was the last that it may bear.
+    fn count(&mut self, reason: impl std::fmt::Display) -> Option<Error> {
+        self.in_row = self.in_row.saturating_add(1);
+        let failed = self.in_row;
+        (self.most > 0 && failed >= self.most).then(|| {
+            let reason = format!(
+                "the store has failed {failed} times in a row, which ends the node; the last time: {reason}"
+            );
+            Error::unavailable("keep the lease", reason)
+        })
+    }
+
+    fn succeeded(&mut self) {
+        self.in_row = 0;
+    }
+}
+
+/// Returns how long before its end a node considers its lease lost, and has stopped its handlers. A
 /// process that outlives a node, and ends the processes that the node has started, has at least this
-/// time for it.
+/// time for that.
 pub fn lease_margin(ttl: Duration) -> Duration {
     (ttl / 5).min(Duration::from_secs(3))
 }
 
-/// Joins once, and returns any error to the caller. When the answer took so long that little is left of
-/// the lease, the lease is renewed before it is used: a lease that counts as lost when it begins would
+/// Joins once, and returns any error to the caller. If the answer took so long that little is left of
+/// the lease, the lease is renewed before it is used: a lease that counts as lost from the start would
 /// only keep the name taken until it ends.
 pub(super) async fn join(
     coordinator: &dyn Coordinator,
@@ -74,7 +106,7 @@ pub(super) async fn join(
             "the answer came late, and the lease was not renewed",
         ),
     };
-    // If this call fails, the lease ends by itself.
+    // If this call fails, the lease ends on its own.
     let _ = timeout(ttl / 3, coordinator.leave(&lease)).await;
     Err(failed)
 }
@@ -85,7 +117,7 @@ const REPORT_EVERY: Duration = Duration::from_secs(60);
 /// A lease that counts as lost.
 struct Lost {
     lease: Lease,
-    /// Answers when the handlers of its claims have ended.
+    /// Resolves when the handlers of its claims have ended.
     handlers: oneshot::Receiver<()>,
 }
 
@@ -102,7 +134,7 @@ impl Keeper {
                 return;
             }
             if self.keep(&lease, until).await {
-                // Asked to leave: every task has been released.
+                // The engine has asked to leave: every task has been released.
                 self.leave(&lease).await;
                 return;
             }
@@ -122,7 +154,7 @@ impl Keeper {
         }
     }
 
-    /// Ends the lease. When the store does not answer soon, the lease ends by itself.
+    /// Ends the lease. If the store does not respond soon, the lease ends on its own.
     async fn leave(&self, lease: &Lease) {
         let left = timeout(self.last_wait(), self.coordinator.leave(lease)).await;
         let why = match left {
@@ -134,12 +166,12 @@ impl Keeper {
             "could not end the lease; it ends by itself within {:?}", self.ttl);
     }
 
-    /// How long a node that leaves waits for an answer of the store.
+    /// Returns how long a node that leaves waits for the store.
     fn last_wait(&self) -> Duration {
         (self.ttl / 3).min(Duration::from_secs(5))
     }
 
-    /// Resolves when the engine asks to leave. Leaves the change unseen for other waiters.
+    /// Resolves when the engine asks to leave. Does not mark the change as seen for other waiters.
     fn asked_to_leave(&self) -> impl Future<Output = ()> + use<> {
         let mut wanted = self.wanted.clone();
         async move {
@@ -148,12 +180,12 @@ impl Keeper {
         }
     }
 
-    /// Renews until it is asked to leave (true) or the lease is lost (false).
+    /// Renews the lease until the engine asks to leave (true) or the lease is lost (false).
     async fn keep(&mut self, lease: &Lease, mut until: Instant) -> bool {
         let node = self.spec.name.clone();
         let mut next = Instant::now() + self.ttl / 3;
         if self.is_changed() {
-            // It has changed while it joined.
+            // The description has changed while the node joined.
             next = Instant::now();
         }
         let mut backoff = Backoff::new(self.ttl / 60, self.ttl / 6);
@@ -192,9 +224,9 @@ impl Keeper {
             match renewed {
                 Ok(Ok(())) => {
                     let renewed = asked + self.ttl - lease_margin(self.ttl);
-                    // A renewal that is answered after the deadline is too late, also when the process
-                    // stood still and the answer was there before: the engine may have stopped the
-                    // handlers already. The first of keeper and engine that looks decides for both.
+                    // A renewal that is answered after the deadline is too late, even if the process
+                    // stood still and the answer arrived before: the engine may have stopped the
+                    // handlers already. Whichever of keeper and engine checks first decides for both.
                     let in_time = self.until.send_if_modified(|until| {
                         let in_time = Instant::now() < *until;
                         if in_time {
@@ -208,6 +240,7 @@ impl Keeper {
                         return false;
                     }
                     until = renewed;
+                    self.errors.succeeded();
                     next = asked + self.ttl / 3;
                     backoff.restart();
                     if reported {
@@ -237,12 +270,12 @@ impl Keeper {
                     return false;
                 }
                 Ok(Err(e @ Error::StoreGone { .. })) => {
-                    // The engine stops, and then asks the keeper to leave.
-                    let _ = self.to_engine.send(In::Lease(LeaseEvent::StoreGone(e)));
-                    self.asked_to_leave().await;
-                    return true;
+                    return self.give_up(e).await;
                 }
                 Ok(Err(e)) => {
+                    if let Some(last) = self.errors.count(&e) {
+                        return self.give_up(last).await;
+                    }
                     next = Instant::now() + backoff.jittered(fastrand::f64());
                     last = e.to_string();
                     if !reported {
@@ -251,11 +284,21 @@ impl Keeper {
                     }
                 }
                 Err(_) => {
+                    if let Some(last) = self.errors.count("no answer in time") {
+                        return self.give_up(last).await;
+                    }
                     error!(%node, lease = lease.id, "the store did not answer in time: the lease counts as lost");
                     return false;
                 }
             }
         }
+    }
+
+    /// Stops the engine, which then asks the keeper to leave.
+    async fn give_up(&self, why: Error) -> bool {
+        let _ = self.to_engine.send(In::Lease(LeaseEvent::StoreGone(why)));
+        self.asked_to_leave().await;
+        true
     }
 
     fn is_changed(&self) -> bool {
@@ -275,7 +318,7 @@ impl Keeper {
         Ok(())
     }
 
-    /// Joins again, without a time limit; `None` when asked to leave meanwhile.
+    /// Joins again, without a time limit; `None` when the engine asks to leave in the meantime.
     async fn rejoin(&mut self, lost: Lost) -> Option<(Lease, Instant)> {
         let mut lost = Some(lost);
         let mut backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(5));
@@ -298,6 +341,7 @@ impl Keeper {
             };
             match joined {
                 Ok(held) => {
+                    self.errors.succeeded();
                     info!(node = %self.spec.name, lease = held.0.id, "joined again with a new lease");
                     return Some(held);
                 }
@@ -305,9 +349,16 @@ impl Keeper {
                     let _ = self.to_engine.send(In::Lease(LeaseEvent::StoreGone(e)));
                     return None;
                 }
-                // A renewal that the store got late can have made the lost lease as long as a new one.
+                // A renewal that reached the store late can have made the lost lease as long as a new
+                // one.
                 Err(Error::AlreadyExists { .. }) if self.abandon(&mut lost).await => {}
                 Err(e) => {
+                    if e.is_retryable()
+                        && let Some(last) = self.errors.count(&e)
+                    {
+                        let _ = self.to_engine.send(In::Lease(LeaseEvent::StoreGone(last)));
+                        return None;
+                    }
                     if reported.is_none_or(|at| at.elapsed() >= REPORT_EVERY) {
                         self.report_no_lease(&e);
                         reported = Some(Instant::now());
@@ -322,8 +373,8 @@ impl Keeper {
         }
     }
 
-    /// Ends the lease that the node has lost, once its handlers have ended, so that its name and its tasks are free
-    /// now. Returns whether that was done.
+    /// Ends the lost lease once its handlers have ended, so that its name and its tasks are free now. Returns
+    /// whether it did.
     async fn abandon(&self, lost: &mut Option<Lost>) -> bool {
         let have_ended = |lost: &mut Lost| lost.handlers.try_recv() != Err(TryRecvError::Empty);
         let Some(lost) = lost.take_if(have_ended) else {
@@ -332,7 +383,7 @@ impl Keeper {
         let ended = timeout(self.last_wait(), self.coordinator.abandon(&lost.lease));
         match ended.await {
             Ok(Ok(())) => true,
-            // The lease ends by itself.
+            // The lease ends on its own.
             Ok(Err(_)) | Err(_) => false,
         }
     }
@@ -341,7 +392,7 @@ impl Keeper {
     fn report_no_lease(&self, error: &Error) {
         let node = &self.spec.name;
         match error {
-            // The lease that it has lost stands in the store until its time is over.
+            // The lost lease stays in the store until its time has passed.
             Error::AlreadyExists { .. } => warn!(%node,
                 "could not join again yet: the store has a lease of this name, most likely the one that this \
                  node has lost, which ends within {:?}; trying again", self.ttl),

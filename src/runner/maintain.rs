@@ -1,4 +1,4 @@
-//! Pruning finished tasks that are past their retention.
+//! Prunes finished tasks that are past their retention.
 
 use std::{sync::Arc, time::Duration};
 
@@ -10,13 +10,13 @@ use crate::store::Coordinator;
 /// How often a node prunes at least.
 const MAINTAIN_EVERY: Duration = Duration::from_secs(3600);
 
-/// The least pause before a node prunes for the first time.
+/// The minimum pause before a node prunes for the first time.
 const SOON: Duration = Duration::from_secs(30);
 
-/// The pause before a store that has pruned some tasks is asked to prune more.
+/// The pause before the next call to a store that has pruned some tasks.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// How often a node prunes: a task outlives a short retention by about a tenth of it.
+/// Returns how often a node prunes. A task outlives a short retention by about a tenth of it.
 fn every(retention: Option<Duration>) -> Duration {
     retention.map_or(MAINTAIN_EVERY, |keep| {
         (keep / 10).clamp(AGAIN, MAINTAIN_EVERY)
@@ -37,7 +37,8 @@ pub(super) async fn run(coordinator: Arc<dyn Coordinator>, retention: Option<Dur
                     tasks,
                     "pruned finished tasks that were past their retention"
                 );
-                // A store prunes some at a time, so that it serves other calls meanwhile.
+                // A store prunes a limited number at a time, so that it serves other calls in
+                // between.
                 pause = AGAIN;
             }
             Err(e) if e.is_retryable() => {

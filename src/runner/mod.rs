@@ -1,4 +1,4 @@
-//! [`Runner`]: a node. It claims tasks of the kinds it has handlers for, and runs them.
+//! [`Runner`]: a node. It claims tasks of the kinds for which it has handlers, and runs them.
 
 mod builder;
 mod change;

@@ -1,4 +1,4 @@
-//! [`Runner`]: a running node, as the program that has started it sees it.
+//! [`Runner`]: a running node, for the program that started it.
 
 use std::sync::{Arc, OnceLock};
 
@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{handler::Shared, store::Error};
 
-/// A running node. Dropping it stops the node as [`abort`](Self::abort) does, in the background.
+/// A running node. Dropping it stops the node in the background, like [`abort`](Self::abort).
 ///
 /// # Flow
 ///
@@ -30,12 +30,12 @@ use crate::{handler::Shared, store::Error};
 ///
 /// # Guarantees
 ///
-/// The numbered ones of `docs/guarantees.md`: one owner, fenced writes, durable before acted on, no
-/// lost task, commands once and in order, stop in time.
+/// The numbered guarantees of `docs/guarantees.md`: one owner, fenced writes, durable before acted
+/// on, no lost task, commands once and in order, stop in time.
 ///
 /// # Caveats
 ///
-/// When handlers block, the node is in time only on a multi-threaded tokio runtime.
+/// If handlers block, the node meets its deadlines only on a multi-threaded tokio runtime.
 ///
 /// # Example
 ///
@@ -71,33 +71,34 @@ pub struct Runner {
 }
 
 impl Runner {
-    /// The node's name.
+    /// Returns the node's name.
     pub fn node(&self) -> &NodeName {
         &self.node
     }
 
-    /// Whether the node has stopped.
+    /// Returns whether the node has stopped.
     pub fn is_stopped(&self) -> bool {
         self.ended.as_ref().is_none_or(JoinHandle::is_finished)
     }
 
-    /// Returns why the node stops, or has stopped, by itself: its store is gone
-    /// ([`Error::StoreGone`]). `None` while it works, and when it was asked to stop.
+    /// Returns why the node has stopped, or is stopping, on its own: its store is gone
+    /// ([`Error::StoreGone`]), or has failed as often as
+    /// [`exit_after_store_errors`](super::Builder::exit_after_store_errors) allows ([`Error::Unavailable`]). `None` while it works, and when it was asked to stop.
     pub fn failure(&self) -> Option<Error> {
         self.failure.get().cloned()
     }
 
-    /// Returns what the node is doing; `None` when it has stopped.
+    /// Returns the present activity of the node; `None` when it has stopped.
     pub async fn snapshot(&self) -> Option<Snapshot> {
         let (tx, rx) = oneshot::channel();
         self.request(Control::Snapshot(tx));
         rx.await.ok()
     }
 
-    /// Yields the moments until which the node trusts its lease: the present one first, then one for
-    /// each renewal. The node stops its handlers at that moment, [`lease_margin`](super::lease_margin) before the store can
-    /// let the lease end. A moment in the past means that the lease is lost. Moments that were
-    /// replaced before they were read are left out; the stream ends with the node.
+    /// Yields the times until which the node trusts its lease: the present one first, then one for each renewal. The node
+    /// stops its handlers at that time, [`lease_margin`](super::lease_margin) before the store can let the lease end. A
+    /// time in the past means that the lease is lost. A time that was replaced before it was read is left out. The stream
+    /// ends with the node.
     pub fn lease_deadlines(&self) -> impl Stream<Item = std::time::Instant> + Send + use<> {
         let mut until = self.until.clone();
         until.mark_changed();
@@ -108,25 +109,25 @@ impl Runner {
         })
     }
 
-    /// Returns a receiver of the results that the store does not take at present. The receiver stays usable
-    /// after the node has stopped.
+    /// Returns a receiver of the results that the store does not accept at present. The receiver remains
+    /// valid after the node has stopped.
     pub fn unstored(&self) -> watch::Receiver<Unstored> {
         self.unstored.clone()
     }
 
-    /// Stops claiming. Tasks that run go on.
+    /// Stops claiming tasks. Running tasks continue.
     pub fn freeze(&self) {
         self.request(Control::Freeze);
     }
 
-    /// Claims again, after a freeze or a drain.
+    /// Claims tasks again, after a freeze or a drain.
     pub fn unfreeze(&self) {
         self.request(Control::Unfreeze);
     }
 
-    /// Stops claiming and releases every task; returns when the node is empty. The node stays, and works
+    /// Stops claiming and releases every task. Returns when the node is empty. The node stays, and works
     /// again after [`unfreeze`](Self::unfreeze). An unfreeze before the node is empty ends this call at
-    /// once ([`snapshot`](Self::snapshot) shows the tasks that the node has).
+    /// once ([`snapshot`](Self::snapshot) lists the tasks that the node still has).
     pub async fn drain(&self) {
         let (tx, rx) = oneshot::channel();
         self.request(Control::Drain(tx));
@@ -134,20 +135,20 @@ impl Runner {
         let _ = rx.await;
     }
 
-    /// Stops: claims no more tasks, asks every handler to release its task, aborts handlers at the end of
-    /// their grace, and ends the lease. Returns when the lease has ended.
+    /// Stops the node: claims no more tasks, asks every handler to release its task, aborts handlers at
+    /// the end of their grace, and ends the lease. Returns when the lease has ended.
     ///
-    /// When the store takes no writes, the node sends the results of its handlers again until the grace is
-    /// over, and for at least 6 s after the first failure. Then it gives the results up
-    /// ([`unstored`](Self::unstored)): their tasks are as they were last persisted, and run again.
+    /// While the store accepts no writes, the node keeps sending the results of its handlers until the
+    /// grace has ended, and for at least 6 s after the first failure. Then it gives the results up
+    /// ([`unstored`](Self::unstored)): their tasks keep their last persisted state, and run again.
     pub async fn shutdown(mut self) {
         self.request(Control::Shutdown);
         self.wait().await;
     }
 
-    /// Stops at once: aborts every handler, releases its task as it was last persisted, and ends the
-    /// lease. When the store does not answer, it is not waited for longer than about
-    /// ten seconds: a task that is not released by then is free when the lease has ended.
+    /// Stops the node at once: aborts every handler, releases its task with its last persisted
+    /// state, and ends the lease. It waits about ten seconds at most for a store that does not
+    /// respond: a task that is not released by then is free when the lease has ended.
     pub async fn abort(mut self) {
         self.request(Control::Abort);
         self.wait().await;
@@ -158,8 +159,8 @@ impl Runner {
     ///
     /// # Errors
     ///
-    /// When the process cannot listen for signals, and when the node has stopped by itself: the
-    /// error then holds the [`failure`](Self::failure).
+    /// When the process cannot listen for signals, and when the node has stopped on its own: the
+    /// error then contains the [`failure`](Self::failure).
     pub async fn run_until_signal(self) -> std::io::Result<()> {
         self.run_until(std::future::pending()).await.map(drop)
     }
@@ -169,8 +170,8 @@ impl Runner {
     ///
     /// # Errors
     ///
-    /// When the process cannot listen for signals, and when the node has stopped by itself: the
-    /// error then holds the [`failure`](Self::failure).
+    /// When the process cannot listen for signals, and when the node has stopped on its own: the
+    /// error then contains the [`failure`](Self::failure).
     pub async fn run_until(
         self,
         done: impl Future<Output = ()>,
@@ -180,13 +181,13 @@ impl Runner {
         stopped.map_err(std::io::Error::other)
     }
 
-    /// As [`run_until`](Self::run_until), for a program that has its own reasons to stop besides
-    /// signals. Each item of `stops` names a reason: the first shuts the node down, the next aborts.
-    /// Returns the last reason, if there was one. A stream that ends stops nothing.
+    /// Like [`run_until`](Self::run_until), for a program with other reasons to stop than signals.
+    /// Each item of `stops` names a reason: the first shuts the node down, the next aborts. Returns
+    /// the last reason, if there was one. The end of the stream stops nothing.
     ///
     /// # Errors
     ///
-    /// The [`failure`](Self::failure) of a node that has stopped by itself.
+    /// The [`failure`](Self::failure) of a node that has stopped on its own.
     pub async fn run_until_stopped(
         mut self,
         done: impl Future<Output = ()>,
@@ -220,13 +221,13 @@ impl Runner {
         Ok(last)
     }
 
-    /// Returns how a node has ended: the reason that stopped it, or its own failure.
+    /// Returns how the node has ended: the reason that stopped it, or its own failure.
     fn outcome(&self, reason: Option<&'static str>) -> Result<Option<&'static str>, Error> {
         self.failure().map_or(Ok(reason), Err)
     }
 
     pub(super) fn request(&self, control: Control) {
-        // The only failure is that the node has stopped already.
+        // Sending fails only when the node has already stopped.
         let _ = self.tx.send(In::Control(control));
     }
 

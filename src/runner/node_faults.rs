@@ -1,9 +1,9 @@
-//! [`NodeFaults`]: which kinds this node cannot run at present, for a fault of its machine.
+//! [`NodeFaults`]: the kinds that this node cannot run at present because of a fault of its machine.
 //!
 //! A handler that returns [`TaskContext::node_fault`](crate::TaskContext::node_fault) releases its
 //! task. The node then claims no task of that kind for a while, and after that one task as a trial.
-//! A trial that returns anything else, or runs for [`PROVEN`], ends the fault; one that meets the
-//! fault again doubles the wait.
+//! A trial that returns anything else, or runs for [`PROVEN`], ends the fault. A trial that meets
+//! the fault again doubles the wait.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -17,20 +17,20 @@ use crate::store::NodeFault;
 const FIRST_WAIT: Duration = Duration::from_secs(1);
 /// The longest wait after many faults in a row.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
-/// How long a claim for a trial may take. Then another one is tried.
+/// How long a claim for a trial may take. After that, another task is tried.
 const TRIAL: Duration = Duration::from_secs(5);
-/// How long a handler runs without a fault until the fault counts as over.
+/// How long a handler has to run without a fault before the fault counts as over.
 const PROVEN: Duration = Duration::from_secs(1);
 /// The longest reason in a report, in characters.
 const LONGEST_REASON: usize = 500;
-/// How often a fault that lasts is reported.
+/// How often a continuing fault is reported.
 const REPORT_EVERY: Duration = Duration::from_secs(600);
 
 /// The kinds that cannot be run at present.
 #[derive(Debug, Default)]
 pub(crate) struct NodeFaults {
     kinds: HashMap<Kind, Fault>,
-    /// The report, by the wall clock, and whether it has to be made again.
+    /// The report, by the wall clock, and whether it has to be updated.
     report: Vec<NodeFault>,
     changed: bool,
 }
@@ -54,23 +54,23 @@ enum Trial {
     Started(Instant),
 }
 
-/// What follows from a fault.
+/// The reaction to a fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Wait {
     /// How long no task of the kind is claimed, from now on.
     pub(crate) wait: Duration,
-    /// Whether it is time to report the fault.
+    /// Whether to report the fault now.
     pub(crate) report: bool,
 }
 
 impl NodeFaults {
-    /// Whether there is no fault.
+    /// Returns whether there is no fault.
     pub(crate) fn is_empty(&self) -> bool {
         self.kinds.is_empty()
     }
 
-    /// The kinds that cannot be run, for the node's status. It stays the same until a fault is met
-    /// or ends.
+    /// Returns the kinds that cannot be run, for the node's status. The value stays the same until
+    /// a fault is met or ends.
     pub(crate) fn report(&mut self, clock: Timestamp) -> &[NodeFault] {
         if std::mem::take(&mut self.changed) {
             let at = Instant::now();
@@ -86,7 +86,7 @@ impl NodeFaults {
         &self.report
     }
 
-    /// Takes note of a fault; `jitter` is from 0 to 1.
+    /// Records a fault. `jitter` is from 0 to 1.
     pub(crate) fn met(&mut self, kind: &Kind, reason: &str, now: Instant, jitter: f64) -> Wait {
         let fault = self.kinds.entry(kind.clone()).or_insert(Fault {
             reason: String::new(),
@@ -117,12 +117,12 @@ impl NodeFaults {
         Wait { wait, report }
     }
 
-    /// Whether a task of this kind may be claimed now.
+    /// Returns whether a task of this kind may be claimed now.
     pub(crate) fn may_claim(&self, kind: &Kind, now: Instant) -> bool {
         self.kinds.get(kind).is_none_or(|fault| fault.until <= now)
     }
 
-    /// Takes note of a claim. While a fault lasts it is a trial, and the only one.
+    /// Records a claim. While a fault lasts the claim is a trial, and the only one.
     pub(crate) fn claims(&mut self, kind: &Kind, now: Instant) {
         if let Some(fault) = self.kinds.get_mut(kind)
             && fault.until <= now
@@ -132,7 +132,7 @@ impl NodeFaults {
         }
     }
 
-    /// Takes note of a handler that starts.
+    /// Records the start of a handler.
     pub(crate) fn starts(&mut self, kind: &Kind, now: Instant) {
         if let Some(fault) = self.kinds.get_mut(kind)
             && matches!(fault.trial, Some(Trial::Claimed))
@@ -141,8 +141,8 @@ impl NodeFaults {
         }
     }
 
-    /// Takes note of a handler that returned without a fault. Returns how long the fault lasted, if
-    /// this ends one.
+    /// Records a handler that returned without a fault. If this ends a fault, returns how long the
+    /// fault lasted.
     pub(crate) fn ran(&mut self, kind: &Kind, began: Instant, now: Instant) -> Option<Duration> {
         match self.kinds.get(kind)?.trial {
             Some(Trial::Started(at)) if began >= at => {}
@@ -167,7 +167,7 @@ impl NodeFaults {
         over
     }
 
-    /// How long it is until a kind may be claimed again, or a trial is proven.
+    /// Returns the time until a kind may be claimed again, or until a trial has proven itself.
     pub(crate) fn next_in(&self, now: Instant) -> Option<Duration> {
         let next = self.kinds.values().map(|fault| match fault.trial {
             Some(Trial::Started(at)) => at + PROVEN,
@@ -189,7 +189,7 @@ mod tests {
         Duration::from_secs(n)
     }
 
-    /// Meets the fault in one trial after the other, and returns the waits.
+    /// Meets the fault in several trials, one after the other, and returns the waits.
     fn waits(faults: &mut NodeFaults, times: usize, jitter: f64) -> Vec<Duration> {
         let mut now = Instant::now();
         let mut waits = Vec::new();

@@ -1,6 +1,6 @@
-//! [`REPORTS`]: the target of the lines that report what keeps a node from work.
+//! [`REPORTS`]: the tracing target of reports about what keeps a node from working.
 
-/// The tracing target of the lines in which a node reports what keeps its machine or its store from
-/// work: file descriptors that run out, a full disk, a store that does not answer. A program that
-/// logs errors alone can let these through: `error,windlass::node=warn`.
+/// The tracing target of reports about what keeps a node from working: file descriptors that run
+/// out, a full disk, a store that does not respond. A program that logs only errors can include
+/// these: `error,windlass::node=warn`.
 pub const REPORTS: &str = "windlass::node";

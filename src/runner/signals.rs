@@ -12,9 +12,9 @@ use futures::Stream;
 /// SIGINT (ctrl-c), SIGHUP (the terminal was closed) and SIGQUIT; elsewhere it is ctrl-c.
 ///
 /// A SIGHUP that the process was started to ignore stays ignored, so that `nohup` works. Only Linux
-/// reports that; elsewhere SIGHUP always counts.
+/// reports that; on other systems SIGHUP always counts.
 ///
-/// From [`listen`](Self::listen) on these signals no longer end the process by themselves.
+/// After [`listen`](Self::listen) these signals no longer end the process on their own.
 #[derive(Debug)]
 pub struct StopSignals {
     #[cfg(unix)]
@@ -24,7 +24,7 @@ pub struct StopSignals {
 }
 
 impl StopSignals {
-    /// Begins to listen.
+    /// Starts to listen.
     ///
     /// # Errors
     ///
@@ -47,7 +47,7 @@ impl StopSignals {
         Ok(Self { signals })
     }
 
-    /// Begins to listen.
+    /// Starts to listen.
     ///
     /// # Errors
     ///
@@ -58,7 +58,7 @@ impl StopSignals {
         Ok(Self { ctrl_c })
     }
 
-    /// The names of the signals that are listened for.
+    /// Returns the names of these signals.
     pub fn names(&self) -> Vec<&'static str> {
         #[cfg(unix)]
         return self.signals.iter().map(|(name, _)| *name).collect();
@@ -67,7 +67,7 @@ impl StopSignals {
     }
 }
 
-/// Whether this process ignores the signal; false where the system does not report it.
+/// Returns whether this process ignores the signal; false where the system does not report it.
 #[cfg(unix)]
 fn ignores(kind: tokio::signal::unix::SignalKind) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
@@ -77,7 +77,7 @@ fn ignores(kind: tokio::signal::unix::SignalKind) -> bool {
     is_in(&status, "SigIgn:", number)
 }
 
-/// Whether a signal is in one of the sets of `/proc/PID/status`.
+/// Returns whether a signal is in one of the sets of `/proc/PID/status`.
 #[cfg(unix)]
 fn is_in(status: &str, set: &str, number: u32) -> bool {
     let mask = status.lines().find_map(|line| line.strip_prefix(set));

@@ -1,4 +1,4 @@
-//! Running one handler: in a task of its own, with its panics caught and reported with their place.
+//! Runs one handler in a task of its own, and catches its panics with their place.
 
 use std::{
     any::Any,
@@ -20,7 +20,8 @@ thread_local! {
     static LAST_PANIC: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
-/// Keeps the place of each panic, for the error log of the task. Calls the earlier hook as before.
+/// Installs a panic hook that keeps the place of each panic, for the error log of the task. Calls
+/// the earlier hook as well.
 fn remember_panics() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -33,7 +34,7 @@ fn remember_panics() {
     });
 }
 
-/// The text of a panic.
+/// Returns the text of a panic.
 pub(crate) fn panic_text(payload: &(dyn Any + Send)) -> String {
     payload
         .downcast_ref::<&str>()
@@ -57,7 +58,7 @@ pub(crate) enum Ended {
     Aborted,
 }
 
-/// Starts the handler; `done` is called once, after everything of the handler is dropped.
+/// Starts the handler. `done` is called once, after everything of the handler is dropped.
 pub(crate) fn spawn(
     handler: Arc<dyn StatefulHandler>,
     context: TaskContext,
@@ -71,8 +72,8 @@ pub(crate) fn spawn(
         async move {
             let run = async move { handler.run(context).await };
             let run = Abortable::new(AssertUnwindSafe(run).catch_unwind(), registration);
-            // The future is dropped in the same statement: it has ended when `done` is called.
-            // A destructor that panics is caught by the next line's own catch.
+            // The future is dropped in the same statement, so the handler has ended when `done` is
+            // called. The next line catches a destructor that panics.
             let ended = AssertUnwindSafe(run).catch_unwind().await;
             done(match ended {
                 Ok(Ok(Ok(message))) => Ended::Returned(judge.judged(message)),

@@ -1,4 +1,4 @@
-//! The start of a node: checks what the [`Builder`] has, joins, and starts the tasks of the node.
+//! Starts a node: checks the settings of the [`Builder`], joins, and starts the tasks of the node.
 
 use std::{
     sync::{Arc, OnceLock},
@@ -21,7 +21,7 @@ use super::{
     handle::Unstored,
     input::In,
     kinds::{KindEntry, Kinds},
-    lease::{self, Keeper, Wanted},
+    lease::{self, Errors, Keeper, Wanted},
     maintain,
     node::Runner,
 };
@@ -37,10 +37,10 @@ use crate::{
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {
-    /// A setting is wrong; the error names it.
+    /// A setting is invalid; the error names it.
     #[error(transparent)]
     Invalid(#[from] Invalid),
-    /// A live node has that name.
+    /// A live node has the name.
     #[error(
         "a node named '{0}' is alive in this namespace; give this one another name, or stop that one \
          (one that died is forgotten when its lease ends)"
@@ -54,17 +54,17 @@ pub enum StartError {
         /// The type of the value.
         missing: MissingState,
     },
-    /// The store did not let it join.
+    /// The store did not let the node join.
     #[error(transparent)]
     Store(#[from] Error),
 }
 
 impl Builder {
-    /// Joins the namespace and begins to work.
+    /// Joins the namespace and starts to work.
     ///
     /// # Errors
     ///
-    /// [`StartError`]: a setting is wrong, the name is taken, or the store did not let it join.
+    /// [`StartError`]: a setting is invalid, the name is taken, or the store did not let the node join.
     pub async fn start(self) -> Result<Runner, StartError> {
         let Self {
             store,
@@ -137,6 +137,7 @@ impl Builder {
             to_engine: tx.clone(),
             until,
             wanted: wanted_rx,
+            errors: Errors::new(config.store_errors),
         };
         let (retention, gauges_every) = (config.retention, config.gauges_every);
         let peers_changed = Arc::new(Notify::new());
@@ -186,7 +187,7 @@ impl Builder {
     }
 }
 
-/// Checks that the node has what a handler takes.
+/// Checks that the node has the shared values that a handler needs.
 fn has_state(
     shared: &Shared,
     entry: &KindEntry,
@@ -235,7 +236,8 @@ async fn join(
             Err(e) if e.is_retryable() && Instant::now() < store_until => {
                 warn!(node = %spec.name, error = %e, "could not join; trying again");
                 sleep(backoff.pause()).await;
-                // It may have joined all the same. Then the node that has the name is this one.
+                // This node may have joined all the same, so that the node that has the name is
+                // this one.
                 name_until = Instant::now() + config.name_wait;
             }
             Err(e) => return Err(e.into()),
@@ -256,12 +258,12 @@ async fn peers(
                     return;
                 }
             }
-            // The last known nodes stay. The lease reports a store that does not answer.
+            // The last known nodes stay. The lease reports a store that does not respond.
             Err(e) => debug!(error = %e, "could not list the nodes"),
         }
         tokio::select! {
             () = sleep(PEERS_EVERY.mul_f64(0.75 + fastrand::f64() / 2.0)) => {}
-            // Many changes at once are one reading.
+            // Several changes within a moment cause one read.
             () = changed.notified() => sleep(PEERS_TOGETHER).await,
         }
     }
@@ -270,10 +272,10 @@ async fn peers(
 /// How long after a change the nodes are read.
 const PEERS_TOGETHER: Duration = Duration::from_millis(10);
 
-/// How often a node reads which other nodes there are, about.
+/// The approximate interval at which a node reads the other nodes.
 const PEERS_EVERY: Duration = Duration::from_secs(2);
 
-/// A name that no other node has: the process and a random part.
+/// Returns a name that no other node has: the process and a random part.
 fn default_name() -> String {
     format!(
         "node-{}-{:06x}",

@@ -1,4 +1,4 @@
-//! [`Data`]: what a schedule keeps between two times.
+//! [`Data`]: the state that a schedule keeps between two times.
 
 use std::collections::HashSet;
 
@@ -11,26 +11,28 @@ use super::{
     times::{Cursor, Times, before},
 };
 
-/// How many earlier runs a schedule follows at most.
+/// The most earlier runs that a schedule follows.
 pub(crate) const FOLLOWED: usize = 1_000;
 
-/// How many times of a schedule went which way.
+/// How the nominal times of a schedule were decided so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 #[non_exhaustive]
 pub struct Counts {
-    /// Runs that were submitted because their time came. A run that was requested before is not one of them.
+    /// Runs that were submitted because their time came. Runs that an operator requested earlier are not
+    /// counted here.
     pub fired: u64,
-    /// Those of them that were submitted more than a minute after they were due.
+    /// Runs of `fired` that were submitted more than a minute after they were due.
     pub late: u64,
-    /// Times that an operator skipped, or that passed while the schedule was paused.
+    /// Times that an operator skipped, and times that passed while the schedule was paused.
     pub skipped: u64,
-    /// Times that passed while no node was running, and are not made up for.
+    /// Times that passed while no node was running, and that are not made up for.
     pub missed: u64,
     /// Times that submitted no run because earlier runs were live, or because a later time replaced them.
     pub overlapped: u64,
-    /// Times that submitted no run because a task that is no run of the schedule has its id.
+    /// Times that submitted no run because another task, which is not a run of the schedule, has
+    /// the id.
     pub refused: u64,
     /// Runs that an operator triggered or backfilled.
     pub requested: u64,
@@ -55,28 +57,29 @@ pub struct Counts {
 pub struct RefusedTime {
     /// The nominal time.
     pub nominal: Timestamp,
-    /// Which task has the id of the run.
+    /// Which other task has the id of the run.
     pub reason: String,
 }
 
-/// What a schedule keeps between two times: the data of its task.
+/// The state that a schedule keeps between two times: the data of its task.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Data {
     /// The last nominal time that was decided.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) last: Option<Timestamp>,
-    /// What the clocks of the zone showed then, by the zone's rules of that moment.
+    /// The local time of `last`, by the rules of the zone when it was decided.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) local: Option<DateTime>,
     pub(crate) counts: Counts,
     /// The nominal times of runs that may be live.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) runs: Vec<Timestamp>,
-    /// Those of them that have got the command of the overlap policy for the next time, which one write cannot all send.
+    /// The runs of `runs` that have got the command of the overlap policy for the next time. One write cannot send all
+    /// of these commands.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) stopping: Vec<Timestamp>,
-    /// Times to come that submit no run.
+    /// Future times that submit no run.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) skip: Vec<Timestamp>,
     /// Why the schedule is paused.
@@ -91,23 +94,23 @@ pub(crate) struct Data {
     /// The last times that submitted no run.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) left_out: Vec<LeftOut>,
-    /// The place in the queue of the last command that ended a pause, 0 for none. `None` until a node has looked.
+    /// The queue position of the last command that ended a pause; 0 for none. `None` until a node has checked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) resumed: Option<u64>,
-    /// Whether the times of the present pause are decided, and not skipped.
+    /// Whether the times of the present pause will be decided, rather than skipped.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(crate) catches_up: bool,
-    /// What replaced the props.
+    /// The spec that replaced the props.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) spec: Option<Schedule>,
 }
 
-/// A schedule decides no time before it is due. One that has come further than this was decided by a clock that was
-/// ahead: the schedule goes on from the present. The clocks of two nodes differ by less.
+/// A schedule never decides a time before it is due. If the last decided time is further ahead than this, a clock
+/// that was ahead decided it, and the schedule continues from the present. The clocks of two nodes differ by less.
 pub(crate) const AHEAD: SignedDuration = SignedDuration::from_secs(60);
 
 impl Data {
-    /// Returns the time after which the next one is searched.
+    /// Returns the position from which the next time is searched.
     pub(crate) fn cursor(&self, spec: &Schedule, now: Timestamp) -> Cursor {
         let cursor = match self.last {
             Some(last) => Cursor {
@@ -122,13 +125,13 @@ impl Data {
         }
     }
 
-    /// Returns up to when the schedule has come, if that was by a clock that was ahead.
+    /// Returns the time up to which a clock that was ahead has decided, if one did.
     pub(crate) fn ahead(&self, spec: &Schedule, now: Timestamp) -> Option<Timestamp> {
         let come = self.last.or(spec.since)?;
         (come.duration_since(now) > AHEAD).then_some(come)
     }
 
-    /// Returns what a new schedule keeps.
+    /// Returns the data of a new schedule.
     pub(crate) fn first() -> Self {
         Self {
             resumed: Some(0),
@@ -136,7 +139,7 @@ impl Data {
         }
     }
 
-    /// Returns what the schedule keeps that takes the place of this ended one and begins now.
+    /// Returns the data of a schedule that replaces this ended one and begins now.
     pub(crate) fn of_ended(mut self, now: Timestamp) -> Self {
         self.skip.retain(|skipped| *skipped > now);
         Self {
@@ -196,7 +199,7 @@ impl Data {
         found
     }
 
-    /// Adds a run that may be live, and forgets the oldest beyond those that a schedule follows.
+    /// Adds runs that may be live, and drops the oldest beyond the most that a schedule follows.
     pub(crate) fn follow(&mut self, runs: impl IntoIterator<Item = Timestamp>) {
         let mut known: HashSet<Timestamp> = self.runs.iter().copied().collect();
         let new = runs.into_iter().filter(|run| known.insert(*run));

@@ -1,4 +1,4 @@
-//! The deadlines of runs: durations of the schedule, from the time of each run on.
+//! The deadlines of runs: durations of the schedule that count from the time of each run.
 
 use jiff::{SignedDuration, Timestamp};
 use windlass_statemachine::Invalid;
@@ -13,7 +13,7 @@ pub(crate) struct Within {
 }
 
 impl Within {
-    /// Reads the durations of a schedule whose offset and jitter were checked.
+    /// Reads the durations of a schedule whose offset and jitter were already checked.
     ///
     /// # Errors
     ///
@@ -39,7 +39,7 @@ impl Within {
         Ok(Self { start, end })
     }
 
-    /// Returns `start_by` and `end_by` of a run whose durations begin at `from`.
+    /// Returns `start_by` and `end_by` of a run whose durations count from `from`.
     pub(crate) fn deadlines(self, from: Timestamp) -> (Option<Timestamp>, Option<Timestamp>) {
         let at = |within: Option<SignedDuration>| {
             within.map(|within| from.checked_add(within).unwrap_or(Timestamp::MAX))

@@ -1,4 +1,4 @@
-//! [`Due`]: which of the times that have passed are to run.
+//! [`Due`]: decides which of the times that have passed submit a run.
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -9,13 +9,14 @@ use super::{
     times::{Cursor, Times, before},
 };
 
-/// A run that is submitted later than this after its due time is late, and its time was missed.
+/// How long after its due time a run counts as late. A time that is decided later than this was
+/// missed.
 pub(crate) const LATE_AFTER: SignedDuration = SignedDuration::from_secs(60);
 
-/// How many runs one write submits at most.
+/// The most runs that one write submits.
 pub(crate) const RUNS_AT_ONCE: usize = 50;
 
-/// How many times one run of the handler looks at, at most.
+/// The most times that one run of the handler looks at.
 const LOOKED_AT: usize = 10_000;
 
 /// The times that have passed since the last one that was decided.
@@ -23,21 +24,21 @@ const LOOKED_AT: usize = 10_000;
 pub(crate) struct Due {
     /// The times to run, oldest first, and whether each is late.
     pub(crate) run: Vec<(Timestamp, bool)>,
-    /// Those that were missed and are not made up for.
+    /// The times that were missed and are not made up for.
     pub(crate) missed: Option<LeftOut>,
-    /// The last of the times, run or missed.
+    /// The last of the times, whether it runs or was missed.
     pub(crate) last: Option<Timestamp>,
     /// Whether more times may have passed.
     pub(crate) more: bool,
 }
 
 impl Due {
-    /// Returns what is due at `now`.
+    /// Returns the times that are due at `now`.
     pub(crate) fn new(times: &Times, mut cursor: Cursor, now: Timestamp) -> Self {
         let missed = &times.spec().missed;
         let within = missed.within.0;
         let mut found = Self::default();
-        // Under `last`, once a time is late: the newest time so far, and whether it is late.
+        // Only under `last`, once a time is late: the newest time so far, and whether it is late.
         let mut newest = found.pass_missed(times, &mut cursor, now);
         for looked in 1.. {
             let Some((nominal, age)) = next(times, cursor, now) else {
@@ -47,7 +48,7 @@ impl Due {
             found.last = Some(nominal);
             let late = age > LATE_AFTER;
             match missed.run {
-                // Its run would fail at once.
+                // The run would miss its deadline at once.
                 _ if times.within().has_passed(nominal, now) => found.miss(nominal),
                 _ if !late && newest.is_none() => found.run.push((nominal, false)),
                 _ if !late => {
@@ -63,7 +64,7 @@ impl Due {
                 break;
             }
         }
-        // A later one may take its place.
+        // A later time may replace it.
         match newest {
             Some((nominal, _)) if found.more && next(times, cursor, now).is_some() => {
                 found.miss(nominal);
@@ -73,8 +74,8 @@ impl Due {
         found
     }
 
-    /// Counts the times that are certainly missed, and moves on to the last of them. Returns the newest time so far
-    /// that may run late, under `last`.
+    /// Counts the times that are certainly missed, and moves the cursor to the last of them. Returns the newest
+    /// time so far that may run late, under `last`.
     fn pass_missed(
         &mut self,
         times: &Times,
@@ -82,7 +83,7 @@ impl Due {
         now: Timestamp,
     ) -> Option<(Timestamp, bool)> {
         let missed = &times.spec().missed;
-        // Each time before this is older than `age` since it was due.
+        // Every time before the returned one was due more than `age` ago.
         let older_than = |age: SignedDuration| {
             let since = age.saturating_add(times.delay());
             before(now.checked_sub(since).unwrap_or(Timestamp::MIN))
@@ -101,7 +102,7 @@ impl Due {
         if missed.run != Missed::Last {
             return None;
         }
-        // The last of these takes the place of the others.
+        // The last of these times replaces the others.
         let (first, tally) = self.tally(times, cursor, late)?;
         let newest = tally.last.map(|last| (last, true));
         let others = Tally {
@@ -113,7 +114,7 @@ impl Due {
         newest
     }
 
-    /// Moves on over the times up to `to`, and returns the first of them and what they are.
+    /// Moves the cursor over the times up to `to`. Returns the first of them, and their tally.
     fn tally(
         &mut self,
         times: &Times,
@@ -142,7 +143,7 @@ impl Due {
         self.miss_all(Some(LeftOut::one(nominal, Why::Missed)));
     }
 
-    /// Lets a newer time run in the place of an earlier one.
+    /// Replaces an earlier time by a newer one, which runs instead.
     fn replace(&mut self, newest: &mut Option<(Timestamp, bool)>, newer: (Timestamp, bool)) {
         if let Some((earlier, _)) = newest.replace(newer) {
             self.miss(earlier);
@@ -150,7 +151,7 @@ impl Due {
     }
 }
 
-/// The next time, if it is due, and for how long.
+/// Returns the next time if it is due, and how long it has been due.
 fn next(times: &Times, cursor: Cursor, now: Timestamp) -> Option<(Timestamp, SignedDuration)> {
     let nominal = times.next(cursor)?;
     let age = now.duration_since(times.due(nominal));
@@ -238,7 +239,7 @@ mod tests {
             );
             assert!(!found.more, "one write says all of it");
         }
-        // The last 60 years may run, and one of them does.
+        // All times of the last 60 years may run, and one of them does.
         let all_within = seconds
             .clone()
             .missed(Missed::Last, 60 * 366 * 24 * 60 * MINUTE);
@@ -258,7 +259,7 @@ mod tests {
             (50, total - 61),
             "50 of the last minute are a write"
         );
-        // Those of the last ten minutes start in time.
+        // The times of the last ten minutes start in time.
         let in_time = seconds
             .missed(Missed::All, 60 * MINUTE)
             .start_within(10 * MINUTE);

@@ -31,25 +31,25 @@ pub const KIND: &str = windlass_statemachine::Kind::SCHEDULE;
 /// How many schedules a node decides at once.
 const SLOTS: u32 = 64;
 
-/// The handler of the kind `schedule`, which each [`Runner`](crate::Runner) has by default
-/// ([`Builder::without_schedules`](crate::runner::Builder::without_schedules)), and each simulation of the
-/// feature `testing`.
+/// The handler of the kind `schedule`. Each [`Runner`](crate::Runner) has it by default
+/// ([`Builder::without_schedules`](crate::runner::Builder::without_schedules)), as does each simulation of
+/// the feature `testing`.
 ///
-/// A schedule that is wrong fails with the field; other schedules go on. While the store does not answer,
-/// the schedule is released and tried again.
+/// A schedule with an invalid spec fails with the name of the field; other schedules are not affected.
+/// While the store does not respond, the schedule is released and tried again.
 #[derive(Debug, Clone)]
 pub(crate) struct Scheduler {
     store: Store,
 }
 
 impl Scheduler {
-    /// Returns a handler that reads earlier runs from this store, and follows its clock.
+    /// Returns a handler that reads earlier runs from this store and uses the store's clock.
     pub(crate) fn new(store: &Store) -> Self {
         let store = store.clone();
         Self { store }
     }
 
-    /// How a node runs schedules.
+    /// Returns the settings with which a node runs schedules.
     pub(crate) fn config() -> KindConfig {
         let cap = Duration::from_secs(300);
         KindConfig::default()
@@ -67,7 +67,7 @@ impl Scheduler {
         let resumed = task.resumed_by().or(data.resumed).or(Some(0));
         if resumed != data.resumed {
             let catches_up = std::mem::take(&mut data.catches_up);
-            // Each command that ends a pause means the same.
+            // All commands that end a pause have the same effect.
             if data.resumed.is_some() && !catches_up {
                 skip_passed(&mut data, &times, now, Passed::Due);
             }
@@ -82,7 +82,7 @@ impl Scheduler {
     }
 }
 
-/// Counts the times that were decided, and logs those that submit no run.
+/// Counts the times that were decided, and logs the times that submit no run.
 fn log(schedule: &TaskId, before: &Counts, data: &Data) {
     let after = &data.counts;
     for (outcome, before, after) in [
@@ -117,7 +117,7 @@ fn log(schedule: &TaskId, before: &Counts, data: &Data) {
 ///
 /// # Errors
 ///
-/// [`Error::Invalid`] when a run cannot be made of the template; and those of the store.
+/// [`Error::Invalid`] when the template yields no valid run, and the errors of the store.
 pub(crate) async fn decide(
     store: &Store,
     times: &Times,
@@ -131,7 +131,8 @@ pub(crate) async fn decide(
     Ok(turn.step(&states, room)?)
 }
 
-/// Returns what a schedule begins with: nothing, or what an ended one has kept that it replaces.
+/// Returns the first data of a schedule: new data, or what an ended schedule that it replaces has
+/// kept.
 pub(crate) fn first_data(props: &windlass_statemachine::Json) -> Data {
     let spec = Schedule::from_json(props).ok();
     let earlier = spec.and_then(|spec| spec.earlier);
@@ -152,7 +153,7 @@ pub(crate) fn spec_of(
     }
 }
 
-/// Returns those of the times whose run has the id of a task.
+/// Returns the times whose run has the id of an existing task.
 pub(crate) async fn taken(
     store: &Store,
     times: &Times,
@@ -178,7 +179,7 @@ pub(crate) async fn taken(
     Ok(taken)
 }
 
-/// Returns why a task with the id of a run is none of the schedule; `None` for a run.
+/// Returns why a task with the id of a run is not a run of the schedule; `None` for a run.
 pub(crate) fn taken_by(schedule: &str, task: &Task) -> Option<String> {
     let is_run = ScheduledFor::of(task).is_some_and(|run| run.schedule.as_str() == schedule);
     let Task { id, kind, .. } = task;
@@ -224,7 +225,7 @@ fn run_state(state: &TaskState) -> RunState {
     }
 }
 
-/// The message that carries out a step.
+/// Returns the message that carries out a step.
 fn message(step: Step) -> Message {
     let counts = step.data.counts;
     let message = match step.next {
@@ -258,7 +259,7 @@ impl StatefulHandler for Scheduler {
         }
     }
 
-    /// A signal would end a pause, and means nothing to a schedule.
+    /// Returns false: a signal would end a pause, and has no meaning for a schedule.
     fn takes_signals(&self) -> bool {
         false
     }

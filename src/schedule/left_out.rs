@@ -1,4 +1,4 @@
-//! [`LeftOut`]: the times that submitted no run, and why.
+//! [`LeftOut`]: times that submitted no run, and the reason.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -12,22 +12,22 @@ const KEPT: usize = 10;
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum Why {
-    /// No node decided it in time, and it is not made up for.
+    /// No node decided the time soon enough, and it is not made up for.
     Missed,
-    /// An operator skipped it, or the schedule was paused.
+    /// An operator skipped the time, or the schedule was paused.
     Skipped,
-    /// Earlier runs were live, and the overlap policy submits no other. Or a later time that was due at once replaced it,
-    /// under [`Overlap::Cancel`](super::Overlap::Cancel) and [`Overlap::Kill`](super::Overlap::Kill).
+    /// Earlier runs were live, and the overlap policy allows no further run; or a later time that was due at once
+    /// replaced this one, under [`Overlap::Cancel`](super::Overlap::Cancel) and [`Overlap::Kill`](super::Overlap::Kill).
     Overlapped,
-    /// A task that is no run of the schedule has its id.
+    /// Another task, which is not a run of the schedule, has the id of the run.
     Refused,
-    /// A node of a later version has a reason that this version does not know.
+    /// A node of a later version gave a reason that this version does not know.
     #[serde(other)]
     Other,
 }
 
 impl Why {
-    /// Returns its name: `missed`, `skipped`, `overlapped` or `refused`, as in [`Counts`](super::Counts), or `other`.
+    /// Returns the name: `missed`, `skipped`, `overlapped` or `refused`, as in [`Counts`](super::Counts), or `other`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Missed => "missed",
@@ -47,7 +47,7 @@ impl std::fmt::Display for Why {
 
 /// Times of a schedule that submitted no run for the same reason.
 ///
-/// A schedule keeps the last 10 of these
+/// A schedule keeps the last 10 entries
 /// ([`ScheduleRecord::left_out`](super::ScheduleRecord::left_out)).
 ///
 /// # Example
@@ -67,13 +67,13 @@ impl std::fmt::Display for Why {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct LeftOut {
-    /// The first of them.
+    /// The first of the times.
     pub first: Timestamp,
-    /// The last of them.
+    /// The last of the times.
     pub last: Timestamp,
-    /// How many there are.
+    /// The number of the times.
     pub times: u64,
-    /// Why they submitted no run.
+    /// Why the times submitted no run.
     pub why: Why,
 }
 
@@ -88,7 +88,7 @@ impl LeftOut {
         }
     }
 
-    /// Adds others of the same reason.
+    /// Adds times with the same reason.
     pub(crate) fn add(&mut self, other: &Self) {
         self.first = self.first.min(other.first);
         self.last = self.last.max(other.last);
@@ -96,8 +96,8 @@ impl LeftOut {
     }
 }
 
-/// Appends an entry, and forgets the oldest. Times of the same reason become one entry, unless there was a run since the
-/// first of them.
+/// Appends an entry, and drops the oldest beyond 10. Times with the same reason are merged into one entry, unless a run
+/// came after the first of them.
 pub(crate) fn append(all: &mut Vec<LeftOut>, new: LeftOut, last_run: Option<Timestamp>) {
     match all.last_mut() {
         Some(entry) if entry.why == new.why && last_run.is_none_or(|run| run < entry.first) => {

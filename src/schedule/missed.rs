@@ -1,4 +1,4 @@
-//! [`Missed`]: what happens to times that passed while no node was running.
+//! [`Missed`]: how times that passed while no node was running are handled.
 
 use std::time::Duration;
 
@@ -6,18 +6,18 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use super::{span::Length, template::or_default};
 
-/// Which of the times are made up for that came while no node was running.
+/// Which of the times that passed while no node was running are made up for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum Missed {
-    /// None of them.
+    /// None of the times.
     None,
-    /// The last of them.
+    /// The last of the times.
     #[default]
     Last,
-    /// All of them.
+    /// All of the times.
     All,
 }
 
@@ -26,10 +26,10 @@ pub enum Missed {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct MissedTimes {
-    /// Which of them; the last by default.
+    /// Which missed times run; the last one by default.
     #[serde(default, deserialize_with = "or_default")]
     pub(crate) run: Missed,
-    /// How long ago they may be; `1h` by default.
+    /// How long ago a time may be to be made up for; `1h` by default.
     #[serde(default = "an_hour", deserialize_with = "or_an_hour")]
     pub(crate) within: Length,
 }

@@ -1,11 +1,14 @@
 //! Schedules: tasks that submit runs at times.
 //!
-//! A schedule is a task of the kind `schedule`, which every node handles by itself. Its handler sleeps until
-//! the next time, then submits the run and moves on in one write. So a time is never lost and never fires
-//! twice, whichever node runs the schedule, and pause, kill, history and leases are those of every task.
+//! A schedule is a task of the kind `schedule`, for which every node has a handler. The handler sleeps until
+//! the next time, then submits the run and moves on to the following time in one write. So a time is never
+//! lost and never fires twice, whichever node runs the schedule. Pause, kill, history and leases work as for
+//! every task.
 //!
 //! The semantics are in `docs/schedules.md`.
 
+mod check;
+mod clause;
 mod cron;
 mod data;
 mod deadlines;
@@ -36,7 +39,7 @@ pub use handler::KIND;
 pub(crate) use handler::Scheduler;
 pub use left_out::{LeftOut, Why};
 pub use missed::Missed;
-pub use operations::{Backfill, LiveRuns, ScheduleRecord, Schedules};
+pub use operations::{Backfill, LiveRuns, ScheduleRecord, Schedules, Trigger};
 pub use overlap::Overlap;
 pub use run::{By, LABEL, ScheduledFor};
 pub(crate) use set_back::watch as watch_clock;

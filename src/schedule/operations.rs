@@ -1,12 +1,13 @@
-//! [`Schedules`]: what a client does with schedules.
+//! [`Schedules`]: the operations of a client on schedules.
 
 mod change;
 mod limits;
 mod runs;
+mod trigger;
 mod update;
 
 use jiff::Timestamp;
-use windlass_statemachine::{Command, Invalid, Json, StateKind, TaskId};
+use windlass_statemachine::{Command, Invalid, Json, StateKind, TaskId, task::Labels};
 
 use super::{
     Counts, KIND, LABEL, LeftOut, RefusedTime, ScheduledFor, Time,
@@ -26,14 +27,14 @@ use crate::{
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LiveRuns {
-    /// They go on.
+    /// The runs continue.
     #[default]
     Keep,
-    /// They get the command `kill`.
+    /// The runs get the command `kill`.
     Kill,
 }
 
-/// A schedule, as it was read.
+/// A schedule, as it was read from the store.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct ScheduleRecord {
@@ -41,34 +42,37 @@ pub struct ScheduleRecord {
     pub id: TaskId,
     /// The state of the task; `None` when its record cannot be read.
     pub state: Option<StateKind>,
-    /// The present spec, or why it cannot be read.
+    /// The labels of the task. Those of the runs are in the spec.
+    pub labels: Labels,
+    /// The present spec, or the reason why it cannot be read.
     pub spec: Result<Schedule, Invalid>,
-    /// The same as it is stored, also when it cannot be read.
+    /// The present spec as it is stored, even if it cannot be read.
     pub stored: Json,
-    /// How many times went which way.
+    /// How the times of the schedule were decided so far.
     pub counts: Counts,
-    /// The last nominal time that was decided. `None` after an update, or a resume that skipped times, until the next
-    /// one is decided. An update of a paused schedule that keeps its times keeps it.
+    /// The last nominal time that was decided. `None` after an update, and after a resume that skipped times, until
+    /// the next time is decided. An update of a paused schedule keeps it if the new spec has the same times.
     pub last: Option<Timestamp>,
-    /// The next time that is to submit a run, if the schedule is live and not paused.
+    /// The next time that will submit a run, if the schedule is live and not paused.
     pub next: Option<Time>,
-    /// The runs of these nominal times were live when the schedule looked last.
+    /// The nominal times of the runs that were live when the schedule last checked.
     pub runs: Vec<Timestamp>,
-    /// Times to come that submit no run.
+    /// Future times that submit no run.
     pub skipped: Vec<Timestamp>,
-    /// Why it is paused.
+    /// Why the schedule is paused.
     pub note: Option<String>,
-    /// How many commands wait for a node that runs schedules, such as a pause.
+    /// How many commands (such as a pause) wait for a node that runs schedules.
     pub commands: u64,
     /// The last time that submitted no run because another task has its id.
     pub refused: Option<RefusedTime>,
-    /// The nominal time of the last run, also of one that an operator requested. `None` before the first run.
+    /// The nominal time of the last run, including runs that an operator requested. `None` before the first
+    /// run.
     pub last_run: Option<Timestamp>,
     /// The last times that submitted no run, oldest first: at most 10 entries.
     pub left_out: Vec<LeftOut>,
-    /// Up to when its times are decided, if that is more than a minute to come: a clock that was ahead has decided them.
-    /// The schedule goes on from the present when it is looked at: a node that sees its clock set back does so, and
-    /// [`Schedules::resume`].
+    /// The time up to which the schedule has decided, if that is more than a minute in the future: a clock that was
+    /// ahead has decided it. The schedule continues from the present when a node handles it next, which happens when a
+    /// node notices that its clock was set back, and on [`Schedules::resume`].
     pub ahead: Option<Timestamp>,
 }
 
@@ -80,16 +84,17 @@ impl ScheduleRecord {
     }
 }
 
-/// What a client does with schedules, of [`Client::schedules`].
+/// The operations of a client on schedules. See [`Client::schedules`].
 ///
 /// # Guarantees
 ///
-/// Each change is one transaction, which is refused when a node has decided a time since the schedule was
-/// read; it is then made again of what is there. So no change loses or repeats a nominal time.
+/// Each change is one transaction, which the store refuses if a node has decided a time since the
+/// schedule was read. The change is then made again on the present schedule, so that it never loses or
+/// repeats a nominal time.
 ///
 /// # Errors
 ///
-/// [`Error::Invalid`] with the field; [`Error::NotFound`]; [`Error::Unavailable`].
+/// [`Error::Invalid`] that names the field; [`Error::NotFound`]; [`Error::Unavailable`].
 ///
 /// # Example
 ///
@@ -112,14 +117,14 @@ pub struct Schedules {
 }
 
 impl Client {
-    /// Returns what the client does with schedules.
+    /// Returns the operations of this client on schedules.
     pub fn schedules(&self) -> Schedules {
         let client = self.clone();
         Schedules { client }
     }
 }
 
-/// Converts an id, or names the field.
+/// Converts an id, or returns the error of the field.
 fn name(id: impl TryInto<TaskId, Error: Into<Invalid>>) -> Result<TaskId, Error> {
     Ok(id.try_into().map_err(Into::into)?)
 }
@@ -129,14 +134,47 @@ impl Schedules {
     ///
     /// # Errors
     ///
-    /// [`Error::AlreadyExists`]; [`Error::ScheduleEnded`] and [`Error::AlreadyFinished`] when an ended schedule or
-    /// another ended task has the id; [`Error::Invalid`] as [`Schedule::check`].
+    /// [`Error::AlreadyExists`]; [`Error::ScheduleEnded`] when an ended schedule has the id;
+    /// [`Error::AlreadyFinished`] when another ended task has it; [`Error::Invalid`] as for [`Schedule::check`].
     pub async fn create(
         &self,
         id: impl TryInto<TaskId, Error: Into<Invalid>>,
         schedule: Schedule,
     ) -> Result<TaskId, Error> {
         let task = self.task(name(id)?, schedule)?;
+        self.submit_new(task).await
+    }
+
+    /// Creates a schedule that is paused from the beginning: it submits no run before
+    /// [`resume`](Self::resume), which skips the times until then or catches up on them.
+    ///
+    /// # Errors
+    ///
+    /// As [`create`](Self::create).
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use windlass::{Client, NewTask, StateKind, schedule::Schedule, store::Store};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), windlass::BoxError> {
+    /// let client = Client::new(&Store::open("memory:").await?);
+    /// let report = Schedule::new(NewTask::new("report")).cron("0 6 * * MON");
+    /// client.schedules().create_paused("weekly", report).await?;
+    /// let created = client.schedules().get("weekly").await?;
+    /// assert_eq!((created.state, created.next), (Some(StateKind::Paused), None));
+    /// # Ok(()) }
+    /// ```
+    pub async fn create_paused(
+        &self,
+        id: impl TryInto<TaskId, Error: Into<Invalid>>,
+        schedule: Schedule,
+    ) -> Result<TaskId, Error> {
+        let (task, _) = self.new_task(name(id)?, schedule)?;
+        self.submit_new(task.paused()).await
+    }
+
+    async fn submit_new(&self, task: NewTask) -> Result<TaskId, Error> {
         match self.client.submit(task).await {
             Ok(created) => Ok(created.into_id()),
             Err(Error::AlreadyFinished(id)) => match self.get(&id).await {
@@ -151,8 +189,17 @@ impl Schedules {
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`] as [`Schedule::check`].
+    /// [`Error::Invalid`] as for [`Schedule::check`].
     pub fn task(&self, id: TaskId, schedule: Schedule) -> Result<NewTask, Error> {
+        let (task, due) = self.new_task(id, schedule)?;
+        Ok(match due {
+            Next::Sleep(due) => task.start_at(due),
+            _ => task,
+        })
+    }
+
+    /// Returns the task of a new schedule, and what it waits for.
+    fn new_task(&self, id: TaskId, schedule: Schedule) -> Result<(NewTask, Next), Error> {
         let now = self.client.store().clock().now();
         let spec = Schedule {
             since: Some(now),
@@ -161,17 +208,14 @@ impl Schedules {
         spec.check(id.as_str(), now)?;
         let times = Times::new(id.as_str(), &spec)?;
         let task = NewTask::new(KIND).id(id.to_string()).props(&spec);
-        Ok(match next(&times, &Data::default(), now) {
-            Next::Sleep(due) => task.start_at(due),
-            _ => task,
-        })
+        Ok((task, next(&times, &Data::default(), now)))
     }
 
     /// Returns a schedule.
     ///
     /// # Errors
     ///
-    /// [`Error::NotFound`]; [`Error::Invalid`] (field `id`) when the task is no schedule.
+    /// [`Error::NotFound`]; [`Error::Invalid`] (field `id`) when the task is not a schedule.
     pub async fn get(
         &self,
         id: impl TryInto<TaskId, Error: Into<Invalid>>,
@@ -181,12 +225,12 @@ impl Schedules {
         Ok(self.record(record))
     }
 
-    /// Returns a page of the schedules, in the order of their creation, with the order of the last for the
-    /// next page.
+    /// Returns a page of the schedules in the order of their creation, each with its order. Pass the last
+    /// order to get the next page.
     ///
     /// # Errors
     ///
-    /// As [`Client::list`].
+    /// The errors of [`Client::list`].
     pub async fn list(&self, page: Page) -> Result<Vec<(u64, ScheduleRecord)>, Error> {
         let filter = Filter {
             kind: Some(super::kind()?),
@@ -199,12 +243,12 @@ impl Schedules {
             .collect())
     }
 
-    /// Returns the next `count` times of a schedule, without those that are skipped; no more than the runs that
-    /// are left of its count.
+    /// Returns the next `count` times of a schedule, without skipped times; no more than the remaining runs of
+    /// its `count`.
     ///
     /// # Errors
     ///
-    /// As [`get`](Self::get), and [`Error::Invalid`] for a spec that is wrong.
+    /// The errors of [`get`](Self::get), and [`Error::Invalid`] for an invalid spec.
     pub async fn preview(
         &self,
         id: impl TryInto<TaskId, Error: Into<Invalid>>,
@@ -217,11 +261,12 @@ impl Schedules {
     }
 
     /// Returns the next `count` times that the schedule would have after an [`update`](Self::update) to this
-    /// spec, as [`preview`](Self::preview). An update starts an ended schedule again, so it may have ended.
+    /// spec, like [`preview`](Self::preview). It also works for an ended schedule, which an update starts
+    /// again.
     ///
     /// # Errors
     ///
-    /// As [`get`](Self::get), and [`Error::Invalid`] for a spec that is wrong.
+    /// The errors of [`get`](Self::get), and [`Error::Invalid`] for an invalid spec.
     pub async fn preview_update(
         &self,
         id: impl TryInto<TaskId, Error: Into<Invalid>>,
@@ -234,19 +279,19 @@ impl Schedules {
         let id = record.task.id.as_str();
         spec.check(id, now)?;
         let times = Times::new(id, spec)?;
-        // An update starts with these data as well, when those of a failed schedule cannot be read.
+        // When the data of a failed schedule cannot be read, an update starts with new data, too.
         let data = record.state.ok();
         let data = data.and_then(|state| data_of(state.data.as_ref(), &record.task.props).ok());
         let coming = data.unwrap_or_default().coming(&times, now, count);
         Ok(coming.into_iter().map(|at| times.time(at)).collect())
     }
 
-    /// Deletes a schedule, and lets its live runs go on or kills them. Returns the runs that were killed. A delete that
-    /// was cut off is repeated to kill those that it has left.
+    /// Deletes a schedule, and either keeps or kills its live runs. Returns the killed runs. A delete that was
+    /// interrupted can be repeated to kill the remaining runs.
     ///
     /// # Errors
     ///
-    /// As [`get`](Self::get).
+    /// The errors of [`get`](Self::get).
     pub async fn delete(
         &self,
         id: impl TryInto<TaskId, Error: Into<Invalid>>,
@@ -263,7 +308,7 @@ impl Schedules {
                     LiveRuns::Kill => self.live_runs(&id).await?,
                 }
             }
-            // A delete that was cut off after its first write goes on.
+            // Continues a delete that was interrupted after its first write.
             Err(error @ Error::NotFound { .. }) if runs == LiveRuns::Kill => {
                 match self.live_runs(&id).await? {
                     none if none.is_empty() => return Err(error),
@@ -283,11 +328,11 @@ impl Schedules {
         Ok(killed)
     }
 
-    /// Returns the live runs of a schedule, which may be deleted.
+    /// Returns the live runs of a schedule. The schedule itself may have been deleted.
     ///
     /// # Errors
     ///
-    /// As [`Client::list`].
+    /// The errors of [`Client::list`].
     pub async fn live_runs(&self, id: &TaskId) -> Result<Vec<TaskId>, Error> {
         let live = StateKind::ALL
             .into_iter()
@@ -345,11 +390,13 @@ impl Schedules {
         let ahead = read.and_then(|spec| data.ahead(spec, now));
         ScheduleRecord {
             id: record.task.id,
+            labels: record.task.labels,
             state: code,
             spec,
             stored,
             counts: data.counts,
-            // Without its local time it is where an update or a resume has moved on to.
+            // Without its local time, `last` is only the position to which an update or a resume
+            // has moved.
             last: data.last.filter(|_| data.local.is_some()),
             ahead,
             next,
@@ -364,12 +411,13 @@ impl Schedules {
     }
 }
 
-/// Reads what a schedule keeps; one that has decided no time begins with what its props bring.
+/// Reads the data of a schedule. A schedule that has decided no time yet starts with the data that
+/// its props bring.
 fn data_of(json: Option<&Json>, props: &Json) -> Result<Data, Invalid> {
     json.map_or_else(|| Ok(first_data(props)), |json| json.get("data"))
 }
 
-/// Returns the props without what an ended schedule has left to this one.
+/// Returns the props without the data of the ended schedule that this one replaced.
 fn stored_props(spec: &Result<Schedule, Invalid>, props: &Json) -> Json {
     let read = Schedule::from_json(props).is_ok_and(|spec| spec.earlier.is_some());
     let without = spec.as_ref().ok().filter(|_| read);
@@ -378,3 +426,4 @@ fn stored_props(spec: &Result<Schedule, Invalid>, props: &Json) -> Json {
 }
 
 pub use runs::Backfill;
+pub use trigger::Trigger;

@@ -1,29 +1,31 @@
-//! [`Overlap`]: what happens while an earlier run is live.
+//! [`Overlap`]: how a time is handled while an earlier run is live.
 
 use serde::{Deserialize, Serialize};
 
-/// What happens at a time at which an earlier run is live.
+/// How a time is handled while an earlier run is live.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Overlap {
-    /// The time submits no run, and counts as overlapped.
+    /// Submits no run; the time counts as overlapped.
     #[default]
     Skip,
-    /// The run waits for the end of the earlier one. A time at which another run waits already submits none,
-    /// and counts as overlapped.
+    /// Submits a run that waits for the end of the earlier one. If another run waits already, submits none;
+    /// the time then counts as overlapped.
     QueueOne,
-    /// The run waits for the ends of all runs that are live, as do all of the runs before.
+    /// Submits a run that waits for the ends of all live runs, which may themselves wait for
+    /// earlier runs.
     QueueAll,
-    /// The earlier runs get the command `complete`, so they may end in their own way; the run waits for their
-    /// ends. Of several times that are due at once, only the last submits a run. The others count as overlapped.
+    /// Sends the earlier runs the command `complete`, so that they may end in their own way, and submits a run
+    /// that waits for their ends. Of several times that are due at once, only the last submits a run; the others
+    /// count as overlapped.
     Cancel,
-    /// The earlier runs get the command `kill`; the run waits for their ends. Several times that are due at once are
-    /// decided as under [`Cancel`](Self::Cancel).
+    /// Sends the earlier runs the command `kill`, and submits a run that waits for their ends. Several times that
+    /// are due at once are handled as under [`Cancel`](Self::Cancel).
     Kill,
-    /// The run is submitted, and the earlier ones get the command `pause`.
+    /// Submits a run, and sends the earlier runs the command `pause`.
     Pause,
-    /// The run is submitted while fewer than this many are live: 1 to 1,000, or [`u32::MAX`] for any number.
+    /// Submits a run while fewer than this many are live: 1 to 1,000, or [`u32::MAX`] for any number.
     Allow(u32),
 }

@@ -1,4 +1,4 @@
-//! [`skip_passed`]: the times that pass while a schedule is paused.
+//! [`skip_passed`]: skips the times that pass while a schedule is paused.
 
 use jiff::Timestamp;
 
@@ -12,16 +12,16 @@ use super::{
 /// Which times count as passed.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Passed {
-    /// Those whose nominal time has come.
+    /// Times whose nominal time has passed.
     Nominal,
-    /// Those that are due.
+    /// Times whose due time has passed.
     Due,
 }
 
 /// Counts the times that have passed while the schedule was paused as skipped, and moves on to the present, or to the
 /// first time that has not passed.
 pub(crate) fn skip_passed(data: &mut Data, times: &Times, now: Timestamp, which: Passed) {
-    // Up to this one all have passed.
+    // All times up to this one have passed.
     let certain = match which {
         Passed::Nominal => now,
         Passed::Due => now.checked_sub(times.delay()).unwrap_or(Timestamp::MIN),
@@ -29,7 +29,7 @@ pub(crate) fn skip_passed(data: &mut Data, times: &Times, now: Timestamp, which:
     let mut cursor = data.cursor(times.spec(), now);
     let mut passed: Option<LeftOut> = None;
     let mut last = now;
-    // The times after the last run of a count are none of the schedule.
+    // The times after the last run of a `count` are not times of the schedule.
     while !data.is_complete(times.spec())
         && let Some(nominal) = times.next(cursor)
         && nominal <= now

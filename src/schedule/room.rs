@@ -1,10 +1,10 @@
-//! [`Room`]: how much one write of a schedule may do.
+//! [`Room`]: the capacity of one write of a schedule.
 
 use windlass_statemachine::Task;
 
 use crate::store::Limits;
 
-/// What one write still takes. The work that does not fit goes on in the next write.
+/// The remaining capacity of one write. Work that does not fit continues in the next write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Room {
     operations: usize,
@@ -12,7 +12,8 @@ pub(crate) struct Room {
 }
 
 impl Room {
-    /// Returns the room of a write of the store with these limits. Half of its bytes are for the schedule itself.
+    /// Returns the room of a write, from the limits of the store. Half of the bytes are reserved for the schedule
+    /// itself.
     pub(crate) fn of(limits: &Limits) -> Self {
         Self {
             operations: limits.max_operations.max(1),
@@ -20,7 +21,8 @@ impl Room {
         }
     }
 
-    /// Returns the room that is left beside this many other operations and guards: at least one operation.
+    /// Returns the room that remains next to this many other operations and guards: at least one
+    /// operation.
     pub(crate) fn beside(self, operations: usize) -> Self {
         Self {
             operations: self.operations.saturating_sub(operations).max(1),
@@ -28,8 +30,8 @@ impl Room {
         }
     }
 
-    /// Returns the room of an attempt after this many failed ones: a server may take less than its store says, so each
-    /// attempt does half of the one before.
+    /// Returns the room of an attempt after this many failed ones: half of the previous attempt's, because a server
+    /// may accept less than its store reports.
     pub(crate) fn after(self, failed: u32) -> Self {
         let half = |room: usize| room.checked_shr(failed).unwrap_or(0);
         Self {
@@ -38,12 +40,12 @@ impl Room {
         }
     }
 
-    /// Returns how many operations it takes.
+    /// Returns the remaining number of operations.
     pub(crate) fn operations(self) -> usize {
         self.operations
     }
 
-    /// Takes the operations and the bytes of a part, and returns whether they fit.
+    /// Takes the operations and the bytes of a part from the room. Returns whether they fit.
     pub(crate) fn take(&mut self, operations: usize, bytes: usize) -> bool {
         let left = (
             self.operations.checked_sub(operations),
@@ -56,20 +58,20 @@ impl Room {
         true
     }
 
-    /// Takes the operations of the first part of a write, whatever its bytes are: no smaller write does it. Returns
-    /// whether they fit.
+    /// Takes the operations of the first part of a write, whatever its size in bytes is: no smaller write could do
+    /// it. Returns whether they fit.
     pub(crate) fn take_first(&mut self, operations: usize, bytes: usize) -> bool {
         self.bytes = self.bytes.max(bytes);
         self.take(operations, bytes)
     }
 }
 
-/// Returns about how many bytes the submit of a run takes.
+/// Returns the approximate size in bytes of the submit of a run.
 pub(crate) fn bytes_of(run: &Task) -> usize {
     // Ids, labels and the names of the keys.
     const REST: usize = 500;
     let waits = run.waits.iter().flat_map(|waits| &waits.tasks);
-    // A store keeps the list in the state of the run, and may keep it beside the state.
+    // A store keeps the list in the state of the run, and may keep a second copy next to the state.
     let waits: usize = waits.map(|id| 2 * (id.as_str().len() + 3)).sum();
     run.props.len() + waits + REST
 }

@@ -1,4 +1,4 @@
-//! A schedule does in one write what the store takes, and the rest in the next.
+//! A schedule writes as much at once as the store accepts, and the rest in the next write.
 
 use std::collections::BTreeMap;
 
@@ -109,7 +109,7 @@ fn each_earlier_run_gets_its_command_once_however_many_writes_send_it() {
         }
         assert_eq!(sent.len(), 200, "{overlap:?}");
         assert!(sent.values().all(|times| *times == 1), "{overlap:?}");
-        // The run comes with the last of them, and waits for all.
+        // The last step submits the run, which waits for all earlier ones.
         let (last, before) = steps.split_last().unwrap();
         assert!(before.iter().all(|step| step.submit.is_empty()));
         let waits = last.submit[0]
@@ -130,7 +130,7 @@ fn a_write_has_no_more_runs_than_bytes_for_them() {
     let steps = steps(&large, limits(57), (0, 12));
     let submits: Vec<usize> = steps.iter().map(|step| step.submit.len()).collect();
     assert_eq!(submits, [5, 5, 2]);
-    // One run that is larger than the half of the limit is a write of its own.
+    // One run that is larger than half of the limit gets a write of its own.
     let small = Limits {
         max_bytes: 150_000,
         ..limits(57)
@@ -141,7 +141,7 @@ fn a_write_has_no_more_runs_than_bytes_for_them() {
 
 #[test]
 fn a_schedule_follows_a_thousand_runs_at_most() {
-    // As data that another program has written: the wait for them would be refused.
+    // Data as another program might have written it: the wait for these runs would be refused.
     for overlap in [Overlap::Kill, Overlap::Cancel, Overlap::Pause] {
         let steps = steps(&spec(overlap), limits(10_000), (FOLLOWED + 400, 1));
         let last = steps.last().unwrap();

@@ -15,10 +15,10 @@ const DUE: &str = "schedule-due";
 /// The label of a run that is late, with the value `true`.
 const LATE: &str = "schedule-late";
 
-/// The label of a run that did not come by its time: `trigger` or `backfill`.
+/// The label of a run that an operator requested: `trigger` or `backfill`.
 const BY: &str = "schedule-by";
 
-/// The labels that a template must not have.
+/// The labels that a template may not set.
 pub(crate) const RESERVED: [&str; 4] = [LABEL, DUE, LATE, BY];
 
 /// Why a run was submitted.
@@ -27,13 +27,13 @@ pub(crate) const RESERVED: [&str; 4] = [LABEL, DUE, LATE, BY];
 pub enum By {
     /// Its time came.
     Time,
-    /// [`Schedules::trigger`](super::Schedules::trigger).
+    /// An operator called [`Schedules::trigger`](super::Schedules::trigger).
     Trigger,
-    /// [`Schedules::backfill`](super::Schedules::backfill).
+    /// An operator called [`Schedules::backfill`](super::Schedules::backfill).
     Backfill,
 }
 
-/// The time that a run stands for.
+/// The nominal time for which a run was submitted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ScheduledFor {
@@ -43,14 +43,15 @@ pub struct ScheduledFor {
     pub nominal: Timestamp,
     /// When the run was due.
     pub due: Timestamp,
-    /// Whether it was submitted more than a minute after that.
+    /// Whether the run was submitted more than a minute after `due`.
     pub is_late: bool,
-    /// Why it was submitted.
+    /// Why the run was submitted.
     pub by: By,
 }
 
 impl ScheduledFor {
-    /// Returns the time that a task stands for; `None` when it is no run of a schedule.
+    /// Returns the nominal time for which a task was submitted; `None` when the task is not a run
+    /// of a schedule.
     pub fn of(task: &Task) -> Option<Self> {
         let (schedule, nominal) = task.id.as_str().rsplit_once('@')?;
         if task.labels.get(LABEL)? != schedule {
@@ -76,7 +77,7 @@ impl ScheduledFor {
 }
 
 impl TaskContext {
-    /// Returns the time that the task was submitted for by a schedule; `None` for another task.
+    /// Returns the nominal time for which a schedule submitted the task; `None` for other tasks.
     ///
     /// # Example
     ///
@@ -101,13 +102,13 @@ pub(crate) fn run_id(schedule: &str, nominal: Timestamp) -> Result<TaskId, Inval
 }
 
 impl Times {
-    /// Gives a run its deadlines, whose durations begin at `from`.
+    /// Sets the deadlines of a run. Their durations count from `from`.
     pub(crate) fn set_deadlines(&self, run: &mut Task, from: Timestamp) {
         (run.start_by, run.end_by) = self.within().deadlines(from);
     }
 
-    /// Returns the run of a nominal time. Its deadlines count from that time; those of a requested run from the
-    /// request, which sets them.
+    /// Returns the run of a nominal time. Its deadlines count from that time. The deadlines of a requested run
+    /// count from the request; the caller sets them.
     pub(crate) fn run(&self, nominal: Timestamp, is_late: bool, by: By) -> Result<Task, Invalid> {
         let mut labels = Labels::from([(LABEL.to_owned(), self.id().to_owned())]);
         let due = match by {

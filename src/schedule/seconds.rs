@@ -13,7 +13,7 @@ impl Seconds {
         Self(vec![0; (DAY as usize).div_ceil(64)])
     }
 
-    /// The seconds of an expression, on the days that it has.
+    /// Returns the seconds of an expression, on the days that it includes.
     pub(super) fn of(expression: &Expression) -> Self {
         let mut all = Self::none();
         for second in 0..DAY {

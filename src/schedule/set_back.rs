@@ -1,4 +1,5 @@
-//! Schedules after a clock that was ahead is set right: they sleep until a time of the wrong clock.
+//! Wakes schedules after a clock that was ahead is set right: they sleep until a time of the wrong
+//! clock.
 
 use std::time::Duration;
 
@@ -19,7 +20,7 @@ const EVERY: Duration = Duration::from_secs(2);
 /// How many schedules are read at once.
 const READ_AT_ONCE: u32 = 1000;
 
-/// Wakes schedules whenever the clock of this process is set back, until it is dropped.
+/// Wakes schedules whenever the clock of this process is set back. Runs until it is dropped.
 pub(crate) async fn watch(store: Store) {
     let began = Instant::now();
     let mut lead = Lead::default();
@@ -43,12 +44,13 @@ pub(crate) async fn watch(store: Store) {
     }
 }
 
-/// How far the wall clock is ahead of the time that has passed.
+/// How far the wall clock has moved ahead of the monotonic time.
 #[derive(Debug, Default)]
 struct Lead(Option<SignedDuration>);
 
 impl Lead {
-    /// Returns whether the clock was set back since the last look, by more than clocks differ.
+    /// Returns whether the clock was set back since the last look, by more than clocks of nodes
+    /// differ.
     fn is_set_back(&mut self, clock: Timestamp, passed: Duration) -> bool {
         let passed = SignedDuration::try_from(passed).unwrap_or(SignedDuration::MAX);
         let lead = clock
@@ -63,7 +65,8 @@ impl Lead {
     }
 }
 
-/// Lets the live schedules that were decided by a clock that was ahead look at the clock.
+/// Finds live schedules whose times a clock that was ahead has decided, and makes them check
+/// the time again.
 async fn wake(store: &Store) -> Result<(), Error> {
     let schedules = Client::new(store).schedules();
     let mut page = Page {
@@ -96,7 +99,7 @@ async fn wake(store: &Store) -> Result<(), Error> {
     }
 }
 
-/// The command that lets a schedule look at the clock. Each node sends the same.
+/// Returns the command that makes a schedule check the time. Each node sends the same command.
 fn run(schedule: &TaskId, ahead: Timestamp) -> Result<SendCommand, Invalid> {
     let key = format!("{schedule} {ahead}");
     Ok(SendCommand {

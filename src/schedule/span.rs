@@ -74,12 +74,13 @@ impl<'de> Deserialize<'de> for Length {
     }
 }
 
-/// Reads a time that may be absent. The error is that of every other time; the reader adds the field.
+/// Reads a time that may be absent. The error is the same as for every other time; the caller adds
+/// the field.
 pub(super) fn time<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Timestamp>, D::Error> {
     Ok(Option::<At>::deserialize(from)?.map(|at| at.0))
 }
 
-/// Reads times, as [`time`]; `null` for none.
+/// Reads times like [`time`]; `null` for none.
 pub(super) fn times<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Timestamp>, D::Error> {
     let times = Option::<Vec<At>>::deserialize(from)?.unwrap_or_default();
     Ok(times.into_iter().map(|at| at.0).collect())

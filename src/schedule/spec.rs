@@ -1,4 +1,4 @@
-//! [`Schedule`]: when a schedule submits runs, and which.
+//! [`Schedule`]: the spec of a schedule: when it submits runs, and which.
 
 use std::time::Duration;
 
@@ -7,6 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use windlass_statemachine::{Invalid, Json, plain};
 
 use super::{
+    clause::{Every, Except},
     data::Data,
     missed::{Missed, MissedTimes},
     overlap::Overlap,
@@ -20,9 +21,9 @@ use crate::NewTask;
 ///
 /// # Flow
 ///
-/// Name the run as a task without an id, then the times: any number of cron expressions, intervals and
-/// explicit times. [`Schedules::create`](super::Schedules::create) makes it a task of the kind `schedule`.
-/// In JSON (the props of that task) each method is a field of the same name.
+/// Pass the run as a task without an id, then add the times: any number of cron expressions, intervals and
+/// explicit times. [`Schedules::create`](super::Schedules::create) makes a task of the kind `schedule`
+/// from the spec. In JSON (the props of that task) each method is a field of the same name.
 ///
 /// # Guarantees
 ///
@@ -30,7 +31,8 @@ use crate::NewTask;
 ///
 /// # Errors
 ///
-/// [`check`](Self::check), and every operation that takes a schedule, returns [`Invalid`] with the field.
+/// [`check`](Self::check), and every operation that takes a schedule, returns [`Invalid`] with the name
+/// of the field.
 ///
 /// # Example
 ///
@@ -56,17 +58,20 @@ use crate::NewTask;
 #[serde(deny_unknown_fields)]
 #[must_use]
 pub struct Schedule {
-    /// What each run is: a task without id, start, waits, deadlines and unique key.
+    /// The template of the runs: a task without id, start, waits, deadlines and unique key.
     #[cfg_attr(
         feature = "schema",
         schemars(with = "windlass_statemachine::wire::TaskForm")
     )]
     pub(crate) run: Template,
-    /// Cron expressions, the local times of which count: 5 fields, 6 with the second first, or a name as `@daily`.
+    /// What the schedule is for, in the words of its author; none by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) description: Option<String>,
+    /// Cron expressions of local times: 5 fields, 6 with the second first, or a name such as `@daily`.
     #[serde(default, deserialize_with = "or_default")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) cron: Vec<String>,
-    /// Times at equal distances, whatever the clocks of the zone do.
+    /// Intervals in elapsed time, independent of the clocks of the zone.
     #[serde(default, deserialize_with = "or_default")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) every: Vec<Every>,
@@ -78,11 +83,11 @@ pub struct Schedule {
     #[serde(default, deserialize_with = "or_default")]
     #[serde(skip_serializing_if = "Except::is_empty")]
     pub(crate) except: Except,
-    /// The first instant that may be a time; none by default.
+    /// The first instant that may be a nominal time; none by default.
     #[serde(default, deserialize_with = "time")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) start: Option<Timestamp>,
-    /// The last instant that may be a time; none by default.
+    /// The last instant that may be a nominal time; none by default.
     #[serde(default, deserialize_with = "time")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) end: Option<Timestamp>,
@@ -93,21 +98,22 @@ pub struct Schedule {
     #[serde(default = "utc", deserialize_with = "or_utc")]
     #[serde(skip_serializing_if = "is_utc")]
     pub(crate) zone: String,
-    /// How long after its time a run is due; 0 by default.
+    /// How long after its nominal time a run is due; 0 by default.
     #[serde(default, deserialize_with = "or_default")]
     #[serde(skip_serializing_if = "Length::is_zero")]
     pub(crate) offset: Length,
-    /// Delays each run by a part of this, which is the same for the same time; 0 by default.
+    /// The largest delay of a run. The delay follows from the id and the nominal time; 0 by
+    /// default.
     #[serde(default, deserialize_with = "or_default")]
     #[serde(skip_serializing_if = "Length::is_zero")]
     pub(crate) jitter: Length,
-    /// Fails a run that has not started this long after its time.
+    /// Fails a run that has not started this long after its nominal time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) start_within: Option<Length>,
-    /// Fails a run that has not ended this long after its time.
+    /// Fails a run that has not ended this long after its nominal time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) end_within: Option<Length>,
-    /// What becomes of a local time that the clocks skip; `after` by default.
+    /// When a local time comes that the clocks skip; `after` by default.
     #[serde(default, deserialize_with = "or_default")]
     #[serde(skip_serializing_if = "is_default")]
     pub(crate) gap: Gap,
@@ -115,11 +121,12 @@ pub struct Schedule {
     #[serde(default, deserialize_with = "or_default")]
     #[serde(skip_serializing_if = "is_default")]
     pub(crate) fold: Fold,
-    /// What happens at a time at which an earlier run is live; `skip` by default.
+    /// How a time is handled while an earlier run is live; `skip` by default.
     #[serde(default, deserialize_with = "or_default")]
     #[serde(skip_serializing_if = "is_default")]
     pub(crate) overlap: Overlap,
-    /// Which of the times run that passed while no node was running; the last of an hour by default.
+    /// Which of the times that passed while no node was running are made up for; the last one of an
+    /// hour by default.
     #[serde(default, deserialize_with = "or_default")]
     #[serde(skip_serializing_if = "is_default")]
     pub(crate) missed: MissedTimes,
@@ -127,11 +134,13 @@ pub struct Schedule {
     #[serde(default, deserialize_with = "or_default")]
     #[serde(skip_serializing_if = "is_default")]
     pub(crate) pause_on_failure: bool,
-    /// From when on the times count; set when the schedule is created or replaced.
+    /// The time from which on the nominal times count; set when the schedule is created or
+    /// replaced.
     #[serde(default, deserialize_with = "time")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) since: Option<Timestamp>,
-    /// What the ended schedule has kept that this one replaces: one write ends that one and begins this one.
+    /// The data of the ended schedule that this one replaces: the same write deletes the ended one and
+    /// submits this one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(with = "serde_json::Value"))]
     pub(crate) earlier: Option<Box<Data>>,
@@ -149,50 +158,13 @@ fn is_utc(zone: &String) -> bool {
     zone == "UTC"
 }
 
-/// Times at equal distances.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Every {
-    /// The distance.
-    pub(crate) interval: Length,
-    /// One of the times; 1970-01-01T00:00:00Z by default.
-    #[serde(default, deserialize_with = "time")]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) anchor: Option<Timestamp>,
-}
-
-/// Times at which no run is submitted.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Except {
-    /// The times of these cron expressions.
-    #[serde(default, deserialize_with = "or_default")]
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(crate) cron: Vec<String>,
-    /// Single times.
-    #[serde(default, deserialize_with = "times")]
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(crate) at: Vec<Timestamp>,
-    /// Whole days in the zone of the schedule.
-    #[serde(default, deserialize_with = "or_default")]
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(crate) dates: Vec<Date>,
-}
-
-impl Except {
-    pub(crate) fn is_empty(&self) -> bool {
-        *self == Self::default()
-    }
-}
-
 impl Schedule {
-    /// Returns a schedule without times yet, of runs like this task. Its id, start and if-exists rule are
-    /// not used.
+    /// Returns a schedule without times yet, whose runs are like this task. The id, the start and the
+    /// if-exists rule of the task are not used.
     pub fn new<J>(run: NewTask<J>) -> Self {
         Self {
             run: Template::of(run),
+            description: None,
             cron: Vec::new(),
             every: Vec::new(),
             at: Vec::new(),
@@ -215,9 +187,9 @@ impl Schedule {
         }
     }
 
-    /// Returns whether the fields that give the nominal times are those of another spec.
+    /// Returns whether both specs have equal fields for the nominal times.
     pub(crate) fn has_times_of(&self, other: &Self) -> bool {
-        // Each field is named: a new one has to be put on one of the two sides.
+        // Each field is named, so that a new field has to be assigned to one of the two sides.
         let Self {
             cron,
             every,
@@ -229,6 +201,7 @@ impl Schedule {
             gap,
             fold,
             run: _,
+            description: _,
             count: _,
             offset: _,
             jitter: _,
@@ -245,24 +218,43 @@ impl Schedule {
             && (gap, fold) == (&other.gap, &other.fold)
     }
 
-    /// Reads the JSON form, as in the props of the task. A field that is `null` is one that is left out.
+    /// Reads the JSON form, as in the props of the task. A field that is `null` counts as absent.
     ///
     /// # Errors
     ///
-    /// [`Invalid`] (field `schedule`) when it is not of that form; `zone`, `cron` and the other fields are
-    /// checked by [`check`](Self::check).
+    /// [`Invalid`] (field `schedule`) when the JSON does not have that form. [`check`](Self::check) checks
+    /// `zone`, `cron` and the other fields.
     pub fn from_json(json: &Json) -> Result<Self, Invalid> {
         plain::object(json.as_str()).map_err(|wrong| Invalid::new("schedule", wrong))
     }
 
-    /// Adds the times of a cron expression: 5 fields, 6 with the second first, or a name as `@daily`.
+    /// Sets what the schedule is for, for those who read [`Schedules::get`](super::Schedules::get): 1 to 1,024 bytes of
+    /// printable text. The runs do not have it.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use windlass::{NewTask, schedule::Schedule};
+    ///
+    /// let report = Schedule::new(NewTask::new("report")).cron("0 6 * * MON");
+    /// let report = report.description("the figures for the meeting on Monday");
+    /// report.check("weekly", "2030-01-01T00:00:00Z".parse()?)?;
+    /// # Ok::<(), windlass::BoxError>(())
+    /// ```
+    pub fn description(mut self, text: impl Into<String>) -> Self {
+        self.description = Some(text.into());
+        self
+    }
+
+    /// Adds the times of a cron expression: 5 fields, 6 with the second first, or a name such as
+    /// `@daily`.
     pub fn cron(mut self, expression: impl Into<String>) -> Self {
         self.cron.push(expression.into());
         self
     }
 
-    /// Adds times at equal distances, whatever the clocks of the zone do. One of them is the `anchor`; by
-    /// default 1970-01-01T00:00:00Z.
+    /// Adds times at equal distances in elapsed time, independent of the clocks of the zone. One of them
+    /// is the `anchor`, 1970-01-01T00:00:00Z by default.
     pub fn every(mut self, interval: Duration, anchor: impl Into<Option<Timestamp>>) -> Self {
         self.every.push(Every {
             interval: interval.into(),
@@ -326,16 +318,16 @@ impl Schedule {
         self
     }
 
-    /// Delays each run by a part of this, which follows from the id and the nominal time; 0 by default. The
-    /// run is never due at or after the next nominal time.
+    /// Sets the largest delay of a run; 0 by default. The delay of each run follows from the id and the
+    /// nominal time. The run is never due at or after the next nominal time.
     pub fn jitter(mut self, most: Duration) -> Self {
         self.jitter = most.into();
         self
     }
 
-    /// Gives each run a deadline: it has to start within this duration from its nominal time, or it fails. Without
-    /// it, a run may start at any time. A time that is decided later submits no run, and counts as missed. The
-    /// duration of a run that is triggered or backfilled begins with its submit.
+    /// Sets a deadline for each run: it has to start within this duration from its nominal time, or it fails. No
+    /// such deadline by default. A time that is decided later than that submits no run, and counts as missed. The
+    /// deadline of a run that is triggered or backfilled counts from its submit.
     ///
     /// # Example
     ///
@@ -356,40 +348,41 @@ impl Schedule {
         self
     }
 
-    /// Gives each run a deadline: it has to end within this duration from its nominal time, or it fails. Otherwise
-    /// as [`start_within`](Self::start_within).
+    /// Sets a deadline for each run: it has to end within this duration from its nominal time, or it fails.
+    /// Otherwise like [`start_within`](Self::start_within).
     pub fn end_within(mut self, duration: Duration) -> Self {
         self.end_within = Some(duration.into());
         self
     }
 
-    /// Sets what becomes of a fixed local time that the clocks skip.
+    /// Sets when a fixed local time comes that the clocks skip; [`Gap::After`] by default.
     pub fn gap(mut self, gap: Gap) -> Self {
         self.gap = gap;
         self
     }
 
-    /// Sets when a fixed local time comes that the clocks repeat.
+    /// Sets when a fixed local time comes that the clocks repeat; [`Fold::First`] by default.
     pub fn fold(mut self, fold: Fold) -> Self {
         self.fold = fold;
         self
     }
 
-    /// Sets what happens while an earlier run is live.
+    /// Sets how a time is handled while an earlier run is live; [`Overlap::Skip`] by default.
     pub fn overlap(mut self, overlap: Overlap) -> Self {
         self.overlap = overlap;
         self
     }
 
-    /// Sets which of the times are made up for that came while no node was running, if they are at most
-    /// `within` ago; by default the last one of an hour.
+    /// Sets which of the times that passed while no node was running are made up for, if they are at
+    /// most `within` ago; by default the last one of an hour.
     pub fn missed(mut self, run: Missed, within: Duration) -> Self {
         let within = within.into();
         self.missed = MissedTimes { run, within };
         self
     }
 
-    /// Sets whether the schedule pauses when a run has failed; it looks at the next time.
+    /// Sets whether the schedule pauses when a run has failed; false by default. The schedule
+    /// checks its runs at the next time.
     pub fn pause_on_failure(mut self, pause: bool) -> Self {
         self.pause_on_failure = pause;
         self

@@ -30,12 +30,13 @@ fn full() -> Value {
         "overlap": "kill",
         "missed": {"run": "all", "within": "2h"},
         "pause_on_failure": true,
+        "description": "the first of the month",
         "since": "2029-01-01T00:00:00Z",
         "earlier": {"last": "2029-01-01T00:00:00Z", "counts": {"fired": 1}},
     })
 }
 
-/// The pointers of the fields in an object and in the objects of the spec below it.
+/// Collects the pointers of the fields in an object and in the objects of the spec below it.
 fn fields(value: &Value, at: &str, found: &mut Vec<String>) {
     for (name, inner) in value.as_object().unwrap() {
         let pointer = format!("{at}/{name}");

@@ -1,4 +1,4 @@
-//! [`Turn`]: what a schedule does at a moment, as data.
+//! [`Turn`]: decides what a schedule does at a moment, and returns it as data.
 
 use jiff::Timestamp;
 use windlass_statemachine::{
@@ -24,26 +24,26 @@ pub(crate) enum RunState {
     Failed { error: String },
 }
 
-/// The due times whose run has an id that a task has already.
+/// The due times whose run has the id of an existing task.
 #[derive(Debug, Default)]
 pub(crate) struct Taken {
     /// The task is the run: an operator requested it before the schedule decided the time, or the clock was set back.
-    /// It was counted then.
+    /// It is counted already.
     pub(crate) runs: Vec<Timestamp>,
-    /// The task is no run of the schedule.
+    /// The task is not a run of the schedule.
     pub(crate) refused: Vec<RefusedTime>,
 }
 
-/// What follows a turn.
+/// What the schedule does after a turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Next {
-    /// The next time is due then.
+    /// Sleep until this time, when the next run is due.
     Sleep(Timestamp),
-    /// More is due now than this write does.
+    /// Take another turn: more is due now than this write does.
     Again,
-    /// An operator has to look at the schedule.
+    /// Pause until an operator has looked at the schedule.
     Pause,
-    /// There are no more times.
+    /// Complete: there are no more times.
     End,
 }
 
@@ -54,11 +54,11 @@ pub(crate) struct Step {
     pub(crate) send: Vec<SendCommand>,
     pub(crate) data: Data,
     pub(crate) next: Next,
-    /// What the write still takes.
+    /// The remaining capacity of the write.
     pub(crate) room: Room,
 }
 
-/// A schedule at a moment.
+/// A schedule at a moment, before its next write.
 #[derive(Debug)]
 pub(crate) struct Turn<'a> {
     times: &'a Times,
@@ -92,7 +92,7 @@ impl<'a> Turn<'a> {
         due.filter(|at| !self.data.skip.contains(at)).collect()
     }
 
-    /// Names the times whose run is there or cannot be submitted.
+    /// Adds the times whose run exists or cannot be submitted.
     pub(crate) fn with_taken(self, taken: Taken) -> Self {
         Self { taken, ..self }
     }
@@ -111,7 +111,7 @@ impl<'a> Turn<'a> {
     ///
     /// # Errors
     ///
-    /// [`Invalid`] when a run cannot be made of the template; a checked schedule has none.
+    /// [`Invalid`] when the template yields no valid run, which a checked schedule excludes.
     pub(crate) fn step(self, states: &[RunState], room: Room) -> Result<Step, Invalid> {
         let followed = self.followed().to_vec();
         let Self {
@@ -168,7 +168,7 @@ impl<'a> Turn<'a> {
     }
 }
 
-/// Returns what a schedule waits for.
+/// Returns what the schedule does next.
 pub(crate) fn next(times: &Times, data: &Data, now: Timestamp) -> Next {
     match times.next(data.cursor(times.spec(), now)) {
         Some(nominal) if !data.is_complete(times.spec()) => Next::Sleep(times.due(nominal)),
@@ -176,14 +176,14 @@ pub(crate) fn next(times: &Times, data: &Data, now: Timestamp) -> Next {
     }
 }
 
-/// Whether the state of earlier runs decides what happens.
+/// Returns whether the decision depends on the state of earlier runs.
 fn follows(overlap: Overlap, pause_on_failure: bool) -> bool {
     pause_on_failure || overlap != Overlap::Allow(u32::MAX)
 }
 
 impl Step {
-    /// Takes the times that are due, oldest first. Returns the last one that is decided, and whether this write does all
-    /// that is to be done for them.
+    /// Decides the due times, oldest first. Returns the last decided time, and whether this write does everything for
+    /// them.
     fn take_all(
         &mut self,
         times: &Times,
@@ -195,7 +195,7 @@ impl Step {
             self.data.leave_out(missed.clone());
         }
         let is_skipped = |data: &Data, nominal| data.skip.contains(&nominal);
-        // Each but the last would be stopped as soon as it is submitted.
+        // Each run but the last would be stopped as soon as it is submitted.
         let replaced = match times.spec().overlap {
             Overlap::Cancel | Overlap::Kill => due
                 .run
@@ -205,14 +205,14 @@ impl Step {
         };
         for (at, (nominal, late)) in due.run.iter().copied().enumerate() {
             if self.data.is_complete(times.spec()) {
-                // The times after the last run are not decided.
+                // The times after the last run of a `count` are not decided.
                 return Ok((decided, true));
             }
             let mut refused = taken.refused.iter();
             if is_skipped(&self.data, nominal) {
                 self.data.leave_out(LeftOut::one(nominal, Why::Skipped));
             } else if taken.runs.contains(&nominal) {
-                // It was counted then.
+                // The run was counted when it was requested.
             } else if replaced.is_some_and(|last| at < last) {
                 self.data.leave_out(LeftOut::one(nominal, Why::Overlapped));
             } else if let Some(refused) = refused.find(|refused| refused.nominal == nominal) {
@@ -225,8 +225,8 @@ impl Step {
         Ok((due.last, true))
     }
 
-    /// Takes one time that is due; `live` are the earlier runs, and whether each is paused. Returns whether this write
-    /// decides it.
+    /// Decides one due time. `live`: the earlier runs, and whether each is paused. Returns whether this write decides
+    /// it.
     fn take(
         &mut self,
         times: &Times,
@@ -247,7 +247,7 @@ impl Step {
         }
         let mut run = times.run(nominal, late, By::Time)?;
         if !matches!(overlap, Overlap::Skip | Overlap::Allow(_) | Overlap::Pause) {
-            // For all of them: the end of one in the middle is not the end of those before it.
+            // Waits for all of them: a run in the middle may end before earlier ones.
             wait_for(&mut run, times, live)?;
         }
         let command = match overlap {
@@ -274,7 +274,7 @@ impl Step {
         };
         let now = match fits {
             true => stops.as_slice(),
-            // Only the commands can be too many: a write of their own sends some of them.
+            // Only the commands can be too many: an extra write sends some of them.
             false if is_first => &stops[..stops.len().min(self.room.operations())],
             false => return Ok(false),
         };
@@ -299,7 +299,7 @@ impl Step {
         Ok(true)
     }
 
-    /// Sends the earlier runs a command.
+    /// Sends a command to the earlier runs.
     fn stop(
         &mut self,
         times: &Times,
@@ -317,7 +317,7 @@ impl Step {
     }
 }
 
-/// Lets a run wait for the ends of earlier ones.
+/// Makes a run wait for the ends of earlier ones.
 fn wait_for(run: &mut Task, times: &Times, earlier: &[(Timestamp, bool)]) -> Result<(), Invalid> {
     if earlier.is_empty() {
         return Ok(());

@@ -205,7 +205,7 @@ fn a_clock_that_was_ahead_does_not_silence_a_schedule() {
         };
         (spec.clone(), data)
     };
-    // It was created by that clock, and has decided no time.
+    // A clock that was ahead created the schedule, which has decided no time.
     let created = Schedule {
         since: Some(at("2030-01-01T05:30:00Z")),
         ..spec.clone()
@@ -222,7 +222,7 @@ fn a_clock_that_was_ahead_does_not_silence_a_schedule() {
         assert!(step.submit.is_empty());
         assert_eq!(step.next, Next::Sleep(at("2030-01-01T03:00:00Z")));
         let later = now + SignedDuration::from_mins(30);
-        // 03:00 has its run since it was decided ahead of its time.
+        // 03:00 has a run, because it was decided ahead of its time.
         let turn = Turn::new(&times, step.data.clone(), later).with_taken(Taken {
             runs: vec![at("2030-01-01T03:00:00Z")],
             ..Taken::default()
@@ -323,7 +323,7 @@ fn each_time_that_a_later_one_replaces_is_overlapped() {
             last: Some(at("2030-01-01T00:00:00Z")),
             ..Data::default()
         };
-        // No run is live. The run of the third second was requested, and is none of the others.
+        // No run is live. The run of the third second was requested; the others were not.
         let requested = at("2030-01-01T00:00:03Z");
         let turn = Turn::new(&times, data, at("2030-01-01T00:00:10Z"));
         let turn = turn.with_taken(Taken {

@@ -1,6 +1,7 @@
-//! [`Tally`]: how many nominal times a span has, without a visit of each.
+//! [`Tally`]: counts the nominal times of a span without visiting each of them.
 //!
-//! The local days of a span are alike: a day is computed once for each set of expressions that have it.
+//! Most local days of a span are alike: a day is computed only once for each set of expressions that
+//! includes it.
 
 use std::{collections::HashMap, ops::ControlFlow};
 
@@ -21,7 +22,7 @@ const SECOND: i64 = 1_000_000_000;
 pub(crate) struct Tally {
     pub(crate) times: u64,
     pub(crate) last: Option<Timestamp>,
-    /// The one before the last.
+    /// The time before the last.
     pub(crate) before_last: Option<Timestamp>,
 }
 
@@ -85,7 +86,7 @@ impl Tally {
         }
     }
 
-    /// Returns the times as those of one reason; `None` when there are none.
+    /// Returns the times as one entry of left-out times; `None` when there are none.
     pub(crate) fn left_out(&self, first: Timestamp, why: Why) -> Option<LeftOut> {
         let last = self.last?;
         let times = self.times;
@@ -107,24 +108,25 @@ impl Tally {
     }
 }
 
-/// The times of a day, or of a part of it: how many, and the first and the last two as nanoseconds of the day.
+/// The times of a day, or of a part of it: their number, and the first one and the last two as nanoseconds of
+/// the day.
 #[derive(Debug, Clone, Default)]
 struct Day {
     times: u64,
     first: Option<i64>,
-    /// Oldest first.
+    /// The last two times, oldest first.
     last_two: [Option<i64>; 2],
 }
 
 /// A part of a local day in which the clocks do not change.
 struct Part {
-    /// The second at which the day begins by these clocks.
+    /// The second at which the day begins by the clocks of this part.
     zero: i64,
-    /// The span, as nanoseconds of the day: from the first, before the second.
+    /// The span, as nanoseconds of the day: start (included) and end (excluded).
     span: (i64, i64),
     /// The seconds of the day that the clocks show for the second time.
     repeated: (i64, i64),
-    /// Whether the part begins with the first instant after a gap.
+    /// For each expression, whether the part begins with the first instant after a gap.
     after_gap: Vec<bool>,
 }
 
@@ -137,12 +139,12 @@ impl Part {
     }
 }
 
-/// What is known of the days of a schedule.
+/// The days of a schedule that are computed already.
 struct Days<'a> {
     times: &'a Times,
     crons: Vec<(&'a Expression, Seconds)>,
     except: Vec<(&'a Expression, Seconds)>,
-    /// The ordinary days, by the expressions that have them and the phase of each interval.
+    /// The ordinary days, by the expressions that include them and the phase of each interval.
     known: HashMap<Vec<i64>, Day>,
 }
 
@@ -160,7 +162,8 @@ impl<'a> Days<'a> {
         }
     }
 
-    /// Shows the days from `first` to `to`, with the second at which each begins, until one breaks off.
+    /// Calls the visitor with each day from `first` to `to`, and the second at which it begins, until
+    /// the visitor stops.
     fn visit(
         mut self,
         (first, to): (Timestamp, Timestamp),
@@ -171,7 +174,7 @@ impl<'a> Days<'a> {
         while from <= to {
             let change = clocks.zone.following(from).next();
             let change = change.map(|change| change.timestamp());
-            // The clocks change at whole seconds.
+            // The clocks change only at whole seconds.
             let until = change.filter(|change| *change <= to);
             let end = until.map_or(to.as_nanosecond() + 1, Timestamp::as_nanosecond);
             let offset = clocks.zone.to_offset(from);
@@ -219,7 +222,7 @@ impl<'a> Days<'a> {
         key.extend(expressions.map(|(one, _)| i64::from(one.has_day(date))));
         let phases = self.times.every().iter().map(|(anchor, interval)| {
             let phase = (anchor.as_nanosecond() - nanos).rem_euclid(interval.as_nanos());
-            // An interval of days has no time on most of them.
+            // An interval of several days has no time on most days.
             i64::try_from(phase).map_or(DAY * SECOND, |phase| phase.min(DAY * SECOND))
         });
         key.extend(phases);
@@ -234,8 +237,8 @@ impl<'a> Days<'a> {
         day
     }
 
-    /// Computes a part of a day. The key says which expressions have the day, and the phases of the intervals; then
-    /// come single times and those that are excluded.
+    /// Computes a part of a day. The key names the expressions that include the day, and the phases of the
+    /// intervals; then follow the single times and the excluded ones.
     fn compute(&self, part: &Part, key: &[i64], (points, removed): (&[i64], &[i64])) -> Day {
         let (from, to) = part.span;
         let mut seconds = Seconds::none();
@@ -295,7 +298,7 @@ impl<'a> Days<'a> {
 /// The last change of the clocks.
 struct Since<'a> {
     clocks: &'a Clocks,
-    /// When it was, and by how many seconds the clocks went forward.
+    /// When the clocks changed, and by how many seconds they went forward.
     change: Option<(Timestamp, i64)>,
 }
 

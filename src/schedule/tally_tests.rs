@@ -18,7 +18,7 @@ fn seconds(n: u64) -> Duration {
     Duration::from_secs(n)
 }
 
-/// Counts by a visit of each time.
+/// Counts by visiting each time.
 fn visited(times: &Times, first: Timestamp, to: Timestamp) -> Tally {
     let mut tally = Tally::default();
     let mut cursor = before(first);
@@ -74,7 +74,7 @@ fn specs() -> Vec<Schedule> {
 
 #[test]
 fn a_tally_is_what_a_visit_of_each_time_counts() {
-    // Around the changes of the clocks, and where a zone skips a day.
+    // Spans around changes of the clocks, and where a zone skips a day.
     let spans = [
         (
             "Europe/Berlin",
@@ -143,7 +143,7 @@ fn sixty_years_are_counted_without_a_visit_of_each_time() {
         let times = Times::new("s", &spec).unwrap();
         let began = Instant::now();
         assert_eq!(Tally::of(&times, first, to).times, expected, "{spec:?}");
-        // A visit of each takes minutes.
+        // Visiting each time would take minutes.
         assert!(began.elapsed() < Duration::from_secs(20), "{spec:?}");
     }
 }

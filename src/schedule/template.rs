@@ -1,11 +1,11 @@
-//! [`Template`]: what the runs of a schedule have in common.
+//! [`Template`]: the part that all runs of a schedule have in common.
 
 use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
 use windlass_statemachine::{Invalid, Task, TaskId, task::Labels, wire::TaskForm};
 
 use crate::NewTask;
 
-/// What to give instead of a deadline that is a time.
+/// The advice for a deadline that is a time.
 const START_WITHIN: &str = "give the schedule 'start_within', a duration from the time of each run";
 const END_WITHIN: &str = "give the schedule 'end_within', a duration from the time of each run";
 
@@ -13,7 +13,7 @@ pub(super) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 
-/// Reads a field that may be `null`, which is as good as absent.
+/// Reads a field for which `null` counts as absent.
 pub(super) fn or_default<'de, D, T>(from: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,
@@ -22,12 +22,12 @@ where
     Ok(Option::deserialize(from)?.unwrap_or_default())
 }
 
-/// What a run is made of: a task to submit without what only one run can have.
+/// The template of runs: a task to submit, without the fields that can only be right for one run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(transparent)]
 pub(crate) struct Template {
     pub(crate) form: TaskForm,
-    /// Why the runs cannot have this form.
+    /// Why the template is invalid, if it is.
     #[serde(skip)]
     pub(crate) wrong: Option<Invalid>,
 }
@@ -45,13 +45,13 @@ impl<'de> Deserialize<'de> for Template {
 impl From<TaskForm> for Template {
     fn from(mut form: TaskForm) -> Self {
         let wrong = check(&form).err();
-        // The default is left out, so that equal templates have one form.
+        // The default is removed, so that equal templates have one form.
         form.priority = form.priority.filter(|priority| *priority != 0);
         Self { form, wrong }
     }
 }
 
-/// Refuses what is the same for every run and so right for at most one.
+/// Refuses fields that would be the same for every run, and so could be right for at most one.
 fn check(form: &TaskForm) -> Result<(), Invalid> {
     let out = "leave it out";
     let waits = !form.after.is_empty() || !form.after_ok.is_empty();
@@ -62,6 +62,8 @@ fn check(form: &TaskForm) -> Result<(), Invalid> {
         ("start_by", form.start_by.is_some(), START_WITHIN),
         ("end_by", form.end_by.is_some(), END_WITHIN),
         ("unique", form.unique.is_some(), out),
+        ("free_id", form.free_id, out),
+        ("paused", form.paused, "create the schedule paused"),
     ] {
         if is_given {
             let reason = format!(
@@ -88,11 +90,11 @@ impl Template {
         }
     }
 
-    /// Returns the run with this id, and these labels beside its own.
+    /// Returns the run with this id, and with these labels in addition to its own.
     ///
     /// # Errors
     ///
-    /// [`Invalid`] when the template has no valid kind; a checked one has.
+    /// [`Invalid`] when the template has no valid kind. A checked template has one.
     pub(crate) fn task(&self, id: TaskId, labels: Labels) -> Result<Task, Invalid> {
         let mut form = self.form.clone();
         form.id = Some(id.into());

@@ -1,24 +1,24 @@
 //! [`Times`]: the nominal times of a checked schedule, and when each run is due.
 
 use jiff::{SignedDuration, Timestamp, ToSpan, Zoned, civil::DateTime, tz::TimeZone};
-use windlass_statemachine::{Invalid, Kind, TaskId, task::MAX_LABEL_BYTES};
+use windlass_statemachine::Invalid;
 
 use super::{
+    check,
     cron::{END as CRON_END, Expression},
-    data::{Data, FOLLOWED},
+    data::Data,
     deadlines::Within,
     hash::hash,
-    overlap::Overlap,
-    run::RESERVED,
-    spec::{Every, Schedule},
+    spec::Schedule,
     tally::Tally,
     zone::Clocks,
 };
 
-/// How many excluded times in a row are visited. Those that follow are passed over by days.
+/// How many excluded times in a row are visited. Further ones are skipped day by day.
 const MOST_EXCLUDED: usize = 1_000;
 
-/// How long the times are searched by days. When all of them are excluded, there are no more.
+/// How far ahead times are searched day by day. If all of them are excluded, the schedule has no
+/// more times.
 const SEARCHED: SignedDuration = SignedDuration::from_hours(100 * 366 * 24);
 
 /// How many of the first times the jitter is compared with.
@@ -28,24 +28,24 @@ const COMPARED: usize = 50;
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Time {
-    /// The time that the expressions give. It names the run.
+    /// The nominal time, as the expressions define it. It names the run.
     pub nominal: Timestamp,
-    /// When the run is due: the nominal time, the offset and the jitter.
+    /// When the run is due: the nominal time plus offset and jitter.
     pub due: Timestamp,
     /// The nominal time in the zone of the schedule.
     pub local: Zoned,
-    /// By when the run has to start, if the schedule says so.
+    /// The time by which the run has to start, if the schedule sets one.
     pub start_by: Option<Timestamp>,
-    /// By when the run has to end, if the schedule says so.
+    /// The time by which the run has to end, if the schedule sets one.
     pub end_by: Option<Timestamp>,
 }
 
-/// The times up to which a schedule has come.
+/// The position up to which a schedule has decided its times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Cursor {
     /// The last nominal time that was decided.
     pub(crate) last: Timestamp,
-    /// What the clocks of the zone showed then.
+    /// The local time of `last`.
     pub(crate) local: Option<DateTime>,
 }
 
@@ -75,7 +75,7 @@ impl Schedule {
     ///
     /// # Errors
     ///
-    /// [`Invalid`] with the field: `run.kind`, `run.labels`, `cron`, `every`, `at`, `except.cron`, `start`, `end`,
+    /// [`Invalid`] with the field: `run.kind`, `run.labels`, `description`, `cron`, `every`, `at`, `except.cron`, `start`, `end`,
     /// `count`, `zone`, `offset`, `jitter`, `start_within`, `end_within`, `overlap`, `missed.within`; `schedule` when it has no time at all;
     /// `id` for an id that is no task's or too long for those of its runs.
     ///
@@ -99,7 +99,7 @@ impl Schedule {
     ///
     /// # Errors
     ///
-    /// As [`check`](Self::check).
+    /// The errors of [`check`](Self::check).
     pub fn preview(&self, id: &str, after: Timestamp, count: usize) -> Result<Vec<Time>, Invalid> {
         let times = Times::new(id, self)?;
         let data = Data {
@@ -114,14 +114,18 @@ impl Schedule {
 impl Times {
     /// Reads the fields, and checks each.
     pub(crate) fn new(id: &str, spec: &Schedule) -> Result<Self, Invalid> {
-        check_id(id)?;
-        check_run(spec)?;
+        check::id(id)?;
+        check::run(spec)?;
         let expressions = |field, texts: &[String]| -> Result<Vec<_>, Invalid> {
             let each = texts.iter().map(|text| Expression::parse(field, text));
             each.collect()
         };
         let crons = expressions("cron", &spec.cron)?;
-        let every = spec.every.iter().map(interval).collect::<Result<_, _>>()?;
+        let every = spec
+            .every
+            .iter()
+            .map(check::interval)
+            .collect::<Result<_, _>>()?;
         let except = expressions("except.cron", &spec.except.cron)?;
         let zone = TimeZone::get(&spec.zone).map_err(|_| {
             let reason = format!(
@@ -130,7 +134,8 @@ impl Times {
             );
             Invalid::new("zone", reason)
         })?;
-        check_bounds(spec)?;
+        check::description(spec)?;
+        check::bounds(spec)?;
         let mut at = spec.at.clone();
         at.sort_unstable();
         Ok(Self {
@@ -151,7 +156,7 @@ impl Times {
         })
     }
 
-    /// Checks that something fires, and that the jitter fits between two times.
+    /// Checks that the schedule has a time, and that the jitter fits between two times.
     fn check_first(&self, from: Timestamp) -> Result<(), Invalid> {
         let before = before(from);
         let Some(mut last) = self.next(before.into()) else {
@@ -194,7 +199,7 @@ impl Times {
         !(self.crons.is_empty() && self.every.is_empty() && self.at.is_empty())
     }
 
-    /// Returns the spec that these are the times of.
+    /// Returns the spec of these times.
     pub(crate) fn spec(&self) -> &Schedule {
         &self.spec
     }
@@ -214,17 +219,17 @@ impl Times {
         &self.at
     }
 
-    /// Returns the cron expressions of the times that are left out.
+    /// Returns the cron expressions of excluded times.
     pub(crate) fn except(&self) -> &[Expression] {
         &self.except
     }
 
-    /// Returns how the expressions become instants.
+    /// Returns the rules by which local times become instants.
     pub(crate) fn clocks(&self) -> &Clocks {
         &self.clocks
     }
 
-    /// Returns the interval of a schedule that has no other times, and leaves none out.
+    /// Returns the interval of a schedule that has no other times and excludes none.
     pub(crate) fn single_interval(&self) -> Option<(Timestamp, SignedDuration)> {
         let has_others = !self.crons.is_empty() || !self.at.is_empty();
         match self.every.as_slice() {
@@ -233,7 +238,7 @@ impl Times {
         }
     }
 
-    /// Returns how long after its nominal time a run is due at most.
+    /// Returns the longest time between a nominal time and its due time.
     pub(crate) fn delay(&self) -> SignedDuration {
         self.offset.saturating_add(self.jitter)
     }
@@ -275,7 +280,8 @@ impl Times {
         Tally::first(self, first, to.min(end))
     }
 
-    /// The first time after `last`, whether it is excluded or not; fixed local times come after `past`.
+    /// Returns the first time after `last`, whether it is excluded or not. Fixed local times must
+    /// come after `past`.
     fn candidate(&self, last: Timestamp, past: Timestamp) -> Option<Timestamp> {
         let crons = self.crons.iter().filter_map(|cron| {
             let after = if cron.steps() { last } else { past };
@@ -306,7 +312,7 @@ impl Times {
         }
     }
 
-    /// Returns what the clocks of the zone show at a time.
+    /// Returns the local time of an instant.
     pub(crate) fn local(&self, nominal: Timestamp) -> DateTime {
         self.clocks.zone.to_datetime(nominal)
     }
@@ -319,7 +325,8 @@ impl Times {
         due.unwrap_or(Timestamp::MAX)
     }
 
-    /// The part of the jitter that follows from the schedule and the nominal time, in milliseconds.
+    /// Returns the jitter of a nominal time, in milliseconds. It follows from the schedule's id and
+    /// the nominal time.
     fn jitter_of(&self, nominal: Timestamp) -> SignedDuration {
         if self.jitter.is_zero() {
             return SignedDuration::ZERO;
@@ -338,7 +345,7 @@ impl Times {
     }
 }
 
-/// The instant before, so that a search after it includes `at`.
+/// Returns the instant before, so that a search after it includes `at`.
 pub(crate) fn before(at: Timestamp) -> Timestamp {
     at.checked_sub(1.nanosecond()).unwrap_or(Timestamp::MIN)
 }
@@ -347,67 +354,6 @@ fn next_of((anchor, interval): (Timestamp, SignedDuration), after: Timestamp) ->
     let (anchor, interval) = (anchor.as_nanosecond(), interval.as_nanos());
     let passed = (after.as_nanosecond() - anchor).div_euclid(interval);
     Timestamp::from_nanosecond(anchor + (passed + 1) * interval).ok()
-}
-
-fn interval(every: &Every) -> Result<(Timestamp, SignedDuration), Invalid> {
-    let interval = every.interval.check("every")?;
-    if interval < SignedDuration::from_secs(1) {
-        let reason = format!("{} is less than a second; give 1s or more", every.interval);
-        return Err(Invalid::new("every", reason));
-    }
-    Ok((every.anchor.unwrap_or(Timestamp::UNIX_EPOCH), interval))
-}
-
-fn check_id(id: &str) -> Result<(), Invalid> {
-    TaskId::new(id)?;
-    if id.len() <= MAX_LABEL_BYTES && !id.contains(',') {
-        return Ok(());
-    }
-    let reason = format!(
-        "'{id}' is a label of each run, and labels have at most {MAX_LABEL_BYTES} bytes without ','; give a \
-         shorter id without ','"
-    );
-    Err(Invalid::new("id", reason))
-}
-
-fn check_run(spec: &Schedule) -> Result<(), Invalid> {
-    let run = &spec.run;
-    if let Some(wrong) = &run.wrong {
-        return Err(wrong.clone());
-    }
-    let kind = run.form.kind.as_deref().unwrap_or_default();
-    Kind::new(kind).map_err(|e| Invalid::new("run.kind", e.reason()))?;
-    if let Some(label) = RESERVED
-        .iter()
-        .find(|name| run.form.labels.contains_key(**name))
-    {
-        let reason = format!("'{label}' is a label that each run gets by itself; use another name");
-        return Err(Invalid::new("run.labels", reason));
-    }
-    let id = TaskId::new("run")?;
-    run.task(id, Default::default())?.check(usize::MAX)
-}
-
-fn check_bounds(spec: &Schedule) -> Result<(), Invalid> {
-    if let (Some(start), Some(end)) = (spec.start, spec.end)
-        && end < start
-    {
-        let reason = format!("{end} is before the start, {start}; give a later end");
-        return Err(Invalid::new("end", reason));
-    }
-    if spec.count == Some(0) {
-        let reason = "0 submits no run; give 1 or more, or leave it out";
-        return Err(Invalid::new("count", reason));
-    }
-    // A schedule counts no live runs beyond those that it follows.
-    if let Overlap::Allow(most) = spec.overlap
-        && most != u32::MAX
-        && !(1..=FOLLOWED).contains(&(most as usize))
-    {
-        let reason = format!("'allow' takes 1 to {FOLLOWED} runs, not {most}");
-        return Err(Invalid::new("overlap", reason));
-    }
-    spec.missed.within.check("missed.within").map(drop)
 }
 
 #[cfg(test)]

@@ -1,7 +1,10 @@
 use std::time::Duration;
 
 use super::*;
-use crate::{NewTask, schedule::Missed};
+use crate::{
+    NewTask,
+    schedule::{Missed, Overlap},
+};
 
 fn spec() -> Schedule {
     Schedule::new(NewTask::new("report"))

@@ -14,16 +14,16 @@ use serde::{Deserialize, Serialize};
 
 use super::cron::Expression;
 
-/// What becomes of a fixed local time that the clocks skip, when they go forward.
+/// When a fixed local time comes that the clocks skip, when they go forward.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum Gap {
-    /// It comes at the first instant after the gap.
+    /// At the first instant after the gap.
     #[default]
     After,
-    /// It does not come on that day.
+    /// Not at all on that day.
     Skip,
 }
 
@@ -33,15 +33,15 @@ pub enum Gap {
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum Fold {
-    /// At its first occurrence.
+    /// At the first occurrence.
     #[default]
     First,
-    /// At both.
+    /// At both occurrences.
     Both,
 }
 
-/// Returns which time zone data this machine has: its version and its folder, or that it is the copy in the
-/// program. Nodes with other data may compute other times for a zone whose rules have changed.
+/// Returns which time zone data this machine uses: its version and its folder, or that it is the copy in
+/// the program. Nodes with other data may compute other times for a zone whose rules have changed.
 ///
 /// # Example
 ///
@@ -59,7 +59,7 @@ pub fn zone_data() -> String {
     let Some(folder) = folders.into_iter().find(|folder| folder.is_dir()) else {
         return "the copy in this program".to_owned();
     };
-    // Its first line is `# version 2025b`.
+    // The first line of the file is `# version 2025b`.
     let first = std::fs::File::open(folder.join("tzdata.zi"))
         .ok()
         .and_then(|file| {
@@ -74,7 +74,7 @@ pub fn zone_data() -> String {
     format!("{version} of {}", folder.display())
 }
 
-/// How the expressions of a schedule become instants.
+/// The rules by which the local times of a schedule become instants.
 #[derive(Debug, Clone)]
 pub(crate) struct Clocks {
     pub(crate) zone: TimeZone,
@@ -88,8 +88,8 @@ const INSTANT: SignedDuration = SignedDuration::from_nanos(1);
 impl Clocks {
     /// Returns the first instant of an expression after `after`.
     ///
-    /// The search goes through the spans between two changes of the clocks: within one, local times
-    /// only grow.
+    /// The search proceeds by the spans between two changes of the clocks: within a span, local
+    /// times only grow.
     pub(crate) fn next(&self, expression: &Expression, after: Timestamp) -> Option<Timestamp> {
         let mut from = whole_second_after(after)?;
         loop {
@@ -104,7 +104,7 @@ impl Clocks {
         }
     }
 
-    /// The first instant of the expression from `from` to the next change of the clocks.
+    /// Returns the first instant of the expression from `from` to the next change of the clocks.
     fn within(
         &self,
         expression: &Expression,
@@ -126,7 +126,7 @@ impl Clocks {
         }
     }
 
-    /// Whether the instant is the second occurrence of a local time that counts once.
+    /// Returns whether the instant is the second occurrence of a local time that counts once.
     fn is_repeat(&self, expression: &Expression, local: DateTime, at: Timestamp) -> bool {
         if expression.steps() || self.fold == Fold::Both {
             return false;
@@ -144,7 +144,7 @@ impl Clocks {
         i64::from(after.seconds() - before.seconds())
     }
 
-    /// `at`, if the clocks go forward there and skip a fixed time of the expression.
+    /// Returns `at` if the clocks go forward there and skip a fixed time of the expression.
     pub(crate) fn after_a_gap(&self, expression: &Expression, at: Timestamp) -> Option<Timestamp> {
         if expression.steps() || self.gap == Gap::Skip {
             return None;
@@ -158,9 +158,9 @@ impl Clocks {
         (skipped < after.to_datetime(at)).then_some(at)
     }
 
-    /// Returns the instant up to which local times are past, for a schedule that has handled `last` when
-    /// the zone's clocks showed `local`. It is later than `last` when the rules of the zone have changed
-    /// since: the local time must not come twice.
+    /// Returns the instant up to which local times have passed, for a schedule that has decided `last`
+    /// when the zone's clocks showed `local`. It is later than `last` when the rules of the zone have
+    /// changed since then, so that a local time does not come twice.
     pub(crate) fn past(&self, last: Timestamp, local: DateTime) -> Timestamp {
         let offset = self.zone.to_ambiguous_timestamp(local).offset();
         let now = match offset {
@@ -172,7 +172,7 @@ impl Clocks {
     }
 }
 
-/// The first whole second after an instant.
+/// Returns the first whole second after an instant.
 fn whole_second_after(at: Timestamp) -> Option<Timestamp> {
     let second = at
         .as_second()
@@ -198,7 +198,7 @@ mod tests {
         text.parse().unwrap()
     }
 
-    /// The next `count` times after `after`, in UTC.
+    /// Returns the next `count` times after `after`, in UTC.
     fn next(clocks: &Clocks, cron: &str, after: &str, count: usize) -> Vec<String> {
         let expression = Expression::parse("cron", cron).unwrap();
         let mut last = at(after);
@@ -227,7 +227,7 @@ mod tests {
             next(&berlin, "30 2 * * *", "2030-03-29T12:00:00Z", 3),
             expected
         );
-        // Several times of one gap, and the instant itself, are one run.
+        // Several times in one gap, and the instant after it, are one run.
         let expected = [
             "2030-03-31T00:59:00Z",
             "2030-03-31T01:00:00Z",
@@ -266,7 +266,7 @@ mod tests {
             next(&berlin, "30 2 * * *", "2030-10-26T12:00:00Z", 2),
             expected
         );
-        // Also for a search that starts between the two.
+        // Holds also for a search that starts between the two.
         assert_eq!(
             next(&berlin, "30 2 * * *", "2030-10-27T00:45:00Z", 1),
             expected[1..]
@@ -337,7 +337,7 @@ mod tests {
 
     #[test]
     fn a_day_that_a_zone_skips_runs_at_the_first_instant_after_it() {
-        // Samoa had no 2011-12-30.
+        // Samoa skipped 2011-12-30.
         let apia = clocks("Pacific/Apia");
         let expected = [
             "2011-12-29T22:00:00Z",
@@ -367,7 +367,7 @@ mod tests {
 
     #[test]
     fn a_local_time_is_past_though_its_zone_moves_it() {
-        // Handled at 09:00 UTC, when the data of the zone said +02; the new data says +01.
+        // Decided at 09:00 UTC, when the data of the zone had +02; the new data has +01.
         let berlin = clocks("Europe/Berlin");
         let (last, local) = (
             at("2030-01-10T09:00:00Z"),

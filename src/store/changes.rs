@@ -1,8 +1,8 @@
 //! [`Changes`]: the one feed of changes of an open store, shared by all waits and streams of this process.
 //!
-//! However many waits and streams a process has, the store is read once for each change: one task follows the feed
-//! and passes each change to those that follow its task, or all tasks. The feed opens with the first subscription and
-//! closes a moment after the last one has gone.
+//! The store is read once for each change, however many waits and streams a process has: one task follows the feed,
+//! and passes each change to the subscribers of its task and to the subscribers of all tasks. The feed opens with the
+//! first subscription, and closes a moment after the last one has ended.
 
 mod whole;
 
@@ -26,11 +26,13 @@ use windlass_statemachine::TaskId;
 use self::whole::Whole;
 use super::{Change, ChangeStream, Error, Registry};
 
-/// How many changes wait for one subscriber. It learns that it has missed some when there are more.
+/// How many changes are queued for one subscriber. With more, the subscriber is notified that it
+/// has missed some.
 const QUEUE: usize = 64;
-/// How many waits read their tasks at once. Ten thousand reads at once on one connection exceed its time limit.
+/// How many waits may read their tasks at once. Ten thousand reads at once on one connection would exceed its
+/// time limit.
 const READS_AT_ONCE: usize = 32;
-/// How long the feed stays open without a subscription: the next wait often comes at once.
+/// How long the feed stays open without a subscription: the next wait often follows at once.
 const LINGER: Duration = Duration::from_secs(1);
 
 /// The feed of an open store.
@@ -39,24 +41,24 @@ pub(crate) struct Changes {
     subscribers: Arc<Subscribers>,
     /// Held while the feed is opened, so that two first subscriptions open one feed.
     opening: tokio::sync::Mutex<()>,
-    /// The reads of those who wait.
+    /// Limits the concurrent reads of waits.
     reads: Semaphore,
     stop: CancellationToken,
-    /// Ends the feed with the store.
+    /// Ends the feed when the store is dropped.
     _stops: DropGuard,
 }
 
 #[derive(Default)]
 struct Subscribers {
     all: Mutex<All>,
-    /// Notified when the last subscription has gone.
+    /// Notified when the last subscription has ended.
     idle: Notify,
 }
 
 #[derive(Default)]
 struct All {
     is_open: bool,
-    /// How many feeds were opened: the number of the present one.
+    /// The number of feeds that were opened, which is the number of the present one.
     feeds: u64,
     next: u64,
     by_task: HashMap<TaskId, Vec<Entry>>,
@@ -70,7 +72,7 @@ impl All {
         self.by_task.is_empty() && self.whole.is_empty()
     }
 
-    /// Delivers each change to those that follow its task.
+    /// Delivers each change to the subscribers of its task.
     fn deliver_each(&self, changes: &[Change]) {
         for change in changes {
             for entry in self.by_task.get(&change.task).into_iter().flatten() {
@@ -102,7 +104,7 @@ struct Entry {
 pub(crate) enum Delivered {
     /// The task has changed.
     Change(Change),
-    /// More changes came than the subscriber took: read the task.
+    /// The queue was full, and changes were dropped: read the task.
     Missed,
     /// The feed has ended: subscribe again, and read the task.
     Ended,
@@ -139,13 +141,13 @@ impl Changes {
         self.subscribed(|subscribers| subscribers.add(task)).await
     }
 
-    /// Waits for a place among the reads of those who wait. The place is free again when it is dropped.
+    /// Waits for a permit to read. Dropping it releases the permit.
     pub(crate) async fn place(&self) -> Option<SemaphorePermit<'_>> {
-        // Nobody closes the semaphore.
+        // The semaphore is never closed.
         self.reads.acquire().await.ok()
     }
 
-    /// Subscribes, and opens the feed first where none is open.
+    /// Subscribes. Opens the feed first if it is not open.
     async fn subscribed<T>(
         &self,
         add: impl Fn(&Arc<Subscribers>) -> Option<T>,
@@ -218,7 +220,7 @@ impl Subscribers {
         }
     }
 
-    /// Ends the feed if nobody subscribes to it, and returns whether it has ended.
+    /// Ends the feed if it has no subscribers. Returns whether it has ended.
     fn close_if_idle(&self) -> bool {
         let mut all = self.all();
         if all.is_idle() {
@@ -228,7 +230,7 @@ impl Subscribers {
     }
 }
 
-/// The open feed. When it ends, for whatever reason, every subscription ends.
+/// The open feed. When it ends, for any reason, every subscription ends.
 struct Feed {
     subscribers: Arc<Subscribers>,
     number: u64,
@@ -248,7 +250,7 @@ impl Feed {
     }
 
     async fn run(self, mut stream: ChangeStream, stop: CancellationToken) {
-        // Goes on while changes come in.
+        // The idle time starts again with each subscription.
         let mut idle = std::pin::pin!(self.idle());
         loop {
             tokio::select! {
@@ -271,7 +273,7 @@ impl Feed {
         }
     }
 
-    /// Returns a moment after the last subscription has gone.
+    /// Returns a moment after the last subscription has ended.
     async fn idle(&self) {
         self.subscribers.idle.notified().await;
         sleep(LINGER).await;
@@ -281,7 +283,7 @@ impl Feed {
 impl Drop for Feed {
     fn drop(&mut self) {
         let mut all = self.subscribers.all();
-        // Another one may be open since this one had no subscription left.
+        // A new feed may have been opened after this one lost its last subscription.
         if all.feeds == self.number {
             all.close();
         }
@@ -297,7 +299,7 @@ impl Subscription {
     /// Returns the next change of the task.
     pub(crate) async fn next(&mut self) -> Delivered {
         if self.missed.swap(false, Ordering::AcqRel) {
-            // The reader looks at the task: what waits in the queue is older than that.
+            // The reader reads the task now, so queued changes are out of date.
             while self.queue.try_recv().is_ok() {}
             return Delivered::Missed;
         }

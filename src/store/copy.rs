@@ -1,5 +1,4 @@
-//! [`Copier`]: copies all tasks of one store into another. [`Store::export`] and [`Store::import`] do so by way of a
-//! file.
+//! [`Copier`]: copies all tasks of one store into another. [`Store::export`] and [`Store::import`] do the same by way of a file.
 
 mod error;
 mod export;
@@ -17,6 +16,8 @@ use windlass_statemachine::TaskId;
 pub use error::FileError;
 pub use export::Written;
 pub use import::Import;
+#[cfg(feature = "schema")]
+pub use lines::ExportLine;
 pub use mark::{Copied, Outside};
 pub use report::{Pair, Problem, Progress, Report};
 
@@ -28,7 +29,7 @@ use super::{Error, Store};
 /// The number of the form of all lines of a file.
 const FORMAT: u64 = 1;
 
-/// The most operations outside of tasks that a report names.
+/// The most operations outside of tasks that a report lists.
 const OUTSIDE: u32 = 1000;
 
 /// A copy from one store into another.
@@ -37,15 +38,15 @@ const OUTSIDE: u32 = 1000;
 ///
 /// 1. [`check`](Self::check): checks that no node works on either store.
 /// 2. [`run`](Self::run): copies the tasks in submit order, up to 200 at a time. Skips a task that the target
-///    has already, the same: so an interrupted copy is continued by running it again.
+///    already has, if it is the same. So an interrupted copy continues when it is run again.
 /// 3. [`verify`](Self::verify): reads every task back from both stores and compares them.
-/// 4. [`finish`](Self::finish): leaves a mark in the source ([`Copied`]), which then takes no tasks, commands and
-///    nodes. Leave this step out for a copy beside a source that stays in use.
+/// 4. [`finish`](Self::finish): leaves a mark in the source ([`Copied`]), which then accepts no tasks, commands
+///    and nodes. Leave this step out if the source stays in use.
 ///
 /// # Guarantees
 ///
 /// Until [`finish`](Self::finish) the source is not changed. The tasks have the same order in the target as in the source, except that
-/// a replaced task goes to the end. Fences go on growing: see [`Exported`](super::Exported).
+/// a replaced task goes to the end. Fences continue to grow: see [`Exported`](super::Exported).
 ///
 /// # Example
 ///
@@ -90,15 +91,15 @@ impl<'a> Copier<'a> {
         }
     }
 
-    /// Replaces tasks that differ in the target, even those that were copied before and have changed
-    /// there since. By default such tasks are skipped and reported.
+    /// Replaces tasks that differ in the target, even tasks that were copied earlier and have
+    /// changed in the target since. By default such tasks are skipped and reported.
     #[must_use]
     pub fn replace(mut self, replace: bool) -> Self {
         self.replace = replace;
         self
     }
 
-    /// Writes nothing; the report says what a copy would do. Off by default.
+    /// Only reports what a copy would do, and writes nothing. Off by default.
     #[must_use]
     pub fn dry_run(mut self, dry_run: bool) -> Self {
         self.dry_run = dry_run;
@@ -110,7 +111,7 @@ impl<'a> Copier<'a> {
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`] (field `from` or `to`), naming the nodes; [`Error::Unavailable`].
+    /// [`Error::Invalid`] (field `from` or `to`), which names the nodes; [`Error::Unavailable`].
     pub async fn check(&self) -> Result<(), Error> {
         target::no_node_works(self.from, "from").await?;
         self.target().check().await?;
@@ -164,13 +165,13 @@ impl<'a> Copier<'a> {
         Ok(report)
     }
 
-    /// Leaves the mark of the copy in the source, if the report is whole. `to` is the URL of the target, for the
-    /// errors of programs that use the source from now on. Reports tasks and operations that have come into the source
-    /// while it was copied: then there is no mark, and the copy has to run again.
+    /// Leaves the mark of the copy in the source if the report is whole. `to` is the URL of the target, for the errors
+    /// of programs that still use the source. If tasks or operations have been added to the source during the copy,
+    /// reports them and leaves no mark: run the copy again.
     ///
     /// # Errors
     ///
-    /// As [`run`](Self::run).
+    /// The errors of [`run`](Self::run).
     pub async fn finish(&self, report: &mut Report, to: &str) -> Result<(), Error> {
         if self.dry_run || !report.is_whole() {
             return Ok(());
@@ -180,7 +181,7 @@ impl<'a> Copier<'a> {
             to: to.to_owned(),
             at: self.from.clock().now(),
         };
-        // From now on nothing more comes.
+        // From now on the source accepts nothing more.
         source.set_copied(Some(mark)).await?;
         let known: HashSet<&TaskId> = report.ids.iter().collect();
         let now = source.ids().await?;
@@ -195,12 +196,12 @@ impl<'a> Copier<'a> {
         Ok(())
     }
 
-    /// Reads every task that a run has copied or found in the target back from both stores, and compares
+    /// Reads every task that a run has copied, or found in the target, back from both stores. Compares
     /// the tasks and their order. Calls `progress` after each call to the stores.
     ///
     /// # Errors
     ///
-    /// As [`run`](Self::run).
+    /// The errors of [`run`](Self::run).
     pub async fn verify(
         &self,
         report: &mut Report,

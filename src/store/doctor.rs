@@ -1,4 +1,4 @@
-//! [`Doctor`]: the part of a store that examines itself.
+//! [`Doctor`]: the part of a store that examines it.
 
 use async_trait::async_trait;
 
@@ -7,7 +7,7 @@ use super::{
     examine::{Examination, Finding},
 };
 
-/// The part of a store that checks whether it is in order. A store may lack it
+/// The part of a store that checks its records. A store may lack it
 /// ([`Registry::doctor`](super::Registry::doctor)).
 ///
 /// # Stability
@@ -23,7 +23,7 @@ use super::{
 ///    `examine::an_unreadable_state_is_reported`, `examine::an_unreadable_envelope_is_reported`.
 #[async_trait]
 pub trait Doctor: Send + Sync + 'static {
-    /// Examines the store, and repairs on request what can be repaired safely.
+    /// Examines the store. On request, repairs what can be repaired safely.
     ///
     /// # Errors
     ///

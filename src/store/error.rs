@@ -1,4 +1,4 @@
-//! [`Error`]: why a store did not do what it was asked.
+//! [`Error`]: why a call to a store failed.
 
 use std::{fmt, sync::Arc};
 
@@ -24,16 +24,17 @@ impl std::ops::Deref for Cause {
     }
 }
 
-/// What went wrong. [`is_retryable`](Self::is_retryable) is the only rule for trying again.
+/// Why a call to a store failed. Only [`is_retryable`](Self::is_retryable) decides whether to try
+/// again.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The claim or lease that asked is not the live one: it was lost. Nothing was changed.
+    /// The claim or lease of the caller is no longer the live one. Nothing was changed.
     #[error("{0} is fenced: another claim or lease has taken its place, and nothing was changed")]
     Fenced(String),
 
-    /// The claim is live, but another write of it was applied since the state was read that this write follows.
-    /// Nothing was changed. Read the state, decide again, and write on top of it.
+    /// The claim is live, but another of its writes was applied after the state was read that this write
+    /// follows. Nothing was changed. Read the state, decide again, and send a new write.
     #[error(
         "a write of task '{task}' follows version {follows}, and version {stored} is stored: another writer of \
          the claim was first, and nothing was changed; read the state and decide again"
@@ -47,49 +48,49 @@ pub enum Error {
         stored: u64,
     },
 
-    /// The store cannot be reached, or is too busy. Whether a write happened is not known: read
-    /// again before acting on it.
+    /// The store cannot be reached, or is too busy. A write may have happened: read again before
+    /// you act on the error.
     #[error("could not {operation}: the store is unavailable: {reason}")]
     Unavailable {
-        /// What was being done.
+        /// The operation that failed.
         operation: &'static str,
-        /// What the store said.
+        /// The store's reason.
         reason: String,
-        /// The error behind it, if there is one: a [`std::io::Error`], a
-        /// [`sqlite::Failure`](crate::store::sqlite::Failure), or an error of a state store of your own.
+        /// The underlying error, if there is one: a [`std::io::Error`], a
+        /// [`sqlite::Failure`](crate::store::sqlite::Failure), or an error of a custom state store.
         source: Option<Cause>,
     },
 
-    /// A record cannot be read. It is quarantined with the reason, not lost.
+    /// A record cannot be read. It is quarantined with the reason, and not lost.
     #[error("the record of {what} cannot be read: {reason}")]
     Corrupt {
-        /// Whose record.
+        /// The record.
         what: String,
         /// Why it cannot be read.
         reason: String,
     },
 
-    /// There is no such task, node or command.
+    /// The task, node or command does not exist.
     #[error("{what} '{name}' does not exist")]
     NotFound {
         /// `task`, `node` or `command`.
         what: &'static str,
-        /// Its name.
+        /// The name or id.
         name: String,
     },
 
-    /// What was to be written is larger than the store takes.
+    /// A field is larger than the store allows.
     #[error("{field} has {bytes} bytes; the store takes at most {limit}")]
     TooLarge {
-        /// Which field.
+        /// The name of the field.
         field: &'static str,
-        /// Its size.
+        /// Its size in bytes.
         bytes: usize,
-        /// The limit.
+        /// The limit in bytes.
         limit: usize,
     },
 
-    /// Bad input; it names the field and what would be right.
+    /// Bad input. Names the field and says what would be valid.
     #[error(transparent)]
     Invalid(#[from] Invalid),
 
@@ -98,11 +99,12 @@ pub enum Error {
     AlreadyExists {
         /// `task` or `node`.
         what: &'static str,
-        /// Its name.
+        /// The name or id.
         name: String,
     },
 
-    /// The task has ended: it takes no command, and its id is free only for a replacement.
+    /// The task has ended. It takes no commands, and its id can only be used by a submit that
+    /// replaces it.
     #[error(
         "task '{0}' has ended already; retry it to start it again, or let a submit replace it to use its id again"
     )]
@@ -121,7 +123,7 @@ pub enum Error {
     )]
     ScheduleEnded(TaskId),
 
-    /// The task is no schedule.
+    /// The task is not a schedule.
     #[error("id: '{task}' is a task of kind '{kind}', not a schedule")]
     NotASchedule {
         /// The task.
@@ -140,56 +142,55 @@ pub enum Error {
         key: String,
         /// The task that has it.
         task: TaskId,
-        /// When the key is free.
+        /// When the key becomes free.
         until: Timestamp,
     },
 
-    /// A transaction or the effects of a message were refused: which guards and operations, and why. Nothing
-    /// was changed.
+    /// A transaction, or the effects of a message, were refused. Lists the refused guards and operations
+    /// with their reasons. Nothing was changed.
     #[error("{0}")]
     Refused(Refusals),
 
-    /// The store lacks the part that does this.
+    /// The store lacks the part for this operation.
     #[error("could not {operation}: the {store} store does not support it; use a store that does")]
     Unsupported {
         /// The name of the store, as [`Registry::name`](super::Registry::name) returns it.
         store: String,
-        /// What was asked for: `copy tasks`.
+        /// The operation, such as `copy tasks`.
         operation: &'static str,
     },
 
-    /// The tasks of the store were copied into another one, where they run now.
+    /// The tasks of the store were copied into another store, which runs them now.
     #[error(
         "this store was {0}, and takes no tasks, commands and nodes since; use that store, or remove the mark of the \
          copy to use this one again"
     )]
     Copied(Copied),
 
-    /// The store itself is not what it should be: not ours, newer than this program, read-only.
-    /// The text says what to do.
+    /// The store cannot be used: it belongs to another program, is newer than this program, or is
+    /// read-only. The text says what to do.
     #[error("{0}")]
     Unusable(String),
 
-    /// The files of a store that this process has open were moved, deleted or replaced, or its etcd was restored
-    /// to an earlier state than this process has seen. Every call fails from then on, and nothing is
-    /// acknowledged: what was written last may be in the moved files or nowhere. The text says what to do. A node
-    /// stops by itself.
+    /// The files of an open store were moved, deleted or replaced, or its etcd was restored to an earlier state
+    /// than this process has seen. Every call fails from then on, and nothing is acknowledged: the latest writes
+    /// may be in the moved files, or lost. The text says what to do. A node then stops.
     #[error("{reason}")]
     StoreGone {
-        /// What has happened, and what to do.
+        /// What happened, and what to do.
         reason: String,
-        /// The step of it that a program can offer.
+        /// The remedy that a program can offer.
         remedy: Option<Remedy>,
     },
 }
 
 impl Error {
-    /// Whether the same call may succeed later.
+    /// Returns whether the same call may succeed later.
     pub fn is_retryable(&self) -> bool {
         matches!(self, Self::Unavailable { .. })
     }
 
-    /// Returns the step that resolves it, where the library has one.
+    /// Returns the step of the library that resolves the error, if there is one.
     pub fn remedy(&self) -> Option<Remedy> {
         match self {
             Self::Copied(_) => Some(Remedy::UseCopied),
@@ -205,45 +206,45 @@ impl Error {
         Self::NotFound { what, name }
     }
 
-    /// There is no such task.
+    /// Returns the error for a task that does not exist.
     pub fn no_task(id: &TaskId) -> Self {
         Self::not_found("task", id)
     }
 
-    /// There is no such command.
+    /// Returns the error for a command that does not exist.
     pub fn no_command(id: &CommandId) -> Self {
         Self::not_found("command", id)
     }
 
-    /// No live node has this name.
+    /// Returns the error for a name that no live node has.
     pub fn no_node(name: &NodeName) -> Self {
         Self::not_found("node", name)
     }
 
-    /// There is no such command to a node.
+    /// Returns the error for a node command that does not exist.
     pub fn no_node_command(command: NodeCommandId) -> Self {
         Self::not_found("node command", command)
     }
 
-    /// A live task has this id.
+    /// Returns the error for an id that a live task has.
     pub fn task_exists(id: &TaskId) -> Self {
         let (what, name) = ("task", id.to_string());
         Self::AlreadyExists { what, name }
     }
 
-    /// A live node has this name.
+    /// Returns the error for a name that a live node has.
     pub fn node_exists(name: &NodeName) -> Self {
         let (what, name) = ("node", name.to_string());
         Self::AlreadyExists { what, name }
     }
 
-    /// The id of a new command is that of a command to another task.
+    /// Returns the error for a new command with the id of a command to another task.
     pub fn other_command(id: &CommandId, task: &TaskId) -> Self {
         let reason = format!("'{id}' was sent to task '{task}' before; give a new id");
         Invalid::new("command id", reason).into()
     }
 
-    /// A field has more bytes than the store takes.
+    /// Returns the error for a field with more bytes than the store allows.
     pub fn too_large(field: &'static str, bytes: usize, limit: usize) -> Self {
         Self::TooLarge {
             field,
@@ -252,7 +253,7 @@ impl Error {
         }
     }
 
-    /// The record of a task cannot be read.
+    /// Returns the error for a task whose record cannot be read.
     pub fn corrupt_task(id: &TaskId, reason: impl Into<String>) -> Self {
         Self::Corrupt {
             what: format!("task '{id}'"),
@@ -260,7 +261,7 @@ impl Error {
         }
     }
 
-    /// A state store cannot read the state of a task.
+    /// Returns the error for a state that a state store cannot read.
     pub fn corrupt_state(id: &TaskId, reason: impl Into<String>) -> Self {
         Self::Corrupt {
             what: format!("the state of task '{id}'"),
@@ -268,7 +269,8 @@ impl Error {
         }
     }
 
-    /// Only tasks that have ended or are quarantined are retried; this one is in another state.
+    /// Returns the error for a retry of a task in this state: only tasks that have ended or are
+    /// quarantined can be retried.
     pub fn not_retried(state: StateKind) -> Self {
         let advice = match state {
             StateKind::Sleeping | StateKind::Paused | StateKind::Fault => {
@@ -282,7 +284,7 @@ impl Error {
         Invalid::new("state", reason).into()
     }
 
-    /// The history after the change `after` is pruned.
+    /// Returns the error for a position in the history whose following changes are pruned.
     pub fn pruned(after: u64) -> Self {
         let reason = format!(
             "is {after}, and the history after it is pruned; list the tasks, then follow from now on"
@@ -290,23 +292,23 @@ impl Error {
         Invalid::new("after", reason).into()
     }
 
-    /// No change has the number `after` yet: the newest is `newest`.
+    /// Returns the error for a position `after` that is beyond the newest change.
     pub fn beyond(after: u64, newest: u64) -> Self {
         let reason = format!("is {after}, but the newest change is {newest}");
         Invalid::new("after", reason).into()
     }
 
-    /// The claim of this task is not the live one.
+    /// Returns the error for a claim of this task that is no longer the live one.
     pub fn fenced(id: &TaskId) -> Self {
         Self::Fenced(format!("the claim of task '{id}'"))
     }
 
-    /// The lease of this node has ended.
+    /// Returns the error for a lease of this node that has ended.
     pub fn lease_fenced(node: &NodeName) -> Self {
         Self::Fenced(format!("the lease of node '{node}'"))
     }
 
-    /// The store could not do `operation` now.
+    /// Returns the error for an operation that the store could not do now.
     pub fn unavailable(operation: &'static str, reason: impl std::fmt::Display) -> Self {
         Self::Unavailable {
             operation,
@@ -315,7 +317,7 @@ impl Error {
         }
     }
 
-    /// The store could not do `operation` now, because of this error.
+    /// Returns the error for an operation that the store could not do now, with its cause.
     #[cfg(feature = "sqlite")]
     pub(crate) fn unavailable_by(
         operation: &'static str,
@@ -324,8 +326,8 @@ impl Error {
         Self::unavailable(operation, &cause).because(cause)
     }
 
-    /// Adds the error behind an [`Unavailable`](Self::Unavailable), which
-    /// [`source`](std::error::Error::source) then returns. Any other error stays as it is.
+    /// Adds the cause of an [`Unavailable`](Self::Unavailable), which
+    /// [`source`](std::error::Error::source) then returns. Other errors stay as they are.
     ///
     /// # Example
     ///

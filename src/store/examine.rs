@@ -1,4 +1,4 @@
-//! [`Finding`]: the result of one check of a store, with what to do.
+//! [`Finding`]: the result of one check of a store, with advice.
 
 #[cfg(any(feature = "sqlite", feature = "etcd"))]
 pub(crate) mod circle;
@@ -12,35 +12,35 @@ pub(crate) use latency::Latency;
 
 use super::{Advice, Error, Remedy};
 
-/// How an examination is made.
+/// The options of an examination.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Examination {
-    /// Repair what can be repaired safely: delete records that belong to no task, end claims of nodes
-    /// that have certainly ended, write a log back. Claimed and unreadable records stay.
+    /// Repairs what can be repaired safely: deletes records that belong to no task, ends claims of
+    /// nodes that have certainly ended, writes a log back. Claimed and unreadable records stay.
     pub repair: bool,
-    /// Read the whole file of a SQLite store and compare each index with its table, instead of the
-    /// quick check, which only counts the rows of an index. Takes as long as reading the file.
+    /// Reads the whole file of a SQLite store and compares each index with its table, instead of
+    /// the quick check, which only counts the rows of an index. Takes as long as reading the file.
     pub full: bool,
-    /// Compact the history of an etcd up to now. Other programs on this etcd lose its history too.
+    /// Compacts the history of an etcd up to now. Other programs on this etcd lose its history too.
     pub compact: bool,
-    /// Raise the fences of an etcd that was restored to an earlier state, above every fence that a node had seen and
-    /// above this one. No node may live.
+    /// Raises the fences of an etcd that was restored to an earlier state, above this one and above every fence that
+    /// a node had seen. No node may be live.
     pub raise_fences: Option<u64>,
-    /// The quota of the members of an etcd in bytes, for members that do not report it.
+    /// The quota of the etcd members in bytes, for members that do not report it.
     pub quota: Option<u64>,
 }
 
-/// How bad it is.
+/// The severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// As it should be.
+    /// Everything is in order.
     Ok,
     /// The check could not be made.
     Unknown,
-    /// It works, but an operator should look at it.
+    /// The store works, but an operator should look at it.
     Warning,
     /// Something is wrong.
     Error,
@@ -53,7 +53,7 @@ pub enum Verdict {
 pub struct Finding {
     /// The name of the check: a word that never changes.
     pub check: &'static str,
-    /// How bad it is.
+    /// The severity.
     pub verdict: Verdict,
     /// What was found, in one line.
     pub found: String,
@@ -74,7 +74,7 @@ fn is_zero(n: &u64) -> bool {
 }
 
 impl Finding {
-    /// Returns a finding that all is as it should be.
+    /// Returns a finding that everything is in order.
     pub fn ok(check: &'static str, found: impl Into<String>) -> Self {
         Self::new(check, Verdict::Ok, found, "")
     }
@@ -97,7 +97,7 @@ impl Finding {
         }
     }
 
-    /// Returns the finding of a check that could not be made, and why.
+    /// Returns the finding of a check that could not be made, with the reason.
     pub fn unknown(check: &'static str, why: &Error, advice: impl Into<Advice>) -> Self {
         Self::new(check, Verdict::Unknown, why.to_string(), advice)
     }

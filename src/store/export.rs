@@ -26,7 +26,7 @@ fn differing(one: &Task, other: &Task) -> Option<&'static str> {
     };
     let (one, other) = (fields(one), fields(other));
     let mut names = TaskForm::FIELDS.into_iter();
-    // The form has no more of a wait than was submitted.
+    // The form contains only the part of a wait that was submitted.
     let differs = names.find(|name| one.get(*name) != other.get(*name));
     differs.or(Some("waits"))
 }
@@ -36,25 +36,26 @@ fn differing(one: &Task, other: &Task) -> Option<&'static str> {
 ///
 /// # Guarantees
 ///
-/// - Places (of the submit, of commands, of changes) are numbers of the store that assigned them. The
-///   store that imports the task assigns new ones, in the same order.
+/// - Positions (of the submit, of commands, of changes) are numbers of the store that assigned them.
+///   The store that imports the task assigns new ones, in the same order.
 /// - As JSON, it is a line of [`Store::export`](super::Store::export).
-/// - The fence is not a place: it goes on growing. The next claim of the task has a greater fence in
-///   any store, so that a system that checks fences refuses the earlier owner.
+/// - The fence is not a position: it continues to grow. In any store the next claim of the task has
+///   a greater fence, so that a system that checks fences rejects the earlier owner.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct Exported {
     /// The task.
     pub task: Task,
     /// Its state.
     pub state: TaskState,
-    /// Its place among all submits.
+    /// Its submit order.
     pub order: u64,
     /// When it was submitted.
     pub submitted_at: Timestamp,
     /// The fence of its last claim; 0 if it was never claimed.
     pub fence: Fence,
-    /// The node that lost the last claim: the next claim counts it as an attempt.
+    /// The node that lost the last claim. The next claim counts the loss as an attempt.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lost_by: Option<NodeName>,
     /// Its commands in order, including those with an outcome.
@@ -62,12 +63,12 @@ pub struct Exported {
     /// Its history, oldest first, as far back as the store keeps it.
     pub history: Vec<Change>,
     /// For [`Transfer::import`](super::Transfer::import): the submit order of the task in the target
-    /// that this one replaces. `None`, as after an export, when the id must be free.
+    /// that this one replaces. `None`, the value after an export, requires that the id is free.
     #[serde(skip)]
     pub replaces: Option<u64>,
 }
 
-/// The task of the target that has the id of an imported one.
+/// The task in the target that has the id of an imported one.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct There {
     pub(crate) order: u64,
@@ -81,12 +82,13 @@ fn micros(time: Timestamp) -> i64 {
 }
 
 impl Exported {
-    /// Makes an export from the records of a store.
+    /// Makes an export of the records of a store.
     ///
     /// # Errors
     ///
     /// [`Error::Corrupt`] when the task is quarantined, or one of its commands cannot be read;
-    /// [`Error::Invalid`] (field `task`) when it is claimed: its owner could write while it is read.
+    /// [`Error::Invalid`] (field `task`) when it is claimed, because its owner could write while it
+    /// is read.
     pub fn new(
         record: TaskRecord,
         lost_by: Option<NodeName>,
@@ -129,10 +131,10 @@ impl Exported {
     }
 
     /// Returns the name of the first field that differs from `other`; `None` when the tasks are the same.
-    /// Places and fences are not compared: they differ from store to store. Nor is the history, of which a
-    /// store may keep less ([`has_history_of`](Self::has_history_of)).
+    /// Positions and fences are not compared, because they differ from store to store. Nor is the history,
+    /// which a store may keep only in part ([`has_history_of`](Self::has_history_of)).
     pub fn difference(&self, other: &Self) -> Option<&'static str> {
-        // A field that is added to the state does not compile until it is compared.
+        // A new field of the state does not compile until it is compared here.
         let TaskState {
             status,
             since,
@@ -151,7 +153,7 @@ impl Exported {
             progress,
             waits: waiting,
             deadlines,
-            // Orders, which are new in each store.
+            // Orders are new in each store.
             kept_signals: _,
             settled_signals,
         } = &self.state;
@@ -219,12 +221,12 @@ impl Exported {
         differing(&self.task, &other.task).or_else(|| states().map(|(what, _)| what))
     }
 
-    /// Checks that this task may replace the one that has its id in the target.
+    /// Checks that this task may replace the task in the target that has its id.
     ///
     /// # Errors
     ///
-    /// [`Error::AlreadyExists`] and [`Error::AlreadyFinished`] when it replaces another one;
-    /// [`Error::Invalid`] (field `task`) when the one in the target is claimed.
+    /// [`Error::AlreadyExists`] and [`Error::AlreadyFinished`] when it is to replace another task;
+    /// [`Error::Invalid`] (field `task`) when the task in the target is claimed.
     pub(crate) fn check_room(&self, there: &There) -> Result<(), Error> {
         let id = &self.task.id;
         if self.replaces != Some(there.order) {
@@ -320,7 +322,7 @@ pub(crate) mod tests {
         }
     }
 
-    /// SQLite kept one above 2^63 as a negative number, lesser than all.
+    /// SQLite stored a fence above 2^63 as a negative number, smaller than all others.
     #[test]
     fn a_fence_beyond_the_range_is_refused() {
         let mut one = exported();

@@ -1,14 +1,14 @@
 //! Stores: the traits and their duties, and the backends.
 //!
-//! | trait | who uses it | for what |
+//! | trait | user | purpose |
 //! |---|---|---|
 //! | [`Coordinator`] | the runner | leases, claims, the watch, commits |
 //! | [`Registry`] | the client | submit, list, command, delete, history |
-//! | [`Transfer`], [`Doctor`] | operators, through the client's store | copying whole tasks; examining the store. A store may lack them |
-//! | [`StateStore`] | the runner, when you bring your own | states alone, beside a coordinator |
+//! | [`Transfer`], [`Doctor`] | operators, through the client's store | copy whole tasks; examine the store. A store may lack them |
+//! | [`StateStore`] | the runner, if you provide your own | only states, next to a coordinator |
 //!
-//! A backend implements the first two on one set of data and passes the conformance suite
-//! (feature `conformance`). The backends know these traits and never each other.
+//! A backend implements the first two on one set of data, and passes the conformance suite (feature
+//! `conformance`). Backends depend on these traits and never on each other.
 
 pub(crate) mod changes;
 mod coordinator;
@@ -44,7 +44,7 @@ pub use model::{
     LimitForm, LimitUse, LimitedBy, Limits, NodeCommand, NodeCommandId, NodeFault, NodeRecord,
     NodeSpec, NodeStatus, Order, Page, Part, Place, Purge, Query, QueuedNodeCommand, Reason,
     Refusal, Refusals, Span, Submitted, TaskCount, TaskGroup, TaskPage, TaskRecord, TaskStats,
-    TaskView, TimeRange, Transaction, WaitKind, read_line,
+    TaskView, TimeRange, Transaction, WaitKind, read_line, read_line_at,
 };
 pub use registry::{ChangeStream, Registry};
 pub use remedy::{Advice, Remedy};
@@ -60,7 +60,7 @@ pub use windlass_statemachine::{
 
 use crate::clock::{Clock, SystemClock};
 
-/// An open store: one namespace, as runners and clients use it.
+/// An open store: one namespace, for runners and clients.
 ///
 /// # Example
 ///
@@ -86,7 +86,7 @@ impl std::fmt::Debug for Store {
     }
 }
 
-/// Returns the error of a store that this build lacks.
+/// Returns the error for a store that this build does not include.
 #[cfg(any(test, not(all(feature = "etcd", feature = "sqlite"))))]
 fn built_without(feature: &str) -> Error {
     Error::Unusable(format!(
@@ -99,9 +99,9 @@ impl Store {
     /// Opens the store that `url` names:
     ///
     /// - `memory:` for tests;
-    /// - `sqlite:PATH` for the file at `PATH`, which is created if it does not exist (its folder must).
-    ///   With `sqlite:PATH?synchronous=normal` acknowledged writes survive a crash of the program, and a
-    ///   power failure may lose the latest ones ([`sqlite::Synchronous`]);
+    /// - `sqlite:PATH` for the file at `PATH`, which is created if it does not exist (its folder must
+    ///   exist). With `sqlite:PATH?synchronous=normal` acknowledged writes survive a crash of the
+    ///   program, but a power failure may lose the latest ones ([`sqlite::Synchronous`]);
     /// - `etcd://HOST:PORT,HOST:PORT/NAMESPACE` (`etcds://` for TLS) for a cluster (feature `etcd`).
     ///   User, password and certificates come from the environment: `WINDLASS_ETCD_USER`,
     ///   `WINDLASS_ETCD_PASSWORD` or `WINDLASS_ETCD_PASSWORD_FILE`, `WINDLASS_ETCD_CA`,
@@ -109,17 +109,17 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`] (field `store`) for another URL; [`Error::Unusable`] for a file of another
-    /// program or a newer version, and for one that is damaged or cannot be written.
+    /// [`Error::Invalid`] (field `store`) for any other URL; [`Error::Unusable`] for a file of
+    /// another program or a newer version, and for a file that is damaged or cannot be written.
     pub async fn open(url: &str) -> Result<Self, Error> {
         Self::open_with_clock(url, SystemClock::shared()).await
     }
 
-    /// As [`open`](Self::open), with a clock of your own.
+    /// Opens a store like [`open`](Self::open), with a clock of your own.
     ///
     /// # Errors
     ///
-    /// As [`open`](Self::open).
+    /// The errors of [`open`](Self::open).
     pub async fn open_with_clock(url: &str, clock: Arc<dyn Clock>) -> Result<Self, Error> {
         #[cfg(feature = "sqlite")]
         if let Some(file) = sqlite::Location::of(url) {
@@ -203,7 +203,7 @@ impl Store {
         self.part("examine the store", self.registry.doctor())
     }
 
-    /// Returns the feed that all waits and streams of this process share.
+    /// Returns the feed of changes that all waits and streams of this process share.
     pub(crate) fn changes(&self) -> &Arc<changes::Changes> {
         &self.changes
     }
@@ -215,7 +215,7 @@ impl Store {
         })
     }
 
-    /// Returns the clock that the store follows.
+    /// Returns the clock that the store uses.
     pub fn clock(&self) -> &Arc<dyn Clock> {
         &self.clock
     }
@@ -250,7 +250,7 @@ mod tests {
         );
     }
 
-    /// Runs in a build that lacks a store, as with the default features.
+    /// Runs only in a build that lacks a store, such as one with the default features.
     #[cfg(not(all(feature = "etcd", feature = "sqlite")))]
     #[tokio::test]
     async fn a_store_that_is_not_built_in_is_named() {

@@ -1,9 +1,9 @@
-//! [`Remedy`]: what an operator can do, as a value that programs read; [`Advice`]: the same with a sentence.
+//! [`Remedy`]: an operator's next step, as a value for programs; [`Advice`]: the same with a sentence.
 
 use serde::Serialize;
 
-/// A step that resolves what an error or a finding reports. A program with a user interface shows how its own
-/// users take it: the command line names its commands and options.
+/// A step that resolves an error or a finding. A program with a user interface translates it into its own
+/// terms: the command line names its commands and options.
 ///
 /// # Example
 ///
@@ -51,7 +51,7 @@ pub enum Remedy {
     ListSchedules,
 }
 
-/// A sentence that says what to do, with the step of it that programs can name.
+/// A sentence that says what to do, with the step that programs can name.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Advice {
     pub(crate) text: &'static str,
@@ -59,7 +59,7 @@ pub struct Advice {
 }
 
 impl Advice {
-    /// Returns a sentence with its step.
+    /// Returns advice with a step.
     pub const fn new(text: &'static str, remedy: Remedy) -> Self {
         let remedy = Some(remedy);
         Self { text, remedy }
@@ -67,7 +67,7 @@ impl Advice {
 }
 
 impl From<&'static str> for Advice {
-    /// A sentence without a step of the library.
+    /// Returns advice without a step of the library.
     fn from(text: &'static str) -> Self {
         let remedy = None;
         Self { text, remedy }

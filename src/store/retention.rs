@@ -1,7 +1,8 @@
-//! Decides what is past its retention, even when clocks are wrong.
+//! Decides which records are past their retention, even when clocks are wrong.
 //!
-//! Records have times of many machines, and a pruned record is lost. So one clock alone deletes nothing
-//! ([`PruneClock`]), and one wrong time does not keep records for ever ([`oldest`]).
+//! Records have the times of many machines, and a pruned record is lost. So a single wrong clock
+//! deletes nothing ([`PruneClock`]), and a single wrong time does not keep records for ever
+//! ([`oldest`]).
 
 use std::{
     sync::{
@@ -23,20 +24,21 @@ pub(crate) const TOLERANCE: SignedDuration = SignedDuration::from_mins(1);
 ///
 /// It shows the time of the clock, but never a later time than the newest record at the opening of the
 /// store plus the time since then on the monotonic clock. So a process whose clock is ahead deletes
-/// nothing early, whatever it writes. (A restart with that clock believes the records that the process
-/// wrote before; the warning comes earlier.) A process that opens an idle store prunes later by the idle
-/// time, until it is restarted.
+/// nothing early, whatever it writes. (After a restart with the same clock it trusts the records that it
+/// wrote before, but it has logged a warning by then.) A process that opens an idle store prunes later
+/// by the idle time, until it is restarted.
 #[derive(Debug)]
 pub(crate) struct PruneClock {
     clock: Arc<dyn Clock>,
-    /// The newest record at the moment when the monotonic clock showed `since`.
+    /// The time of the newest record when the monotonic clock showed `since`.
     newest: Timestamp,
     since: Duration,
     has_warned: AtomicBool,
 }
 
 impl PruneClock {
-    /// `newest` is the time of the newest record; `None` for an empty store.
+    /// Returns the clock of an opened store. `newest` is the time of the newest record; `None` for
+    /// an empty store.
     pub(crate) fn new(clock: Arc<dyn Clock>, newest: Option<Timestamp>) -> Self {
         Self {
             newest: newest.unwrap_or_else(|| clock.now()),
@@ -46,7 +48,7 @@ impl PruneClock {
         }
     }
 
-    /// Returns the time from which the age of records is counted.
+    /// Returns the time against which the age of records is measured.
     pub(crate) fn now(&self) -> Timestamp {
         let now = self.clock.now();
         let passed = self.clock.monotonic().saturating_sub(self.since);
@@ -86,9 +88,9 @@ impl PruneClock {
 /// Returns the number of the oldest changes that are past their retention, at most `limit`. `ats` are
 /// the times of all changes, oldest change first.
 ///
-/// History is pruned from its beginning up to the first young change, so that it has no gaps. A time in
-/// the future comes from a clock that was ahead. Such a change is as old as the next one whose time is
-/// not in the future.
+/// History is pruned from its beginning up to the first change within the retention, so that it has no
+/// gaps. A time in the future comes from a clock that was ahead. The age of such a change is that of
+/// the next change whose time is not in the future.
 pub(crate) fn oldest<E>(
     ats: impl IntoIterator<Item = Result<Timestamp, E>>,
     (before, now): (Timestamp, Timestamp),
@@ -160,7 +162,7 @@ mod tests {
             clock.check(Duration::from_secs(retention));
             clock.has_warned.load(Ordering::Relaxed)
         };
-        // A minute beyond the newest record is believed.
+        // A difference of a minute to the newest record is tolerated.
         let ahead_by = |seconds: i64, retention| warns(1_060 + seconds, 1_000, retention);
         assert!(!ahead_by(500, 500) && ahead_by(501, 500));
         assert!(

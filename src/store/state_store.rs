@@ -1,4 +1,4 @@
-//! [`StateStore`]: states alone, for those who keep them in a place of their own.
+//! [`StateStore`]: the states of tasks, for programs that keep them in a place of their own.
 
 use async_trait::async_trait;
 use windlass_statemachine::{Fence, TaskId, TaskState};
@@ -9,9 +9,9 @@ use super::Error;
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct StateWrite {
-    /// Whose.
+    /// The task of the state.
     pub task: TaskId,
-    /// The state; it carries the fence of the claim that writes it, and its version.
+    /// The state, with its version and the fence of the claim that writes it.
     pub state: TaskState,
 }
 
@@ -26,23 +26,24 @@ impl StateWrite {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StateRemoval {
-    /// Whose.
+    /// The task of the state.
     pub task: TaskId,
-    /// Fence and version of the state that was loaded; `None` for one that could not be read. The
-    /// store removes this state and no other.
+    /// Fence and version of the state that was loaded; `None` for a state that could not be read.
+    /// The store removes only this state.
     pub seen: Option<(Fence, u64)>,
 }
 
 impl StateRemoval {
-    /// Returns the removal of a state with this fence and version; `None` for one that cannot be read.
+    /// Returns the removal of a state with this fence and version; `None` for a state that cannot be
+    /// read.
     pub fn new(task: TaskId, seen: Option<(Fence, u64)>) -> Self {
         Self { task, seen }
     }
 }
 
 impl StateRemoval {
-    /// Removes what [`StateStore::load`] returned for this task; `None` when there is nothing to
-    /// remove, or the state store could not be asked.
+    /// Returns the removal of the state that [`StateStore::load`] returned for this task; `None`
+    /// when there is nothing to remove, or when the state store could not be read.
     pub fn of(task: &TaskId, loaded: &Result<Option<TaskState>, Error>) -> Option<Self> {
         let seen = match loaded {
             Ok(Some(state)) => Some((state.fence, state.version)),
@@ -53,8 +54,8 @@ impl StateRemoval {
         Some(Self { task, seen })
     }
 
-    /// Compares with what is stored now, which is the argument of [`of`](Self::of): whether the state
-    /// is to be removed.
+    /// Checks the removal against the present result of [`load`](StateStore::load). Returns whether
+    /// the state is to be removed.
     ///
     /// # Errors
     ///
@@ -79,11 +80,11 @@ impl StateRemoval {
 /// # Duties of an implementation
 ///
 /// 1. **Fenced.** A write whose `(fence, version)` is smaller than the stored one's is refused with
-///    [`Error::Fenced`], in one atomic step with the write. An equal one takes the place of the
-///    stored state: it is the same write again, or follows one of the same claim that the
-///    coordinator refused. (The incarnation is not compared: fences grow across retries and
-///    replacements too, but a late write of a replaced task may have a greater incarnation.)
-///    Cases: `states::a_smaller_fence_is_refused`, `states::a_smaller_version_is_refused`,
+///    [`Error::Fenced`], in one atomic step with the write. An equal one replaces the stored state:
+///    it is the same write again, or it follows a write of the same claim that the coordinator
+///    refused. (The incarnation is not compared: fences grow across retries and replacements too,
+///    but a late write of a replaced task may have a greater incarnation.) Cases:
+///    `states::a_smaller_fence_is_refused`, `states::a_smaller_version_is_refused`,
 ///    `states::a_newer_state_is_stored`, `states::the_incarnation_does_not_matter`,
 ///    `states::the_same_write_again_succeeds`,
 ///    `states::another_write_of_the_same_version_is_stored`,
@@ -93,21 +94,19 @@ impl StateRemoval {
 ///    refused with [`Error::Fenced`] when another state is stored.
 ///    Cases: `states::a_removed_state_is_gone`, `states::only_the_state_that_was_seen_is_removed`,
 ///    `states::a_removal_does_not_take_a_write_along`.
-/// 3. **Durable.** What is acknowledged is durable.
-///    Cases: `states::states_are_durable`.
-/// 4. **Items are independent**; answers come in the order of the items. Two ids never share a
-///    state.
-///    Cases: `states::items_are_independent`, `states::names_do_not_touch`.
-/// 5. **Nothing is lost**: a state comes back with every field, one that is too large is refused,
-///    and a record that cannot be read is returned as [`Error::Corrupt`] and left as it is.
-///    Cases: `states::a_state_comes_back`, `states::large_states_are_stored_or_refused`,
+/// 3. **Durable.** Acknowledged writes are durable. Cases: `states::states_are_durable`.
+/// 4. **Items are independent**; results are in the order of the items. Two ids never share a
+///    state. Cases: `states::items_are_independent`, `states::names_do_not_touch`.
+/// 5. **Nothing is lost**: a state is read with every field, a state that is too large is refused,
+///    and a record that cannot be read is returned as [`Error::Corrupt`] and left as it is. Cases:
+///    `states::a_state_comes_back`, `states::large_states_are_stored_or_refused`,
 ///    `states::an_unreadable_state_is_left_as_it_is`.
 ///
-/// Nothing has to be remembered of a state that was removed: see
-/// [`Split`](super::split::Split) for why a late write does no harm then.
+/// A store need not remember anything about a state that was removed.
+/// [`Split`](super::split::Split) explains why a late write then does no harm.
 #[async_trait]
 pub trait StateStore: Send + Sync + 'static {
-    /// Loads states; `None` for a task that has none yet.
+    /// Loads states; `None` for a task that has no state yet.
     ///
     /// # Errors
     ///
@@ -121,7 +120,7 @@ pub trait StateStore: Send + Sync + 'static {
     /// Per write: [`Error::Fenced`], [`Error::TooLarge`], [`Error::Unavailable`].
     async fn store(&self, writes: Vec<StateWrite>) -> Vec<Result<(), Error>>;
 
-    /// Removes states that no task has any more. A task without a state is no error.
+    /// Removes the states of tasks that no longer exist. A task without a state is not an error.
     ///
     /// # Errors
     ///

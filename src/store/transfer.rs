@@ -1,4 +1,4 @@
-//! [`Transfer`]: tasks with everything that belongs to them, from one store to another.
+//! [`Transfer`]: moves tasks with everything that belongs to them from one store to another.
 
 use async_trait::async_trait;
 use windlass_statemachine::TaskId;
@@ -17,16 +17,15 @@ use super::{
 /// Pin the version (`windlass = "=X.Y.Z"`) and run the conformance suite at each update.
 #[async_trait]
 pub trait Transfer: Send + Sync + 'static {
-    /// Returns the id of every task, in submit order. Claims whose lease has expired have ended by
-    /// then.
+    /// Returns the id of every task, in submit order. Claims with an expired lease are ended first.
     ///
     /// # Errors
     ///
     /// [`Error::Unavailable`].
     async fn ids(&self) -> Result<Vec<TaskId>, Error>;
 
-    /// Returns up to `limit` operations that are committed in the store and are in no task, so that
-    /// [`export`](Self::export) does not have them. None by default.
+    /// Returns up to `limit` operations that are committed in the store but not applied to a task
+    /// yet, so that [`export`](Self::export) does not include them. Empty by default.
     ///
     /// # Errors
     ///
@@ -36,7 +35,7 @@ pub trait Transfer: Send + Sync + 'static {
         Ok(Vec::new())
     }
 
-    /// Returns the mark that a copy of this store has left in it; `None` in a store that is in use.
+    /// Returns the mark that a copy of this store has left; `None` for a store that is in use.
     ///
     /// # Errors
     ///
@@ -47,11 +46,11 @@ pub trait Transfer: Send + Sync + 'static {
     ///
     /// # Duties of an implementation
     ///
-    /// 1. **A copied store is at rest.** From the mark on, submits, commands, retries, reschedules, imports and new
-    ///    nodes are refused with [`Error::Unusable`], and everything works again once the mark is removed. Reads,
-    ///    exports and deletes go on. A process that has opened the store before may notice the mark late, when the
-    ///    store would have to be asked with each call.
-    ///    Cases: `copies::a_copied_store_takes_no_tasks_and_no_nodes`.
+    /// 1. **A copied store is at rest.** While the mark is set, submits, commands, retries, reschedules, imports
+    ///    and new nodes are refused with [`Error::Unusable`]. Everything works again once the mark is removed.
+    ///    Reads, exports and deletes still work. A process that opened the store before may notice the mark late,
+    ///    if checking it would need an extra request with each call. Cases:
+    ///    `copies::a_copied_store_takes_no_tasks_and_no_nodes`.
     ///
     /// # Errors
     ///
@@ -59,38 +58,38 @@ pub trait Transfer: Send + Sync + 'static {
     async fn set_copied(&self, mark: Option<Copied>) -> Result<(), Error>;
 
     /// Exports tasks with everything that belongs to them, for [`import`](Self::import) into another
-    /// store. A task that changes meanwhile may be exported in part: it should have no owner, and no
-    /// node should run.
+    /// store. A task that changes during the export may be exported in part, so it should have no
+    /// owner, and no node should run.
     ///
     /// # Errors
     ///
-    /// Per task: [`Error::NotFound`]; [`Error::Invalid`] (field `task`) for one that is claimed;
-    /// [`Error::Corrupt`] for one that is quarantined; [`Error::Unavailable`].
+    /// Per task: [`Error::NotFound`]; [`Error::Invalid`] (field `task`) for a claimed task;
+    /// [`Error::Corrupt`] for a quarantined one; [`Error::Unavailable`].
     async fn export(&self, ids: &[TaskId]) -> Vec<Result<Exported, Error>>;
 
-    /// Imports tasks of another store as they are, in this order: state, data, errors, due times,
-    /// commands with their outcomes, and of the history what this store can keep.
+    /// Imports tasks of another store, in this order: state, data, errors, due times, commands with
+    /// their outcomes, and as much of the history as this store can keep.
     ///
     /// # Duties of an implementation
     ///
-    /// 1. **All or nothing** per task: one that can be read has everything that belongs to it. What
-    ///    is left over of an import that was interrupted is no task, and another one takes its
-    ///    place. A task with [`replaces`](Exported::replaces) takes the place of the one of that
+    /// 1. **All or nothing** per task: a task that can be read has everything that belongs to it.
+    ///    The remains of an interrupted import do not count as a task, and a repeated import
+    ///    overwrites them. A task with [`replaces`](Exported::replaces) replaces the task of that
     ///    submit order in the same step: when the import is refused or interrupted, the old task is
-    ///    there as it was. When the id is free, nothing is replaced.
-    ///    Cases: `moving::a_task_from_another_store_is_complete`,
+    ///    unchanged. When the id is free, nothing is replaced. Cases:
+    ///    `moving::a_task_from_another_store_is_complete`,
     ///    `moving::a_task_for_another_store_is_complete`,
     ///    `copies::a_waiting_task_from_another_store_keeps_its_history`,
     ///    `copies::a_waiting_task_for_another_store_keeps_its_history`,
-    ///    `moving::waiting_commands_go_on_waiting`,
-    ///    `moving::nodes_see_imported_tasks`, `moving::a_taken_id_takes_nothing`,
-    ///    `moving::a_claimed_task_is_not_exported`, `moving::a_task_that_is_too_large_is_refused`,
+    ///    `moving::waiting_commands_go_on_waiting`, `moving::nodes_see_imported_tasks`,
+    ///    `moving::a_taken_id_takes_nothing`, `moving::a_claimed_task_is_not_exported`,
+    ///    `moving::a_task_that_is_too_large_is_refused`,
     ///    `moving::imported_ended_tasks_can_be_retried_and_purged`,
     ///    `replacing::an_import_takes_the_place_of_the_task_it_names`,
     ///    `replacing::a_refused_import_leaves_the_old_task`.
-    /// 2. **Orders.** Tasks get submit orders in the order of the items, after those that are
-    ///    there; commands and history keep their order ([`Exported::renumbered`]).
-    ///    Cases: `moving::imported_tasks_come_before_later_submits`.
+    /// 2. **Orders.** Tasks get submit orders in the order of the items, after those of existing
+    ///    tasks; commands and history keep their order ([`Exported::renumbered`]). Cases:
+    ///    `moving::imported_tasks_come_before_later_submits`.
     /// 3. **Fences grow.** The next claim of the task has a greater fence than the one in the
     ///    import; the state's version is kept.
     ///    Cases: `moving::fences_go_on_growing`, `moving::fences_grow_past_a_delete`,
@@ -98,10 +97,10 @@ pub trait Transfer: Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// Per task: [`Error::AlreadyExists`] and [`Error::AlreadyFinished`] when its id is taken by
-    /// another one than it replaces, [`Error::Invalid`] (field `task`) when that is claimed,
-    /// [`Error::Invalid`] (field `command id`) when the id of one of its commands is,
-    /// [`Error::TooLarge`], [`Error::Unavailable`]; [`Error::Unusable`] from a store that takes no
-    /// tasks of others.
+    /// Per task: [`Error::AlreadyExists`] and [`Error::AlreadyFinished`] when another task than the
+    /// one that it replaces has its id, [`Error::Invalid`] (field `task`) when the replaced task is
+    /// claimed, [`Error::Invalid`] (field `command id`) when the id of one of its commands exists
+    /// already, [`Error::TooLarge`], [`Error::Unavailable`]; [`Error::Unusable`] from a store that
+    /// accepts no imports.
     async fn import(&self, tasks: Vec<Exported>) -> Vec<Result<(), Error>>;
 }

@@ -1,8 +1,8 @@
-//! Hides passwords in the URLs of stores, which are printed and logged.
+//! Hides passwords in the URLs of stores before they are printed or logged.
 
-/// Returns whether the URL of a store may hold a password: user and password before the host, or a
-/// parameter after `?` whose name says so. No store reads them there, but a user may write them there
-/// by mistake.
+/// Returns whether the URL of a store may contain a password: user and password before the host, or a
+/// parameter after `?` with the name of a secret. No store reads a password there, but a user may
+/// write one there by mistake.
 pub fn has_password(url: &str) -> bool {
     without_password(url) != url
 }
@@ -14,7 +14,7 @@ pub fn without_password(url: &str) -> String {
         None => url.to_owned(),
     };
     match shown.split_once('?') {
-        // A '?' may be a part of the name of a file.
+        // A `?` may be part of a file name.
         Some((before, query)) if !before.starts_with("sqlite:") => {
             let parameters: Vec<String> = query.split('&').map(without_value).collect();
             format!("{before}?{}", parameters.join("&"))
@@ -33,12 +33,12 @@ fn without_value(parameter: &str) -> String {
     }
 }
 
-/// The parts of the names of parameters that are secrets.
+/// Parts of the names of parameters that hold secrets.
 const SECRETS: [&str; 5] = ["pass", "pwd", "pw", "secret", "token"];
 
 /// Returns the scheme, and the part after user and password.
 fn split(url: &str) -> Option<(&str, &str)> {
-    // A slash may be missing, and a password may hold any character. So may the name of a file.
+    // The slashes may be missing, and a password may contain any character, as may a file name.
     let (scheme, rest) = url.split_once(':')?;
     let (_, rest) = rest.rsplit_once('@')?;
     (scheme != "sqlite").then_some((scheme, rest))

@@ -6,9 +6,10 @@ use windlass_statemachine::{Invalid, TaskId, Waits};
 use super::NewTask;
 
 impl<J> NewTask<J> {
-    /// Not before these tasks have ended, whatever their outcomes are. The first run gets the outcome of each
-    /// ([`TaskContext::waited`](crate::TaskContext::waited)). An id of no task counts as a task that has ended:
-    /// submit the others first, or in the same transaction. Replaces [`after_ok`](Self::after_ok).
+    /// Starts the task only after these tasks have ended, whatever their outcomes are. The first run gets the
+    /// outcome of each ([`TaskContext::waited`](crate::TaskContext::waited)). An id without a task counts as a
+    /// task that has ended, so submit the other tasks first, or in the same transaction. Replaces
+    /// [`after_ok`](Self::after_ok).
     ///
     /// # Example
     ///
@@ -35,8 +36,8 @@ impl<J> NewTask<J> {
         self
     }
 
-    /// As [`after`](Self::after). The task fails, without a run of its handler, when one of the others does not
-    /// complete.
+    /// Starts the task only after these tasks have completed. The task fails, without a run of its handler,
+    /// when one of them does not complete. Otherwise like [`after`](Self::after).
     ///
     /// # Example
     ///
@@ -57,8 +58,8 @@ impl<J> NewTask<J> {
         self
     }
 
-    /// The time at which a wait of [`after`](Self::after) or [`after_ok`](Self::after_ok) ends at the latest;
-    /// none by default.
+    /// Sets the time at which a wait of [`after`](Self::after) or [`after_ok`](Self::after_ok) ends at the
+    /// latest; no such time by default.
     ///
     /// # Example
     ///

@@ -17,6 +17,7 @@ pub(super) struct NewTerms {
     /// The labels whose values are keys of limits, each with its number.
     by_label: Vec<(String, u32)>,
     meta: Meta,
+    pub(super) free_id: bool,
 }
 
 impl NewTerms {
@@ -29,10 +30,11 @@ impl NewTerms {
             limits: task.limits.clone(),
             by_label: Vec::new(),
             meta: task.meta.clone(),
+            free_id: task.free_id,
         }
     }
 
-    /// Gives a task these terms; durations count from `now`.
+    /// Sets these terms of a task. Durations count from `now`.
     pub(super) fn put(self, task: &mut Task, now: Timestamp) -> Result<(), Invalid> {
         let resolve = |field, wake: Option<Wake>| {
             let beyond = || format!("is beyond {LAST}; give an earlier time");
@@ -44,6 +46,7 @@ impl NewTerms {
         task.unique = self.unique.transpose()?;
         task.limits = self.limits;
         task.meta = self.meta;
+        task.free_id = self.free_id;
         for (label, most) in self.by_label {
             let Some(value) = task.labels.get(&label) else {
                 let reason = format!(
@@ -60,9 +63,9 @@ impl NewTerms {
 }
 
 impl<J> NewTask<J> {
-    /// Adds a limit that the task shares with every task of the namespace that has one with the same key: how
-    /// many are claimed at once, or how many claims begin within a period. A task has up to 8. No limit by
-    /// default. The page `docs/limits.md` has the semantics.
+    /// Adds a limit that the task shares with every task of the namespace that has a limit with the same key:
+    /// how many are claimed at once, or how many claims begin within a period. A task has up to 8 limits;
+    /// none by default. The page `docs/limits.md` describes the semantics.
     ///
     /// # Example
     ///
@@ -81,8 +84,8 @@ impl<J> NewTask<J> {
         self
     }
 
-    /// Adds a limit on tasks at once whose key is a label with its value: at most `most` tasks with the same
-    /// value are claimed at once. The task is refused (field `limits`) when it has no such label.
+    /// Adds a limit whose key is a label with its value: at most `most` tasks with the same value are
+    /// claimed at once. The submit is refused (field `limits`) when the task does not have the label.
     ///
     /// # Example
     ///
@@ -118,8 +121,8 @@ impl<J> NewTask<J> {
         self
     }
 
-    /// The task fails, without a run and without an attempt, unless a run of its handler has begun by this
-    /// time, whatever it waits for. Replaces [`start_within`](Self::start_within).
+    /// Fails the task, without a run and without an attempt, unless a run of its handler has begun by this
+    /// time. The deadline also holds while the task waits. Replaces [`start_within`](Self::start_within).
     ///
     /// # Example
     ///
@@ -137,35 +140,35 @@ impl<J> NewTask<J> {
         self
     }
 
-    /// As [`start_by`](Self::start_by), this long from now. The time is counted from the submit, by the
-    /// store's clock; as an effect of a message from when the handler makes the message, by the clock of its
-    /// machine.
+    /// Sets [`start_by`](Self::start_by) to a time this long from now: from the submit, by the store's
+    /// clock. For a task that a message submits, it counts from when the handler makes the message, by the
+    /// clock of its machine.
     pub fn start_within(mut self, wait: Duration) -> Self {
         self.terms.start_by = Some(Wake::After(wait));
         self
     }
 
-    /// The task fails unless it has ended by this time, whatever it waits for. A running handler is asked to
-    /// stop, and is aborted after its grace; of what it returns then only the data counts. Replaces
-    /// [`end_within`](Self::end_within).
+    /// Fails the task unless it has ended by this time. The deadline also holds while the task waits. A
+    /// running handler is asked to stop, and is aborted after its grace; of what it then returns, only the
+    /// data is kept. Replaces [`end_within`](Self::end_within).
     pub fn end_by(mut self, at: Timestamp) -> Self {
         self.terms.end_by = Some(Wake::At(at));
         self
     }
 
-    /// As [`end_by`](Self::end_by), this long from now, counted as for
+    /// Sets [`end_by`](Self::end_by) to a time this long from now, counted as for
     /// [`start_within`](Self::start_within).
     pub fn end_within(mut self, wait: Duration) -> Self {
         self.terms.end_by = Some(Wake::After(wait));
         self
     }
 
-    /// While a task with this key was submitted less than `within` ago, by the store's time of its submit, no
-    /// other task with the key is a new one. What the submit does is what it does with a task that has its id:
-    /// it is refused with [`Error::NotUnique`](crate::store::Error::NotUnique) by default;
-    /// [`idempotent`](Self::idempotent) and [`skip_existing`](Self::skip_existing) return the other task;
-    /// [`replace_finished`](Self::replace_finished) takes the key from a task that has ended, which stays. A
-    /// task whose record is deleted or pruned has no key.
+    /// Gives the task a unique key: until `within` after its submit (by the store's clock), no other task with
+    /// the key can be submitted. A submit of another task with the key behaves as if the ids were equal. By
+    /// default it is refused with [`Error::NotUnique`](crate::store::Error::NotUnique). With
+    /// [`idempotent`](Self::idempotent) and [`skip_existing`](Self::skip_existing) it returns the other task.
+    /// With [`replace_finished`](Self::replace_finished) it takes the key from a task that has ended, which
+    /// stays in the store. A task that is deleted or pruned has no key.
     ///
     /// # Example
     ///

@@ -72,13 +72,13 @@ pub async fn run<J: TaskType, M: 'static>(
 /// 1. The handler starts as on a node: in a task of its own, with its panics caught.
 /// 2. Each checkpoint is recorded and acknowledged.
 /// 3. After the number of checkpoints set by [`after_checkpoints`](Self::after_checkpoints), the
-///    handler gets the signals of [`command`](Self::command) and [`stop`](Self::stop).
+///    handler gets the commands of [`command`](Self::command) and the stop of [`stop`](Self::stop).
 /// 4. [`run`](Self::run) returns the message.
 ///
 /// # Defaults
 ///
 /// Kind and id `test`, props `null`, no data, attempt 1, incarnation 0, fence 1, 12 s of lease, no
-/// signal.
+/// commands.
 ///
 /// # Caveats
 ///
@@ -111,7 +111,7 @@ pub async fn run<J: TaskType, M: 'static>(
 pub struct Call {
     task: NewTask,
     data: Result<Option<Json>, Invalid>,
-    /// `None`: the version that the handler writes.
+    /// The data version; `None` for the version that the handler writes.
     data_version: Option<u32>,
     attempt: u32,
     incarnation: u32,
@@ -222,7 +222,7 @@ impl Call {
         self
     }
 
-    /// Sets the lease time that is left when the handler starts. No renewal follows.
+    /// Sets the remaining time of the lease when the handler starts. The lease is not renewed.
     pub fn lease_left(mut self, left: Duration) -> Self {
         self.lease_left = left;
         self
@@ -252,7 +252,7 @@ impl Call {
         self
     }
 
-    /// Adds a command, or a signal, to what the handler gets.
+    /// Adds a command, or a signal, that the handler gets.
     pub fn command(mut self, command: Command) -> Self {
         let order = self.signals.len() as u64 + 1;
         let command = match command {
@@ -263,19 +263,20 @@ impl Call {
         self
     }
 
-    /// Adds a stop to the signals of the handler, as from a node that shuts down or loses its lease.
+    /// Adds a stop that the handler gets, as from a node that shuts down or loses its lease.
     pub fn stop(mut self, reason: StopReason) -> Self {
         self.signals.push(Signal::Stop(reason));
         self
     }
 
-    /// Delivers the signals only after this many checkpoints; before the handler starts by default.
+    /// Sets the number of checkpoints after which commands and stops are delivered; before the
+    /// handler starts by default.
     pub fn after_checkpoints(mut self, checkpoints: usize) -> Self {
         self.after_checkpoints = checkpoints;
         self
     }
 
-    /// Adds a value that the handler takes with [`TaskContext::state`].
+    /// Adds a shared value, which the handler gets with [`TaskContext::state`].
     ///
     /// # Example
     ///
@@ -300,8 +301,8 @@ impl Call {
     ///
     /// # Errors
     ///
-    /// [`Invalid`] naming the field: props or data have no JSON form, or a name of the task is
-    /// wrong.
+    /// [`Invalid`] that names the field: props or data have no JSON form, or a name of the task is
+    /// invalid.
     pub async fn run<J: TaskType, M: 'static>(
         self,
         handler: impl StatefulHandler<J, M>,

@@ -19,10 +19,10 @@ fn after(at: Timestamp, wait: Duration) -> Timestamp {
 ///
 /// # Caveats
 ///
-/// On a memory store, a move by more than the time of a lease (15 s by default) ends the lease of a
-/// [`Runner`](crate::Runner). The runner learns of this with its next renewal, after a third of the
-/// lease, and joins again: such a move costs about 5 s. `testing::Simulation` moves the time without
-/// ending leases.
+/// On a memory store, a move by more than the lease time (15 s by default) ends the lease of a
+/// [`Runner`](crate::Runner). The runner notices this at its next renewal, after a third of the
+/// lease, and joins again, so that such a move costs about 5 s. `testing::Simulation` moves the time
+/// without ending leases.
 ///
 /// # Example
 ///
@@ -39,7 +39,7 @@ fn after(at: Timestamp, wait: Duration) -> Timestamp {
 pub struct ManualClock(Mutex<(Timestamp, Duration)>);
 
 impl ManualClock {
-    /// Makes a clock that stands at `start`.
+    /// Returns a clock that stands at `start`.
     pub fn new(start: Timestamp) -> Self {
         Self(Mutex::new((start, Duration::ZERO)))
     }
@@ -49,7 +49,7 @@ impl ManualClock {
         self.lock().0 = to;
     }
 
-    /// Moves the clock forward: that time passes.
+    /// Moves the clock forward; that time passes for [`Clock::monotonic`] too.
     pub fn advance(&self, by: Duration) {
         let mut clock = self.lock();
         *clock = (after(clock.0, by), clock.1.saturating_add(by));
@@ -93,7 +93,7 @@ pub struct TokioClock {
 }
 
 impl TokioClock {
-    /// Makes a clock that shows `start` now.
+    /// Returns a clock that shows `start` now.
     pub fn new(start: Timestamp) -> Self {
         Self {
             start,

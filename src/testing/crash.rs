@@ -19,7 +19,7 @@ pub enum CrashError {
     /// The task cannot be submitted.
     #[error(transparent)]
     Invalid(#[from] Invalid),
-    /// The task does not end even without a lost node.
+    /// The task does not end even if no node is lost.
     #[error("the task does not end without a crash: {0}")]
     Undisturbed(#[source] simulation::Error),
     /// The task does not end after the crash.
@@ -106,14 +106,14 @@ pub async fn crash_everywhere<J: TaskType, M: 'static>(
 pub struct Crashes {
     /// The number of writes without a crash.
     pub writes: u64,
-    /// Where a node was lost, in order.
+    /// The points at which a node was lost, in order.
     pub points: Vec<CrashPoint>,
     /// The state in which the task ended: without a crash, then for each of the points.
     pub ends: Vec<StateKind>,
 }
 
 impl Builder {
-    /// As [`crash_everywhere`], for a task that needs several kinds, or kinds with a
+    /// Runs [`crash_everywhere`] for a task that needs several kinds, or kinds with a
     /// [`KindConfig`](crate::KindConfig). The writes of every task count.
     ///
     /// # Errors

@@ -91,7 +91,7 @@ impl History {
     ///
     /// # Panics
     ///
-    /// When they are not; the text holds the whole history.
+    /// When they differ; the text contains the whole history.
     #[track_caller]
     pub fn assert_states(&self, expected: &[StateKind]) {
         assert_eq!(self.states(), expected, "states of the history:\n{self}");
@@ -101,7 +101,7 @@ impl History {
     ///
     /// # Panics
     ///
-    /// When they are not; the text holds the whole history.
+    /// When they differ; the text contains the whole history.
     #[track_caller]
     pub fn assert_messages(&self, expected: &[ActionKind]) {
         let messages = self.messages();
@@ -109,7 +109,7 @@ impl History {
     }
 }
 
-/// One line for each change: its time and its kind.
+/// Prints one line for each change: its time and its kind.
 impl fmt::Display for History {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for change in &self.0 {

@@ -1,6 +1,6 @@
 //! Helpers for tests. `docs/testing.md` shows them on one handler.
 //!
-//! | what | feature | for |
+//! | item | feature | purpose |
 //! |---|---|---|
 //! | [`run`], [`Call`] | `testing` | one run of a handler, without a store |
 //! | [`Simulation`] | `testing` | handlers in virtual time: a year of hourly wakes takes about a second |
@@ -8,7 +8,7 @@
 //! | [`History`] | `testing` | assertions on the history of a task |
 //! | [`FaultyStore`] | `testing` | a store that fails on demand |
 //! | [`ManualClock`], [`TokioClock`] | `conformance` | moving the time |
-//! | [`conformance`] | `conformance` | testing a store of your own against the duties of the traits |
+//! | [`conformance`] | `conformance` | testing your own store against the duties of the traits |
 
 #[cfg(feature = "testing")]
 mod abort;

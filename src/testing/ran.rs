@@ -42,7 +42,8 @@ impl Ran {
         self.replies.iter().map(|r| r.get("reply")).collect()
     }
 
-    /// Returns the data for the next run: of the message, else of the last checkpoint, else of the call.
+    /// Returns the data for the next run: that of the message, or else of the last checkpoint, or else
+    /// of the call.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! [`RecordForm`]: a task as a store knows it.
+//! [`RecordForm`]: a task as clients read it.
 
 use jiff::Timestamp;
 use serde::Serialize;
@@ -9,7 +9,7 @@ use windlass_statemachine::{
 
 use crate::store::{LimitedBy, TaskRecord};
 
-/// A task as the store knows it. Every field is there; an absent value is `null`.
+/// A task as the store knows it. Every field is present; an absent value is `null`.
 ///
 /// # Example
 ///
@@ -28,82 +28,86 @@ use crate::store::{LimitedBy, TaskRecord};
 #[cfg_attr(feature = "schema", schemars(rename = "Record"))]
 #[non_exhaustive]
 pub struct RecordForm<'a> {
-    /// Its name, unique in its namespace.
+    /// The id, unique in the namespace.
     pub id: &'a TaskId,
-    /// Which handler runs it.
+    /// The kind, which selects the handler.
     pub kind: &'a Kind,
-    /// The name of its state, or `quarantined` for a task whose record cannot be read.
+    /// The name of the state, or `quarantined` for a task whose record cannot be read.
     pub state: &'static str,
-    /// Since when it is in this state.
+    /// Since when the task is in this state.
     pub since: Option<Timestamp>,
-    /// When a sleeping task wakes; `null` also for one that waits for other tasks without a deadline.
+    /// When a sleeping task wakes; `null` also for a task that waits for other tasks without a
+    /// deadline.
     pub until: Option<Timestamp>,
-    /// When it is due to be claimed.
+    /// When the task is due to be claimed.
     pub due: Option<Timestamp>,
     /// How many attempts in a row have failed or been abandoned.
     pub attempts: u32,
-    /// How many more attempts its retry policy allows, if the policy has such a number.
+    /// How many more attempts the retry policy allows; `null` if the policy does not count
+    /// attempts.
     pub attempts_left: Option<u32>,
-    /// How often it was claimed.
+    /// How often the task was claimed.
     pub claims: u64,
-    /// How often it was started again after it had ended.
+    /// How often the task was started again after it had ended.
     pub incarnation: u32,
-    /// The node that has claimed it.
+    /// The node that has claimed the task.
     pub node: Option<&'a NodeName>,
-    /// The fence of its last claim; 0 before the first.
+    /// The fence of the last claim; 0 before the first claim.
     pub fence: Fence,
-    /// How many commands wait for it.
+    /// How many commands are in the task's queue.
     pub commands_waiting: u64,
-    /// How far its handler is, as it has reported.
+    /// The progress that the handler has reported.
     pub progress: Option<&'a Progress>,
-    /// Tasks with a greater one are claimed first.
+    /// The priority: tasks with a greater one are claimed first.
     pub priority: i32,
-    /// Names to find it by and to choose nodes by.
+    /// Labels to find the task by and to choose nodes by.
     pub labels: &'a Labels,
-    /// When it starts at the earliest.
+    /// The earliest time at which the task starts.
     pub start_at: Option<Timestamp>,
-    /// What follows a failed attempt; the policy of the kind for `null`.
+    /// The retry policy, which decides what follows a failed attempt; `null` for the policy of the
+    /// kind.
     pub retry: Option<&'a Retry>,
-    /// The time by which its first run must have begun.
+    /// The time by which the first run must have begun.
     pub start_by: Option<Timestamp>,
-    /// The time by which it must have ended.
+    /// The time by which the task must have ended.
     pub end_by: Option<Timestamp>,
     /// The key that no other task may have for a period.
     pub unique: Option<&'a Unique>,
-    /// What it shares with other tasks.
+    /// The limits that the task shares with other tasks.
     pub limits: &'a [Limit],
-    /// Text that travels with it.
+    /// Text that travels with the task.
     pub meta: &'a Meta,
-    /// The limit that holds it back: no slot was free when a node claimed it.
+    /// The limit that holds the task back: no slot was free when a node tried to claim it.
     pub limited_by: Option<&'a LimitedBy>,
-    /// The input of its handler: any JSON.
+    /// The input of the handler: any JSON.
     pub props: &'a Json,
-    /// The data of its last checkpoint: any JSON.
+    /// The data of the last checkpoint: any JSON.
     pub data: Option<&'a Json>,
     /// The version of the data.
     pub data_version: Option<u32>,
     /// The result of a completed task: any JSON.
     pub result: Option<&'a Json>,
-    /// Its last errors, oldest first.
+    /// The last errors, oldest first.
     pub errors: &'a [ErrorEntry],
-    /// How many errors it had in all.
+    /// The number of errors in all.
     pub errors_total: u64,
-    /// The same for every last error that differs in numbers, ids and paths only.
+    /// The fingerprint of the last error: equal for errors that differ only in numbers, ids and
+    /// paths.
     pub fingerprint: Option<String>,
-    /// The last command that was applied to it, signals apart.
+    /// The last command that was applied to the task; signals are not counted.
     pub last_command: Option<&'a LastCommand>,
-    /// The tasks that it waits for, or has waited for.
+    /// The tasks that the task waits for, or has waited for.
     pub waits_for: Option<&'a Waits>,
-    /// Why the record cannot be read, of a task that is quarantined.
+    /// Why the record of a quarantined task cannot be read.
     pub quarantined: Option<String>,
-    /// Its place among all submits.
+    /// The submit order: the task's place among all submits.
     pub order: u64,
-    /// When it was submitted.
+    /// When the task was submitted.
     pub submitted_at: Timestamp,
 }
 
-/// Returns whether a task wakes at this time: one that waits for others without a deadline has the last second of all.
-/// Stores cut it to milliseconds.
+/// Returns whether a task wakes at this time. The wake-up of a task that waits for others without a deadline is the
+/// last second of all; stores cut it to milliseconds.
 fn has_time(until: &Timestamp) -> bool {
     until.as_second() < Timestamp::MAX.as_second()
 }

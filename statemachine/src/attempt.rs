@@ -1,4 +1,4 @@
-//! [`FailedAttempt`]: the last failed attempt of a task, in the words that logs and clients use.
+//! [`FailedAttempt`]: the last failed attempt of a task, as logs and clients show it.
 
 use std::{fmt, time::Duration};
 
@@ -28,16 +28,17 @@ use crate::{TaskState, TaskStatus};
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FailedAttempt {
-    /// The number of the attempt: 1 for the first since the task last made progress. 0 when the task
-    /// has made progress since.
+    /// The number of the attempt: 1 for the first since the task last made progress, 0 when the task
+    /// has made progress since the failure.
     pub number: u32,
-    /// Why it failed.
+    /// The error text of the attempt.
     pub error: String,
     /// When it failed.
     pub at: Timestamp,
-    /// The state of the task after it; `None` when another error has followed.
+    /// The state of the task after the attempt; `None` when a later error has followed.
     pub status: Option<TaskStatus>,
-    /// How many more attempts the retry policy allows; `None` when the policy has no such number.
+    /// How many more attempts the retry policy allows; `None` when the policy does not count
+    /// attempts.
     pub left: Option<u32>,
 }
 
@@ -68,7 +69,8 @@ impl FailedAttempt {
             .zip(back)
             .map(|(entry, back)| match &newest {
                 Some(newest) if back == 0 => newest.clone(),
-                // A deadline, or a task that it waits for, has failed it: no attempt was made.
+                // The task failed without an attempt: it missed a deadline, or a task that it
+                // waited for did not complete.
                 None if back == 0 && state.status == TaskStatus::Failed => Self {
                     number: 0,
                     error: entry.error.clone(),
@@ -88,7 +90,7 @@ impl FailedAttempt {
             .collect()
     }
 
-    /// Whether the task has failed with this attempt.
+    /// Returns whether the task failed with this attempt.
     pub fn is_last(&self) -> bool {
         self.status == Some(TaskStatus::Failed)
     }
@@ -121,7 +123,7 @@ impl fmt::Display for FailedAttempt {
     }
 }
 
-/// A length of time with about two digits.
+/// Formats a length of time with about two digits.
 fn rounded(wait: Duration) -> String {
     let seconds = wait.as_secs_f64();
     match seconds {

@@ -11,7 +11,8 @@ pub const MAX_AUTHOR_BYTES: usize = 300;
 
 /// Who made a change or sent a command: 1 to 300 bytes of printable text. The field is called `by` in JSON.
 ///
-/// By direct access to a store it is a statement of the program, not a proof. Clones share the text.
+/// For a program with direct access to a store, the author is a claim, not a proof. Clones share the
+/// text.
 ///
 /// # Example
 ///
@@ -27,7 +28,7 @@ pub const MAX_AUTHOR_BYTES: usize = 300;
 pub struct Author(Arc<str>);
 
 impl Author {
-    /// Checks a name.
+    /// Creates an author from a name.
     ///
     /// # Errors
     ///
@@ -64,7 +65,7 @@ impl Author {
         Self(format!("task {id}").into())
     }
 
-    /// Returns the author that stands for the operating-system user with this number: `uid 1000`.
+    /// Returns the author for the operating-system user with this number: `uid 1000`.
     pub fn user(uid: u32) -> Self {
         Self(format!("uid {uid}").into())
     }

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 /// The pauses between the tries of a call: each is twice as long as the one before, up to the longest.
 ///
-/// It is for calls that are repeated while the program runs. The attempts of a task follow a
-/// [`RetryPolicy`](crate::RetryPolicy), which keeps no state.
+/// Use it for calls that are repeated while the program runs. The attempts of a task follow a
+/// [`RetryPolicy`](crate::RetryPolicy) instead, which keeps no state.
 ///
 /// # Example
 ///
@@ -43,7 +43,7 @@ impl Backoff {
         pause
     }
 
-    /// Returns the next pause, shortened to a random part of it between a half and all. `jitter` is a random
+    /// Returns the next pause, shortened at random to between half of it and all of it. `jitter` is a random
     /// number from 0 to 1.
     ///
     /// # Example
@@ -60,7 +60,7 @@ impl Backoff {
         self.pause().mul_f64(0.5 + jitter.clamp(0.0, 1.0) / 2.0)
     }
 
-    /// Returns whether no pause was taken since the start.
+    /// Returns whether no pause was taken since the start or the last [`restart`](Self::restart).
     pub fn is_new(&self) -> bool {
         self.next == self.first
     }

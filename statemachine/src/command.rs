@@ -8,7 +8,7 @@ use crate::{
     record::OutcomeRecord,
 };
 
-/// What an operator may send to a task: every message but Error.
+/// A command that an operator may send to a task: every message except Error, plus signals.
 ///
 /// # Example
 ///
@@ -21,37 +21,38 @@ use crate::{
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Command {
-    /// Run: wakes a sleeping task, resumes a paused one.
+    /// Runs the task: wakes a sleeping one, resumes a paused one.
     Run,
-    /// Sleep until a time.
+    /// Lets the task sleep until a time.
     Sleep {
         /// When to wake.
         until: Timestamp,
     },
-    /// Pause until the next command.
+    /// Pauses the task until the next command.
     Pause,
-    /// Release the claim.
+    /// Releases the claim.
     Release,
-    /// Persist now. It never stops the handler.
+    /// Persists the data of a running handler now. It never stops the handler.
     Checkpoint,
-    /// End the task as completed.
+    /// Ends the task as completed.
     Complete {
         /// The result of the task.
         result: Option<Json>,
     },
-    /// End the task for good.
+    /// Ends the task for good, as killed.
     Kill,
-    /// Deliver a value to the handler, which replies to it. It wakes a task that sleeps or is paused.
+    /// Delivers a value to the handler, which replies to it. It wakes a task that sleeps or is
+    /// paused.
     Signal(Signal),
 }
 
 impl Command {
-    /// Returns the command that sends a signal with a payload.
+    /// Returns a command that sends a signal with a payload.
     ///
     /// # Errors
     ///
-    /// [`Invalid`] (field `payload`) for a value without a JSON form. [`check`](Self::check) reports the
-    /// rest.
+    /// [`Invalid`] (field `payload`) for a value without a JSON form. [`check`](Self::check) reports all
+    /// other errors.
     ///
     /// # Example
     ///
@@ -70,7 +71,7 @@ impl Command {
         Ok(Self::Signal(Signal::new(name).with_payload(payload)?))
     }
 
-    /// The name of the command.
+    /// Returns the name of the command.
     pub fn kind(&self) -> ActionKind {
         match self {
             Self::Run => ActionKind::Run,
@@ -84,8 +85,8 @@ impl Command {
         }
     }
 
-    /// The message that carries the command out. A handler may return it unchanged. That of a signal is
-    /// Run: it wakes the task, and the handler replies.
+    /// Returns the message that carries the command out. A handler may return it unchanged. That of
+    /// a signal is Run: it wakes the task, and the handler replies.
     pub fn to_message<J>(&self) -> Message<J> {
         match self {
             Self::Run | Self::Signal(_) => Action::Run,
@@ -103,8 +104,8 @@ impl Command {
         .into()
     }
 
-    /// Returns whether a handler that ignores the command is aborted at the end of its grace. Run,
-    /// Checkpoint and signals never abort: a running handler need not stop for them.
+    /// Returns whether a handler that ignores the command is aborted at the end of its grace. False
+    /// for Run, Checkpoint and signals: a running handler need not stop for them.
     pub fn aborts(&self) -> bool {
         !matches!(self, Self::Run | Self::Checkpoint | Self::Signal(_))
     }
@@ -192,7 +193,7 @@ impl<'de> Deserialize<'de> for Outcome {
 }
 
 impl Outcome {
-    /// Whether the command was applied.
+    /// Returns whether the command was applied.
     pub fn is_applied(&self) -> bool {
         matches!(self, Self::Applied { .. })
     }

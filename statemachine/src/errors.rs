@@ -45,7 +45,7 @@ pub struct ErrorEntry {
     pub timestamp: Timestamp,
     /// What went wrong.
     pub error: String,
-    /// Whether it is the loss of a node, and no error of a handler.
+    /// Whether the error records the loss of a node, and not an error of a handler.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     abandoned: bool,
 }
@@ -69,8 +69,8 @@ impl ErrorEntry {
         }
     }
 
-    /// Returns whether [`TaskState::claimed`](crate::TaskState::claimed) recorded it, because the claim
-    /// before was lost with its node.
+    /// Returns whether [`TaskState::claimed`](crate::TaskState::claimed) recorded the error because the
+    /// previous claim was lost with its node.
     pub fn is_abandonment(&self) -> bool {
         self.abandoned
     }
@@ -104,12 +104,12 @@ impl ErrorLog {
         Self { entries, total }
     }
 
-    /// Records an error and forgets the oldest beyond `keep` (at least one is kept).
+    /// Records an error and drops the oldest beyond `keep` (at least one is kept).
     pub fn push(&mut self, timestamp: Timestamp, error: impl Into<String>, keep: usize) {
         self.push_entry(ErrorEntry::new(timestamp, error), keep);
     }
 
-    /// Records an entry and forgets the oldest beyond `keep` (at least one is kept).
+    /// Records an entry and drops the oldest beyond `keep` (at least one is kept).
     pub fn push_entry(&mut self, mut entry: ErrorEntry, keep: usize) {
         cut(&mut entry.error);
         self.entries.push(entry);
@@ -117,23 +117,23 @@ impl ErrorLog {
         self.trim(keep);
     }
 
-    /// Forgets the oldest beyond `keep` (at least one is kept, at most [`MAX_KEPT`]).
+    /// Drops the oldest errors beyond `keep` (at least one is kept, at most [`MAX_KEPT`]).
     pub fn trim(&mut self, keep: usize) {
         let over = self.entries.len().saturating_sub(keep.clamp(1, MAX_KEPT));
         self.entries.drain(..over);
     }
 
-    /// The errors that are kept, oldest first.
+    /// Returns the errors that are kept, oldest first.
     pub fn entries(&self) -> &[ErrorEntry] {
         &self.entries
     }
 
-    /// The newest error.
+    /// Returns the newest error.
     pub fn last(&self) -> Option<&ErrorEntry> {
         self.entries.last()
     }
 
-    /// The number of errors so far, forgotten ones included.
+    /// Returns the number of errors so far, including those no longer kept.
     pub fn total(&self) -> u64 {
         self.total
     }

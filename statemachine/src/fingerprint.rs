@@ -1,18 +1,17 @@
-//! [`fingerprint`]: which errors are the same, but for their numbers, ids and paths.
+//! [`fingerprint`]: groups errors that differ only in their numbers, ids and paths.
 
 use std::hash::Hasher;
 
 use fnv::FnvHasher;
 
-/// How many characters of a text count.
+/// How many characters of a text the fingerprint covers.
 const COUNTED: usize = 1000;
 
-/// Returns the fingerprint of the text of an error: 12 hexadecimal digits. Two texts have the same one when they differ in
-/// numbers, ids and paths only.
+/// Returns the fingerprint of an error text: 12 hexadecimal digits. Texts that differ only in numbers, ids and paths have
+/// the same fingerprint.
 ///
-/// A word with a digit in it counts as an id or a number, and a word with a `/` or `\` as a path. Case and white space do
-/// not count, nor does what comes after the first 1,000 characters. Store nothing by a fingerprint: a later version may
-/// group otherwise.
+/// A word with a digit counts as an id or a number, a word with a `/` or `\` as a path. Case, white space and everything
+/// after the first 1,000 characters are ignored. Do not store fingerprints: a later version may group errors differently.
 ///
 /// # Example
 ///
@@ -33,11 +32,11 @@ pub fn fingerprint(error: &str) -> String {
     format!("{:012x}", hash.finish() >> 16)
 }
 
-/// Returns the words of a text, with the same word for every number or id, and for every path.
+/// Returns the words of a text. Numbers and ids become one placeholder word, paths another.
 fn normal(error: &str) -> impl Iterator<Item = String> {
     let end = error.char_indices().nth(COUNTED);
     let counted = end.map_or(error, |(end, _)| &error[..end]);
-    // Signs between words are no words of their own: `id=7,` is `id` and a number.
+    // Punctuation between words is not a word: `id=7,` is `id` and a number.
     let is_between = |c: char| {
         c.is_whitespace()
             || (c.is_ascii_punctuation() && !matches!(c, '/' | '\\' | '-' | '_' | '.'))

@@ -1,6 +1,6 @@
 //! Names: of tasks, kinds, nodes and commands, and the fence of a claim.
 //!
-//! A name that breaks a rule cannot be made, so nothing behind this module checks again.
+//! A name that breaks a rule cannot be constructed, so no code after this module checks it again.
 
 use std::{fmt, str::FromStr, sync::Arc};
 
@@ -86,7 +86,7 @@ macro_rules! name {
                 Ok(Self(text.as_ref().into()))
             }
 
-            /// The text of the name.
+            /// Returns the text of the name.
             pub fn as_str(&self) -> &str {
                 &self.0
             }
@@ -119,7 +119,7 @@ macro_rules! name {
             }
         }
 
-        // Iterators over borrowed names yield these.
+        // Iterators over borrowed names yield `&&Name`.
         impl From<&&$name> for $name {
             fn from(name: &&$name) -> Self {
                 (*name).clone()
@@ -204,14 +204,14 @@ name! {
 }
 
 name! {
-    /// The id of a command, unique in its namespace: sending the same id again is the same
-    /// command, not a second one. The rules are those of [`TaskId`].
+    /// The id of a command, unique in its namespace. A command sent again with the same id is the
+    /// same command, not a second one. The rules are those of [`TaskId`].
     CommandId, "command id"
 }
 
 name! {
-    /// The id of a transaction, unique in its namespace: repeating a transaction with its id is the same
-    /// transaction, not a second one. The rules are those of [`TaskId`].
+    /// The id of a transaction, unique in its namespace. A transaction sent again with the same id is
+    /// the same transaction, not a second one. The rules are those of [`TaskId`].
     TransactionId, "transaction id"
 }
 
@@ -222,8 +222,8 @@ impl Kind {
 
 /// The number of a claim: greater than that of every earlier claim of the same task.
 ///
-/// A handler that writes elsewhere can pass it along, so that the other side can refuse a write
-/// with a smaller fence than the greatest it has seen. Zero means: never claimed.
+/// A handler that writes to another system can pass the fence along, so that the other system can
+/// reject a write with a smaller fence than the greatest it has seen. Zero means: never claimed.
 #[derive(
     Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
@@ -231,7 +231,8 @@ impl Kind {
 pub struct Fence(pub u64);
 
 impl Fence {
-    /// The greatest fence that a copy or a repair may set, 2^62: on every store, claims go on to count from there.
+    /// The greatest fence that a copy or a repair may set, 2^62. On every store later claims count on from that
+    /// fence.
     pub const MOST: Self = Self(1 << 62);
 }
 
@@ -243,8 +244,9 @@ impl fmt::Display for Fence {
 
 /// The id of one write of a claim, drawn at random by the writer.
 ///
-/// A store keeps it with the state. A writer that sends the write again learns by it that this write was applied, and
-/// not another one of the same version. In JSON it is 16 hexadecimal digits, so that no reader rounds it.
+/// A store keeps it with the state. When a writer sends a write again, it compares the ids to find out whether its
+/// own write was applied, and not another of the same version. In JSON it is 16 hexadecimal digits, because a JSON
+/// number could be rounded.
 ///
 /// # Example
 ///
@@ -261,7 +263,8 @@ impl fmt::Display for Fence {
 pub struct CommitId(pub u64);
 
 impl CommitId {
-    /// Returns the digits. Each state that is stored has them: no text is allocated for them.
+    /// Returns the digits. Returns an array because each stored state has one: no text is
+    /// allocated.
     fn digits(self) -> [u8; 16] {
         let mut digits = [0; 16];
         for (n, digit) in digits.iter_mut().rev().enumerate() {

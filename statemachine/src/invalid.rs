@@ -1,8 +1,8 @@
-//! [`Invalid`]: an error about bad input that names the field and what would be right.
+//! [`Invalid`]: an error about bad input that names the field and says what would be valid.
 
 use std::{borrow::Cow, convert::Infallible};
 
-/// An input that breaks a rule. It names the field, what is wrong, and what would be right.
+/// An input that breaks a rule. It names the field, what is wrong, and what would be valid.
 ///
 /// # Example
 ///
@@ -21,7 +21,7 @@ pub struct Invalid {
 }
 
 impl Invalid {
-    /// An error about `field`, saying what is wrong with it and what would be right.
+    /// Returns an error about `field` that says what is wrong and what would be valid.
     pub fn new(field: impl Into<Cow<'static, str>>, reason: impl Into<String>) -> Self {
         Self {
             field: field.into(),
@@ -29,12 +29,12 @@ impl Invalid {
         }
     }
 
-    /// The name of the field that is wrong.
+    /// Returns the name of the field that is wrong.
     pub fn field(&self) -> &str {
         &self.field
     }
 
-    /// What is wrong, and what would be right.
+    /// Returns what is wrong, and what would be valid.
     pub fn reason(&self) -> &str {
         &self.reason
     }

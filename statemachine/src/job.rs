@@ -1,5 +1,4 @@
-//! [`Job`]: one type that names a kind, its props, its data and its output. [`TaskType`]: a job, or
-//! [`Untyped`].
+//! [`Job`]: one type that names a kind, its props, its data and its output. [`TaskType`]: a job, or [`Untyped`].
 
 use std::sync::Arc;
 
@@ -10,12 +9,12 @@ use crate::{Invalid, Json, state::FIRST_DATA_VERSION};
 /// Any error that a handler may return with `?`.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// The type of a kind: its values are the props, and it names the kind, its data and its output.
+/// The type of a kind. Its values are the props; it also names the kind, its data and its output.
 ///
 /// # Errors
 ///
-/// A task of the kind whose props are not of this type (submitted by other code) fails at once, with
-/// the reason.
+/// A task of the kind whose props do not parse as this type (submitted by other code, say) fails at
+/// once, with the reason.
 ///
 /// # Example
 ///
@@ -44,22 +43,22 @@ pub trait Job: Serialize + DeserializeOwned + Send + Sync + 'static {
     /// The name of the kind, as [`Kind`](crate::Kind) requires it.
     const KIND: &'static str;
 
-    /// What a checkpoint keeps. `()` for a handler that keeps nothing.
+    /// The data that a checkpoint keeps. `()` for a handler that keeps nothing.
     type Data: Serialize + DeserializeOwned + Send + Sync + 'static;
 
-    /// What the task completes with. `()` for a kind without a result.
+    /// The result that the task completes with. `()` for a kind without a result.
     type Output: Serialize + DeserializeOwned + Send + Sync + 'static;
 
-    /// The version of [`Data`](Self::Data), which is stored with it: 1 by default. Raise it when the type
-    /// changes, and implement [`migrate`](Self::migrate). A node whose program has a smaller version does
-    /// not claim a task with data of this version.
+    /// The version of [`Data`](Self::Data), which is stored with the data: 1 by default. Raise it when
+    /// the type changes, and implement [`migrate`](Self::migrate). A node whose program has a smaller
+    /// version does not claim a task with data of this version.
     const DATA_VERSION: u32 = FIRST_DATA_VERSION;
 
-    /// Makes data of the present version of data of an older one, before the handler runs. `from` is
-    /// from 1 to `DATA_VERSION - 1`. By default the data is read as the present type, which is right when
-    /// only fields with a default were added.
+    /// Converts data of an older version to the present version, before the handler runs. `from` is from
+    /// 1 to `DATA_VERSION - 1`. By default the data is read as the present type, which is right when only
+    /// fields with a default were added.
     ///
-    /// The migrated data is not written by itself: it is stored, as the present version, with the next
+    /// Migrated data is not written on its own: it is stored, as the present version, with the next
     /// checkpoint or message that brings data.
     ///
     /// # Errors
@@ -117,10 +116,10 @@ pub enum Untyped {}
 /// assert_eq!(<Untyped as TaskType>::NEWEST_DATA, 1);
 /// ```
 pub trait TaskType: sealed::Sealed + Send + Sync + 'static {
-    /// The version of the data that its handler writes, and the newest that it reads.
+    /// The version of the data that the handler writes, which is also the newest that it reads.
     const NEWEST_DATA: u32;
 
-    /// The props as a context holds them: those of a job, or nothing.
+    /// The props as a context holds them: those of a job, or `()` for an untyped task.
     type Props: Clone + Send + Sync + 'static;
 
     /// Reads the props of a task.
@@ -130,12 +129,12 @@ pub trait TaskType: sealed::Sealed + Send + Sync + 'static {
     /// [`Invalid`] (field `props`) when they are not of the type of the job.
     fn read_props(props: &Json) -> Result<Self::Props, Invalid>;
 
-    /// Makes data of the present version of data of an older one, by [`Job::migrate`]. Data of no type stays
-    /// as it is.
+    /// Converts data of an older version to the present one, by [`Job::migrate`]. Untyped data stays as it
+    /// is.
     ///
     /// # Errors
     ///
-    /// That of [`Job::migrate`].
+    /// The error of [`Job::migrate`].
     fn migrate_data(from: u32, data: Json) -> Result<Json, BoxError>;
 }
 

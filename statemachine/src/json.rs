@@ -28,7 +28,8 @@ use crate::{Invalid, plain};
 /// assert_eq!(props.get::<Props>("props")?.user, 9_007_199_254_740_993);
 /// # Ok::<(), windlass_statemachine::Invalid>(())
 /// ```
-// Kept as serde's own kind of checked text, so that writing it is a copy and not another check.
+// Kept as serde's own type for checked text: writing it copies the text and does not check it
+// again.
 #[derive(Clone)]
 pub struct Json(Arc<RawValue>);
 
@@ -51,14 +52,14 @@ impl Hash for Json {
 pub const MAX_DEPTH: usize = 100;
 
 impl Json {
-    /// The document `null`.
+    /// Returns the document `null`.
     pub fn null() -> Self {
-        // Every new task begins with it.
+        // Every new task begins with `null`, so the document is shared.
         static NULL: LazyLock<Json> = LazyLock::new(|| Json(RawValue::NULL.to_owned().into()));
         NULL.clone()
     }
 
-    /// Writes a value as JSON. `field` is named in the error.
+    /// Writes a value as JSON. Errors name `field`.
     ///
     /// # Errors
     ///
@@ -69,7 +70,7 @@ impl Json {
             .map_err(|e| Invalid::new(field, format!("cannot be written as JSON: {e}")))
     }
 
-    /// Checks that the text is one JSON document. `field` is named in the error.
+    /// Checks that the text is one JSON document. Errors name `field`.
     ///
     /// # Errors
     ///
@@ -81,30 +82,31 @@ impl Json {
         }
     }
 
-    /// Reads the document as a value of type `T`. `field` is named in the error.
+    /// Reads the document as a value of type `T`. Errors name `field`.
     ///
     /// # Errors
     ///
     /// [`Invalid`] when the document is not of that type, with the place and the reason.
     pub fn get<T: DeserializeOwned>(&self, field: &'static str) -> Result<T, Invalid> {
-        // Finding the place of an error costs time, which reading without an error saves.
+        // The place of an error is costly to find, so a document without an error is read without
+        // it.
         serde_json::from_str(self.as_str()).or_else(|_| {
             let read = plain::read(self.as_str());
             read.map_err(|wrong| Invalid::new(field, wrong))
         })
     }
 
-    /// The text of the document.
+    /// Returns the text of the document.
     pub fn as_str(&self) -> &str {
         self.0.get()
     }
 
     /// Returns whether two documents have the same value. `==` compares their texts.
     ///
-    /// The order of an object's names, spaces between the tokens, and escapes in strings do not
-    /// matter. Numbers are compared as they are written, so that no digit is lost: `1`, `1.0` and
-    /// `1e0` are three values, as they are for a handler that reads a whole number. Where a name
-    /// comes twice in an object, each value counts, in their order.
+    /// The order of an object's names, spaces between tokens, and escapes in strings do not matter.
+    /// Numbers are compared as they are written, so that no digit is lost: `1`, `1.0` and `1e0` are
+    /// three values, as they are for a handler that reads a whole number. When a name occurs twice
+    /// in an object, each of its values counts, in order.
     ///
     /// # Example
     ///
@@ -121,8 +123,8 @@ impl Json {
         same::same_value(self.as_str(), other.as_str())
     }
 
-    /// Returns the text that all documents of the same value have in common: the names of an object in order,
-    /// without spaces, numbers as they are written.
+    /// Returns the text that all documents of the same value have in common: names of objects in order, no
+    /// spaces, numbers as they are written.
     ///
     /// # Example
     ///
@@ -137,13 +139,12 @@ impl Json {
         same::canonical(self.as_str())
     }
 
-    /// The length of the document's text in bytes.
+    /// Returns the length of the document's text in bytes.
     pub fn len(&self) -> usize {
         self.as_str().len()
     }
 
-    /// Checks that arrays and objects are nested at most [`MAX_DEPTH`] deep. `field` is named in the
-    /// error.
+    /// Checks that arrays and objects are nested at most [`MAX_DEPTH`] deep. Errors name `field`.
     ///
     /// # Errors
     ///
@@ -174,10 +175,11 @@ impl Json {
     }
 
     /// Returns how deep arrays and objects are nested. For a text that cannot exceed [`MAX_DEPTH`] it
-    /// returns an upper bound, which costs a tenth of the exact depth: each submit and each write of data
-    /// is checked.
+    /// returns an upper bound, which takes a tenth of the time of the exact depth: this runs for each
+    /// submit and each write of data.
     fn depth(&self) -> usize {
-        // A chunk has at most as many as a byte can count: the compiler then counts many at once.
+        // A chunk has at most 255 bytes, so that a byte can hold the count: the compiler then
+        // vectorises the loop.
         let opens = |byte: &u8| u8::from(matches!(byte, b'[' | b'{'));
         let chunks = self.as_str().as_bytes().chunks(usize::from(u8::MAX));
         let bound = chunks.map(|chunk| usize::from(chunk.iter().map(opens).sum::<u8>()));
@@ -190,7 +192,7 @@ impl Json {
         for byte in self.as_str().bytes() {
             match byte {
                 _ if escaped => escaped = false,
-                // It stands only in texts.
+                // A backslash occurs only in strings.
                 b'\\' => escaped = true,
                 b'"' => in_text = !in_text,
                 _ if in_text => {}
@@ -205,12 +207,12 @@ impl Json {
         deepest
     }
 
-    /// Never true: the shortest document has one byte.
+    /// Returns false: the shortest document has one byte.
     pub fn is_empty(&self) -> bool {
         self.as_str().is_empty()
     }
 
-    /// Whether the document is `null`.
+    /// Returns whether the document is `null`.
     pub fn is_null(&self) -> bool {
         self.as_str() == "null"
     }
@@ -236,7 +238,7 @@ impl fmt::Display for Json {
 
 impl From<serde_json::Value> for Json {
     fn from(value: serde_json::Value) -> Self {
-        // Every value has a JSON form.
+        // Every `Value` has a JSON form.
         serde_json::value::to_raw_value(&value)
             .map_or_else(|_| Self::null(), |raw| Self(raw.into()))
     }
@@ -254,8 +256,8 @@ impl<'de> Deserialize<'de> for Json {
     }
 }
 
-/// Reads an optional document whose `null` is a document too, not the absence of one: a result of
-/// `null` that is stored comes back as it was.
+/// Reads an optional document and keeps `null` as a document, not as the absence of one: a stored
+/// result of `null` is read back as `null`.
 pub(crate) fn present<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Json>, D::Error> {
     Json::deserialize(from).map(Some)
 }

@@ -1,4 +1,4 @@
-//! [`Message`]: what causes a transition. A handler returns one.
+//! [`Message`]: what a handler returns, which causes a transition.
 
 mod action;
 mod effects;
@@ -43,18 +43,18 @@ pub struct Message<J = Untyped> {
 pub(crate) struct Body {
     pub(crate) action: Action,
     pub(crate) data: Option<Json>,
-    /// The version of the data: the machine sets it to the one that the kind writes.
+    /// The version of the data. The machine sets it to the version that the kind writes.
     pub(crate) data_version: u32,
     /// Boxed: most messages have none.
     pub(crate) effects: Box<Effects>,
-    /// The tasks to wait for, of a sleep.
+    /// The tasks to wait for, in a sleep.
     pub(crate) waits: Option<Box<Waits>>,
     /// Replies to signals, by their order.
     pub(crate) answers: Vec<(u64, Json)>,
     /// Whether signals without a reply stay in the queue.
     pub(crate) keeps_signals: bool,
-    /// The submitted tasks that start a while after the message is applied, by their index, with that
-    /// while.
+    /// The submitted tasks that start some time after the message is applied: their index, and the
+    /// delay.
     starts: Vec<(usize, Duration)>,
     /// Whether an effect had an invalid name. The message then takes no further effects.
     refused: bool,
@@ -101,12 +101,12 @@ impl<J> fmt::Debug for Message<J> {
 }
 
 impl<J> Message<J> {
-    /// Run the handler again, from the top.
+    /// Returns a message that runs the handler again, from the top.
     pub fn run() -> Self {
         Action::Run.into()
     }
 
-    /// Sleep until `until`; a time that is past wakes at once.
+    /// Returns a message that sleeps until `until`. A time in the past wakes the task at once.
     pub fn sleep_until(until: Timestamp) -> Self {
         Action::Sleep {
             until: Wake::At(until),
@@ -114,8 +114,8 @@ impl<J> Message<J> {
         .into()
     }
 
-    /// Sleep for `wait` from when the message is applied. Beyond the last time the message becomes
-    /// an [`error`](Self::error).
+    /// Returns a message that sleeps for `wait`, counted from when the message is applied. A
+    /// wake-up after `9999-12-30T22:00:00Z` makes it an [`error`](Self::error).
     pub fn sleep_for(wait: Duration) -> Self {
         Action::Sleep {
             until: Wake::After(wait),
@@ -123,24 +123,26 @@ impl<J> Message<J> {
         .into()
     }
 
-    /// Wait for a command.
+    /// Returns a message that pauses the task until the next command.
     pub fn pause() -> Self {
         Action::Pause.into()
     }
 
-    /// Release the claim, so that another node (or this one, later) goes on.
+    /// Returns a message that releases the claim, so that another node (or this one, later)
+    /// continues.
     pub fn release() -> Self {
         Action::Release.into()
     }
 
-    /// Persist (with [`with_data`](Self::with_data)) and run the handler again.
+    /// Returns a message that persists data (see [`with_data`](Self::with_data)) and runs the
+    /// handler again.
     pub fn checkpoint() -> Self {
         Action::Checkpoint.into()
     }
 
-    /// The attempt failed; the retry policy decides what follows. The text (an error, or anything
-    /// that prints) is kept in the task's error log. [`fail`](Self::fail) is for an error that a retry
-    /// cannot fix.
+    /// Fails the attempt; the retry policy decides what follows. The text (an error, or anything that
+    /// implements `Display`) is kept in the task's error log. Use [`fail`](Self::fail) for an error
+    /// that a retry cannot fix.
     pub fn error(error: impl std::fmt::Display) -> Self {
         Action::Error {
             error: error.to_string(),
@@ -149,8 +151,8 @@ impl<J> Message<J> {
         .into()
     }
 
-    /// The attempt failed, and a retry cannot fix the error: the task fails at once, whatever its
-    /// retry policy says. It keeps props, data and errors, and an explicit retry runs it again.
+    /// Fails the task at once, whatever its retry policy says, because a retry cannot fix the
+    /// error. The task keeps props, data and errors, and an explicit retry runs it again.
     ///
     /// # Example
     ///
@@ -174,7 +176,8 @@ impl<J> Message<J> {
         .into()
     }
 
-    /// The same message; an error is one that a retry cannot fix, as of [`fail`](Self::fail).
+    /// Turns an error into one that a retry cannot fix, like [`fail`](Self::fail). Other messages
+    /// stay as they are.
     #[must_use]
     pub fn not_retried(mut self) -> Self {
         if let Action::Error { retryable, .. } = &mut self.body.action {
@@ -183,7 +186,7 @@ impl<J> Message<J> {
         self
     }
 
-    /// Completes the task without a result. The output of a typed task is `()` then.
+    /// Completes the task without a result. A typed task then has the output `()`.
     pub fn complete() -> Self
     where
         J: TaskOutput<()>,
@@ -191,9 +194,9 @@ impl<J> Message<J> {
         Action::Complete { result: None }.into()
     }
 
-    /// Completes the task with a result: the output of the [`Job`](crate::Job), or anything that has a
-    /// JSON form. A value without one (a map whose keys are not text) makes it a [`fail`](Self::fail) that
-    /// says so.
+    /// Completes the task with a result: the output of the [`Job`](crate::Job), or any value with a JSON
+    /// form. A value without one (a map whose keys are not text) makes the message a [`fail`](Self::fail)
+    /// that says so.
     pub fn complete_with<T: Serialize>(result: T) -> Self
     where
         J: TaskOutput<T>,
@@ -204,13 +207,13 @@ impl<J> Message<J> {
         }
     }
 
-    /// The task is ended for good.
+    /// Ends the task for good, as killed.
     pub fn kill() -> Self {
         Action::Kill.into()
     }
 
     /// Adds new data, which replaces the data of the task. A value without a JSON form (a map whose keys
-    /// are not text) turns the message into a [`fail`](Self::fail) that says so, without effects.
+    /// are not text) makes the message a [`fail`](Self::fail) that says so, without effects.
     #[must_use]
     pub fn with_data<T: Serialize + ?Sized>(mut self, data: &T) -> Self
     where
@@ -225,32 +228,32 @@ impl<J> Message<J> {
         }
     }
 
-    /// A failure for a value that has no JSON form. It takes no effects.
+    /// Returns a failure for a value that has no JSON form. It takes no effects.
     fn refused(error: Invalid) -> Self {
         let mut failed = Self::fail(error);
         failed.body.refused = true;
         failed
     }
 
-    /// The same message with data that is JSON already.
+    /// Adds new data that is already JSON.
     #[must_use]
     pub fn with_json(mut self, data: Json) -> Self {
         self.body.data = Some(data);
         self
     }
 
-    /// What the message asks for.
+    /// Returns the action of the message.
     pub fn action(&self) -> &Action {
         &self.body.action
     }
 
-    /// The name of what the message asks for.
+    /// Returns the name of the action.
     pub fn kind(&self) -> ActionKind {
         self.body.action.kind()
     }
 
-    /// Whether the retry policy decides if the message is an error: true for all but
-    /// [`fail`](Self::fail).
+    /// Returns whether the retry policy decides on an error: false for [`fail`](Self::fail), true
+    /// otherwise.
     pub fn is_retryable(&self) -> bool {
         let Action::Error { retryable, .. } = &self.body.action else {
             return true;
@@ -258,7 +261,7 @@ impl<J> Message<J> {
         *retryable
     }
 
-    /// The new data; `None` keeps the data of the task.
+    /// Returns the new data; `None` keeps the data of the task.
     pub fn data(&self) -> Option<&Json> {
         self.body.data.as_ref()
     }
@@ -271,8 +274,8 @@ impl<J> Message<J> {
         }
     }
 
-    /// The effects that happen in the same write. A task with a [`start_in`](SubmitTask::start_in) gets
-    /// its `start_at` when the message is applied.
+    /// Returns the effects of the message, which happen in the same write. A task with a
+    /// [`start_in`](SubmitTask::start_in) gets its `start_at` when the message is applied.
     pub fn effects(&self) -> &Effects {
         &self.body.effects
     }

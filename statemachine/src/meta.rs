@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use crate::Invalid;
 
-/// Names and values of text that a task carries, such as `traceparent`. windlass never interprets them: they select
-/// no node, and no filter finds a task by them. Handlers and commands receive them unchanged.
+/// Names and values of text that a task carries, such as `traceparent`. windlass never interprets them: they do not
+/// select nodes, and filters do not search them. Handlers and commands receive them unchanged.
 ///
-/// A repeated submit or transaction may carry other values: they do not belong to the work.
+/// A repeated submit or transaction may carry other values: they are not part of the work.
 pub type Meta = BTreeMap<String, String>;
 
 /// How many entries the `meta` of a task may have.

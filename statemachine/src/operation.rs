@@ -1,4 +1,4 @@
-//! What a transaction and the effects of a message have in common: [`Operation`] with [`Submit`], [`Delete`],
+//! The parts that transactions and the effects of messages share: [`Operation`] with [`Submit`], [`Delete`],
 //! [`RetryTask`] and [`Reschedule`], and the guards, [`Guard`] and [`Require`].
 
 use jiff::Timestamp;
@@ -11,16 +11,16 @@ use crate::{Command, CommandId, Fence, Json, Kind, Limit, StateKind, Task, TaskI
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum IfExists {
-    /// Refuse: the error of a store is `AlreadyExists` for a live task, `AlreadyFinished` for an ended
-    /// one.
+    /// Refuses the submit: the error of a store is `AlreadyExists` for a live task, `AlreadyFinished`
+    /// for an ended one.
     #[default]
     Refuse,
-    /// The same task is as good as submitted, live or ended; another is refused. The same is one of
-    /// the same kind whose props have the same value ([`Task::is_same_work`]).
+    /// Accepts the existing task, live or ended, if it is the same work: the same kind, and props
+    /// of the same value ([`Task::is_same_work`]). Otherwise refuses the submit.
     Same,
-    /// Take the place of an ended one; a live one is refused.
+    /// Replaces an ended task; refuses the submit when the task is live.
     ReplaceFinished,
-    /// Any task of this id is as good as submitted, live or ended, whatever its kind and props are.
+    /// Accepts any task with this id, live or ended, whatever its kind and props are.
     Skip,
 }
 
@@ -55,7 +55,7 @@ impl From<Task> for Submit {
 pub struct SendCommand {
     /// The task it goes to.
     pub task: TaskId,
-    /// The id of the command; sending the same id again is the same command.
+    /// The id of the command. Sending a command again with the same id is the same command.
     pub id: CommandId,
     /// The command.
     pub command: Command,
@@ -69,11 +69,11 @@ pub struct SendCommand {
 )]
 pub enum Operation {
     /// Submits a task. A new one has the state
-    /// [`TaskState::submitted`](crate::TaskState::submitted). One that replaces an ended task
-    /// has nothing of it but a fence that continues to grow.
+    /// [`TaskState::submitted`](crate::TaskState::submitted). A task that replaces an ended one
+    /// takes over nothing from it, except that its fences continue to grow.
     Submit(Submit),
-    /// Sends a command. If its id is known for this task, the command keeps its order, whatever the
-    /// task and the clock are: only a new command is checked.
+    /// Sends a command. A command whose id is already known for this task keeps its order, whatever
+    /// the task and the clock are: only a new command is checked.
     Send(SendCommand),
     /// Deletes a task with everything that belongs to it. A task that a node has claimed is refused, unless the
     /// operation is forced: then the node gets `Event::Gone` of the store, and its claim ends.
@@ -115,7 +115,7 @@ impl Operation {
         }
     }
 
-    /// Returns what the operation does, as errors say it: `submit a task`.
+    /// Returns what the operation does, as error texts say it: `submit a task`.
     pub fn verb(&self) -> &'static str {
         match self {
             Self::Submit(_) => "submit a task",
@@ -253,17 +253,18 @@ pub struct Reschedule {
     /// The new kind. The task keeps its id, and waits for a node of the new kind with its commands. Schedules
     /// (kind `schedule`) keep theirs, and no task becomes one. `None` (default) keeps the kind.
     pub kind: Option<Kind>,
-    /// The new limits. A task that waits for a slot looks for one again. `None` (default) keeps them; an empty list
-    /// removes them.
+    /// The new limits. A task that waits for a slot then looks for one again. `None` (default) keeps the present
+    /// limits; an empty list removes them.
     pub limits: Option<Vec<Limit>>,
-    /// The new data of a live task, of the version of its present data. `None` (default) keeps it.
+    /// The new data of a live task, in the version of its present data. `None` (default) keeps the
+    /// data.
     pub data: Option<Json>,
     /// The new props. `None` (default) keeps them.
     pub props: Option<Json>,
 }
 
 impl Reschedule {
-    /// Returns a change of nothing yet, of this task.
+    /// Returns a change of this task that changes nothing yet.
     pub fn new(task: TaskId) -> Self {
         Self {
             task,
@@ -276,7 +277,8 @@ impl Reschedule {
         }
     }
 
-    /// Sets the data. With [`Require::Data`] nothing is overwritten that was not read.
+    /// Sets the data. Combine it with [`Require::Data`] to avoid overwriting data that was not
+    /// read.
     #[must_use]
     pub fn data(mut self, data: Json) -> Self {
         self.data = Some(data);
@@ -302,7 +304,7 @@ impl Reschedule {
         *self == Self::new(self.task.clone())
     }
 
-    /// Sets the limits. Their keys are written out: a key with `{label:NAME}` or `{prop:NAME}` is refused.
+    /// Sets the limits. Their keys must be literal: a key with `{label:NAME}` or `{prop:NAME}` is refused.
     #[must_use]
     pub fn limits(mut self, limits: impl IntoIterator<Item = Limit>) -> Self {
         self.limits = Some(limits.into_iter().collect());
@@ -344,7 +346,7 @@ pub struct Guard {
 }
 
 /// What must hold for a task before a transaction or a message's effects change anything. Every condition
-/// but [`Absent`](Self::Absent) fails for a task that does not exist.
+/// except [`Absent`](Self::Absent) fails for a task that does not exist.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Require {
     /// The task exists, live or ended.
@@ -356,8 +358,8 @@ pub enum Require {
     /// Its state has this version ([`TaskState::version`](crate::TaskState::version)): no claim, no retry and no
     /// reschedule has written it since that version was read. A command that waits leaves the version as it is.
     Version(u64),
-    /// Its last claim has this fence (`TaskRecord::fence` of a store): it was not claimed since that fence
-    /// was read. `Fence(0)` for a task that was never claimed.
+    /// Its last claim has this fence (`TaskRecord::fence` of a store): the task was not claimed since that
+    /// fence was read. `Fence(0)` for a task that was never claimed.
     Fence(Fence),
     /// It has this kind.
     Kind(Kind),

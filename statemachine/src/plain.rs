@@ -1,17 +1,13 @@
-//! Errors of JSON in plain words: what a text has, and what would be right, and no types of Rust, which serde's own texts
-//! name (`invalid type: map, expected u8`).
+//! Errors of JSON in plain words: what the text has and what would be valid, without the Rust types that serde names
+//! (`invalid type: map, expected u8`).
 
-use std::{
-    collections::{BTreeMap, btree_map::Entry},
-    fmt,
-    marker::PhantomData,
-};
+mod fields;
 
-use serde::{
-    Deserialize, Deserializer,
-    de::{DeserializeOwned, MapAccess, Visitor},
-};
+use std::fmt;
 
+use serde::de::DeserializeOwned;
+
+pub use self::fields::Fields;
 use crate::Invalid;
 
 /// Why a text could not be read as JSON of a type.
@@ -30,9 +26,9 @@ use crate::Invalid;
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wrong {
-    /// Where in the text: `labels.a` or `after[3]`; empty for all of it.
+    /// The place in the text: `labels.a` or `after[3]`; empty for the whole text.
     path: String,
-    /// The field in that place which is missing or unknown.
+    /// The field at that place which is missing or unknown.
     name: Option<String>,
     reason: String,
 }
@@ -87,60 +83,13 @@ impl From<Wrong> for String {
 ///
 /// # Errors
 ///
-/// [`Wrong`], with the place in the text; also for an array, which serde reads as the fields of a struct.
+/// [`Wrong`], with the place in the text. An array is an error too, although serde would read it as the
+/// fields of a struct.
 pub fn object<T: DeserializeOwned>(text: &str) -> Result<T, Wrong> {
     if text.trim_start().starts_with('[') {
         return Err(Wrong::whole("is an array, not an object".to_owned()));
     }
     read(text)
-}
-
-/// The fields of a JSON object, each once. A map of serde keeps the last of two fields with one name.
-///
-/// # Example
-///
-/// ```
-/// use windlass_statemachine::plain::{Fields, object};
-///
-/// let fields: Fields<u8> = object(r#"{"a":1,"b":2}"#).unwrap();
-/// assert_eq!(fields.0["b"], 2);
-/// let twice = object::<Fields<u8>>(r#"{"a":1,"a":2}"#).unwrap_err();
-/// assert_eq!(twice.to_string(), "'a' is given twice");
-/// ```
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Fields<T>(pub BTreeMap<String, T>);
-
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for Fields<T> {
-    fn deserialize<D: Deserializer<'de>>(reader: D) -> Result<Self, D::Error> {
-        reader.deserialize_map(FieldsVisitor(PhantomData))
-    }
-}
-
-struct FieldsVisitor<T>(PhantomData<T>);
-
-impl<'de, T: Deserialize<'de>> Visitor<'de> for FieldsVisitor<T> {
-    type Value = Fields<T>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a map")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-        let mut fields = BTreeMap::new();
-        while let Some(name) = map.next_key::<String>()? {
-            let value = map.next_value()?;
-            match fields.entry(name) {
-                Entry::Vacant(field) => field.insert(value),
-                Entry::Occupied(field) => {
-                    let name = field.key();
-                    return Err(serde::de::Error::custom(format_args!(
-                        "'{name}' is given twice"
-                    )));
-                }
-            };
-        }
-        Ok(Fields(fields))
-    }
 }
 
 /// Reads a JSON document.
@@ -167,12 +116,12 @@ pub fn read<T: DeserializeOwned>(text: &str) -> Result<T, Wrong> {
             .iter()
             .find_map(|start| quoted(inner.strip_prefix(start)?))
             .map(|(name, _)| name.to_owned());
-        // The last part of the path is the unknown field itself, which the reason names.
+        // The last part of the path is the unknown field itself, which the reason already names.
         let path = match inner.starts_with("unknown field") {
             true => path.rsplit_once('.').map_or("", |(parent, _)| parent),
             false => path.trim_matches('?').trim_end_matches('.'),
         };
-        // A check of windlass has named the field.
+        // The error comes from a check of windlass that has already named the field.
         let checked = reason.strip_prefix(&format!("{path}: ")).map(str::to_owned);
         Wrong {
             path: path.to_owned(),
@@ -185,7 +134,8 @@ pub fn read<T: DeserializeOwned>(text: &str) -> Result<T, Wrong> {
     Ok(read)
 }
 
-/// Returns the text of an error of serde. What is not JSON at all keeps its place in the text.
+/// Returns an error of serde in plain words. A text that is not JSON at all keeps the place of the
+/// error.
 ///
 /// # Example
 ///
@@ -198,10 +148,10 @@ pub fn read<T: DeserializeOwned>(text: &str) -> Result<T, Wrong> {
 pub fn words(error: &serde_json::Error) -> String {
     let text = error.to_string();
     if !error.is_data() {
-        // What reads a line of a file names the line; serde counts within the text.
+        // The caller names the line of a file; serde counts lines within this text.
         let text = text.replace(" at line 1 column ", " at character ");
         return match text.strip_prefix("expected ident") {
-            // Its word for a bare word, of which JSON has three.
+            // Serde's word for a bare word, of which JSON has three.
             Some(at) => format!("is not JSON: neither true, false, null nor text in quotes{at}"),
             None => format!("is not JSON: {text}"),
         };
@@ -243,7 +193,7 @@ pub fn words(error: &serde_json::Error) -> String {
 /// ```
 pub fn unknown_field<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> String {
     let known: Vec<&str> = known.into_iter().collect();
-    // The option of this name has a field for a time, not for a duration.
+    // The option named `in` corresponds to a field for a time, not for a duration.
     if name == "in" && known.contains(&"start_at") {
         return "'in' is no field; write 'start_at' with a time such as \
                 \"2030-01-02T03:04:05Z\""
@@ -255,7 +205,7 @@ pub fn unknown_field<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -
     }
 }
 
-/// Returns the known name that is most like this one, if one is like it.
+/// Returns the known name that is most similar to this one, if one is similar.
 ///
 /// # Example
 ///
@@ -274,7 +224,7 @@ pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
         .map(|(_, other)| other)
 }
 
-/// The text between the next two backquotes, and what follows.
+/// Returns the text between the next two backquotes, and the rest.
 fn quoted(text: &str) -> Option<(&str, &str)> {
     let (_, rest) = text.split_once('`')?;
     rest.split_once('`')
@@ -293,7 +243,7 @@ fn unknown(text: &str) -> Option<(&str, &str, Vec<&str>)> {
     Some((kind, name, known))
 }
 
-/// What serde found, as JSON has it.
+/// Returns what serde found, in the terms of JSON.
 fn found_in(text: &str) -> &str {
     match text {
         "sequence" => "an array",
@@ -306,7 +256,7 @@ fn found_in(text: &str) -> &str {
     }
 }
 
-/// What serde wanted, as JSON has it.
+/// Returns what serde wanted, in the terms of JSON.
 fn wanted_as(text: &str) -> String {
     let whole = |least: i64, most: i64| format!("a whole number from {least} to {most}");
     match text {

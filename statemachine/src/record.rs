@@ -1,4 +1,4 @@
-//! The persisted JSON forms, apart from the types that the rest of the crate works with.
+//! The persisted JSON forms, separate from the types that the rest of the crate works with.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -14,8 +14,8 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 
-/// The data version of a record that has none: it was written before kinds had versions, by a kind that
-/// has one version, or has no data.
+/// Returns the data version of a record without one. Such a record was written before kinds had
+/// versions, by a kind with one version, or has no data.
 fn first() -> u32 {
     FIRST_DATA_VERSION
 }
@@ -24,57 +24,80 @@ fn is_first(version: &u32) -> bool {
     *version == FIRST_DATA_VERSION
 }
 
+/// The state of a task, as it is stored.
 #[derive(Serialize, Deserialize)]
-struct StateRecord {
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub(crate) struct StateRecord {
+    /// The name of the state.
     state: StateKind,
+    /// When a sleeping task wakes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     until: Option<Timestamp>,
+    /// Since when it is in this state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     since: Option<Timestamp>,
+    /// The result of a completed task: any JSON.
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",
         deserialize_with = "crate::json::present"
     )]
     result: Option<Json>,
+    /// The data of its last checkpoint: any JSON.
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",
         deserialize_with = "crate::json::present"
     )]
     data: Option<Json>,
+    /// The version of the data; 1 by default.
     #[serde(default = "first", skip_serializing_if = "is_first")]
     data_version: u32,
+    /// Its last errors, oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     errors: Vec<ErrorEntry>,
+    /// How many errors it had in all; none by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     errors_total: Option<u64>,
+    /// How many attempts in a row have failed or been abandoned; 0 by default.
     #[serde(default, skip_serializing_if = "is_default")]
     attempts: u32,
+    /// How many more attempts its retry policy allows, if the policy has such a number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     attempts_left: Option<u32>,
+    /// How often it was claimed; 0 by default.
     #[serde(default, skip_serializing_if = "is_default")]
     claims: u64,
+    /// How often it was started again after it had ended; 0 by default.
     #[serde(default, skip_serializing_if = "is_default")]
     incarnation: u32,
+    /// The number of writes so far; 0 by default.
     #[serde(default, skip_serializing_if = "is_default")]
     reschedules: u64,
     #[serde(default, skip_serializing_if = "is_default")]
     version: u64,
+    /// The claim that wrote it; 0 by default.
     #[serde(default, skip_serializing_if = "is_default")]
     fence: Fence,
+    /// The id of the write, if a claimed task made it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     commit: Option<CommitId>,
+    /// The last command that had an effect on it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     last_command: Option<LastCommand>,
+    /// How far its handler is, as it has reported.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     progress: Option<Progress>,
+    /// The tasks that it waits for, or has waited for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     waits: Option<Box<Waits>>,
+    /// The deadlines that still matter.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     deadlines: Option<Box<Deadlines>>,
+    /// The order of the last signal that a handler has kept; 0 for none.
     #[serde(default, skip_serializing_if = "is_default")]
     kept_signals: u64,
+    /// The signals that got their outcome in this write.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     settled_signals: Vec<SettledSignal>,
 }
@@ -147,7 +170,8 @@ impl TryFrom<StateRecord> for TaskState {
             StateKind::Failed => TaskStatus::Failed,
             StateKind::Killed => TaskStatus::Killed,
         };
-        // A record by another writer may have no `since`: its last error is the best that is known.
+        // A record by another writer may lack `since`: the time of its last error is the best
+        // estimate.
         let since = record
             .since
             .or_else(|| record.errors.last().map(|e| e.timestamp))
@@ -176,7 +200,7 @@ impl TryFrom<StateRecord> for TaskState {
     }
 }
 
-/// What an operator or a program sends to one task.
+/// A command for one task.
 #[derive(Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub(crate) struct CommandRecord {
@@ -288,7 +312,7 @@ impl TryFrom<CommandRecord> for Command {
 }
 
 /// The outcome of a command.
-// Flat, because a JSON document is kept as its text only at the top.
+// Flat, because a JSON document is kept as its text only at the top level.
 #[derive(Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub(crate) struct OutcomeRecord {

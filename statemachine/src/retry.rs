@@ -61,10 +61,10 @@ pub enum Decision {
 /// }
 /// ```
 ///
-/// A policy is not asked about an error that no retry fixes
+/// A policy is not asked about an error that a retry cannot fix
 /// ([`Message::fail`](crate::Message::fail)).
 pub trait RetryPolicy: Send + Sync + Debug {
-    /// What follows this failure.
+    /// Decides what follows this failure.
     fn decide(&self, failure: &Failure<'_>) -> Decision;
 
     /// Returns how many of the last errors the policy reads, which the task then keeps (at most 64).
@@ -73,13 +73,14 @@ pub trait RetryPolicy: Send + Sync + Debug {
     }
 
     /// Returns how many more attempts the policy allows after this failure, for logs and clients only.
-    /// `None`, the default, when the policy has no such number.
+    /// `None`, the default, when the policy does not count attempts.
     fn left(&self, _failure: &Failure<'_>) -> Option<u32> {
         None
     }
 }
 
-/// The policies that ship with windlass. A task may carry one, which then replaces that of its kind.
+/// The policies that ship with windlass. The policy of a task, if it has one, replaces that of its
+/// kind.
 ///
 /// # Example
 ///
@@ -97,7 +98,8 @@ pub trait RetryPolicy: Send + Sync + Debug {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "policy", rename_all = "lowercase", deny_unknown_fields)]
 pub enum Retry {
-    /// A number of errors within a window fails the task. Before that it sleeps.
+    /// Fails the task after a number of errors within a window. Before that, the task sleeps after
+    /// each error.
     Strikes {
         /// The error that fails the task: 8 by default.
         #[serde(default = "default_strikes")]
@@ -106,19 +108,19 @@ pub enum Retry {
         #[serde(default = "default_window", with = "friendly")]
         #[cfg_attr(feature = "schema", schemars(with = "String"))]
         window: Duration,
-        /// How long the task sleeps after each: 10 min by default.
+        /// How long the task sleeps after each error: 10 min by default.
         #[serde(default = "default_sleep", with = "friendly")]
         #[cfg_attr(feature = "schema", schemars(with = "String"))]
         sleep: Duration,
     },
-    /// Waits that grow from attempt to attempt. Each wait is random, between zero and its bound (full
+    /// Waits longer from attempt to attempt. Each wait is random, between zero and its bound (full
     /// jitter). This is the default policy.
     Exponential {
         /// The bound of the first wait: 1 s by default.
         #[serde(default = "default_base", with = "friendly")]
         #[cfg_attr(feature = "schema", schemars(with = "String"))]
         base: Duration,
-        /// What the bound grows by: 2 by default.
+        /// The factor by which the bound grows: 2 by default.
         #[serde(default = "default_factor")]
         factor: f64,
         /// The greatest bound: 5 min by default, at most a week.
@@ -129,17 +131,17 @@ pub enum Retry {
         #[serde(default = "default_attempts")]
         attempts: u32,
     },
-    /// The first error fails the task, and so does an attempt that was abandoned (its node was lost). A release is
-    /// neither: the task runs again after a graceful stop of its node, a pause or a balancer's release. So this is no
-    /// promise that its handler runs at most once.
+    /// Fails the task at the first error, and when an attempt was abandoned (its node was lost). A release is
+    /// neither: after a graceful stop of its node, a pause or a balancer's release the task runs again. So this
+    /// policy does not promise that the handler runs at most once.
     Never,
-    /// The first error of the handler fails the task. An attempt that was abandoned (its node was
-    /// lost) is followed by another, up to 20 in a row.
+    /// Fails the task at the first error of the handler. An abandoned attempt (its node was lost)
+    /// is followed by another, up to 20 in a row.
     Abandoned,
 }
 
 /// How many attempts in a row may be abandoned before [`Retry::Abandoned`] gives up: the task itself may
-/// be what kills its nodes.
+/// be the cause that its nodes die.
 const MAX_ABANDONED: u32 = 20;
 
 fn default_strikes() -> u32 {
@@ -168,7 +170,8 @@ pub(crate) mod friendly {
     use std::time::Duration;
 
     use jiff::{
-        Span, SpanRelativeTo, fmt::serde::unsigned_duration::friendly::compact::required as compact,
+        Span, SpanRelativeTo, fmt::friendly::SpanPrinter,
+        fmt::serde::unsigned_duration::friendly::compact::required as compact,
     };
     use serde::{Deserialize, Deserializer, de::Error};
 
@@ -183,8 +186,13 @@ pub(crate) mod friendly {
         })
     }
 
+    /// Returns the text of a length of time.
+    pub(crate) fn text(length: Duration) -> String {
+        SpanPrinter::new().unsigned_duration_to_string(&length)
+    }
+
     /// Reads a length of time. A day has 24 hours.
-    fn parse(text: &str) -> Option<Duration> {
+    pub(crate) fn parse(text: &str) -> Option<Duration> {
         let span: Span = text.parse().ok()?;
         let length = span.to_duration(SpanRelativeTo::days_are_24_hours());
         Duration::try_from(length.ok()?).ok()
@@ -192,14 +200,16 @@ pub(crate) mod friendly {
 }
 
 impl Default for Retry {
-    /// 8 attempts, with waits of up to 1 s, 2 s, 4 s … and at most 5 min: about a minute in all.
+    /// Returns the default policy: 8 attempts, with waits of up to 1 s, 2 s, 4 s … and at most 5
+    /// min, about a minute in all.
     fn default() -> Self {
         Self::exponential(default_attempts(), default_cap())
     }
 }
 
 impl Retry {
-    /// Metafora's policy: 8 errors within 4 h fail the task; before that it sleeps 10 min after each.
+    /// Returns Metafora's policy: 8 errors within 4 h fail the task; before that it sleeps 10 min
+    /// after each.
     pub fn strikes() -> Self {
         Self::Strikes {
             errors: default_strikes(),
@@ -208,7 +218,8 @@ impl Retry {
         }
     }
 
-    /// Waits of up to 1 s, 2 s, 4 s … and at most `cap` between `attempts` attempts.
+    /// Returns a policy with `attempts` attempts and waits of up to 1 s, 2 s, 4 s … and at most
+    /// `cap` between them.
     pub fn exponential(attempts: u32, cap: Duration) -> Self {
         Self::Exponential {
             base: default_base(),
@@ -222,7 +233,7 @@ impl Retry {
     ///
     /// # Errors
     ///
-    /// [`Invalid`] naming the number and its range.
+    /// [`Invalid`] that names the number and its range.
     pub fn check(&self) -> Result<(), Invalid> {
         let wrong = |field: &'static str, reason: String| Err(Invalid::new(field, reason));
         let week = |field: &'static str, value: &Duration| {

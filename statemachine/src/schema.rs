@@ -5,11 +5,11 @@ use std::borrow::Cow;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
 use crate::{
-    Author, Command, CommandId, CommitId, Fence, Json, Kind, Limit, NodeName, Outcome, Retry,
-    TaskId, TransactionId, Unique,
-    record::{CommandRecord, OutcomeRecord},
+    Author, Command, CommandId, CommitId, Fence, Json, Kind, Limit, Message, NodeName, Outcome,
+    Retry, TaskId, TaskState, TransactionId, Unique,
+    record::{CommandRecord, OutcomeRecord, StateRecord},
     terms::{LimitForm, UniqueForm},
-    wire::{Line, LineForm},
+    wire::{Line, LineForm, MessageForm},
 };
 
 /// Gives types a schema without a name of its own.
@@ -64,9 +64,11 @@ of_form! {
     Limit: LimitForm;
     Unique: UniqueForm;
     Line: LineForm;
+    Message: MessageForm;
+    TaskState: StateRecord;
 }
 
-/// A retry policy, or what stands for one.
+/// A retry policy, or a short form of one.
 #[derive(JsonSchema)]
 #[schemars(untagged)]
 #[expect(dead_code, reason = "only its schema is used")]
@@ -100,4 +102,27 @@ pub(crate) enum CommandName {
     Kill,
     /// Delivers a value to the handler, which replies to it.
     Signal,
+}
+
+/// The name of a message: every one that a handler may return.
+#[derive(JsonSchema)]
+#[schemars(rename_all = "lowercase")]
+#[expect(dead_code, reason = "only its schema is used")]
+pub(crate) enum MessageName {
+    /// Run the handler again.
+    Run,
+    /// Sleep until a time, or wait for other tasks.
+    Sleep,
+    /// Wait for a command.
+    Pause,
+    /// Release the claim, so that another node goes on.
+    Release,
+    /// Persist the data, and run the handler again.
+    Checkpoint,
+    /// The attempt failed.
+    Error,
+    /// The task is done.
+    Complete,
+    /// The task is ended for good.
+    Kill,
 }

@@ -42,7 +42,7 @@ impl PartialEq for Signal {
 impl Eq for Signal {}
 
 impl Signal {
-    /// A signal without a payload. [`check`](Self::check) reports a name that is not valid.
+    /// Returns a signal without a payload. [`check`](Self::check) reports a name that is not valid.
     pub fn new(name: impl Into<String>) -> Self {
         Self {
             name: name.into(),
@@ -60,19 +60,20 @@ impl Signal {
         Ok(self.with_json(Json::new("payload", payload)?))
     }
 
-    /// The same signal with a payload that is JSON already.
+    /// Sets the payload, which is already JSON.
     #[must_use]
     pub fn with_json(mut self, payload: Json) -> Self {
         self.payload = Some(payload);
         self
     }
 
-    /// The name.
+    /// Returns the name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Returns the payload as a type of yours. A signal without a payload has the payload `null`.
+    /// Returns the payload as a type of your choice. A signal without a payload has the payload
+    /// `null`.
     ///
     /// # Errors
     ///
@@ -82,18 +83,18 @@ impl Signal {
         payload.get("payload")
     }
 
-    /// The payload as JSON; `None` for a signal without one.
+    /// Returns the payload as JSON; `None` for a signal without one.
     pub fn payload_json(&self) -> Option<&Json> {
         self.payload.as_ref()
     }
 
-    /// The place of the signal in the queue of its task, by which a reply names it; 0 for a signal that
-    /// was not delivered by a queue.
+    /// Returns the place of the signal in the queue of its task, which a reply refers to; 0 for a
+    /// signal that no queue delivered.
     pub fn order(&self) -> u64 {
         self.order
     }
 
-    /// The same signal, as the queue delivers it from this place.
+    /// Sets the place of the signal in the queue of its task.
     #[must_use]
     pub fn at(mut self, order: u64) -> Self {
         self.order = order;

@@ -40,7 +40,7 @@ impl Size {
         }
     }
 
-    /// Returns the size of a write: that of its state, and the replies to signals.
+    /// Returns the size of a write: its state, and the replies to signals.
     pub fn of_write(write: &Write) -> Self {
         let replies = write.outcomes.iter().map(|(_, outcome)| match outcome {
             Outcome::Answered { reply } => reply.len(),
@@ -52,7 +52,7 @@ impl Size {
         }
     }
 
-    /// Returns data, result and replies together.
+    /// Returns the total of data, result and replies.
     pub fn bytes(self) -> usize {
         let state = self.data.saturating_add(self.result);
         state.saturating_add(self.reply)
@@ -69,8 +69,8 @@ impl Size {
         }
     }
 
-    /// Returns whether it fits into `room` bytes. A state without data and result always does: the
-    /// props alone may fill a store.
+    /// Returns whether the state fits into `room` bytes. A state without data and result always
+    /// does: the props alone may fill a store.
     pub fn fits(self, room: usize) -> bool {
         self.bytes() == 0 || self.bytes() <= room
     }

@@ -1,111 +1,41 @@
-//! [`TaskState`]: where a task is.
+//! [`TaskState`]: the state of a task.
 
 mod deadlines;
+mod kind;
 mod waits;
 
-pub use self::deadlines::Deadlines;
+pub use self::{deadlines::Deadlines, kind::StateKind};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    CommitId, ErrorEntry, ErrorLog, Fence, Invalid, Json, Outcome,
+    CommitId, ErrorEntry, ErrorLog, Fence, Json, Outcome,
     errors::MAX_KEPT,
     waits::{WaitStage, Waits},
 };
 
-/// The seven states, without their data.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "lowercase")]
-pub enum StateKind {
-    /// The handler runs, or will as soon as a node has room.
-    Runnable,
-    /// It waits for a time.
-    Sleeping,
-    /// It waits for a command.
-    Paused,
-    /// An attempt failed and the retry policy has not answered yet.
-    Fault,
-    /// It is done. Final.
-    Completed,
-    /// It failed for good. Final, until an explicit retry.
-    Failed,
-    /// It was ended by a command or its handler. Final.
-    Killed,
-}
-
-impl StateKind {
-    /// Every state, in the order of the transition table.
-    pub const ALL: [Self; 7] = [
-        Self::Runnable,
-        Self::Sleeping,
-        Self::Paused,
-        Self::Fault,
-        Self::Completed,
-        Self::Failed,
-        Self::Killed,
-    ];
-
-    /// Returns whether the state is final.
-    pub fn is_terminal(self) -> bool {
-        matches!(self, Self::Completed | Self::Failed | Self::Killed)
-    }
-
-    /// The lower-case name.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Runnable => "runnable",
-            Self::Sleeping => "sleeping",
-            Self::Paused => "paused",
-            Self::Fault => "fault",
-            Self::Completed => "completed",
-            Self::Failed => "failed",
-            Self::Killed => "killed",
-        }
-    }
-}
-
-impl std::fmt::Display for StateKind {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.pad(self.as_str())
-    }
-}
-
-impl std::str::FromStr for StateKind {
-    type Err = Invalid;
-    fn from_str(text: &str) -> Result<Self, Invalid> {
-        Self::ALL
-            .into_iter()
-            .find(|c| c.as_str() == text)
-            .ok_or_else(|| {
-                let names: Vec<_> = Self::ALL.iter().map(|c| c.as_str()).collect();
-                Invalid::new("state", format!("'{text}' is none of {}", names.join(", ")))
-            })
-    }
-}
-
 /// A state with its data.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TaskStatus {
-    /// The handler runs, or will as soon as a node has room.
+    /// The handler runs, or will run as soon as a node has room.
     Runnable,
-    /// It waits for a time.
+    /// The task waits for a time, or for other tasks.
     Sleeping {
-        /// When it wakes.
+        /// When the task wakes.
         until: Timestamp,
     },
-    /// It waits for a command.
+    /// The task waits for a command.
     Paused,
-    /// An attempt failed and the retry policy has not answered yet.
+    /// An attempt failed, and the retry policy has not decided yet.
     Fault,
-    /// It is done.
+    /// The task is done.
     Completed {
         /// The result.
         result: Option<Json>,
     },
-    /// It failed for good; the error log says why.
+    /// The task failed for good; the error log has the reason.
     Failed,
-    /// It was ended by a command or its handler.
+    /// A command or the handler ended the task.
     Killed,
 }
 
@@ -124,15 +54,15 @@ impl TaskStatus {
     }
 }
 
-/// How far a running task is: a fraction and a text.
+/// How far a running task has got: a fraction and a text.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct Progress {
-    /// From 0 to 1, if it is known.
+    /// A number from 0 to 1; `None` when it is not known.
     #[serde(default, skip_serializing_if = "is_unknown")]
     pub fraction: Option<f64>,
-    /// What is being done.
+    /// What the handler is doing.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub text: String,
 }
@@ -147,20 +77,20 @@ impl Progress {
     }
 }
 
-/// Leaves out a fraction that is not a number: JSON has no form for it.
+/// Returns whether the fraction is left out: JSON has no form for a fraction that is not a number.
 fn is_unknown(fraction: &Option<f64>) -> bool {
     !fraction.is_some_and(f64::is_finite)
 }
 
-/// The last command that was applied to a task, signals apart. By it a state store alone shows whether a command has
-/// had its effect.
+/// The last command that was applied to a task; signals are not counted. It shows whether a command has taken effect
+/// to a reader that has only a state store.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct LastCommand {
-    /// Its place in the queue.
+    /// The place of the command in the queue.
     pub order: u64,
-    /// Its outcome.
+    /// The outcome of the command.
     #[serde(flatten)]
     pub outcome: Outcome,
 }
@@ -172,23 +102,24 @@ impl LastCommand {
     }
 }
 
-/// A signal that got its outcome in the same write as the state, where the state is stored apart from
-/// the queue: by it the queue gets the outcome after a crash between the two.
+/// A signal that got its outcome in the same write as the state, when the state is stored apart from
+/// the queue. After a crash between the two writes the queue gets the outcome from here.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SettledSignal {
-    /// Its place in the queue.
+    /// The place of the signal in the queue.
     pub order: u64,
-    /// Its outcome.
+    /// The outcome of the signal.
     pub outcome: Outcome,
 }
 
 /// The data version of a kind that declares none.
 pub const FIRST_DATA_VERSION: u32 = 1;
 
-/// Where a task is: its status, its data, and its counters.
+/// The state of a task: its status, its data, and its counters.
 ///
-/// Stores keep its JSON form (`docs/storage.md`). Reading other bytes returns a typed error.
+/// Stores keep the JSON form of the state (`docs/storage.md`). Reading other bytes returns a typed
+/// error.
 ///
 /// # Example
 ///
@@ -204,54 +135,55 @@ pub const FIRST_DATA_VERSION: u32 = 1;
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct TaskState {
-    /// The state with its data.
+    /// The status, with its data.
     pub status: TaskStatus,
     /// Since when the task has been in this state.
     pub since: Timestamp,
     /// What the handler keeps from one run to the next.
     pub data: Option<Json>,
-    /// The version of the data, as the kind that wrote it counts: 1 for a kind that declares none, and
-    /// for a task without data. It changes only with the data.
+    /// The version of the data, as counted by the kind that wrote it: 1 for a kind that declares none,
+    /// and for a task without data. It changes only with the data.
     pub data_version: u32,
     /// The last errors.
     pub errors: ErrorLog,
     /// How many attempts in a row have failed or been abandoned; 0 for the first attempt.
     pub attempts: u32,
-    /// How many more attempts the retry policy allowed after the last failure; `None` when it has no such
-    /// number. For people and clients only: the policy decides again after each failure.
+    /// How many more attempts the retry policy allowed after the last failure; `None` when it does not
+    /// count attempts. For people and clients only: the policy decides again after each failure.
     pub attempts_left: Option<u32>,
     /// How often the task has been claimed.
     pub claims: u64,
-    /// How often a retry has started the task again. After a retry of a state that cannot be read it is the
-    /// number of the version, which is greater than every earlier incarnation.
+    /// How often a retry has started the task again. A retry of a state that cannot be read sets it to the
+    /// version, which is greater than every earlier incarnation.
     pub incarnation: u32,
     /// How often a client has rescheduled the task.
     pub reschedules: u64,
     /// The number of writes so far, which distinguishes one write from the next: claims, transitions, checkpoints,
     /// retries and reschedules count. A guard may require it.
     pub version: u64,
-    /// The claim that wrote it.
+    /// The fence of the claim that wrote the state.
     pub fence: Fence,
     /// The id of the write; `None` for a state that a submit, a claim or a retry has written.
     pub commit: Option<CommitId>,
-    /// The last command that had an effect on it.
+    /// The last command that changed the state.
     pub last_command: Option<LastCommand>,
     /// The progress at the last write.
     pub progress: Option<Progress>,
-    /// The other tasks that it waits for, or has waited for before its run. A run of the handler that ends
-    /// without an error and without the task's end clears them.
+    /// The other tasks that the task waits for, or has waited for before this run. A run that ends without
+    /// an error, and without ending the task, clears them.
     pub waits: Option<Box<Waits>>,
-    /// The deadlines that still matter.
+    /// The deadlines that are not met yet.
     pub deadlines: Option<Box<Deadlines>>,
     /// The order of the last signal that a handler has kept in the queue; 0 for none. A kept signal does
     /// not wake the task.
     pub kept_signals: u64,
-    /// The signals that got their outcome in this write. Only a state store beside a coordinator has them.
+    /// The signals that got their outcome in this write. Set only in a state store that is separate from
+    /// its coordinator.
     pub settled_signals: Vec<SettledSignal>,
 }
 
 impl TaskState {
-    /// The state of a task that was just submitted and can run.
+    /// Returns the state of a task that was just submitted and can run.
     pub fn new(now: Timestamp) -> Self {
         Self {
             status: TaskStatus::Runnable,
@@ -276,7 +208,8 @@ impl TaskState {
         }
     }
 
-    /// The state of a task that was just submitted: runnable, or asleep until its `start_at`.
+    /// Returns the state of a task that was just submitted: runnable, or asleep until its
+    /// `start_at`.
     pub fn submitted(start_at: Option<Timestamp>, now: Timestamp) -> Self {
         let mut state = Self::new(now);
         if let Some(until) = start_at.filter(|at| *at > now) {
@@ -290,10 +223,10 @@ impl TaskState {
         self.status.code()
     }
 
-    /// Returns the place of the task among the claimable ones: the wake-up of a sleeping task, and
-    /// for a runnable one or one in `fault` the time since which it has had its state. `None` for a
-    /// paused or finished task. Only the wake-up is a time to wait for; [`is_due`](Self::is_due)
-    /// decides.
+    /// Returns the place of the task among the claimable ones: the wake-up of a sleeping task; for
+    /// a runnable task or one in `fault`, the time since which it has been in that state. `None`
+    /// for a paused or finished task. Only the wake-up is a time to wait for;
+    /// [`is_due`](Self::is_due) decides.
     pub fn due(&self) -> Option<Timestamp> {
         match self.status {
             TaskStatus::Runnable | TaskStatus::Fault => Some(self.since),
@@ -326,7 +259,7 @@ impl TaskState {
     }
 
     /// Applies a claim to the state, in the same write: counts the claim, counts an abandoned earlier
-    /// claim as an attempt and records it in the error log, and wakes a sleeper that is due.
+    /// claim as an attempt and records it in the error log, and wakes a sleeping task that is due.
     #[must_use]
     pub fn claimed(mut self, fence: Fence, abandoned: Option<&str>, now: Timestamp) -> Self {
         self.claims = self.claims.saturating_add(1);
@@ -349,8 +282,9 @@ impl TaskState {
         self
     }
 
-    /// The state of a new incarnation, for an explicit retry of a finished task: runnable, attempts
-    /// from 0; data, errors and the other counters stay. A task that ended with its wait waits again.
+    /// Returns the state of a new incarnation, for an explicit retry of a finished task: runnable,
+    /// attempts from 0. Data, errors and the other counters stay. A task that failed while it
+    /// waited for other tasks waits again.
     #[must_use]
     pub fn retried(mut self, now: Timestamp) -> Self {
         self.status = TaskStatus::Runnable;
@@ -399,7 +333,7 @@ impl TaskState {
         if self.is_waiting()
             && let Some(waits) = &mut self.waits
         {
-            // A claim records the outcomes: it ends the wait, also when the deadline is past.
+            // The claim records the outcomes: it ends the wait, also after the deadline.
             waits.deadline = Some(due);
             self.status = TaskStatus::Sleeping { until: due };
             return Some(self);
@@ -415,7 +349,7 @@ impl TaskState {
         Some(self)
     }
 
-    /// Replaces the data by data of this version.
+    /// Replaces the data by this data of this version.
     pub(crate) fn set_data(&mut self, data: Json, version: u32) {
         self.data = Some(data);
         self.data_version = version;

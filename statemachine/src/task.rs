@@ -32,47 +32,50 @@ pub const MAX_LABEL_BYTES: usize = 128;
 /// # Ok::<(), windlass_statemachine::Invalid>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Task {
-    /// Its name, unique in its namespace.
+    /// The id of the task, unique in its namespace.
     pub id: TaskId,
-    /// Which handler runs it.
+    /// The kind, which selects the handler.
     pub kind: Kind,
     /// The input of the handler; `null` by default.
     #[serde(default, skip_serializing_if = "Json::is_null")]
     pub props: Json,
-    /// When the task starts at the earliest; at once by default.
+    /// The earliest time at which the task starts; at once by default.
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",
         deserialize_with = "crate::time::start_at"
     )]
     pub start_at: Option<Timestamp>,
-    /// Tasks with a greater one are claimed first; 0 by default.
+    /// The priority: tasks with a greater one are claimed first; 0 by default.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub priority: i32,
-    /// Names to find it by and to choose nodes by.
+    /// Labels to find the task by and to choose nodes by.
     #[serde(default, skip_serializing_if = "Labels::is_empty")]
     pub labels: Labels,
-    /// What follows a failed attempt; the kind's policy by default.
+    /// The retry policy, which decides what follows a failed attempt; the kind's policy by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry: Option<Retry>,
-    /// The other tasks that it waits for before its first run; none by default. A store moves them into the
-    /// [state](crate::TaskState::waits) of the task: a task that is read from a store has none here.
+    /// The other tasks that the task waits for before its first run; none by default. A store moves them
+    /// into the [state](crate::TaskState::waits) of the task: a task that is read from a store has none
+    /// here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waits: Option<Box<Waits>>,
-    /// What it shares with other tasks: how many of them run at once, or start within a period; no limits by
-    /// default.
+    /// The limits that the task shares with other tasks: how many of them run at once, or start within a
+    /// period; no limits by default.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub limits: Vec<Limit>,
-    /// The time by which its first run must have begun, or the task fails; no such time by default.
+    /// The time by which the first run must have begun, otherwise the task fails; no such time by
+    /// default.
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",
         deserialize_with = "crate::time::start_by"
     )]
     pub start_by: Option<Timestamp>,
-    /// The time by which it must have ended, or the task fails; no such time by default.
+    /// The time by which the task must have ended, otherwise it fails; no such time by default.
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",
@@ -82,9 +85,17 @@ pub struct Task {
     /// The key that no other task may have for a period; none by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unique: Option<Unique>,
-    /// Text that travels with it, such as `traceparent`; none by default.
+    /// Text that travels with the task, such as `traceparent`; none by default.
     #[serde(default, skip_serializing_if = "Meta::is_empty")]
     pub meta: Meta,
+    /// Whether its id is free again when it has completed: each later submit of the id makes a new task in its place,
+    /// whatever the submit says of ids that are taken; `false` by default.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub free_id: bool,
+    /// Whether it is paused from its submit on, until a command resumes it; `false` by default. A store moves it into
+    /// the [state](crate::TaskState::status) of the task: a task that is read from a store has `false` here.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub paused: bool,
 }
 
 fn is_zero(n: &i32) -> bool {
@@ -92,7 +103,7 @@ fn is_zero(n: &i32) -> bool {
 }
 
 impl Task {
-    /// A task of a kind, with the defaults for everything else.
+    /// Returns a task of a kind, with the defaults for everything else.
     pub fn new(id: TaskId, kind: Kind) -> Self {
         Self {
             id,
@@ -108,12 +119,14 @@ impl Task {
             end_by: None,
             unique: None,
             meta: Meta::new(),
+            free_id: false,
+            paused: false,
         }
     }
 
     /// Returns whether another task is the same work: the same kind, and props of the same value
-    /// ([`Json::same_value`]). Labels, priority, start, retry policy and `meta` do
-    /// not matter.
+    /// ([`Json::same_value`]). Labels, priority, start time, retry policy and `meta` are not
+    /// compared.
     ///
     /// # Example
     ///
@@ -131,11 +144,13 @@ impl Task {
         self.kind == other.kind && self.props.same_value(&other.props)
     }
 
-    /// Checks what the types do not: sizes, nesting, labels, the numbers of the retry policy.
+    /// Checks everything that the types do not: sizes, nesting, labels, the numbers of the retry
+    /// policy.
     ///
     /// # Errors
     ///
-    /// [`Invalid`] naming the field and its range; for props that are too large, both sizes.
+    /// [`Invalid`] that names the field and its range; for props that are too large, with both
+    /// sizes.
     pub fn check(&self, max_bytes: usize) -> Result<(), Invalid> {
         if self.props.len() > max_bytes {
             return Err(Invalid::new(
@@ -151,6 +166,11 @@ impl Task {
         meta::check(&self.meta)?;
         if let Some(waits) = &self.waits {
             self.check_waits(waits)?;
+        }
+        if self.paused && (self.start_at.is_some() || self.waits.is_some()) {
+            let reason = "has no effect beside 'start_at', 'after' or 'after_ok': the command that resumes a task starts it; \
+                          leave one of them out";
+            return Err(Invalid::new("paused", reason));
         }
         self.check_terms()?;
         self.retry.as_ref().map_or(Ok(()), Retry::check)

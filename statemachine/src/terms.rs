@@ -1,4 +1,4 @@
-//! The terms of a task: how many run beside it, by when it starts and ends, and whether it is submitted again.
+//! The terms of a task: how many run at the same time, by when it starts and ends, and its unique key.
 
 mod keys;
 
@@ -93,18 +93,18 @@ impl Limit {
         Ok(Self { key, bound })
     }
 
-    /// The name that tasks under the same limit have in common.
+    /// Returns the name that tasks under the same limit have in common.
     pub fn key(&self) -> &str {
         &self.key
     }
 
-    /// What is counted, and how far.
+    /// Returns what is counted, and how far.
     pub fn bound(&self) -> Bound {
         self.bound
     }
 }
 
-/// Checks the key of a limit, or of a unique task.
+/// Checks the key of a limit, or a unique key.
 fn check_key(field: &'static str, key: &str) -> Result<(), Invalid> {
     if key.is_empty()
         || key.len() > MAX_KEY_BYTES
@@ -145,7 +145,8 @@ pub(crate) struct LimitForm {
     within: Option<Span>,
 }
 
-/// Reads the number of a limit. The error of another type names the range of a limit, not that of the type.
+/// Reads the number of a limit. For a value of another type, the error names the range of a limit, not that
+/// of the integer type.
 fn number<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u32>, D::Error> {
     let Some(value) = Option::<Value>::deserialize(from)? else {
         return Ok(None);
@@ -192,7 +193,7 @@ impl From<Limit> for LimitForm {
     }
 }
 
-/// While a task with this key was submitted less than `within` ago, no other one with the key is.
+/// A key that no other task may have for the period `within` after the submit of this task.
 ///
 /// # Example
 ///
@@ -216,7 +217,7 @@ pub struct Unique {
 pub const MAX_UNIQUE: Duration = Duration::from_secs(366 * 24 * 60 * 60);
 
 impl Unique {
-    /// A key and the period for which it is taken, from the submit on.
+    /// Returns a key and the period for which it is taken, from the submit on.
     ///
     /// # Errors
     ///
@@ -232,18 +233,18 @@ impl Unique {
         Ok(Self { key, within })
     }
 
-    /// The name that only one task has at a time.
+    /// Returns the name that only one task has at a time.
     pub fn key(&self) -> &str {
         &self.key
     }
 
-    /// For how long after its submit the key is taken.
+    /// Returns for how long after the submit of its task the key is taken.
     pub fn within(&self) -> Duration {
         self.within
     }
 }
 
-/// While a task with this key was submitted less than `within` ago, no other one with the key is.
+/// A key that no other task may have for the period `within` after the submit of this task.
 #[derive(Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
@@ -272,7 +273,8 @@ impl From<Unique> for UniqueForm {
     }
 }
 
-/// The rare fields of a [`Task`], in the form in which a store keeps them beside the others.
+/// The rarely used fields of a [`Task`], in the form in which a store keeps them next to the
+/// others.
 ///
 /// # Example
 ///
@@ -304,13 +306,17 @@ pub struct Terms {
     /// [`Task::meta`].
     #[serde(default, skip_serializing_if = "Meta::is_empty")]
     pub meta: Meta,
+    /// [`Task::free_id`].
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub free_id: bool,
 }
 
 /// Checks the limits of one task.
 ///
 /// # Errors
 ///
-/// [`Invalid`] (field `limits`) for more than 8, and for two of one form with the same key.
+/// [`Invalid`] (field `limits`) for more than 8 limits, and for two of the same form with the same
+/// key.
 pub fn check_limits(limits: &[Limit]) -> Result<(), Invalid> {
     if limits.len() > MAX_LIMITS {
         let reason = format!("are {}; at most {MAX_LIMITS} are allowed", limits.len());
@@ -342,20 +348,22 @@ impl Task {
             end_by: self.end_by,
             unique: self.unique.clone(),
             meta: self.meta.clone(),
+            free_id: self.free_id,
         };
         (terms != Terms::default()).then_some(terms)
     }
 
-    /// Gives the task these terms.
+    /// Sets the terms of the task.
     pub fn set_terms(&mut self, terms: Terms) {
         self.limits = terms.limits;
         self.start_by = terms.start_by;
         self.end_by = terms.end_by;
         self.unique = terms.unique;
         self.meta = terms.meta;
+        self.free_id = terms.free_id;
     }
 
-    /// Checks how the terms fit together.
+    /// Checks that the terms fit together.
     pub(crate) fn check_terms(&self) -> Result<(), Invalid> {
         check_limits(&self.limits)?;
         let starts = self.start_at;

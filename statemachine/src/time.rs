@@ -5,15 +5,15 @@ use serde::{Deserialize, Deserializer, de::Error};
 
 use crate::Invalid;
 
-/// The last time that a task may have, in whole seconds. The year 9999 ends later, but its last day is not a day of
-/// that year in every time zone.
+/// The last time that a task may have, in whole seconds. It is earlier than the end of the year 9999, because in
+/// some time zones the last day of that year in UTC is not a day of the year 9999.
 pub const LAST: &str = "9999-12-30T22:00:00Z";
 
 /// Reads an RFC 3339 time.
 ///
 /// # Errors
 ///
-/// [`Invalid`] naming `field`, with an example of what would be right.
+/// [`Invalid`] that names `field`, with an example of a valid time.
 ///
 /// # Example
 ///
@@ -30,7 +30,7 @@ pub const LAST: &str = "9999-12-30T22:00:00Z";
 /// ```
 pub fn parse(field: &'static str, text: &str) -> Result<Timestamp, Invalid> {
     text.parse().map_err(|_| {
-        // A local time that is no time of UTC is not one to write.
+        // Do not suggest a local time that has no time in UTC.
         let local = text.parse::<DateTime>().ok();
         let reason = match local.filter(|local| local.to_zoned(TimeZone::UTC).is_ok()) {
             Some(local) => format!("'{text}' has no time zone; write {local}Z, or an offset for Z"),
@@ -77,7 +77,8 @@ mod tests {
 
     use super::*;
 
-    /// The text of the time this many seconds after the last one, in December 9999. It may be none.
+    /// Returns the text of the time this many seconds after the last one, in December 9999. The
+    /// text may not be a valid time.
     fn text(after: i64) -> String {
         let second = (30 * 24 + 22) * 3600 + after;
         let (day, second) = (second / 86_400, second % 86_400);

@@ -1,4 +1,4 @@
-//! [`transition()`]: the table, as a function.
+//! [`transition()`]: the transition table, as a function.
 
 use jiff::Timestamp;
 
@@ -8,8 +8,8 @@ use crate::{
     waits::{WaitStage, Waits},
 };
 
-/// The table: what follows from a state (the row, in the order of [`StateKind::ALL`]) and a message (the
-/// column, in the order of [`ActionKind::ALL`]). `None`: there is no such transition.
+/// The transition table: what follows from a state (the row, in the order of [`StateKind::ALL`]) and a
+/// message (the column, in the order of [`ActionKind::ALL`]). `None`: no such transition.
 ///
 /// # Example
 ///
@@ -37,8 +37,8 @@ pub const TABLE: [[Option<StateKind>; 8]; 7] = {
     ]
 };
 
-/// What follows from a state (in the order of [`StateKind::ALL`]) and a signal that no handler has had. The
-/// same as Run for a live task. The history shows it as Run, by the signal's order.
+/// What follows from a state (in the order of [`StateKind::ALL`]) and a signal that no handler has
+/// received: the same as Run for a live task. The history shows it as Run, with the signal's order.
 ///
 /// # Example
 ///
@@ -50,7 +50,7 @@ pub const TABLE: [[Option<StateKind>; 8]; 7] = {
 /// ```
 pub const SIGNAL: [Option<StateKind>; 7] = {
     const WAKES: Option<StateKind> = Some(StateKind::Runnable);
-    // In fault the retry policy decides first; the signal waits for what follows.
+    // In `fault` the retry policy decides first; the signal stays in the queue.
     [
         WAKES,
         WAKES,
@@ -62,19 +62,19 @@ pub const SIGNAL: [Option<StateKind>; 7] = {
     ]
 };
 
-/// Why a message had no effect.
+/// The reason why a message had no effect.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TransitionError {
     /// The table has no such transition.
     #[error("{}", explain(*from, *message))]
     NotInTable {
-        /// The state that the message met.
+        /// The state to which the message was applied.
         from: StateKind,
         /// The message.
         message: ActionKind,
     },
-    /// The message itself is wrong.
+    /// The content of the message is invalid.
     #[error(transparent)]
     Invalid(#[from] Invalid),
 }
@@ -103,8 +103,7 @@ fn explain(from: StateKind, message: ActionKind) -> String {
 ///
 /// # Errors
 ///
-/// [`TransitionError`]: the table has no such transition, or the message's own content is wrong.
-/// The state is only borrowed: it stays.
+/// [`TransitionError`]: the table has no such transition, or the message's own content is invalid. The state is unchanged.
 ///
 /// # Example
 ///
@@ -131,7 +130,7 @@ pub fn transition(
         (StateKind::Sleeping, Action::Sleep { until }) => TaskStatus::Sleeping {
             until: until.resolve(now)?,
         },
-        // A sleep goes on until its time, whatever the message is.
+        // A sleep continues until its time, whatever the message is.
         (StateKind::Sleeping, _) => state.status.clone(),
         (StateKind::Completed, Action::Complete { result }) => TaskStatus::Completed {
             result: result.clone(),
@@ -147,7 +146,7 @@ pub fn transition(
     next.waits = waits(state, message);
     next.set(status, now);
     match &message.body.action {
-        // Giving up: the error that led to it is in the log already.
+        // The policy gave up: the log already has the error that led to it.
         Action::Error { error, .. } if error.is_empty() && from == StateKind::Fault => {}
         Action::Error { error, .. } => {
             let text = if error.is_empty() {
@@ -166,15 +165,15 @@ pub fn transition(
     Ok(next)
 }
 
-/// Returns the wait of the state that follows: that of the message, or that of the state. `run`, `sleep` and
-/// `pause` override a wait; `run` also overrides the outcomes of one that is over.
+/// Returns the wait of the next state: that of the message, or that of the present state. `run`, `sleep` and
+/// `pause` override a wait; `run` also overrides the outcomes of a wait that is over.
 fn waits(state: &TaskState, message: &Message) -> Option<Box<Waits>> {
     if message.body.waits.is_some() {
         return message.body.waits.clone();
     }
     let mut waits = state.waits.clone()?;
     let overrides = match message.kind() {
-        // Of a task in `fault` the retry policy asks.
+        // For a task in `fault`, the message comes from the retry policy.
         ActionKind::Run => state.code() != StateKind::Fault,
         ActionKind::Sleep | ActionKind::Pause => state.is_waiting(),
         _ => false,

@@ -18,15 +18,15 @@ pub const NO_DEADLINE: Timestamp = Timestamp::MAX;
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum WaitOutcome {
-    /// It is done.
+    /// The task is done.
     Completed,
-    /// It failed for good.
+    /// The task failed for good.
     Failed,
-    /// It was ended by a command or its handler.
+    /// A command or the handler ended the task.
     Killed,
-    /// There is no such task: it never existed, was deleted, or was pruned.
+    /// The task does not exist: it was never submitted, was deleted, or was pruned.
     Unknown,
-    /// It has not ended: the waiting task goes on at its deadline, or by a command.
+    /// The task has not ended: the waiting task continues at its deadline, or by a command.
     Live,
 }
 
@@ -49,7 +49,7 @@ impl WaitOutcome {
         }
     }
 
-    /// The lower-case name.
+    /// Returns the lower-case name.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Completed => "completed",
@@ -74,7 +74,7 @@ impl std::fmt::Display for WaitOutcome {
 pub struct Waited {
     /// The task.
     pub task: TaskId,
-    /// Its outcome when the waiting task was claimed.
+    /// The outcome when the waiting task was claimed.
     pub outcome: WaitOutcome,
 }
 
@@ -90,12 +90,12 @@ impl Waited {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum WaitStage {
-    /// It goes on.
+    /// The wait continues.
     #[default]
     Waiting,
-    /// It has ended: no task that it names was live, or its deadline was due.
+    /// The wait has ended: none of its tasks was live, or its deadline was due.
     Over,
-    /// A command has ended it. The outcomes do not matter.
+    /// A command has ended the wait. The outcomes are ignored.
     Overridden,
 }
 
@@ -117,16 +117,17 @@ pub enum WaitStage {
 pub struct Waits {
     /// The tasks: 1 to 1,000, each once.
     pub tasks: Vec<TaskId>,
-    /// Whether each of them has to complete. Otherwise the waiting task fails.
+    /// Whether each of the tasks has to complete. If one does not, the waiting task fails.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub ok: bool,
-    /// When the task goes on at the latest; `None` (default) for no such time.
+    /// When the waiting task continues at the latest; `None` (default) for no such time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline: Option<Timestamp>,
-    /// Whether the wait goes on.
+    /// Whether the wait continues.
     #[serde(default, skip_serializing_if = "is_waiting")]
     pub stage: WaitStage,
-    /// The outcome of each task at the last claim, in the order of `tasks`. Empty before.
+    /// The outcome of each task at the last claim, in the order of `tasks`. Empty before the first
+    /// claim.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub outcomes: Vec<WaitOutcome>,
 }
@@ -140,8 +141,7 @@ impl Waits {
     ///
     /// # Errors
     ///
-    /// [`Invalid`]: with the field `id` for an id that is none; otherwise with `field` for an empty list,
-    /// for more than 1,000 tasks, and for a task that is named twice.
+    /// [`Invalid`]: with the field `id` for an invalid id; otherwise with `field` for an empty list, for more than 1,000 tasks, and for a task that is named twice.
     pub fn new<I>(field: &'static str, tasks: I) -> Result<Self, Invalid>
     where
         I: IntoIterator,
@@ -162,7 +162,7 @@ impl Waits {
         Ok(waits)
     }
 
-    /// Returns the same wait; each task has to complete.
+    /// Requires each task to complete.
     #[must_use]
     pub fn ok(mut self) -> Self {
         self.ok = true;
@@ -173,7 +173,7 @@ impl Waits {
     ///
     /// # Errors
     ///
-    /// As [`new`](Self::new).
+    /// The errors of [`new`](Self::new), without those of ids.
     pub fn check(&self, field: &'static str) -> Result<(), Invalid> {
         let named = self.tasks.len();
         if named == 0 {
@@ -208,7 +208,7 @@ impl Waits {
         Ok(())
     }
 
-    /// Returns the time at which the waiting task goes on at the latest.
+    /// Returns the time at which the waiting task continues at the latest.
     pub fn until(&self) -> Timestamp {
         self.deadline.unwrap_or(NO_DEADLINE)
     }
@@ -243,7 +243,7 @@ impl Waits {
         waited.find(|one| one.outcome != WaitOutcome::Completed)
     }
 
-    /// Returns the same wait from its beginning.
+    /// Returns the same wait, from its beginning.
     pub(crate) fn again(mut self) -> Self {
         self.stage = WaitStage::Waiting;
         self.outcomes.clear();
@@ -252,7 +252,7 @@ impl Waits {
 }
 
 /// Returns the error of a task that does not run because of this outcome. The other task may have failed for the
-/// same reason, so the advice begins with the first of such a chain.
+/// same reason, so the advice names the first task of such a chain.
 pub(crate) fn not_run(waited: &Waited) -> String {
     let Waited { task, outcome } = waited;
     let (why, advice) = match outcome {
@@ -271,11 +271,11 @@ pub(crate) fn not_run(waited: &Waited) -> String {
     format!("could not run: task '{task}' has to complete first (after_ok) and {why}; {advice}")
 }
 
-/// What to do about a chain of tasks that were not run.
+/// The advice for a chain of tasks that were not run.
 const IN_ORDER: &str = "retry the task that failed first, then those that wait for it";
 
 /// Returns tasks that wait for each other in a circle, if there are any: each for the next one, and the last
-/// for the first. `edges` holds each task with those that it waits for.
+/// for the first. `edges` holds each task with the tasks that it waits for.
 ///
 /// # Example
 ///
@@ -295,8 +295,8 @@ pub fn cycle<'a>(
     let edges: HashMap<&TaskId, &[TaskId]> = edges.into_iter().collect();
     let mut done: HashSet<&TaskId> = HashSet::new();
     for start in edges.keys() {
-        // The path from the start, with the place in the list of each task. Its depth has no limit, so it
-        // is no recursion.
+        // The path from the start, with each task's position in the list. A loop, because the depth has
+        // no limit.
         let mut path: Vec<(&TaskId, usize)> = vec![(start, 0)];
         let mut on_path: HashSet<&TaskId> = HashSet::from([*start]);
         while let Some((task, next)) = path.last_mut() {
@@ -321,7 +321,8 @@ pub fn cycle<'a>(
     None
 }
 
-/// Returns the text of a circle, as errors have it: `a → b → a`. Of a long one it names the first tasks.
+/// Returns the text of a circle, as errors show it: `a → b → a`. For a long circle it names the first
+/// tasks.
 pub fn circle_text(circle: &[&TaskId]) -> String {
     const SHOWN: usize = 20;
     let mut text: Vec<&str> = circle.iter().take(SHOWN).map(|id| id.as_str()).collect();

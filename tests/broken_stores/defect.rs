@@ -79,6 +79,8 @@ pub(crate) enum Defect {
     AnyLeaseAcknowledges,
     // Tasks.
     TakenIdsAreAccepted,
+    PausesAreForgotten,
+    IdsAreNeverFree,
     EveryTaskIsTheSame,
     IntegersBecomeFloats,
     OneBadSubmitRefusesAll,

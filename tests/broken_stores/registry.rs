@@ -1,14 +1,12 @@
 //! [`Registry`] for [`PlantedStore`].
 
 use windlass::{
-    Author, Bound, CommandId, Invalid, Limit, NodeName, StateKind, Task, TaskId, async_trait,
+    Author, CommandId, Invalid, NodeName, StateKind, TaskId, async_trait,
     store::{
         Applied, AuditAction, AuditEntry, Availability, Change, ChangeKind, ChangeStream,
-        CommandRecord, Doctor, Done, Error, Exported, Filter, IfExists, Limits, NodeCommand,
-        NodeCommandId, NodeRecord, Operation, Page, Purge, Registry, SendCommand, Span, Submit,
-        Submitted, TaskCount, TaskRecord, TaskStats, Transaction, Transfer,
-        copy::Copied,
-        examine::{Examination, Finding, Strays, Verdict},
+        CommandRecord, Doctor, Done, Error, Filter, IfExists, Limits, NodeCommand, NodeCommandId,
+        NodeRecord, Operation, Page, Purge, Registry, SendCommand, Span, Submit, Submitted,
+        TaskCount, TaskRecord, TaskStats, Transaction, Transfer,
     },
 };
 
@@ -17,33 +15,8 @@ use crate::{
     journal::{Call, force_delete},
     repeated::spread,
     store::PlantedStore,
+    tasks::{never_free, with_floats},
 };
-
-/// The task with every number of its props as a floating-point number.
-fn with_floats(mut submit: Submit) -> Submit {
-    fn convert(value: &mut serde_json::Value) {
-        match value {
-            serde_json::Value::Number(n) => *value = n.as_f64().into(),
-            serde_json::Value::Array(items) => items.iter_mut().for_each(convert),
-            serde_json::Value::Object(fields) => fields.values_mut().for_each(convert),
-            _ => {}
-        }
-    }
-    let mut props: serde_json::Value = serde_json::from_str(submit.task.props.as_str()).unwrap();
-    convert(&mut props);
-    submit.task.props = props.into();
-    submit
-}
-
-/// Makes slots that are taken at once stay taken.
-fn never_free(task: &mut Task) {
-    for limit in &mut task.limits {
-        if let Bound::AtOnce(most) = limit.bound() {
-            let week = std::time::Duration::from_secs(7 * 24 * 60 * 60);
-            *limit = Limit::starts(limit.key(), most, week).unwrap();
-        }
-    }
-}
 
 impl PlantedStore {
     async fn planted_submit(&self, mut tasks: Vec<Submit>) -> Vec<Result<Submitted, Error>> {
@@ -53,6 +26,16 @@ impl PlantedStore {
             tasks
                 .iter_mut()
                 .for_each(|submit| submit.task.unique = None);
+        }
+        if self.has(Defect::PausesAreForgotten) {
+            tasks
+                .iter_mut()
+                .for_each(|submit| submit.task.paused = false);
+        }
+        if self.has(Defect::IdsAreNeverFree) {
+            tasks
+                .iter_mut()
+                .for_each(|submit| submit.task.free_id = false);
         }
         if self.has(Defect::EndedTasksHaveNoKey) {
             for submit in tasks.iter_mut().filter(|one| one.task.unique.is_some()) {
@@ -417,65 +400,5 @@ impl Registry for PlantedStore {
             }
             changes => changes,
         }
-    }
-}
-
-#[async_trait]
-impl Transfer for PlantedStore {
-    async fn ids(&self) -> Result<Vec<TaskId>, Error> {
-        self.inner.ids().await
-    }
-
-    async fn copied(&self) -> Result<Option<Copied>, Error> {
-        self.inner.copied().await
-    }
-
-    async fn set_copied(&self, mark: Option<Copied>) -> Result<(), Error> {
-        match self.has(Defect::TheMarkOfACopyIsForgotten) {
-            true => Ok(()),
-            false => self.inner.set_copied(mark).await,
-        }
-    }
-
-    async fn export(&self, ids: &[TaskId]) -> Vec<Result<Exported, Error>> {
-        self.inner.export(ids).await
-    }
-
-    async fn import(&self, tasks: Vec<Exported>) -> Vec<Result<(), Error>> {
-        let (mut tasks, places) = self.taken(tasks, |exported| exported.task.id.clone());
-        self.write(Call::Import(tasks.clone()));
-        let given = tasks.clone();
-        if self.has(Defect::LimitsAreForgotten) {
-            tasks.iter_mut().for_each(|one| one.task.limits.clear());
-        }
-        let answers = self.inner.import(tasks).await;
-        if self.has(Defect::ARefusedImportLeavesItsTask) {
-            for (exported, answer) in given.into_iter().zip(&answers) {
-                if answer.is_err() {
-                    let (task, if_exists) = (exported.task, IfExists::Refuse);
-                    self.inner.submit(vec![Submit { task, if_exists }]).await;
-                }
-            }
-        }
-        spread(answers, &places)
-    }
-}
-
-#[async_trait]
-impl Doctor for PlantedStore {
-    async fn examine(&self, _: &Examination) -> Result<Vec<Finding>, Error> {
-        let what = (Verdict::Warning, "records that cannot be read");
-        let mut unreadable = Strays::default();
-        for record in self.inner.list(&Filter::default(), Page::default()).await? {
-            let is_reported = match self.defect {
-                Some(Defect::ExaminationsFindNothing) => false,
-                Some(Defect::ExaminationsBlameTheSound) => record.node.is_some(),
-                _ => record.state.is_err(),
-            };
-            if is_reported {
-                unreadable.add(record.task.id.to_string());
-            }
-        }
-        Ok(vec![Finding::none_of("records", what, &unreadable, 0, "")])
     }
 }

@@ -336,3 +336,40 @@ async fn a_shutdown_waits_for_a_store_that_takes_the_results_again() {
     assert!(!unstored.borrow().given_up);
     assert_eq!(world.code(id.id()).await, StateKind::Completed);
 }
+
+/// The node tried again for ever, and nothing started it on a sound machine.
+#[tokio::test(start_paused = true)]
+async fn a_node_ends_after_as_many_failures_of_its_store_in_a_row_as_it_may_bear() {
+    let world = World::new().await;
+    let node = world
+        .node("n")
+        .handler("k", async |task: TaskContext| {
+            task.stop_requested().await.message()
+        })
+        .exit_after_store_errors(4)
+        .start()
+        .await
+        .unwrap();
+    world.running("k").await;
+    // Three failures and a success are not four in a row.
+    for _ in 0..2 {
+        let renewals = world.faults.calls(Operation::Renew);
+        world.faults.fail(Operation::Renew, Fault::Before, 3);
+        world
+            .until("renewed", async || {
+                world.faults.calls(Operation::Renew) > renewals + 3
+            })
+            .await;
+    }
+    assert!(!node.is_stopped() && node.failure().is_none());
+    world.faults.fail(Operation::Renew, Fault::Before, 100_000);
+    world.faults.fail(Operation::Join, Fault::Before, 100_000);
+    world.until("stopped", async || node.is_stopped()).await;
+    let failure = node.failure().unwrap();
+    assert!(failure.is_retryable(), "{failure:?}");
+    let text = failure.to_string();
+    assert!(
+        text.contains("the store has failed 4 times in a row"),
+        "{text}"
+    );
+}

@@ -6,7 +6,7 @@ use windlass::{
     BoxError, Client, Command, Message, NewTask, StateKind, TaskContext, TaskId, TaskState,
     TaskStatus,
     jiff::Timestamp,
-    schedule::{Overlap, Schedule},
+    schedule::{Overlap, Schedule, Trigger},
     store::{Error, Filter, Page},
     testing::Simulation,
 };
@@ -247,6 +247,30 @@ async fn a_trigger_for_an_existing_time_makes_no_second_run() -> Test {
     simulation.advance(MINUTE).await?;
     schedules.trigger("s").await?;
     assert_eq!(runs(&client, "s").await?.len(), 3);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_triggered_run_is_claimed_before_those_that_wait() -> Test {
+    let simulation = simulation().await?;
+    let client = simulation.client().clone();
+    let schedules = client.schedules();
+    let run = NewTask::new("report").priority(7);
+    schedules
+        .create("s", Schedule::new(run).cron("0 1 * * *"))
+        .await?;
+    let priority = async |id: &TaskId| Ok::<_, BoxError>(client.get(id).await?.task.priority);
+    let first = schedules.trigger("s").await?;
+    assert_eq!(priority(&first).await?, 8);
+    let past = Trigger::new().nominal(at("2020-05-01T00:00:00Z"));
+    let run = schedules.trigger_with("s", past.priority(-1)).await?;
+    assert_eq!(run.as_str(), "s@2020-05-01T00:00:00Z");
+    assert_eq!(priority(&run).await?, -1);
+    let again = schedules.trigger_with("s", past).await;
+    assert!(
+        matches!(again, Err(Error::AlreadyExists { .. })),
+        "{again:?}"
+    );
     Ok(())
 }
 

@@ -20,6 +20,7 @@ mod gone;
 mod inbox;
 mod inbox_bytes;
 mod inbox_python;
+mod integrity;
 mod leases;
 mod long_waits;
 mod opening;

@@ -1,7 +1,9 @@
 //! Circles of imports: files that need each other can only be read and changed together.
 //!
-//! A file imports another one when a `use` names it or something in it. A module and those inside it are one room:
-//! imports between them do not count. Imports of tests do not count either.
+//! Two kinds of circles are found. In a circle of files each imports an item of the next one, also by the name of a module
+//! that exports the item again. In a circle of folders a file imports a module, and a file inside that module leads back.
+//!
+//! Imports between a module and those inside it do not count, and neither do imports of tests.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -77,7 +79,15 @@ fn circles(source: &Path) -> std::io::Result<Vec<Vec<Module>>> {
             texts.insert(module, text);
         }
     }
-    Ok(strong(&graph(&texts)))
+    Ok(found(&texts))
+}
+
+/// Returns the circles of files and those of folders.
+fn found(texts: &BTreeMap<Module, String>) -> Vec<Vec<Module>> {
+    let files = strong(&of_files(texts));
+    let folders = strong(&of_folders(texts));
+    let all: BTreeSet<Vec<Module>> = files.into_iter().chain(folders).collect();
+    all.into_iter().collect()
 }
 
 fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> std::io::Result<()> {
@@ -103,13 +113,52 @@ fn module_of(source: &Path, file: &Path) -> Option<Module> {
     (!names.iter().any(is_of_tests)).then(|| names.join("::"))
 }
 
-/// Returns which module imports which.
-fn graph(texts: &BTreeMap<Module, String>) -> Graph {
+/// Returns which module has the items that each one imports.
+fn of_files(texts: &BTreeMap<Module, String>) -> Graph {
+    // Where a module has an item from, which others may import from there.
+    let mut exports: BTreeMap<(Module, String), Module> = BTreeMap::new();
+    for (module, text) in texts {
+        for path in uses(text) {
+            if let Some((target, Some(item))) = resolve(module, &path, texts) {
+                exports.insert((module.clone(), item), target);
+            }
+        }
+    }
+    let origin = |(mut target, item): (Module, Option<String>)| {
+        let Some(item) = item else { return target };
+        let mut seen = BTreeSet::new();
+        while seen.insert(target.clone())
+            && let Some(next) = exports.get(&(target.clone(), item.clone()))
+        {
+            target = next.clone();
+        }
+        target
+    };
+    graph(texts, origin)
+}
+
+/// Returns which module each one names in its imports, and which modules each folder has.
+fn of_folders(texts: &BTreeMap<Module, String>) -> Graph {
+    let mut graph = graph(texts, |(target, _)| target);
+    for module in texts.keys() {
+        if let Some((folder, _)) = module.rsplit_once("::") {
+            let inside = graph.entry(folder.to_owned()).or_default();
+            inside.insert(module.clone());
+        }
+    }
+    graph
+}
+
+/// Returns which module imports which. `target` decides which module an import leads to.
+fn graph(
+    texts: &BTreeMap<Module, String>,
+    target: impl Fn((Module, Option<String>)) -> Module,
+) -> Graph {
     let mut graph = Graph::new();
     for (module, text) in texts {
         let imports = graph.entry(module.clone()).or_default();
         for path in uses(text) {
-            let Some(target) = resolve(module, &path, texts) else {
+            let Some(target) = resolve(module, &path, texts).map(&target) else {
                 continue;
             };
             let is_inside = |one: &str, other: &str| {
@@ -199,17 +248,27 @@ fn parts(inner: &str) -> Vec<&str> {
     parts
 }
 
-/// Returns the module that a path of `module` leads to: the longest beginning that is one.
-fn resolve(module: &str, path: &[String], texts: &BTreeMap<Module, String>) -> Option<Module> {
+/// Returns the module that a path of `module` leads to, the longest beginning that is one, and the name of an item in it.
+fn resolve(
+    module: &str,
+    path: &[String],
+    texts: &BTreeMap<Module, String>,
+) -> Option<(Module, Option<String>)> {
+    let below = |folder: &str, name: &str| match folder {
+        "" => name.to_owned(),
+        folder => format!("{folder}::{name}"),
+    };
     let mut names: Vec<&str> = module.split("::").filter(|name| !name.is_empty()).collect();
     let mut rest = path.iter().map(String::as_str).peekable();
-    match rest.peek() {
-        Some(&"crate") => {
+    match *rest.peek()? {
+        "crate" => {
             names.clear();
             rest.next();
         }
-        Some(&"self") => drop(rest.next()),
-        Some(&"super") => {}
+        "self" => drop(rest.next()),
+        "super" => {}
+        // A module inside this one, or another crate.
+        name if texts.contains_key(&below(module, name)) => {}
         _ => return None,
     }
     while rest.next_if_eq(&"super").is_some() {
@@ -217,16 +276,13 @@ fn resolve(module: &str, path: &[String], texts: &BTreeMap<Module, String>) -> O
     }
     let mut found = names.join("::");
     for name in rest {
-        let next = match found.is_empty() {
-            true => name.to_owned(),
-            false => format!("{found}::{name}"),
-        };
+        let next = below(&found, name);
         if !texts.contains_key(&next) {
-            break;
+            return Some((found, Some(name.to_owned())));
         }
         found = next;
     }
-    Some(found)
+    Some((found, None))
 }
 
 /// Returns the sets of modules that reach each other.
@@ -263,7 +319,7 @@ mod tests {
         let texts = files
             .iter()
             .map(|(module, text)| (module.to_string(), text.to_string()));
-        strong(&graph(&texts.collect()))
+        super::found(&texts.collect())
     }
 
     #[test]
@@ -271,12 +327,34 @@ mod tests {
         let files = [
             ("", "mod a; mod b; mod c;"),
             ("a", "use super::{b::{Thing, Other as X}, c};"),
-            ("b", "pub(crate) use crate::c::deep::Y;"),
+            ("b", "use crate::c::deep::Y;"),
             ("c", "mod deep;\nuse super::d;"),
             ("c::deep", "use super::super::a::Z;"),
             ("d", "// use super::a;\nuse std::a;"),
         ];
-        assert_eq!(found(&files), [["a", "b", "c::deep"]]);
+        let (of_files, of_folders) = (vec!["a", "b", "c::deep"], vec!["a", "b", "c", "c::deep"]);
+        assert_eq!(found(&files), [of_folders, of_files]);
+    }
+
+    #[test]
+    fn a_circle_is_found_through_a_module_that_exports_an_item_again() {
+        let files = [
+            ("a", "mod one; mod two;\npub use self::one::X;\nuse two::Y;"),
+            ("a::one", "use super::Y;"),
+            ("a::two", "use super::X;"),
+        ];
+        assert_eq!(found(&files), [["a::one", "a::two"]]);
+    }
+
+    #[test]
+    fn a_circle_is_found_through_a_folder() {
+        let files = [
+            ("a", "mod one; mod two;\npub use two::X;"),
+            ("a::one", "use crate::b::Y;"),
+            ("a::two", ""),
+            ("b", "use crate::a::X;"),
+        ];
+        assert_eq!(found(&files), [["a", "a::one", "b"]]);
     }
 
     #[test]

@@ -9,6 +9,7 @@ mod api;
 mod circles;
 mod counts;
 mod interop;
+mod lengths;
 mod mutants;
 mod packages;
 mod peers;
@@ -33,8 +34,8 @@ The chores of the windlass workspace:
   cargo xtask interop       nodes of ours beside Metafora itself, which needs Go and a module proxy that
                             serves Metafora; with --if-available it is skipped without them, and says so
   cargo xtask verify [CHECKS]
-                            formatting, circles (of imports), api (the list of public items), locks, lints, features, docs,
-                            msrv, packages, licences: checks all or those that are named, writes nothing
+                            formatting, circles (of imports), lengths (of files), api (the list of public items), locks,
+                            lints, features, docs, msrv, packages, licences: checks all or those that are named, writes nothing
   cargo xtask api           writes the list of the public items of the libraries (docs/api.txt)
   cargo xtask fix           formats, and applies what the lints can fix by themselves
   cargo xtask bench [ARGS]  the measurements behind docs/performance.md, as a table

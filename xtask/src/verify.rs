@@ -5,14 +5,15 @@ use std::{
     process::{Command, Stdio},
 };
 
-use super::{api, cargo, circles, packages, root, run, tools};
+use super::{api, cargo, circles, lengths, packages, root, run, tools};
 
 type Check = fn(&Path, &mut Vec<String>);
 
 /// The checks in their order, by their names on the command line.
-const CHECKS: [(&str, Check); 10] = [
+const CHECKS: [(&str, Check); 11] = [
     ("formatting", check_formatting),
     ("circles", check_circles),
+    ("lengths", check_lengths),
     ("api", check_api),
     ("locks", check_locks),
     ("lints", check_lints),
@@ -74,6 +75,11 @@ fn check_formatting(protoc: &Path, failed: &mut Vec<String>) {
 /// Refuses files that import each other.
 fn check_circles(_: &Path, failed: &mut Vec<String>) {
     failed.extend(circles::check(&root()));
+}
+
+/// Refuses files that are too long.
+fn check_lengths(_: &Path, failed: &mut Vec<String>) {
+    failed.extend(lengths::check(&root()));
 }
 
 /// Compares the public items with their list.
@@ -274,7 +280,7 @@ mod tests {
         let error = verify(&["lint".to_owned()]).err().unwrap_or_default();
         assert!(
             error.contains("'lint'")
-                && error.contains("formatting, circles, api, locks, lints, features"),
+                && error.contains("formatting, circles, lengths, api, locks, lints, features"),
             "{error}"
         );
     }

@@ -15,9 +15,9 @@ use crate::{
 /// How many lines to show.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-It has deletions, purges and commands to nodes of the last 90 days. What the retention of a worker deletes is not recorded,
-and neither copy nor export takes it along. Changes of a task that still exists are in its own history: windlass get ID
---history.
+The audit has the deletions, purges and commands to nodes of the last 90 days. Deletions by the retention of a worker
+are not recorded. copy and export do not include the audit. Changes of a task that still exists are in its own history:
+windlass get ID --history.
 
 Examples:
   windlass audit

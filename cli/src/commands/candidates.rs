@@ -66,7 +66,7 @@ pub(crate) fn execute(cli: &Command, words: &[String]) {
     }
 }
 
-/// The URL of the store that these words, the environment or the configuration name.
+/// Returns the URL of the store that these words, the environment or the configuration name.
 fn store_of(cli: &Command, words: &[String]) -> Option<String> {
     let mut given = words.iter().skip(1);
     let mut typed = None;
@@ -124,7 +124,7 @@ async fn found(url: &str, what: What, prefix: &str) -> Option<Vec<String>> {
     Some(names.into_iter().take(MOST as usize).collect())
 }
 
-/// Which names of the store can stand at the next word.
+/// Returns which names of the store can stand at the next word.
 fn what_stands(root: &Command, before: &[String], last: &str) -> Option<What> {
     if last.starts_with('-') {
         return None;
@@ -169,7 +169,7 @@ fn what_stands(root: &Command, before: &[String], last: &str) -> Option<What> {
     }
 }
 
-/// The option of a command that takes a value.
+/// Returns the option of a command that takes a value.
 fn option(command: &Command, is_it: impl Fn(&Arg) -> bool) -> Option<&Arg> {
     command
         .get_arguments()

@@ -20,8 +20,8 @@ use crate::{
 /// No options of its own.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-The options of `windlass worker` and `windlass run` are shown as they are without options of their own
-on the command line. A value that holds a password is not printed.
+The options of `windlass worker` and `windlass run` are shown with the values that they have when the
+command line does not set them. A value that contains a password is not printed.
 
 Examples:
   windlass config
@@ -159,7 +159,7 @@ struct Reader {
 }
 
 impl Reader {
-    /// The file in use.
+    /// Returns the file in use.
     fn used(&self, matches: &ArgMatches) -> Setting {
         let (source, from) = match matches.value_source("config") {
             Some(ValueSource::CommandLine) => ("flag", None),
@@ -177,7 +177,7 @@ impl Reader {
         }
     }
 
-    /// The value of an option without a value: what the commands do then.
+    /// Returns the value of an option without a value: what the commands do then.
     fn unset(&self, table: Option<&str>, id: &str) -> Option<String> {
         match (table, id) {
             (None, "store") => self.default_store.clone(),
@@ -187,7 +187,7 @@ impl Reader {
         }
     }
 
-    /// The settings of a command.
+    /// Returns the settings of a command.
     fn settings(
         &self,
         table: Option<&'static str>,
@@ -232,7 +232,7 @@ impl Reader {
     }
 }
 
-/// The URL of a store. Every command that opens a store rejects an empty one.
+/// Returns the URL of a store. Every command that opens a store rejects an empty one.
 fn shown_store(url: &OsStr) -> String {
     match url.is_empty() {
         true => EMPTY_STORE.to_owned(),
@@ -240,7 +240,7 @@ fn shown_store(url: &OsStr) -> String {
     }
 }
 
-/// A value that may be printed.
+/// Returns a value that may be printed.
 fn shown(value: &OsStr) -> String {
     let text = value.to_string_lossy();
     if windlass::store::has_password(&text) {

@@ -30,9 +30,9 @@ use crate::{
 /// The two stores, and the options.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Nothing may work on either store: stop the nodes of the source, or drain them (node drain NAME), and
-start those of the target afterwards. Started again, the copy goes on. A complete copy leaves a mark in the
-source, which then takes no tasks, commands and nodes: the option --use-copied removes the mark. With
+No node may work on either store: stop the nodes of the source, or drain them (node drain NAME), and
+start those of the target afterwards. An interrupted copy continues when started again. A complete copy leaves a
+mark in the source, which then accepts no tasks, commands and nodes: the option --use-copied removes the mark. With
 --backup the source stays in use and is not changed.
 
 Examples:
@@ -52,7 +52,7 @@ pub(crate) struct Args {
     #[arg(long)]
     replace: bool,
 
-    /// Leave the source in use: set no mark in it
+    /// Keep the source in use: leave no mark in it
     #[arg(long)]
     backup: bool,
 

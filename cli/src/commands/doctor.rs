@@ -28,8 +28,8 @@ Examples:
   windlass doctor --full
   windlass doctor --strict -o json | jq -r 'select(.verdict != \"ok\") | .check'")]
 pub(crate) struct Args {
-    /// Repair what is safe to repair: delete records of no task, end claims of lost nodes, write
-    /// the log back into the file. Claimed and unreadable tasks stay as they are
+    /// Repair what can be repaired safely: delete records that belong to no task, end claims of
+    /// lost nodes, write the log back into the file. Claimed and unreadable tasks stay as they are
     #[arg(long)]
     repair: bool,
 
@@ -43,7 +43,7 @@ pub(crate) struct Args {
     compact: bool,
 
     /// Let nodes start again after etcd was restored to an earlier state: raise the fences above every fence that a
-    /// node had seen, and above ABOVE, if given. Refused while a node lives, unless no fence has to be raised
+    /// node had seen, and above ABOVE, if given. Refused while a node is live, unless no fence has to be raised
     #[arg(long, value_name = "ABOVE", num_args = 0..=1, default_missing_value = "0",
         value_parser = clap::value_parser!(u64).range(..=Fence::MOST.0))]
     raise_fences: Option<u64>,
@@ -148,7 +148,7 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     Ok(if bad { Exit::No } else { Exit::Ok })
 }
 
-/// Whether every live node can run its kinds.
+/// Returns whether every live node can run its kinds.
 async fn machines(client: &Client) -> Finding {
     let advice =
         "free the disk, memory or file descriptors of that machine; the node goes on by itself";

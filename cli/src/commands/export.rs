@@ -25,9 +25,9 @@ use crate::{
 /// Where to write, and how long to wait.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Each task is a line of JSON with its state, data, result, errors, commands and history. Nothing may work on the
-store: stop its nodes, or drain them (node drain NAME). The store is not changed. `windlass import` refuses a file
-that was cut.
+Each task is a line of JSON with its state, data, result, errors, commands and history. No node may work on the
+store: stop its nodes, or drain them (node drain NAME). The store is not changed. `windlass import` refuses a
+truncated file.
 
 Examples:
   windlass export tasks.jsonl

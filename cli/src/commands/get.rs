@@ -226,7 +226,7 @@ fn show(
     Ok(())
 }
 
-/// The deadline that a task has missed, and that no node has noticed yet.
+/// Returns the deadline that a task has missed, and that no node has noticed yet.
 fn missed(record: &TaskRecord, now: Timestamp) -> Option<String> {
     record.state.as_ref().ok()?.missed(now)
 }
@@ -315,7 +315,7 @@ fn show_commands(out: &Output, commands: &[CommandRecord]) -> Result<(), Failure
     out.narrow_table(&header, &["SENT", "BY"], rows.collect())
 }
 
-/// The name of a command; that of a signal with its own.
+/// Returns the name of a command; that of a signal with its own.
 fn named(command: &Command) -> String {
     match command {
         Command::Signal(signal) => format!("signal {}", signal.name()),

@@ -20,8 +20,8 @@ use crate::{
 /// The file.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-The store is new, or has no tasks and no nodes. Every line is checked before the first task is written, and every
-task is read back and compared. Started again, an interrupted import goes on.
+The store must be new, or have no tasks and no live nodes. Every line is checked before the first task is written, and every
+task is read back and compared. An interrupted import continues when started again.
 
 Examples:
   windlass import --store sqlite:new.db tasks.jsonl

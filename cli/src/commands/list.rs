@@ -36,24 +36,25 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = parse::from_zero::<u32>)]
     limit: u32,
 
-    /// Only tasks that could run and are not run for this reason: 'no_node', 'data_version', 'labels', 'standing',
+    /// Only tasks that could run, but do not run for this reason: 'no_node', 'data_version', 'labels', 'standing',
     /// 'fault', 'full', 'tasks' (they wait for other tasks), 'limit' or 'lost'. 'windlass stats' counts them. All live
     /// tasks that match the filters are read
     #[arg(long, value_name = "REASON", value_parser = reason, conflicts_with = "watch", help_heading = "Filters")]
     waits: Option<WaitKind>,
 
-    /// By what the tasks are ordered: 'submitted', 'due' (sleeping tasks, by their wake-up), 'ended' (ended tasks) or
-    /// 'id'. Default: 'submitted'; 'id' on etcd, which reads every task for another order. Ids that windlass makes are in
-    /// the order of their submits
+    /// Order the tasks by 'submitted', 'due' (sleeping tasks, by their wake-up), 'ended' (ended tasks) or 'id'. Default:
+    /// 'submitted'; 'id' on etcd, which reads every task for any other order. Ids that windlass makes are in the order of
+    /// their submits
     #[arg(long, value_name = "ORDER", value_parser = order)]
     sort: Option<Order>,
 
-    /// Show the other end first: the oldest, or with '--sort due' the latest. By default the newest, or the earliest due
+    /// Reverse the order: show the oldest first, or with '--sort due' the latest. By default the newest, or the earliest
+    /// due, is first
     #[arg(long)]
     reverse: bool,
 
-    /// Show the next page of a list: repeat its options, with the cursor that the last line on standard error gives when
-    /// there are more tasks
+    /// Show the next page of a list: repeat its options with the cursor from the last line on standard error, which is
+    /// printed if there are more tasks
     #[arg(long, value_name = "CURSOR", value_parser = cursor)]
     cursor: Option<Cursor>,
 
@@ -61,8 +62,8 @@ pub(crate) struct Args {
     #[arg(long, conflicts_with_all = ["sort", "reverse", "cursor"])]
     watch: bool,
 
-    /// Show ids and states as a tree: below each task those that wait for it. From level 41 on the indent stays, and
-    /// the level stands before the id
+    /// Show ids and states as a tree: below each task, the tasks that wait for it. Beyond level 40 the indent no
+    /// longer grows, and the level is printed before the id
     #[arg(long, conflicts_with_all = ["watch", "sort", "reverse", "cursor"])]
     tree: bool,
 }

@@ -144,8 +144,8 @@ async fn note_other_owner(client: &Client, out: &Output, (node, task): (&NodeNam
     out.note(format!("note: {why}; node '{node}' has nothing to release"));
 }
 
-/// Whether an answer reports success. The release of a task that the node did not have is no
-/// success, nor is a drain that was cancelled.
+/// Returns whether an answer reports success. The release of a task that the node did not have is
+/// no success, nor is a drain that was cancelled.
 fn is_done(name: &str, answer: &str) -> bool {
     match name {
         "stop-task" => answer == "released",

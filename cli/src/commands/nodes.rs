@@ -84,7 +84,7 @@ pub(crate) async fn execute(_: Args, global: &Global) -> Result<Exit, Failure> {
     Ok(Exit::Ok)
 }
 
-/// The kinds that a node cannot run, one line each.
+/// Returns the kinds that a node cannot run, one line each.
 pub(crate) fn faults(node: &NodeRecord, now: Timestamp) -> impl Iterator<Item = String> {
     node.status.faults.iter().map(move |fault| {
         let next = match fault.next_try.duration_since(now) {

@@ -29,8 +29,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     older_than: Duration,
 
-    /// Only tasks that ended in this state (completed, failed, killed); several with commas for any
-    /// of them
+    /// Only tasks that ended in this state (completed, failed, killed); separate several states
+    /// with commas
     #[arg(long = "state", value_name = "STATE", value_delimiter = ',', value_parser = ended)]
     states: Vec<StateKind>,
 

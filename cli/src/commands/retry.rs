@@ -26,9 +26,9 @@ pub(crate) struct Args {
     #[command(flatten)]
     select: SelectArgs,
 
-    /// Also retry the tasks that failed only because they wait for one of these (after_ok), down the graph.
-    /// A named task that is live or has completed is not retried itself: a repeat finishes what an interrupted
-    /// command began. Asks as filters do
+    /// Also retry the tasks that failed only because they wait for one of these (after_ok), directly or
+    /// indirectly. A named task that is live or has completed is not retried itself, so that an interrupted
+    /// command can be repeated. Asks for confirmation, as with filters
     #[arg(long, requires = "ids")]
     with_dependents: bool,
 

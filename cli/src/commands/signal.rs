@@ -35,7 +35,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "JSON")]
     payload: Option<String>,
 
-    /// Send it under this id: sending it again is the same signal
+    /// Set the id of the signal: sending it again with the same id is the same signal
     #[arg(long, value_name = "COMMAND_ID")]
     id: Option<CommandId>,
 

@@ -107,7 +107,7 @@ pub(crate) async fn sleep(args: SleepArgs, global: &Global) -> Result<Exit, Fail
     execute(Command::Sleep { until }, args.tasks, global).await
 }
 
-/// The sum of a time and a duration.
+/// Returns the sum of a time and a duration.
 pub(crate) fn after(
     now: Timestamp,
     wait: Duration,

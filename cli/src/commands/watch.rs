@@ -32,7 +32,7 @@ pub(crate) struct Args {
     #[arg(value_name = "ID")]
     id: Option<TaskId>,
 
-    /// Only tasks that are of this kind now; those that were deleted before the watch has seen them are left out
+    /// Only tasks of this kind. Tasks that were deleted before the watch could read their kind are left out
     #[arg(long, value_name = "KIND", conflicts_with = "id")]
     kind: Option<Kind>,
 
@@ -118,7 +118,7 @@ async fn follow(args: &Args, global: &Global, client: &Client) -> Result<Exit, F
     }
 }
 
-/// The changes of the namespace, or of one kind.
+/// Returns the changes of the namespace, or of one kind.
 async fn changes_of(
     args: &Args,
     client: &Client,
@@ -141,7 +141,7 @@ pub(crate) struct Line<'a> {
     error: Option<String>,
 }
 
-/// The number of the last change that ended a task; 0 when its history does not have it.
+/// Returns the number of the last change that ended a task; 0 when its history does not have it.
 async fn last_end(client: &Client, id: &TaskId) -> Result<u64, Error> {
     let history = client.history(id, HISTORY).await?;
     let last = history.iter().rev().find(|change| end(change).is_some());
@@ -151,7 +151,7 @@ async fn last_end(client: &Client, id: &TaskId) -> Result<u64, Error> {
 /// Few changes follow the end of a task: commands that are rejected.
 const HISTORY: u32 = 64;
 
-/// The name of a command that was sent: the change itself holds only its number.
+/// Returns the name of a command that was sent: the change itself holds only its number.
 async fn command_of(client: &Client, change: &Change) -> Option<String> {
     let ChangeKind::Commanded { command: order } = change.what else {
         return None;
@@ -164,7 +164,7 @@ async fn command_of(client: &Client, change: &Change) -> Option<String> {
     })
 }
 
-/// The error text of a failed attempt: the change itself holds only states.
+/// Returns the error text of a failed attempt: the change itself holds only states.
 async fn error_of(client: &Client, change: &Change) -> Option<String> {
     if !matches!(
         &change.what,
@@ -188,7 +188,7 @@ async fn error_of(client: &Client, change: &Change) -> Option<String> {
     }
 }
 
-/// How the task ended with this change, if it did.
+/// Returns how the task ended with this change, if it did.
 fn end(change: &Change) -> Option<Exit> {
     match &change.what {
         ChangeKind::Moved { to, .. } if to.is_terminal() => Some(ended(Some(*to))),

@@ -22,20 +22,22 @@ use crate::{
 
 const EXAMPLES: &str = "\
 Examples:
-  windlass worker                          works until it is stopped
-  windlass worker --slots 4 --until-idle   works through what there is
+  windlass worker                          runs tasks until it is stopped
+  windlass worker --slots 4 --until-idle   runs the present tasks, then ends
   windlass worker --name a --select site=berlin
+  windlass worker --exit-after-store-errors 10
 
 The commands of the tasks run in process groups of their own, with WINDLASS_TASK_ID,
 WINDLASS_ATTEMPT, WINDLASS_INCARNATION, WINDLASS_FENCE and WINDLASS_STATE_DIR in their
 environment. The last is a folder for the command's own progress: it is kept from attempt to
-attempt, beside the store (jobs.db.tasks/ for sqlite:jobs.db), until the task has completed.
+attempt, next to the store (jobs.db.tasks/ for sqlite:jobs.db), until the task has completed.
 
 ctrl-c, SIGTERM, SIGHUP or SIGQUIT releases every task: its command gets SIGTERM, and SIGKILL after
 the grace. A second signal kills the commands at once.
 
 When the file of the store is moved, deleted or replaced, or its etcd is restored to an earlier
-state, the worker stops its commands and ends with exit code 4.
+state, the worker stops its commands and ends with exit code 4. So it does after the failures of its
+store that --exit-after-store-errors allows.
 
 On Linux the worker runs below a supervisor, a second windlass process: send signals to that one. It
 passes them on, and ends the commands if the worker dies.";
@@ -47,40 +49,44 @@ pub(crate) struct Args {
     #[command(flatten)]
     pub(crate) node: NodeArgs,
 
-    /// The node's name; waits until the lease of a live node with that name ends [default: a unique
-    /// name]
+    /// Set the node's name; if a live node has it, wait until that node's lease ends
+    /// [default: a unique name]
     #[arg(long)]
     name: Option<NodeName>,
 
-    /// How many commands run at once [default: one per core]
+    /// Run at most N commands at once [default: one per core]
     #[arg(short = 'j', long, value_name = "N", default_value_t = default_slots(), hide_default_value = true,
         value_parser = parse::slots)]
     slots: u32,
 
-    /// A task that sleeps longer than this is released until it wakes
+    /// Release a task that sleeps longer than this until it wakes
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true, default_value = "10s", value_parser = parse::duration)]
     park_after: Duration,
 
-    /// How long finished tasks are kept, or 'forever'
+    /// Keep finished tasks for this long, or 'forever'
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true, default_value = "7d", value_parser = retention)]
     retention: Retention,
 
-    /// What follows a failed attempt of a task that carries no policy: a number of attempts,
-    /// 'exponential' (8 attempts; random waits of up to 1s, 2s, 4s … 5m; a number has the same waits),
-    /// 'strikes' (8 failures within 4h fail it; 10m between two), 'never', 'abandoned' or JSON. A command that is
-    /// stopped with its worker has not failed: it starts again with each of them
-    /// [default: exponential]
+    /// Set what follows a failed attempt of a task without a policy of its own: a number of attempts,
+    /// 'exponential' (8 attempts; random waits of up to 1s, 2s, 4s … 5m, as for a number), 'strikes' (8 failures
+    /// within 4h fail the task; 10m between attempts), 'never', 'abandoned' or JSON. A command that is stopped
+    /// with its worker has not failed: it starts again under every policy [default: exponential]
     #[arg(long, value_name = "POLICY", default_value = "exponential", hide_default_value = true,
         value_parser = read_retry)]
     retry: Retry,
 
-    /// Claim only tasks with this label; with several, only tasks that have them all. Schedules are fired whatever
-    /// their labels
+    /// Claim only tasks with this label; with several labels, only tasks that have all of them. Schedules are run
+    /// whatever their labels are
     #[arg(long, value_name = "LABEL=VALUE", value_parser = parse::label)]
     select: Vec<(String, String)>,
 
-    /// End when no command (task of the kind exec) that it selects runs, is due or sleeps. Schedules do not count:
-    /// their next times may never come to an end
+    /// End with exit code 4 when the store has failed this many times in a row: its lease could not be renewed or joined.
+    /// 0 for never. For a supervisor that starts the worker again, or elsewhere
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = parse::from_zero::<u32>)]
+    exit_after_store_errors: u32,
+
+    /// End when no selected command (task of the kind exec) runs, is due or sleeps. Schedules do not count,
+    /// because their times may never end
     #[arg(long)]
     until_idle: bool,
 }
@@ -88,17 +94,18 @@ pub(crate) struct Args {
 /// Options of every command that is a node.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct NodeArgs {
-    /// After this long without a renewal other nodes take over this process's tasks
+    /// Let other nodes take over this process's tasks after this long without a renewal of its
+    /// lease
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true, default_value = "15s", value_parser = parse::lease_ttl)]
     pub(crate) lease_ttl: Duration,
 
-    /// Kill a command at most this long after SIGTERM. A task has a grace of its own ('grace' in its props, 10s by
-    /// default): the shorter of both counts
-    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, default_value = "30s", value_parser = parse::duration)]
+    /// Kill a command at most this long after SIGTERM; 0 for no limit. A task has a grace of its own ('grace' in its
+    /// props, 10s by default): the shorter of both counts
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, default_value = "30s", value_parser = parse::grace)]
     pub(crate) grace: Duration,
 
-    /// How much of each attempt's output this machine keeps in files, for `windlass logs`; the oldest
-    /// is dropped. 0 for none [default: 64MiB]
+    /// Keep at most this much of each attempt's output in files on this machine, for `windlass logs`;
+    /// the oldest is dropped. 0 keeps none [default: 64MiB]
     #[arg(long, value_name = "BYTES", value_parser = log_limit)]
     log_limit: Option<u64>,
 }
@@ -133,7 +140,7 @@ pub(crate) fn default_slots() -> u32 {
 }
 
 impl NodeArgs {
-    /// The limit of each log that the options name.
+    /// Returns the limit of each log that the options name.
     pub(crate) fn log_limit(&self) -> Option<Limit> {
         self.log_limit.map(|bytes| match bytes {
             0 => Limit::None,
@@ -209,6 +216,7 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
         .node
         .builder(global, &client, &folders, logs.clone(), policy)
         .slots(args.slots)
+        .exit_after_store_errors(args.exit_after_store_errors)
         .park_after(args.park_after)
         .retention(args.retention.0);
     if let Some(name) = args.name {
@@ -255,7 +263,8 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     }
 }
 
-/// The error of a node that did not start; `slots` is the flag that sets how many tasks run at once.
+/// Returns the error of a node that did not start; `slots` is the flag that sets how many tasks run
+/// at once.
 pub(crate) fn not_started(error: StartError, slots: &str) -> Failure {
     let StartError::Invalid(invalid) = &error else {
         return error.into();

@@ -9,11 +9,12 @@ use std::{collections::BTreeSet, fs, path::PathBuf};
 use schemars::{JsonSchema, generate::SchemaSettings};
 use serde_json::Value;
 use windlass::{
+    Message,
     schedule::Schedule,
     statemachine::wire::{Line, TaskForm},
     store::{
         AuditEntry, NodeRecord,
-        copy::{Report, Written},
+        copy::{ExportLine, Report, Written},
     },
     wire::RecordForm,
 };
@@ -70,6 +71,10 @@ fn forms() -> Vec<(Form, Value)> {
             "A line of `windlass apply`, and the column `operation` of [`windlass_inbox`](inbox.md). `apply` reads \
              relative times too, and gives a task without an id a UUID.",
         ),
+        input::<Message>(
+            "message",
+            "What a handler returns, for a worker of another language (`wire::read_message` of the library).",
+        ),
         input::<Schedule>(
             "schedule",
             "The option `--spec` of `windlass schedule`, and the props of a task of the kind `schedule`.",
@@ -86,6 +91,10 @@ fn forms() -> Vec<(Form, Value)> {
         ),
         output::<apply::AppliedForm<'_>>("applied", "`windlass apply`."),
         output::<apply::Checked>("checked", "`windlass apply --dry-run`."),
+        output::<apply::RefusedForm<'_>>(
+            "refused",
+            "`windlass apply` and `apply --dry-run`, for a transaction that the store refuses.",
+        ),
         output::<purge::Purged>("purged", "`windlass purge`."),
         output::<printing::Ran>(
             "ran",
@@ -103,20 +112,24 @@ fn forms() -> Vec<(Form, Value)> {
         output::<node::Sent<'_>>("node", "`windlass node`."),
         output::<schedule::form::View<'_>>(
             "schedule-record",
-            "`windlass schedule get`, `create` and `update`; `list` prints an array of them.",
+            "`windlass schedule get`, `create` and `update`; `list` prints an array of them, and so does `--dry-run` of `pause`, `resume` and `delete`.",
         ),
         output::<Vec<schedule::form::TimeForm>>("schedule-times", "`windlass schedule preview`."),
         output::<schedule::Action<'_>>(
             "schedule-action",
             "The other commands of `windlass schedule`: `pause`, `resume`, `skip`, `trigger`, `backfill`, `delete`.",
         ),
-        output::<schedule::import::ImportedForm<'_>>(
+        output::<schedule::form::PlanForm<'_>>(
             "schedule-imported",
-            "A line of `windlass schedule import`.",
+            "A line of `windlass schedule import`, and `create` and `update` with `--dry-run`.",
         ),
         output::<doctor::Line<'_>>("finding", "A line of `windlass doctor`."),
         output::<config::Setting>("setting", "A line of `windlass config`."),
         output::<Report>("copied", "`windlass copy` and `windlass import`."),
+        output::<ExportLine>(
+            "export-line",
+            "A line of the file that `windlass export` writes and `import` reads.",
+        ),
         output::<Written>("exported", "`windlass export` into a file."),
     ]
 }

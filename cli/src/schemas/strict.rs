@@ -47,16 +47,24 @@ fn walk(schema: &mut Value, is_whole: bool) {
 /// fields of its type.
 pub(super) fn join(schema: &mut Value) {
     let defs = schema.get("$defs").cloned().unwrap_or_default();
-    for keyword in IN_PLACE {
-        let branches = schema.get_mut(keyword).and_then(Value::as_array_mut);
-        for branch in branches.into_iter().flatten() {
-            join_one(branch, &defs);
-        }
+    join_branches(schema, &defs);
+    let types = schema.get_mut("$defs").and_then(Value::as_object_mut);
+    for (_, of) in types.into_iter().flatten() {
+        join_branches(of, &defs);
     }
     // Those that only a variant had.
     let text = schema.to_string();
     if let Some(defs) = schema.get_mut("$defs").and_then(Value::as_object_mut) {
         defs.retain(|name, _| text.contains(&format!("#/$defs/{name}\"")));
+    }
+}
+
+fn join_branches(schema: &mut Value, defs: &Value) {
+    for keyword in IN_PLACE {
+        let branches = schema.get_mut(keyword).and_then(Value::as_array_mut);
+        for branch in branches.into_iter().flatten() {
+            join_one(branch, defs);
+        }
     }
 }
 

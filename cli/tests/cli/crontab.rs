@@ -11,8 +11,20 @@ fn a_crontab_is_imported_once() {
         "MAILTO=me\nCRON_TZ=Europe/Berlin\n30 2 * * * echo a%b\n@reboot start\n@hourly backup\n";
     let file = env.write("crontab", crontab);
     let ran = env.run(&["schedule", "import", &file, "--dry-run"]).ok();
-    assert_eq!(ran.out.lines().count(), 2, "{ran:?}");
-    assert!(ran.out.contains("would create"), "{ran:?}");
+    let lines: Vec<&str> = ran.out.lines().collect();
+    assert_eq!(
+        lines.len(),
+        1 + 2 * 3,
+        "a header, and three times of each line: {ran:?}"
+    );
+    assert!(lines[0].starts_with("ID "), "{ran:?}");
+    assert!(lines[1].contains("would create  30 2 * * *"), "{ran:?}");
+    assert!(lines[1].contains(" Europe/Berlin"), "{ran:?}");
+    assert!(lines[1].ends_with("  echo a"), "{ran:?}");
+    assert!(
+        lines[2].starts_with("  ") && lines[2].contains(":30:00 +0"),
+        "{ran:?}"
+    );
     assert!(ran.err.contains("line 1: mail is not sent"), "{ran:?}");
     assert!(
         ran.err.contains("line 4: 'start': @reboot is no time"),
@@ -98,7 +110,11 @@ fn an_import_is_whole_or_nothing_and_its_errors_are_in_the_order_of_the_lines() 
     let twice = env.write("twice", "0 3 * * * three\n\n0 3 * * * three\n");
     let ran = env.run(&["schedule", "import", &twice]).ok();
     assert!(ran.err.contains("line 3 is the same as line 1"), "{ran:?}");
-    assert_eq!(ran.out.lines().count(), 1, "{ran:?}");
+    assert_eq!(
+        ran.out.matches("three").count(),
+        2,
+        "its id and its command: {ran:?}"
+    );
 }
 
 #[test]
@@ -154,7 +170,7 @@ fn a_crontab_with_a_column_for_the_user_is_noted() {
 fn the_zone_of_an_imported_line_is_that_of_the_machine() {
     let env = Env::new();
     let crontab = env.write("crontab", "30 2 * * * job\n");
-    let words = ["schedule", "import", &crontab, "--dry-run"];
+    let words = ["schedule", "import", &crontab, "--dry-run", "-o", "json"];
     for zone in [
         "Asia/Tokyo",
         ":Asia/Tokyo",
@@ -166,5 +182,39 @@ fn the_zone_of_an_imported_line_is_that_of_the_machine() {
             "{}",
             shown.out
         );
+        let says = "note: the zone of lines without CRON_TZ is Asia/Tokyo, that of this machine";
+        assert!(shown.err.contains(says), "{}", shown.err);
     }
+    let chosen = [&words[..], &["--zone", "Europe/Berlin"]].concat();
+    let shown = ran(&env, &[("TZ", "Asia/Tokyo")], &chosen).ok();
+    assert!(!shown.err.contains("zone"), "{}", shown.err);
+}
+
+/// `create` took UTC without a word, and `import` the zone of the machine.
+#[test]
+fn a_created_schedule_says_which_zone_it_has_taken() {
+    let env = Env::new();
+    let words = [
+        "schedule",
+        "create",
+        "s",
+        "--cron",
+        "30 2 * * *",
+        "--dry-run",
+    ];
+    let create = |more: &[&str]| {
+        let words = [&words[..], more, &["--", "true"]].concat();
+        ran(&env, &[("TZ", "Asia/Tokyo")], &words).ok()
+    };
+    let shown = create(&[]);
+    assert!(shown.out.contains("02:30:00 +00:00 UTC"), "{shown:?}");
+    let says = "its times are in UTC, and the zone of this machine is Asia/Tokyo; `--zone local` takes that one";
+    assert!(shown.err.contains(says), "{shown:?}");
+    let shown = create(&["--zone", "local"]);
+    assert!(
+        shown.out.contains("02:30:00 +09:00 Asia/Tokyo"),
+        "{shown:?}"
+    );
+    assert_eq!(shown.err, "");
+    assert_eq!(create(&["--zone", "UTC"]).err, "");
 }

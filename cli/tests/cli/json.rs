@@ -6,13 +6,15 @@ use std::{
     fs,
 };
 
+use jiff::Timestamp;
 use jsonschema::Validator;
 use serde_json::{Value, json};
+use windlass::statemachine::wire::read_message;
 
 use crate::env::Env;
 
 /// The schemas of inputs.
-const INPUTS: [&str; 3] = ["operation", "schedule", "task"];
+const INPUTS: [&str; 4] = ["message", "operation", "schedule", "task"];
 
 /// The schemas, and which of them some output was compared with.
 struct Schemas {
@@ -184,6 +186,20 @@ async fn every_output_has_the_fields_of_its_schema() {
         {"op":"retry","task":"done"}"#;
     see.run_with("checked", 0, &["apply", "-", "--dry-run"], lines);
     see.run_with("applied", 0, &["apply", "-"], lines);
+    let refused = r#"{"op":"require","task":"runs","state":"paused","version":9}
+        {"op":"delete","task":"nothing"}"#;
+    see.run_with("refused", 1, &["apply", "-", "--dry-run"], refused);
+    let refused = see.run_with("refused", 1, &["apply", "-"], refused);
+    let reasons = refused[0]["refused"].as_array().unwrap().iter();
+    let reasons: Vec<_> = reasons.map(|r| (&r["line"], &r["reason"])).collect();
+    assert_eq!(
+        reasons,
+        [
+            (&json!(1), &json!("state")),
+            (&json!(1), &json!("version")),
+            (&json!(2), &json!("missing")),
+        ]
+    );
     node.shutdown().await;
     let url = format!("sqlite:{}", env.path("copy.db"));
     let from = env.url();
@@ -194,6 +210,11 @@ async fn every_output_has_the_fields_of_its_schema() {
     );
     let file = env.path("tasks.jsonl");
     see.run("exported", 0, &["export", &file]);
+    let exported = fs::read_to_string(&file).unwrap();
+    let exported = exported
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap());
+    schemas.check("export-line", &exported.collect::<Vec<Value>>());
     let new = format!("sqlite:{}", env.path("new.db"));
     see.run("copied", 0, &["import", "--store", &new, &file]);
     see.run("report", 0, &["delete", "sleeps"]);
@@ -261,6 +282,8 @@ fn schedules(see: &Checked<'_>) {
         0,
         &["schedule", "import", &crontab, "--dry-run"],
     );
+    let create = [&create[..], &["--dry-run"]].concat();
+    see.run("schedule-imported", 0, &create);
     let spec = json!({"run": {"kind": "k", "retry": 3}, "cron": ["@daily"], "every": null});
     see.schemas.check("schedule", &[spec]);
     see.schemas.used.borrow_mut().remove("schedule");
@@ -318,6 +341,18 @@ fn an_input_that_is_taken_has_the_form_of_its_schema() {
         json!({"op": "require", "task": "a", "exists": false, "state": "paused", "data": {"a": 1}}),
     ];
     schemas.check("operation", &operations);
+    let messages = [
+        json!({"message": "sleep", "until": "in 5m", "data": null, "effects": operations, "keep_signals": null}),
+        json!({"message": "sleep", "after": ["a"], "after_deadline": "2100-01-01T00:00:00Z"}),
+        json!({"message": "error", "error": "broken", "retry": false}),
+        json!({"message": "complete", "result": 7, "replies": [{"signal": 7, "reply": null}]}),
+    ];
+    schemas.check("message", &messages);
+    for message in &messages {
+        let new_id = || windlass::CommandId::new("new");
+        let read = read_message(&message.to_string(), Timestamp::UNIX_EPOCH, new_id);
+        assert!(read.is_ok(), "{message}: {read:?}");
+    }
     let lines: Vec<String> = operations.iter().map(Value::to_string).collect();
     // Each of them is taken; the tasks are not there.
     let ran = Env::new().run_with(&["apply", "-", "--dry-run"], &lines[..1].join("\n"));

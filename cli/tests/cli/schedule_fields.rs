@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::env::Env;
 
 /// The name of each field that `--clear` takes, and its place in the spec.
-const FIELDS: [(&str, &str); 29] = [
+const FIELDS: [(&str, &str); 30] = [
     ("cron", "/cron"),
     ("every", "/every"),
     ("at", "/at"),
@@ -29,6 +29,7 @@ const FIELDS: [(&str, &str); 29] = [
     ("missed", "/missed/run"),
     ("within", "/missed/within"),
     ("pause-on-failure", "/pause_on_failure"),
+    ("description", "/description"),
     ("props", "/run/props"),
     ("priority", "/run/priority"),
     ("label", "/run/labels"),
@@ -72,6 +73,7 @@ fn full() -> Value {
         "overlap": "kill",
         "missed": {"run": "all", "within": "2h"},
         "pause_on_failure": true,
+        "description": "copies the orders",
     })
 }
 

@@ -5,6 +5,7 @@
     reason = "helpers of tests, outside of the test functions that clippy knows"
 )]
 
+mod bad_waits;
 mod equal;
 mod input;
 mod limits;

@@ -1,5 +1,4 @@
-//! [`Capture`]: reads a stream of a command, for its log and for its last bytes in the store
-//! ([`Output`]).
+//! [`Capture`]: reads a stream of a command, for its log and for the last bytes that the store keeps ([`Output`]).
 
 use std::{
     collections::VecDeque,
@@ -15,40 +14,41 @@ use tokio::{
 
 use crate::logs::{Piece, Run, Stream};
 
-/// What the store keeps of an attempt: the result of a completed task, and the data of any other.
+/// The output that the store keeps of an attempt: the result of a completed task, otherwise the
+/// task's data.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Output {
-    /// The exit code; none while it runs, and when a signal ended it.
+    /// The exit code; `None` while the command runs, and when a signal ended it.
     pub exit_code: Option<i32>,
-    /// The signal that ended it.
+    /// The signal that ended the command.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signal: Option<i32>,
-    /// The last of its standard output.
+    /// The end of its standard output.
     #[serde(default)]
     pub stdout: String,
-    /// The last of its standard error.
+    /// The end of its standard error.
     #[serde(default)]
     pub stderr: String,
-    /// Whether more was written than is kept.
+    /// Whether the command wrote more than is kept.
     #[serde(default)]
     pub truncated: bool,
-    /// How many bytes it has written to its standard output.
+    /// How many bytes the command has written to its standard output.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stdout_bytes: Option<u64>,
-    /// How many bytes it has written to its standard error.
+    /// How many bytes the command has written to its standard error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stderr_bytes: Option<u64>,
     /// The run of the command: its claim and its attempt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<Run>,
-    /// How long it has run.
+    /// How long the command has run, in milliseconds.
     #[serde(default)]
     pub duration_ms: u64,
 }
 
-/// What a pipe holds.
+/// The capacity of a pipe, in bytes.
 const PIPE: usize = 64 * 1024;
-/// What is read at first: most commands print little, or nothing.
+/// The size of the first read, in bytes: most commands print little, or nothing.
 const FIRST_READ: usize = 1024;
 
 #[derive(Debug, Default)]
@@ -75,7 +75,7 @@ pub(crate) struct Capture {
 }
 
 impl Capture {
-    /// Begins to read. At most `keep` bytes are kept; all of them go to the log.
+    /// Starts to read. At most `keep` bytes are kept; all bytes go to the log.
     pub(crate) fn start(
         mut from: impl AsyncRead + Send + Unpin + 'static,
         keep: usize,
@@ -85,14 +85,14 @@ impl Capture {
         let into = tail.clone();
         let reader = tokio::spawn(async move {
             let mut buffer = vec![0; FIRST_READ];
-            // An error is an end too: there is nothing more to be had.
+            // An error ends the stream too: nothing more can be read.
             while let Ok(n @ 1..) = from.read(&mut buffer).await {
                 let read = &buffer[..n];
                 into.lock()
                     .unwrap_or_else(PoisonError::into_inner)
                     .push(read, keep);
                 if let Some((stream, log)) = &log {
-                    // A log that takes nothing more does not stop the command.
+                    // A log that accepts no more pieces does not stop the command.
                     let _ = log.send(Piece::now(*stream, read.to_vec())).await;
                 }
                 if n == buffer.len() {
@@ -111,7 +111,7 @@ impl Capture {
         }
     }
 
-    /// How many bytes there have been.
+    /// Returns how many bytes were read.
     pub(crate) fn total(&self) -> u64 {
         self.tail
             .lock()
@@ -119,15 +119,15 @@ impl Capture {
             .total
     }
 
-    /// The last of it as text that takes at most `max_json` bytes as JSON, and whether something
-    /// is left out. Bytes that are no UTF-8 become U+FFFD.
+    /// Returns the end of the stream as text of at most `max_json` bytes as JSON, and whether
+    /// something is left out. Bytes that are not UTF-8 become U+FFFD.
     pub(crate) fn text(&self, max_json: usize) -> (String, bool) {
         let (bytes, total) = {
             let tail = self.tail.lock().unwrap_or_else(PoisonError::into_inner);
             (tail.bytes.iter().copied().collect::<Vec<u8>>(), tail.total)
         };
         let cut = total > bytes.len() as u64;
-        // The rest of a character whose beginning is gone.
+        // The rest of a character whose first bytes were dropped.
         let rest = bytes.iter().take(3).take_while(|b| **b & 0xc0 == 0x80);
         let begin = if cut { rest.count() } else { 0 };
         let text = String::from_utf8_lossy(&bytes[begin..]);
@@ -142,7 +142,7 @@ impl Drop for Capture {
     }
 }
 
-/// The longest end of the text that takes at most so many bytes as JSON.
+/// Returns the longest end of the text that takes at most `max_json` bytes as JSON.
 fn fitting(text: &str, max_json: usize) -> &str {
     let mut left = max_json;
     for (at, c) in text.char_indices().rev() {

@@ -1,4 +1,4 @@
-//! What an attempt makes of its task.
+//! Turns the end of an attempt into the message to its task.
 
 use std::os::unix::process::ExitStatusExt;
 
@@ -7,17 +7,17 @@ use windlass::{Json, Message};
 
 use super::{capture::Output, props::Props, watched::Ended};
 
-/// How much of the error's text is the command's own.
+/// How many lines of the command's own output the error text ends with.
 const LAST_LINES: usize = 3;
 const LAST_BYTES: usize = 600;
 
-/// The message that follows from the end of the command.
+/// Returns the message that follows from the end of the command.
 pub(super) fn conclude(ended: Ended, output: &Output, props: &Props) -> Message {
     let reason = match ended {
         Ended::Stopped(stop) => return stop.message().with_data(output),
         Ended::Exited(Ok(status)) => match (status.code(), status.signal()) {
             (Some(code), _) if props.ok_exit_codes.iter().any(|ok| i32::from(*ok) == code) => {
-                // The output is in the result; it need not be kept twice.
+                // The result has the output; the data need not repeat it.
                 return Message::complete_with(output).with_json(Json::null());
             }
             (Some(code), _) => exit_code(code),
@@ -44,10 +44,11 @@ fn signal(number: i32) -> String {
     }
 }
 
-/// Who sends SIGKILL besides a stop of the task, which has its own reason.
+/// The usual senders of SIGKILL, other than a stop of the task, which has its own reason.
 const WHO_KILLS: &str = "by the kernel when memory runs out, or by a user";
 
-/// A shell ends with 128 and the number of the signal that ended its command.
+/// Returns the text of an exit code. A shell exits with 128 plus the number of the signal that
+/// ended its command.
 fn exit_code(code: i32) -> String {
     match Signal::try_from(code - 128) {
         Ok(_) => format!(
@@ -58,7 +59,7 @@ fn exit_code(code: i32) -> String {
     }
 }
 
-/// The last lines that say something.
+/// Returns the last lines that are not empty.
 fn last_lines(text: &str) -> String {
     let said = text.lines().rev().map(str::trim).filter(|l| !l.is_empty());
     let mut lines: Vec<&str> = said.take(LAST_LINES).collect();

@@ -1,6 +1,6 @@
 //! Variables of a command that are read from files when an attempt starts, and never stored.
 //!
-//! Errors name the file, the line and the variable; no error, log or record holds a value.
+//! Errors name the file, the line and the variable. No error, log or record contains a value.
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -17,33 +17,33 @@ use tracing::warn;
 use super::props::Props;
 use crate::text::without_mark;
 
-/// The largest file of variables.
+/// The largest file of variables, in bytes.
 const MAX_FILE: u64 = 1 << 20;
-/// The largest value from a file: Linux takes no larger one, its name included.
+/// The largest value from a file, in bytes: the limit of Linux, which includes the name.
 const MAX_VALUE: u64 = (128 << 10) - 512;
 
 /// The variables of one attempt, from its files.
 pub(super) type Variables = BTreeMap<String, OsString>;
 
-/// Reads variables from files. Warns once of each file that other users can read.
+/// Reads variables from files. Warns once about each file that other users can read.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Reader {
     warned: Arc<Mutex<HashSet<PathBuf>>>,
 }
 
 impl Reader {
-    /// Reads the variables of a command: those of `env_file`, then those of `env_from_file` above them.
+    /// Reads the variables of a command: those of `env_file`, overridden by those of `env_from_file`.
     ///
     /// # Errors
     ///
-    /// What file could not be read or has the wrong form.
+    /// The file that could not be read or has the wrong form, and the reason.
     pub(super) async fn read(&self, props: &Props) -> Result<Variables, String> {
         if props.env_file.is_none() && props.env_from_file.is_empty() {
             return Ok(Variables::new());
         }
         let (reader, file) = (self.clone(), props.env_file.clone());
         let (single, cwd) = (props.env_from_file.clone(), props.cwd.clone());
-        // A file may be on a network.
+        // A separate thread, because a file may be on a network.
         let read = tokio::task::spawn_blocking(move || {
             let place = |path: &Path| match &cwd {
                 Some(cwd) => cwd.join(path),
@@ -128,7 +128,7 @@ impl Reader {
 ///
 /// # Errors
 ///
-/// The number of the line that is wrong, and what would be right.
+/// The number of the wrong line, and what would be valid.
 fn parse(text: &str) -> Result<BTreeMap<String, String>, String> {
     let text = without_mark(text);
     let mut variables = BTreeMap::new();
@@ -161,7 +161,7 @@ fn parse(text: &str) -> Result<BTreeMap<String, String>, String> {
     Ok(variables)
 }
 
-/// Whether a text can be the name of a variable in a file.
+/// Returns whether a text can be the name of a variable.
 fn is_name(text: &str) -> bool {
     let mut chars = text.chars();
     let first = chars.next();
@@ -169,7 +169,7 @@ fn is_name(text: &str) -> bool {
         && chars.all(|c| c == '_' || c.is_ascii_alphanumeric())
 }
 
-/// Reads what stands behind the '='. No text of the line is in the error.
+/// Reads the value after the `=`. The error contains no text of the line.
 fn value_of(text: &str) -> Result<String, &'static str> {
     let (value, rest) = match text.chars().next() {
         Some('\'') => text[1..]
@@ -192,7 +192,7 @@ fn value_of(text: &str) -> Result<String, &'static str> {
     Err("text follows the closing quote; quote the whole value")
 }
 
-/// Reads up to the closing quote: the value, and what follows.
+/// Reads up to the closing quote: returns the value, and the rest.
 fn double_quoted(text: &str) -> Option<(String, &str)> {
     let mut value = String::new();
     let mut chars = text.char_indices();

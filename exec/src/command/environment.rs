@@ -1,4 +1,4 @@
-//! What the environment of the worker gives to its commands.
+//! The variables that commands inherit from the worker.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -11,8 +11,9 @@ use windlass::store::{has_password, sqlite::Location};
 /// The variable that names the store.
 pub(super) const STORE: &str = "WINDLASS_STORE";
 
-/// The variables of this process that are its own configuration, which no command inherits: they may hold
-/// a password, and what a command prints is kept. They do not change while it runs.
+/// Returns the variables of this process that configure windlass. No command inherits them: they
+/// may hold a password, and the output of commands is stored. They do not change while the process
+/// runs.
 pub(super) fn own_variables() -> &'static [OsString] {
     static NAMES: OnceLock<Vec<OsString>> = OnceLock::new();
     NAMES.get_or_init(|| {
@@ -25,8 +26,8 @@ fn is_own(name: &OsStr) -> bool {
     name.as_encoded_bytes().starts_with(b"WINDLASS_")
 }
 
-/// Returns the URL by which a command finds this store, whatever the folder it runs in. `None` for a store
-/// that no other process has, and for a URL that may hold a password.
+/// Returns the URL by which a command finds this store, whatever folder the command runs in. `None` for a
+/// store that only this process can use, and for a URL that may hold a password.
 pub(super) fn store_for_commands(url: &str) -> Option<String> {
     if has_password(url) {
         return None;

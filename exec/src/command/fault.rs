@@ -1,4 +1,4 @@
-//! [`NotRun`]: whose fault it is that a command did not run, the task's or the machine's.
+//! [`NotRun`]: why a command did not run, and whether that counts as an attempt of its task.
 
 use std::{
     io,
@@ -15,14 +15,14 @@ use super::{leftover::NotEnded, operators, props::Props};
 /// How long the engine may take to report a lost claim.
 const REPORT: Duration = Duration::from_secs(1);
 
-/// Why there is no message from a command.
+/// Why a command produced no message.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum NotRun {
     /// The attempt failed.
     Attempt(String),
-    /// This machine cannot run commands at present: no attempt of the task.
+    /// This machine cannot run commands at present. Does not count as an attempt of the task.
     Machine(String),
-    /// Another node has the task, or may have it: no attempt of the task.
+    /// Another node has the task, or may have it. Does not count as an attempt of the task.
     ClaimLost(String),
 }
 
@@ -43,7 +43,7 @@ impl From<String> for NotRun {
 }
 
 impl NotRun {
-    /// The program could not be started.
+    /// Classifies the error of a program that could not be started.
     pub(super) fn start(props: &Props, error: &io::Error) -> Self {
         let program = &props.program.to_string();
         match MachineFault::of(error) {
@@ -63,7 +63,7 @@ impl NotRun {
         }
     }
 
-    /// A file or folder that windlass itself keeps for the task could not be written.
+    /// Classifies the error of a file or folder that windlass keeps for the task.
     pub(super) fn own_file(path: &Path, error: &io::Error) -> Self {
         let path = path.display();
         Self::Machine(match MachineFault::of(error) {
@@ -74,15 +74,15 @@ impl NotRun {
         })
     }
 
-    /// The message that follows.
+    /// Returns the message to the task.
     pub(super) async fn message(self, task: &TaskContext) -> Message {
         match self {
             Self::Attempt(reason) => Message::error(reason),
             Self::Machine(reason) => task.node_fault(reason),
             Self::ClaimLost(reason) => {
                 warn!(reason, "the command was not started: the claim is lost");
-                // The store rejects what follows. If it does not (an older backup of it was restored, so
-                // that fences repeat), no attempt is counted, and the node does not try again at once.
+                // The store rejects this message. If it does not (because an older backup was restored,
+                // and fences repeat), no attempt is counted, and the node does not try again at once.
                 if task.lease_left().is_zero() {
                     return Message::release();
                 }
@@ -95,7 +95,7 @@ impl NotRun {
     }
 }
 
-/// The worker's folder, if the path of the program counts from it.
+/// Returns the worker's folder, if the path of the program is relative to it.
 fn in_own_folder(props: &Props) -> Option<PathBuf> {
     let program = PathBuf::from(props.program.to_os_string());
     let counts = program.is_relative() && program.components().count() > 1;

@@ -4,13 +4,13 @@ use std::path::PathBuf;
 
 use crate::place::Owners;
 
-/// The folder of one task, and the file beside it that names its running command.
+/// The folder of one task, and the file next to it that records its running command.
 #[derive(Debug, Clone)]
 pub(crate) struct Folder {
     /// The folder, as an absolute path.
     pub(crate) path: PathBuf,
-    /// The file.
+    /// The file that records the running command.
     pub(crate) record: PathBuf,
-    /// Whose record counts.
+    /// The users whose records are trusted.
     pub(crate) owners: Owners,
 }

@@ -1,16 +1,16 @@
-//! [`Folders`]: a folder per task, where its command keeps its own progress from attempt to attempt.
+//! [`Folders`]: one folder per task, in which its command keeps its progress from attempt to attempt.
 //!
-//! They lie beside the store, in a folder named after the store's identity
+//! They are next to the store, in a folder named after the store's identity
 //! ([`Registry::identity`](windlass::store::Registry::identity)): for `sqlite:/var/lib/jobs.db` in
 //! `/var/lib/jobs.db.tasks/store=IDENTITY/`; for etcd in the user's data directory, in
 //! `IDENTITY.tasks/` (each machine has its own); for `memory:` in a temporary folder that only this
-//! process knows. So the URL by which the store is reached makes no difference, and a store that takes
-//! the place of another does not touch the folders of the other.
+//! process knows. So the folders do not depend on the URL by which the store is reached, and a new
+//! store in the place of another does not touch the folders of the other.
 //!
-//! A task's folder is named after its id and its submit order: a task that was deleted leaves nothing
-//! to another one with its id. A folder is removed when the store says that this task has completed
-//! (durably: a crash in between must not take the progress of a task that will run again) or is gone,
-//! or, if the folder is empty, after any attempt.
+//! A task's folder is named after its id and its submit order, so a new task does not find the files
+//! of a deleted task with the same id. A folder is removed once the store reports that its task has
+//! completed (durably, because a crash before that must not lose the progress of a task that will run
+//! again) or no longer exists. An empty folder is removed after any attempt.
 
 use std::{
     fs,
@@ -38,28 +38,28 @@ use crate::{
     task_folder::{Fate, task_folder},
 };
 
-/// The most time between SIGTERM and SIGKILL for a command whose task is over.
+/// The longest time between SIGTERM and SIGKILL for a command whose task has ended.
 const GRACE: Duration = Duration::from_secs(2);
 
 /// The folders of the tasks of one store.
 #[derive(Debug, Clone)]
 pub struct Folders {
-    /// Where they lie.
+    /// The place of the folders.
     place: Place,
-    /// Removed with the last clone.
+    /// The temporary folder, removed with the last clone.
     temporary: Option<Arc<TempDir>>,
-    /// What the commands of the tasks print.
+    /// The logs of the tasks' commands.
     logs: Logs,
     client: Client,
     removals: TaskTracker,
 }
 
 impl Folders {
-    /// The folders that belong to the store with this URL.
+    /// Returns the folders that belong to the store with this URL.
     ///
     /// # Errors
     ///
-    /// When the folder they lie in cannot be made.
+    /// When the folder around them cannot be made.
     pub fn of_store(url: &str, identity: &str, client: &Client) -> io::Result<Self> {
         let mut temporary = None;
         let mut place = match Place::of(url, identity, "tasks")? {
@@ -74,11 +74,11 @@ impl Folders {
         };
         let logs = match Place::of(url, identity, "logs")? {
             Some(place) => Logs::at(place),
-            // They end with the process, as the tasks do. No task's folder has this name.
+            // The logs end with the process, like the tasks. No task's folder has this name.
             None => Logs::at(Place::private(place.root.join("logs"))),
         };
         let made = place.make().map_err(|e| named(&place.root, e))?;
-        // Two workers with different working folders have to mean the same by it.
+        // An absolute path: two workers with different working folders must use the same folder.
         place.root = made.path().canonicalize()?;
         Ok(Self {
             place,
@@ -89,7 +89,7 @@ impl Folders {
         })
     }
 
-    /// What the commands of the tasks print.
+    /// Returns the logs of the tasks' commands.
     pub fn logs(&self) -> &Logs {
         &self.logs
     }
@@ -119,8 +119,8 @@ impl Folders {
         }
     }
 
-    /// Ends the commands that workers of this machine have left running, and whose supervisor has ended, too: SIGTERM, and
-    /// SIGKILL after the grace. What could not be ended is logged.
+    /// Ends the commands that workers of this machine left running and whose supervisor has ended, too: SIGTERM, and
+    /// SIGKILL after the grace. Logs the commands that could not be ended.
     pub async fn end_orphans(&self, grace: Duration) {
         leftover::end_orphans(self.with_record(), grace).await;
     }
@@ -143,8 +143,8 @@ impl Folders {
         folders.collect()
     }
 
-    /// Removes the folder of a task if it is empty. If not, and the task is about to complete: as
-    /// soon as it has.
+    /// Removes the folder of a task if it is empty. If `completes`, removes it in any case, once
+    /// the store has the task as completed.
     pub(super) fn retire(&self, id: &TaskId, order: u64, folder: &Path, completes: bool) {
         if fs::remove_dir(folder).is_ok() || !completes {
             return;
@@ -153,7 +153,7 @@ impl Folders {
         self.removals.spawn(async move {
             let mut backoff = Backoff::new(Duration::from_millis(10), Duration::from_secs(5));
             let give_up = Instant::now() + Duration::from_secs(10);
-            // What is not removed here is by the next worker that starts.
+            // The next worker that starts removes the folders that remain.
             while Instant::now() < give_up {
                 sleep(backoff.pause()).await;
                 if is_over(Fate::ask(&client, &id, order).await) {
@@ -163,7 +163,7 @@ impl Folders {
         });
     }
 
-    /// Waits for the removals that are under way, for a short time.
+    /// Waits a short time for removals that are under way.
     pub async fn settle(&self) {
         self.removals.close();
         let longest = Duration::from_secs(2);
@@ -178,16 +178,15 @@ impl Folders {
             return remove(&self.place.root);
         }
         self.logs.remove_empty();
-        // Only if they are empty; who needs them makes them again.
+        // Removes them only if they are empty; a later user makes them again.
         let _ = fs::remove_dir(&self.place.root);
         if let Some(place) = &self.place.above {
             let _ = fs::remove_dir(place);
         }
     }
 
-    /// Removes the folders of tasks of this store that completed, or are gone, while no worker was
-    /// there to do it, and the logs of those that are gone. A command that still runs gets SIGKILL after the grace, or after 2 s if that is
-    /// shorter.
+    /// Removes the folders of tasks of this store that completed, or were deleted, while no worker was running, and the logs of deleted
+    /// tasks. A command that still runs gets SIGKILL after the grace, or after 2 s if that is shorter.
     pub fn sweep(&self, grace: Duration) {
         let (logs, client) = (self.logs.clone(), self.client.clone());
         self.removals
@@ -205,7 +204,7 @@ impl Folders {
                     continue;
                 }
                 let folder = this.named(name);
-                // The task may have ended, or be deleted, before its command has.
+                // A command can outlive the end of its task.
                 if leftover::is_held(&folder) {
                     continue;
                 }
@@ -220,7 +219,7 @@ impl Folders {
     }
 }
 
-/// Whether a task with this fate needs its folder no more.
+/// Returns whether a task with this fate no longer needs its folder.
 fn is_over(fate: Option<Fate>) -> bool {
     matches!(fate, Some(Fate::Completed | Fate::Gone))
 }

@@ -1,7 +1,8 @@
-//! [`Group`]: a running command with everything that it starts.
+//! [`Group`]: a running command with all processes that it starts.
 //!
-//! `process-wrap` starts a group and kills it, too. It does not tell whether a member still lives after the leader was
-//! waited for, nor does it stop with a grace, which is most of this file; tokio itself starts the group.
+//! The crate `process-wrap` can start and kill a group, but it cannot check whether a member still lives after the
+//! leader was waited for, and it cannot stop a group with a grace. Those two are most of this file, and tokio can
+//! start a group on its own.
 
 use std::{io, process::ExitStatus, time::Duration};
 
@@ -15,8 +16,8 @@ use windlass::statemachine::Backoff;
 
 use super::process::{self, Stat};
 
-/// How long a killed process may take to be gone: one that is stuck in the kernel is waited for no
-/// longer.
+/// How long to wait for a killed process to disappear. A process that is stuck in the kernel may
+/// take longer.
 const AFTER_KILL: Duration = Duration::from_secs(5);
 
 /// A command in a process group of its own. Dropping it kills the whole group at once.
@@ -24,9 +25,9 @@ const AFTER_KILL: Duration = Duration::from_secs(5);
 pub(crate) struct Group {
     leader: Child,
     id: i32,
-    /// How the leader ended; its process number may be another's from then on.
+    /// How the leader ended. From then on its process number may be reused.
     ended: Option<ExitStatus>,
-    /// Nothing of the group is left.
+    /// Whether no process of the group is left.
     gone: bool,
 }
 
@@ -46,12 +47,12 @@ impl Group {
         })
     }
 
-    /// The number of the group, and of its leader.
+    /// Returns the number of the group, which is also that of its leader.
     pub(crate) fn id(&self) -> i32 {
         self.id
     }
 
-    /// The pipes to and from the leader, those that were asked for. Each is given once.
+    /// Returns the pipes to and from the leader that were requested. Each is returned once.
     pub(crate) fn pipes(
         &mut self,
     ) -> (Option<ChildStdin>, Option<ChildStdout>, Option<ChildStderr>) {
@@ -73,7 +74,7 @@ impl Group {
         Ok(status)
     }
 
-    /// Whether something of the group lives.
+    /// Returns whether a process of the group lives.
     pub(crate) fn lives(&mut self) -> bool {
         if self.gone || !self.is_ours() {
             self.gone = true;
@@ -84,8 +85,8 @@ impl Group {
         lives
     }
 
-    /// Once the leader was waited for, its number is given to another process only when the group
-    /// has no member any more: then a process with that number is not ours, nor is its group.
+    /// Returns whether the group's number is still ours. Once the leader was waited for, the system
+    /// may give its number to another process, but only when the group has no member any more.
     fn is_ours(&self) -> bool {
         self.ended.is_none() || Stat::of(self.id).is_none()
     }
@@ -99,16 +100,16 @@ impl Group {
         }
     }
 
-    /// Ends the whole group: SIGTERM, and SIGKILL for what lives after the grace. Answers how the
+    /// Ends the whole group: SIGTERM, and SIGKILL for what lives after the grace. Returns how the
     /// leader ended; `None` when it is stuck in the kernel.
     pub(crate) async fn stop(&mut self, grace: Duration) -> Option<ExitStatus> {
-        // Most commands leave nothing.
+        // Most commands leave no processes behind.
         if !self.lives() {
             return self.ended;
         }
         let deadline = Instant::now() + grace;
         self.signal(Signal::SIGTERM);
-        // A stopped process (SIGSTOP) receives it only when it continues.
+        // A stopped process (SIGSTOP) handles SIGTERM only when it continues.
         self.signal(Signal::SIGCONT);
         let mut backoff = Backoff::new(Duration::from_millis(2), Duration::from_millis(100));
         while self.lives() && Instant::now() < deadline {

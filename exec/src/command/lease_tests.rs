@@ -1,4 +1,4 @@
-//! A command that would start when the lease of its node is over, and one that would be ended.
+//! A command that would start after the lease of its node has ended, and one that would be ended.
 
 use std::{path::PathBuf, pin::pin, task::Poll, thread, time::Duration};
 
@@ -18,11 +18,11 @@ use super::{
     record::{self, Running},
 };
 
-/// No test waits longer for anything.
+/// The longest wait of a test.
 const LONG: Duration = Duration::from_secs(30);
 
-/// Polls an exec handler after the lease of its node is over, as a process does that stood still: on
-/// this thread nothing else runs, neither the engine nor the renewal of the lease.
+/// Polls an exec handler after the lease of its node has ended, like a process that stood still:
+/// nothing else runs on this thread, neither the engine nor the renewal of the lease.
 struct AfterTheLease {
     exec: Exec,
     marker: PathBuf,
@@ -36,7 +36,7 @@ impl StatefulHandler for AfterTheLease {
             thread::sleep(Duration::from_millis(5));
         }
         let mut run = pin!(self.exec.run(task));
-        // A command that starts makes the marker at once.
+        // A command that starts creates the marker at once.
         for _ in 0..400 {
             if let Poll::Ready(done) = futures::poll!(&mut run) {
                 let _ = self.polled.send(true);
@@ -62,7 +62,7 @@ async fn no_command_starts_after_the_lease_of_its_node() {
     let script = format!("touch {}; sleep 600", marker.display());
     let task = NewTask::new(KIND).props(&json!({"shell": script, "grace": "200ms"}));
     let id = client.submit(task).await.unwrap().into_id();
-    // Another node may end it, or have put its own command in its place.
+    // Another node may end the command, or have replaced it with its own.
     let folders = folders_of(&url, &client).await;
     let order = client.get(&id).await.unwrap().order;
     let folder = folders.prepare(&id, order).unwrap();

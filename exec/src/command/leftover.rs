@@ -1,22 +1,23 @@
-//! What an earlier attempt has left running.
+//! Ends commands that an earlier attempt left running.
 //!
-//! A worker ends its commands, and when it is killed its supervisor does. What remains is that both
-//! are killed at once, or that there is no supervisor. So every running command is written down beside
-//! the task's folder before it starts ([`Record`]), with the processes that end it:
+//! A worker ends its commands. When the worker is killed, its supervisor does. Commands remain only if
+//! both are killed at once, or if there is no supervisor. So every running command is recorded next to
+//! the task's folder before it starts ([`Record`]), with the processes that would end it:
 //!
-//! - The next attempt on the same machine ends whatever still lives before it starts its own ([`end`]).
-//! - A worker that starts ends the commands whose processes have ended, whether or not their tasks run
-//!   again ([`end_orphans`]).
+//! - The next attempt on the same machine ends what still lives before it starts its own command
+//!   ([`end`]).
+//! - A worker that starts ends the commands whose worker and supervisor have ended, whether or not
+//!   their tasks run again ([`end_orphans`]).
 //!
-//! A process is known again by its number together with the time it started and the machine's start,
-//! and, should the worker have died before it could write that down, by the variable
-//! `WINDLASS_STATE_DIR` in its environment, which names the task's folder.
+//! A process is identified by its number, its start time and the start of the machine. If the worker
+//! died before it could record them, the process is identified by the variable `WINDLASS_STATE_DIR`
+//! in its environment, which names the task's folder.
 //!
-//! A record counts only if this user has written it, in a folder of this user, and the process that it names is the
-//! leader of its group. Otherwise another user could name any process, and have it ended.
+//! A record is trusted only if this user wrote it, in a folder of this user, and the process that it names leads
+//! its group. Otherwise another user could name any process to be ended.
 //!
-//! A worker that stood still may have lost its claim without knowing. So an attempt ends nothing of a
-//! claim with a greater fence, and looks at the record again before every signal.
+//! A worker that stood still may have lost its claim without noticing. So an attempt never ends
+//! processes of a claim with a greater fence, and reads the record again before every signal.
 
 use std::{future::Future, pin::pin, time::Duration};
 
@@ -34,23 +35,24 @@ use super::{
     tagged::groups_of,
 };
 
-/// How long a killed group may take to be gone.
+/// How long to wait for a killed group to disappear.
 const AFTER_KILL: Duration = Duration::from_secs(5);
 
 /// Why the command of an earlier attempt did not end.
 #[derive(Debug, Error)]
 pub(crate) enum NotEnded {
-    /// The task has a later claim, or had one: nothing was signalled since.
+    /// The task has, or had, a later claim: nothing was signalled after it was noticed.
     #[error("the record of the running command is that of another claim, with the fence {0}")]
     OtherClaim(Fence),
-    /// Something of it still lives.
+    /// Some of its processes still live.
     #[error("{0}")]
     Lives(String),
 }
 
-/// The groups of an orphan: that of its leader, and those of processes that have left it.
+/// Returns the groups of an orphan: that of its leader, and those of processes that have left the
+/// leader's group.
 fn groups_of_orphan(folder: &Folder, record: &Record) -> Vec<i32> {
-    // By the fence, too: a worker may have started the next attempt just now.
+    // Matches the fence, too: a worker may have started the next attempt just now.
     let mut groups = groups_of(folder, |fence| fence == Some(record.fence));
     if let Some(group) = record.group(folder).filter(|group| !groups.contains(group)) {
         groups.push(group);
@@ -58,7 +60,7 @@ fn groups_of_orphan(folder: &Folder, record: &Record) -> Vec<i32> {
     groups
 }
 
-/// The group of a command that a process may still end.
+/// Returns the group of a command whose worker or supervisor may still end it.
 fn group_of_held(folder: &Folder, record: &Record) -> Vec<i32> {
     if let Some(leader) = &record.leader {
         if !leader.is_here() {
@@ -99,7 +101,8 @@ impl Orphan {
         })
     }
 
-    /// Ends it; SIGKILL comes after the task's grace, or this one if it is shorter.
+    /// Ends the command. SIGKILL comes after the task's grace, or after `longest` if that is
+    /// shorter.
     async fn end(self, longest: Duration) {
         let groups = &self.leftover.groups;
         if !groups.is_empty() {
@@ -109,20 +112,20 @@ impl Orphan {
         }
         let grace = self.grace.map_or(longest, |grace| grace.min(longest));
         match self.leftover.end(grace, future::pending()).await {
-            // The claim that has replaced the record has ended the command before.
+            // A later claim that replaced the record has already ended the command.
             Ok(()) | Err(NotEnded::OtherClaim(_)) => record::ended(&self.folder, self.fence),
             Err(error) => warn!(%error, "a command that was left could not be ended"),
         }
     }
 }
 
-/// Whether a process that ends the command of the folder certainly lives.
+/// Returns whether a process that ends the command of the folder certainly lives.
 pub(crate) fn is_held(folder: &Folder) -> bool {
     Record::read(folder).is_some_and(|record| record.is_held())
 }
 
 /// Ends the commands on this machine whose worker and supervisor have ended: SIGTERM, and SIGKILL
-/// after the grace. What could not be ended is logged, and its record stays.
+/// after the grace. Commands that could not be ended are logged, and their records stay.
 pub(crate) async fn end_orphans(folders: Vec<Folder>, grace: Duration) {
     let look = move || folders.into_iter().filter_map(Orphan::of).collect();
     let found: Vec<Orphan> = tokio::task::spawn_blocking(look).await.unwrap_or_default();
@@ -130,12 +133,12 @@ pub(crate) async fn end_orphans(folders: Vec<Folder>, grace: Duration) {
     futures::future::join_all(all).await;
 }
 
-/// For whom a leftover is ended.
+/// On whose behalf leftovers are ended.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum For {
     /// The attempt of this claim, which starts its own command next.
     Claim(Fence),
-    /// No attempt: the task is over.
+    /// No attempt: the task has ended.
     Nobody,
 }
 
@@ -145,13 +148,13 @@ impl For {
     }
 }
 
-/// Ends what an earlier attempt has left running: SIGTERM, and SIGKILL after the grace. When `hurry`
-/// resolves, at most its output is left of the grace. Dropping this future sends SIGKILL at once.
+/// Ends what an earlier attempt left running: SIGTERM, and SIGKILL after the grace. When `hurry`
+/// resolves, its output bounds the rest of the grace. Dropping this future sends SIGKILL at once.
 ///
 /// # Errors
 ///
-/// When something of it still lives, and when a later claim has a command on this machine: that one
-/// is left alone.
+/// When some of the processes still live, and when a later claim has a command on this machine,
+/// which is not touched.
 pub(crate) async fn end(
     folder: &Folder,
     whose: For,
@@ -162,7 +165,8 @@ pub(crate) async fn end(
         return Ok(());
     }
     let place = folder.clone();
-    // If this future is dropped meanwhile, the search drops what it finds, and so kills it.
+    // When this future is dropped during the search, the search drops its result, which kills the
+    // groups.
     let leftover = tokio::task::spawn_blocking(move || Leftover::find(&place, whose))
         .await
         .map_err(|e| {
@@ -183,14 +187,14 @@ pub(crate) async fn end(
 #[derive(Debug)]
 pub(super) struct Leftover {
     groups: Vec<i32>,
-    /// Whose record names the command.
+    /// The folder with the record that names the command.
     folder: Folder,
     /// The fence of the command; `None` for a record that cannot be read.
     of: Option<Fence>,
 }
 
 impl Leftover {
-    /// Looks for what an earlier attempt has left.
+    /// Looks for processes that an earlier attempt left.
     pub(super) fn find(folder: &Folder, whose: For) -> Result<Self, NotEnded> {
         let found = Record::read(folder);
         let groups = match &found {
@@ -199,7 +203,7 @@ impl Leftover {
             }
             Some(record) if record.is_orphan() => groups_of_orphan(folder, record),
             Some(record) => group_of_held(folder, record),
-            // As good as one that names no process.
+            // Treated like a record that names no process.
             None => groups_of(folder, |fence| fence.is_none_or(|f| !whose.is_before(f))),
         };
         Ok(Self {
@@ -209,8 +213,9 @@ impl Leftover {
         })
     }
 
-    /// Whether the groups may be signalled: the record is still the one by which they were found. One
-    /// that is gone means that another process has ended them; their numbers may be those of others.
+    /// Returns whether the groups may be signalled: the record is still the one in which they were
+    /// found. If the record is gone, another process has ended the groups, and their numbers may
+    /// have been reused.
     fn is_current(&self) -> Result<bool, NotEnded> {
         let now = Record::read(&self.folder).map(|record| record.fence);
         match now {
@@ -219,7 +224,7 @@ impl Leftover {
         }
     }
 
-    /// Leaves the groups alone from now on.
+    /// Takes the groups out, so that they are no longer signalled.
     pub(super) fn take_groups(&mut self) -> Vec<i32> {
         std::mem::take(&mut self.groups)
     }
@@ -246,8 +251,8 @@ impl Leftover {
         failed
     }
 
-    /// Ends the groups: SIGTERM, and SIGKILL after the grace. When `hurry` resolves, at most its
-    /// output is left of the grace.
+    /// Ends the groups: SIGTERM, and SIGKILL after the grace. When `hurry` resolves, its output
+    /// bounds the rest of the grace.
     pub(super) async fn end(
         mut self,
         grace: Duration,
@@ -271,7 +276,7 @@ impl Leftover {
             }
         }
         let is_current = self.is_current()?;
-        // What has ended is not signalled again: its number may be another group's later.
+        // Groups that have ended are not signalled again: their numbers may be reused.
         let groups = self.take_groups();
         match groups.iter().find(|g| process::group_lives(**g)) {
             Some(group) if is_current => Err(NotEnded::Lives(format!(

@@ -2,25 +2,25 @@
 //!
 //! # Flow
 //!
-//! 1. What an earlier attempt has left running on this machine is ended ([`leftover`]). A stop waits
-//!    for that.
+//! 1. The handler ends what an earlier attempt left running on this machine ([`leftover`]). A stop
+//!    waits for that.
 //! 2. The command starts in a process group of its own ([`group`]), with the task's folder
 //!    ([`folders`]) in its environment.
-//! 3. Its output ([`capture`]) goes to the files of its log ([`logs`](crate::logs)). The last of it is
-//!    persisted now and then while it runs.
-//! 4. It ends: an exit code that counts as success completes the task, with [`Output`] as the
-//!    result; anything else is an error, and [`Output`] becomes the task's data.
+//! 3. The output ([`capture`]) goes to the files of the log ([`logs`](crate::logs)). While the command
+//!    runs, the last part of it is persisted from time to time.
+//! 4. The command ends. An exit code that counts as success completes the task, with [`Output`] as
+//!    the result; anything else is an error, and [`Output`] becomes the task's data.
 //!
-//! A command that this machine cannot start (no memory, no file descriptors, a full disk) is no
-//! attempt: the task is released, and the node waits ([`fault`]).
+//! When this machine cannot start a command (no memory, no file descriptors, a full disk), no
+//! attempt is counted: the task is released, and the node waits ([`fault`]).
 //!
 //! # Commands and stops
 //!
 //! Pause, sleep, release, complete, kill, a shutdown and a drain end the whole group: SIGTERM, and
-//! SIGKILL after the task's grace (or the worker's, whichever is shorter). What resumes the task
-//! later starts the command again; it goes on from what it kept in its folder. A lost claim and a
-//! deleted task leave no time for a grace: the group is killed at once, since another node may start
-//! the task. Checkpoint persists the output as it is now.
+//! SIGKILL after the task's grace (or the worker's, whichever is shorter). A task that resumes later
+//! starts its command again; the command continues from what it kept in its folder. A lost claim and
+//! a deleted task leave no time for a grace: the group is killed at once, since another node may
+//! start the task. Checkpoint persists the present output.
 //!
 //! # The environment of the command
 //!
@@ -29,7 +29,7 @@
 //! | `WINDLASS_TASK_ID` | the task's id |
 //! | `WINDLASS_ATTEMPT` | the number of the attempt, from 1 |
 //! | `WINDLASS_INCARNATION` | how often a retry started the task again, from 0 |
-//! | `WINDLASS_FENCE` | the claim's number; it only grows, so that what the command writes elsewhere can be guarded |
+//! | `WINDLASS_FENCE` | the number of the claim; it only grows, so another system can reject writes of an older claim |
 //! | `WINDLASS_SCHEDULED_FOR` | the nominal time (RFC 3339), for a run of a schedule |
 //! | `WINDLASS_WAITED` | the tasks that it has waited for, with their outcomes, as JSON |
 //! | `WINDLASS_META` | the task's `meta` as JSON, if it has any; `TRACEPARENT` and `TRACESTATE` are its entries of these names in lower case |
@@ -48,6 +48,7 @@ mod group;
 mod lease_tests;
 mod leftover;
 pub mod operators;
+mod prepare;
 pub(crate) mod process;
 pub mod programs;
 mod props;
@@ -59,22 +60,13 @@ mod waited;
 mod watched;
 mod word;
 
-use std::{
-    io::ErrorKind,
-    path::{Path, PathBuf},
-    process::Stdio,
-    sync::Arc,
-    time::Duration,
-};
+use std::{io::ErrorKind, path::PathBuf, sync::Arc, time::Duration};
 
 use futures::FutureExt;
-use tokio::{
-    process::Command,
-    time::{Instant, sleep},
-};
+use tokio::time::{Instant, sleep};
 use tracing::debug;
 use windlass::{
-    ActionKind, Json, Message, StatefulHandler, Stop, StopReason, TaskContext, async_trait,
+    ActionKind, Message, StatefulHandler, Stop, StopReason, TaskContext, async_trait,
     statemachine::Backoff,
 };
 
@@ -85,6 +77,7 @@ use self::{
     folder::Folder,
     group::Group,
     leftover::{For, NotEnded},
+    prepare::{name_attempt, prepare},
     process::Identity,
     programs::Programs,
     record::{NotWritten, Running},
@@ -109,9 +102,9 @@ pub struct Exec {
     logs: Logs,
     /// How many bytes a task's props, data and result may have together.
     max_bytes: usize,
-    /// The processes that end what this handler starts: this one, and its supervisor.
+    /// The processes that end the commands of this handler: this one, and its supervisor.
     holders: Arc<[Identity]>,
-    /// The URL of the store, for the commands.
+    /// The URL of the store, which commands receive.
     store: Option<Arc<str>>,
     /// The upper bound of every task's grace.
     longest_grace: Duration,
@@ -133,14 +126,14 @@ impl StatefulHandler for Exec {
         message
     }
 
-    /// A command has no way to reply.
+    /// Returns false: a command cannot reply.
     fn takes_signals(&self) -> bool {
         false
     }
 }
 
 impl Exec {
-    /// A handler for the tasks of a store.
+    /// Returns a handler for the tasks of a store.
     pub fn new(folders: Folders, max_bytes: usize) -> Self {
         Self {
             logs: folders.logs().clone(),
@@ -160,19 +153,19 @@ impl Exec {
         self
     }
 
-    /// Names the store to the commands by this URL, unless it is of no use to them.
+    /// Passes this URL of the store to the commands, unless they cannot use it.
     pub fn store(mut self, url: &str) -> Self {
         self.store = environment::store_for_commands(url).map(Arc::from);
         self
     }
 
-    /// Bounds the grace of every task.
+    /// Sets an upper bound for the grace of every task.
     pub fn longest_grace(mut self, grace: Duration) -> Self {
         self.longest_grace = grace;
         self
     }
 
-    /// The same, for a process that has a supervisor.
+    /// Sets the supervisor of this process, if it has one.
     pub fn supervised_by(mut self, supervisor: Option<u32>) -> Self {
         self.holders = process::these(supervisor);
         self
@@ -185,7 +178,7 @@ impl Exec {
         let completes = message
             .as_ref()
             .is_ok_and(|m| m.kind() == ActionKind::Complete);
-        // Once the claim may be another node's, so may the folder.
+        // Once another node may have the claim, it may also use the folder.
         let is_lost = matches!(message, Err(NotRun::ClaimLost(_)));
         if !is_lost && !task.lease_left().is_zero() {
             self.folders
@@ -250,7 +243,7 @@ impl Exec {
         let status = match &ended {
             Ended::Exited(Ok(status)) => {
                 watched.last_output().await;
-                // What the command has left in its group ends with it.
+                // Processes that the command left in its group end with it.
                 group.stop(grace).await;
                 Some(*status)
             }
@@ -262,7 +255,7 @@ impl Exec {
         };
         record.ended();
         let output = watched.output(status);
-        // Nothing more is read: the log can end.
+        // Nothing more is read, so the log can end.
         drop(watched);
         if let Some(log) = log {
             log.finish().await;
@@ -270,7 +263,7 @@ impl Exec {
         Ok(conclude(ended, &output, props))
     }
 
-    /// Starts the command. Waits for a program that is being replaced.
+    /// Starts the command. Waits while its program is being replaced.
     async fn start(
         &self,
         task: &TaskContext,
@@ -284,7 +277,7 @@ impl Exec {
         loop {
             has_lease(task).map_err(NotStarted::NotRun)?;
             let mut command = prepare(props, found.as_deref());
-            // A later one has precedence.
+            // Variables that are set later override earlier ones.
             let store = self.store.as_deref().map(|url| (environment::STORE, url));
             command.envs(store).envs(variables).envs(&props.env);
             name_attempt(&mut command, task, folder);
@@ -292,7 +285,7 @@ impl Exec {
                 Ok(group) => return Ok(group),
                 Err(e)
                     if e.kind() == ErrorKind::ExecutableFileBusy && Instant::now() < deadline => {}
-                // It was removed since. Another one may have its name.
+                // The program was removed in the meantime. Another one may have its name.
                 Err(_) if found.take().is_some() => continue,
                 Err(e) => {
                     return Err(NotStarted::NotRun(NotRun::start(props, &e)));
@@ -305,7 +298,7 @@ impl Exec {
         }
     }
 
-    /// The path of the command's program, unless the command has a `PATH` of its own.
+    /// Returns the path of the command's program, unless the command has a `PATH` of its own.
     fn found(&self, props: &Props, variables: &Variables) -> Option<PathBuf> {
         let own = props.env.contains_key("PATH") || variables.contains_key("PATH");
         match own {
@@ -314,7 +307,7 @@ impl Exec {
         }
     }
 
-    /// How many bytes the output may have as JSON.
+    /// Returns how many bytes the output may take as JSON.
     fn room(&self, task: &TaskContext) -> usize {
         self.max_bytes
             .saturating_sub(task.task().props.len())
@@ -322,8 +315,8 @@ impl Exec {
     }
 }
 
-/// Fails when the lease is over: a process that stood still learns it here, before the engine does. Then
-/// another node may have the task, and a command of its own on this machine.
+/// Fails when the lease has ended: a process that stood still notices it here, before the engine does.
+/// Another node may then have the task, with a command of its own on this machine.
 fn has_lease(task: &TaskContext) -> Result<(), NotRun> {
     match task.lease_left().is_zero() {
         true => Err(NotRun::ClaimLost("the lease of this node is over".into())),
@@ -331,8 +324,8 @@ fn has_lease(task: &TaskContext) -> Result<(), NotRun> {
     }
 }
 
-/// How much of the grace a stop leaves to what an earlier attempt left. Half of it, so that SIGKILL
-/// comes before the handler's own grace is over. Nothing when another node may start the task.
+/// Returns how much of the grace remains for processes of an earlier attempt: half of it, so that
+/// SIGKILL comes before the handler's own grace ends. Nothing when another node may start the task.
 fn left_of(grace: Duration, stop: &Stop) -> Duration {
     match stop {
         Stop::Node(StopReason::LeaseLost | StopReason::Deleted) => Duration::ZERO,
@@ -340,7 +333,7 @@ fn left_of(grace: Duration, stop: &Stop) -> Duration {
     }
 }
 
-/// How long a command waits for its program, which another process writes to: an installation of it.
+/// How long a command waits while another process writes to its program (an installation, say).
 const REPLACED_WITHIN: Duration = Duration::from_secs(10);
 
 /// Why a command was not started.
@@ -348,61 +341,4 @@ enum NotStarted {
     /// The task should stop.
     Stopped(Stop),
     NotRun(NotRun),
-}
-
-/// The command without its own variables; `found` is the path of the program, if it is known.
-fn prepare(props: &Props, found: Option<&Path>) -> Command {
-    let mut command = match found {
-        Some(path) => Command::new(path),
-        None => Command::new(&props.program),
-    };
-    if found.is_some() {
-        command.arg0(&props.program);
-    }
-    for name in environment::own_variables() {
-        command.env_remove(name);
-    }
-    command
-        .args(&props.args)
-        .stdin(if props.stdin.is_some() {
-            Stdio::piped()
-        } else {
-            Stdio::null()
-        })
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
-    if let Some(cwd) = &props.cwd {
-        command.current_dir(cwd);
-    }
-    command
-}
-
-/// The entries of a task's `meta` that continue a trace, and the variables in which programs look for them.
-const TRACE: [(&str, &str); 2] = [("traceparent", "TRACEPARENT"), ("tracestate", "TRACESTATE")];
-
-/// Sets the variables that say which attempt of which task it is.
-fn name_attempt(command: &mut Command, task: &TaskContext, folder: &Folder) {
-    command
-        .env("WINDLASS_TASK_ID", task.id().as_str())
-        .env("WINDLASS_ATTEMPT", task.attempt().to_string())
-        .env("WINDLASS_INCARNATION", task.incarnation().to_string())
-        .env(tagged::FENCE, task.fence().to_string())
-        .env(tagged::STATE_DIR, &folder.path);
-    if let Some(time) = task.scheduled_for() {
-        command.env("WINDLASS_SCHEDULED_FOR", time.nominal.to_string());
-    }
-    if !task.meta().is_empty() {
-        command.env(
-            "WINDLASS_META",
-            Json::from(serde_json::json!(task.meta())).as_str(),
-        );
-    }
-    for (entry, variable) in TRACE {
-        if let Some(value) = task.meta().get(entry) {
-            command.env(variable, value);
-        }
-    }
-    if let Some(waited) = waited::json(task) {
-        command.env("WINDLASS_WAITED", waited);
-    }
 }

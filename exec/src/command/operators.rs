@@ -1,4 +1,4 @@
-//! Words of a command that only a shell would read: a hint for a command that runs without one.
+//! Finds words that only a shell understands, for a hint about a command that runs without one.
 
 /// Words that a shell reads as operators.
 const OPERATORS: [&str; 12] = [
@@ -11,7 +11,7 @@ pub fn among<'a>(words: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
 }
 
 /// Returns the first character outside of quotes that a shell would read as an operator or as a
-/// pattern of file names.
+/// file pattern.
 pub fn within(template: &str) -> Option<char> {
     let mut quote = None;
     let mut chars = template.chars();
@@ -28,7 +28,7 @@ pub fn within(template: &str) -> Option<char> {
     None
 }
 
-/// The hint for a program that was not found because its name is a line for a shell.
+/// Returns the hint for a program that was not found because its name is a shell command line.
 pub(super) fn for_missing(program: &str) -> Option<&'static str> {
     let is_line = program.contains(char::is_whitespace) || within(program).is_some();
     is_line.then_some(

@@ -1,8 +1,8 @@
-//! What the operating system reports of processes. Where there is no `/proc`, it reports nothing, and
-//! the callers do without.
+//! What the operating system reports about processes. Without `/proc` it reports nothing, and the
+//! callers do without.
 //!
-//! A record of every field (`procfs`) would cost more than it saves: each start of a command reads a line of `stat`, each
-//! look for leftovers reads that of every process, and four fields of it count.
+//! Parsing every field (with the crate `procfs`) would be too slow: each start of a command reads one line of `stat`,
+//! each search for leftovers reads that of every process, and only four fields are used.
 
 use std::{
     fs,
@@ -17,20 +17,20 @@ use nix::{
 };
 use serde::{Deserialize, Serialize};
 
-/// A process, so that it cannot be taken for a later one with the same number.
+/// The identity of a process, which distinguishes it from a later one with the same number.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Identity {
-    /// Its number.
+    /// The process id.
     pub(crate) pid: i32,
-    /// When it started, in ticks since the machine did.
+    /// When the process started, in ticks since the start of the machine.
     start: u64,
-    /// Which start of the machine.
+    /// The id of the machine's start.
     boot: String,
-    /// In which space of process numbers.
+    /// The namespace of process ids.
     space: String,
 }
 
-/// What `/proc/PID/stat` says.
+/// The fields of `/proc/PID/stat` that are used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Stat {
     pub(crate) state: char,
@@ -56,7 +56,8 @@ impl Stat {
     }
 
     pub(crate) fn of(pid: i32) -> Option<Self> {
-        // One read: every start of a command reads its own. The system returns the whole line at once.
+        // One read, because every start of a command reads its own. The system returns the whole line
+        // at once.
         let mut line = [0; LINE];
         let read = fs::File::open(format!("/proc/{pid}/stat")).and_then(|mut f| f.read(&mut line));
         Self::parse(&String::from_utf8_lossy(&line[..read.ok()?]))
@@ -67,8 +68,8 @@ impl Stat {
     }
 }
 
-/// The start of this machine, and the space of its process numbers. Neither changes while this process
-/// runs.
+/// Returns the id of this machine's start, and the namespace of process ids. Neither changes while
+/// this process runs.
 fn this_machine() -> Option<&'static (String, String)> {
     static READ: OnceLock<Option<(String, String)>> = OnceLock::new();
     let read = || {
@@ -80,7 +81,7 @@ fn this_machine() -> Option<&'static (String, String)> {
 }
 
 impl Identity {
-    /// The process that has this number now.
+    /// Returns the process that has this number now.
     pub(crate) fn of(pid: i32) -> Option<Self> {
         let (boot, space) = this_machine()?;
         Some(Self {
@@ -91,12 +92,12 @@ impl Identity {
         })
     }
 
-    /// Whether it was on this machine, since it was started last.
+    /// Returns whether the process belongs to this start of this machine.
     pub(crate) fn is_here(&self) -> bool {
         this_machine().is_some_and(|(boot, space)| *boot == self.boot && *space == self.space)
     }
 
-    /// Whether the process that has its number now is the same.
+    /// Returns whether the process that has this number now is the same one.
     pub(crate) fn lives(&self) -> bool {
         self.living().is_some()
     }
@@ -106,15 +107,17 @@ impl Identity {
         stat.filter(|stat| stat.start == self.start && stat.lives())
     }
 
-    /// Whether it lives and leads a process group: not ours, nor that of our supervisor, nor that of the first
-    /// process, whose number stands for every process.
+    /// Returns whether the process lives and leads a process group other than ours, our
+    /// supervisor's, and that of process 1, whose number stands for every process in a call of
+    /// `kill`.
     pub(crate) fn leads_a_group(&self) -> bool {
         let leads = |stat: Stat| stat.group == self.pid;
         self.pid > 1 && !own_groups().contains(&self.pid) && self.living().is_some_and(leads)
     }
 }
 
-/// This process, and its supervisor if it has one; empty where the system does not tell.
+/// Returns this process, and its supervisor if it has one; empty where the system does not report
+/// them.
 pub(crate) fn these(supervisor: Option<u32>) -> Arc<[Identity]> {
     let pids = [Some(std::process::id()), supervisor];
     let pids = pids.into_iter().flatten();
@@ -122,7 +125,8 @@ pub(crate) fn these(supervisor: Option<u32>) -> Arc<[Identity]> {
         .collect()
 }
 
-/// Every process of the machine that can be seen, with its group; `None` where the system does not show them.
+/// Returns every visible process of the machine, with its group; `None` where the system does not
+/// list them.
 fn all() -> Option<impl Iterator<Item = (i32, Stat)>> {
     let dir = fs::read_dir("/proc").ok()?;
     Stat::of(std::process::id() as i32)?;
@@ -132,8 +136,7 @@ fn all() -> Option<impl Iterator<Item = (i32, Stat)>> {
     }))
 }
 
-/// The processes that this one has started, that those have started, and so on; not those that have
-/// ended.
+/// Returns the live processes that this one has started, directly or indirectly.
 pub(crate) fn descendants(of: i32) -> Vec<(i32, Stat)> {
     let all: Vec<(i32, Stat)> = all().into_iter().flatten().collect();
     let mut family = vec![of];
@@ -142,7 +145,7 @@ pub(crate) fn descendants(of: i32) -> Vec<(i32, Stat)> {
     while let Some(parent) = family.get(next).copied() {
         next += 1;
         for (pid, stat) in all.iter().filter(|(_, stat)| stat.parent == parent) {
-            // A tree that is read while it changes may seem to have a circle.
+            // A tree that changes while it is read may seem to contain a circle.
             if !family.contains(pid) {
                 family.push(*pid);
                 found.push((*pid, *stat));
@@ -153,7 +156,8 @@ pub(crate) fn descendants(of: i32) -> Vec<(i32, Stat)> {
     found
 }
 
-/// Whether a process of the group lives. One that has ended and waits for its parent does not.
+/// Returns whether a process of the group lives. A process that has ended and waits for its parent
+/// does not count.
 pub(crate) fn group_lives(group: i32) -> bool {
     match killpg(Pid::from_raw(group), None) {
         Err(Errno::ESRCH) => false,
@@ -161,7 +165,7 @@ pub(crate) fn group_lives(group: i32) -> bool {
     }
 }
 
-/// Our own group, and that of our parent (the supervisor).
+/// Returns our own group, and that of our parent (the supervisor).
 fn own_groups() -> [i32; 2] {
     [Ok(getpgrp()), getpgid(Some(getppid()))].map(|group| group.map_or(0, Pid::as_raw))
 }
@@ -171,11 +175,11 @@ pub(crate) fn environment(pid: i32) -> Option<Vec<u8>> {
     fs::read(format!("/proc/{pid}/environ")).ok()
 }
 
-/// Returns the groups that have a process with a matching environment (entries that end with a zero byte): not
-/// our own group, nor that of our parent (the supervisor).
+/// Returns the groups that have a process with a matching environment (entries that end with a zero byte),
+/// except our own group and that of our parent (the supervisor).
 pub(crate) fn groups_where(matches: impl Fn(&[u8]) -> bool) -> Vec<i32> {
     let own = own_groups();
-    // Those of other users cannot be read, and are not ours.
+    // The environments of other users' processes cannot be read, and are not ours.
     let has = |pid: i32| environment(pid).is_some_and(|environment| matches(&environment));
     let mut groups: Vec<i32> = all()
         .into_iter()
@@ -188,7 +192,7 @@ pub(crate) fn groups_where(matches: impl Fn(&[u8]) -> bool) -> Vec<i32> {
     groups
 }
 
-/// Sends a signal to a group. A group that is gone is no error.
+/// Sends a signal to a group. A group that is gone is not an error.
 pub(crate) fn signal_group(group: i32, signal: Signal) -> io::Result<()> {
     match killpg(Pid::from_raw(group), signal) {
         Ok(()) | Err(Errno::ESRCH) => Ok(()),
@@ -239,7 +243,7 @@ mod tests {
     #[test]
     fn a_name_that_is_cut_within_a_character_hides_no_process() {
         let dir = tempfile::tempdir().unwrap();
-        // The system keeps 15 bytes of a name: here the first of the two of the last character.
+        // The system keeps 15 bytes of a name: here, only the first byte of the last character.
         let path = dir.path().join("fourteen-bytesä");
         std::fs::write(&path, "#!/bin/sh\nread line\n").unwrap();
         let mode = std::os::unix::fs::PermissionsExt::from_mode(0o700);

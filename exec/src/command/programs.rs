@@ -1,5 +1,5 @@
-//! `Programs`: finds programs in `PATH`, once for many commands. Otherwise each command tries the
-//! folders of `PATH` one after the other.
+//! [`Programs`]: finds programs in `PATH` and remembers them. Without it, each command would try
+//! the folders of `PATH` one after the other.
 
 use std::{
     collections::HashMap,
@@ -16,19 +16,20 @@ use nix::{
     unistd::{AccessFlags, faccessat},
 };
 
-/// How long a path is used without another search. A program that is installed into an earlier folder
-/// of `PATH` is used after this time.
+/// How long a path is used without a new search. A program that is installed into an earlier folder
+/// of `PATH` is found after this time.
 const KNOWN_FOR: Duration = Duration::from_secs(1);
-/// The most names that are kept.
+/// The most names that are remembered.
 const MOST: usize = 256;
 
-/// The paths of programs that were found lately.
+/// The paths of recently found programs.
 #[derive(Debug, Default)]
 pub(super) struct Programs(Mutex<HashMap<OsString, (Instant, PathBuf)>>);
 
 impl Programs {
-    /// Returns the path of the program with this name in the `PATH` of this process. `None` when it has
-    /// a path already, or is not found in the folders with absolute names: then the start searches.
+    /// Returns the path of the program with this name in the `PATH` of this process. `None` when the
+    /// name is a path already, or is not found in the absolute folders of `PATH`: then the start of the
+    /// command searches.
     pub(super) fn find(&self, name: &OsStr) -> Option<PathBuf> {
         if name.is_empty() || name.as_bytes().contains(&b'/') {
             return None;
@@ -54,7 +55,8 @@ pub fn is_known(name: &OsStr) -> bool {
     !name.is_empty() && search(name, &folders).is_some()
 }
 
-/// The first program with this name. A relative folder ends the search: a command may start elsewhere.
+/// Returns the first program with this name. A relative folder ends the search, because a command
+/// may start in another folder.
 fn search(name: &OsStr, folders: &OsStr) -> Option<PathBuf> {
     let folders = env::split_paths(folders).take_while(|folder| folder.is_absolute());
     folders

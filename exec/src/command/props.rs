@@ -1,4 +1,4 @@
-//! [`Props`]: what a task of the kind `exec` says of its command.
+//! [`Props`]: the command of a task of the kind `exec`.
 
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
@@ -27,16 +27,16 @@ pub const FIELDS: [&str; 12] = [
     "ok_exit_codes",
 ];
 
-/// How much of each stream is kept unless the task says otherwise.
+/// How many bytes of each stream are kept by default.
 const CAPTURE: usize = 64 * 1024;
-/// How much of each stream a task may ask to be kept.
+/// How many bytes of each stream are kept at most.
 const MAX_CAPTURE: usize = 512 * 1024;
-/// The time between SIGTERM and SIGKILL unless the task says otherwise.
+/// The default time between SIGTERM and SIGKILL.
 const GRACE: Duration = Duration::from_secs(10);
-/// The longest such time.
+/// The longest time between SIGTERM and SIGKILL.
 const MAX_GRACE: Duration = Duration::from_secs(3600);
 
-/// The props as they are written.
+/// The unchecked props, as they are written.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Written {
@@ -59,26 +59,27 @@ struct Written {
     ok_exit_codes: Option<Vec<u8>>,
 }
 
-/// A command to run, checked.
+/// A command to run, with checked fields.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Props {
-    /// The program, looked for in `PATH` when it has no slash.
+    /// The program. A name without a slash is looked up in `PATH`.
     pub program: Word,
-    /// Whether the program is a shell that reads a line.
+    /// Whether the program is a shell that reads a command line.
     pub is_shell: bool,
-    /// Its arguments.
+    /// The arguments of the program.
     pub args: Vec<Word>,
-    /// Variables that are set for it.
+    /// Environment variables of the command.
     pub env: BTreeMap<String, String>,
     /// A file of variables that each attempt reads.
     pub env_file: Option<PathBuf>,
-    /// Variables whose values are the content of these files, as each attempt finds them.
+    /// Environment variables whose values are the content of these files. Each attempt reads the
+    /// files.
     pub env_from_file: BTreeMap<String, PathBuf>,
-    /// Where it runs; the worker's own folder by default.
+    /// The folder in which the command runs; the worker's own folder by default.
     pub cwd: Option<PathBuf>,
-    /// What it reads on its standard input; nothing by default.
+    /// The text on the command's standard input; nothing by default.
     pub stdin: Option<String>,
-    /// How long an attempt may take.
+    /// The time limit of an attempt.
     pub timeout: Option<Duration>,
     /// The time between SIGTERM and SIGKILL.
     pub grace: Duration,
@@ -93,7 +94,7 @@ impl Props {
     ///
     /// # Errors
     ///
-    /// [`Invalid`] naming the field and what would be right.
+    /// [`Invalid`] that names the field and says what would be valid.
     pub fn parse(json: &Json) -> Result<Self, Invalid> {
         let written: Written = plain::object(json.as_str())
             .map_err(|e| Invalid::new("props", hinted(json, e.into())))?;
@@ -142,7 +143,7 @@ impl Props {
     }
 }
 
-/// Reads a length of time as text. The error of a number shows it as a number of seconds.
+/// Reads a length of time as text. For a number, the error suggests it as a number of seconds.
 fn length<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
     match Option::<Value>::deserialize(from)? {
         None => Ok(None),
@@ -156,7 +157,7 @@ fn length<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error
     }
 }
 
-/// The error of props, with an example where they are no object.
+/// Returns the error of props. If they are not an object, adds an example.
 fn hinted(json: &Json, error: String) -> String {
     match json.as_str().trim_start().starts_with('{') {
         true => error,
@@ -213,7 +214,7 @@ fn program(
     let (field, program, args) = match (command, shell) {
         (Some(command), None) => ("props.command", command, args),
         (None, Some(script)) => {
-            // What follows the script is $0, then $1 and so on.
+            // The arguments after the script are $0, $1 and so on.
             let mut all: Vec<Word> = vec!["-c".into(), script.into(), "sh".into()];
             all.extend(args);
             ("props.shell", "sh".into(), all)

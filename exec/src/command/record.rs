@@ -1,4 +1,4 @@
-//! [`Record`]: what is written down of a running command, beside the task's folder.
+//! [`Record`]: the record of a running command, next to the task's folder.
 
 use std::{
     fs,
@@ -15,33 +15,33 @@ use windlass::Fence;
 use super::{folder::Folder, process::Identity, tagged};
 use crate::place::{OwnFolder, write_new_private, write_private};
 
-/// No record is longer.
+/// The largest record, in bytes.
 const LONGEST: u64 = 1 << 20;
 
-/// What is written down of a running command.
+/// The record of a running command.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Record {
     pub(super) fence: Fence,
-    /// The leader of its group; `None` from before it starts until it has.
+    /// The leader of the command's group; `None` until the command has started.
     #[serde(default)]
     pub(super) leader: Option<Identity>,
-    /// The processes that end it: the worker and its supervisor. Empty in records of versions that
-    /// did not write them down.
+    /// The processes that end the command: the worker and its supervisor. Empty in records of
+    /// versions that did not write them.
     #[serde(default)]
     holders: Vec<Identity>,
-    /// How long it has between SIGTERM and SIGKILL, in milliseconds.
+    /// How long the command has between SIGTERM and SIGKILL, in milliseconds.
     #[serde(default)]
     grace_ms: Option<u64>,
 }
 
-/// What is written down of a command before it starts.
+/// The record of a command that has not started yet.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Running<'a> {
-    /// The fence of its claim.
+    /// The fence of the claim.
     pub(super) fence: Fence,
-    /// The processes that end it: the worker and its supervisor.
+    /// The processes that end the command: the worker and its supervisor.
     pub(super) holders: &'a [Identity],
-    /// How long it has between SIGTERM and SIGKILL.
+    /// How long the command has between SIGTERM and SIGKILL.
     pub(super) grace: Duration,
 }
 
@@ -57,8 +57,8 @@ impl Running<'_> {
 }
 
 impl Record {
-    /// Reads the last line: the line of the start is followed by one that names the process. A record that another
-    /// user may have written is none: it would have that user's choice of processes ended.
+    /// Reads the last line: after the start, a second line names the process. A record that another user may have
+    /// written is ignored: otherwise that user could choose the processes to end.
     pub(super) fn read(folder: &Folder) -> Option<Self> {
         let text = match Self::text(folder) {
             Ok(text) => text,
@@ -69,7 +69,7 @@ impl Record {
             }
         };
         let lines = text.split(|byte| *byte == b'\n').rev();
-        // The last one may not be whole yet.
+        // The last line may still be incomplete.
         lines.flat_map(serde_json::from_slice).next()
     }
 
@@ -84,11 +84,11 @@ impl Record {
         Ok(text)
     }
 
-    /// Returns the group of the command if its leader lives and is certainly the process that was written down.
+    /// Returns the group of the command if its leader lives and is certainly the recorded process.
     pub(super) fn group(&self, folder: &Folder) -> Option<i32> {
         let leader = self.leader.as_ref()?;
-        // A number of the system, or of a process that leads no group, was never that of a command. One that names
-        // another folder is the command of another task.
+        // A process of the system, or one that does not lead a group, was never a command. One that names another
+        // folder is the command of another task.
         let proves = leader.leads_a_group() && !tagged::is_of_another(folder, leader.pid);
         proves.then_some(leader.pid)
     }
@@ -99,17 +99,18 @@ impl Record {
         Ok(line)
     }
 
-    /// How long the command has between SIGTERM and SIGKILL.
+    /// Returns how long the command has between SIGTERM and SIGKILL.
     pub(super) fn grace(&self) -> Option<Duration> {
         self.grace_ms.map(Duration::from_millis)
     }
 
-    /// Whether a process that ends the command certainly lives.
+    /// Returns whether the worker or the supervisor that ends the command certainly lives.
     pub(super) fn is_held(&self) -> bool {
         self.holders.iter().any(Identity::lives)
     }
 
-    /// Whether no process that ends the command lives any more: none of them, on this machine.
+    /// Returns whether the worker and the supervisor that end the command have both ended on this
+    /// machine.
     pub(super) fn is_orphan(&self) -> bool {
         let gone = |holder: &Identity| holder.is_here() && !holder.lives();
         !self.holders.is_empty() && self.holders.iter().all(gone)
@@ -124,10 +125,10 @@ pub(super) struct Started<'a> {
     file: fs::File,
 }
 
-/// Why a command was not written down.
+/// Why a command could not be recorded.
 #[derive(Debug)]
 pub(super) enum NotWritten {
-    /// A later claim has written its command down.
+    /// A later claim has recorded its command.
     LaterClaim(Fence),
     File(io::Error),
 }
@@ -138,11 +139,11 @@ impl From<io::Error> for NotWritten {
     }
 }
 
-/// Says that a command is about to start.
+/// Records that a command is about to start.
 ///
 /// # Errors
 ///
-/// When the record is that of a later claim, or cannot be written.
+/// When the record belongs to a later claim, or cannot be written.
 pub(super) fn about_to_start<'a>(
     folder: &'a Folder,
     running: Running<'a>,
@@ -151,7 +152,7 @@ pub(super) fn about_to_start<'a>(
     if let Some(later) = Record::read(folder).filter(|r| r.fence > running.fence) {
         return Err(NotWritten::LaterClaim(later.fence));
     }
-    // A file that is not whole yet is of a command that has not started.
+    // An incomplete file belongs to a command that has not started.
     let file = match write_new_private(&folder.record, &line) {
         Err(e) if e.kind() == io::ErrorKind::AlreadyExists => replace(&folder.record, &line)?,
         written => written?,
@@ -163,11 +164,11 @@ pub(super) fn about_to_start<'a>(
     })
 }
 
-/// Replaces a record by a rename: the old one is read until the new one is whole. The new one need
-/// not survive a crash of the machine: the process does not.
+/// Replaces a record by a rename: readers see the old one until the new one is complete. The new
+/// record need not survive a crash of the machine, because the process does not either.
 fn replace(record: &Path, line: &[u8]) -> io::Result<fs::File> {
     let mut new = record.as_os_str().to_owned();
-    // No folder's name has this.
+    // No folder has a name that ends like this.
     new.push("~");
     let file = write_private(Path::new(&new), line)?;
     fs::rename(new, record)?;
@@ -175,14 +176,14 @@ fn replace(record: &Path, line: &[u8]) -> io::Result<fs::File> {
 }
 
 impl Started<'_> {
-    /// Says which process the command is.
+    /// Records the process of the command.
     pub(super) fn is(&mut self, pid: i32) -> io::Result<()> {
         let line = self.running.record(Identity::of(pid)).line()?;
         self.file.write_all(&line)
     }
 
-    /// Says that the command has ended. The record of another claim stays: it replaced this one,
-    /// which has no name since.
+    /// Records that the command has ended. If another claim has replaced the record, that one
+    /// stays.
     pub(super) fn ended(self) {
         if self.file.metadata().is_ok_and(|file| file.nlink() > 0) {
             let _ = fs::remove_file(&self.folder.record);
@@ -190,7 +191,7 @@ impl Started<'_> {
     }
 }
 
-/// Says that the command of this claim has ended, for a worker that is gone.
+/// Records that the command of this claim has ended, on behalf of a worker that is gone.
 pub(super) fn ended(folder: &Folder, fence: Fence) {
     if Record::read(folder).is_some_and(|record| record.fence == fence) {
         let _ = fs::remove_file(&folder.record);

@@ -1,4 +1,5 @@
-//! The variables by which a process names its task and claim, and the processes that have them.
+//! The environment variables that name the task and the claim of a process, and a search for such
+//! processes.
 
 use windlass::Fence;
 
@@ -9,8 +10,8 @@ pub(crate) const STATE_DIR: &str = "WINDLASS_STATE_DIR";
 /// The variable that holds the number of the claim.
 pub(crate) const FENCE: &str = "WINDLASS_FENCE";
 
-/// The groups that have a process of this folder whose claim is accepted; `None` is a process that does
-/// not say.
+/// Returns the groups that have a process of this folder whose claim is accepted. `None` stands for
+/// a process that does not name its claim.
 pub(super) fn groups_of(folder: &Folder, accepts: impl Fn(Option<Fence>) -> bool) -> Vec<i32> {
     let mut dir = format!("{STATE_DIR}=").into_bytes();
     dir.extend_from_slice(folder.path.as_os_str().as_encoded_bytes());
@@ -20,7 +21,7 @@ pub(super) fn groups_of(folder: &Folder, accepts: impl Fn(Option<Fence>) -> bool
     })
 }
 
-/// Whether the environment of a process names the folder of another task.
+/// Returns whether the environment of a process names the folder of another task.
 pub(super) fn is_of_another(folder: &Folder, pid: i32) -> bool {
     let own = folder.path.as_os_str().as_encoded_bytes();
     let environment = process::environment(pid).unwrap_or_default();
@@ -30,7 +31,7 @@ pub(super) fn is_of_another(folder: &Folder, pid: i32) -> bool {
     dir.is_some_and(|dir| dir != own)
 }
 
-/// The fence in the entry of an environment that holds one.
+/// Returns the fence in the entry of an environment that holds one.
 fn fence_in(entry: &[u8]) -> Option<Fence> {
     let value = entry.strip_prefix(FENCE.as_bytes())?.strip_prefix(b"=")?;
     std::str::from_utf8(value).ok()?.parse().ok().map(Fence)

@@ -1,11 +1,13 @@
-//! The tasks that a command has waited for, in its environment.
+//! The environment variable with the tasks that a command has waited for.
 
 use windlass::TaskContext;
 
-/// The longest list of tasks in a variable: Linux takes no variable of more than 128 KiB.
+/// The longest list of tasks in a variable, in bytes: Linux accepts no variable of more than 128
+/// KiB.
 const MOST_WAITED: usize = 100_000;
 
-/// The tasks that this run has waited for, as JSON. `None` when it is too long for a variable.
+/// Returns the tasks that this run has waited for, as JSON. `None` when it is too long for a
+/// variable.
 pub(super) fn json(task: &TaskContext) -> Option<String> {
     let waited = task.waited();
     if waited.is_empty() {

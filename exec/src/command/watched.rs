@@ -1,4 +1,4 @@
-//! [`Watched`]: a running command, until it has ended or should stop.
+//! [`Watched`]: a running command, until it ends or should stop.
 
 use std::{io, os::unix::process::ExitStatusExt, process::ExitStatus, time::Duration};
 
@@ -20,15 +20,16 @@ use super::{
 };
 use crate::logs::{Recorder, Run, Stream};
 
-/// The output of a running command is persisted after this time, and then so often, if it changed.
+/// How long after its start, and how often then, the output of a running command is persisted if it
+/// has changed.
 const FIRST_SAVE: Duration = Duration::from_secs(1);
 const SAVE_EVERY: Duration = Duration::from_secs(5);
 
-/// How long the output may take to end after its command has: a process that left the group may
-/// hold the pipes open for ever.
+/// How long to wait for the end of the output after the command has ended: a process that left the
+/// group may hold the pipes open for ever.
 const LAST_OUTPUT: Duration = Duration::from_millis(500);
 
-/// Why the command was waited for no longer.
+/// Why the wait for the command ended.
 pub(super) enum Ended {
     Exited(io::Result<ExitStatus>),
     TimedOut(Duration),
@@ -38,7 +39,7 @@ pub(super) enum Ended {
 /// Where the output of a command goes.
 pub(super) struct Keeping<'a> {
     pub(super) run: Run,
-    /// How many bytes it may have as JSON, in the store.
+    /// How many bytes the output may take as JSON, in the store.
     pub(super) room: usize,
     pub(super) log: Option<&'a Recorder>,
 }
@@ -65,7 +66,7 @@ impl Watched {
         let (stdin, stdout, stderr) = group.pipes();
         if let (Some(mut stdin), Some(text)) = (stdin, props.stdin.clone()) {
             tokio::spawn(async move {
-                // A command need not read what it is given.
+                // A command need not read its input.
                 let _ = stdin.write_all(text.as_bytes()).await;
             });
         }
@@ -79,8 +80,8 @@ impl Watched {
         }
     }
 
-    /// Waits until the command has ended, took too long, or should stop. Meanwhile it persists the
-    /// output.
+    /// Waits until the command has ended, exceeded its time limit, or should stop. Persists the
+    /// output meanwhile.
     pub(super) async fn watch(
         &mut self,
         task: &TaskContext,
@@ -91,7 +92,7 @@ impl Watched {
         let deadline = props.timeout.map(|t| self.started + t);
         let mut next_save = Instant::now() + FIRST_SAVE;
         let mut saving: Option<BoxFuture<'_, Result<(), CheckpointError>>> = None;
-        // An operator wants it persisted now.
+        // An operator asks to persist the output now.
         let mut asked = false;
         loop {
             tokio::select! {
@@ -130,7 +131,7 @@ impl Watched {
         streams.into_iter().flatten().map(Capture::total).sum()
     }
 
-    /// Waits until the output has ended, but not for long.
+    /// Waits a short time for the end of the output.
     pub(super) async fn last_output(&mut self) {
         let all = async {
             for stream in [&mut self.stdout, &mut self.stderr].into_iter().flatten() {
@@ -142,7 +143,7 @@ impl Watched {
         }
     }
 
-    /// What the store keeps of it.
+    /// Returns the output that the store keeps.
     pub(super) fn output(&self, status: Option<ExitStatus>) -> Output {
         let text = |stream: &Option<Capture>| {
             stream

@@ -1,4 +1,4 @@
-//! [`Word`]: a word of a command, which need not be text.
+//! [`Word`]: a word of a command, which may contain any bytes.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -8,11 +8,11 @@ use std::{
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _, ser::SerializeMap};
 
-/// The name of the form for what is no text.
+/// The name of the JSON form for a word that is not text.
 const PERCENT: &str = "percent";
 
-/// A word of a command. In JSON it is a string. One that is no UTF-8 is `{"percent":"caf%E9"}`, where
-/// `%` and two hexadecimal digits stand for a byte (`%25` for `%` itself).
+/// A word of a command. In JSON it is a string. A word that is not UTF-8 is `{"percent":"caf%E9"}`,
+/// where `%` and two hexadecimal digits stand for a byte (`%25` for `%` itself).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Word(Vec<u8>);
 
@@ -27,7 +27,7 @@ impl Word {
         OsString::from_vec(self.0.clone())
     }
 
-    /// The word, if it is text.
+    /// Returns the word, if it is text.
     pub fn as_text(&self) -> Option<&str> {
         std::str::from_utf8(&self.0).ok()
     }
@@ -37,7 +37,7 @@ impl Word {
         &self.0
     }
 
-    /// The text with bytes that are no text, and `%`, as `%XX`.
+    /// Returns the word with `%XX` for `%` and for bytes that are not text.
     fn percent(&self) -> String {
         let mut text = String::with_capacity(self.0.len() + 8);
         for chunk in self.0.utf8_chunks() {

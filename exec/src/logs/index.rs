@@ -13,7 +13,7 @@
 
 use super::name::{Bytes, Stream};
 
-/// What begins the first line of an index.
+/// The start of the first line of an index.
 const MAGIC: &str = "windlass-log 1";
 
 /// A line of an index.
@@ -25,7 +25,7 @@ pub(super) enum Record {
     Piece { stream: Stream, at: i64, len: u64 },
     /// Bytes that could not be written.
     Lost { stream: Stream, at: i64, len: u64 },
-    /// Nothing follows.
+    /// The output has ended.
     End { at: i64 },
 }
 
@@ -48,7 +48,8 @@ impl Record {
         to.extend_from_slice(line.as_bytes());
     }
 
-    /// Reads a line without its end. `None` for one that a later version wrote, or that was damaged.
+    /// Reads a line without its line break. `None` for a line of a later version, and for a damaged
+    /// one.
     pub(super) fn parse(line: &[u8]) -> Option<Self> {
         let line = std::str::from_utf8(line).ok()?;
         if let Some(counts) = line.strip_prefix(MAGIC) {

@@ -1,18 +1,18 @@
-//! [`Lines`]: makes lines of the pieces of a log, with something in front of each.
+//! [`Lines`]: splits the pieces of a log into lines, with a prefix in front of each.
 
 use jiff::Timestamp;
 
 use super::name::Stream;
 
-/// A line that is longer is broken.
+/// The longest line, in bytes. A longer one is broken.
 const LONGEST: usize = 1 << 20;
 
-/// What stands in front of each line, and the lines that have not ended.
+/// The prefix of each line, and the lines that have not ended.
 #[derive(Debug, Default)]
 pub struct Lines {
     prefix: String,
     times: bool,
-    /// Pieces of lines are joined.
+    /// Whether pieces of one line are joined.
     whole: bool,
     stdout: Line,
     stderr: Line,
@@ -27,12 +27,12 @@ struct Line {
 }
 
 impl Lines {
-    /// The pieces as they are.
+    /// Returns a value that passes pieces on unchanged.
     pub fn plain() -> Self {
         Self::default()
     }
 
-    /// With this text in front of each.
+    /// Returns a value that writes this text in front of each line.
     pub fn prefixed(prefix: String) -> Self {
         Self {
             prefix,
@@ -41,7 +41,7 @@ impl Lines {
         }
     }
 
-    /// With the time in front of each at which it was read.
+    /// Returns a value that writes the time in front of each line at which it was read.
     pub fn timed() -> Self {
         Self {
             times: true,
@@ -49,7 +49,7 @@ impl Lines {
         }
     }
 
-    /// Whole lines, as they are.
+    /// Returns a value that passes on whole lines, unchanged.
     pub fn whole() -> Self {
         Self {
             whole: true,
@@ -57,11 +57,11 @@ impl Lines {
         }
     }
 
-    /// Takes a piece; hands over the bytes to print.
+    /// Takes a piece, and passes the bytes to print to the receiver.
     ///
     /// # Errors
     ///
-    /// Those of the receiver.
+    /// The errors of the receiver.
     pub fn feed<E>(
         &mut self,
         stream: Stream,
@@ -89,11 +89,11 @@ impl Lines {
         }
     }
 
-    /// Hands over what has no line break at its end, with one.
+    /// Passes on the last line if it has no line break, with one.
     ///
     /// # Errors
     ///
-    /// Those of the receiver.
+    /// The errors of the receiver.
     pub fn finish<E>(
         &mut self,
         to: &mut impl FnMut(Stream, &[u8]) -> Result<(), E>,
@@ -132,7 +132,7 @@ impl Lines {
     }
 }
 
-/// A time as RFC 3339, with milliseconds.
+/// Returns a time as RFC 3339, with milliseconds.
 pub fn time(at: i64) -> String {
     let time = Timestamp::from_millisecond(at).unwrap_or_default();
     format!("{time:.3}")

@@ -1,25 +1,25 @@
 //! [`Logs`]: the whole output of every attempt, in files on the machine that runs it.
 //!
-//! They lie beside the folders of the tasks: for `sqlite:/var/lib/jobs.db` in
+//! They are next to the folders of the tasks: for `sqlite:/var/lib/jobs.db` in
 //! `/var/lib/jobs.db.logs/store=IDENTITY/ID@ORDER/`. A run of the command writes two plain files, `stdout` and
-//! `stderr`, and an index that orders their pieces by time (`index`). A log within a limit consists
-//! of segments; the oldest is deleted for a new one, and a reader reports how many bytes are missing
-//! (`reader`). Nothing is made for a command that prints nothing.
+//! `stderr`, and an index that orders their pieces by time (`index`). A log with a limit consists of segments;
+//! the oldest is deleted to make room for a new one, and a reader reports how many bytes are missing
+//! (`reader`). A command that prints nothing gets no files.
 //!
-//! One file with both streams in frames would need no index. It would be no plain text any more, which `less`, `grep` and a
-//! log shipper read without windlass, and it would need segments all the same: only whole files can be deleted from the
-//! front of a log within a limit.
+//! One file with both streams in frames would need no index, but it would not be plain text, which `less`, `grep` and a log
+//! shipper can read without windlass. It would need segments all the same: only whole files can be deleted from the front
+//! of a log with a limit.
 //!
-//! The files stay when the worker is killed: each piece is written as soon as it is read. They are not
+//! The files survive a kill of the worker: each piece is written as soon as it is read. They are not
 //! synced, so that the end may be missing after a crash of the machine. They are deleted when the store
-//! has no such task any more (`sweep`).
+//! no longer has the task (`sweep`).
 //!
 //! | module | what |
 //! |---|---|
 //! | `name` | the names of the files |
 //! | `index` | the lines of the index |
 //! | `writer`, `recorder` | segments, the limit, a full disk; writing in the background |
-//! | `reader` | reading, also what is still written |
+//! | `reader` | reading, also while the log is written |
 //! | `lines` | lines with a prefix or a time |
 //! | `sweep` | deleting the logs of tasks that are gone |
 
@@ -51,21 +51,21 @@ pub(crate) use self::{
 };
 use crate::{place::Place, task_folder::task_folder};
 
-/// How much of an attempt's output is kept in files unless the options say otherwise.
+/// How many bytes of an attempt's output are kept in files by default.
 pub const LIMIT: u64 = 64 << 20;
 
-/// How much of a command's output is written to files.
+/// How much of a command's output is kept in files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Limit {
     /// Nothing.
     None,
-    /// At most this number of bytes for each run of a command.
+    /// At most this number of bytes for each run of a command; the oldest are deleted.
     Bytes(u64),
     /// All of it.
     All,
 }
 
-/// A command of this process began, and this is where its output goes.
+/// Reports that a command of this process began, and where its output goes.
 #[derive(Debug)]
 pub struct Started {
     /// The task.
@@ -81,7 +81,7 @@ pub struct Started {
 pub struct Logs {
     place: Place,
     limit: Limit,
-    /// Receives the commands that begin.
+    /// The receiver of commands that begin.
     started: Option<UnboundedSender<Started>>,
 }
 
@@ -97,7 +97,7 @@ impl Logs {
         sweep::keep_swept(&self.place.root, client, every).await;
     }
 
-    /// Those in this folder, which need not exist.
+    /// Returns the logs in this folder, which need not exist.
     pub(crate) fn at(place: Place) -> Self {
         Self {
             place,
@@ -106,11 +106,12 @@ impl Logs {
         }
     }
 
-    /// Those of the store with this URL. `None` for the store in memory.
+    /// Returns the logs of the store with this URL. `None` for the store in memory.
     ///
     /// # Errors
     ///
-    /// When the store does not report its identity. A machine without a place for logs has none.
+    /// When the store does not report its identity. A machine without a place for logs has no logs,
+    /// which is not an error.
     pub async fn of_store(
         url: &str,
         client: &Client,
@@ -120,13 +121,13 @@ impl Logs {
         Ok(place.map(Self::at))
     }
 
-    /// The same, with another limit.
+    /// Sets the limit of each log.
     pub fn limit(mut self, limit: Limit) -> Self {
         self.limit = limit;
         self
     }
 
-    /// The same, and each command that begins is reported.
+    /// Reports each command that begins to this receiver.
     pub fn report_to(mut self, to: UnboundedSender<Started>) -> Self {
         self.started = Some(to);
         self
@@ -136,7 +137,7 @@ impl Logs {
         self.place.root.join(task_folder(id, order))
     }
 
-    /// Begins a run of a task's command, with its log unless none is written.
+    /// Begins a run of a task's command. Opens its log unless logs are off.
     pub(crate) fn begin(&self, task: &TaskContext) -> (Run, Option<Recorder>) {
         let (id, order) = (task.id(), task.order());
         let mut run = Run {
@@ -158,14 +159,14 @@ impl Logs {
         }
         if let Some(started) = &self.started {
             let id = id.clone();
-            // The receiver ends when its output has no reader any more.
+            // The receiver ends when no one reads the output any more.
             let _ = started.send(Started { id, order, run });
         }
         let writer = Writer::new(self.place.clone(), task_folder(id, order), run, limit);
         (run, Some(Recorder::start(writer)))
     }
 
-    /// The runs of a task that have a log here, the newest last.
+    /// Returns the runs of a task that have a log here, the newest last.
     ///
     /// # Errors
     ///
@@ -182,7 +183,7 @@ impl Logs {
         Reader::new(self.dir(id, order), run)
     }
 
-    /// Deletes the oldest of each log of a task beyond this many bytes.
+    /// Deletes the oldest part of each log of a task beyond this many bytes.
     pub fn trim(&self, id: &TaskId, order: u64, limit: u64) {
         let dir = self.dir(id, order);
         let mut sum = 0;

@@ -39,7 +39,7 @@ pub struct Bytes {
 }
 
 impl Bytes {
-    /// The bytes of one stream.
+    /// Returns the bytes of one stream.
     pub fn of(stream: Stream, bytes: u64) -> Self {
         let mut all = Self::default();
         *all.get_mut(stream) = bytes;
@@ -67,7 +67,7 @@ impl Bytes {
         self.stdout + self.stderr
     }
 
-    /// What is here beyond another number, per stream.
+    /// Returns how many more bytes this has than `other`, per stream.
     pub fn beyond(&self, other: &Self) -> Self {
         Self {
             stdout: self.stdout.saturating_sub(other.stdout),
@@ -75,7 +75,7 @@ impl Bytes {
         }
     }
 
-    /// The line for a gap of these bytes; zero bytes if the number is not known.
+    /// Returns the line for a gap of these bytes; a gap of zero bytes has an unknown length.
     pub fn missing_here(&self) -> String {
         let name = |bytes: u64, what: &str| match bytes {
             1 => format!("1 byte of {what}"),
@@ -100,12 +100,13 @@ impl Bytes {
     }
 }
 
-/// One run of a task's command. An attempt has several if its task was paused or released meanwhile.
+/// One run of a task's command. An attempt has several runs if its task was paused or released in
+/// between.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
 )]
 pub struct Run {
-    /// The fence of the claim. A task keeps its claim from attempt to attempt if it need not wait long.
+    /// The fence of the claim. A task that need not wait long keeps its claim from attempt to attempt.
     pub fence: Fence,
     /// The incarnation of the task.
     pub incarnation: u32,
@@ -164,7 +165,7 @@ impl Segment {
         self.file(dir, stream.name())
     }
 
-    /// The segments in the folder of a task, those of the newest run last.
+    /// Returns the segments in the folder of a task, those of the newest run last.
     pub(super) fn list(dir: &Path) -> io::Result<Vec<Self>> {
         let entries = match fs::read_dir(dir) {
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -187,13 +188,13 @@ impl Segment {
         ]
     }
 
-    /// How many bytes its files take.
+    /// Returns how many bytes its files take.
     pub(super) fn bytes(&self, dir: &Path) -> u64 {
         let sizes = self.files(dir).into_iter().map(fs::metadata);
         sizes.flatten().map(|meta| meta.len()).sum()
     }
 
-    /// Deletes its files. The index goes last: what has no index is not looked for.
+    /// Deletes its files. The index is deleted last: files without an index are not found again.
     pub(super) fn remove(&self, dir: &Path) {
         let [index, stdout, stderr] = self.files(dir);
         for file in [stdout, stderr, index] {

@@ -12,10 +12,10 @@ use super::{
     name::{Bytes, Run, Segment, Stream},
 };
 
-/// The largest number of bytes that are handed over at once.
+/// The largest number of bytes in one event.
 const MOST: usize = 256 * 1024;
 
-/// What a log holds, in its order.
+/// What a log contains, in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event<'a> {
     /// Bytes of a stream, and when they were read from the command, in milliseconds since 1970.
@@ -31,7 +31,7 @@ pub enum Event<'a> {
     Gap(Bytes),
 }
 
-/// A place in the log of a run. It goes on when more is written.
+/// A position in the log of a run. Reading continues from there when more is written.
 #[derive(Debug)]
 pub struct Reader {
     dir: PathBuf,
@@ -39,20 +39,20 @@ pub struct Reader {
     open: Option<Open>,
     /// The number of the segment after the open one.
     next: u64,
-    /// How many bytes were handed over, or were a gap.
+    /// How many bytes were passed on, or were a gap.
     counts: Bytes,
-    /// What is missing, and was not handed over yet.
+    /// Missing bytes that were not reported yet.
     gap: Bytes,
     ended: bool,
     buffer: Vec<u8>,
 }
 
-/// The segment that is read.
+/// The segment that is being read.
 #[derive(Debug)]
 struct Open {
     segment: Segment,
     index: File,
-    /// The beginning of a line whose end is not there yet.
+    /// The beginning of a line whose end is not written yet.
     line: Vec<u8>,
     stdout: Data,
     stderr: Data,
@@ -64,7 +64,7 @@ struct Open {
 #[derive(Debug, Default)]
 struct Data {
     file: Option<File>,
-    /// How much of it was handed over.
+    /// How many bytes of it were passed on.
     position: u64,
 }
 
@@ -76,7 +76,7 @@ impl Open {
         }
     }
 
-    /// Opens the file of a stream if that is not done. `false` if there is none.
+    /// Opens the file of a stream if it is not open. Returns `false` if there is none.
     fn open(&mut self, dir: &std::path::Path, stream: Stream) -> io::Result<bool> {
         let path = self.segment.data(dir, stream);
         let data = self.data(stream);
@@ -92,7 +92,7 @@ impl Open {
 }
 
 impl Reader {
-    /// Begins at the oldest byte that is kept.
+    /// Starts at the oldest byte that is kept.
     pub(super) fn new(dir: PathBuf, run: Run) -> Self {
         Self {
             dir,
@@ -106,11 +106,11 @@ impl Reader {
         }
     }
 
-    /// Hands over what there is, from where it was.
+    /// Passes on what was written since the last call.
     ///
     /// # Errors
     ///
-    /// Those of the files and of the receiver.
+    /// The errors of the files and of the receiver.
     pub fn read<E: From<io::Error>>(
         &mut self,
         to: &mut impl FnMut(Event<'_>) -> Result<(), E>,
@@ -118,7 +118,7 @@ impl Reader {
         while !self.ended && self.find_segment()? {
             self.segment(to)?;
             if !self.is_last_segment()? {
-                // Its last lines may have been written since.
+                // More lines may have been written to the previous segment since.
                 self.segment(to)?;
                 self.leave(to)?;
             } else {
@@ -128,11 +128,12 @@ impl Reader {
         Ok(())
     }
 
-    /// Hands over what there is, and what a writer that was killed had not entered into the index.
+    /// Passes on what was written since the last call, including output that a killed writer had
+    /// not entered into the index.
     ///
     /// # Errors
     ///
-    /// As [`read`](Self::read).
+    /// The errors of [`read`](Self::read).
     pub fn finish<E: From<io::Error>>(
         &mut self,
         to: &mut impl FnMut(Event<'_>) -> Result<(), E>,
@@ -144,7 +145,7 @@ impl Reader {
         self.report_gap(to)
     }
 
-    /// Opens the oldest segment that comes next. Returns `false` when there is none.
+    /// Opens the oldest segment that follows. Returns `false` when there is none.
     fn find_segment(&mut self) -> io::Result<bool> {
         if self.open.is_some() {
             return Ok(true);
@@ -156,7 +157,7 @@ impl Reader {
             };
             match File::open(segment.index(&self.dir)) {
                 Ok(index) => break (segment, index),
-                // Deleted just now.
+                // The segment was deleted just now.
                 Err(e) if e.kind() == io::ErrorKind::NotFound => {}
                 Err(e) => return Err(e),
             }
@@ -170,7 +171,7 @@ impl Reader {
             stderr: Data::default(),
             at: 0,
         };
-        // While they are there: an open file stays when the segment is deleted.
+        // Opens the files now: an open file stays readable when the segment is deleted.
         for stream in Stream::ALL {
             open.open(&self.dir, stream)?;
         }
@@ -178,7 +179,7 @@ impl Reader {
         Ok(true)
     }
 
-    /// The segments of the run that were not read yet.
+    /// Returns the segments of the run that were not read yet.
     fn segments(&self) -> io::Result<Vec<Segment>> {
         let mut all = Segment::list(&self.dir)?;
         all.retain(|s| s.run == self.run && s.number >= self.next);
@@ -189,7 +190,7 @@ impl Reader {
         Ok(self.segments()?.is_empty())
     }
 
-    /// Hands over what the index of the open segment has beyond what was read of it.
+    /// Passes on what the index of the open segment lists beyond the last position.
     fn segment<E: From<io::Error>>(
         &mut self,
         to: &mut impl FnMut(Event<'_>) -> Result<(), E>,
@@ -281,7 +282,8 @@ impl Reader {
         Ok(())
     }
 
-    /// Hands over what the files of the open segment have beyond its index. Goes on to the next.
+    /// Passes on what the files of the open segment have beyond its index. Continues with the next
+    /// segment.
     fn leave<E: From<io::Error>>(
         &mut self,
         to: &mut impl FnMut(Event<'_>) -> Result<(), E>,

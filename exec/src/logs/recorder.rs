@@ -1,4 +1,4 @@
-//! [`Recorder`]: carries what is read from a command to its log, without holding up the runtime.
+//! [`Recorder`]: writes the output of a command to its log in the background, without blocking the runtime.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use tracing::warn;
 
 use super::writer::{Piece, Writer};
 
-/// How many pieces wait for a slow disk. Then the command waits, as it would for a file.
+/// How many pieces may wait for a slow disk. Beyond that the command waits, as it would for a file.
 const QUEUE: usize = 16;
 /// How long the end of a command waits for the disk.
 const LAST_WRITE: Duration = Duration::from_secs(5);
@@ -24,19 +24,19 @@ pub(crate) struct Recorder {
 }
 
 impl Recorder {
-    /// Begins. Nothing is written before the first piece.
+    /// Starts the recorder. Nothing is written before the first piece.
     pub(crate) fn start(writer: Writer) -> Self {
         let (pieces, queue) = mpsc::channel(QUEUE);
         let writing = tokio::spawn(work(writer, queue));
         Self { pieces, writing }
     }
 
-    /// Where to send what is read.
+    /// Returns the channel for the pieces.
     pub(crate) fn sender(&self) -> mpsc::Sender<Piece> {
         self.pieces.clone()
     }
 
-    /// Waits until all that was sent is written. Every other sender must be dropped, or be about to.
+    /// Waits until all sent pieces are written. Every other sender must be dropped, or be about to.
     pub(crate) async fn finish(self) {
         drop(self.pieces);
         if timeout(LAST_WRITE, self.writing).await.is_err() {
@@ -53,7 +53,7 @@ async fn work(mut writer: Writer, mut queue: mpsc::Receiver<Piece>) {
             pieces.clear();
             (writer, pieces)
         });
-        // It does not panic; a runtime that ends takes nothing more.
+        // The writer does not panic, and a runtime that ends accepts nothing more.
         let Ok(back) = written.await else { return };
         (writer, pieces) = back;
     }

@@ -1,4 +1,4 @@
-//! Deletes the logs of tasks that the store does not have any more.
+//! Deletes the logs of tasks that the store no longer has.
 
 use std::{fs, io, path::Path, time::Duration};
 
@@ -8,9 +8,9 @@ use windlass::Client;
 
 use crate::{place::remove_all, task_folder::Fate};
 
-/// How often a worker looks for logs whose tasks are gone.
+/// How often a worker looks for logs of deleted tasks.
 pub const SWEEP_EVERY: Duration = Duration::from_secs(600);
-/// How many times longer than a look the pause after it is, at least.
+/// The minimum length of the pause after a sweep, as a multiple of the duration of the sweep.
 const PAUSE: u32 = 100;
 
 /// Deletes the logs of tasks that were deleted or pruned.
@@ -36,8 +36,8 @@ pub(super) async fn sweep(root: &Path, client: &Client) {
     }
 }
 
-/// Does so each time this duration has passed, or 100 times the duration of the last look if that
-/// is longer. Never returns.
+/// Sweeps at this interval, or at 100 times the duration of the last sweep if that is longer. Never
+/// returns.
 pub(super) async fn keep_swept(root: &Path, client: &Client, every: Duration) {
     let mut pause = every;
     loop {

@@ -1,4 +1,4 @@
-//! What is written is read, within the limit, and what is missing is counted.
+//! What is written can be read, within the limit, and missing bytes are counted.
 
 use std::{fs, io, os::unix::fs::symlink, path::Path};
 
@@ -35,12 +35,12 @@ fn stdout(text: impl Into<Vec<u8>>) -> Piece {
     Piece::now(Stream::Stdout, text.into())
 }
 
-/// What a reader handed over: the bytes of both streams in their order, and what was missing.
+/// The output of a reader: the bytes of both streams in order, and the missing bytes.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Read {
     text: String,
     missing: Bytes,
-    /// How much was handed over before something was missing.
+    /// How much was read before the first gap.
     before_gap: Option<usize>,
 }
 
@@ -120,7 +120,7 @@ fn a_follower_that_is_overtaken_reports_the_gap_where_it_is() {
     writer.end();
     follower.finish(&mut |event| read.event(event)).unwrap();
     let at = read.before_gap.unwrap();
-    // The rest of the segment that was open, which only the follower still has.
+    // The rest of the segment that was open: only the follower still has it.
     let (begin, end) = read.text.split_at(at);
     assert!(numbers(0, 50_000).starts_with(begin));
     assert!(text.ends_with(end) && !end.is_empty());

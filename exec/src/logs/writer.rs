@@ -16,20 +16,20 @@ use super::{
 };
 use crate::place::{OwnFolder, Place};
 
-/// A log within a limit has this many segments; the oldest is deleted for a new one.
+/// How many segments a log with a limit has. The oldest is deleted to make room for a new one.
 const SEGMENTS: u64 = 8;
 /// The size of a segment of a log without a limit.
 const SEGMENT: u64 = 8 << 20;
 
-/// No line of an index is longer.
+/// The longest line of an index, in bytes.
 const LINE: u64 = 64;
 
-/// The logs of the earlier runs of a task take at most this many times the limit of one.
+/// The logs of a task's earlier runs together take at most this many times the limit of one log.
 const EARLIER: u64 = 3;
-/// How many earlier runs of a task can have a log.
+/// How many earlier runs of a task may have a log.
 const MOST_EARLIER: usize = 99;
 
-/// What was read from a stream of a command.
+/// A piece of output that was read from a stream of a command.
 #[derive(Debug)]
 pub(crate) struct Piece {
     /// The stream.
@@ -41,19 +41,19 @@ pub(crate) struct Piece {
 }
 
 impl Piece {
-    /// What was read just now.
+    /// Returns a piece that was read just now.
     pub(crate) fn now(stream: Stream, bytes: Vec<u8>) -> Self {
         let at = Timestamp::now().as_millisecond();
         Self { stream, at, bytes }
     }
 }
 
-/// Appends to the log of one run. The files are made when there is something to write.
+/// Appends to the log of one run. The files are created with the first piece.
 #[derive(Debug)]
 pub(crate) struct Writer {
     place: Place,
     dir: PathBuf,
-    /// The folder `dir`, once it was made.
+    /// The folder `dir`, once it exists.
     folder: Option<OwnFolder>,
     run: Run,
     limit: Option<u64>,
@@ -64,7 +64,7 @@ pub(crate) struct Writer {
     kept: VecDeque<(Segment, u64)>,
     /// How many bytes of each stream were written or lost.
     counts: Bytes,
-    /// What could not be written since the last line of the index, and when that began.
+    /// Bytes that could not be written since the last line of the index, and when the loss began.
     lost: Bytes,
     lost_at: i64,
     warned: bool,
@@ -75,13 +75,13 @@ pub(crate) struct Writer {
 struct Open {
     segment: Segment,
     index: File,
-    /// How much of the index is certainly whole lines.
+    /// The length of the part of the index that certainly consists of whole lines.
     index_len: u64,
-    /// Lines that are not in the index yet.
+    /// Lines that are not written to the index yet.
     lines: Vec<u8>,
     stdout: Option<File>,
     stderr: Option<File>,
-    /// How many bytes it has, with its index.
+    /// The size of the segment in bytes, with its index.
     bytes: u64,
 }
 
@@ -117,7 +117,7 @@ impl Open {
             return Ok(());
         }
         if let Err(error) = self.index.write_all(&self.lines) {
-            // No reader must take the beginning of a line for a whole one.
+            // A reader must not take the beginning of a line for a whole line.
             self.index.set_len(self.index_len)?;
             return Err(error);
         }
@@ -128,7 +128,7 @@ impl Open {
 }
 
 impl Writer {
-    /// Of the log of this run, in the folder with this name, that of its task. `None` is no limit.
+    /// Returns the writer of the log of this run, in the task's folder. `None` is no limit.
     pub(super) fn new(place: Place, task_folder: String, run: Run, limit: Option<u64>) -> Self {
         Self {
             dir: place.root.join(task_folder),
@@ -150,8 +150,8 @@ impl Writer {
         self.limit.map_or(SEGMENT, |limit| limit / SEGMENTS)
     }
 
-    /// Appends the pieces. What cannot be written is counted, and becomes a gap; the first time there
-    /// is a warning.
+    /// Appends the pieces. Bytes that cannot be written are counted, and become a gap. The first
+    /// failure is logged as a warning.
     pub(crate) fn write(&mut self, pieces: &[Piece]) {
         let most = usize::try_from(self.segment_size() / 2).unwrap_or(usize::MAX);
         for piece in pieces {
@@ -222,7 +222,7 @@ impl Writer {
         result
     }
 
-    /// Opens the first segment, or the next one when this is full.
+    /// Opens the first segment, or the next one when the open one is full.
     fn make_room(&mut self, bytes: u64) -> io::Result<()> {
         let size = self.segment_size();
         match &mut self.open {
@@ -246,7 +246,7 @@ impl Writer {
             stderr: None,
             bytes: 0,
         };
-        // The lines for lost bytes follow in this segment.
+        // The lines about lost bytes follow in this segment.
         open.line(Record::Begin(self.counts.beyond(&self.lost)));
         self.next += 1;
         if let Some(full) = self.open.replace(open) {
@@ -256,7 +256,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Deletes the oldest segments, so that one more of this size is within the limit.
+    /// Deletes the oldest segments, so that a further segment of this size fits within the limit.
     fn drop_oldest(&mut self, size: u64) {
         let Some(limit) = self.limit else {
             return;
@@ -270,7 +270,7 @@ impl Writer {
         }
     }
 
-    /// Makes the folder. Deletes the oldest logs of the task when they take too much.
+    /// Creates the folder. Deletes the oldest logs of the task when they take too much space.
     fn begin(&mut self) -> io::Result<()> {
         let name = self.dir.file_name().unwrap_or_default();
         self.folder = Some(self.place.make_in(name)?.0);
@@ -300,12 +300,12 @@ impl Writer {
         Ok(())
     }
 
-    /// Whether there was something to write.
+    /// Returns whether anything was written.
     pub(super) fn has_begun(&self) -> bool {
         self.open.is_some()
     }
 
-    /// Says in the index that the output has ended.
+    /// Writes to the index that the output has ended.
     pub(crate) fn end(mut self) {
         let lost_at = self.lost_at;
         let lost = self.lost;

@@ -25,14 +25,14 @@ pub(crate) struct Place {
     pub(crate) root: PathBuf,
     /// The folder around `root`, if it holds nothing but the folders of stores.
     pub(crate) above: Option<PathBuf>,
-    /// Whose folders and files in it count.
+    /// The users whose folders and files in it are trusted.
     pub(crate) owners: Owners,
 }
 
 impl Place {
     /// Returns the folder with this ending (`tasks`, say) of the store with this URL and identity:
-    /// beside the file of SQLite, in the user's data directory for etcd. `None` for the store in
-    /// memory.
+    /// next to the file of SQLite, or in the user's data directory for etcd. `None` for the store
+    /// in memory.
     ///
     /// # Errors
     ///
@@ -65,8 +65,8 @@ impl Place {
         }
     }
 
-    /// Makes the folders of the place that do not exist, only for this user, and opens the inner one. Closes
-    /// folders that are open to others.
+    /// Creates the missing folders of the place, accessible only to this user, and opens the innermost one.
+    /// Removes the access of other users to existing folders.
     ///
     /// # Errors
     ///
@@ -75,11 +75,11 @@ impl Place {
         again_if_removed(|| self.make_once())
     }
 
-    /// Makes a folder in it as well, and opens that; returns whether it is new.
+    /// Creates a folder in the innermost folder, and opens it. Returns whether it is new.
     ///
     /// # Errors
     ///
-    /// As [`make`](Self::make).
+    /// The errors of [`make`](Self::make).
     pub(crate) fn make_in(&self, name: &OsStr) -> io::Result<(OwnFolder, bool)> {
         again_if_removed(|| self.make_once()?.make_in(name))
     }
@@ -95,7 +95,7 @@ impl Place {
     }
 }
 
-/// Returns the path of the folder with this ending beside a file.
+/// Returns the path of the folder with this ending next to a file.
 pub(crate) fn beside(file: &Path, ending: &str) -> PathBuf {
     let mut name = file.as_os_str().to_owned();
     name.push(".");
@@ -103,7 +103,7 @@ pub(crate) fn beside(file: &Path, ending: &str) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// Returns the folder in which this machine keeps what belongs to clusters.
+/// Returns the folder in which this machine keeps the files of etcd stores.
 ///
 /// # Errors
 ///
@@ -117,7 +117,7 @@ pub(crate) fn data_dir() -> io::Result<PathBuf> {
     Ok(dirs.data_dir().to_owned())
 }
 
-/// The path without links: also of a file that is not there, in a folder that is.
+/// Returns the path without links. The file itself need not exist, but its folder must.
 fn canonical(path: &Path) -> io::Result<PathBuf> {
     path.canonicalize().or_else(|error| {
         let path = std::path::absolute(path)?;
@@ -128,12 +128,11 @@ fn canonical(path: &Path) -> io::Result<PathBuf> {
     })
 }
 
-/// How often a folder is made that another process removes at the same moment.
+/// How often to create a folder that another process keeps removing.
 const TRIES: usize = 50;
 
-/// A worker that ends removes empty folders, so a folder that has just been made may be gone: it is made again then.
-/// The system reports that as *not found*, or as *exists* when the folder went after that answer and before the look
-/// at what is there.
+/// Creates a folder again if another process removed it: a worker that ends removes empty folders. The system
+/// reports a removed folder as *not found*, or as *exists* when the removal came between that answer and the check.
 fn again_if_removed<T>(mut make: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     let mut made = make();
     for _ in 1..TRIES {
@@ -149,7 +148,8 @@ fn again_if_removed<T>(mut make: impl FnMut() -> io::Result<T>) -> io::Result<T>
     made
 }
 
-/// Returns an error of the system with the path that it is about. One of [`own`] names it already.
+/// Adds the path to an error of the system, unless the error (one of [`own`]) names the path
+/// already.
 pub(crate) fn named(path: &Path, error: io::Error) -> io::Error {
     match error.raw_os_error() {
         Some(_) => io::Error::new(error.kind(), format!("'{}': {error}", path.display())),
@@ -157,14 +157,14 @@ pub(crate) fn named(path: &Path, error: io::Error) -> io::Error {
     }
 }
 
-/// Writes a new file that only this user can read, and returns it open.
+/// Creates or replaces a file that only this user can read, and returns it open.
 ///
 /// # Errors
 ///
 /// When it cannot be written.
 pub(crate) fn write_private(path: &Path, text: &[u8]) -> io::Result<fs::File> {
     match write_new_private(path, text) {
-        // One that is there would keep its mode.
+        // An existing file would keep its mode.
         Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
             fs::remove_file(path)?;
             write_new_private(path, text)
@@ -173,7 +173,7 @@ pub(crate) fn write_private(path: &Path, text: &[u8]) -> io::Result<fs::File> {
     }
 }
 
-/// As [`write_private`], where no file has that name.
+/// Like [`write_private`], but only if no file has that name.
 ///
 /// # Errors
 ///
@@ -190,8 +190,8 @@ pub(crate) fn write_new_private(path: &Path, text: &[u8]) -> io::Result<fs::File
 mod tests {
     use super::*;
 
-    /// A worker that starts makes the folder while other ones, which end, remove it. A failed attempt takes at
-    /// least one removal, so fewer removals than attempts leave no excuse.
+    /// A worker that starts creates the folder while others, which end, remove it. Each failed attempt
+    /// requires at least one removal, so with fewer removals than attempts the folder must be created.
     #[test]
     fn a_folder_that_others_remove_while_it_is_made_is_made() {
         use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
@@ -211,7 +211,8 @@ mod tests {
                     for path in [&root, &above] {
                         let may = left.load(SeqCst) > 0;
                         if may && fs::remove_dir(path).is_ok() {
-                            // The main thread may give a new number at this moment: never below nothing.
+                            // The main thread may set a new number at this moment; the number must not
+                            // go below zero.
                             let _ = left.fetch_update(SeqCst, SeqCst, |n| n.checked_sub(1));
                         }
                     }

@@ -1,5 +1,6 @@
-//! [`OwnFolder`] and [`Owners`]: what lies beside a store may be the work of another user, in `/tmp` say. Folders
-//! and files are opened without following a link, and checked once they are open: what is checked is what is used.
+//! [`OwnFolder`] and [`Owners`]: files next to a store may have been created by another user (in `/tmp`, say).
+//! Folders and files are opened without following a link, and checked after they were opened, so that the file
+//! that was checked is the one that is used.
 
 use std::{
     ffi::OsStr,
@@ -18,13 +19,13 @@ use nix::{
 use tracing::warn;
 
 const ROOT: u32 = 0;
-/// What a mode gives to others than the owner.
+/// The mode bits for users other than the owner.
 const OTHERS: u32 = 0o077;
-/// The part of it that lets them write.
+/// The mode bits with which other users can write.
 const OTHERS_WRITE: u32 = 0o022;
 
-/// The users whose folders and files count beside a store: this one, root, and the owner of the store's file, who
-/// decides which commands run here anyway.
+/// The users whose folders and files next to a store are trusted: this user, root, and the owner of the store's
+/// file, who decides which commands run here anyway.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Owners([u32; 3]);
 
@@ -35,14 +36,14 @@ impl Owners {
         Self([us, us, ROOT])
     }
 
-    /// Returns the same with the owner of this file, if it exists.
+    /// Returns these users and the owner of this file, if it exists.
     pub(crate) fn of_store(file: &Path) -> Self {
         let Self([us, _, root]) = Self::us();
         let owner = file.metadata().map_or(us, |found| found.uid());
         Self([us, owner, root])
     }
 
-    /// Returns another user than the one that runs the test.
+    /// Returns a user other than the one that runs the test.
     #[cfg(test)]
     pub(crate) fn of_another_user() -> Self {
         Self([geteuid().as_raw().wrapping_add(1); 3])
@@ -65,7 +66,7 @@ fn refused(path: &Path, reason: &str) -> io::Error {
     io::Error::new(io::ErrorKind::PermissionDenied, text)
 }
 
-/// A folder that is open, and that belongs to one of the owners.
+/// An open folder that belongs to one of the owners.
 #[derive(Debug)]
 pub(crate) struct OwnFolder {
     folder: File,
@@ -73,7 +74,7 @@ pub(crate) struct OwnFolder {
     owners: Owners,
 }
 
-/// Opens a folder for its names, also one that its owner cannot list.
+/// Opens a folder only to look up names in it, so that its owner need not be able to list it.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 const LOOK: OFlag = OFlag::O_PATH;
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
@@ -88,7 +89,7 @@ impl OwnFolder {
     ///
     /// # Errors
     ///
-    /// When there is none, when it is a link, and when it belongs to another user.
+    /// When the folder does not exist, is a link, or belongs to another user.
     pub(crate) fn open(path: &Path, owners: Owners) -> io::Result<Self> {
         let opened = openat(
             AT_FDCWD,
@@ -99,18 +100,18 @@ impl OwnFolder {
         Self::of(opened, path.to_owned(), owners)
     }
 
-    /// Makes a folder that is only for this user, with the folders around it, or opens the one that exists.
+    /// Creates a folder that is only for this user, with its missing parents, or opens the existing one.
     ///
     /// # Errors
     ///
-    /// Those of [`open`](Self::open), and when it cannot be made.
+    /// The errors of [`open`](Self::open), and when it cannot be created.
     pub(crate) fn make(path: &Path, owners: Owners) -> io::Result<Self> {
         DirBuilder::new()
             .recursive(true)
             .mode(0o700)
             .create(path)
             .or_else(|error| match error.kind() {
-                // A link that leads nowhere, or a file: opening reports it.
+                // A dangling link, or a file: opening it reports the error.
                 io::ErrorKind::AlreadyExists => Ok(()),
                 _ => Err(error),
             })?;
@@ -154,7 +155,7 @@ impl OwnFolder {
         }
     }
 
-    /// Returns its path.
+    /// Returns the path of the folder.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
@@ -163,18 +164,18 @@ impl OwnFolder {
     ///
     /// # Errors
     ///
-    /// Those of [`open`](Self::open).
+    /// The errors of [`open`](Self::open).
     pub(crate) fn open_in(&self, name: &OsStr) -> io::Result<Self> {
         let flags = flags(LOOK | OFlag::O_DIRECTORY);
         let opened = openat(&self.folder, name, flags, Mode::empty());
         Self::of(opened, self.path.join(name), self.owners)
     }
 
-    /// Makes a folder in it that is only for this user, or opens the one that exists; returns whether it is new.
+    /// Creates a folder in it that is only for this user, or opens the existing one. Returns whether it is new.
     ///
     /// # Errors
     ///
-    /// Those of [`open`](Self::open), and when it cannot be made.
+    /// The errors of [`open`](Self::open), and when it cannot be created.
     pub(crate) fn make_in(&self, name: &OsStr) -> io::Result<(Self, bool)> {
         let new = match mkdirat(&self.folder, name, Mode::S_IRWXU) {
             Ok(()) => true,
@@ -184,7 +185,8 @@ impl OwnFolder {
         Ok((self.open_in(name)?, new))
     }
 
-    /// Opens a file in it to append; makes one that only this user can read if there is none.
+    /// Opens a file in it to append. Creates the file, readable only for this user, if it does not
+    /// exist.
     ///
     /// # Errors
     ///
@@ -194,11 +196,11 @@ impl OwnFolder {
         self.file(name, flags).map(|(file, _)| file)
     }
 
-    /// Opens a file in it to read what its owner alone has written.
+    /// Opens a file in it to read. Only the file's owner may have write access.
     ///
     /// # Errors
     ///
-    /// When it is a link, belongs to another user, can be written by other users, or cannot be opened.
+    /// When it is a link, belongs to another user, is writable for other users, or cannot be opened.
     pub(crate) fn read(&self, name: &OsStr) -> io::Result<File> {
         let (file, found) = self.file(name, OFlag::O_RDONLY)?;
         if found.mode() & OTHERS_WRITE != 0 {
@@ -210,7 +212,7 @@ impl OwnFolder {
     }
 
     fn file(&self, name: &OsStr, access: OFlag) -> io::Result<(File, Metadata)> {
-        // Opening a pipe waits for its other end.
+        // Without this flag, opening a pipe waits for its other end.
         let flags = flags(access | OFlag::O_NONBLOCK);
         let opened = openat(&self.folder, name, flags, Mode::S_IRUSR | Mode::S_IWUSR);
         let path = || self.path.join(name);

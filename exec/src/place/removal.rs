@@ -1,4 +1,4 @@
-//! [`remove_all`]: removes a folder also when its files were protected from that.
+//! [`remove_all`]: removes a folder even when its files are write-protected.
 
 use std::{fs, io, path::Path};
 
@@ -7,16 +7,16 @@ use nix::{
     sys::stat::{FchmodatFlags, Mode, fchmodat},
 };
 
-/// Removes a folder with everything in it. Commands leave folders that are not writable (the module cache of Go is
-/// one): such folders get their permissions back first.
+/// Removes a folder with everything in it. Commands may leave folders that are not writable (such as the module
+/// cache of Go): such folders get write permission first.
 ///
 /// # Errors
 ///
-/// When something of it cannot be removed.
+/// When a part of it cannot be removed.
 pub(crate) fn remove_all(folder: &Path) -> io::Result<()> {
     match fs::remove_dir_all(folder) {
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-            // What cannot be opened up is reported by the second try.
+            // The second attempt reports folders whose permissions cannot be changed.
             let _ = open_up(folder);
             fs::remove_dir_all(folder)
         }
@@ -24,7 +24,7 @@ pub(crate) fn remove_all(folder: &Path) -> io::Result<()> {
     }
 }
 
-/// Gives the owner all permissions of the folder and of the folders in it. Follows no link.
+/// Gives the owner all permissions for the folder and the folders in it. Follows no link.
 fn open_up(folder: &Path) -> io::Result<()> {
     let mut next = vec![folder.to_owned()];
     while let Some(folder) = next.pop() {

@@ -1,14 +1,14 @@
-//! What both processes agree on: the variable, the signals and the clock.
+//! What both processes share: the variable, the signals and the clock.
 
 use std::io;
 
 use nix::sys::signal::{SigSet, Signal};
 
-/// The variable that marks the worker: the supervisor's process id, and the numbers of the pipe from
-/// it and of the pipe to it.
+/// The variable that marks a worker: the supervisor's process id, and the numbers of the pipes from
+/// and to the supervisor.
 pub(super) const MARK: &str = "WINDLASS_SUPERVISOR";
 
-/// The signals that are passed on.
+/// The signals that the supervisor passes on.
 const PASSED: [Signal; 4] = [
     Signal::SIGTERM,
     Signal::SIGINT,
@@ -16,7 +16,7 @@ const PASSED: [Signal; 4] = [
     Signal::SIGQUIT,
 ];
 
-/// The signals that the supervisor reads instead of being interrupted by them.
+/// Returns the signals that the supervisor blocks and reads.
 pub(super) fn mask() -> SigSet {
     let mut mask = SigSet::empty();
     PASSED.iter().for_each(|signal| mask.add(*signal));
@@ -24,7 +24,7 @@ pub(super) fn mask() -> SigSet {
     mask
 }
 
-/// The time on the clock that both processes share, in milliseconds.
+/// Returns the time on the clock that both processes share, in milliseconds.
 pub(super) fn now() -> io::Result<i64> {
     use nix::time::{ClockId, clock_gettime};
     let time = clock_gettime(ClockId::CLOCK_MONOTONIC)?;

@@ -20,20 +20,21 @@ use super::{
     stops::{Received, Stops},
 };
 
-/// The pipes between a worker and its supervisor. The default is that of a worker without one.
+/// The pipes between a worker and its supervisor. The default is a worker without a supervisor.
 #[derive(Debug, Clone, Default)]
 pub struct Link(Option<Arc<Pipes>>);
 
 #[derive(Debug)]
 struct Pipes {
     supervisor: u32,
-    /// A byte for each signal that the supervisor received; it ends with the supervisor.
+    /// A pipe with one byte for each signal that the supervisor received. It is closed when the
+    /// supervisor ends.
     signals: File,
-    /// The moments until which the worker trusts its lease.
+    /// A pipe for the moments until which the worker trusts its lease.
     deadlines: File,
 }
 
-/// What a process finds of a supervisor when it starts.
+/// What a process finds out about its supervisor when it starts.
 #[cfg(target_os = "linux")]
 #[derive(Debug)]
 pub(super) enum Found {
@@ -45,7 +46,7 @@ pub(super) enum Found {
     Nothing,
 }
 
-/// Looks whether this process is the worker of a supervisor, and takes the pipes if so.
+/// Checks whether this process is the worker of a supervisor, and if so opens the pipes.
 #[cfg(target_os = "linux")]
 pub(super) fn find() -> Found {
     let Ok(mark) = std::env::var(MARK) else {
@@ -56,7 +57,7 @@ pub(super) fn find() -> Found {
         return Found::Nothing;
     };
     if nix::unistd::getppid().as_raw() != supervisor {
-        // Its worker, or a process that inherited a variable of another process.
+        // Distinguishes a worker from a process that inherited the variable from another process.
         let is_worker = is_pipe(signals) && is_pipe(deadlines);
         return if is_worker {
             Found::Orphan
@@ -64,13 +65,13 @@ pub(super) fn find() -> Found {
             Found::Nothing
         };
     }
-    // Before there is another thread: threads and commands inherit what is blocked.
+    // Before another thread starts: threads and commands inherit the blocked signals.
     if let Err(error) = mask().thread_unblock() {
         tracing::warn!(%error, "the worker cannot receive signals; its supervisor can");
     }
-    // A session without a terminal, also for the commands: one that opens /dev/tty gets an error, where
-    // the kernel would stop it without a word (SIGTTIN). The signals of the terminal come by the
-    // supervisor, which stays in its session.
+    // Starts a session without a terminal, also for the commands: a command that opens /dev/tty then
+    // gets an error, where the kernel would stop it silently (SIGTTIN). The supervisor stays in the
+    // terminal's session and passes its signals on.
     if let Err(error) = nix::unistd::setsid() {
         tracing::warn!(%error, "the worker could not leave the terminal: a command that reads from it waits for ever");
     }
@@ -86,8 +87,8 @@ pub(super) fn find() -> Found {
     }
 }
 
-/// Gives this process the name of its program: it was started as `/proc/self/exe`, and would be `exe`
-/// in the list of processes.
+/// Gives this process the name of its program: it was started as `/proc/self/exe`, and would be
+/// listed as `exe`.
 #[cfg(target_os = "linux")]
 fn take_name() {
     use std::os::unix::ffi::OsStrExt;
@@ -111,13 +112,12 @@ impl Pipes {
         let left = moment.saturating_duration_since(Instant::now());
         let left = i64::try_from(left.as_millis()).unwrap_or(i64::MAX);
         if let Ok(now) = now() {
-            // A supervisor that has ended reads nothing: the worker finds out by the other pipe.
+            // A supervisor that has ended reads nothing: the worker notices it by the other pipe.
             let _ = (&self.deadlines).write_all(&now.saturating_add(left).to_le_bytes());
         }
     }
 
-    /// Opens the pipes again, as files that no command inherits, and closes those that this process
-    /// has inherited.
+    /// Opens the pipes again, as files that commands do not inherit, and closes the inherited ones.
     #[cfg(target_os = "linux")]
     fn take(supervisor: i32, signals: i32, deadlines: i32) -> io::Result<Self> {
         use std::os::unix::fs::OpenOptionsExt;
@@ -125,7 +125,7 @@ impl Pipes {
         let pipes = Self {
             supervisor: u32::try_from(supervisor).map_err(io::Error::other)?,
             signals: File::open(path(signals))?,
-            // A supervisor that stands still must not hold its worker up.
+            // A supervisor that stands still must not block its worker.
             deadlines: File::options()
                 .write(true)
                 .custom_flags(nix::fcntl::OFlag::O_NONBLOCK.bits())
@@ -138,12 +138,12 @@ impl Pipes {
 }
 
 impl Link {
-    /// The process id of the supervisor; `None` without one.
+    /// Returns the process id of the supervisor; `None` without one.
     pub fn supervisor(&self) -> Option<u32> {
         self.0.as_ref().map(|pipes| pipes.supervisor)
     }
 
-    /// The reasons to stop: the first stops the node, the next aborts.
+    /// Returns the stream of reasons to stop: the first stops the node, the next aborts.
     ///
     /// # Errors
     ///
@@ -177,7 +177,7 @@ impl Link {
             return;
         };
         let mut deadlines = Box::pin(runner.lease_deadlines());
-        // The first one now: before the node has claimed anything.
+        // Sends the first report now, before the node has claimed anything.
         if let Some(Some(moment)) = deadlines.next().now_or_never() {
             pipes.write(moment);
         }
@@ -189,8 +189,8 @@ impl Link {
     }
 }
 
-/// Reads what the supervisor passes on, until it ends. `counts` are the signals that this process
-/// does not ignore.
+/// Reads the signals that the supervisor passes on, until it ends. `counts`: the signals that this
+/// process does not ignore.
 fn listen(mut signals: &File, counts: &[&'static str], tx: &mpsc::UnboundedSender<Received>) {
     use std::io::Read;
     let mut byte = [0];

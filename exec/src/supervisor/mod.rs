@@ -1,15 +1,16 @@
-//! The supervisor: no command outlives the claim of its worker.
+//! The supervisor: makes sure that no command outlives the claim of its worker.
 //!
 //! `windlass worker` and `windlass run` are two processes. The one that was started becomes the
 //! supervisor: it starts the same program again as the worker ([`enter`]), waits, and ends with the
-//! worker's status. Everything that the worker's commands start and leave behind becomes a child of
-//! the supervisor (`PR_SET_CHILD_SUBREAPER`), also what called `setsid`, so the supervisor finds it.
+//! worker's status. All processes that the worker's commands leave behind become children of the
+//! supervisor (`PR_SET_CHILD_SUBREAPER`), including those that called `setsid`, so the supervisor
+//! finds them.
 //!
-//! - **The worker ends**, in whatever way: the supervisor ends all that is left of its commands.
-//!   SIGTERM, and SIGKILL before the worker's lease can end.
-//! - **The worker stands still** (SIGSTOP, swapped out): it reports how long it trusts its lease. When
-//!   that moment passes without a new one, the supervisor kills the commands.
-//! - **The supervisor ends**: the worker finds the pipe from it closed, and stops as for SIGTERM.
+//! - **The worker ends**, for any reason: the supervisor ends the remaining processes of its
+//!   commands: SIGTERM, and SIGKILL before the worker's lease can end.
+//! - **The worker stands still** (SIGSTOP, swapped out): the worker reports how long it trusts its
+//!   lease. When that time passes without a new report, the supervisor kills the commands.
+//! - **The supervisor ends**: the worker finds the pipe from it closed, and stops as on SIGTERM.
 //! - **Both are killed at once**: the next worker on the machine ends what they left
 //!   (`command::leftover`).
 //!
@@ -19,8 +20,8 @@
 //! | `stops` | which signals count when both processes receive them |
 //! | `watch` | the supervisor's side |
 //!
-//! It needs Linux. Elsewhere the worker has no supervisor, and its commands outlive it when it is
-//! killed.
+//! The supervisor needs Linux. On other systems the worker has no supervisor, and its commands
+//! outlive it when it is killed.
 
 mod common;
 mod link;
@@ -37,17 +38,17 @@ pub use self::link::Link;
 pub enum Role {
     /// The worker, with or without a supervisor.
     Worker(Link),
-    /// It was the supervisor. The worker has ended; so should this process.
+    /// It was the supervisor. The worker has ended, and this process should end too.
     Supervisor(ExitCode),
 }
 
-/// Makes this process the supervisor of a new one, or finds that it is the worker. `grace` is how
-/// long commands have at most between SIGTERM and SIGKILL.
+/// Makes this process the supervisor of a new worker, or detects that it is the worker. `grace`:
+/// the longest time of commands between SIGTERM and SIGKILL.
 #[cfg(target_os = "linux")]
 pub fn enter(grace: Duration) -> Role {
     match link::find() {
         link::Found::Worker(link) => Role::Worker(link),
-        // It was killed before this process came to look.
+        // The supervisor was killed before its worker checked.
         link::Found::Orphan => Role::Supervisor(ExitCode::from(128 + 15)),
         link::Found::Nothing => match watch::run(grace) {
             Ok(code) => Role::Supervisor(code),
@@ -59,7 +60,7 @@ pub fn enter(grace: Duration) -> Role {
     }
 }
 
-/// This process is the worker: there is no supervisor on this system.
+/// Returns the role of a worker: this system has no supervisor.
 #[cfg(not(target_os = "linux"))]
 pub fn enter(_grace: Duration) -> Role {
     Role::Worker(Link::default())

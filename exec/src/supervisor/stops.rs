@@ -1,9 +1,9 @@
 //! [`Stops`]: which signals count when the worker and its supervisor both receive them.
 //!
-//! ctrl-c on a terminal, systemd's `KillMode=control-group` and `kill -- -GROUP` reach both processes,
-//! `kill PID` only the one. The supervisor passes on each signal that it receives, so only its count
-//! distinguishes one from two: what the worker receives by itself asks it to stop, and never to abort, for as
-//! long as it has a supervisor.
+//! ctrl-c on a terminal, systemd's `KillMode=control-group` and `kill -- -GROUP` reach both processes;
+//! `kill PID` reaches only one. The supervisor passes on each signal that it receives, so only the signals
+//! that were passed on show whether the user sent one or two. A signal that the worker receives directly asks
+//! it to stop, but never to abort, while it has a supervisor.
 
 /// A request to stop that the worker receives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,7 +28,7 @@ pub(super) struct Stops {
 }
 
 impl Stops {
-    /// Of a worker that has a supervisor, or has none.
+    /// Returns the state of a worker with or without a supervisor.
     pub(super) fn new(supervised: bool) -> Self {
         Self {
             alone: !supervised,
@@ -36,7 +36,7 @@ impl Stops {
         }
     }
 
-    /// Returns the reason to stop, or to abort if there was one before.
+    /// Returns the reason to stop, or to abort if there was an earlier one.
     pub(super) fn receive(&mut self, received: Received) -> Option<&'static str> {
         let first = !std::mem::replace(&mut self.asked, true);
         match received {

@@ -31,26 +31,26 @@ use windlass::statemachine::Backoff;
 use super::common::{MARK, mask, now};
 use crate::command::process;
 
-/// What a worker has left that ended by itself has given its lease up.
+/// The grace for commands of a worker that ended on its own: it has released its lease.
 const AFTER_EXIT: Duration = Duration::from_secs(1);
-/// How long a killed process may take to be gone: one that is stuck in the kernel is waited for no
-/// longer.
+/// How long to wait for a killed process to disappear. A process that is stuck in the kernel may
+/// take longer.
 const AFTER_KILL: Duration = Duration::from_secs(5);
-/// How long after the worker's deadline the supervisor ends the commands: the worker does it at the
-/// deadline itself, and the lease lasts longer (`windlass::runner::lease_margin`).
+/// How long after the worker's deadline the supervisor ends the commands. The worker ends them at
+/// the deadline itself, and the lease lasts longer (`windlass::runner::lease_margin`).
 const SLACK_MS: i64 = 50;
 
 /// Starts the worker, waits until it has ended, and ends what it left.
 ///
 /// # Errors
 ///
-/// When the worker could not be started: this process can be the worker then.
+/// When the worker could not be started. This process can then be the worker.
 pub(super) fn run(grace: Duration) -> io::Result<ExitCode> {
     let mut supervisor = Supervisor::start()?;
     let status = supervisor.wait();
     let clean = matches!(status, WaitStatus::Exited(..));
     let longest = if clean { AFTER_EXIT } else { grace };
-    // Without a deadline there is no lease that would give the commands time.
+    // Without a deadline there is no lease, and the commands get no time.
     let left = supervisor.deadline().map_or(Duration::ZERO, left);
     supervisor.end(grace.min(longest).min(left));
     Ok(supervisor.conclude(status))
@@ -60,15 +60,16 @@ struct Supervisor {
     worker: Pid,
     mask: SigSet,
     signals: SignalFd,
-    /// To the worker: a byte for each signal.
+    /// The pipe to the worker: a byte for each signal.
     passed: io::PipeWriter,
-    /// From the worker: the moments until which it trusts its lease. `None` when it has ended.
+    /// The pipe from the worker: the moments until which it trusts its lease. `None` when it has
+    /// ended.
     deadlines: Option<io::PipeReader>,
-    /// The last of them that has not passed.
+    /// The last reported moment that has not passed.
     deadline: Option<i64>,
 }
 
-/// How long it is until then.
+/// Returns the time until the deadline.
 fn left(deadline: i64) -> Duration {
     let left = now().map_or(0, |now| deadline.saturating_sub(now));
     Duration::from_millis(u64::try_from(left).unwrap_or(0))
@@ -89,11 +90,12 @@ impl Supervisor {
         fcntl(&deadlines, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
         let mask = mask();
         let signals = SignalFd::with_flags(&mask, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?;
-        // From here on they wait to be read. The worker inherits that, and undoes it.
+        // From here on these signals are pending until they are read. The worker inherits the mask,
+        // and undoes it.
         mask.thread_block()?;
         let mut args = std::env::args_os();
         let program = args.next().unwrap_or_else(|| "windlass".into());
-        // This names the running program also when its file was replaced meanwhile.
+        // This path names the running program even when its file was replaced.
         let mut command = Command::new("/proc/self/exe");
         let (us, from, to) = (std::process::id(), from_us.as_raw_fd(), to_us.as_raw_fd());
         command.arg0(program).args(args);
@@ -102,7 +104,7 @@ impl Supervisor {
         let worker = match command.spawn() {
             Ok(child) => i32::try_from(child.id()).map_err(io::Error::other)?,
             Err(error) => {
-                // This process is the worker then, and waits for its own children only.
+                // This process will be the worker, which waits only for its own children.
                 prctl::set_child_subreaper(false)?;
                 mask.thread_unblock()?;
                 return Err(error);
@@ -118,11 +120,11 @@ impl Supervisor {
         })
     }
 
-    /// Waits until the worker has ended; meanwhile passes signals on, reaps what is left to it, and
-    /// kills the commands of a worker that does not renew its lease.
+    /// Waits until the worker has ended. Meanwhile it passes signals on, reaps orphaned processes,
+    /// and kills the commands of a worker that does not renew its lease.
     fn wait(&mut self) -> WaitStatus {
         loop {
-            // Signals first: a child that ends after this look at its children wakes it again.
+            // Signals first: a child that ends after this check sends another signal.
             while let Some(signal) = self.signal() {
                 self.pass(signal);
             }
@@ -145,7 +147,7 @@ impl Supervisor {
         let timeout = match self.deadline {
             Some(deadline) => {
                 let left = left(deadline.saturating_add(SLACK_MS + 1));
-                // A longer wait is one of several.
+                // A longer wait is split into several.
                 PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX)
             }
             None => PollTimeout::NONE,
@@ -163,7 +165,7 @@ impl Supervisor {
         }
     }
 
-    /// The next signal that was received.
+    /// Returns the next signal that was received.
     fn signal(&self) -> Option<Signal> {
         loop {
             let info = self.signals.read_signal().ok().flatten()?;
@@ -175,23 +177,25 @@ impl Supervisor {
         }
     }
 
-    /// Passes a signal on: a worker that starts has to end by it, one that works counts the bytes.
+    /// Passes a signal on. A worker that is starting has to end by the signal itself; a running
+    /// worker counts the bytes.
     fn pass(&mut self, signal: Signal) {
         debug!(%signal, "passed on to the worker");
         let byte = u8::try_from(signal as i32).unwrap_or_default();
-        // Both fail only if it has ended; it has not been waited for, so the number is still its own.
+        // Both fail only if the worker has ended. It has not been waited for, so its number was not
+        // reused.
         let _ = kill(self.worker, signal);
         let _ = self.passed.write_all(&[byte]);
     }
 
-    /// Waits for whatever has ended; answers how the worker did, if it is among it.
+    /// Reaps all processes that have ended. Returns the status of the worker if it is among them.
     fn reap(&self) -> Option<WaitStatus> {
         loop {
             match waitpid(None, Some(WaitPidFlag::WNOHANG)) {
                 Ok(WaitStatus::StillAlive) => return None,
                 Ok(status) if status.pid() == Some(self.worker) => return Some(status),
                 Ok(_) | Err(Errno::EINTR) => {}
-                // No child at all: somebody else has waited for the worker.
+                // No children: something else has waited for the worker.
                 Err(_) => return Some(WaitStatus::Exited(self.worker, 1)),
             }
         }
@@ -201,7 +205,7 @@ impl Supervisor {
         let Some(pipe) = &mut self.deadlines else {
             return;
         };
-        // A report is written at once, and so read at once.
+        // A report is written in one call, and so read in one call.
         let mut report = [0; 8];
         loop {
             match pipe.read(&mut report) {
@@ -216,7 +220,7 @@ impl Supervisor {
         }
     }
 
-    /// The moment until which the worker trusted its lease, as it last reported.
+    /// Returns the moment until which the worker trusted its lease, as it last reported.
     fn deadline(&mut self) -> Option<i64> {
         self.read_deadlines();
         self.deadline
@@ -274,14 +278,14 @@ impl Supervisor {
                 );
                 return;
             }
-            // What they start meanwhile is found by the next look.
+            // Processes that these start in the meantime are found by the next search.
             for (pid, stat) in left {
                 let new = reported.insert((pid, stat.start));
                 if kills {
                     send(pid, Signal::SIGKILL);
                 } else if new {
                     send(pid, Signal::SIGTERM);
-                    // A stopped process (SIGSTOP) receives it only when it continues.
+                    // A stopped process (SIGSTOP) handles SIGTERM only when it continues.
                     send(pid, Signal::SIGCONT);
                 }
             }
@@ -289,20 +293,20 @@ impl Supervisor {
         }
     }
 
-    /// Ends as the worker has: by its exit code, or by the same signal.
+    /// Ends like the worker: with its exit code, or by the same signal.
     fn conclude(&self, status: WaitStatus) -> ExitCode {
         match status {
             WaitStatus::Exited(_, code) => ExitCode::from(u8::try_from(code).unwrap_or(1)),
             WaitStatus::Signaled(_, signal, _) => {
                 warn!(%signal, "the worker was ended by a signal");
-                // The memory of the supervisor is of no interest.
+                // A core dump of the supervisor would be of no use.
                 let _ = prctl::set_dumpable(false);
                 let _ = self.mask.thread_unblock();
                 // Twice: the standard library handles a first SIGSEGV.
                 for _ in 0..2 {
                     let _ = kill(Pid::this(), signal);
                 }
-                // The first process of a container is not ended by its own signals.
+                // Process 1 of a container is not ended by its own signals.
                 ExitCode::from(128 + u8::try_from(signal as i32).unwrap_or(0))
             }
             _ => ExitCode::FAILURE,
@@ -310,7 +314,7 @@ impl Supervisor {
     }
 }
 
-/// Sends a signal to one process; false if it is gone, or not ours to end.
+/// Sends a signal to one process. Returns false if the process is gone, or may not be signalled.
 fn send(pid: i32, signal: Signal) -> bool {
     match kill(Pid::from_raw(pid), signal) {
         Ok(()) => true,
@@ -322,8 +326,8 @@ fn send(pid: i32, signal: Signal) -> bool {
     }
 }
 
-/// Undoes a SIGCHLD that is ignored, as some parents leave it: children could not be waited for. A
-/// handler does it, and safe code can only set one this way. It is never called: the signal is
+/// Restores SIGCHLD, which some parents leave ignored: children could not be waited for. It sets a
+/// handler, because that is the only way in safe code. The handler never runs: the signal is
 /// blocked.
 fn catch_children() -> io::Result<()> {
     use tokio::signal::unix::{SignalKind, signal};

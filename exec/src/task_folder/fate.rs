@@ -1,4 +1,4 @@
-//! [`Fate`]: the outcome of the task that a folder of this machine belongs to.
+//! [`Fate`]: whether the task of a folder on this machine still exists.
 
 use windlass::{
     Client, StateKind, TaskId,
@@ -7,19 +7,20 @@ use windlass::{
 
 use super::name::decode;
 
-/// The outcome of a task, as far as its folders depend on it.
+/// What a folder needs to know about its task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fate {
-    /// The store has it, and it has not completed.
+    /// The task exists and has not completed.
     Kept,
-    /// It has completed.
+    /// The task has completed.
     Completed,
-    /// The store has no such task any more.
+    /// The store no longer has the task.
     Gone,
 }
 
 impl Fate {
-    /// The fate of the task with this submit order; `record` is what the store has under its id.
+    /// Returns the fate of the task with this submit order. `record` is what the store has under
+    /// its id.
     fn of(record: Option<&TaskRecord>, order: u64) -> Self {
         match record.filter(|record| record.order == order) {
             None => Self::Gone,
@@ -41,14 +42,14 @@ impl Fate {
     }
 
     /// Asks the store for the task that the name of a folder (`ID@ORDER`) stands for. Returns `None`
-    /// when it is no such name, too.
+    /// when the store does not answer, and for other names.
     pub(crate) async fn ask_by_name(client: &Client, name: &str) -> Option<Self> {
         let (id, order) = name.rsplit_once('@')?;
         let order: u64 = order.parse().ok().filter(|order| *order > 0)?;
         if let Some(id) = decode(id) {
             return Self::ask(client, &id, order).await;
         }
-        // The id was too long for a name, but an order is one task's.
+        // The id was too long for a folder name, but the order identifies the task.
         let page = Page::new(1).after(order - 1);
         let listed = client.list(&Filter::default(), page).await.ok()?;
         Some(Self::of(listed.first(), order))

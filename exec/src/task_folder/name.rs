@@ -1,20 +1,20 @@
-//! Ids as names of folders.
+//! Ids as folder names.
 
 use std::fmt::Write as _;
 
 use windlass::TaskId;
 
-/// The longest name that is made of an id; file systems take 255 bytes, and the submit order and the
-/// ending of a record follow.
+/// The longest name that is made of an id, in bytes. File systems allow 255; the submit order and
+/// the ending of a record are appended.
 const LONGEST: usize = 200;
 
-/// The name of a task's folder, made of the id and the submit order.
+/// Returns the name of a task's folder, made of the id and the submit order.
 pub(crate) fn task_folder(id: &TaskId, order: u64) -> String {
     format!("{}@{order}", encode(id.as_str()))
 }
 
-/// An id as the name of a folder: it may be longer than a name can be, and file systems that do not
-/// tell `A` from `a` must not take two tasks for one.
+/// Returns an id as a folder name. An id may be longer than a name can be, and file systems that
+/// ignore case must not confuse two tasks.
 pub(crate) fn encode(id: &str) -> String {
     let mut name = String::with_capacity(id.len());
     for (at, byte) in id.bytes().enumerate() {
@@ -26,7 +26,7 @@ pub(crate) fn encode(id: &str) -> String {
             }
         }
     }
-    // A record has this ending.
+    // Records have this ending.
     if name.len() > LONGEST || name.ends_with(".run") {
         let hash = crate::hash::hex(&[id.as_bytes()], 32);
         name.truncate(LONGEST - 40);
@@ -36,7 +36,7 @@ pub(crate) fn encode(id: &str) -> String {
     name
 }
 
-/// The id that a name stands for; `None` when it was shortened.
+/// Returns the id that a name stands for; `None` when it was shortened.
 pub(crate) fn decode(name: &str) -> Option<TaskId> {
     let mut bytes = Vec::with_capacity(name.len());
     let mut rest = name.bytes();

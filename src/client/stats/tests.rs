@@ -83,7 +83,7 @@ fn a_task_counts_for_one_reason() {
     assert_eq!(of.oldest_due, Some(Timestamp::UNIX_EPOCH));
     let with_room = [("limit", 5), ("data_version", 4), ("tasks", 3)];
     assert_eq!(reasons(&counted, &[node()]).0, with_room);
-    // No node reads what the limit holds back.
+    // No node can read the data of the tasks that the limit holds back.
     let none = [("no_node", 11), ("tasks", 3)];
     assert_eq!(reasons(&counted, &[]).0, none);
     let mut full = node();

@@ -1,4 +1,4 @@
-//! What a wait returns, and when.
+//! The reason why a task waits, in each situation.
 
 use windlass_statemachine::{Fence, Task};
 
@@ -98,7 +98,7 @@ fn every_reason_is_returned_and_none_when_there_is_room() {
     (full.status.running, full.claims) = (2, 2);
     let nodes = [nodes[1].clone(), full];
     assert_eq!(why(&task, &nodes), Some(WaitReason::Full(named("full"))));
-    // The store counts its claims before the node reports that they run.
+    // The store counts the node's claims before the node reports that they run.
     let mut claimed = node("full");
     claimed.claims = 2;
     let claimed = [claimed];

@@ -4,11 +4,11 @@ use std::hash::Hash;
 
 use hashbrown::HashMap;
 
-/// Values by number. A number is used again when the last use of its value is over.
+/// Values by number. A number is reused after the last use of its value has ended.
 #[derive(Debug)]
 pub(super) struct Interned<T> {
     numbers: HashMap<T, u32>,
-    /// Each value, and its uses.
+    /// Each value, and the number of its uses.
     values: Vec<Option<(T, u32)>>,
     free: Vec<u32>,
 }
@@ -24,7 +24,7 @@ impl<T> Default for Interned<T> {
 }
 
 impl<T: Clone + Eq + Hash> Interned<T> {
-    /// Returns the number of a value, for one use more of it.
+    /// Returns the number of a value, and counts one more use.
     pub(super) fn intern(&mut self, value: T) -> u32 {
         if let Some(&known) = self.numbers.get(&value) {
             self.use_again(known);
@@ -45,7 +45,7 @@ impl<T: Clone + Eq + Hash> Interned<T> {
         number
     }
 
-    /// Counts one use more of a number that is in use.
+    /// Counts one more use of a number that is in use.
     pub(super) fn use_again(&mut self, number: u32) {
         if let Some(Some((_, uses))) = self.values.get_mut(number as usize) {
             *uses += 1;
@@ -57,8 +57,8 @@ impl<T: Clone + Eq + Hash> Interned<T> {
         kept.map(|(value, _)| value)
     }
 
-    /// Ends one use of a number, and forgets its value with the last. Returns the value, and whether it is
-    /// forgotten.
+    /// Ends one use of a number, and drops its value with the last use. Returns the value, and whether it
+    /// was dropped.
     pub(super) fn release(&mut self, number: u32) -> Option<(T, bool)> {
         let slot = self.values.get_mut(number as usize)?;
         let (value, uses) = slot.as_mut()?;
@@ -78,7 +78,7 @@ impl<T: Clone + Eq + Hash> Interned<T> {
         self.numbers.len()
     }
 
-    /// Returns how many numbers were ever in use at the same time.
+    /// Returns the most numbers that were in use at the same time.
     #[cfg(test)]
     pub(super) fn numbers(&self) -> usize {
         self.values.len()

@@ -1,11 +1,11 @@
-//! [`Ready`]: the tasks that could be claimed now, in the order in which they are.
+//! [`Ready`]: the tasks that could be claimed now, in the order of claims.
 //!
-//! Commanded ones come first (they are quick), then the priority decides, then the turn of the key ([`Turns`]),
-//! then the turn of the kind, then due time and submit order.
+//! Commanded tasks come first (they are quick). Then the order is: priority, the turn of the key ([`Turns`]),
+//! the turn of the kind, due time, submit order.
 //!
-//! Kinds take turns so that a flood of tasks of one kind does not keep those of another waiting. A kind has a
-//! virtual time, which passes that of the kind before it with each task that is taken out. The kind with the lowest
-//! time is the next. A kind that has had no ready task joins at the present time.
+//! Kinds take turns so that many tasks of one kind do not keep those of another waiting. A kind has a virtual time,
+//! which passes that of the previous kind with each task that is taken out. The kind with the lowest time is next.
+//! A kind that had no ready task joins at the present virtual time.
 
 use std::{cmp::Reverse, collections::BTreeSet, sync::Arc};
 
@@ -16,7 +16,8 @@ use super::{
     turns::{KeyId, Moved, NO_KEY, Turns},
 };
 
-/// The place of a task among those of its priority and key: due time, submit order, and the place of its entry.
+/// The position of a task among those of its priority and key: due time, submit order, and the index of its
+/// entry.
 pub(super) type Place = (i64, u64, u32);
 
 /// A ready task.
@@ -46,9 +47,9 @@ type Head = (Reverse<i32>, u64, Place);
 /// The ready tasks of a kind and a data version.
 #[derive(Debug, Default)]
 struct Queue {
-    /// Those without a key, and those with a command.
+    /// Tasks without a key, and tasks with a command.
     plain: BTreeSet<Rank>,
-    /// The others, by priority and key.
+    /// The other tasks, by priority and key.
     lanes: HashMap<(i32, KeyId), BTreeSet<Place>>,
     heads: BTreeSet<Head>,
     /// The virtual time of the kind.
@@ -159,7 +160,7 @@ impl Ready {
         self.turns.leaves(task.priority, task.key);
     }
 
-    /// Forgets a kind of which there is no task.
+    /// Drops a kind without tasks.
     pub(super) fn forget(&mut self, kind: KindId) {
         if let Some(queue) = self.queues.remove(&kind) {
             // Its next task does not go before those that wait now.
@@ -167,8 +168,8 @@ impl Ready {
         }
     }
 
-    /// Returns the place of the entry that is the first of a kind that there is room for, and gives its kind a
-    /// turn. `room` is asked at most once for each kind, with whether the first such task was commanded.
+    /// Returns the entry of the first task of a kind for which there is room, and gives its kind a turn. Calls
+    /// `room` at most once for each kind, with whether the first such task was commanded.
     pub(super) fn next(&mut self, mut room: impl FnMut(KindId, bool) -> bool) -> Option<u32> {
         let mut best = None;
         for (kind, queue) in &self.queues {
@@ -200,7 +201,7 @@ impl Ready {
         Some(at)
     }
 
-    /// Records that a task is claimed which is not among the ready ones any more, and that had no command.
+    /// Records the claim of a task that is no longer among the ready ones, and that had no command.
     pub(super) fn claims(&mut self, priority: i32, key: Option<&Arc<str>>) {
         if self.turns.is_empty() && key.is_none() {
             return;
@@ -214,7 +215,7 @@ impl Ready {
         }
     }
 
-    /// Forgets the turns of a priority of which no task is ready. Returns whether that is so.
+    /// Drops the turns of a priority without ready tasks. Returns whether it did.
     pub(super) fn forget_if_idle(&mut self, priority: i32) -> bool {
         let is_any = self.turns.has_ready(priority)
             || self.queues.values().any(|queue| queue.has_plain(priority));
@@ -234,7 +235,7 @@ impl Ready {
         self.queues.values().map(Queue::len).sum()
     }
 
-    /// Returns how many kinds are known.
+    /// Returns the number of known kinds.
     #[cfg(test)]
     pub(super) fn kinds(&self) -> usize {
         self.queues.len()

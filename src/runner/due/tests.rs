@@ -28,7 +28,7 @@ fn sleeper(id: &str, due: i64, order: u64) -> TaskView {
     }
 }
 
-/// The clock's second, and as many since the index was made.
+/// Returns the clock's second, and as many seconds since the index was made.
 fn at(index: &DueIndex, second: u64) -> Moment {
     Moment {
         clock: Timestamp::from_second(second as i64).unwrap(),
@@ -42,7 +42,7 @@ fn after(index: &DueIndex, second: u64) -> Instant {
 
 fn next(index: &DueIndex, second: u64) -> Option<u64> {
     let left = index.next_due_in(at(index, second))?;
-    // Something put off is due at the end of a millisecond.
+    // A deferred task is due at the end of a millisecond.
     Some(left.as_millis() as u64 / 1000)
 }
 
@@ -197,7 +197,7 @@ fn a_kind_is_forgotten_with_its_last_task() {
     }
     assert_eq!((index.kinds.len(), index.ready.kinds()), (0, 0));
     assert!(index.kinds.numbers() < 3, "numbers are used again");
-    // Another view of a task may be of another kind.
+    // Another view of a task may have another kind.
     for n in 0..100 {
         index.upsert(of(n, 0, Some(0)), at(&index, 1));
     }
@@ -318,7 +318,8 @@ fn a_task_whose_deadline_has_come_counts_as_commanded() {
         deadline: Timestamp::from_second(second).ok(),
         ..view
     };
-    // One that could be claimed and finds no room, one that is paused, and one that sleeps longer.
+    // One task that could be claimed but finds no room, one that is paused, and one that sleeps
+    // longer.
     index.upsert(late(view("ready", Some(0), 0, 1), 5), start);
     index.upsert(late(view("paused", None, 0, 2), 6), start);
     index.upsert(late(sleeper("asleep", 100, 3), 7), start);
@@ -337,7 +338,7 @@ fn a_task_whose_deadline_has_come_counts_as_commanded() {
         let taken = taken.map(|view| (view.id.to_string(), view.commanded));
         assert_eq!(taken, id.map(|id| (id.to_owned(), true)), "{second}");
     }
-    // What is put off stays so.
+    // A deferred task stays deferred.
     let now = at(&index, 60);
     index.put_off(
         late(view("ready", Some(0), 0, 1), 5),

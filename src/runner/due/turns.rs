@@ -1,8 +1,8 @@
-//! [`Turns`]: among the ready tasks of one priority, the keys of limits take turns.
+//! [`Turns`]: the keys of limits take turns among the ready tasks of one priority.
 //!
 //! Each key has a virtual time, which grows by one turn with each claim of a task of the key on this node. The
-//! key with the lowest time is the next. The tasks without a key share one time. A key that has had no ready
-//! task joins at the present virtual time, so that it earns no credit while it is idle.
+//! key with the lowest time is next. Tasks without a key share one time. A key that had no ready task joins at
+//! the present virtual time, so that it earns no credit while it is idle.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -19,7 +19,7 @@ pub(super) const NO_KEY: KeyId = KeyId::MAX;
 /// One turn, in virtual time.
 const TURN: u64 = 1 << 20;
 
-/// The virtual times of all keys. It is empty while no task with a key is ready.
+/// The virtual times of all keys. Empty while no task with a key is ready.
 #[derive(Debug, Default)]
 pub(super) struct Turns {
     names: Interned<Arc<str>>,
@@ -29,20 +29,22 @@ pub(super) struct Turns {
 /// The keys of one priority.
 #[derive(Debug, Default)]
 struct Round {
-    /// The present virtual time: about one turn more when each key with ready tasks has had one.
+    /// The present virtual time: it grows by about one turn when each key with ready tasks has had
+    /// one.
     now: u64,
     /// The time of the tasks without a key.
     plain: u64,
-    /// The keys with ready tasks, and those that are idle.
+    /// The keys with ready tasks, and the idle keys.
     keys: HashMap<KeyId, Key>,
-    /// The keys without ready tasks whose time is still to come. Each has a use of its number.
+    /// The keys without ready tasks whose time is in the future. Each counts as a use of its
+    /// number.
     idle: BTreeSet<(u64, KeyId)>,
 }
 
 #[derive(Debug)]
 struct Key {
     time: u64,
-    /// Its ready tasks.
+    /// The number of its ready tasks.
     ready: u32,
 }
 
@@ -61,11 +63,12 @@ impl Round {
 
     /// Records a turn that began at a virtual time. Returns the end of the turn.
     fn turn(&mut self, at: u64) -> u64 {
-        // The tasks without a key count as one that is always ready.
+        // All tasks without a key count as one key that is always ready.
         let ready = self.ready() as u64 + 1;
         let step = (TURN / ready).max(1);
         self.now = at.max(self.now.saturating_add(step));
-        // A key that could not run for long, for want of room for its kind, does not take all turns now.
+        // A key that had no turn for a long time, because its kind had no room, does not get all turns
+        // now.
         at.saturating_add(TURN).max(self.now)
     }
 }
@@ -75,12 +78,12 @@ impl Turns {
         self.rounds.is_empty()
     }
 
-    /// Returns the number of a key, for one task more of it.
+    /// Returns the number of a key, and counts one more task.
     pub(super) fn enter(&mut self, key: Option<Arc<str>>) -> KeyId {
         key.map_or(NO_KEY, |key| self.names.intern(key))
     }
 
-    /// Returns the key of a number, for one task less of it.
+    /// Returns the key of a number, and counts one task less.
     pub(super) fn leave(&mut self, key: KeyId) -> Option<Arc<str>> {
         if key == NO_KEY {
             return None;
@@ -106,7 +109,7 @@ impl Turns {
         key.time
     }
 
-    /// Takes a ready task of a key out of the count.
+    /// Removes a ready task of a key from the count.
     pub(super) fn leaves(&mut self, priority: i32, id: KeyId) {
         let Some(round) = self.rounds.get_mut(&priority) else {
             return;
@@ -146,7 +149,7 @@ impl Turns {
         round.is_some_and(|round| round.ready() > 0)
     }
 
-    /// Records that a task is claimed which is not among the ready ones any more: its key has had a turn.
+    /// Records the claim of a task that is no longer among the ready ones: its key has had a turn.
     pub(super) fn claims(&mut self, priority: i32, key: Option<&Arc<str>>) -> Option<Moved> {
         let Some(key) = key else {
             let round = self.rounds.get_mut(&priority)?;
@@ -172,7 +175,7 @@ impl Turns {
                     self.names.release(id);
                 }
                 let at = idle.map_or(0, |(time, _)| time).max(round.now);
-                // For its turn it counts as one that is ready.
+                // During its turn the key counts as ready.
                 round.keys.insert(id, Key { time: at, ready: 0 });
                 let time = round.turn(at);
                 round.keys.insert(id, Key { time, ready: 0 });
@@ -184,7 +187,7 @@ impl Turns {
         moved
     }
 
-    /// Forgets the idle keys whose time has come.
+    /// Drops the idle keys whose time has come.
     fn prune(&mut self, priority: i32) {
         let Some(round) = self.rounds.get_mut(&priority) else {
             return;
@@ -205,7 +208,7 @@ impl Turns {
         }
     }
 
-    /// Forgets a priority of which no task is ready.
+    /// Drops a priority without ready tasks.
     pub(super) fn forget(&mut self, priority: i32) {
         let round = self.rounds.remove(&priority);
         for (_, id) in round.into_iter().flat_map(|round| round.idle) {
@@ -213,7 +216,7 @@ impl Turns {
         }
     }
 
-    /// Returns how many keys are kept.
+    /// Returns the number of keys.
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         self.names.len()

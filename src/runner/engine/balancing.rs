@@ -1,4 +1,4 @@
-//! Balancing: tasks that run here are released for other nodes.
+//! Balancing: releases tasks that run here for other nodes.
 
 use tokio::time::Instant;
 use tracing::info;
@@ -7,10 +7,10 @@ use windlass_statemachine::machine::{Input, StopReason};
 use super::{Engine, courtesy::Running};
 
 impl Engine {
-    /// Releases the tasks that the balancer chooses; returns how many.
+    /// Releases the tasks that the balancer chooses, and returns their number.
     pub(super) fn balance(&mut self) -> usize {
         if self.standing.is_emptying() {
-            // Every task is released already.
+            // The node already releases every task.
             return 0;
         }
         let load = self.load(Instant::now());

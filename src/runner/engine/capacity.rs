@@ -1,4 +1,4 @@
-//! [`Capacity`]: how many tasks this node takes, in all and of each kind.
+//! [`Capacity`]: how many tasks this node takes, in total and of each kind.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,11 +7,11 @@ use windlass_statemachine::Kind;
 
 use crate::telemetry::SlotsOfKind;
 
-/// Commanded tasks are claimed beyond the slots, up to this many: a kill need not wait for a slot.
+/// How many commanded tasks are claimed beyond the slots: a kill need not wait for a slot.
 const COMMANDED_EXTRA: u32 = 64;
 
-/// The slots of a node and of its kinds, and how many of them are in use: by tasks that run, are being
-/// stored, or are being claimed.
+/// The slots of a node and of its kinds, and how many are in use by tasks that run, are being stored,
+/// or are being claimed.
 #[derive(Debug)]
 pub(super) struct Capacity {
     slots: u32,
@@ -26,8 +26,8 @@ pub(super) struct Capacity {
 }
 
 impl Capacity {
-    /// `of_kind` are the limits of kinds with a handler of their own, `of_others` is that of the default
-    /// handler. `None` is no limit beside that of the node.
+    /// Returns the capacity of a node. `of_kind` are the limits of kinds with a handler of their own,
+    /// `of_others` is that of the default handler. `None` means only the limit of the node.
     pub(super) fn new(
         slots: u32,
         of_kind: impl Iterator<Item = (Kind, Option<u32>)>,
@@ -44,23 +44,23 @@ impl Capacity {
         }
     }
 
-    /// Lets the tasks of these kinds run beside those that fill the slots of the node.
+    /// Exempts the tasks of these kinds from the slots of the node.
     pub(super) fn with_apart(mut self, kinds: impl Iterator<Item = Kind>) -> Self {
         self.apart = kinds.collect();
         self
     }
 
-    /// Sets the slots of the node. What is in use stays in use.
+    /// Sets the slots of the node. Slots in use stay in use.
     pub(super) fn set_slots(&mut self, slots: u32) {
         self.slots = slots;
     }
 
-    /// Sets the slots of a kind; `None` is no limit beside that of the node.
+    /// Sets the slots of a kind; `None` means only the limit of the node.
     pub(super) fn set_slots_of(&mut self, kind: Kind, slots: Option<u32>) {
         self.of_kind.insert(kind, slots.unwrap_or(u32::MAX));
     }
 
-    /// Forgets the limit of a kind whose handler is gone.
+    /// Removes the limit of a kind whose handler was removed.
     pub(super) fn forget_kind(&mut self, kind: &Kind) {
         self.of_kind.remove(kind);
     }
@@ -70,7 +70,7 @@ impl Capacity {
         self.slots
     }
 
-    /// Returns the slots of each kind that has a limit, without the kinds apart.
+    /// Returns the slots of each kind with a limit, except the exempt kinds.
     pub(super) fn slots_of(&self) -> BTreeMap<Kind, u32> {
         let limited = self.of_kind.iter().filter(|(_, slots)| **slots < u32::MAX);
         let counted = limited.filter(|(kind, _)| !self.apart.contains(kind));
@@ -89,12 +89,12 @@ impl Capacity {
         !self.exceeds(kind, 1)
     }
 
-    /// Returns whether a task with a command is claimed though every slot may be in use.
+    /// Returns whether a task with a command is claimed even if every slot is in use.
     pub(super) fn has_room_for_command(&self) -> bool {
         self.active < self.slots.saturating_add(COMMANDED_EXTRA)
     }
 
-    /// Returns whether `more` tasks of this kind would be beyond a limit.
+    /// Returns whether `more` tasks of this kind would exceed a limit.
     pub(super) fn exceeds(&self, kind: &Kind, more: u32) -> bool {
         let of_kind = self.active_of.get(kind).copied().unwrap_or(0);
         let limit = self.of_kind.get(kind).copied().unwrap_or(self.of_others);
@@ -102,7 +102,7 @@ impl Capacity {
         is_full || of_kind.saturating_add(more) > limit
     }
 
-    /// Returns the slots of each kind that has a handler of its own or an active task, without the kinds apart.
+    /// Returns the slots of each kind with a handler of its own or an active task, except the exempt kinds.
     pub(super) fn usage(&self) -> impl Iterator<Item = SlotsOfKind> {
         let kinds: BTreeSet<&Kind> = self.of_kind.keys().chain(self.active_of.keys()).collect();
         let counted = kinds.into_iter().filter(|kind| !self.apart.contains(kind));

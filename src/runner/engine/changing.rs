@@ -77,7 +77,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Takes the handler of a kind away, and releases what runs of it. Returns the handler.
+    /// Removes the handler of a kind, and releases its running tasks. Returns the handler.
     fn remove_kind(&mut self, kind: &Kind) -> Result<Arc<KindEntry>, Invalid> {
         let Some(entry) = self.parts.kinds.named.get(kind).cloned() else {
             let reason = format!("this node has no handler of its own for '{kind}'");
@@ -101,7 +101,7 @@ impl Engine {
         (self.slots.get(slot)).is_some_and(|slot| Arc::ptr_eq(&slot.kind, entry))
     }
 
-    /// Answers the callers whose removed handlers have no run left.
+    /// Notifies the callers whose removed handlers have no run left.
     pub(super) fn answer_removals(&mut self) {
         let slots = &self.slots;
         let is_over = |removal: &mut Removal| {
@@ -113,7 +113,7 @@ impl Engine {
         }
     }
 
-    /// Takes note of what the node is now, and has the store record it.
+    /// Computes the present description of the node, and has the store record it.
     fn describe(&mut self) {
         let before = self.parts.wanted.borrow().spec.clone();
         let spec = NodeSpec {
@@ -133,8 +133,8 @@ impl Engine {
             .send_modify(|wanted| wanted.spec = Arc::new(spec));
     }
 
-    /// Watches again, so that the tasks that can be claimed are those of the kinds and labels of now. Until
-    /// the list is there, the node claims nothing.
+    /// Watches again, so that the claimable tasks are those of the present kinds and labels. Until the list
+    /// is complete, the node claims nothing.
     fn list_again(&mut self) {
         self.watch.end();
         self.due.clear();
@@ -142,7 +142,7 @@ impl Engine {
     }
 
     /// Returns the kinds to watch: those with a handler, and those of the tasks that are here. A list names
-    /// every task of its kinds, and the claim of a task that it does not name counts as over.
+    /// every task of its kinds, and the claim of a task that the list does not name counts as ended.
     pub(super) fn watched_kinds(&self) -> Option<Vec<Kind>> {
         let mut kinds = self.parts.kinds.listed()?;
         for slot in self.slots.iter() {

@@ -9,23 +9,23 @@ use windlass_statemachine::{Kind, QueuedCommand, TaskId};
 use super::reported::Reported;
 use crate::store::NodeCommandId;
 
-/// How many claim calls are under way at a time.
+/// How many claim calls may be under way.
 const CALLS: usize = 4;
-/// How long the node makes no claim after the store has failed twice in a row, and at most, after more failures.
+/// The pause after the store has failed twice in a row, and the longest pause after more failures.
 const FAILED: Duration = Duration::from_millis(200);
 const FAILED_FOR_LONG: Duration = Duration::from_secs(5);
 /// How often the log repeats that claims fail.
 const WARN_EVERY: Duration = Duration::from_secs(60);
 
-/// A task that is being claimed. Events about it wait for the answer.
+/// A task that is being claimed. Events about it are kept until the answer.
 #[derive(Debug, Default)]
 pub(super) struct PendingClaim {
-    /// The kind whose room it takes.
+    /// The kind in whose room the task counts.
     pub(super) kind: Option<Kind>,
     pub(super) latest: Option<Reported>,
-    /// Commands, with the order of the task that each was sent to.
+    /// Commands, each with the order of the task to which it was sent.
     pub(super) commands: Vec<(u64, QueuedCommand)>,
-    /// A list has begun since the claim was sent, and has not named the task so far.
+    /// Whether a list has begun since the claim was sent, and has not named the task so far.
     pub(super) unlisted: bool,
     /// Node commands to stop the task, which may be on this node already.
     pub(super) stop_orders: Vec<NodeCommandId>,
@@ -38,36 +38,36 @@ pub(super) struct Claiming {
     /// Since when each call is under way.
     calls: HashMap<u64, Instant>,
     next_call: u64,
-    /// How long the last calls took, about.
+    /// The approximate duration of the last calls.
     took: Duration,
     failing: Option<Failing>,
 }
 
-/// Calls fail, each with every task in it.
+/// The state while calls fail, each with every task in it.
 #[derive(Debug)]
 struct Failing {
     since: Instant,
     warned: Instant,
-    /// No claim is made until then.
+    /// Until when no claim is made.
     until: Instant,
     wait: Duration,
 }
 
 impl Claiming {
-    /// Returns whether one more call may be sent. While the store fails, calls pause for longer and longer: each
-    /// of thousands of tasks would be tried again within a second otherwise.
+    /// Returns whether one more call may be sent. While the store fails, the pauses between calls grow:
+    /// otherwise each of thousands of tasks would be tried again within a second.
     pub(super) fn has_room(&self, now: Instant) -> bool {
         self.calls.len() < CALLS && self.pause(now).is_none()
     }
 
-    /// Returns how long no claim is made.
+    /// Returns how long no claim will be made.
     pub(super) fn pause(&self, now: Instant) -> Option<Duration> {
         let failing = self.failing.as_ref()?;
         let pause = failing.until.saturating_duration_since(now);
         (!pause.is_zero()).then_some(pause)
     }
 
-    /// Takes note of a call of which each claim has failed. Returns whether the log is to report it.
+    /// Records a call in which each claim has failed. Returns whether to log it.
     pub(super) fn failed(&mut self, now: Instant) -> bool {
         let Some(failing) = &mut self.failing else {
             self.failing = Some(Failing {
@@ -78,7 +78,7 @@ impl Claiming {
             });
             return true;
         };
-        // Other calls that were under way fail with it.
+        // Other calls that were under way fail at the same time.
         if now >= failing.until {
             failing.wait = (failing.wait * 2).clamp(FAILED, FAILED_FOR_LONG);
             failing.until = now + failing.wait;
@@ -90,13 +90,13 @@ impl Claiming {
         warns
     }
 
-    /// Takes note of a claim that has not failed. Returns for how long claims have failed, if so.
+    /// Records a claim that has not failed. If claims were failing, returns for how long.
     pub(super) fn succeeded(&mut self, now: Instant) -> Option<Duration> {
         let failing = self.failing.take()?;
         Some(now.saturating_duration_since(failing.since))
     }
 
-    /// Takes note of a task that the next call claims.
+    /// Records a task that the next call claims.
     pub(super) fn add(&mut self, task: TaskId, kind: Kind) {
         let claim = PendingClaim {
             kind: Some(kind),
@@ -105,7 +105,7 @@ impl Claiming {
         self.tasks.insert(task, claim);
     }
 
-    /// Takes note of a call, and returns its number.
+    /// Records a call, and returns its number.
     pub(super) fn send(&mut self, now: Instant) -> u64 {
         let call = self.next_call;
         self.next_call += 1;
@@ -113,15 +113,15 @@ impl Claiming {
         call
     }
 
-    /// Takes note of the answer to a call.
+    /// Records the answer to a call.
     pub(super) fn answered(&mut self, call: u64, now: Instant) {
         if let Some(since) = self.calls.remove(&call) {
             self.took = (self.took * 3 + now.saturating_duration_since(since)) / 4;
         }
     }
 
-    /// Returns how long a claim takes at present, about: the last calls, or one under way that has
-    /// taken longer already.
+    /// Returns the approximate duration of a claim at present: that of the last calls, or the time
+    /// of a call under way that has already taken longer.
     pub(super) fn takes(&self, now: Instant) -> Duration {
         let first = self.calls.values().min();
         let so_far = first.map_or(Duration::ZERO, |since| {
@@ -130,7 +130,8 @@ impl Claiming {
         self.took.max(so_far)
     }
 
-    /// Takes out a task whose claim is answered. A task that was forgotten meanwhile is an empty claim.
+    /// Takes out a task whose claim was answered. A task that was dropped in the meantime yields an
+    /// empty claim.
     pub(super) fn take(&mut self, task: &TaskId) -> PendingClaim {
         self.tasks.remove(task).unwrap_or_default()
     }
@@ -139,14 +140,14 @@ impl Claiming {
         self.tasks.get_mut(task)
     }
 
-    /// Takes note of a list that begins.
+    /// Records that a list begins.
     pub(super) fn list_begins(&mut self) {
         for pending in self.tasks.values_mut() {
             pending.unlisted = true;
         }
     }
 
-    /// Forgets every task: the node ends.
+    /// Drops every task, because the node ends.
     pub(super) fn clear(&mut self) {
         self.tasks.clear();
     }
@@ -158,8 +159,8 @@ impl Claiming {
 }
 
 impl PendingClaim {
-    /// Keeps an event about the task until the claim is answered. Only the last one counts: events are
-    /// level-triggered.
+    /// Keeps an event about the task until the claim is answered. Only the last event counts, because
+    /// events are level-triggered.
     pub(super) fn report(&mut self, event: Reported) {
         self.unlisted = false;
         self.latest = Some(event);
@@ -188,7 +189,8 @@ mod tests {
         assert!(claiming.has_room(now));
     }
 
-    /// A full disk had each of thousands of tasks tried again within a second, with a line of the log each.
+    /// On a full disk, each of thousands of tasks was tried again within a second, with a log line for
+    /// each.
     #[test]
     fn claims_that_fail_one_after_the_other_pause_for_longer_and_longer() {
         let (mut claiming, start) = (Claiming::default(), Instant::now());

@@ -1,4 +1,4 @@
-//! Claiming: which tasks, how many at a time, and what follows from the answers.
+//! Claiming: chooses the tasks and their number, and handles the answers.
 
 use std::{sync::Arc, time::Duration};
 
@@ -25,13 +25,13 @@ use crate::{
     telemetry::{self, Moved},
 };
 
-/// How many tasks one claim call asks for.
+/// The most tasks of one claim call.
 const CLAIM_BATCH: usize = 512;
-/// How long a claim is deferred that was released because the task is not for this node.
+/// How long a task is deferred after its claim was released because the task is not for this node.
 const NOT_FOR_THIS_NODE: Duration = Duration::from_secs(30);
 
 impl Engine {
-    /// Claims the tasks that are due and that there is room for.
+    /// Claims the tasks that are due and for which there is room.
     pub(super) fn claim_pass(&mut self) {
         let now = self.moment();
         self.due.advance(now);
@@ -112,13 +112,13 @@ impl Engine {
             if is_current {
                 self.claim_answered(view, pending, answer);
             } else {
-                // The lease is lost, and every claim on it.
+                // The lease was lost, with every claim on it.
                 self.not_claimed(&view.id, pending.latest);
             }
         }
     }
 
-    /// Reports that the store fails, or does no longer.
+    /// Reports that the store fails, or works again.
     fn judge_claims(&mut self, claimed: &ClaimAnswers) {
         let (now, node) = (Instant::now(), &self.parts.node);
         let failed = |answer: &Result<_, Error>| answer.as_ref().is_err_and(Error::is_retryable);
@@ -150,7 +150,8 @@ impl Engine {
         match answer {
             Ok(Some(claimed)) => {
                 let late = view.due.map(|due| self.now().duration_since(due));
-                // Only the due time of a task that does not sleep was in the past when it was written.
+                // The due time of a task that does not sleep was in the past when it was written, so
+                // the clock that wrote it is ahead.
                 if let Some(ahead) = late.filter(|late| late.is_negative() && !view.sleeping) {
                     self.gauges.written_ahead(ahead.unsigned_abs());
                 }
@@ -162,7 +163,8 @@ impl Engine {
             Ok(None) if view.sleeping && !view.commanded && pending.latest.is_none() => {
                 self.still_sleeping(view);
             }
-            // Mostly another node has it, which the watch reports. But the clock may have been set back.
+            // Usually another node has it, which the watch reports. But the clock may have been set
+            // back.
             Ok(None) if view.deadline.is_some() && pending.latest.is_none() => self.put_off(view),
             // Another node has it, or it can no longer be claimed.
             Ok(None) => self.not_claimed(&view.id, pending.latest),
@@ -186,8 +188,8 @@ impl Engine {
         }
     }
 
-    /// Keeps a sleeping task that was due and could not be claimed. Mostly another node has it,
-    /// which the watch reports. But if the clock was set back since, the task sleeps on, and no event
+    /// Keeps a sleeping task that was due and could not be claimed. Usually another node has it,
+    /// which the watch reports. But if the clock was set back, the task still sleeps, and no event
     /// follows.
     fn still_sleeping(&mut self, view: TaskView) {
         let now = self.moment();
@@ -198,7 +200,7 @@ impl Engine {
         }
     }
 
-    /// Tries a claim that has failed again after a moment.
+    /// Retries a failed claim after a moment.
     fn later(&mut self, view: TaskView, pending: PendingClaim) {
         match pending.latest {
             None => self.put_off(view),
@@ -206,8 +208,8 @@ impl Engine {
         }
     }
 
-    /// Applies the last event about a task whose claim has failed. When the event names this node, the
-    /// task was claimed, and the answer is lost.
+    /// Applies the last event about a task whose claim has failed. If the event names this node, the
+    /// task was claimed, and the answer was lost.
     fn not_claimed(&mut self, task: &TaskId, latest: Option<Reported>) {
         match latest {
             Some(Reported::View(view)) if self.is_own(&view) => {
@@ -220,16 +222,15 @@ impl Engine {
         }
     }
 
-    /// Lets a task wait for a moment before it is claimed. The watch may report it again before, if
-    /// anything about it changes.
+    /// Defers a task for a moment. The watch may report it again before that, if it changes.
     fn put_off(&mut self, view: TaskView) {
         let now = self.moment();
         let wait = Duration::from_millis(200 + fastrand::u64(0..800));
         self.due.put_off(view, now.at + wait, now);
     }
 
-    /// Releases a claim that no handler here is for: no store compares kinds or labels when it
-    /// claims, and a task may have been deleted and submitted again as another one.
+    /// Releases a claim for which this node has no handler: stores do not compare kinds or labels
+    /// in a claim, and a task may have been deleted and submitted again as another one.
     fn release_claim(&mut self, claim: Claim, order: u64, state: TaskState) {
         // The watch may still report this claim; its answer is not lost.
         let until = Instant::now() + NOT_FOR_THIS_NODE;

@@ -1,4 +1,4 @@
-//! Requests to the node: from its own process, and operators' node commands.
+//! Requests to the node: from its own process, and node commands of operators.
 
 use std::time::Duration;
 
@@ -49,7 +49,7 @@ impl Engine {
     fn unfreeze(&mut self) {
         if self.standing.unfreeze() {
             info!(node = %self.parts.node, "unfrozen");
-            // It works again, and may never be empty.
+            // The node works again, and may never be empty.
             let outcome = if self.is_empty() {
                 "drained"
             } else {
@@ -114,7 +114,7 @@ impl Engine {
                 }
             }
             NodeCommand::Balance => {
-                // A frozen node balances too: it releases tasks, and takes none.
+                // A frozen node balances too: it releases tasks, but takes none.
                 let released = self.balance();
                 self.acknowledge(order, format!("balanced: {released} tasks released"));
             }
@@ -140,7 +140,7 @@ impl Engine {
         self.feed(id, Input::Stop(StopReason::StopTask));
     }
 
-    /// Answers the callers and the drain commands that wait for this node to be empty.
+    /// Notifies the callers and answers the drain commands that wait until this node is empty.
     pub(super) fn answer_drains(&mut self, outcome: &str) {
         for order in self.standing.take_drains() {
             self.acknowledge(order, outcome);

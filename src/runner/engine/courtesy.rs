@@ -1,4 +1,4 @@
-//! [`Courtesy`]: which tasks this node defers to other nodes, and for how long.
+//! [`Courtesy`]: decides which tasks this node defers to other nodes, and for how long.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -11,19 +11,19 @@ use crate::{
     store::{NodeSpec, TaskView},
 };
 
-/// How long a task is deferred to each node that ranks before this one, and to all of them at most.
+/// How long a task is deferred for each node that ranks before this one, and the total limit.
 const STEP: Duration = Duration::from_millis(50);
 const LONGEST_STEP: Duration = Duration::from_secs(2);
-/// No task is deferred for longer: an older entry is of the past.
+/// The longest deferral. An older entry is out of date.
 const LONGEST_DEFERRED: Duration = Duration::from_secs(10);
-/// When a task that the balancer did not take is looked at again, about.
+/// When a task that the balancer did not take is tried again, approximately.
 const NOT_TAKEN: Duration = Duration::from_secs(1);
-/// How many released tasks are remembered before those of the past are forgotten.
+/// How many released tasks are remembered before outdated ones are dropped.
 const RELEASED_AT_LEAST: usize = 1024;
-/// How many deferred tasks are remembered before those of the past are forgotten.
+/// How many deferred tasks are remembered before outdated ones are dropped.
 const DEFERRED_AT_LEAST: usize = 100_000;
 
-/// What this node knows of others, and the tasks that it defers to them.
+/// The other nodes that this node knows, and the tasks that it defers to them.
 #[derive(Debug)]
 pub(super) struct Courtesy {
     balancer: Arc<dyn Balancer>,
@@ -31,23 +31,23 @@ pub(super) struct Courtesy {
     me: Peer,
     /// The other live nodes, as they were at most a few seconds ago.
     others: Vec<Peer>,
-    /// Tasks that are deferred to nodes that rank before this one, and since when.
+    /// Tasks that are deferred to nodes that rank before this one, with the start of the deferral.
     deferred: Remembered<Instant>,
     /// Tasks that this node has just released.
     released: Remembered<Release>,
 }
 
-/// The release of a task with this order, which is deferred to other nodes until then. The next task
-/// with the same id has another order.
+/// The release of a task with this order. The task is deferred to other nodes until `until`. The
+/// next task with the same id has another order.
 #[derive(Debug, Clone, Copy)]
 struct Release {
     order: u64,
     until: Instant,
-    /// Whether signals waited for it, without any other command.
+    /// Whether signals, and no other commands, were queued for it.
     signalled: bool,
 }
 
-/// What a decision about one task depends on.
+/// The state of the node on which the decision about a task depends.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Load {
     /// How many slots of this node are in use.
@@ -70,19 +70,19 @@ impl Courtesy {
         }
     }
 
-    /// Takes note of the live nodes.
+    /// Updates the live nodes.
     pub(super) fn set_nodes(&mut self, nodes: impl Iterator<Item = Peer>) {
         let me = &self.me.name;
         self.others = nodes.filter(|node| node.name != *me).collect();
     }
 
-    /// Takes note of what this node is now.
+    /// Updates the description of this node.
     pub(super) fn set_me(&mut self, spec: NodeSpec) {
         self.me = Peer::from(spec);
     }
 
-    /// Returns whether this node runs such tasks: it has a handler, reads their data, and they have the
-    /// labels that it selects.
+    /// Returns whether this node can run such tasks: it has a handler, can read their data, and they
+    /// have the labels that it selects.
     pub(super) fn fits(&self, requires: Requirements<'_>) -> bool {
         self.me.fits(requires)
     }
@@ -128,14 +128,15 @@ impl Courtesy {
         }
         let since = self.deferred.entries.get(&view.id).copied();
         let since = since.unwrap_or(load.now);
-        // While the store is slow it is slow for the other nodes too, and a second claim of the same
-        // task makes it slower. A deferred task is judged again with what a claim takes by then.
+        // When the store is slow, it is slow for the other nodes too, and a second claim of the same
+        // task would make it slower. The deferral is computed again with the present duration of a
+        // claim.
         let step = STEP.max(load.claim_takes * 2);
         let until = since + (step * before as u32).min(LONGEST_STEP);
         (until > load.now).then_some(Defers::Waits { since, until })
     }
 
-    /// Forgets that a task was deferred: another node has it, or it is gone.
+    /// Drops the deferral of a task: another node has it, or it is gone.
     pub(super) fn forget_deferred(&mut self, task: &TaskId) {
         self.deferred.entries.remove(task);
     }
@@ -150,8 +151,8 @@ impl Courtesy {
         self.released.entries.insert(task.clone(), release);
     }
 
-    /// Defers a runnable task that this node releases while signals wait for it. It needs a slot as any
-    /// other runnable task, though the store reports it as commanded.
+    /// Defers a runnable task that this node releases while signals are queued for it. The task needs a
+    /// slot like any other runnable task, although the store reports it as commanded.
     pub(super) fn release_with_signals(&mut self, task: &TaskId, order: u64, until: Instant) {
         let release = Release {
             order,
@@ -161,7 +162,7 @@ impl Courtesy {
         self.released.entries.insert(task.clone(), release);
     }
 
-    /// Returns whether only signals wait for a runnable task that this node has released.
+    /// Returns whether only signals are queued for a runnable task that this node has released.
     pub(super) fn waits_for_room(&self, view: &TaskView, now: Instant) -> bool {
         let release = self.released.entries.get(&view.id);
         let is_runnable = view.due.is_some() && !view.sleeping;
@@ -175,12 +176,12 @@ impl Courtesy {
         (release.order == view.order && release.until > now).then_some(release.until)
     }
 
-    /// Forgets that a task was released.
+    /// Drops the release of a task.
     pub(super) fn forget_release(&mut self, task: &TaskId) {
         self.released.entries.remove(task);
     }
 
-    /// Forgets that a task with this order, or an earlier one with its id, was released.
+    /// Drops the release of a task with this order, or of an earlier one with its id.
     pub(super) fn forget_release_upto(&mut self, task: &TaskId, order: u64) {
         let released = self.released.entries.get(task);
         if released.is_some_and(|release| release.order <= order) {
@@ -188,13 +189,13 @@ impl Courtesy {
         }
     }
 
-    /// Forgets releases of the past, when many are remembered.
+    /// Drops outdated releases when many are remembered.
     pub(super) fn forget_past(&mut self, now: Instant) {
         self.released.forget(|release| release.until > now);
     }
 
     /// Returns the tasks that the balancer releases for other nodes. The balancer compares this node
-    /// with the nodes that could take the same tasks: the first group from which it releases any counts.
+    /// with the nodes that could take the same tasks, group by group, until it releases any.
     pub(super) fn released_by_balancer<'a>(
         &mut self,
         running: impl Iterator<Item = Running<'a>>,
@@ -222,7 +223,7 @@ impl Courtesy {
     }
 
     /// Groups tasks by the other nodes that could take them, oldest claim first. A task that no other
-    /// node could take is in no group. While no other node is known, all tasks are one group.
+    /// node could take belongs to no group. While no other node is known, all tasks are one group.
     fn groups<'a>(
         &self,
         running: impl Iterator<Item = Running<'a>>,
@@ -259,7 +260,7 @@ enum Defers {
     NotTaken { until: Instant },
 }
 
-/// A map that forgets entries of the past when it has grown.
+/// A map that drops outdated entries when it has grown.
 #[derive(Debug)]
 struct Remembered<V> {
     entries: HashMap<TaskId, V>,
@@ -276,7 +277,7 @@ impl<V> Remembered<V> {
         }
     }
 
-    /// Looks through all entries, but not before as many have come as were kept the last time.
+    /// Checks all entries, but only after as many were added as were kept the last time.
     fn forget(&mut self, keep: impl Fn(&V) -> bool) {
         if self.entries.len() >= self.forget_at {
             self.entries.retain(|_, entry| keep(entry));

@@ -13,7 +13,7 @@ impl Balancer for Modest {
     }
 }
 
-/// Releases all that another node could take.
+/// Releases every task that another node could take.
 #[derive(Debug)]
 struct Generous;
 

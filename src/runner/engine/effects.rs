@@ -1,30 +1,20 @@
-//! Feeding machines, and carrying out their effects.
+//! Feeds the machines, and carries out their effects.
 
-use std::{mem, sync::Arc, time::Duration};
+use std::{mem, time::Duration};
 
 use tokio::time::Instant;
-use tracing::{debug, error, warn};
+use tracing::{debug, warn};
 use windlass_statemachine::{
-    ActionKind, StateKind, TaskId, TaskStatus,
-    machine::{Effect, End, Env, Input, Signal, StopReason, Timer, Write},
+    StateKind, TaskId, TaskStatus,
+    machine::{Effect, End, Env, Input, StopReason, Timer, Write},
 };
 
-use super::{
-    Engine, failures,
-    reported::Reported,
-    slot::{Run, Slot},
-    standing::STUCK_AFTER,
-    timers::Wait,
-};
+use super::{Engine, failures, reported::Reported, slot::Slot, timers::Wait};
 use crate::{
-    handler::{Ask, AskRunner, Attempt, ContextParts, Sent, Signals, TaskContext},
-    runner::{
-        commit,
-        input::{In, RunEnded, SlotId},
-        spawn::{self, Ended},
-    },
+    handler::Ask,
+    runner::{commit, input::SlotId},
     store::{Commit, Error},
-    telemetry::{self, Moved, RunOutcome},
+    telemetry::Moved,
 };
 
 impl Engine {
@@ -36,21 +26,22 @@ impl Engine {
         }
     }
 
-    /// Feeds one input to one machine, and carries out the effects.
+    /// Feeds one input to one machine, and carries out the returned effects.
     pub(super) fn feed(&mut self, id: SlotId, input: Input) {
         let env = self.env();
         let mut effects = mem::take(&mut self.effects);
         if let Some(slot) = self.slots.get_mut(id) {
             slot.machine.input(input, env, &mut effects);
         }
-        // Carrying one out may feed the machine again (a start that there is no room for): further
+        // Carrying out an effect may feed the machine again (a start without room, say): further
         // effects are appended, and carried out in turn.
         let mut at = 0;
         while at < effects.len() {
             let effect = mem::replace(&mut effects[at], Effect::Disarm(Timer::Wake));
             at += 1;
             if let Effect::Start { .. } = effect {
-                // A handler may end at once, on another thread: it gets what waits for it with its start.
+                // A handler may end at once, on another thread, so it gets the queued signals at its
+                // start.
                 let signals = effects.extract_if(at.., |e| matches!(e, Effect::Signal(_)));
                 self.waiting
                     .extend(signals.filter_map(|effect| match effect {
@@ -75,8 +66,8 @@ impl Engine {
         match effect {
             Effect::Start { attempt } => {
                 if self.is_over_limit(id) {
-                    // It was claimed for a command, beyond the limits, and could run now: it waits
-                    // until there is room.
+                    // The task was claimed for a command, beyond the limits, and could run now: it
+                    // waits until there is room.
                     self.waiting.clear();
                     return Some([Input::Stop(StopReason::Balance), Input::Aborted]);
                 }
@@ -102,7 +93,7 @@ impl Engine {
                 }
             }
             Effect::ArmGrace(elapsed) => {
-                // A grace longer than the clock of the machine can count never ends.
+                // A grace beyond the range of the clock never ends.
                 if let Some(at) = self.timers.moment(elapsed) {
                     self.wait_until(id, Wait::Grace, at);
                 }
@@ -125,160 +116,13 @@ impl Engine {
         slot.is_some_and(|slot| self.capacity.has_room(&slot.task.kind))
     }
 
-    /// Returns whether a slot is one too many to run.
+    /// Returns whether a slot exceeds the limits, so that it may not run.
     fn is_over_limit(&self, id: SlotId) -> bool {
         let slot = self.slots.get(id);
         slot.is_some_and(|slot| {
             let more = u32::from(!slot.active);
             slot.over_limit || self.capacity.exceeds(&slot.task.kind, more)
         })
-    }
-
-    fn start(&mut self, id: SlotId, attempt: u32) {
-        let (now, began) = (self.now(), Instant::now());
-        let number = self.slots.next_run();
-        let Some(slot) = self.slots.get_mut(id) else {
-            return self.waiting.clear();
-        };
-        let (signals, delivered) = Signals::new();
-        let state = slot.machine.state();
-        let has_progress = state.progress.is_some();
-        let fence = slot.claim.fence;
-        let span = telemetry::task_span(&slot.task, &self.parts.node, fence, attempt);
-        let asks = self.parts.tx.clone();
-        let asks = AskRunner(Box::new(move |sent| {
-            let input = match sent {
-                Sent::Ask(ask) => In::Ask(id, ask),
-                Sent::Progress => In::Progress(id),
-            };
-            asks.send(input).is_ok()
-        }));
-        let attempt = Attempt {
-            task: slot.task.clone(),
-            order: slot.order,
-            number: attempt,
-            fence: slot.claim.fence,
-            data_version: slot.kind.config.writes_version(),
-            lease_until: self.parts.until.clone(),
-            shared: self.parts.kinds.shared.clone(),
-            span,
-        };
-        let parts = Arc::new(ContextParts::new(attempt, state, delivered, asks));
-        self.waiting.drain(..).for_each(|s| signals.deliver(s));
-        let done = self.parts.tx.clone();
-        let abort = spawn::spawn(
-            slot.kind.handler.clone(),
-            TaskContext::new(parts.clone()),
-            move |ended| {
-                let _ = done.send(In::Ended(RunEnded {
-                    slot: id,
-                    run: number,
-                    ended,
-                }));
-            },
-        );
-        self.node_faults.starts(&slot.task.kind, began);
-        slot.metrics.started();
-        let run = Run {
-            number,
-            abort,
-            signals,
-            parts,
-            since: now,
-            began,
-            stopping: None,
-        };
-        self.slots.begin_run(id, run);
-        if has_progress {
-            self.progress_changed(id);
-        }
-        self.gather.started();
-    }
-
-    fn signal(&mut self, id: SlotId, signal: Signal) {
-        if let Some(run) = self.slots.get_mut(id).and_then(|s| s.run.as_mut()) {
-            run.note_stop(&signal);
-            run.signals.deliver(signal);
-        }
-    }
-
-    fn abort(&mut self, id: SlotId) {
-        let Some(slot) = self.slots.get(id) else {
-            return;
-        };
-        if let Some(run) = &slot.run {
-            run.abort.abort();
-            self.wait_until(id, Wait::Stuck, Instant::now() + STUCK_AFTER);
-        }
-    }
-
-    /// An aborted handler blocks its thread: the node goes on without it. Its further writes are
-    /// fenced.
-    pub(super) fn stuck(&mut self, id: SlotId) {
-        let Some(run) = self.slots.end_run(id, None) else {
-            return;
-        };
-        let Some(slot) = self.slots.get(id) else {
-            return;
-        };
-        error!(task = %slot.task.id, kind = %slot.task.kind, fence = slot.claim.fence.0,
-            "the handler was aborted and still blocks its thread: going on without it; \
-             blocking work belongs on spawn_blocking and has to look at should_stop()");
-        slot.metrics.ended(RunOutcome::Aborted, run.began.elapsed());
-        run.report_stop();
-        drop(run);
-        self.handler_gone(id, Input::Aborted);
-    }
-
-    pub(super) fn ended(&mut self, run_ended: RunEnded) {
-        let RunEnded {
-            slot: id,
-            run,
-            ended,
-        } = run_ended;
-        let Some(run) = self.slots.end_run(id, Some(run)) else {
-            return;
-        };
-        let (progress, took) = (run.parts.progress(), run.parts.received.took());
-        let outcome = match &ended {
-            Ended::Returned(message) if message.kind() == ActionKind::Error => RunOutcome::Failed,
-            Ended::Returned(_) => RunOutcome::Returned,
-            Ended::Aborted => RunOutcome::Aborted,
-        };
-        if let Some(slot) = self.slots.get(id) {
-            slot.metrics.ended(outcome, run.began.elapsed());
-        }
-        run.report_stop();
-        if let Ended::Returned(message) = &ended {
-            self.judge_node(id, &run, message);
-        }
-        drop(run);
-        self.no_wait(id, Wait::Stuck);
-        self.no_wait(id, Wait::Progress);
-        if took > 0 {
-            self.feed(id, Input::Took(took));
-        }
-        if let Some(progress) = progress {
-            self.feed(id, Input::Progress(progress));
-        }
-        let input = match ended {
-            Ended::Returned(message) => {
-                if let Some(slot) = self.slots.get(id) {
-                    debug!(task = %slot.task.id, returned = %message.kind(), "the handler returned");
-                }
-                Input::Returned(message)
-            }
-            Ended::Aborted => Input::Aborted,
-        };
-        self.handler_gone(id, input);
-    }
-
-    fn handler_gone(&mut self, id: SlotId, input: Input) {
-        match self.slots.get(id) {
-            Some(slot) if slot.machine.is_done() => self.remove_slot(id),
-            Some(_) => self.feed(id, input),
-            None => {}
-        }
     }
 
     pub(super) fn ask(&mut self, id: SlotId, ask: Ask) {
@@ -314,7 +158,8 @@ impl Engine {
             return self.store_gone(error);
         }
         let Some(slot) = self.slots.get(id) else {
-            // A claim that was not for this node was released, or the task was lost meanwhile.
+            // A claim that was not for this node was released, or the task was lost in the
+            // meantime.
             if let Err(error) = answer {
                 debug!(%error, "the store refused a write of a task that is no longer here");
             }
@@ -349,14 +194,14 @@ impl Engine {
         };
         let state = slot.machine.state();
         let is_runnable = matches!(state.status, TaskStatus::Runnable);
-        // The store holds a task back that was claimed over a limit.
+        // The store holds back a task that was claimed beyond a limit.
         if end == End::Dropped(StateKind::Runnable) && is_runnable && !slot.over_limit {
-            // It was released while it could run: other nodes go first.
+            // The task was released while it could run: other nodes go first.
             let wait = if slot.stop_orders.is_empty() { 1 } else { 30 };
             let until = Instant::now() + Duration::from_secs(wait);
             let order = slot.order;
             if slot.machine.holds_signals() {
-                // Its signals would have it claimed again beyond the limits.
+                // Because of its signals it would be claimed again, beyond the limits.
                 self.courtesy
                     .release_with_signals(&slot.task.id, order, until);
             } else {
@@ -369,7 +214,7 @@ impl Engine {
         }
     }
 
-    fn remove_slot(&mut self, id: SlotId) {
+    pub(super) fn remove_slot(&mut self, id: SlotId) {
         let Some(slot) = self.slots.remove(id) else {
             return;
         };
@@ -393,10 +238,11 @@ impl Engine {
         self.claim_is_over(&task.id, order, latest);
     }
 
-    /// Applies the last event about a task, which waited while this node had the one with this order.
+    /// Applies the last event about a task, which was kept while this node had the task with this
+    /// order.
     pub(super) fn claim_is_over(&mut self, task: &TaskId, order: u64, latest: Option<Reported>) {
         match latest {
-            // An event about the node's own claim, which is over.
+            // An event about the node's own claim, which has ended.
             Some(Reported::View(view)) if view.claimed_by.is_some() && view.order == order => {}
             Some(Reported::View(view)) => self.view(view),
             Some(Reported::Gone { .. }) => self.courtesy.forget_release(task),
@@ -408,8 +254,8 @@ impl Engine {
         let Some(slot) = self.slots.get_mut(id) else {
             return;
         };
-        // A write that releases the claim needs no slot: the next task is claimed beside it, in the
-        // same transaction where the store can.
+        // A write that releases the claim needs no slot: the next task is claimed at the same time,
+        // in the same transaction if the store can do that.
         let machine = &slot.machine;
         let waits = machine.is_idle() || machine.is_ending();
         let active = slot.run.is_some() || !waits;

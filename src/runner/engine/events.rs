@@ -1,4 +1,4 @@
-//! The events of the watch, and keeping the watch alive.
+//! Handles the events of the watch, and restarts the watch.
 
 use std::{sync::Arc, time::Duration};
 
@@ -43,7 +43,8 @@ impl Engine {
             return self.store_gone(error);
         }
         if matches!(why, None | Some(Error::Fenced(_))) {
-            // The lease may be lost: a renewal tells, and is not due for a third of the lease otherwise.
+            // The lease may be lost. A renewal shows that, and would otherwise only come after a third
+            // of the lease.
             self.parts.wanted.send_modify(|_| {});
         }
         let why = why.map_or_else(|| "the stream ended".to_owned(), |e| e.to_string());
@@ -90,7 +91,8 @@ impl Engine {
         self.claiming.list_begins();
     }
 
-    /// A list names every live task: the claim of a task that it does not name is over.
+    /// Handles the end of a list. A list names every live task, so the claim of a task that it does
+    /// not name has ended.
     fn list_ends(&mut self) {
         let unnamed = self.watch.list_ends();
         info!(node = %self.parts.node, tasks = self.due.len(), "listed");
@@ -102,8 +104,8 @@ impl Engine {
         }
     }
 
-    /// Stops the handler of a task that is gone, unless the node is storing the end itself: events
-    /// come before the answer of the node's own write now and then.
+    /// Stops the handler of a task that is gone, unless the node itself is storing the end: an
+    /// event may come before the answer to the node's own write.
     fn lose_slot(&mut self, id: SlotId) {
         let Some(slot) = self.slots.get(id) else {
             return;
@@ -115,8 +117,8 @@ impl Engine {
         }
     }
 
-    /// Keeps the last event about a task for when its slot is gone; stops its handler when the claim is
-    /// over.
+    /// Keeps the last event about a task until its slot is gone. Stops its handler when the event says
+    /// that the claim has ended.
     fn slot_reported(&mut self, id: SlotId, event: Reported) {
         self.watch.names(id);
         let Some(slot) = self.slots.get_mut(id) else {
@@ -133,12 +135,13 @@ impl Engine {
         }
     }
 
-    /// Returns whether the task is claimed by this node, under the lease that it has now.
+    /// Returns whether this node has claimed the task, under its present lease.
     pub(super) fn is_own(&self, view: &TaskView) -> bool {
         view.claimed_by.is_some() && view.claimed_by == self.lease.as_ref().map(|l| l.id)
     }
 
-    /// Returns the view by which a task is claimed again that this node has claimed without an answer.
+    /// Returns the view with which this node claims a task again after the answer to its claim was
+    /// lost.
     pub(super) fn to_claim_again(&self, view: TaskView) -> TaskView {
         TaskView {
             claimed_by: None,
@@ -148,8 +151,8 @@ impl Engine {
         }
     }
 
-    /// Lets a task be claimed again as soon as its slot is gone: the claim is live, but its machine does not
-    /// follow the state of the store.
+    /// Makes sure that a task is claimed again as soon as its slot is gone: the claim is live, but its
+    /// machine does not match the state of the store.
     pub(super) fn claim_again(&mut self, id: SlotId) {
         let now = self.now();
         if let Some(slot) = self.slots.get_mut(id) {
@@ -170,7 +173,8 @@ impl Engine {
         }
     }
 
-    /// Applies an event about a task. While the node has the task, or claims it, the event waits.
+    /// Applies an event about a task. While the node has the task, or is claiming it, the event is
+    /// kept.
     pub(super) fn view(&mut self, view: TaskView) {
         if let Some(pending) = self.claiming.get_mut(&view.id) {
             pending.report(Reported::View(view));
@@ -186,15 +190,15 @@ impl Engine {
         let now = self.moment();
         let fits = self.courtesy.fits((&view).into());
         let deferred = self.courtesy.released_until(&view, now.at);
-        // A claim of a task that is not for this node is claimed again as well, to be released, unless it
-        // just was.
+        // A claim of a task that is not for this node is also claimed again, to be released, unless that
+        // was just done.
         let own = self.is_own(&view) && (fits || deferred.is_none());
         if own {
             // A claim of this node whose answer was lost.
             view = self.to_claim_again(view);
         }
         if view.claimed_by.is_some() || !(fits || own) {
-            // Another node has it. When it is due again, it is deferred again.
+            // Another node has the task. When it is due again, it is deferred again.
             self.courtesy.forget_deferred(&view.id);
             self.due.remove(&view.id);
             return;
@@ -212,7 +216,7 @@ impl Engine {
     }
 
     fn gone(&mut self, task: &TaskId, order: u64, fence: Option<Fence>) {
-        // Another task may have taken the id since.
+        // Another task may have taken the id in the meantime.
         if self.due.order(task).is_some_and(|known| known <= order) {
             self.due.remove(task);
             self.courtesy.forget_deferred(task);

@@ -1,5 +1,5 @@
-//! Reporting failed attempts and faults of the machine: in the log, or on standard error when the
-//! program has none.
+//! Reports failed attempts and faults of the machine: in the log, or on standard error if the
+//! program has no log.
 
 use std::{fmt, io::Write as _, time::Duration};
 
@@ -12,10 +12,10 @@ use windlass_statemachine::{
 use super::{Engine, slot::Run};
 use crate::runner::{input::SlotId, reports::REPORTS};
 
-/// After how many runs a handler that runs without any effect is reported again.
+/// After how many runs without any effect a handler is reported again.
 const REPORT_EVERY: u32 = 100;
 
-/// The failed attempt that a write stores, if it stores one.
+/// Returns the failed attempt that a write stores, if it stores one.
 pub(super) fn of_write(write: &Write) -> Option<FailedAttempt> {
     let failed = |code| matches!(code, StateKind::Fault | StateKind::Failed);
     let fails = write.steps.iter().any(|step| failed(step.to));
@@ -24,7 +24,7 @@ pub(super) fn of_write(write: &Write) -> Option<FailedAttempt> {
         .flatten()
 }
 
-/// A time, to a tenth of a second.
+/// Displays a duration to a tenth of a second.
 struct Rounded(Duration);
 
 impl fmt::Display for Rounded {
@@ -34,7 +34,8 @@ impl fmt::Display for Rounded {
 }
 
 impl Engine {
-    /// Reports the failed attempt of the write that has just ended, if it is durable.
+    /// Reports the failed attempt of the write that has just been answered, if the write is
+    /// durable.
     pub(super) fn report_failure(&mut self, id: SlotId, durable: bool) {
         let Some(slot) = self.slots.get_mut(id) else {
             return;
@@ -56,7 +57,7 @@ impl Engine {
         }
     }
 
-    /// Takes note of a fault of this machine, or of its end, from a run that has returned.
+    /// Records a fault of this machine, or its end, after a run has returned.
     pub(super) fn judge_node(&mut self, id: SlotId, run: &Run, message: &Message) {
         let fault = run.parts.node_fault(message);
         if fault.is_none() && self.node_faults.is_empty() {
@@ -82,7 +83,7 @@ impl Engine {
         }
     }
 
-    /// Ends the faults of this machine whose trial runs without one.
+    /// Ends the faults whose trial runs without a new fault.
     pub(super) fn end_node_faults(&mut self) {
         for (kind, lasted) in self.node_faults.proven(Instant::now()) {
             self.report_end_of_fault(&kind, lasted);

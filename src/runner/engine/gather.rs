@@ -1,23 +1,24 @@
-//! [`Gather`]: whether the engine waits a moment for handlers that return together.
+//! [`Gather`]: decides whether the engine waits a moment for handlers that return together.
 
-/// With more handlers than these, there are writes enough under way.
+/// With more handlers than this, enough writes are under way anyway.
 const FEW: u32 = 128;
 
 /// Handlers that were started together often return together. The first of them wakes the engine, and
-/// its write would go to the store alone: the engine lets the others run once before it goes on.
+/// its write would go to the store alone. So the engine lets the other handlers run once before it
+/// continues.
 #[derive(Debug, Default)]
 pub(super) struct Gather {
     has_started: bool,
 }
 
 impl Gather {
-    /// A handler was started.
+    /// Records the start of a handler.
     pub(super) fn started(&mut self) {
         self.has_started = true;
     }
 
-    /// Returns whether others may return at once: `ended` have, of `running`. Once for those that were
-    /// started together.
+    /// Returns whether to wait for handlers that may return at once: `ended` of `running` handlers
+    /// have returned. Returns true once for handlers that were started together.
     pub(super) fn waits(&mut self, ended: usize, running: u32) -> bool {
         let few = running <= FEW && ended < running as usize;
         let waits = self.has_started && few && ended > 0;

@@ -16,9 +16,9 @@ pub(super) struct Gauges {
     next: Instant,
     every: Duration,
     slots: SlotGauges,
-    /// Of the kinds that this node runs.
+    /// The gauges of the kinds that this node runs.
     oldest: OldestGauges,
-    /// How far ahead the clocks of others were since the gauges were set.
+    /// How far other clocks were ahead since the gauges were last set.
     ahead: Duration,
 }
 
@@ -33,7 +33,7 @@ impl Gauges {
         }
     }
 
-    /// Notes that the clock of another process was this far ahead.
+    /// Records how far the clock of another process was ahead.
     pub(super) fn written_ahead(&mut self, ahead: Duration) {
         self.ahead = self.ahead.max(ahead);
     }

@@ -1,10 +1,10 @@
-//! The engine: the one loop that awaits inputs, feeds the machines and carries their effects out.
+//! The engine: the one loop that awaits inputs, feeds the machines and carries out their effects.
 //!
 //! It decides nothing about a task (the machine does), and it waits only for its inputs, the answers to
-//! its writes and its next timer. Claims and the watch are carried by tasks of their own, which send
-//! their answers back. So a slow store delays only the tasks that need it.
+//! its writes and its next timer. Claims and the watch run in tasks of their own, which send their
+//! results back. So a slow store delays only the tasks that need it.
 //!
-//! Its parts decide, given the time, and are tested by themselves:
+//! Its parts make decisions for a given time, and are tested on their own:
 //!
 //! | part | what |
 //! |---|---|
@@ -32,9 +32,11 @@ mod events;
 mod failures;
 mod gather;
 mod gauges;
+mod lease;
 mod outbox;
 mod progress;
 mod reported;
+mod runs;
 mod slot;
 mod standing;
 mod table;
@@ -54,12 +56,8 @@ use tokio::{
     sync::{Notify, mpsc, oneshot, watch},
     time::{Instant, sleep},
 };
-use tracing::{debug, error, warn};
-use windlass_statemachine::{
-    NodeName, StopReason,
-    machine::{self, Input},
-    task::Labels,
-};
+use tracing::debug;
+use windlass_statemachine::{NodeName, machine, task::Labels};
 
 use self::{
     capacity::Capacity,
@@ -91,7 +89,7 @@ use crate::{
     telemetry::NodeMetrics,
 };
 
-/// What an engine is made of.
+/// The parts of an engine.
 pub(super) struct Parts {
     pub(super) coordinator: Arc<dyn Coordinator>,
     pub(super) clock: Arc<dyn Clock>,
@@ -102,9 +100,9 @@ pub(super) struct Parts {
     pub(super) balancer: Arc<dyn Balancer>,
     pub(super) until: watch::Receiver<Instant>,
     pub(super) wanted: watch::Sender<Wanted>,
-    /// Why the node has stopped by itself.
+    /// Why the node has stopped on its own.
     pub(super) failure: Arc<OnceLock<Error>>,
-    /// The results that the store does not take.
+    /// The results that the store has not accepted.
     pub(super) unstored: watch::Sender<Unstored>,
     /// Notified when the other nodes have to be read again.
     pub(super) peers_changed: Arc<Notify>,
@@ -116,7 +114,7 @@ pub(super) struct Engine {
     parts: Parts,
     standing: Standing,
     lease: Option<Lease>,
-    /// Gets an answer when every handler of the lost lease has ended.
+    /// Notified when every handler of the lost lease has ended.
     lost: Option<oneshot::Sender<()>>,
     watch: Watch,
     /// The tasks that can be claimed, and when.
@@ -137,13 +135,13 @@ pub(super) struct Engine {
     gather: Gather,
     /// Empty between two inputs; kept for its memory.
     effects: Vec<machine::Effect>,
-    /// What waits for the handler that is being started; empty otherwise.
+    /// Signals for the handler that is being started; otherwise empty.
     waiting: Vec<machine::Signal>,
 }
 
-/// The node looks at the wall clock at least this often, should it have jumped.
+/// How often the node checks the wall clock at least, because it may have jumped.
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
-/// How often the balancer is asked, about.
+/// The approximate interval between two calls of the balancer.
 const BALANCE_EVERY: Duration = Duration::from_secs(5);
 /// How many inputs are taken at once.
 const INPUTS: usize = 256;
@@ -195,7 +193,7 @@ impl Engine {
         }
     }
 
-    /// Runs until the node has stopped: every task is released (or lost with the lease).
+    /// Runs until the node has stopped and every task is released, or lost with the lease.
     pub(super) async fn run(mut self) {
         let mut arrived = Arrived::default();
         loop {
@@ -224,8 +222,8 @@ impl Engine {
         debug!(node = %self.parts.node, "the runner has stopped");
     }
 
-    /// Takes all answers and inputs that are there. Polling the outbox is also what sends the calls that
-    /// the last turn has enqueued: the writes, then the claims.
+    /// Takes all answers and inputs that have arrived. Polling the outbox also sends the calls that the
+    /// last turn has enqueued: first the writes, then the claims.
     fn poll_arrivals(&mut self, cx: &mut Context<'_>, arrived: &mut Arrived) -> Poll<()> {
         let lease = self.lease.as_ref().map(|lease| lease.id);
         while let Poll::Ready(mut answers) = self.outbox.poll_answers(cx, lease) {
@@ -245,8 +243,8 @@ impl Engine {
     }
 
     fn turn(&mut self, arrived: &mut Arrived) {
-        // A process that was stopped for longer than its lease notices here, before it acts on an input
-        // or on a task that has become due.
+        // A process that was stopped for longer than its lease notices this here, before it handles an
+        // input or a due task.
         if self.lease.is_some() && *self.parts.until.borrow() <= Instant::now() {
             self.lease_lost();
         }
@@ -262,13 +260,13 @@ impl Engine {
         self.run_timers();
         self.end_node_faults();
         if Instant::now() >= self.next_balance {
-            // Nodes that were started together should not decide together.
+            // Nodes that were started together should not balance at the same time.
             self.next_balance = Instant::now() + BALANCE_EVERY.mul_f64(0.5 + fastrand::f64());
             if self.standing.mode() == Mode::Normal {
                 self.balance();
             }
         }
-        // In this order: the store commits the claims with the writes before them.
+        // In this order, because the store commits the claims together with the writes before them.
         self.outbox.enqueue();
         self.claim_pass();
         self.report_unstored();
@@ -313,64 +311,11 @@ impl Engine {
         }
     }
 
-    fn lease_gained(&mut self, lease: Lease) {
-        self.lease = Some(lease);
-        self.start_watch(Duration::ZERO);
-    }
-
-    /// Every claim is gone: stops the handlers, and forgets all tasks until the node has a lease and a list
-    /// again.
-    fn lease_lost(&mut self) {
-        if self.lease.is_none() {
-            return;
-        }
-        if self.slots.len() > 0 {
-            error!(node = %self.parts.node, tasks = self.slots.len(),
-                "stopped every handler: the lease is lost; a node that has one goes on with the tasks");
-        }
-        self.forget_lease();
-    }
-
-    /// Stops the node: the store is gone for good, so that nothing can be stored any more.
-    pub(super) fn store_gone(&mut self, error: Error) {
-        if self.parts.failure.set(error).is_err() {
-            return;
-        }
-        error!(node = %self.parts.node, tasks = self.slots.len(),
-            "the store is gone: stopped every handler, the node ends");
-        self.standing.stop(Instant::now());
-        self.claiming.clear();
-        self.forget_lease();
-    }
-
-    /// The stop has waited for the store for long enough. A task that is not stored by now is as it was
-    /// last persisted, and free when the node has left its lease, or the lease has ended.
-    fn go_without_the_store(&mut self) {
-        if self.lease.is_some() && !self.is_empty() {
-            let reason = self.outbox.failing().map(|failing| failing.reason.as_str());
-            warn!(node = %self.parts.node, tasks = self.slots.len() + self.claiming.len(),
-                reason = reason.unwrap_or("the store does not answer"),
-                "could not release every task; they are free when the lease ends");
-        }
-        self.claiming.clear();
-        self.forget_lease();
-    }
-
-    fn forget_lease(&mut self) {
-        self.give_up_unstored();
-        self.lease = None;
-        self.outbox.forget_failures();
-        self.watch.end();
-        self.due.clear();
-        for slot in self.slots.ids() {
-            self.feed(slot, Input::Fenced(StopReason::LeaseLost));
-        }
-    }
-
     fn report_status(&mut self) {
         let faults = self.node_faults.report(self.parts.clock.now());
         if let Some((status, report)) = self.standing.status(self.slots.running(), faults) {
-            // A notification renews the lease at once; without one the next renewal takes it along.
+            // A notification renews the lease at once; without one the status is sent with the next
+            // renewal.
             self.parts.wanted.send_if_modified(|wanted| {
                 wanted.status = status;
                 report == Report::AtOnce
@@ -379,7 +324,7 @@ impl Engine {
         if self.slots.len() == 0
             && let Some(lost) = self.lost.take()
         {
-            // A keeper that has joined again needs no answer.
+            // A keeper that has joined again no longer waits for the answer.
             let _ = lost.send(());
         }
         self.answer_removals();

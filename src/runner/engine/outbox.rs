@@ -21,20 +21,20 @@ use crate::{
     telemetry::{self, CommitMetrics},
 };
 
-/// Since when the store has taken no write, and why.
+/// Since when the store has accepted no write, and why.
 #[derive(Debug)]
 pub(super) struct Failing {
     pub(super) since: Instant,
     pub(super) reason: String,
 }
 
-/// A call of the store that is answered.
+/// A call to the store with its answer.
 type Answered = (Batch, Vec<Result<(), Error>>);
 
-/// The writes of one turn come together here, go to the store in one call, and are answered here.
+/// Collects the writes of one turn, sends them to the store in one call, and receives the answers.
 ///
-/// The engine polls the calls itself, at once after it has enqueued them. A task of their own would wait
-/// for a thread until the engine has no more inputs, and the store would be idle meanwhile.
+/// The engine polls the calls itself, immediately after it has enqueued them. In a task of their own
+/// they would wait for a thread until the engine has no more inputs, while the store is idle.
 pub(super) struct Outbox {
     coordinator: Arc<dyn Coordinator>,
     next: Vec<(SlotId, Commit)>,
@@ -56,12 +56,12 @@ impl Outbox {
         }
     }
 
-    /// Returns since when the store has taken no write; `None` after one that it took.
+    /// Returns since when the store has accepted no write; `None` after an accepted one.
     pub(super) fn failing(&self) -> Option<&Failing> {
         self.failing.as_ref()
     }
 
-    /// Forgets the failures: the writes under way are those of a lost lease.
+    /// Clears the failures: the writes under way belong to a lost lease.
     pub(super) fn forget_failures(&mut self) {
         self.failing = None;
     }
@@ -71,7 +71,7 @@ impl Outbox {
         self.next.push((slot, commit));
     }
 
-    /// Enqueues the writes that have come together, as one call.
+    /// Enqueues the collected writes as one call.
     pub(super) fn enqueue(&mut self) {
         if !self.next.is_empty() {
             let writes = mem::take(&mut self.next);
@@ -107,8 +107,8 @@ impl Outbox {
         }));
     }
 
-    /// Polls the calls, and returns the next final answers. Writes that the store cannot take now are
-    /// sent again while their claims are attached to this lease. Never ready without calls.
+    /// Polls the calls, and returns the next final answers. Writes that the store cannot apply now
+    /// are sent again while their claims are attached to this lease. Never ready without calls.
     pub(super) fn poll_answers(
         &mut self,
         cx: &mut Context<'_>,
@@ -131,7 +131,7 @@ impl Outbox {
         Poll::Pending
     }
 
-    /// Takes note of whether the store takes writes.
+    /// Records whether the store accepts writes.
     fn note(&mut self, answers: &[Result<(), Error>]) {
         let failed = |answer: &Result<(), Error>| {
             let error = answer.as_ref().err().filter(|e| e.is_retryable())?;
@@ -150,7 +150,7 @@ impl Outbox {
         });
     }
 
-    /// Leaves the calls that are under way to a task of their own: the engine ends.
+    /// Moves the calls under way to a task of their own, because the engine ends.
     pub(super) fn finish(mut self) {
         self.enqueue();
         if !self.calls.is_empty() {

@@ -1,5 +1,5 @@
-//! Keeps the progress of running handlers, so that every client sees it: with the writes that a task makes anyway, or
-//! else by a write of its own, some time after a report.
+//! Stores the progress of running handlers, so that every client sees it: with the writes that a task makes anyway,
+//! or else by a separate write, some time after a report.
 
 use std::time::Duration;
 
@@ -9,15 +9,15 @@ use windlass_statemachine::machine::Input;
 use super::{Engine, timers::Wait};
 use crate::runner::input::SlotId;
 
-/// How long a report waits for another write of its task: most tasks that are short have ended by then.
+/// How long a report waits for another write of its task: most short tasks have ended by then.
 const FIRST: Duration = Duration::from_secs(1);
-/// The least time between two such writes of a task.
+/// The minimum time between two such writes of a task.
 const EVERY: Duration = Duration::from_secs(2);
-/// How long a report waits when it finds a write of its task under way.
+/// How long a report waits when a write of its task is under way.
 const AGAIN: Duration = Duration::from_millis(100);
 
 impl Engine {
-    /// A handler has reported progress, or the durable progress is that of an earlier run.
+    /// Handles a report of progress, or durable progress that belongs to an earlier run.
     pub(super) fn progress_changed(&mut self, id: SlotId) {
         let now = Instant::now();
         let Some(slot) = self.slots.get(id).filter(|slot| slot.run.is_some()) else {
@@ -28,7 +28,7 @@ impl Engine {
         self.wait_until(id, Wait::Progress, at);
     }
 
-    /// The wait after a report is over.
+    /// Handles the end of the wait after a report.
     pub(super) fn keep_progress(&mut self, id: SlotId) {
         let now = Instant::now();
         let Some(slot) = self.slots.get_mut(id) else {

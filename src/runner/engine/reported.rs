@@ -1,10 +1,10 @@
-//! [`Reported`]: the last event about a task that the node has, or is claiming.
+//! [`Reported`]: the last event about a task that the node has claimed or is claiming.
 
 use windlass_statemachine::Fence;
 
 use crate::store::TaskView;
 
-/// The last event about a task that this node has, or is claiming.
+/// The last event about a task that this node has claimed or is claiming.
 #[derive(Debug)]
 pub(super) enum Reported {
     View(TaskView),
@@ -12,7 +12,7 @@ pub(super) enum Reported {
 }
 
 impl Reported {
-    /// Returns whether the claim with this fence, of the task with this order, is over.
+    /// Returns whether the claim with this fence, of the task with this order, has ended.
     pub(super) fn ends(&self, claimed: u64, of: Fence) -> bool {
         match self {
             Self::View(view) => view.order > claimed,
@@ -23,7 +23,7 @@ impl Reported {
     }
 
     /// Returns whether the event is older than the claim with this fence, of the task with this order:
-    /// events and answers come by different ways.
+    /// events and answers arrive independently.
     pub(super) fn is_before(&self, claimed: u64, of: Fence) -> bool {
         match self {
             Self::View(view) => view.order < claimed,

@@ -23,12 +23,12 @@ pub(super) struct Run {
     pub(super) parts: Arc<ContextParts>,
     pub(super) since: Timestamp,
     pub(super) began: Instant,
-    /// The first command that the handler was told to stop by, and when it came.
+    /// The first command that asked the handler to stop, and when it came.
     pub(super) stopping: Option<(ActionKind, Instant)>,
 }
 
 impl Run {
-    /// Remembers when the first command came that ends the handler.
+    /// Records the first command that ends the handler.
     pub(super) fn note_stop(&mut self, signal: &machine::Signal) {
         let machine::Signal::Command { command, .. } = signal else {
             return;
@@ -46,7 +46,7 @@ impl Run {
         }
     }
 
-    /// Records how long the handler has run since a command came for it.
+    /// Records how long the handler has run since that command.
     pub(super) fn report_stop(&self) {
         if let Some((command, since)) = self.stopping {
             telemetry::command_stopped(command, since.elapsed());
@@ -57,29 +57,29 @@ impl Run {
 pub(super) struct Slot {
     pub(super) claim: Claim,
     pub(super) task: Arc<Task>,
-    /// The task's submit order: which task of this id it is.
+    /// The task's submit order, which distinguishes it from other tasks with this id.
     pub(super) order: u64,
     pub(super) machine: Machine,
     pub(super) kind: Arc<KindEntry>,
     pub(super) metrics: Arc<KindMetrics>,
-    /// The transitions in the write under way: they are counted when it is durable.
+    /// The transitions in the write under way. They are counted when it is durable.
     pub(super) moved: Moved,
     pub(super) run: Option<Run>,
-    /// Whether it counts against the limits.
+    /// Whether the slot counts against the limits.
     pub(super) active: bool,
-    /// A limit of the task is full: its handler must not start.
+    /// Whether a limit of the task is full, so that its handler must not start.
     pub(super) over_limit: bool,
     pub(super) timers: timers::Set,
     pub(super) asks: Asks,
-    /// The last event about the task since it is here: it counts when the slot is gone.
+    /// The last event about the task since its claim. It is applied when the slot is gone.
     pub(super) latest: Option<Reported>,
-    /// The failed attempt in the write under way: it is reported when it is durable.
+    /// The failed attempt in the write under way. It is reported when the write is durable.
     pub(super) failed: Option<FailedAttempt>,
-    /// Node commands that are answered when the slot is gone.
+    /// Node commands to answer when the slot is gone.
     pub(super) stop_orders: Vec<NodeCommandId>,
     pub(super) claimed_at: Timestamp,
     pub(super) claimed: Instant,
-    /// When its progress was kept last.
+    /// When its progress was last stored.
     pub(super) progress_kept: Option<Instant>,
 }
 
@@ -89,7 +89,7 @@ impl Slot {
         self.run.as_ref()?.parts.progress()
     }
 
-    /// Returns when the handler was started, or the task claimed if none runs.
+    /// Returns when the handler was started, or when the task was claimed if no handler runs.
     pub(super) fn began(&self) -> Instant {
         self.run.as_ref().map_or(self.claimed, |run| run.began)
     }
@@ -112,10 +112,10 @@ impl Slot {
     }
 }
 
-/// The answer to a checkpoint, for the handler that waits for it.
+/// The answer to a checkpoint, for the waiting handler.
 type Answer = oneshot::Sender<Result<(), String>>;
 
-/// The checkpoints that a handler waits for.
+/// The checkpoints for which a handler waits.
 #[derive(Debug, Default)]
 pub(super) struct Asks {
     next_ticket: u64,
@@ -123,7 +123,7 @@ pub(super) struct Asks {
 }
 
 impl Asks {
-    /// Keeps a handler that waits, and returns its ticket.
+    /// Stores the channel of a waiting handler, and returns its ticket.
     pub(super) fn add(&mut self, answer: Answer) -> u64 {
         let ticket = self.next_ticket;
         self.next_ticket += 1;

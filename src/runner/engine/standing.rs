@@ -1,4 +1,4 @@
-//! [`Standing`]: whether the node works, and what it reports of that.
+//! [`Standing`]: whether the node works normally, and the status that it reports.
 
 use std::{mem, time::Duration};
 
@@ -6,10 +6,10 @@ use tokio::{sync::oneshot, time::Instant};
 
 use crate::store::{NodeCommandId, NodeFault, NodeStatus};
 
-/// How long an aborted handler may still block its thread before the node goes on without it.
+/// How long an aborted handler may still block its thread before the node continues without it.
 pub(super) const STUCK_AFTER: Duration = Duration::from_secs(5);
-/// How long an abort waits for the store: a moment longer than for a handler that is stuck. A stop waits at
-/// least as long for a store that takes no writes.
+/// How long an abort waits for the store: slightly longer than for a stuck handler. A stop waits at least
+/// as long for a store that accepts no writes.
 const ABORT_WITHIN: Duration = STUCK_AFTER.saturating_add(Duration::from_secs(1));
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -24,7 +24,7 @@ pub(super) enum Mode {
     Stopping,
 }
 
-/// How soon the store learns of a new status.
+/// How soon a new status is reported to the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Report {
     /// With the next renewal of the lease.
@@ -40,7 +40,7 @@ pub(super) struct Standing {
     stopping_since: Option<Instant>,
     /// When an abort no longer waits for the store.
     abort_by: Option<Instant>,
-    /// Drain commands that wait, by their order.
+    /// The numbers of drain commands that wait.
     drains: Vec<NodeCommandId>,
     waiting: Vec<oneshot::Sender<()>>,
     last: NodeStatus,
@@ -60,7 +60,7 @@ impl Standing {
         matches!(self.mode, Mode::Draining | Mode::Stopping)
     }
 
-    /// Returns whether the freeze changes anything.
+    /// Freezes the node. Returns whether that changes anything.
     pub(super) fn freeze(&mut self) -> bool {
         let changes = self.mode == Mode::Normal;
         if changes {
@@ -69,7 +69,7 @@ impl Standing {
         changes
     }
 
-    /// Returns whether the node works again.
+    /// Returns to normal. Returns whether the node works again.
     pub(super) fn unfreeze(&mut self) -> bool {
         let changes = matches!(self.mode, Mode::Frozen | Mode::Draining);
         if changes {
@@ -78,7 +78,7 @@ impl Standing {
         changes
     }
 
-    /// Returns whether the node drains; one that stops does not.
+    /// Drains the node, unless it stops. Returns whether it drains.
     pub(super) fn drain(&mut self) -> bool {
         let drains = self.mode != Mode::Stopping;
         if drains {
@@ -92,7 +92,7 @@ impl Standing {
         self.stopping_since.get_or_insert(now);
     }
 
-    /// Stops without a grace. The store is waited for from the first abort on.
+    /// Stops without a grace. The time limit for the store starts with the first abort.
     pub(super) fn abort(&mut self, now: Instant) {
         self.stop(now);
         self.abort_by.get_or_insert(now + ABORT_WITHIN);
@@ -103,15 +103,15 @@ impl Standing {
         self.abort_by.is_some_and(|by| by <= now)
     }
 
-    /// Returns whether a stop whose handlers have all ended no longer waits for a store that has taken no
-    /// write since `failing`: the grace is over, and the store had some time.
+    /// Returns whether a stop whose handlers have all ended no longer waits for a store that has accepted
+    /// no write since `failing`: the grace has ended, and the store had some time.
     pub(super) fn stop_is_over(&self, now: Instant, grace: Duration, failing: Instant) -> bool {
         let waited = |since: Instant, wait| now.saturating_duration_since(since) >= wait;
         (self.stopping_since).is_some_and(|since| waited(since, grace))
             && waited(failing, ABORT_WITHIN)
     }
 
-    /// Keeps a drain command until the node is empty. Returns whether it is a new one.
+    /// Records a drain command until the node is empty. Returns whether it is a new one.
     pub(super) fn await_drain(&mut self, order: NodeCommandId) -> bool {
         let is_new = self.mode != Mode::Stopping && !self.drains.contains(&order);
         if is_new {
@@ -120,12 +120,12 @@ impl Standing {
         is_new
     }
 
-    /// Keeps a caller until the node is empty.
+    /// Records a caller until the node is empty.
     pub(super) fn await_empty(&mut self, caller: oneshot::Sender<()>) {
         self.waiting.push(caller);
     }
 
-    /// Answers the callers that wait, and returns the drain commands that wait.
+    /// Notifies the waiting callers, and returns the waiting drain commands.
     pub(super) fn take_drains(&mut self) -> Vec<NodeCommandId> {
         for caller in self.waiting.drain(..) {
             let _ = caller.send(());
@@ -133,7 +133,7 @@ impl Standing {
         mem::take(&mut self.drains)
     }
 
-    /// Returns the status of the node and how soon the store learns of it; `None` when it is unchanged.
+    /// Returns the status of the node and how soon to report it; `None` when it is unchanged.
     pub(super) fn status(
         &mut self,
         running: u32,

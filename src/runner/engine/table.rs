@@ -17,7 +17,7 @@ pub(super) struct SlotTable {
 }
 
 impl SlotTable {
-    /// Returns the number of a slot that is not in the table, and never used again.
+    /// Returns a slot number that is not in the table, and is never reused.
     pub(super) fn reserve(&mut self) -> SlotId {
         let id = self.next_slot;
         self.next_slot += 1;
@@ -42,7 +42,7 @@ impl SlotTable {
         self.slots.get(&id)
     }
 
-    /// The slot, for all but its run: that begins and ends by
+    /// Returns the slot, to change everything but its run. A run begins and ends by
     /// [`begin_run`](Self::begin_run) and [`end_run`](Self::end_run).
     pub(super) fn get_mut(&mut self, id: SlotId) -> Option<&mut Slot> {
         self.slots.get_mut(&id)
@@ -83,7 +83,7 @@ impl SlotTable {
         number
     }
 
-    /// Keeps the run of a slot that has none.
+    /// Sets the run of a slot that has none.
     pub(super) fn begin_run(&mut self, id: SlotId, run: Run) {
         if let Some(slot) = self.slots.get_mut(&id)
             && slot.run.replace(run).is_none()
@@ -92,7 +92,7 @@ impl SlotTable {
         }
     }
 
-    /// Takes the run of a slot out: the one with this number, or any.
+    /// Takes out the run of a slot: the one with this number, or any.
     pub(super) fn end_run(&mut self, id: SlotId, number: Option<u64>) -> Option<Run> {
         let run = &mut self.slots.get_mut(&id)?.run;
         let ends = |run: &mut Run| number.is_none_or(|number| run.number == number);

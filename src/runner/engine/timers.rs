@@ -1,5 +1,4 @@
-//! [`Timers`]: the timers of the slots. A wake-up follows the clock, which may be set; every other
-//! wait is for time that passes.
+//! [`Timers`]: the timers of the slots. A wake-up follows the wall clock, which may be set; all other waits follow the monotonic clock.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -17,27 +16,27 @@ use windlass_statemachine::{
 use super::Engine;
 use crate::runner::{due::Moment, input::SlotId};
 
-/// A wait of a slot for time that passes.
+/// A wait of a slot on the monotonic clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Wait {
     /// The handler's grace ends.
     Grace,
-    /// The wait before the next run of a handler that runs again and again without any effect ends.
+    /// The wait ends before the next run of a handler that runs again and again without any effect.
     Resume,
     /// An aborted handler has not ended.
     Stuck,
-    /// The progress that a handler has reported is to be kept.
+    /// The handler's reported progress is to be stored.
     Progress,
 }
 
-/// A timer that went off.
+/// A timer that has fired.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Gone {
     Wake(SlotId),
     Over(SlotId, Wait),
 }
 
-/// The timers of one slot, kept by the slot.
+/// The timers of one slot, stored in the slot.
 #[derive(Debug, Default)]
 pub(super) struct Set {
     wake: Option<Timestamp>,
@@ -61,17 +60,17 @@ impl Timers {
         }
     }
 
-    /// Returns the time that has passed for the machines.
+    /// Returns the elapsed time of the machines.
     pub(super) fn elapsed(&self, now: Instant) -> Duration {
         now.saturating_duration_since(self.started)
     }
 
-    /// Returns the moment at which this time has passed; `None` when it is too far to count.
+    /// Returns the moment of an elapsed time; `None` when it is out of range.
     pub(super) fn moment(&self, elapsed: Duration) -> Option<Instant> {
         self.started.checked_add(elapsed)
     }
 
-    /// Sets the wake-up of a slot, in place of the one that it had.
+    /// Sets the wake-up of a slot, replacing an earlier one.
     pub(super) fn wake_at(&mut self, slot: SlotId, set: &mut Set, at: Timestamp) {
         self.no_wake(slot, set);
         set.wake = Some(at);
@@ -85,7 +84,7 @@ impl Timers {
         }
     }
 
-    /// Sets a wait of a slot, in place of the one that it had.
+    /// Sets a wait of a slot, replacing an earlier one.
     pub(super) fn wait_until(&mut self, slot: SlotId, set: &mut Set, wait: Wait, at: Instant) {
         self.no_wait(slot, set, wait);
         set.waits.insert(wait, at);
@@ -122,7 +121,7 @@ impl Timers {
         })
     }
 
-    /// Returns how long it is until the next timer, unless the clock is set.
+    /// Returns the time until the next timer, unless the clock is set.
     pub(super) fn next_in(&self, now: Moment) -> Option<Duration> {
         let wake = self.wakes.first().map(|(at, _)| {
             Duration::try_from(at.duration_since(now.clock)).unwrap_or(Duration::ZERO)
@@ -134,7 +133,7 @@ impl Timers {
 }
 
 impl Set {
-    /// Forgets a timer that went off.
+    /// Removes a timer that has fired.
     pub(super) fn gone(&mut self, gone: Gone) {
         match gone {
             Gone::Wake(_) => self.wake = None,
@@ -146,7 +145,7 @@ impl Set {
 }
 
 impl Engine {
-    /// Feeds the timers that went off to their machines.
+    /// Feeds the timers that have fired to their machines.
     pub(super) fn run_timers(&mut self) {
         let now = self.moment();
         while let Some(gone) = self.timers.pop(now) {
@@ -156,7 +155,7 @@ impl Engine {
             }
             match gone {
                 Gone::Wake(slot) | Gone::Over(slot, Wait::Resume) if !self.has_room_for(slot) => {
-                    // Every slot is in use: the sleeper waits among the ready tasks.
+                    // Every slot is in use: the task is released, and waits among the ready ones.
                     self.feed(slot, Input::Stop(StopReason::Balance));
                 }
                 Gone::Wake(slot) | Gone::Over(slot, Wait::Resume) => {
@@ -169,7 +168,7 @@ impl Engine {
         }
     }
 
-    /// Sets a wait of a slot that is there.
+    /// Sets a wait of an existing slot.
     pub(super) fn wait_until(&mut self, id: SlotId, wait: Wait, at: Instant) {
         if let Some(slot) = self.slots.get_mut(id) {
             self.timers.wait_until(id, &mut slot.timers, wait, at);

@@ -1,4 +1,5 @@
-//! The results that the store does not take: how long a stop waits for them, and reporting them.
+//! The results that the store has not accepted: reports them, and limits how long a stop waits for
+//! them.
 
 use tokio::time::Instant;
 
@@ -6,7 +7,7 @@ use super::{Engine, standing::Mode};
 use crate::runner::handle::Unstored;
 
 impl Engine {
-    /// Returns whether a stop no longer waits for a store that takes no writes.
+    /// Returns whether a stop no longer waits for a store that accepts no writes.
     pub(super) fn stop_is_over(&self) -> bool {
         let Some(failing) = self.outbox.failing() else {
             return false;
@@ -19,7 +20,8 @@ impl Engine {
         (self.standing).stop_is_over(Instant::now(), grace, failing.since)
     }
 
-    /// Reports the results that the store does not take. Those that were given up stay reported.
+    /// Publishes the results that the store has not accepted. Results that were given up stay in
+    /// the list.
     pub(super) fn report_unstored(&self) {
         let failing = self.outbox.failing();
         let reported = self.parts.unstored.borrow();
@@ -43,7 +45,7 @@ impl Engine {
         });
     }
 
-    /// Reports that a node which stops forgets the results that the store has not taken.
+    /// Publishes that a stopping node gives up the results that the store has not accepted.
     pub(super) fn give_up_unstored(&self) {
         if self.standing.mode() != Mode::Stopping {
             return;

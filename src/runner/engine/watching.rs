@@ -19,13 +19,13 @@ use crate::{
 /// When a task was claimed that the current list has not named so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Unlisted {
-    /// Before the list began: when the list does not name the task, the claim is over.
+    /// Before the list began: if the list does not name the task, the claim has ended.
     Before,
-    /// While the list was read: the list may have passed the task before.
+    /// While the list was read: the list may have passed the task already.
     Meanwhile,
 }
 
-/// The watch that is under way. Events of an earlier one do not count.
+/// The present watch. Events of earlier ones are ignored.
 #[derive(Debug, Default)]
 pub(super) struct Watch {
     epoch: u64,
@@ -36,19 +36,19 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    /// Begins another watch in place of the present one, and returns its number.
+    /// Begins a new watch in place of the present one, and returns its number.
     pub(super) fn begin(&mut self) -> u64 {
         self.epoch += 1;
         self.abort();
         self.epoch
     }
 
-    /// Keeps the task that follows the watch.
+    /// Stores the task that reads the watch.
     pub(super) fn attach(&mut self, task: AbortHandle) {
         self.task = Some(task);
     }
 
-    /// Ends the watch, and forgets its list.
+    /// Ends the watch, and drops its list.
     pub(super) fn end(&mut self) {
         self.epoch += 1;
         self.abort();
@@ -62,7 +62,7 @@ impl Watch {
         }
     }
 
-    /// Returns whether events of the watch with this number count.
+    /// Returns whether events of the watch with this number are valid.
     pub(super) fn is_current(&self, epoch: u64) -> bool {
         self.epoch == epoch
     }
@@ -72,19 +72,19 @@ impl Watch {
         self.listed
     }
 
-    /// A list begins while this node has the tasks of these slots.
+    /// Begins a list while this node has the tasks of these slots.
     pub(super) fn list_begins(&mut self, slots: impl Iterator<Item = SlotId>) {
         self.listed = false;
         self.unlisted = slots.map(|slot| (slot, Unlisted::Before)).collect();
     }
 
-    /// The list names the task of a slot, or the slot is gone.
+    /// Records that the list names the task of a slot, or that the slot is gone.
     pub(super) fn names(&mut self, slot: SlotId) {
         self.unlisted.remove(&slot);
     }
 
-    /// A task was claimed that the list has not named. Returns whether the list has ended: then the task
-    /// was deleted, or has come back since.
+    /// Records the claim of a task that the list has not named. Returns whether the list has ended: then
+    /// the task was deleted, or was submitted again.
     pub(super) fn claimed_unlisted(&mut self, slot: SlotId) -> bool {
         if !self.listed {
             self.unlisted.insert(slot, Unlisted::Meanwhile);
@@ -92,14 +92,14 @@ impl Watch {
         self.listed
     }
 
-    /// The list ends. Returns the slots whose tasks it has not named.
+    /// Ends the list. Returns the slots whose tasks it has not named.
     pub(super) fn list_ends(&mut self) -> HashMap<SlotId, Unlisted> {
         self.listed = true;
         mem::take(&mut self.unlisted)
     }
 }
 
-/// What follows one watch.
+/// Reads one watch.
 pub(super) struct Follow {
     pub(super) coordinator: Arc<dyn Coordinator>,
     pub(super) lease: Lease,
@@ -115,7 +115,8 @@ impl Follow {
         sleep(pause).await;
         let why = match self.coordinator.watch(&self.lease, self.kinds).await {
             Ok(mut events) => {
-                // A long list waits for the engine instead of piling up before it.
+                // Limits the batches that are queued for the engine, so that a long list waits for
+                // it.
                 let room = Arc::new(Semaphore::new(4));
                 while let Some(batch) = events.next().await {
                     let Ok(permit) = room.clone().acquire_owned().await else {

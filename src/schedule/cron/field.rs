@@ -1,27 +1,31 @@
-//! The fields of a cron expression: what each takes, and what is wrong with a part of one.
+//! The fields of a cron expression: the values of each, and the errors of its parts.
 
-/// The names of the months, from the value 1 on.
+use croner::Cron;
+
+use super::parser;
+
+/// The names of the months, starting at the value 1.
 const MONTHS: [&str; 12] = [
     "JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC",
 ];
-/// The names of the days of the week, from the value 0 on.
+/// The names of the days of the week, starting at the value 0.
 const DAYS: [&str; 7] = ["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"];
 
 /// A field of an expression.
 #[derive(Debug)]
 pub(super) struct Field {
     pub(super) name: &'static str,
-    /// What it takes.
+    /// The allowed values, as errors say them.
     pub(super) takes: &'static str,
-    /// The names of its values, from the least on.
+    /// The names of the values, starting at the smallest.
     names: &'static [&'static str],
     least: u32,
     most: u32,
-    /// How many values it has. Of the days of the week, 0 and 7 are the same.
+    /// The number of values. The days of the week 0 and 7 are the same.
     count: u32,
-    /// The values in the plural, and what has them.
+    /// The values in the plural, and the unit that contains them.
     of: (&'static str, &'static str),
-    /// The unit of an interval of such steps.
+    /// The unit in which an interval of such steps is written.
     unit: Option<char>,
 }
 
@@ -90,8 +94,8 @@ pub(super) const FIELDS: [Field; 6] = [
 ];
 
 impl Field {
-    /// Returns what is wrong with a word of this field that is easily not what was meant, and what to write. Other
-    /// errors of a word are those of its parser.
+    /// Returns the error of a word that is valid but probably not what the user meant, with what to write instead.
+    /// The parser reports other errors of a word.
     pub(super) fn check(&self, word: &str) -> Result<(), String> {
         let word = word.strip_prefix('+').unwrap_or(word);
         for part in word.split(',') {
@@ -114,7 +118,7 @@ impl Field {
         Ok(())
     }
 
-    /// Checks that a range begins before it ends, and returns how many values it has.
+    /// Checks that a range begins before it ends, and returns the number of its values.
     fn check_range(&self, range: &str) -> Result<Option<u32>, String> {
         let bounds = range.split_once('-');
         let bounds = bounds.and_then(|(from, to)| Some((self.value(from)?, self.value(to)?)));
@@ -177,7 +181,7 @@ impl Field {
         ))
     }
 
-    /// Returns the number that a text means, which may be a name.
+    /// Returns the number for a text, which may be a name.
     fn value(&self, text: &str) -> Option<u32> {
         let named = || {
             let mut names = self.names.iter();
@@ -185,5 +189,151 @@ impl Field {
             Some(self.least + u32::try_from(at).ok()?)
         };
         text.parse().ok().or_else(named)
+    }
+}
+
+/// Returns the error of the first field that is invalid on its own: `the day of the month is 32; write 1 to 31`.
+pub(super) fn wrong_field(words: &[&str]) -> Option<String> {
+    let alone = |at: usize| {
+        let words = words.iter().enumerate();
+        let words = words.map(|(n, word)| if n == at { *word } else { "*" });
+        words.collect::<Vec<_>>().join(" ")
+    };
+    let is_wrong = |at: &usize| parser().parse(&alone(*at)).is_err();
+    let at = (0..words.len()).find(is_wrong)?;
+    let (field, word) = (FIELDS.get(at)?, words.get(at)?);
+    Some(format!(
+        "the {} is {word}; write {}",
+        field.name, field.takes
+    ))
+}
+
+/// Returns the first field that the parser accepted without a value, such as `L` for the hour: the
+/// expression would never fire.
+pub(super) fn empty_field(cron: &Cron, words: &[&str]) -> Option<String> {
+    let pattern = &cron.pattern;
+    let parts = [
+        &pattern.seconds,
+        &pattern.minutes,
+        &pattern.hours,
+        &pattern.months,
+    ];
+    let places = [0, 1, 2, 4];
+    let (_, at) = (parts.iter().zip(places)).find(|(part, _)| part.values().is_empty())?;
+    let (field, word) = (FIELDS.get(at)?, words.get(at)?);
+    Some(format!(
+        "the {} is {word}; write {}",
+        field.name, field.takes
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Expression;
+
+    #[test]
+    fn the_wrong_field_is_named_in_words() {
+        for (text, says) in [
+            ("61 * * * *", "the minute is 61; write 0 to 59"),
+            ("* 25 * * *", "the hour is 25; write 0 to 23"),
+            ("0 0 32 * *", "the day of the month is 32; write 1 to 31"),
+            (
+                "0 0 * 13 *",
+                "the month is 13; write 1 to 12, or JAN to DEC",
+            ),
+            ("0 0 * * 9", "the day of the week is 9; write 0 to 7"),
+            ("0 0 * * FUN", "the day of the week is FUN; write 0 to 7"),
+            ("61 0 0 1 1 *", "the second is 61; write 0 to 59"),
+            ("a b c d e", "the minute is a; write"),
+            ("0-70 * * * *", "the minute is 0-70; write 0 to 59"),
+            ("0 L * * *", "the hour is L; write 0 to 23"),
+            ("0 0 * L *", "the month is L; write 1 to 12"),
+        ] {
+            let refused = Expression::parse("cron", text).unwrap_err();
+            assert!(refused.reason().contains(says), "{text}: {refused}");
+        }
+    }
+
+    #[test]
+    fn a_word_that_means_less_than_it_says_is_refused_with_what_to_write() {
+        for (text, says) in [
+            (
+                "*/90 * * * *",
+                "the step of the minute is 90, but an hour has 60 minutes, so that only 0 would be left; give \
+                 'every' an interval of 90m instead, or write 0",
+            ),
+            ("*/61 * * * * *", "'every' an interval of 61s"),
+            ("0 */36 * * *", "'every' an interval of 36h"),
+            (
+                "0 0 */40 * *",
+                "a month has 31 days, so that only 1 would be left; give 'every' an interval of 40d",
+            ),
+            (
+                "0 0 1 */18 *",
+                "a year has 12 months, so that only 1 would be left; write the months, as in 1,7",
+            ),
+            (
+                "0 0 * * */8",
+                "a week has 7 days, so that only 0 would be left",
+            ),
+            ("0 0 * * +*/8", "a week has 7 days"),
+            ("1,*/90 * * * *", "an interval of 90m"),
+            (
+                "0-30/45 * * * *",
+                "but 0-30 has 31 minutes, so that only 0 would be left",
+            ),
+            (
+                "0 0 * * MON-WED/4",
+                "but MON-WED has 3 days, so that only MON would be left",
+            ),
+            (
+                "*/0 * * * *",
+                "the step of the minute is 0; write 1 or more",
+            ),
+            (
+                "0 1-5/0 * * *",
+                "the step of the hour is 0; write 1 or more",
+            ),
+            ("/5 * * * *", "the minute is /5; write */5"),
+            ("5/15 * * * *", "the minute is 5/15; write 5-59/15"),
+            (
+                "5/60 * * * *",
+                "the minute is 5/60, which leaves only 5; give 'every' an interval of 60m instead, or write 5",
+            ),
+            ("0 0 * MAR/2 *", "the month is MAR/2; write MAR-12/2"),
+            (
+                "5-1 * * * *",
+                "which ends before it begins; write it as two: 5-59,0-1",
+            ),
+            ("0 22-6 * * *", "write it as two: 22-23,0-6"),
+            ("0 0 * * FRI-MON", "write it as two: FRI-7,0-MON"),
+            (
+                "1,,2 * * * *",
+                "the list of the minute, 1,,2, has an empty part; write 1,2",
+            ),
+            ("0 , * * *", "has an empty part; write 0 to 23"),
+            (
+                "0 0 31 2 MON",
+                "has a day of the month that never comes beside its day of the week",
+            ),
+        ] {
+            let refused = Expression::parse("cron", text).unwrap_err();
+            assert!(refused.reason().contains(says), "{text}: {refused}");
+        }
+        // Texts that are accepted: a step of the whole field means what it says.
+        for text in [
+            "*/60 * * * *",
+            "0 */24 * * *",
+            "0 0 */31 * *",
+            "0 0 1 */12 *",
+            "0 0 * * */7",
+            "0 0 * * FRI-7,0-MON",
+            "5-59/15 * * * *",
+            "0 0 * MAR-12/2 *",
+            "0 0 31 4,5 MON",
+        ] {
+            let read = Expression::parse("cron", text);
+            assert!(read.is_ok(), "{text}: {read:?}");
+        }
     }
 }

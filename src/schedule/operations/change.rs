@@ -1,4 +1,4 @@
-//! Changes of a schedule: read, decide, and write if nothing has changed since.
+//! Changes of a schedule: reads it, decides, and writes if nothing has changed since.
 
 use std::time::Duration;
 
@@ -22,10 +22,10 @@ use crate::{
     },
 };
 
-/// How often a change is made again because a node has decided a time meanwhile.
+/// How often a change is retried because a node decided a time in the meantime.
 pub(super) const TRIES: u32 = 100;
 
-/// The pause before a change is made again.
+/// The pause before a change is retried.
 pub(super) const PAUSE: Duration = Duration::from_millis(20);
 
 /// A schedule as it was read.
@@ -35,16 +35,16 @@ pub(super) struct Read {
     json: Option<Json>,
     pub(super) data: Data,
     pub(super) times: Times,
-    /// Whether the spec is wrong, so that the times are those of another one.
+    /// Whether the spec is invalid: the times are then those of another spec.
     pub(super) is_wrong: bool,
 }
 
-/// A change of a schedule, with what belongs to the same write.
+/// A change of a schedule, with the other operations of the same write.
 pub(super) struct Change {
     pub(super) data: Data,
     pub(super) submit: Vec<Submit>,
     pub(super) send: Vec<SendCommand>,
-    /// When the schedule is due next; `None` leaves that as it is.
+    /// When the schedule is due next; `None` leaves the due time as it is.
     pub(super) due: Option<Timestamp>,
 }
 
@@ -76,8 +76,8 @@ impl Schedules {
         Self::read_of(record, None)
     }
 
-    /// Reads a live schedule of its record. One whose spec is wrong has decided no time: it gets the times of
-    /// `instead`.
+    /// Converts a record into a live schedule. A schedule with an invalid spec has decided no time: it gets
+    /// the times of `instead`.
     pub(super) fn read_of(record: TaskRecord, instead: Option<&Schedule>) -> Result<Read, Error> {
         let id = record.task.id;
         let state = record.state?;
@@ -103,8 +103,8 @@ impl Schedules {
         })
     }
 
-    /// Writes a change if the schedule is as it was read, and returns the results of its submits; `None`
-    /// when it is not, or when a node is deciding a time.
+    /// Writes a change if the schedule has not changed since it was read, and returns the results of its
+    /// submits. `None` when it has changed, or when a node is deciding a time.
     pub(super) async fn write(
         &self,
         read: &Read,
@@ -148,7 +148,8 @@ impl Schedules {
         }
     }
 
-    /// Makes a change of what is there, again when a node has changed it meanwhile.
+    /// Computes and writes a change, and retries when a node has changed the schedule in the
+    /// meantime.
     pub(super) async fn change<T>(
         &self,
         id: TaskId,
@@ -165,11 +166,11 @@ impl Schedules {
         Err(busy(&id))
     }
 
-    /// Pauses a schedule, with a note that [`get`](Self::get) shows.
+    /// Pauses a schedule, with a note that [`get`](Self::get) returns.
     ///
     /// # Errors
     ///
-    /// As [`get`](Self::get), and [`Error::ScheduleEnded`].
+    /// The errors of [`get`](Self::get), and [`Error::ScheduleEnded`].
     pub async fn pause(
         &self,
         id: impl TryInto<TaskId, Error: Into<Invalid>>,
@@ -191,23 +192,24 @@ impl Schedules {
         Ok(())
     }
 
-    /// Resumes a paused schedule. The times that have passed meanwhile count as skipped, or as missed ones
-    /// that may be made up for if `catch_up` is set. The command [`Run`](Command::Run) does the same without it.
+    /// Resumes a paused schedule. The times that have passed during the pause count as skipped; if `catch_up` is
+    /// set, they count as missed, and may be made up for. The command [`Run`](Command::Run) resumes without
+    /// catching up.
     ///
-    /// A schedule whose times a clock that was ahead has decided ([`ScheduleRecord::ahead`](super::ScheduleRecord::ahead))
-    /// goes on from the present.
+    /// If a clock that was ahead has decided times of the schedule
+    /// ([`ScheduleRecord::ahead`](super::ScheduleRecord::ahead)), the schedule continues from the present.
     ///
     /// # Errors
     ///
-    /// As [`get`](Self::get), and [`Error::Invalid`] (field `state`) when the schedule is not paused, and no
-    /// pause waits for it.
+    /// The errors of [`get`](Self::get), and [`Error::Invalid`] (field `state`) when the schedule is neither
+    /// paused nor about to be.
     pub async fn resume(
         &self,
         id: impl TryInto<TaskId, Error: Into<Invalid>>,
         catch_up: bool,
     ) -> Result<(), Error> {
         let id = name(id)?;
-        // A pause that no node has taken yet: the run command behind it undoes it.
+        // The pause is still in the queue: the run command behind it undoes it.
         let is_asked = self.client.get(&id).await?.commands > 0;
         let resumed = |read: &Read, now| {
             let is_ahead = read.data.ahead(read.times.spec(), now).is_some();
@@ -222,7 +224,7 @@ impl Schedules {
             if !catch_up {
                 skip_passed(&mut data, &read.times, now, Passed::Due);
             }
-            // The handler does the same for a plain command `run`.
+            // The handler sets the same for a plain command `run`.
             data.catches_up = catch_up;
             data.note = None;
             Ok((data.into(), ()))
@@ -232,11 +234,12 @@ impl Schedules {
         Ok(())
     }
 
-    /// Leaves out one time to come.
+    /// Skips one future time.
     ///
     /// # Errors
     ///
-    /// As [`get`](Self::get), and [`Error::Invalid`] (field `time`) for a time that is none to come.
+    /// The errors of [`get`](Self::get), and [`Error::Invalid`] (field `time`) if the schedule has
+    /// no such future time.
     pub async fn skip(
         &self,
         id: impl TryInto<TaskId, Error: Into<Invalid>>,
@@ -267,7 +270,7 @@ impl Schedules {
     }
 }
 
-/// Whether a refusal passes: a node decides a time, or has.
+/// Returns whether a refusal is temporary: a node is deciding a time, or has just decided one.
 fn is_passing(reason: &Reason) -> bool {
     matches!(
         reason,

@@ -1,4 +1,4 @@
-//! The limits of the runs that wait, after an update.
+//! Applies the limits of an updated spec to runs that have not started.
 
 use windlass_statemachine::{Limit, StateKind, TaskId};
 
@@ -8,14 +8,15 @@ use crate::{
     store::{Error, Filter, Page, Reason, Reschedule, TaskRecord, Transaction},
 };
 
-/// How many runs one look at the store returns at most.
+/// The most runs that one read of the store returns.
 const PAGE: u32 = 1000;
 
 impl Schedules {
-    /// Gives the runs of a schedule that have not started the limits of its present spec. A run that starts meanwhile
-    /// keeps its own. A repeat changes those that an interrupted call has not changed.
+    /// Gives the runs of a schedule that have not started the limits of its present spec. A run that starts in the
+    /// meantime keeps its own. A repeated call continues an interrupted one.
     ///
-    /// Of several updates at once, each goes on until the spec is as it was read before: so the last one wins.
+    /// With several updates at once, each call repeats until the spec is the same before and after it, so that
+    /// the last update wins.
     pub(super) async fn limit_waiting_runs(
         &self,
         id: &TaskId,
@@ -72,20 +73,20 @@ impl Schedules {
     }
 }
 
-/// Returns the limits that a run gets; `None` for one that keeps its own.
+/// Returns the new limits of a run; `None` for a run that keeps its own.
 fn new_limits(record: &TaskRecord, spec: &Schedule) -> Option<Vec<Limit>> {
     let state = record.state.as_ref().ok()?;
     let waits = state.claims == 0 && record.node.is_none();
     ScheduledFor::of(&record.task).filter(|_| waits)?;
-    // The keys take values of the run, which keeps its labels and props.
+    // The keys contain values of the run, which keeps its labels and props.
     let mut run = record.task.clone();
     run.limits.clone_from(&spec.run.form.limits);
-    // A run without a label or prop that a key names has no such limit.
+    // A run without a label or prop that a key names does not get that limit.
     run.fill_limit_keys().ok()?;
     (run.limits != record.task.limits).then_some(run.limits)
 }
 
-/// Returns whether a refusal is of a run that has started, or is gone.
+/// Returns whether the refusal means that the run has started, or no longer exists.
 fn has_started(reason: &Reason) -> bool {
     matches!(
         reason,

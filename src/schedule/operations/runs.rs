@@ -1,6 +1,6 @@
-//! Runs that an operator asks for.
+//! Runs for times that have passed.
 
-use jiff::{Timestamp, ToSpan};
+use jiff::Timestamp;
 use windlass_statemachine::{Invalid, TaskId};
 
 use super::{Schedules, change::Change, name};
@@ -15,16 +15,16 @@ use crate::{
     store::{Error, IfExists, Reason, Submit},
 };
 
-/// How many times one backfill takes at most.
+/// The most times that one backfill may cover.
 const MOST: usize = 10_000;
 
-/// How many runs one transaction submits at most.
+/// The most runs that one transaction submits.
 const AT_ONCE: usize = 20;
 
-/// How many operations of a store a run takes that replaces an ended one, at most.
+/// The most operations that a store needs for a run that replaces an ended one.
 const REPLACES: usize = 3;
 
-/// The times that [`Schedules::backfill`] submits runs for.
+/// The times for which [`Schedules::backfill`] submits runs.
 ///
 /// # Example
 ///
@@ -47,7 +47,7 @@ pub struct Backfill {
 }
 
 impl Backfill {
-    /// The times from `from` to `to`, both included, that have no run.
+    /// Returns a backfill of the times from `from` to `to`, both included, that have no run.
     pub fn new(from: Timestamp, to: Timestamp) -> Self {
         Self {
             from,
@@ -57,13 +57,14 @@ impl Backfill {
         }
     }
 
-    /// Sets whether times with an ended run are run again, in its place; not by default. A live run stays.
+    /// Sets whether times with an ended run are run again, replacing that run; false by default. A live
+    /// run stays.
     pub fn all(mut self, all: bool) -> Self {
         self.all = all;
         self
     }
 
-    /// Sets whether the runs are returned and not submitted.
+    /// Sets whether the runs are only returned and not submitted; false by default.
     pub fn dry_run(mut self, dry_run: bool) -> Self {
         self.dry_run = dry_run;
         self
@@ -71,80 +72,14 @@ impl Backfill {
 }
 
 impl Schedules {
-    /// Submits a run now, whatever the overlap policy says, also of a paused schedule. Its nominal time is
-    /// the present, or the first millisecond after it that has no run. Returns its id.
+    /// Submits runs for the times of a past range, whatever the overlap policy is. Returns their ids,
+    /// oldest first.
     ///
     /// # Errors
     ///
-    /// As [`get`](Self::get), and [`Error::ScheduleEnded`].
-    pub async fn trigger(
-        &self,
-        id: impl TryInto<TaskId, Error: Into<Invalid>>,
-    ) -> Result<TaskId, Error> {
-        let id = name(id)?;
-        let now = Timestamp::from_millisecond(self.now().as_millisecond());
-        let mut nominal = now.map_err(|e| Invalid::new("time", e.to_string()))?;
-        loop {
-            if let (run, true) = self.trigger_new(&id, nominal).await? {
-                return Ok(run);
-            }
-            let later = nominal.checked_add(1.millisecond());
-            nominal = later.map_err(|e| Invalid::new("time", e.to_string()))?;
-        }
-    }
-
-    /// Submits a run now that stands for this nominal time. A time that has a run already gets no second
-    /// one. Returns the id of the run.
-    ///
-    /// # Errors
-    ///
-    /// As [`trigger`](Self::trigger), and [`Error::Invalid`] (field `time`) when a task that is no run of the
-    /// schedule has the id of the run.
-    pub async fn trigger_for(
-        &self,
-        id: impl TryInto<TaskId, Error: Into<Invalid>>,
-        nominal: Timestamp,
-    ) -> Result<TaskId, Error> {
-        let id = name(id)?;
-        let (run, is_new) = self.trigger_new(&id, nominal).await?;
-        if !is_new && let Found::Other(reason) = self.found(&id, &run).await? {
-            return Err(Invalid::new("time", reason).into());
-        }
-        Ok(run)
-    }
-
-    /// Submits a run for this nominal time, unless its id is taken. Returns the id, and whether it was free.
-    async fn trigger_new(&self, id: &TaskId, nominal: Timestamp) -> Result<(TaskId, bool), Error> {
-        let run = run_id(id.as_str(), nominal)?;
-        if !matches!(self.found(id, &run).await?, Found::Nothing) {
-            return Ok((run, false));
-        }
-        let triggered = |read: &super::change::Read, now| {
-            let mut task = read.times.run(nominal, false, By::Trigger)?;
-            read.times.set_deadlines(&mut task, now);
-            let mut change = Change::from(read.data.clone());
-            change.submit.push(task.into());
-            change.data.counts.requested += 1;
-            follow(&mut change, nominal);
-            Ok((change, ()))
-        };
-        match self.change(id.clone(), triggered).await {
-            Ok(_) => Ok((run, true)),
-            Err(Error::Refused(refusals)) if refusals.iter().any(|one| one.task == run) => {
-                Ok((run, false))
-            }
-            Err(error) => Err(error),
-        }
-    }
-
-    /// Submits runs for the times of a range that has passed, whatever the overlap policy says. Returns
-    /// their ids, oldest first.
-    ///
-    /// # Errors
-    ///
-    /// As [`trigger`](Self::trigger), and [`Error::Invalid`]: field `to` for a range that ends before it
-    /// begins or after the present, or has more than 10,000 times; field `time` when a task that is no run of the
-    /// schedule has the id of one.
+    /// The errors of [`trigger`](Self::trigger), and [`Error::Invalid`]: field `to` for a range that ends before
+    /// it begins or after the present, or has more than 10,000 times; field `time` when another task, which is
+    /// not a run of the schedule, has the id of a run.
     pub async fn backfill(
         &self,
         id: impl TryInto<TaskId, Error: Into<Invalid>>,
@@ -180,14 +115,14 @@ impl Schedules {
     fn at_once(&self, times: &Times, all: bool) -> Result<usize, Error> {
         let bytes = bytes_of(&times.run(Timestamp::UNIX_EPOCH, false, By::Backfill)?);
         let operations = if all { REPLACES } else { 1 };
-        // Beside the guard and the change of the schedule.
+        // In addition to the guard and the change of the schedule.
         let mut room = Room::of(&self.client.store().registry().limits()).beside(2);
         let more = (0..AT_ONCE).take_while(|_| room.take(operations, bytes));
         Ok(more.count().max(1))
     }
 
-    /// Submits runs in one transaction, and returns them. Those that are there by now are left out: the schedule has
-    /// counted them, or another backfill.
+    /// Submits runs in one transaction, and returns them. Leaves out runs that exist by now, because the schedule or
+    /// another backfill has submitted and counted them.
     async fn submit_missing(
         &self,
         id: &TaskId,
@@ -230,8 +165,8 @@ impl Schedules {
         Ok(missing)
     }
 
-    /// Returns what has the id of a run.
-    async fn found(&self, id: &TaskId, run: &TaskId) -> Result<Found, Error> {
+    /// Returns what exists under the id of a run.
+    pub(super) async fn found(&self, id: &TaskId, run: &TaskId) -> Result<Found, Error> {
         let record = match self.client.get(run).await {
             Ok(record) => record,
             Err(Error::NotFound { .. }) => return Ok(Found::Nothing),
@@ -246,19 +181,19 @@ impl Schedules {
     }
 }
 
-/// What has the id of a run.
-enum Found {
+/// What exists under the id of a run.
+pub(super) enum Found {
     Nothing,
     Run {
         has_ended: bool,
     },
-    /// A task that is no run of the schedule: which.
+    /// A task that is not a run of the schedule. Names it.
     Other(String),
 }
 
-/// Lets the overlap policy know a run.
-fn follow(change: &mut Change, nominal: Timestamp) {
-    // A backfilled run is not the last one if a later time has run.
+/// Adds a run to those that the overlap policy follows.
+pub(super) fn follow(change: &mut Change, nominal: Timestamp) {
+    // A backfilled run is not the last run if a later time has run.
     change.data.last_run = change.data.last_run.max(Some(nominal));
     change.data.follow([nominal]);
 }

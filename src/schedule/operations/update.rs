@@ -1,4 +1,4 @@
-//! Another spec for a schedule, live or ended.
+//! Updates the spec of a schedule, live or ended.
 
 use jiff::Timestamp;
 use windlass_statemachine::{IfExists, Invalid, StateKind, TaskId};
@@ -25,22 +25,23 @@ use crate::{
 };
 
 impl Schedules {
-    /// Replaces the spec of a schedule. The times of the earlier spec that have passed are decided by it,
-    /// and the new spec begins now: no time is lost, repeated or made up for.
+    /// Replaces the spec of a schedule. Times that have already passed are decided by the earlier spec,
+    /// and the new spec counts from now: no time is lost, repeated or made up for.
     ///
-    /// A paused schedule stays paused, and submits no run. The times that have passed during the pause stay undecided
-    /// until [`resume`](Self::resume) if the new spec has the same times. Otherwise they count as skipped.
+    /// A paused schedule stays paused, and submits no run. If the new spec has the same times, the times that have
+    /// passed during the pause stay undecided until [`resume`](Self::resume). Otherwise they count as skipped.
     ///
-    /// The runs that have not started get the limits of the new spec, after the spec is written. They keep everything
-    /// else. When this call is interrupted between, a repeat changes them.
+    /// After the spec is written, the runs that have not started get the limits of the new spec. They keep everything
+    /// else. If this call is interrupted in between, repeat it to update the remaining runs.
     ///
     /// A schedule that has failed, completed or was killed starts again with the new spec, and keeps its
-    /// counts and its live runs. So does one whose present spec is wrong: no time of that one is decided.
+    /// counts and its live runs. So does a schedule whose present spec is invalid: no time of the invalid
+    /// spec is decided.
     ///
     /// # Errors
     ///
-    /// As [`get`](Self::get) and [`create`](Self::create); [`Error::Invalid`] (field `count`) when an ended
-    /// schedule has had that many runs.
+    /// The errors of [`get`](Self::get) and [`create`](Self::create); [`Error::Invalid`] (field `count`)
+    /// when an ended schedule already had that many runs.
     pub async fn update(
         &self,
         id: impl TryInto<TaskId, Error: Into<Invalid>>,
@@ -49,13 +50,14 @@ impl Schedules {
         self.update_with(id, |_| Ok(schedule.clone())).await
     }
 
-    /// Changes parts of the spec of a schedule, as [`update`](Self::update) with what `change` makes of the present
-    /// record. `change` is called again when the schedule has changed since it was read, so that several changes at
-    /// once are all kept.
+    /// Changes parts of the spec of a schedule. `change` gets the present record and returns the new spec, which is
+    /// applied like [`update`](Self::update). If the schedule has changed since it was read, `change` is called
+    /// again, so that concurrent changes are all kept.
     ///
     /// # Errors
     ///
-    /// As [`update`](Self::update), and what `change` returns: then nothing more is written.
+    /// The errors of [`update`](Self::update), and the error of `change`: then nothing more is
+    /// written.
     ///
     /// # Example
     ///
@@ -87,7 +89,7 @@ impl Schedules {
             let has_ended = record.state.as_ref();
             if has_ended.is_ok_and(|state| state.code().is_terminal()) {
                 match self.restart(record, schedule.clone()).await {
-                    // Another update was first, or a delete.
+                    // Another update, or a delete, came first.
                     Err(Error::Refused(refusals)) if refusals.iter().all(is_other) => {
                         tries += 1;
                         continue;
@@ -108,7 +110,7 @@ impl Schedules {
                 Some(_) if is_whole => {
                     return Ok(self.limit_waiting_runs(&id, &schedule).await?);
                 }
-                // Each part goes further, however many there are.
+                // Each part makes progress, so the loop ends however many there are.
                 Some(_) => {}
                 None => {
                     tries += 1;
@@ -119,7 +121,8 @@ impl Schedules {
         Err(busy(&id).into())
     }
 
-    /// Returns the change to another spec, or a part of it when more times are due than one write takes.
+    /// Returns the change to another spec, or a part of it when more times are due than one write can
+    /// decide.
     async fn replace(
         &self,
         read: &Read,
@@ -131,10 +134,10 @@ impl Schedules {
         let mut is_paused = read.code == StateKind::Paused;
         if !is_paused {
             let moment = (read.data.clone(), now);
-            // Beside the guard and the change of the schedule.
+            // A run has failed, so a node would pause the schedule at its next time.
             let room = Room::of(&self.client.store().registry().limits()).beside(2);
             let step = decide(self.client.store(), &read.times, moment, room).await?;
-            // A node pauses it at its next time.
+            // The earlier spec has paused it: a run of it failed.
             is_paused = step.next == Next::Pause;
             if !is_paused {
                 change.submit = step.submit.into_iter().map(skipping).collect();
@@ -165,8 +168,9 @@ impl Schedules {
         Ok((change, true))
     }
 
-    /// Adds the runs whose nominal time has passed and which are due later, by offset or jitter: the new
-    /// spec does not know these times. Returns whether these are all: one write takes some of very many.
+    /// Submits the runs whose nominal time has passed and which are due later, because of offset or
+    /// jitter: the new spec does not include these times. Returns whether these are all; one write takes
+    /// only some of very many.
     async fn submit_waiting(
         &self,
         times: &Times,
@@ -189,14 +193,14 @@ impl Schedules {
         let is_whole = waiting.len() <= RUNS_AT_ONCE;
         for nominal in waiting.into_iter().take(RUNS_AT_ONCE) {
             if change.data.is_complete(times.spec()) {
-                // The times after the last run of a count are none of the schedule.
+                // The times after the last run of a `count` are not times of the schedule.
                 return Ok(true);
             }
             let mut refused = taken.refused.iter();
             if is_skipped(&change.data, nominal) {
                 change.data.leave_out(LeftOut::one(nominal, Why::Skipped));
             } else if taken.runs.contains(&nominal) {
-                // A run that an operator requested was counted then.
+                // A run that an operator requested was counted when it was submitted.
             } else if let Some(refused) = refused.find(|refused| refused.nominal == nominal) {
                 change.data.refuse(refused.clone());
             } else {
@@ -220,11 +224,12 @@ impl Schedules {
         Ok(is_whole)
     }
 
-    /// Submits an ended schedule again with another spec, which begins now and brings what the ended one has kept.
+    /// Submits an ended schedule again with another spec, which counts from now and takes over what the ended one
+    /// has kept.
     async fn restart(&self, record: TaskRecord, schedule: Schedule) -> Result<(), Error> {
         let id = record.task.id;
         let json = record.state.as_ref().map(|state| state.data.clone()).ok();
-        // What cannot be read may be why the schedule has failed.
+        // Unreadable data may be the reason why the schedule failed.
         let data = data_of(json.clone().flatten().as_ref(), &record.task.props);
         let earlier = data.unwrap_or_default();
         if let Some(count) = schedule.count
@@ -244,7 +249,7 @@ impl Schedules {
         submit.task.labels = record.task.labels;
         submit.task.priority = record.task.priority;
         submit.if_exists = IfExists::ReplaceFinished;
-        // No run of it that was retried meanwhile is lost.
+        // The guard makes sure that a schedule which was retried in the meantime loses no run.
         let transaction = json.map_or_else(Transaction::new, |json| {
             Transaction::new().require(id.clone(), Require::Data(json))
         });
@@ -257,7 +262,7 @@ impl Schedules {
     }
 }
 
-/// Whether a refusal says that the ended schedule is no longer there, or has changed.
+/// Returns whether a refusal means that the ended schedule no longer exists, or has changed.
 fn is_other(refusal: &Refusal) -> bool {
     matches!(
         refusal.reason,
@@ -266,13 +271,13 @@ fn is_other(refusal: &Refusal) -> bool {
 }
 
 /// Keeps the times that have passed during a pause if the new spec has the same times: a resume decides them.
-/// Otherwise they count as skipped.
+/// Otherwise counts them as skipped.
 fn pass_paused(data: &mut Data, earlier: &Times, spec: &Schedule, now: Timestamp) {
     let has_more = !data.is_complete(earlier.spec()) && !data.is_complete(spec);
     if !has_more || !spec.has_times_of(earlier.spec()) {
         return skip_passed(data, earlier, now, Passed::Nominal);
     }
-    // The new spec counts from the update on, so a schedule that has decided no time needs the earlier moment.
+    // The new spec counts from the update on, so a schedule that has decided no time keeps the earlier start.
     let cursor = data.cursor(earlier.spec(), now);
     data.last = Some(cursor.last);
     data.local = cursor.local;

@@ -1,4 +1,5 @@
-//! The shared feed: who gets which changes, who lags, when it closes.
+//! The shared feed: which subscriber gets which changes, slow subscribers, and when the feed
+//! closes.
 
 use std::sync::atomic::AtomicUsize;
 
@@ -19,7 +20,7 @@ fn id(text: &str) -> TaskId {
     text.parse().unwrap()
 }
 
-/// Lets the feed and its subscribers work until nothing is left to do.
+/// Lets the feed and its subscribers run until they are idle.
 async fn settle() {
     for _ in 0..100 {
         tokio::task::yield_now().await;

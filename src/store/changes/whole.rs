@@ -1,4 +1,4 @@
-//! Streams of all changes, for those who follow the whole namespace.
+//! Streams of all changes, for subscribers of the whole namespace.
 
 use std::sync::{Arc, Weak};
 
@@ -14,18 +14,19 @@ pub(super) struct Whole {
     queue: mpsc::Sender<Arc<Vec<Change>>>,
 }
 
-/// The place of a stream among the subscribers. Dropping it ends the subscription.
+/// The position of a stream among the subscribers. Dropping it ends the subscription.
 struct Place {
     subscribers: Weak<Subscribers>,
     number: u64,
     queue: mpsc::Receiver<Arc<Vec<Change>>>,
 }
 
-/// Where a stream takes its changes from.
+/// The source of a stream's changes.
 enum Source {
     /// The feed of the process.
     Shared(Place),
-    /// A feed of its own: it was slower than the shared one, or that has ended.
+    /// A feed of its own, because the stream was slower than the shared feed, or the shared feed
+    /// has ended.
     Own(ChangeStream),
     /// It has ended.
     Over,
@@ -33,14 +34,14 @@ enum Source {
 
 struct Stream {
     changes: Arc<Changes>,
-    /// The last change before the next one.
+    /// The last change that the stream has delivered.
     last: Option<u64>,
     source: Source,
 }
 
 impl Changes {
-    /// Returns all changes from now on, in their order and without a gap: a stream that is too slow for the shared feed
-    /// goes on with a feed of its own after the last change that it has delivered.
+    /// Returns all changes from now on, in order and without gaps. A stream that is too slow for the shared feed
+    /// continues with a feed of its own, after the last change that it has delivered.
     ///
     /// # Errors
     ///
@@ -61,7 +62,7 @@ impl Changes {
 }
 
 impl Subscribers {
-    /// Adds a stream, and returns the last change before it; `None` when no feed is open.
+    /// Adds a stream, and returns the last change before it; `None` when the feed is not open.
     fn add_whole(self: &Arc<Self>) -> Option<(Place, Option<u64>)> {
         let mut all = self.all();
         if !all.is_open {
@@ -84,7 +85,8 @@ impl Subscribers {
 }
 
 impl All {
-    /// Delivers the changes to every stream. One whose queue is full ends: what it has not got, it reads itself.
+    /// Delivers the changes to every stream. A stream whose queue is full ends its subscription, and reads the
+    /// missing changes itself.
     pub(super) fn deliver_whole(&mut self, changes: Vec<Change>) {
         let changes = Arc::new(changes);
         self.whole
@@ -116,11 +118,11 @@ impl Stream {
     }
 }
 
-/// Opens a feed of its own after the last change.
+/// Opens a separate feed after the last change.
 async fn own(changes: &Changes, last: Option<u64>) -> Result<ChangeStream, Error> {
     match last {
         Some(last) => changes.registry.changes(Some(last)).await,
-        // It ended before its first change: from where to go on is not known.
+        // The stream ended before its first change, so the position to continue from is not known.
         None => Err(Error::unavailable(
             "follow the changes",
             "the feed ended; follow them again",

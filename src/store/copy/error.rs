@@ -1,4 +1,4 @@
-//! [`FileError`]: why a file of a store was not written or read.
+//! [`FileError`]: why a store could not be written to a file, or read from one.
 
 use std::io;
 
@@ -22,7 +22,7 @@ pub enum FileError {
         /// The reason.
         source: io::Error,
     },
-    /// A line is wrong.
+    /// A line is invalid.
     #[error("line {line}: {reason}")]
     Line {
         /// Its number, from 1.
@@ -44,7 +44,7 @@ pub enum FileError {
         "a newer windlass wrote the file (format {0}; this program reads {FORMAT}); update this program"
     )]
     Newer(u64),
-    /// The store has tasks of its own.
+    /// The store has tasks that are not in the file.
     #[error(
         "the store has {count} tasks that the file does not have, '{first}' for example; import into an empty store"
     )]
@@ -54,7 +54,8 @@ pub enum FileError {
         /// The first of them.
         first: TaskId,
     },
-    /// The file names tasks that the export could not read. Tasks that wait for one of them would run early.
+    /// The file names tasks that the export could not read. A task that waits for one of them would run too
+    /// early.
     #[error(
         "the file lacks {count} tasks that the export could not read, '{first}' for example, and tasks that wait for them \
          would run at once; retry or delete them in the exported store and export it again, or accept that they are \

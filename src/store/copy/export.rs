@@ -1,4 +1,4 @@
-//! A store written to a file of lines: [`Store::export`].
+//! [`Store::export`]: writes a store to a file of lines.
 
 use std::io::Write;
 
@@ -21,9 +21,9 @@ pub struct Written {
     pub tasks: u64,
     /// The tasks that could not be read. The file names them.
     pub left: Vec<Problem>,
-    /// What is committed in the store and is in no task. The file names it.
+    /// Operations that are committed in the store but belong to no task. The file names them.
     pub outside: Vec<Outside>,
-    /// The number of tasks that were deleted while the file was written: it does not have them.
+    /// The number of tasks that were deleted while the file was written. They are not in the file.
     pub gone: u64,
 }
 
@@ -40,18 +40,18 @@ impl Store {
     ///
     /// # Guarantees
     ///
-    /// The last line has the number of tasks, so that a file which was cut is refused by [`import`](Self::import). The
-    /// store is not changed. A task that cannot be read is named in the file, and in the result.
+    /// The last line has the number of tasks, so that [`import`](Self::import) refuses a truncated file. The store is
+    /// not changed. A task that cannot be read is named in the file and in the result.
     ///
     /// # Assumptions
     ///
-    /// No node works on the store: its live nodes are frozen or draining, and no task is claimed. A task that is
-    /// submitted meanwhile is not in the file. Writes on the calling thread, up to 200 tasks at a time.
+    /// No node works on the store: its live nodes are frozen or draining, and no task is claimed. Tasks that are
+    /// submitted during the export are not in the file. The calling thread writes the file, up to 200 tasks at a
+    /// time.
     ///
     /// # Errors
     ///
-    /// [`FileError::Store`]: [`Error::Invalid`] (field `store`) naming the nodes that work, [`Error::Unsupported`],
-    /// [`Error::Unavailable`]. [`FileError::Io`].
+    /// [`FileError::Store`]: [`Error::Invalid`] (field `store`), which names the working nodes, [`Error::Unsupported`], [`Error::Unavailable`]. [`FileError::Io`].
     ///
     /// # Example
     ///
@@ -91,7 +91,7 @@ impl Store {
                         lines::write(&mut to, &task)?;
                         written.tasks += 1;
                     }
-                    // It was deleted meanwhile.
+                    // The task was deleted during the export.
                     Err(Error::NotFound { what: "task", .. }) => written.gone += 1,
                     Err(error) => written.left.push(Problem::new(id, error)),
                 }

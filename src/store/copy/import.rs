@@ -1,4 +1,4 @@
-//! A store read from a file of lines: [`Store::import`].
+//! [`Store::import`]: reads a store from a file of lines.
 
 use std::{
     collections::HashSet,
@@ -15,7 +15,7 @@ use super::{
 };
 use crate::store::{Exported, Limits, Store};
 
-/// How a file of [`Store::export`] is imported.
+/// The options of [`Store::import`].
 ///
 /// # Example
 ///
@@ -28,28 +28,29 @@ use crate::store::{Exported, Limits, Store};
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Import {
-    /// Whether a file is taken that names tasks which the export could not read; `false` by default. A task that waits
-    /// for one of them counts it as unknown, and runs at once.
+    /// Whether to accept a file that names tasks which the export could not read; `false` by default. A task that
+    /// waits for one of them gets the outcome `unknown`, and runs at once.
     pub accept_missing: bool,
 }
 
 impl Import {
-    /// Returns the import of a whole export.
+    /// Returns the default options: the file must have all tasks of the store.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Takes a file that names tasks which the export could not read ([`accept_missing`](Self#structfield.accept_missing)).
+    /// Accepts a file that names tasks which the export could not read
+    /// ([`accept_missing`](Self#structfield.accept_missing)).
     #[must_use]
     pub fn accept_missing(mut self) -> Self {
         self.accept_missing = true;
         self
     }
 
-    /// Checks every line, as [`Store::import`] does first. Needs no store: a program that makes one for the import makes
-    /// none for a file that is refused.
+    /// Checks every line, like the first step of [`Store::import`], but without a store. A program that creates a store
+    /// for the import can refuse a file before it creates the store.
     ///
-    /// # Errors
+    /// [`FileError`] with the line and the invalid field; [`FileError::Incomplete`].
     ///
     /// [`FileError`] with the line and the field that is wrong; [`FileError::Incomplete`].
     pub fn check(&self, file: impl Read) -> Result<(), FileError> {
@@ -83,24 +84,26 @@ fn lines(mut file: &File) -> Result<Lines<BufReader<&File>>, FileError> {
 }
 
 impl Store {
-    /// Reads the tasks of a file that [`export`](Self::export) has written into this store, which has no tasks.
+    /// Reads the tasks of a file that [`export`](Self::export) has written into this store, which must have no
+    /// other tasks.
     ///
     /// # Flow
     ///
-    /// 1. Checks every line. Nothing is written when one is wrong, or the file was cut.
-    /// 2. Writes the tasks in submit order. Skips a task that is there already, the same: so an interrupted import is
-    ///    continued by running it again. When the store has another task with one of the ids, nothing is written.
+    /// 1. Checks every line. Writes nothing if one is invalid, or if the file is truncated.
+    /// 2. Writes the tasks in submit order. Skips a task that the store already has, if it is the same. So an
+    ///    interrupted import continues when it is run again. Writes nothing if the store has another task with one of
+    ///    the ids.
     /// 3. Reads every task back and compares it with the file.
     ///
-    /// Calls `progress` for each page of the second step, then for each of the third.
+    /// Calls `progress` for each page of the second step, then for each page of the third.
     ///
     /// # Guarantees
     ///
-    /// As those of [`Copier`](super::Copier): the order of submits is kept, and fences go on growing. The report
-    /// lists what is in the store and what is not. It is [whole](Report::is_whole) when every task of the exported
-    /// store is there.
+    /// The guarantees of [`Copier`](super::Copier): the order of submits is kept, and fences continue to grow. The
+    /// report lists what is in the store and what is not. It is [whole](Report::is_whole) when the store has every
+    /// task of the exported one.
     ///
-    /// # Assumptions
+    /// No node of the store is live. The calling thread reads the file three times.
     ///
     /// No node lives on the store. Reads on the calling thread, three times from the beginning of the file.
     ///
@@ -158,7 +161,7 @@ impl Store {
     }
 }
 
-/// What a file holds, beside the tasks themselves.
+/// The content of a file, without the tasks.
 struct Content {
     ids: Vec<TaskId>,
     left: Vec<Problem>,
@@ -166,7 +169,7 @@ struct Content {
 }
 
 impl Content {
-    /// Reads and checks every line, for a store that takes tasks of this size.
+    /// Reads and checks every line, for a store that accepts tasks of this size.
     fn of<R: BufRead>(mut lines: Lines<R>, max_bytes: usize) -> Result<Self, FileError> {
         lines.is_strict = true;
         let (mut known, mut commands) = (HashSet::new(), HashSet::new());
@@ -204,7 +207,7 @@ impl Content {
         Ok(content)
     }
 
-    /// Checks that all tasks of the store are those of the file.
+    /// Checks that the store has no task that is not in the file.
     fn check_room(&self, there: &[TaskId]) -> Result<(), FileError> {
         let ours: HashSet<&TaskId> = self.ids.iter().collect();
         let mut others = there.iter().filter(|id| !ours.contains(id));
@@ -251,7 +254,7 @@ async fn write(
     }
 }
 
-/// Reads every task that was written, or was there, back and compares it.
+/// Reads every task that was written or skipped back, and compares it.
 async fn verify(
     target: &Target<'_>,
     file: &File,

@@ -1,7 +1,7 @@
-//! The lines of a file that holds a store: one JSON object a line.
+//! The lines of a file that contains a store: one JSON object a line.
 //!
-//! The first line names the format, each line after it has a task, or names one that could not be read, and the last
-//! line has the counts. So a file that was cut is recognised.
+//! The first line names the format. Each further line has a task, or names one that could not be read. The last line
+//! has the counts, so that a truncated file is detected.
 
 use std::{
     collections::BTreeMap,
@@ -16,16 +16,19 @@ use windlass_statemachine::Json;
 use super::{FORMAT, FileError, Outside, Problem, pages};
 use crate::store::{Exported, Limits};
 
-/// The longest line. Every task that a store takes is far shorter.
+/// The longest line. Every task that a store accepts is far shorter.
 const LONGEST: u64 = 1 << 30;
 
 const EXPORT: &str = "export";
 const END: &str = "end";
 
-/// The first line.
+/// The first line of an export.
 #[derive(Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub(super) struct Head {
+    /// `export`.
     windlass: String,
+    /// The format of the lines.
     format: u64,
     /// The version of windlass that wrote the file.
     version: String,
@@ -47,16 +50,27 @@ impl Head {
     }
 }
 
-/// The last line.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+/// The last line of an export. A file without it was cut.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+struct End {
+    /// `end`.
+    windlass: String,
+    #[serde(flatten)]
+    counts: Counts,
+}
+
+/// The numbers of the last line.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub(super) struct Counts {
     /// The lines with a task.
     pub(super) tasks: u64,
-    /// The lines that name a task that could not be read.
+    /// The lines that name an unreadable task.
     pub(super) left: u64,
-    /// The lines with an operation that is in no task.
+    /// The lines with an operation that belongs to no task.
     pub(super) outside: u64,
-    /// The tasks that were deleted while the file was written: no line has them.
+    /// The tasks that were deleted while the file was written. They have no line.
     pub(super) gone: u64,
 }
 
@@ -66,6 +80,44 @@ pub(super) enum Line {
     Task(Box<Exported>),
     Left(Problem),
     Outside(Outside),
+}
+
+/// A line of an export.
+#[cfg(feature = "schema")]
+#[derive(schemars::JsonSchema)]
+#[schemars(untagged)]
+#[expect(dead_code, reason = "only its schema is used")]
+enum LineForm {
+    Head(Head),
+    Task(Box<Exported>),
+    /// A task that could not be read.
+    Left {
+        /// The task, and why it could not be read.
+        left: Problem,
+    },
+    /// An operation that is in no task.
+    Outside {
+        /// The operation.
+        outside: Outside,
+    },
+    End(End),
+}
+
+/// A line of an export, for its JSON Schema.
+#[cfg(feature = "schema")]
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct ExportLine;
+
+#[cfg(feature = "schema")]
+impl schemars::JsonSchema for ExportLine {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "ExportLine".into()
+    }
+
+    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        LineForm::json_schema(generator)
+    }
 }
 
 /// The fields of a line.
@@ -83,15 +135,10 @@ pub(super) fn write(to: &mut impl Write, line: &impl Serialize) -> Result<(), Fi
 
 /// Writes the last line.
 pub(super) fn write_end(to: &mut impl Write, counts: Counts) -> Result<(), FileError> {
-    let Counts {
-        tasks,
-        left,
-        outside,
-        gone,
-    } = counts;
-    let end = serde_json::json!({
-        "windlass": END, "tasks": tasks, "left": left, "outside": outside, "gone": gone,
-    });
+    let end = End {
+        windlass: END.to_owned(),
+        counts,
+    };
     write(to, &end)
 }
 
@@ -105,7 +152,7 @@ pub(super) struct Lines<R> {
     /// The order of the task that was read last.
     order: u64,
     has_ended: bool,
-    /// Whether a line with more than what is read of it is refused.
+    /// Whether to refuse a line with fields that the task does not have.
     pub(super) is_strict: bool,
 }
 
@@ -141,7 +188,7 @@ impl<R: BufRead> Lines<R> {
         })
     }
 
-    /// Returns the next line; `None` after the last one, which has the right counts.
+    /// Returns the next line; `None` after the last one, whose counts are checked.
     pub(super) fn next(&mut self) -> Result<Option<Line>, FileError> {
         let Some(text) = text(&mut self.from, self.number + 1)? else {
             return match self.has_ended {
@@ -221,7 +268,7 @@ impl<R: BufRead> Lines<R> {
         Ok(())
     }
 
-    /// Returns the next tasks, as many as are written at once; none at the end.
+    /// Returns the tasks of the next write; empty at the end.
     pub(super) fn page(&mut self) -> Result<Vec<Exported>, FileError> {
         let (mut page, mut bytes) = (Vec::new(), 0);
         while page.len() < pages::AT_ONCE && bytes < Limits::WRITE_BYTES {
@@ -238,7 +285,7 @@ impl<R: BufRead> Lines<R> {
     }
 }
 
-/// Returns whether a task that was read of a line has everything that is in it.
+/// Returns whether a task that was read from a line contains everything in the line.
 fn is_all_of(text: &str, task: &Exported) -> bool {
     let again = Json::new("line", task);
     let read = Json::parse("line", text.trim_end());
@@ -262,7 +309,7 @@ fn text(from: &mut impl BufRead, line: u64) -> Result<Option<String>, FileError>
     Ok(Some(text).filter(|text| !text.is_empty()))
 }
 
-/// Returns what is wrong, without the place: a line is one line for its reader.
+/// Returns the error without its place, because a reader sees each line as one line.
 fn plain(error: &serde_json::Error) -> String {
     let text = error.to_string();
     match text.rsplit_once(" at line 1") {

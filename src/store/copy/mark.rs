@@ -1,4 +1,4 @@
-//! [`Copied`]: the mark in a store that was copied, and [`Outside`]: what a copy cannot take.
+//! [`Copied`]: the mark in a store that was copied; [`Outside`]: what a copy cannot include.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -47,7 +47,7 @@ impl Copied {
         }
     }
 
-    /// As [`check`](Self::check), of an import or a new node.
+    /// Like [`check`](Self::check), for an import or a new node.
     ///
     /// # Errors
     ///
@@ -57,18 +57,18 @@ impl Copied {
     }
 }
 
-/// What is committed in a store and is in no task: a row of the [inbox](crate::store::sqlite::inbox) of a file, or a
-/// task whose id cannot be read.
+/// An operation that is committed in a store but belongs to no task: a row of the
+/// [inbox](crate::store::sqlite::inbox) of a file, or a task whose id cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct Outside {
-    /// What it is: `row 7 of windlass_inbox`.
+    /// A description: `row 7 of windlass_inbox`.
     pub what: String,
-    /// Why it was refused, or cannot be read; `None` while it waits.
+    /// Why it was refused, or cannot be read; `None` while it is pending.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refused: Option<String>,
-    /// Whether it is a task, whose id cannot be read.
+    /// Whether it is a task with an unreadable id.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_task: bool,
     /// When it was refused.
@@ -77,7 +77,7 @@ pub struct Outside {
 }
 
 impl Outside {
-    /// Returns one that waits, with a name for operators.
+    /// Returns a pending operation, with a description for operators.
     pub fn new(what: impl Into<String>) -> Self {
         Self {
             what: what.into(),

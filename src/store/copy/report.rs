@@ -7,7 +7,7 @@ use windlass_statemachine::{Kind, StateKind, TaskId};
 
 use super::Outside;
 
-/// A task that was not copied or differs, and why.
+/// A task that was not copied, or that differs, and the reason.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
@@ -36,7 +36,7 @@ pub struct Pair {
     pub state: StateKind,
     /// The number in the source.
     pub from: u64,
-    /// The number of these in the target.
+    /// The number in the target.
     pub to: u64,
 }
 
@@ -49,38 +49,39 @@ pub struct Report {
     pub tasks: u64,
     /// The number of copied tasks; in a dry run, of tasks that would be copied.
     pub copied: u64,
-    /// The number of these that replaced another task.
+    /// How many of these replaced another task.
     pub replaced: u64,
-    /// The number of tasks that the target had already, the same.
+    /// The number of tasks that the target already had, unchanged.
     pub same: u64,
     /// The tasks that were not copied: unreadable, or another task has the id in the target.
     pub left: Vec<Problem>,
-    /// The number of tasks that were read back from both stores and are the same; 0 before
+    /// The number of tasks that were read back from both stores and are equal; 0 before
     /// [`verify`](super::Copier::verify).
     pub verified: u64,
-    /// The tasks that differ, or that this run appended in another order.
+    /// The tasks that differ, and those that this run appended in another order.
     pub wrong: Vec<Problem>,
-    /// The tasks that the target has and the source has not, in the target's order of submits; empty before
-    /// [`verify`](super::Copier::verify). They are of the target itself, or were copied before and deleted in the
-    /// source since.
+    /// The tasks that only the target has, in the target's submit order; empty before
+    /// [`verify`](super::Copier::verify). They were submitted to the target, or were copied earlier and then
+    /// deleted in the source.
     pub only_there: Vec<TaskId>,
-    /// What is committed in the source and is in no task, and so not in the target.
+    /// Operations that are committed in the source but belong to no task, and so are not in the
+    /// target.
     pub outside: Vec<Outside>,
     /// The number of changes in the history of the source.
     pub history: u64,
-    /// The number of these that the target keeps.
+    /// The number of these that the target kept.
     pub history_kept: u64,
     /// The compared tasks of both stores by kind and state.
     pub counts: Vec<Pair>,
     #[serde(skip)]
     pub(super) ids: Vec<TaskId>,
-    /// Tasks that this run did not append: their place in the order of submits is not compared.
+    /// Tasks that this run did not append. Their place in the submit order is not compared.
     #[serde(skip)]
     pub(super) moved: HashSet<TaskId>,
 }
 
 impl Report {
-    /// Returns whether every task of the source is in the target, and the same, and nothing else waits in the source.
+    /// Returns whether the target has every task of the source, unchanged, and no operation is pending in the source.
     pub fn is_whole(&self) -> bool {
         let has_all = self.left.is_empty() && self.outside.is_empty();
         has_all && self.wrong.is_empty() && self.verified == self.tasks

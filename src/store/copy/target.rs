@@ -1,4 +1,4 @@
-//! [`Target`]: the store that tasks come into, and the comparison with where they come from.
+//! [`Target`]: the store that receives the tasks, and the comparison with their origin.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -7,16 +7,16 @@ use windlass_statemachine::{Invalid, Kind, StateKind, TaskId};
 use super::{Pair, Problem, Report};
 use crate::store::{Error, Exported, NodeRecord, Store};
 
-/// The store that tasks come into.
+/// The store that receives the tasks.
 pub(super) struct Target<'a> {
     pub(super) store: &'a Store,
-    /// Tasks that differ are replaced.
+    /// Whether to replace tasks that differ.
     pub(super) replace: bool,
-    /// Nothing is written.
+    /// Whether to write nothing.
     pub(super) dry_run: bool,
 }
 
-/// The compared tasks by kind and state: how many are in the source, and in the target.
+/// The compared tasks by kind and state: the number in the source, and in the target.
 pub(super) type Counts = BTreeMap<(Kind, StateKind), (u64, u64)>;
 
 pub(super) fn pairs(counts: Counts) -> Vec<Pair> {
@@ -29,8 +29,8 @@ pub(super) fn pairs(counts: Counts) -> Vec<Pair> {
     pairs.collect()
 }
 
-/// Checks that no node works on a store that tasks are read from: its live nodes are frozen or draining, and no task is
-/// claimed. `field` names the store in the error.
+/// Checks that no node works on a store from which tasks are read: its live nodes are frozen or draining, and no task
+/// is claimed. `field` names the store in the error.
 pub(super) async fn is_at_rest(store: &Store, field: &'static str) -> Result<(), Error> {
     no_node_works(store, field).await?;
     no_task_is_claimed(store, field).await
@@ -82,7 +82,7 @@ pub(super) async fn no_task_is_claimed(store: &Store, field: &'static str) -> Re
     Err(Invalid::new(field, reason).into())
 }
 
-/// Returns why a task in the target is not the same as in the source.
+/// Returns how a task in the target differs from the one in the source.
 fn unlike(sent: &Exported, there: &Exported, what: &str) -> String {
     if sent.is_of_the_submit_of(there) {
         return format!("it was copied before, and has changed since (see its {what})");
@@ -90,7 +90,7 @@ fn unlike(sent: &Exported, there: &Exported, what: &str) -> String {
     format!("another task has its id in the target (see its {what})")
 }
 
-/// Returns the answer for one task. An error that a retry may fix ends the whole copy.
+/// Returns the result for one task. An error that a retry may fix ends the whole copy.
 pub(super) fn settled(answer: Result<Exported, Error>) -> Result<Result<Exported, Error>, Error> {
     match answer {
         Err(error) if error.is_retryable() => Err(error),
@@ -98,7 +98,7 @@ pub(super) fn settled(answer: Result<Exported, Error>) -> Result<Result<Exported
     }
 }
 
-/// Compares a page of tasks, as they were sent and as they came.
+/// Compares a page of tasks: as they were sent, and as they were read back.
 ///
 /// # Errors
 ///
@@ -151,7 +151,7 @@ impl Target<'_> {
         Err(Invalid::new("to", reason).into())
     }
 
-    /// Takes the tasks of a page that are not there yet.
+    /// Imports the tasks of a page that are missing in the target.
     ///
     /// # Errors
     ///
@@ -188,7 +188,7 @@ impl Target<'_> {
             match difference {
                 None => {
                     report.same += 1;
-                    // An earlier run may have replaced another task with it.
+                    // An earlier run may have replaced another task with this one.
                     report.moved.insert(id.clone());
                 }
                 Some(_) if self.replace => {
@@ -239,7 +239,8 @@ impl Target<'_> {
         Ok(())
     }
 
-    /// Compares the order of these tasks with that of the store. `sent` are all tasks of the source.
+    /// Compares the order of these tasks with their order in the store. `sent` are all tasks of the
+    /// source.
     pub(super) async fn verify_order(
         &self,
         ids: &[TaskId],

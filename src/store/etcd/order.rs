@@ -1,11 +1,11 @@
-//! Runs several changes at once, and those that share a name one after the other.
+//! Runs several changes at once, except those that share a name, which run one after the other.
 
 use std::{collections::HashSet, hash::Hash};
 
 use futures::future::join_all;
 
-/// Runs `run` for all items at once, but for those that share one of their `names` one after the
-/// other. Returns the outputs in the order of the items.
+/// Runs `run` for all items at once, except items that share one of their `names`, which run one
+/// after the other. Returns the outputs in the order of the items.
 pub(crate) async fn in_order<I, N: IntoIterator<Item: Hash + Eq>, F: Future>(
     items: Vec<I>,
     names: impl Fn(&I) -> N,

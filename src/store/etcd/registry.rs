@@ -39,8 +39,8 @@ impl Registry for EtcdStore {
     }
 
     async fn apply(&self, transactions: Vec<Transaction>) -> Vec<Result<Applied, Error>> {
-        // Before the first submit waits for it, so that tasks keep the order that they came in. If it fails, each
-        // submit says so.
+        // Waits for the layout before the first submit, so that tasks keep their order. If this fails, each
+        // submit returns the error.
         let submits = |op: &Operation| matches!(op, Operation::Submit(_));
         if transactions
             .iter()
@@ -184,8 +184,8 @@ impl Doctor for EtcdStore {
 }
 
 impl Components {
-    /// Applies a transaction. Boxes the futures of rare operations, so that the future of a submit
-    /// stays small.
+    /// Applies a transaction. Boxes the futures of rare operations to keep the future of a submit
+    /// small.
     async fn apply(&self, transaction: Transaction) -> Result<Applied, Error> {
         Copied::check(self.queries.reader.mark.get().as_ref(), &transaction)?;
         if transaction.unique_keys().next().is_some() {

@@ -1,4 +1,4 @@
-//! [`EtcdStates`]: a state store on etcd, beside any coordinator.
+//! [`EtcdStates`]: a state store on etcd, for any coordinator.
 
 use std::fmt;
 
@@ -43,12 +43,12 @@ impl fmt::Debug for EtcdStates {
     }
 }
 
-/// A state, or why it cannot be read, and the revision that wrote it.
+/// A state, or the error why it cannot be read, and the revision that wrote it.
 type Found = (Result<Option<TaskState>, Error>, i64);
 
 impl EtcdStates {
-    /// Returns the state store of this namespace. A coordinator beside it must use another
-    /// namespace: both would write the same keys.
+    /// Returns the state store of this namespace. Its coordinator must use another namespace: both
+    /// would write the same keys.
     pub fn of(store: &EtcdStore) -> Self {
         let (access, max_bytes) = store.for_states();
         Self { access, max_bytes }
@@ -66,8 +66,9 @@ impl EtcdStates {
         Tries::new(&self.access.pipeline, operation).at_most(TRIES)
     }
 
-    /// Puts or deletes the state of a task if it was last written at the revision `found_at`. Returns
-    /// whether it did. A write without an answer is repeated: it has the same content.
+    /// Writes or deletes the state of a task if it was last written at the revision `found_at`.
+    /// Returns whether it did. A write without an answer is repeated, because it has the same
+    /// content.
     async fn write(
         &self,
         tries: &mut Tries<'_>,

@@ -28,8 +28,8 @@ use crate::{
 ///
 /// # Flow
 ///
-/// Reads go to etcd as they are asked for. Writes wait in a pipeline, which packs those of many
-/// tasks into one transaction, each with its own comparisons.
+/// Each read is a request to etcd. Writes are queued in a pipeline, which packs those of many tasks
+/// into one transaction, each with its own comparisons.
 ///
 /// # Guarantees
 ///
@@ -38,13 +38,13 @@ use crate::{
 ///
 /// # Assumptions
 ///
-/// Only windlass and Metafora write below `/NAMESPACE/`. The members' auto-compaction is on, or
-/// [`Options::compact_after`] is set (without either the history fills their quota).
+/// Only windlass and Metafora write below `/NAMESPACE/`. Either the members' auto-compaction is on,
+/// or [`Options::compact_after`] is set; otherwise the history fills their quota.
 ///
 /// # Errors
 ///
-/// [`Error::Unavailable`] while etcd does not answer; [`Error::Unusable`] where a retry cannot
-/// help; its text says what to do.
+/// [`Error::Unavailable`] while etcd does not respond; [`Error::Unusable`] if a retry cannot help.
+/// Its text says what to do.
 ///
 /// # Example
 ///
@@ -90,12 +90,12 @@ impl fmt::Debug for EtcdStore {
 }
 
 impl EtcdStore {
-    /// Connects to the namespace and checks that it can be read. `clock` gives the times of records
-    /// and decides when tasks are due. Leases follow the servers' clocks.
+    /// Connects to the namespace and checks that it can be read. `clock` provides the times of
+    /// records and decides when tasks are due. Leases use the servers' clocks.
     ///
     /// # Errors
     ///
-    /// [`Error::Unavailable`] when no etcd answers in time; [`Error::Unusable`] with what to do.
+    /// [`Error::Unavailable`] when no etcd responds in time; [`Error::Unusable`] with what to do.
     pub async fn connect(options: Options, clock: Arc<dyn Clock>) -> Result<Self, Error> {
         options::check_namespace(&options.namespace)?;
         let link = match Link::connect(&options).await {
@@ -121,7 +121,8 @@ impl EtcdStore {
                     return Ok(Self(Arc::new(components)));
                 }
                 Err(fault @ (Fault::Unknown(_) | Fault::NotNow(_))) => {
-                    // A member without a quorum explains more than a member that does not answer.
+                    // The report of a member without a quorum is more helpful than a member that
+                    // does not respond.
                     if failed.is_none() || fault.is_without_quorum() {
                         failed = Some(fault);
                     }
@@ -133,7 +134,7 @@ impl EtcdStore {
         Err(unconnected(&options, failed).await)
     }
 
-    /// Returns what a state store needs: the access, and the limit of sizes.
+    /// Returns what a state store needs: the access, and the size limit.
     pub(crate) fn for_states(&self) -> (Access, usize) {
         (self.0.access.clone(), self.0.limits.max_bytes)
     }
@@ -154,7 +155,7 @@ impl Components {
         let limits = options.limits;
         let max_bytes = limits.max_bytes;
         let (after, every) = (options.compact_after, options.look_every);
-        // Each component has its own handle of what all share.
+        // Each component gets its own handle of the shared parts.
         let access = || access.clone();
         let clearing = || Clearing { access: access() };
         let adoption = Adoption { access: access() };
@@ -250,7 +251,7 @@ fn check_version(version: Option<&str>) -> Result<(), Error> {
     }
 }
 
-/// Explains why there is no connection, with advice where the cause is known.
+/// Explains why there is no connection, with advice if the cause is known.
 async fn unconnected(options: &Options, fault: Fault) -> Error {
     if let Fault::Unknown(reason) = &fault {
         return match diagnose(options, reason).await {
@@ -265,8 +266,8 @@ async fn unconnected(options: &Options, fault: Fault) -> Error {
     fault.into_error("connect to etcd")
 }
 
-/// Refuses a namespace inside a folder of the namespace without a name, which Metafora allows,
-/// while that one has a live node.
+/// Refuses a namespace inside a folder of the namespace without a name (which Metafora allows)
+/// while that namespace has a live node.
 async fn check_unnamed(link: &Link, namespace: &str) -> Result<(), Error> {
     let folder = namespace.split('/').next().unwrap_or_default();
     if !namespace::FOLDERS.contains(&folder) {
@@ -279,7 +280,7 @@ async fn check_unnamed(link: &Link, namespace: &str) -> Result<(), Error> {
         let name = name.and_then(|rest| rest.strip_suffix("/_metafora"));
         has_node |= name.is_some_and(|name| !name.contains('/'));
     };
-    // A user without access to those keys has no such namespace either.
+    // A user without access to those keys does not use the namespace without a name either.
     let _ = link.scan_keys(0, "/nodes/", &mut look).await;
     if has_node {
         return Err(options::inside(namespace, "/", folder));

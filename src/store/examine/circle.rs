@@ -9,7 +9,8 @@ use super::{Advice, Finding, Remedy, Verdict};
 /// Each task that waits, with those that it waits for.
 pub(crate) type Waiters = HashMap<TaskId, Vec<TaskId>>;
 
-/// Returns the finding about tasks that wait for each other in a circle: none of them ever runs by itself.
+/// Returns the finding about tasks that wait for each other in a circle, none of which would ever run on
+/// its own.
 pub(crate) fn finding(waiters: &Waiters) -> Finding {
     let edges = waiters.iter().map(|(id, waited)| (id, &waited[..]));
     let Some(circle) = cycle(edges) else {

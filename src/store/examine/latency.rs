@@ -1,11 +1,11 @@
-//! [`Latency`]: what calls to the store took.
+//! [`Latency`]: how long calls to the store took.
 
 use std::time::{Duration, Instant};
 
 use super::{Finding, Verdict};
 use crate::store::Error;
 
-/// What calls of one kind took.
+/// How long calls of one kind took.
 #[derive(Debug, Default)]
 pub(crate) struct Latency(Vec<Duration>);
 
@@ -31,7 +31,7 @@ impl Latency {
         self.0.iter().max().copied().unwrap_or_default()
     }
 
-    /// What reads and writes took.
+    /// Returns the finding about the duration of reads and writes.
     pub(crate) fn finding(mut reads: Self, mut writes: Self) -> Finding {
         let mut found = format!("reads {}", reads.text());
         if !writes.0.is_empty() {

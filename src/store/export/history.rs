@@ -1,4 +1,5 @@
-//! The history of an exported task: new places for its changes, and the comparison of two.
+//! The history of an exported task: new positions for its changes, and the comparison of two
+//! histories.
 
 use std::collections::BTreeMap;
 
@@ -26,8 +27,8 @@ struct Place {
 }
 
 impl Exported {
-    /// Returns whether the histories of both agree as far as both go back: the same submit, the same commands,
-    /// and the same newest changes in the same order. A store may have pruned the older ones.
+    /// Returns whether both histories agree as far back as both go: the same submit, the same commands, and
+    /// the same newest changes in the same order. A store may have pruned the older ones.
     pub fn has_history_of(&self, other: &Self) -> bool {
         let (one, other) = (self.lines(), other.lines());
         let changes = |lines: &[Line]| lines.iter().filter(|line| line.is_prunable).count();
@@ -44,8 +45,8 @@ impl Exported {
         newest(one) == newest(other)
     }
 
-    /// Returns the history as another store would have it: commands are named by their place among the
-    /// commands.
+    /// Returns the history without the numbers of its store: commands are named by their position
+    /// among the commands.
     fn lines(&self) -> Vec<Line> {
         let numbers = self.commands.iter().map(|command| command.order).zip(1..);
         let numbers: BTreeMap<u64, u64> = numbers.collect();
@@ -84,8 +85,8 @@ impl Exported {
         lines.collect()
     }
 
-    /// Returns the changes by their places. The submit and the commands are among them even when the
-    /// history was pruned.
+    /// Returns the changes by their positions. The submit and the commands are included even when
+    /// the history was pruned.
     fn places(&self) -> BTreeMap<u64, Place> {
         let mut places = BTreeMap::new();
         for change in self.history.iter().filter(|c| c.seq >= self.order) {
@@ -121,18 +122,18 @@ impl Exported {
         places
     }
 
-    /// Returns the number of places that the task takes.
+    /// Returns the number of positions that the task needs.
     pub fn len(&self) -> u64 {
         self.places().len() as u64
     }
 
-    /// Returns `false`: every task takes a place.
+    /// Returns `false`: every task needs a position.
     pub fn is_empty(&self) -> bool {
         false
     }
 
-    /// Assigns new places, from `first` on without gaps, in the order of the old ones. The submit and
-    /// the commands are in the history again even when it was pruned.
+    /// Assigns new positions, from `first` on without gaps, in the order of the old ones. The submit
+    /// and the commands are in the history again even when it was pruned.
     #[must_use]
     pub fn renumbered(self, first: u64) -> Self {
         let places = self.places();
@@ -140,7 +141,7 @@ impl Exported {
         let new = |old: u64| numbers.get(&old).copied();
         let mut state = self.state;
         if let Some(last) = &mut state.last_command {
-            // A command that is not kept any more came before the kept ones.
+            // A command that is no longer kept came before the kept ones.
             let before = numbers.range(..=last.order).next_back();
             last.order = before.map_or(first, |(_, new)| *new);
         }
@@ -209,7 +210,8 @@ mod tests {
         *,
     };
 
-    /// A signal after the copy did not wake the task: its order was lesser than that of the kept one in the other store.
+    /// A signal after the copy did not wake the task: its order was smaller than that of the signal kept in the other
+    /// store.
     #[test]
     fn kept_signals_stay_those_that_were_kept() {
         let mut before = exported();
@@ -251,7 +253,7 @@ mod tests {
     fn histories_agree_as_far_as_both_go_back() {
         let (one, other) = (exported(), exported().renumbered(5));
         assert!(one.has_history_of(&other) && other.has_history_of(&one));
-        // A store may keep less.
+        // A store may keep a shorter history.
         let mut pruned = other.clone();
         let is_move = |change: &Change| matches!(change.what, ChangeKind::Moved { .. });
         pruned.history.retain(|change| !is_move(change));

@@ -81,7 +81,7 @@ impl World {
         Ok(applied)
     }
 
-    /// Returns what is known of the tasks and commands that a transaction names.
+    /// Returns the facts about the tasks and commands that a transaction names.
     pub(super) fn facts(&self, transaction: &Transaction) -> Facts {
         let mut facts = Facts::default();
         for id in transaction.tasks() {
@@ -108,7 +108,7 @@ impl World {
         facts
     }
 
-    /// Writes one step. Cannot fail: everything was checked.
+    /// Writes one step. Cannot fail, because everything was checked.
     pub(super) fn carry_out(&mut self, step: Step<'_>, now: Timestamp) -> Done {
         match step {
             Step::Known(done) => done,
@@ -138,8 +138,8 @@ impl World {
         }
     }
 
-    /// Forgets the transactions whose time to be repeated is over, and the unique keys that are free; `latest`
-    /// is the latest time that a record can truly have.
+    /// Forgets the transactions that need no longer be remembered, and the unique keys that are free. `latest`
+    /// is the latest time that a record can have without a wrong clock.
     pub(super) fn forget_transactions(&mut self, latest: Timestamp) {
         if let Some(before) = transaction::forgotten_before(latest) {
             self.applied.retain(|_, earlier| earlier.at >= before);

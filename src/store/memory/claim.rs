@@ -24,8 +24,8 @@ impl World {
         };
         let state = self.looked_at(row.state()?, now);
         let (claimable, mut over_limit, abandoned) = match row.owner {
-            // A lease claims its own task again when it got no answer. Its first claim has counted
-            // the lost claim before it; only `abandoned` is returned again.
+            // A lease claims its own task again when it got no answer. Its first claim has already
+            // counted the lost claim before it; only `abandoned` is returned again.
             Some(owner) => (owner.lease == lease.id, owner.over_limit, owner.abandoned),
             None => (
                 rules::claim::is_claimable(&state, !row.waiting.is_empty(), now),
@@ -85,7 +85,7 @@ impl World {
         Ok(Some(claimed))
     }
 
-    /// Refuses a claim that is not the live one. Expired leases have ended before.
+    /// Refuses a claim that is not the live one. Expired leases were already ended.
     pub(super) fn check_claim(&self, claim: &Claim) -> Result<(), Error> {
         let owner = self.tasks.get(&claim.task).and_then(|row| row.owner);
         match owner {

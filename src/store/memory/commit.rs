@@ -1,4 +1,4 @@
-//! Commits: checks everything first; no write after the checks can fail.
+//! Commits: checks everything first, so that no write can fail after the checks.
 
 use jiff::Timestamp;
 use windlass_statemachine::{Author, TaskState, machine::Write, size::Size};
@@ -81,7 +81,7 @@ impl World {
         effects::decide(effects, &claim.task, &mut facts, Bounds { max_bytes, now })
     }
 
-    /// Returns what the stored state says of its write, if the claim has one that can be read.
+    /// Returns the write that made the stored state, if the claim has a state that can be read.
     fn written_by(&self, claim: &Claim) -> Option<Stored> {
         match self.tasks.get(&claim.task).map(|row| &row.saved) {
             Some(Saved::State(state)) if state.fence == claim.fence => Some(Stored::of(state)),

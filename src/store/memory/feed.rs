@@ -42,7 +42,7 @@ impl Reader {
                         return Ok(changes);
                     }
                     Err(error) => {
-                        // Reported once: the stream goes on with the changes that are left.
+                        // Reported once: the stream continues with the changes that are left.
                         self.reported = world.first_seq - 1;
                         return Err(error);
                     }

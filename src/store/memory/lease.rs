@@ -13,7 +13,7 @@ fn after(now: Timestamp, wait: Duration) -> Timestamp {
 }
 
 impl World {
-    /// Ends expired leases: their claims are abandoned.
+    /// Ends expired leases. Their claims are abandoned.
     pub(super) fn expire(&mut self, now: Timestamp) {
         let over = self.leases.iter().filter(|(_, lease)| lease.ends_at <= now);
         let over: Vec<u64> = over.map(|(id, _)| *id).collect();
@@ -48,7 +48,7 @@ impl World {
             self.record(&task, what, now);
             self.touch(&task);
         }
-        // A command without an answer ends with its node.
+        // An unanswered command ends with its node.
         self.node_commands
             .retain(|_, command| command.lease != id || command.outcome.is_some());
         for watcher in self.watchers.values().filter(|w| w.lease == id) {

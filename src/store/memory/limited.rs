@@ -1,4 +1,4 @@
-//! [`Limited`]: the slots of limits, and the lines of those that wait for one.
+//! [`Limited`]: the slots of limits, and the lines of tasks that wait for one.
 
 use std::collections::HashMap;
 
@@ -18,7 +18,7 @@ pub(super) struct Limited {
     /// The slots that each claimed task holds until its claim ends.
     pub(super) held: HashMap<u64, Vec<(Pool, u32)>>,
     pub(super) lines: Lines,
-    /// When the lines were last looked at for tasks that no node claims.
+    /// When the lines were last examined for tasks that no node claims.
     pub(super) looked: Option<Timestamp>,
 }
 
@@ -45,7 +45,8 @@ impl Limited {
         }
     }
 
-    /// Records the start of a claim, and moves the one that had the slot if it still counts for its own limit.
+    /// Records the start of a claim, and moves the start that had the slot if it still counts for its own
+    /// limit.
     fn keep_start(&mut self, limit: &Limit, slot: u32, now: Timestamp) {
         let Bound::Starts { within, .. } = limit.bound() else {
             return;

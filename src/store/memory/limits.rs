@@ -1,4 +1,4 @@
-//! What claims do with the slots of limits.
+//! How claims use the slots of limits.
 
 use jiff::Timestamp;
 use windlass_statemachine::{Command, Limit, StateKind, TaskId, TaskState};
@@ -17,18 +17,18 @@ use crate::store::{
     },
 };
 
-/// Whether a claim finds its slots.
+/// Whether a claim gets its slots.
 pub(super) enum Admission {
-    /// It has taken one of each limit, or its task has no limit.
+    /// The claim has taken a slot of each limit, or its task has no limit.
     Slots,
-    /// It has none, and is made for the commands that wait.
+    /// The claim has no slots, and is made only for the queued commands.
     OverLimit,
-    /// It is refused.
+    /// The claim is refused.
     Refused,
 }
 
-/// Returns whether a command that needs no handler waits for a task. A signal needs the handler, so it waits
-/// with a task that is held back.
+/// Returns whether a command that needs no handler is queued for a task. A signal needs the handler, so it
+/// waits with a task that is held back.
 fn has_order(row: &Row) -> bool {
     let waiting = row.waiting.iter().filter_map(|o| row.commands.get(o));
     waiting
@@ -41,7 +41,7 @@ fn place_of(row: &Row, state: &TaskState) -> Place {
 }
 
 impl World {
-    /// Returns the task that slots are kept for.
+    /// Returns the task for which slots are kept.
     fn reserver(&self) -> Option<Reserver> {
         let order = self.limited.lines.reserver()?;
         let row = self
@@ -71,8 +71,7 @@ impl World {
         rooms.collect()
     }
 
-    /// Takes the slots of a claim that is about to be made, or puts its task into the line of the first limit
-    /// that is full.
+    /// Takes the slots for a claim, or puts the task into the line of the first limit that is full.
     pub(super) fn admit(&mut self, id: &TaskId, state: &TaskState, now: Timestamp) -> Admission {
         let Some(row) = self.tasks.get(id) else {
             return Admission::Refused;
@@ -117,7 +116,7 @@ impl World {
         self.refill(&joined, When::changed(self.now));
     }
 
-    /// Takes a task out of its line, and reports the next one.
+    /// Removes a task from its line, and reports the next one.
     pub(super) fn leave_line(&mut self, order: u64) {
         let reserver = self.reserver().filter(|one| one.order == order);
         if let Some(pool) = self.limited.lines.leave(order) {
@@ -153,8 +152,8 @@ impl World {
         }
     }
 
-    /// Frees the slots of a claim that has ended. `over_limit` is whether it had none: its task is held back
-    /// again if it could run.
+    /// Frees the slots of a claim that has ended. `over_limit`: the claim had none, so that a task that
+    /// could run is held back again.
     pub(super) fn claim_ended(&mut self, id: &TaskId, over_limit: bool) {
         let now = self.now;
         let Some(row) = self.tasks.get(id) else {
@@ -183,7 +182,7 @@ impl World {
 
     /// Reports further tasks of lines whose reported tasks no node claims.
     pub(super) fn look_at_lines(&mut self, now: Timestamp) {
-        // A look in the future comes from a clock that was ahead.
+        // An examination in the future comes from a clock that was ahead.
         let is_recent = |at: Timestamp| now.duration_since(at).abs() < PATIENCE / 5;
         if self.limited.lines.is_empty() || self.limited.looked.is_some_and(is_recent) {
             return;
@@ -208,7 +207,7 @@ impl World {
         })
     }
 
-    /// Makes the view of a task that is held back the one that nodes see.
+    /// Changes the view of a task that is held back into the one that nodes see.
     pub(super) fn limit_view(&self, row: &Row, view: &mut TaskView) {
         if let Some(held) = self.limited.lines.get(row.order) {
             held.report().apply(view, || has_order(row));

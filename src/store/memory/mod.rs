@@ -1,13 +1,13 @@
-//! The store for tests: everything is in the memory of the process and ends with it.
+//! The store for tests: all data is in the memory of the process and ends with it.
 //!
 //! It fulfils every duty of the traits except one: acknowledged writes last only as long as the process.
-//! It follows the given clock, for leases too. So a test can move the time with a clock of its own, or
-//! with tokio's paused time.
+//! It uses the given clock, also for leases, so that a test can move the time with a clock of its own,
+//! or with tokio's paused time.
 //!
 //! | module | what |
 //! |---|---|
 //! | `row` | the rows: plain data |
-//! | `limited`, `waiters` | the slots of limits, and who waits for which task |
+//! | `limited`, `waiters` | the slots of limits, and which tasks wait for which |
 //! | `world` | all rows, with the indexes and the history |
 //! | `apply` | the transactions of clients |
 //! | `submit`, `command`, `delete`, `retry`, `reschedule`, `query`, `history`, `feed` | the work of a registry |
@@ -76,12 +76,12 @@ pub struct MemoryStore {
 }
 
 impl MemoryStore {
-    /// An empty namespace that follows `clock`.
+    /// Returns an empty namespace that uses `clock`.
     pub fn new(clock: Arc<dyn Clock>) -> Self {
         Self::with_limits(clock, Limits::default())
     }
 
-    /// An empty namespace with limits of your own.
+    /// Returns an empty namespace with custom limits.
     pub fn with_limits(clock: Arc<dyn Clock>, limits: Limits) -> Self {
         let world = Mutex::new(World::new(limits));
         let prune_clock = PruneClock::new(clock.clone(), None);
@@ -95,7 +95,7 @@ impl MemoryStore {
         }
     }
 
-    /// Replaces the stored state of a task with `text`, as a damaged disk or a foreign writer would.
+    /// Replaces the stored state of a task with `text`, as a damaged disk or another program might.
     /// For tests.
     ///
     /// # Errors
@@ -131,9 +131,10 @@ struct Shared {
 }
 
 impl Shared {
-    /// Returns the data and the time. Ends the leases that have expired by then.
+    /// Returns the data and the time. Ends leases that have expired by then.
     fn lock(&self) -> (MutexGuard<'_, World>, Timestamp) {
-        // Nothing panics between two steps of a change, so a poisoned lock guards whole data.
+        // Nothing panics between two steps of a change, so the data behind a poisoned lock is
+        // consistent.
         let mut world = self.world.lock().unwrap_or_else(PoisonError::into_inner);
         let now = self.clock.now();
         world.now = now;

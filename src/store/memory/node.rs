@@ -6,7 +6,7 @@ use windlass_statemachine::NodeName;
 use super::{row::NodeCommandRow, world::World};
 use crate::store::{Error, Lease, NodeCommand, NodeCommandId, NodeRecord};
 
-/// The number of answered node commands that are kept for their senders.
+/// How many answered node commands are kept for their senders.
 const OUTCOMES_KEPT: usize = 1000;
 
 impl World {

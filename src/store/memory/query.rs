@@ -70,7 +70,7 @@ impl World {
             .collect()
     }
 
-    /// Counts by a look at every task: the store is for tests.
+    /// Counts by reading every task, because the store is for tests.
     pub(super) fn stats(&self, now: Timestamp) -> TaskStats {
         let mut counter = Counter::new(now);
         for row in self.tasks.values() {

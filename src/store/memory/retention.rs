@@ -21,7 +21,7 @@ impl World {
         limit: u32,
         now: Timestamp,
     ) -> u64 {
-        // Mostly no task is old.
+        // Usually no task is old enough.
         let is_any = self.ended.range(..(before, 0)).next().is_some();
         let spared = if is_any {
             self.waited_for()
@@ -56,8 +56,8 @@ impl World {
             .collect()
     }
 
-    /// Deletes tasks and changes from before a time; `latest` is the latest time that a record can
-    /// truly have (see [`retention::oldest`]).
+    /// Deletes tasks and changes from before a time. `latest` is the latest time that a record can
+    /// have without a wrong clock (see [`retention::oldest`]).
     pub(super) fn maintain(
         &mut self,
         (before, latest): (Timestamp, Timestamp),

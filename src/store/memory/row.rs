@@ -25,7 +25,7 @@ pub(super) enum Saved {
 }
 
 impl Saved {
-    /// Returns the state, or why it cannot be read.
+    /// Returns the state, or the reason why it cannot be read.
     pub(super) fn read(&self) -> Result<TaskState, String> {
         match self {
             Self::State(state) => Ok(TaskState::clone(state)),
@@ -45,13 +45,13 @@ impl From<TaskState> for Saved {
 pub(super) struct Owner {
     pub(super) lease: u64,
     pub(super) fence: Fence,
-    /// The claim before was lost, and the owner has not written since.
+    /// Whether the previous claim was lost, and the owner has not written since.
     pub(super) abandoned: bool,
-    /// It was made for commands, without slots of the limits of the task.
+    /// Whether the claim was made for commands, without slots of the limits of the task.
     pub(super) over_limit: bool,
 }
 
-/// A task with all that belongs to it.
+/// A task with everything that belongs to it.
 pub(super) struct Row {
     pub(super) task: Arc<Task>,
     pub(super) saved: Saved,
@@ -71,12 +71,13 @@ pub(super) struct Row {
     pub(super) commands: BTreeMap<u64, CommandRecord>,
     /// The commands without an outcome.
     pub(super) waiting: BTreeSet<u64>,
-    /// The places of its changes.
+    /// The positions of its changes in the history.
     pub(super) history: VecDeque<u64>,
 }
 
 impl Row {
-    /// Returns its state without its data. One that cannot be read counts as runnable: it is live.
+    /// Returns its state without its data. A state that cannot be read counts as runnable, because
+    /// it is live.
     pub(super) fn code(&self) -> StateKind {
         match (&self.saved, self.ended) {
             (_, Some((code, _))) => code,
@@ -90,7 +91,7 @@ impl Row {
         self.ended.is_some()
     }
 
-    /// Returns the state, or why it cannot be read.
+    /// Returns the state, or the error why it cannot be read.
     pub(super) fn state(&self) -> Result<TaskState, Error> {
         let reason = match &self.quarantine {
             Some(reason) => reason.clone(),
@@ -109,7 +110,8 @@ impl Row {
             .collect()
     }
 
-    /// Returns the task as nodes see it; `None` for one that is not live, or cannot be read.
+    /// Returns the view of the task for nodes; `None` for a task that is not live, or that cannot
+    /// be read.
     pub(super) fn view(&self) -> Option<TaskView> {
         let Saved::State(state) = &self.saved else {
             return None;
@@ -156,8 +158,8 @@ pub(super) struct LeaseRow {
 pub(super) struct Watcher {
     pub(super) lease: u64,
     pub(super) kinds: Option<Vec<Kind>>,
-    /// The tasks that have changed since the last read, with their orders: an id may have been used
-    /// again.
+    /// The tasks that have changed since the last read, with their orders, because an id may be
+    /// used again.
     pub(super) changed: BTreeSet<(TaskId, u64)>,
     /// The order of the last node command that was reported.
     pub(super) node_command: NodeCommandId,
@@ -173,7 +175,7 @@ impl Watcher {
     }
 }
 
-/// An applied transaction, for those who repeat it.
+/// An applied transaction, remembered for repeats.
 pub(super) struct Remembered {
     pub(super) at: Timestamp,
     pub(super) applied: Applied,

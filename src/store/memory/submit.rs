@@ -39,8 +39,8 @@ impl World {
         }
     }
 
-    /// Adds a checked task. It takes the place of the task that has its id, if there is one, and continues
-    /// the fences of that task.
+    /// Adds a checked task. It replaces an existing task with its id, and continues the fences of that
+    /// task.
     pub(super) fn put(&mut self, task: Task, now: Timestamp) {
         let id = task.id.clone();
         let fence = self.remove(&id).map(|row| row.fence);
@@ -66,6 +66,7 @@ impl World {
         let id = task.id.clone();
         let state = TaskState::first(&task, now);
         task.waits = None;
+        task.paused = false;
         self.waiters.add(&id, &state);
         let what = ChangeKind::Submitted {
             state: state.code(),

@@ -15,7 +15,7 @@ fn within(limit: &Limit) -> Duration {
 }
 
 impl World {
-    /// Returns the limits with a slot in use or a task that waits.
+    /// Returns the limits with a slot in use or a task in their line.
     pub(super) fn limits_in_use(&self) -> Vec<LimitUse> {
         let mut usage = Usage::default();
         for (pool, used) in &self.limited.slots {

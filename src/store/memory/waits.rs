@@ -1,4 +1,4 @@
-//! What the tasks that wait for others need of the world.
+//! Waiting tasks: which tasks they wait for, and when their views change.
 
 use std::convert::Infallible;
 
@@ -12,14 +12,15 @@ use super::{
 use crate::store::{TaskView, rules::waits};
 
 impl World {
-    /// Notifies the watches of each task that waits for this one: it has ended, it is gone, or it is live
-    /// again.
+    /// Notifies the watches of each task that waits for this one, because this one has ended, is gone, or
+    /// is live again.
     pub(super) fn touch_waiters(&mut self, id: &TaskId) {
         let waiters = self.waiters.of(id);
         waiters.iter().for_each(|waiter| self.touch(waiter));
     }
 
-    /// Returns the state of a task that is to be claimed, with the outcomes of those that it waits for.
+    /// Returns the state of a task that is about to be claimed, with the outcomes of the tasks that it
+    /// waits for.
     pub(super) fn looked_at(&self, state: TaskState, now: Timestamp) -> TaskState {
         let read = |id: &TaskId| {
             let row = self.tasks.get(id);
@@ -31,7 +32,8 @@ impl World {
         }
     }
 
-    /// Returns the task as nodes see it; `None` for one that is not live, or cannot be read.
+    /// Returns the view of the task for nodes; `None` for a task that is not live, or that cannot
+    /// be read.
     pub(super) fn view(&self, row: &Row) -> Option<TaskView> {
         let mut view = row.view()?;
         if let Saved::State(state) = &row.saved

@@ -1,7 +1,7 @@
 //! The watch of a node: the tasks that have changed since its last read.
 //!
 //! A watch keeps the ids of tasks, not events: delivery is level-triggered, so an event is built when it
-//! is read. A slow reader costs at most one id per task and never misses the last state of a task.
+//! is read. A slow reader costs at most one id per task, and never misses the last state of a task.
 
 use std::{collections::BTreeSet, ops::Bound, sync::Arc, time::Duration};
 
@@ -15,7 +15,7 @@ use crate::store::{Error, Event, EventStream, Lease, NodeCommandId, QueuedNodeCo
 
 /// The most tasks in one batch.
 const BATCH: usize = 1000;
-/// The end of a lease is noticed within this time, even when a test moves the clock.
+/// Within this time the end of a lease is noticed, even when a test moves the clock.
 pub(super) const LONGEST_WAIT: Duration = Duration::from_millis(500);
 const SHORTEST_WAIT: Duration = Duration::from_millis(5);
 
@@ -40,14 +40,14 @@ impl World {
         }
     }
 
-    /// Returns how long a stream may wait before it looks for expired leases.
+    /// Returns how long a stream may wait before it checks for expired leases.
     pub(super) fn wait(&self, now: Timestamp) -> Duration {
         let next = self.next_end(now).unwrap_or(LONGEST_WAIT);
         next.clamp(SHORTEST_WAIT, LONGEST_WAIT)
     }
 
-    /// Adds the events of a task as it is now. A task that the watcher's lease has claimed is shown only
-    /// in a list.
+    /// Adds the events of a task. A task that the watcher's lease has claimed is included only in a
+    /// list.
     fn deliver(
         &mut self,
         watcher: u64,
@@ -56,7 +56,7 @@ impl World {
         now: Timestamp,
         events: &mut Vec<Event>,
     ) {
-        // Quarantines a task that cannot be read: then it is gone.
+        // Quarantines a task that cannot be read, which is then gone.
         let _ = self.read_state(&id, now);
         let row = self.tasks.get(&id).filter(|row| row.order == order);
         let Some(watcher) = self.watchers.get(&watcher) else {

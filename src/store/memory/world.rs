@@ -27,31 +27,31 @@ pub(super) struct World {
     pub(super) commands: HashMap<CommandId, (TaskId, u64)>,
     /// The transactions that may be repeated.
     pub(super) applied: HashMap<TransactionId, Remembered>,
-    /// Who has the unique keys, with the submit orders.
+    /// The holders of unique keys, with their submit orders.
     pub(super) unique: HashMap<String, (u64, Holder)>,
     pub(super) waiters: Waiters,
     pub(super) limited: Limited,
-    /// The time of the call that is served.
+    /// The time of the present call.
     pub(super) now: Timestamp,
     pub(super) leases: BTreeMap<u64, LeaseRow>,
     pub(super) node_commands: BTreeMap<NodeCommandId, NodeCommandRow>,
     pub(super) watchers: HashMap<u64, Watcher>,
-    /// The history, without gaps. Fences and the orders of tasks and commands are places in it.
+    /// The history, without gaps. Fences and the orders of tasks and commands are positions in it.
     pub(super) log: VecDeque<Change>,
     /// The history of the namespace.
     pub(super) audit: VecDeque<AuditEntry>,
-    /// Who makes the changes at present.
+    /// The author of the present changes.
     pub(super) by: Option<Author>,
-    /// The place of the oldest kept change, or of the next change if none is kept.
+    /// The position of the oldest kept change, or of the next change if none is kept.
     pub(super) first_seq: u64,
-    /// The place of the newest change.
+    /// The position of the newest change.
     pub(super) latest: watch::Sender<u64>,
     /// The mark of a copy.
     pub(super) copied: Option<Copied>,
-    /// The last number given to a lease, a watcher or a node command.
+    /// The last number that was assigned to a lease, a watcher or a node command.
     last_number: u64,
-    /// The number that is added to the place of a claim to make its fence: imported tasks may have had
-    /// greater fences than the places here.
+    /// The offset from the position of a claim to its fence. Imported tasks may have had greater
+    /// fences than the positions here.
     fence_floor: u64,
 }
 
@@ -82,8 +82,8 @@ impl World {
         }
     }
 
-    /// Returns the fence of a claim that is recorded next. It is greater than every earlier fence,
-    /// those of deleted tasks included.
+    /// Returns the fence of the next claim. It is greater than every earlier fence, including those
+    /// of deleted tasks.
     pub(super) fn next_fence(&self) -> Fence {
         Fence(self.next_seq().saturating_add(self.fence_floor))
     }
@@ -101,12 +101,12 @@ impl World {
         self.last_number
     }
 
-    /// Returns the place of the next change.
+    /// Returns the position of the next change.
     pub(super) fn next_seq(&self) -> u64 {
         self.first_seq + self.log.len() as u64
     }
 
-    /// Adds a change to the history and returns its place.
+    /// Adds a change to the history and returns its position.
     pub(super) fn record(&mut self, task: &TaskId, what: ChangeKind, at: Timestamp) -> u64 {
         let seq = self.next_seq();
         if let Some(row) = self.tasks.get_mut(task) {
@@ -149,9 +149,10 @@ impl World {
         }
     }
 
-    /// Ends the claim of a task and returns it; `None` when there is none.
+    /// Ends the claim of a task and returns it; `None` when the task has none.
     pub(super) fn unclaim(&mut self, id: &TaskId) -> Option<Owner> {
-        // Before the end: a watch may get events of the task only because its lease has the claim.
+        // Before the end, because a watch may get events of the task only while its lease has the
+        // claim.
         self.touch(id);
         let owner = self.tasks.get_mut(id)?.owner.take()?;
         if let Some(lease) = self.leases.get_mut(&owner.lease) {

@@ -9,7 +9,8 @@ use super::node::NodeCommand;
 /// How long a store keeps the history of a namespace: 90 days.
 pub const AUDIT_RETENTION: SignedDuration = SignedDuration::from_hours(90 * 24);
 
-/// One line of the history of a namespace: a change that leaves no task with a history of its own.
+/// One line of the history of a namespace: a change after which no task remains that could record
+/// it.
 ///
 /// Its JSON form:
 ///
@@ -29,12 +30,12 @@ pub const AUDIT_RETENTION: SignedDuration = SignedDuration::from_hours(90 * 24);
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct AuditEntry {
-    /// When it was, by the clock of the process that wrote it.
+    /// When it happened, by the clock of the process that wrote the line.
     pub at: Timestamp,
-    /// Who did it, if that process said so.
+    /// Who did it, if the process named an author.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<Author>,
-    /// What was done.
+    /// What happened.
     #[serde(flatten)]
     pub what: AuditAction,
 }
@@ -46,7 +47,7 @@ impl AuditEntry {
     }
 }
 
-/// What was done to a namespace.
+/// What happened to a namespace.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "what", rename_all = "kebab-case")]
@@ -54,7 +55,7 @@ impl AuditEntry {
 pub enum AuditAction {
     /// A task was deleted.
     Deleted {
-        /// Which.
+        /// The task.
         task: TaskId,
         /// Its kind; `None` when it could not be read.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -64,7 +65,7 @@ pub enum AuditAction {
     Purged {
         /// The states.
         states: Vec<StateKind>,
-        /// They had ended before this time.
+        /// The time before which they had ended.
         before: Timestamp,
         /// How many were deleted.
         tasks: u64,
@@ -78,7 +79,7 @@ pub enum AuditAction {
     },
 }
 
-/// Which ended tasks to delete, and on whose behalf.
+/// Selects ended tasks to delete, and names the author.
 ///
 /// # Example
 ///
@@ -94,11 +95,11 @@ pub enum AuditAction {
 pub struct Purge {
     /// The states in which they ended. States that are not terminal select no task.
     pub states: Vec<StateKind>,
-    /// They ended before this time.
+    /// The time before which they ended.
     pub before: Timestamp,
-    /// At most so many; 1,000 by default.
+    /// The most tasks to delete; 1,000 by default.
     pub limit: u32,
-    /// Who deletes them; `None` by default.
+    /// The author; `None` by default.
     pub by: Option<Author>,
 }
 
@@ -113,22 +114,21 @@ impl Purge {
         }
     }
 
-    /// Sets how many tasks are deleted at most.
+    /// Sets the most tasks to delete.
     #[must_use]
     pub fn limit(mut self, limit: u32) -> Self {
         self.limit = limit;
         self
     }
 
-    /// Sets who deletes them.
+    /// Sets the author.
     #[must_use]
     pub fn by(mut self, author: impl Into<Option<Author>>) -> Self {
         self.by = author.into();
         self
     }
 
-    /// Returns the line that the history of the namespace gets when it has deleted this many tasks; `None` when it
-    /// has deleted none.
+    /// Returns the line for the history of the namespace after this many tasks were deleted; `None` for zero.
     pub(crate) fn entry(&self, tasks: u64, at: Timestamp) -> Option<AuditEntry> {
         (tasks > 0).then(|| AuditEntry {
             at,

@@ -11,12 +11,12 @@ use windlass_statemachine::{ActionKind, Author, Fence, Kind, NodeName, StateKind
 pub struct Change {
     /// Its place in the history of the namespace; it only grows.
     pub seq: u64,
-    /// When it was.
+    /// When it happened.
     pub at: Timestamp,
-    /// The task it is about.
+    /// The changed task.
     pub task: TaskId,
-    /// Who made it; `None` for what a node does on its own (its fence names the claim), and where the program gave no
-    /// author.
+    /// The author of the change; `None` for changes that a node makes on its own (the fence names its claim), and if
+    /// the program named no author.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<Author>,
     /// What happened.
@@ -38,8 +38,8 @@ impl Change {
 }
 
 impl ChangeKind {
-    /// Returns the fence of the claim that the change was made by, or made; `None` for a change without
-    /// a claim.
+    /// Returns the fence of the claim that made the change, or that the change made; `None` for a
+    /// change without a claim.
     ///
     /// # Example
     ///
@@ -67,68 +67,68 @@ impl ChangeKind {
 #[serde(tag = "what", rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum ChangeKind {
-    /// It was submitted.
+    /// The task was submitted.
     Submitted {
-        /// The state it began in.
+        /// Its first state.
         state: StateKind,
     },
-    /// A node claimed it.
+    /// A node claimed the task.
     Claimed {
-        /// Which.
+        /// The node.
         node: NodeName,
         /// The claim's fence.
         fence: Fence,
-        /// The claim before was lost, not released.
+        /// Whether the previous claim was lost, not released.
         abandoned: bool,
     },
-    /// It took a transition.
+    /// The task made a transition.
     Moved {
-        /// By this message.
+        /// The message that caused it.
         message: ActionKind,
-        /// From this state.
+        /// The state before.
         from: StateKind,
-        /// To this state.
+        /// The state after.
         to: StateKind,
-        /// By this claim.
+        /// The fence of the claim.
         fence: Fence,
-        /// By the command of this order, if it was one.
+        /// The order of the command that caused it, if one did.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         command: Option<u64>,
     },
     /// A running handler made a checkpoint.
     Checkpointed {
-        /// By this claim.
+        /// The fence of the claim.
         fence: Fence,
     },
     /// The claim was released.
     Dropped {
-        /// This one.
+        /// The fence of the claim.
         fence: Fence,
     },
     /// The claim was lost with its lease.
     Lost {
-        /// This one.
+        /// The fence of the claim.
         fence: Fence,
     },
-    /// A command was sent to it.
+    /// A command was sent to the task.
     Commanded {
         /// The command's order.
         command: u64,
     },
-    /// An explicit retry started a new incarnation.
+    /// An explicit retry started the task in a new incarnation.
     Retried,
     /// A client changed the unclaimed task: its due time, priority, kind, limits, data or props.
     Rescheduled {
         /// The state before.
         from: StateKind,
-        /// The state since then: the same, or another one when the due time changed.
+        /// The state after: the same, or another one when the due time changed.
         to: StateKind,
         /// The new kind, if the kind changed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         kind: Option<Kind>,
     },
-    /// Its record cannot be read: it was quarantined.
+    /// The record of the task cannot be read: the task was quarantined.
     Quarantined,
-    /// It was deleted, or pruned when its retention was over.
+    /// The task was deleted, or pruned after its retention.
     Deleted,
 }

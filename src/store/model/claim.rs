@@ -1,4 +1,4 @@
-//! Claims, and the writes on their behalf.
+//! Claims, and the writes that belong to them.
 
 use std::sync::Arc;
 
@@ -6,17 +6,17 @@ use windlass_statemachine::{
     CommitId, Fence, QueuedCommand, Task, TaskId, TaskState, machine::Write,
 };
 
-/// A claim of a task: what proves, in every write, that the writer is the live owner.
+/// A claim of a task. Every write carries it, to prove that the writer is the live owner.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Claim {
     /// The task.
     pub task: TaskId,
-    /// Greater than that of every earlier claim of the task.
+    /// The fence: greater than that of every earlier claim of the task.
     pub fence: Fence,
     /// The lease to which it is attached.
     pub lease: u64,
-    /// Whatever the store expects back with it (a row number, say).
+    /// A value that the store expects back with the claim (a row number, say).
     pub token: u64,
 }
 
@@ -32,7 +32,7 @@ impl Claim {
     }
 }
 
-/// What a successful claim brings: all that is needed to start.
+/// The result of a successful claim: everything that is needed to start the task.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Claimed {
@@ -40,22 +40,22 @@ pub struct Claimed {
     pub claim: Claim,
     /// The task.
     pub task: Arc<Task>,
-    /// Its place among all submits, as in [`TaskRecord::order`](super::TaskRecord::order). A task that is deleted and
-    /// submitted again under the same id has another one.
+    /// The submit order of the task, as in [`TaskRecord::order`](super::TaskRecord::order). A task that is deleted
+    /// and submitted again under the same id has another one.
     pub order: u64,
     /// Its state, after [`TaskState::claimed`].
     pub state: TaskState,
-    /// The commands that wait for it, in order.
+    /// The commands in its queue, in order.
     pub commands: Vec<QueuedCommand>,
-    /// The claim before this one was lost, not released.
+    /// Whether the previous claim was lost, not released.
     pub abandoned: bool,
-    /// A limit of the task is full ([`Task::limits`](windlass_statemachine::Task::limits)), and it was claimed
-    /// only for the commands that wait: it must not run.
+    /// Whether a limit of the task is full ([`Task::limits`](windlass_statemachine::Task::limits)). Then the
+    /// task was claimed only for its queued commands, and must not run.
     pub over_limit: bool,
 }
 
 impl Claimed {
-    /// Returns a task that was free, within its limits and without commands.
+    /// Returns the claim of a task that was free, within its limits and without commands.
     pub fn new(claim: Claim, task: Arc<Task>, order: u64, state: TaskState) -> Self {
         Self {
             claim,
@@ -69,14 +69,14 @@ impl Claimed {
     }
 }
 
-/// One task's write, on behalf of a claim. The version that it follows ([`Write::follows`]) and its id
+/// One task's write, under a claim. The version that it follows ([`Write::follows`]) and its id
 /// ([`TaskState::commit`]) order the writers of one claim.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Commit {
-    /// The claim that must be the live one.
+    /// The claim, which must be the live one.
     pub claim: Claim,
-    /// What is written.
+    /// The write.
     pub write: Write,
 }
 

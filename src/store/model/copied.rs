@@ -5,12 +5,12 @@ use std::fmt;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-/// The mark in a store whose tasks were copied into another one, where they run now.
+/// The mark in a store whose tasks were copied into another store, which runs them now.
 ///
 /// # Guarantees
 ///
-/// A store with the mark takes no submits, commands, retries and reschedules, no imports and no new nodes:
-/// nothing would run in the one store what the other runs already. Tasks can be read, exported and deleted.
+/// A store with the mark accepts no submits, commands, retries, reschedules, imports and new nodes, so that
+/// no task runs in both stores. Tasks can still be read, exported and deleted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Copied {

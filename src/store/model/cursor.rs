@@ -1,4 +1,4 @@
-//! [`Cursor`]: where a page of a list begins.
+//! [`Cursor`]: the position at which a page of a list begins.
 
 use std::{fmt, str::FromStr};
 
@@ -7,8 +7,8 @@ use windlass_statemachine::{Invalid, TaskId};
 
 use super::order::Order;
 
-/// The place of a task in an order: its time in microseconds since 1970 (0 in the order of submits), then its
-/// [`order`](super::TaskRecord::order). In the order of ids both are 0, and the id is the place.
+/// The position of a task in an order: its time in microseconds since 1970 (0 in the order of submits), then
+/// its [`order`](super::TaskRecord::order). In the order of ids both are 0, and the id is the position.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub struct Place {
@@ -21,7 +21,7 @@ pub struct Place {
 }
 
 impl Place {
-    /// Returns the place of a value of an order, before all ids of it.
+    /// Returns the position of a value in an order, before all ids with that value.
     pub fn new(at: i64, order: u64) -> Self {
         Self {
             at,
@@ -31,21 +31,21 @@ impl Place {
     }
 }
 
-/// Where a page begins. Its text is opaque: it says nothing to others than the list that returned it. It stays valid
-/// while tasks come and go, also when the task at this place is deleted.
+/// The position at which a page begins. Its text is opaque, and valid only for the list that returned it. It stays
+/// valid while tasks are added and deleted, even when the task at this position is deleted.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Cursor {
     pub(crate) order: Order,
     pub(crate) ascending: bool,
     /// Whether the page is the one before this place.
     pub(crate) backwards: bool,
-    /// Stands for the filter of the list.
+    /// A hash of the list's filter.
     pub(crate) filter: u32,
     pub(crate) place: Place,
 }
 
 impl Cursor {
-    /// Returns the order of the list that returned it.
+    /// Returns the order of the list that returned the cursor.
     pub fn order(&self) -> Order {
         self.order
     }
@@ -75,7 +75,7 @@ impl fmt::Display for Cursor {
     }
 }
 
-/// Writes an id in characters that mean nothing to a shell or in a URL.
+/// Writes an id in characters that have no special meaning in a shell or a URL.
 fn write_plain(f: &mut fmt::Formatter<'_>, id: &TaskId) -> fmt::Result {
     for byte in id.as_str().bytes() {
         match byte {
@@ -88,7 +88,7 @@ fn write_plain(f: &mut fmt::Formatter<'_>, id: &TaskId) -> fmt::Result {
     Ok(())
 }
 
-/// Reads what [`write_plain`] wrote.
+/// Reads the output of [`write_plain`].
 fn read_plain(text: &str) -> Option<TaskId> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut parts = text.split('~');

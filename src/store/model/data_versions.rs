@@ -1,14 +1,14 @@
-//! [`DataVersions`]: which data a node reads.
+//! [`DataVersions`]: the data versions that a node can read.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use windlass_statemachine::{Invalid, Kind, state::FIRST_DATA_VERSION};
 
-/// The data versions that a node reads, by kind.
+/// The data versions that a node can read, by kind.
 ///
-/// A program that writes version 3 of a kind's data reads versions 1 to 3 (it migrates 1 and 2). So one
-/// number describes what it reads: the newest. A kind that declares none has version 1.
+/// A program that writes version 3 of a kind's data can read versions 1 to 3 (it migrates 1 and 2), so
+/// one number is enough: the newest version. A kind that declares none has version 1.
 ///
 /// # Example
 ///
@@ -25,7 +25,7 @@ use windlass_statemachine::{Invalid, Kind, state::FIRST_DATA_VERSION};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DataVersions {
-    /// The newest version of each kind, where it differs from that of the others.
+    /// The newest version of each kind that differs from `others`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     kinds: BTreeMap<Kind, u32>,
     /// The newest version of every other kind.
@@ -38,7 +38,7 @@ fn first() -> u32 {
 }
 
 impl Default for DataVersions {
-    /// Version 1 of every kind.
+    /// Returns version 1 for every kind.
     fn default() -> Self {
         Self {
             kinds: BTreeMap::new(),
@@ -53,22 +53,22 @@ impl DataVersions {
         self.kinds.insert(kind, newest);
     }
 
-    /// Sets the newest version of every kind without one of its own: 1 by default.
+    /// Sets the newest version of every kind that is not set separately: 1 by default.
     pub fn set_others(&mut self, newest: u32) {
         self.others = newest;
     }
 
-    /// Returns the newest version of a kind that is read.
+    /// Returns the newest version of a kind that can be read.
     pub fn newest(&self, kind: &Kind) -> u32 {
         self.kinds.get(kind).copied().unwrap_or(self.others)
     }
 
-    /// Returns whether data of this kind and version is read.
+    /// Returns whether data of this kind and version can be read.
     pub fn reads(&self, kind: &Kind, version: u32) -> bool {
         version <= self.newest(kind)
     }
 
-    /// Returns whether it is the default: version 1 of every kind.
+    /// Returns whether the value is the default: version 1 for every kind.
     pub fn is_default(&self) -> bool {
         *self == Self::default()
     }

@@ -1,4 +1,4 @@
-//! [`Filter`] and [`Page`]: which tasks a list returns.
+//! [`Filter`] and [`Page`]: the tasks that a list returns.
 
 use jiff::Timestamp;
 use windlass_statemachine::{Invalid, Json, Kind, NodeName, StateKind, TaskId};
@@ -9,7 +9,7 @@ use crate::store::Error;
 /// The largest page of a list.
 const MAX_PAGE: u32 = 10_000;
 
-/// Selects tasks. Every condition that is given must hold; the default is all of them.
+/// Selects tasks. A task must meet every condition that is set; the default selects all tasks.
 ///
 /// # Example
 ///
@@ -23,39 +23,39 @@ const MAX_PAGE: u32 = 10_000;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Filter {
-    /// In one of these states; empty for any.
+    /// Tasks in one of these states; empty for any.
     pub states: Vec<StateKind>,
-    /// Only those that are quarantined because their record cannot be read.
+    /// Only tasks that are quarantined because their record cannot be read.
     pub quarantined: bool,
-    /// Of this kind.
+    /// Tasks of this kind.
     pub kind: Option<Kind>,
     /// Of a kind that begins so: `inbox/` selects `inbox/err`, and not `inbox`.
     pub kind_prefix: Option<String>,
     /// With each of these labels; `None` as a value means any value.
     pub labels: Vec<(String, Option<String>)>,
-    /// Whose id begins so.
+    /// Tasks whose id begins with this text.
     pub id_prefix: Option<String>,
-    /// Claimed by this node.
+    /// Tasks that this node has claimed.
     pub node: Option<NodeName>,
-    /// Only those that a node has claimed.
+    /// Only tasks that a node has claimed.
     pub claimed: bool,
-    /// With this text in one of the errors that are kept (case does not matter).
+    /// Tasks with this text in one of their stored errors; case is ignored.
     pub error: Option<String>,
-    /// Whose last error has this fingerprint ([`TaskRecord::fingerprint`]). Every task that matches the other conditions is
-    /// read.
+    /// Tasks whose last error has this fingerprint ([`TaskRecord::fingerprint`]). Every task that meets the other
+    /// conditions is read.
     pub fingerprint: Option<String>,
-    /// With one of these ids; empty for any.
+    /// Tasks with one of these ids; empty for any.
     pub ids: Vec<TaskId>,
-    /// Submitted in this time.
+    /// Tasks that were submitted in this range of time.
     pub submitted: TimeRange,
-    /// Ended in this time. With a bound, only ended tasks match.
+    /// Tasks that ended in this range of time. With a bound, only ended tasks match.
     pub ended: TimeRange,
-    /// With each of these values at these places of the props: a JSON pointer (RFC 6901) and the value, compared as in
-    /// [`Json::same_value`]. Every matching task beside that is read: there is no index of props.
+    /// Tasks with each of these values in their props: a JSON pointer (RFC 6901) and the value, compared like
+    /// [`Json::same_value`]. Every task that meets the other conditions is read, because props have no index.
     pub props: Vec<(String, Json)>,
 }
 
-/// A range of times. Without bounds it has every time.
+/// A range of times. Without bounds it contains every time.
 ///
 /// # Example
 ///
@@ -68,14 +68,15 @@ pub struct Filter {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TimeRange {
-    /// The first time of it.
+    /// The first time in the range.
     pub from: Option<Timestamp>,
-    /// The first time behind it.
+    /// The first time after the range.
     pub until: Option<Timestamp>,
 }
 
 impl TimeRange {
-    /// Returns the range of the times from the first on, before the second; `None` is no bound.
+    /// Returns the range from the first time (included) to the second (excluded); `None` is no
+    /// bound.
     pub fn new(from: impl Into<Option<Timestamp>>, until: impl Into<Option<Timestamp>>) -> Self {
         let (from, until) = (from.into(), until.into());
         Self { from, until }
@@ -92,20 +93,20 @@ impl TimeRange {
 }
 
 impl Filter {
-    /// Whether the filter selects every task.
+    /// Returns whether the filter selects every task.
     pub fn is_all(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Returns a number that stands for the filter: other filters have other numbers, nearly always.
-    /// The times are left out: a command that says "of the last hour" has another time for each page.
+    /// Returns a hash of the filter, which almost certainly differs for other filters. Times are left
+    /// out: a command with "of the last hour" has another time for each page.
     pub(crate) fn number(&self) -> u32 {
         let timeless = Self {
             submitted: TimeRange::default(),
             ended: TimeRange::default(),
             ..self.clone()
         };
-        // FNV-1a: the same in every process.
+        // FNV-1a, because it is the same in every process.
         let text = format!("{timeless:?}");
         text.bytes().fold(0x811c_9dc5, |hash: u32, byte| {
             (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)
@@ -124,7 +125,7 @@ impl Filter {
         live || self.claimed || self.node.is_some()
     }
 
-    /// Whether only ended tasks can match. One that is quarantined has no state.
+    /// Returns whether only ended tasks can match. A quarantined task has no state, so it does not.
     #[cfg(feature = "etcd")]
     pub(crate) fn is_ended_only(&self) -> bool {
         let ended = !self.states.is_empty() && self.states.iter().all(|code| code.is_terminal());
@@ -136,7 +137,7 @@ impl Filter {
         wanted.all(|(pointer, value)| props.at(pointer).is_some_and(|at| at.same_value(value)))
     }
 
-    /// Whether the filter selects this record.
+    /// Returns whether the filter selects this record.
     pub fn matches(&self, record: &TaskRecord) -> bool {
         let state = record.state.as_ref().ok();
         let task = &record.task;
@@ -175,7 +176,7 @@ impl Filter {
     }
 }
 
-/// Which part of a list.
+/// A page of a list.
 ///
 /// # Example
 ///
@@ -190,7 +191,7 @@ impl Filter {
 pub struct Page {
     /// Only tasks after this submit order; 0 for the first page.
     pub after: u64,
-    /// At most so many: 1 to 10,000.
+    /// The most tasks of the page: 1 to 10,000.
     pub limit: u32,
 }
 
@@ -201,7 +202,7 @@ impl Page {
         Self { after, limit }
     }
 
-    /// Begins behind this submit order.
+    /// Begins after this submit order.
     #[must_use]
     pub fn after(mut self, after: u64) -> Self {
         self.after = after;

@@ -1,4 +1,4 @@
-//! The fingerprint of a transaction, by which a store knows its operations again.
+//! The fingerprint of a transaction, by which a store recognises a repeated transaction.
 
 use std::{collections::BTreeMap, hash::Hasher};
 
@@ -9,15 +9,15 @@ use windlass_statemachine::{Invalid, Json, Operation, plain, wire::TIMES};
 use super::transaction::Transaction;
 use crate::store::Error;
 
-/// What the fingerprints of this form begin with. A fingerprint of another form is of another version, and
-/// cannot be compared.
+/// The prefix of fingerprints in this form. Another prefix belongs to another version, and cannot be
+/// compared.
 const FORM: &str = "3-";
 
 impl Transaction {
-    /// Returns a short text that stands for the guards and operations, computed of their
-    /// [wire form](windlass_statemachine::wire::Line). A time counts as given, whatever it is; the ids of commands and
-    /// the `meta` of tasks do not count: a program that repeats a transaction may compute both
-    /// again.
+    /// Returns a short text that identifies the guards and operations, computed from their
+    /// [wire form](windlass_statemachine::wire::Line). For a time it only matters that it is set. The ids of commands
+    /// and the `meta` of tasks are ignored, because a program that repeats a transaction may compute times, ids and
+    /// `meta` again.
     ///
     /// # Example
     ///
@@ -47,8 +47,8 @@ impl Transaction {
         format!("{FORM}{:016x}", hash.finish())
     }
 
-    /// Checks that this transaction is the one that was applied with its id: `applied` is the fingerprint of
-    /// that one.
+    /// Checks that this transaction is the one that was applied with its id. `applied` is the fingerprint of
+    /// the applied one.
     ///
     /// # Errors
     ///
@@ -65,10 +65,10 @@ impl Transaction {
     }
 }
 
-/// Adds the one text of a line and its end, without the values of its times and without the fields that `without`
-/// names.
+/// Adds the canonical text of a line and a line break, without the values of its times and without the fields in
+/// `without`.
 fn add(hash: &mut FnvHasher, line: &impl Serialize, without: &[&str]) {
-    // Each line is an object with a JSON form.
+    // Each line is an object, which always has a JSON form.
     let text = serde_json::to_string(line).unwrap_or_default();
     let mut fields = plain::object::<plain::Fields<Json>>(&text)
         .map_or_else(|_| BTreeMap::new(), |plain::Fields(fields)| fields);

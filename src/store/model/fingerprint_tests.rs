@@ -46,8 +46,8 @@ fn waits(of: &[&str]) -> Waits {
     Waits::new("after", of.iter().copied()).unwrap()
 }
 
-/// A transaction for each value of each field of each operation. Where a type gets a field or a variant, this does
-/// not compile until the list has it.
+/// Returns a transaction for each value of each field of each operation. If a type gets a new field or variant,
+/// this does not compile until the list includes it.
 fn operations() -> Vec<Transaction> {
     let name_each = |operation: &Operation| match operation {
         Operation::Submit(Submit { task, if_exists }) => {
@@ -64,8 +64,10 @@ fn operations() -> Vec<Transaction> {
                 start_by: _,
                 end_by: _,
                 unique: _,
-                // Does not count: `what_a_program_computes_again_does_not_count`.
+                // Ignored: `what_a_program_computes_again_does_not_count`.
                 meta: _,
+                free_id: _,
+                paused: _,
             } = task;
             match if_exists {
                 IfExists::Refuse | IfExists::Same | IfExists::ReplaceFinished | IfExists::Skip => {}
@@ -85,7 +87,7 @@ fn operations() -> Vec<Transaction> {
             | Command::Kill
             | Command::Signal(_) => {}
         },
-        // The form of a reschedule names each of its fields.
+        // The wire form of a reschedule names each of its fields.
         Operation::Delete(_) | Operation::Retry(_) | Operation::Reschedule(_) => {}
     };
     let mut all = vec![
@@ -119,6 +121,8 @@ fn operations() -> Vec<Transaction> {
         submit(|s| s.task.end_by = Some(at(1))),
         submit(|s| s.task.unique = Some(Unique::new("u", Duration::from_secs(1)).unwrap())),
         submit(|s| s.task.unique = Some(Unique::new("u", Duration::from_secs(2)).unwrap())),
+        submit(|s| s.task.free_id = true),
+        submit(|s| s.task.paused = true),
         submit(|s| s.if_exists = IfExists::Same),
         submit(|s| s.if_exists = IfExists::ReplaceFinished),
         submit(|s| s.if_exists = IfExists::Skip),
@@ -164,7 +168,8 @@ fn operations() -> Vec<Transaction> {
     all
 }
 
-/// A guard for each value of each variant; as [`operations`], it does not compile without a new one.
+/// Returns a guard for each value of each variant. Like [`operations`], it does not compile without
+/// a new one.
 fn requires() -> Vec<Require> {
     let all = vec![
         Require::Exists,

@@ -1,23 +1,22 @@
-//! [`Limits`]: what a store takes.
+//! [`Limits`]: the limits of a store.
 
-/// What a store takes at the most.
+/// The limits of a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Limits {
     /// Bytes of a task's props, data and result together: 1 MiB by default.
     pub max_bytes: usize,
-    /// How many commands one write takes the outcomes of: 500 by default, on etcd a quarter of
-    /// `--max-txn-ops` and 40 at the most.
+    /// How many outcomes of commands one write may store: 500 by default; on etcd a quarter of
+    /// `--max-txn-ops`, at most 40.
     pub max_outcomes: usize,
-    /// How many operations and guards one transaction has: 10,000 by default, on etcd what one etcd
-    /// transaction holds (`--max-txn-ops`).
+    /// How many operations and guards one transaction may have: 10,000 by default; on etcd as many
+    /// as fit into one etcd transaction (`--max-txn-ops`).
     pub max_operations: usize,
 }
 
 impl Limits {
-    /// How many bytes of tasks one write takes: 16 MiB. A program that writes many items begins another write once
-    /// it has this many, so that no write holds other writers up for long, and a transaction that has more is
-    /// refused.
+    /// How many bytes of tasks one write may have: 16 MiB. A program that writes many items starts another write
+    /// at this size, so that no write blocks other writers for long. A larger transaction is refused.
     pub const WRITE_BYTES: usize = 16 << 20;
 }
 

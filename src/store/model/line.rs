@@ -1,5 +1,6 @@
 //! Reads the operations that other programs write.
 
+use jiff::Timestamp;
 use uuid::Uuid;
 use windlass_statemachine::{CommandId, Invalid, wire::Line};
 
@@ -8,7 +9,7 @@ use windlass_statemachine::{CommandId, Invalid, wire::Line};
 ///
 /// # Errors
 ///
-/// [`Invalid`] that names the field; the field is `operation` for a text that is no JSON object.
+/// [`Invalid`] that names the field; the field is `operation` for a text that is not a JSON object.
 ///
 /// # Example
 ///
@@ -22,5 +23,19 @@ use windlass_statemachine::{CommandId, Invalid, wire::Line};
 /// # Ok::<(), windlass::Invalid>(())
 /// ```
 pub fn read_line(text: &str) -> Result<Line, Invalid> {
-    Line::read(text, || CommandId::new(Uuid::now_v7().to_string()))
+    Line::read(text, new_id)
+}
+
+/// As [`read_line`]; times may also be relative, such as `in 5m`, and count from `now`
+/// ([`read_moment`](windlass_statemachine::wire::read_moment)).
+///
+/// # Errors
+///
+/// As [`read_line`].
+pub fn read_line_at(text: &str, now: Timestamp) -> Result<Line, Invalid> {
+    Line::read_at(text, now, new_id)
+}
+
+fn new_id() -> Result<CommandId, Invalid> {
+    CommandId::new(Uuid::now_v7().to_string())
 }

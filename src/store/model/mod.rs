@@ -1,5 +1,6 @@
 //! The records and requests that stores and their users exchange.
 
+mod applied;
 mod audit;
 mod change;
 mod claim;
@@ -22,6 +23,7 @@ mod stats;
 mod transaction;
 mod wait_kind;
 
+pub use applied::Applied;
 pub use audit::{AUDIT_RETENTION, AuditAction, AuditEntry, Purge};
 pub use change::{Change, ChangeKind};
 pub use claim::{Claim, Claimed, Commit};
@@ -31,7 +33,7 @@ pub use data_versions::DataVersions;
 pub use event::{Event, TaskView};
 pub use filter::{Filter, Page, TimeRange};
 pub use limits::Limits;
-pub use line::read_line;
+pub use line::{read_line, read_line_at};
 pub use node::{
     Lease, NodeCommand, NodeCommandId, NodeFault, NodeRecord, NodeSpec, NodeStatus,
     QueuedNodeCommand,
@@ -42,5 +44,5 @@ pub use query::{Query, Span, TaskPage};
 pub use record::{CommandRecord, LimitForm, LimitUse, LimitedBy, TaskCount, TaskRecord};
 pub use refusal::{Part, Reason, Refusal, Refusals};
 pub use stats::{Availability, HeldGroup, TaskGroup, TaskStats};
-pub use transaction::{Applied, Transaction};
+pub use transaction::Transaction;
 pub use wait_kind::WaitKind;

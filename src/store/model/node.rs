@@ -1,4 +1,4 @@
-//! Nodes: what they report, their leases, and the commands that they are sent.
+//! Nodes: their descriptions, their leases, and the commands that are sent to them.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -8,7 +8,7 @@ use windlass_statemachine::{Invalid, Kind, NodeName, TaskId, task::Labels};
 
 use super::DataVersions;
 
-/// What a node reports about itself when it joins, and when it changes.
+/// The description that a node registers when it joins, and when it changes.
 ///
 /// # Example
 ///
@@ -27,28 +27,29 @@ use super::DataVersions;
 pub struct NodeSpec {
     /// Its unique name.
     pub name: NodeName,
-    /// The kinds it has handlers for; `None` when its default handler takes every kind.
+    /// The kinds for which the node has handlers; `None` when its default handler takes every kind.
     pub kinds: Option<Vec<Kind>>,
-    /// The data versions that it reads: version 1 of each kind that it does not name.
+    /// The data versions that the node can read: version 1 for each kind that is not listed.
     #[serde(default, skip_serializing_if = "DataVersions::is_default")]
     pub data_versions: DataVersions,
-    /// It takes only schedules, and tasks that have all of these labels.
+    /// Labels that a task must all have for the node to take it. Schedules are exempt.
     #[serde(default)]
     pub labels: Labels,
-    /// How many handlers it runs at once.
+    /// The most handlers that run at once.
     pub slots: u32,
-    /// How many handlers of one kind it runs at once, for the kinds with a limit of their own. 0 means that the
-    /// node starts no task of the kind. A node of an earlier windlass reports none.
+    /// The most handlers of one kind that run at once, for kinds with a limit of their own. With 0 the node
+    /// starts no task of the kind. Empty for a node with an earlier version of windlass.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub slots_of: BTreeMap<Kind, u32>,
-    /// The process it lives in, for operators.
+    /// The process id, for operators.
     pub pid: u32,
-    /// The version of windlass it runs.
+    /// The version of windlass.
     pub version: String,
 }
 
 impl NodeSpec {
-    /// Returns a node of this process with this name: every kind, data version 1, no labels, 100 slots.
+    /// Returns the description of a node of this process: every kind, data version 1, no labels, 100
+    /// slots.
     pub fn new(name: NodeName) -> Self {
         Self {
             name,
@@ -83,7 +84,7 @@ impl NodeSpec {
         handles && self.slots_of.get(kind) != Some(&0)
     }
 
-    /// Checks that the node of this lease may describe itself so.
+    /// Checks that the description has the name of the lease's node.
     pub(crate) fn check_name(&self, lease: &Lease) -> Result<(), Invalid> {
         if self.name == lease.node {
             return Ok(());
@@ -96,23 +97,23 @@ impl NodeSpec {
     }
 }
 
-/// The status that a node reports with every renewal.
+/// The status of a node, reported with every renewal.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct NodeStatus {
-    /// It claims and balances nothing.
+    /// Whether the node is frozen: it claims no tasks and does not balance.
     pub frozen: bool,
-    /// It gives everything back and claims nothing.
+    /// Whether the node drains: it releases its tasks and claims none.
     pub draining: bool,
-    /// How many handlers run on it.
+    /// How many handlers run.
     pub running: u32,
-    /// The kinds that it cannot run at present, for a fault of its machine.
+    /// The kinds that the node cannot run at present because of a fault of its machine.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub faults: Vec<NodeFault>,
 }
 
-/// A kind that a node cannot run at present, for a fault of its machine
+/// A kind that a node cannot run at present because of a fault of its machine
 /// ([`TaskContext::node_fault`](crate::TaskContext::node_fault)).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -120,11 +121,11 @@ pub struct NodeStatus {
 pub struct NodeFault {
     /// The kind.
     pub kind: Kind,
-    /// What the machine lacks, as the handler said last; at most 500 characters.
+    /// What the machine lacks, as last reported by the handler; at most 500 characters.
     pub reason: String,
-    /// When the fault was met first, by the clock of the node.
+    /// When the fault was first met, by the clock of the node.
     pub since: Timestamp,
-    /// When the node claims a task of the kind again as a trial, by its own clock.
+    /// When the node next claims a task of the kind as a trial, by its own clock.
     pub next_try: Timestamp,
 }
 
@@ -145,15 +146,15 @@ impl NodeFault {
     }
 }
 
-/// A node's lease. Its claims hang on it.
+/// A node's lease. Its claims are attached to it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Lease {
-    /// The store's number for it; never used twice.
+    /// The store's number for the lease, which is never reused.
     pub id: u64,
-    /// Whose lease it is.
+    /// The node of the lease.
     pub node: NodeName,
-    /// It ends this long after the last renewal.
+    /// How long after the last renewal the lease ends.
     pub ttl: Duration,
 }
 
@@ -164,23 +165,23 @@ impl Lease {
     }
 }
 
-/// What an operator sends to a node.
+/// A command that an operator sends to a node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "command", rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum NodeCommand {
-    /// Claim and balance nothing until [`Unfreeze`](Self::Unfreeze).
+    /// Claim no tasks and do not balance until [`Unfreeze`](Self::Unfreeze).
     Freeze,
-    /// Go back to normal, after a freeze or a drain.
+    /// Return to normal, after a freeze or a drain.
     Unfreeze,
     /// Balance now.
     Balance,
-    /// Freeze, give every task back, and stay.
+    /// Freeze, release every task, and keep running.
     Drain,
-    /// Give this task back.
+    /// Release this task.
     StopTask {
-        /// Which.
+        /// The task.
         task: TaskId,
     },
 }
@@ -214,7 +215,7 @@ impl std::fmt::Display for NodeCommandId {
 pub struct QueuedNodeCommand {
     /// Its number.
     pub id: NodeCommandId,
-    /// What is asked.
+    /// The command.
     pub command: NodeCommand,
 }
 
@@ -230,10 +231,10 @@ impl QueuedNodeCommand {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct NodeRecord {
-    /// What it said of itself.
+    /// Its description.
     #[serde(flatten)]
     pub spec: NodeSpec,
-    /// What it reported last.
+    /// Its last reported status.
     #[serde(flatten)]
     pub status: NodeStatus,
     /// Its lease.

@@ -1,4 +1,4 @@
-//! [`Done`]: what an operation has done.
+//! [`Done`]: the result of an operation.
 
 use serde::{Deserialize, Serialize};
 #[cfg(doc)]
@@ -11,12 +11,12 @@ use windlass_statemachine::{StateKind, TaskId};
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Submitted {
-    /// The task is there now.
+    /// The submit made a new task.
     New,
-    /// It was there already ([`IfExists::Same`], [`IfExists::Skip`]); this is its state.
+    /// The task existed already ([`IfExists::Same`], [`IfExists::Skip`]), in this state.
     Existing(StateKind),
-    /// Another task has the unique key ([`Unique`]), and the submit skips a task that is there, or both are
-    /// the same work.
+    /// Another task has the unique key ([`Unique`]), and the submit skips existing tasks, or both are the
+    /// same work.
     Other {
         /// The other task.
         task: TaskId,
@@ -25,20 +25,20 @@ pub enum Submitted {
     },
 }
 
-/// What an operation has done.
+/// The result of an operation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Done {
-    /// The task is there.
+    /// The task exists.
     Submitted(Submitted),
     /// The command has this order in the queue of its task.
     Sent(u64),
-    /// The task is gone.
+    /// The task is deleted.
     Deleted,
     /// The task is runnable again.
     Retried,
-    /// The task has the new due time and priority, and is in this state.
+    /// The task has the new due time, priority, limits and data, and is in this state.
     Rescheduled(StateKind),
 }

@@ -1,24 +1,24 @@
-//! [`Order`]: by what the tasks of a list are ordered.
+//! [`Order`]: the order of the tasks in a list.
 
 use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Serialize};
 use windlass_statemachine::Invalid;
 
-/// By what the tasks of a list are ordered.
+/// The order of the tasks in a list.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Order {
-    /// By their submits.
+    /// By the order of their submits.
     #[default]
     Submitted,
     /// By the time of their wake-up. Only sleeping tasks are listed: a runnable task waits for no time.
     Due,
     /// By the time of their end. Only ended tasks are listed.
     Ended,
-    /// By their ids, byte by byte. Ids that windlass makes (UUIDv7) begin with the time of the submit, so they are in
-    /// the order of their submits to the millisecond. Every store lists by id at the cost of what it reads.
+    /// By their ids, byte by byte. Ids that windlass makes (UUIDv7) begin with the time of the submit, so they sort
+    /// by the millisecond of their submits. On every store, a list by id reads only what it returns.
     Id,
 }
 

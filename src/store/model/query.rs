@@ -1,4 +1,4 @@
-//! [`Query`] and [`TaskPage`]: lists page by page, in an order of choice.
+//! [`Query`] and [`TaskPage`]: lists page by page, in a chosen order.
 
 #[cfg(feature = "etcd")]
 use super::Page;
@@ -8,7 +8,7 @@ use super::{
     order::Order,
 };
 
-/// Which tasks a list has, in which order, and how many a page has.
+/// Selects the tasks of a list, their order and the page size.
 ///
 /// # Example
 ///
@@ -32,23 +32,24 @@ use super::{
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Query {
-    /// Which tasks.
+    /// The tasks to select.
     pub filter: Filter,
-    /// Only those that are not run for this reason. [`Client::page`](crate::Client::page) decides it from the nodes that
-    /// live, and reads the other live tasks that match the filter as well.
+    /// Only tasks that are not run for this reason. [`Client::page`](crate::Client::page) determines the reason from the
+    /// live nodes, and for that reads the other matching live tasks as well.
     pub waits: Option<WaitKind>,
-    /// By what they are ordered; by their submits by default.
+    /// The order of the tasks; by submit by default.
     pub order: Order,
-    /// Whether the first in the order comes first. By default the last one does, the newest, except in a list by wake-up.
+    /// Whether the list starts with the first task in the order. By default it starts with the last, which is the newest,
+    /// except in a list by wake-up.
     pub ascending: bool,
-    /// At most so many tasks a page: 1 to 10,000; 100 by default.
+    /// The most tasks of a page: 1 to 10,000; 100 by default.
     pub limit: u32,
     /// Whether the props of the tasks are left out (null): they may be large.
     pub without_props: bool,
 }
 
 impl Query {
-    /// Selects the tasks that match the filter, the newest first, 100 a page.
+    /// Selects the tasks that match the filter, the newest first, with 100 tasks a page.
     pub fn new(filter: Filter) -> Self {
         Self {
             filter,
@@ -60,7 +61,7 @@ impl Query {
         }
     }
 
-    /// Sets the order. A list by wake-up begins with the earliest, others with the newest.
+    /// Sets the order. A list by wake-up starts with the earliest, other lists with the newest.
     #[must_use]
     pub fn order(self, order: Order) -> Self {
         let ascending = order == Order::Due;
@@ -71,27 +72,27 @@ impl Query {
         }
     }
 
-    /// Lists the other end first: the oldest, or the latest due.
+    /// Lists in the opposite direction: the oldest first, or the latest due first.
     #[must_use]
     pub fn reversed(self) -> Self {
         let ascending = !self.ascending;
         Self { ascending, ..self }
     }
 
-    /// Sets how many tasks a page has at most: 1 to 10,000.
+    /// Sets the most tasks of a page: 1 to 10,000.
     #[must_use]
     pub fn limit(self, limit: u32) -> Self {
         Self { limit, ..self }
     }
 
-    /// Selects the tasks that are not run for this reason.
+    /// Selects only tasks that are not run for this reason.
     #[must_use]
     pub fn waits(self, reason: WaitKind) -> Self {
         let waits = Some(reason);
         Self { waits, ..self }
     }
 
-    /// Returns a number that stands for what the list selects: other filters have other numbers, nearly always.
+    /// Returns a hash of the selection, which almost certainly differs for other filters.
     pub(crate) fn number(&self) -> u32 {
         let waits = self.waits.map_or(0, |kind| kind as u32 + 1);
         self.filter.number() ^ waits
@@ -114,23 +115,24 @@ impl Query {
 pub struct TaskPage {
     /// The tasks, in the order of the query.
     pub tasks: Vec<TaskRecord>,
-    /// Where the next page begins; `None` when there is no task behind this page.
+    /// The cursor of the next page; `None` when no task follows.
     pub next: Option<Cursor>,
-    /// Where the page before this one ends; `None` when there is none.
+    /// The cursor of the previous page; `None` when there is none.
     pub previous: Option<Cursor>,
 }
 
-/// What a store reads for a page: the tasks that match a filter and come after a place, in an order.
+/// The part of a list that a store reads for a page: the tasks that match a filter and follow a
+/// position, in an order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Span {
-    /// By what they are ordered.
+    /// The order of the tasks.
     pub order: Order,
-    /// Whether the first in the order comes first.
+    /// Whether the span starts with the first task in the order.
     pub ascending: bool,
-    /// Only tasks behind this place, as they are read; `None` for all.
+    /// Only tasks after this position, in the direction of reading; `None` for all.
     pub after: Option<Place>,
-    /// At most so many.
+    /// The most tasks to read.
     pub limit: usize,
 }
 

@@ -14,25 +14,25 @@ use crate::store::Error;
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct CommandRecord {
-    /// Its id.
+    /// The id.
     pub id: CommandId,
-    /// The task it was sent to.
+    /// The task to which it was sent.
     pub task: TaskId,
-    /// Its place in the queue.
+    /// Its position in the queue.
     pub order: u64,
-    /// What is asked.
+    /// The command.
     pub command: Command,
     /// When it was sent.
     pub sent_at: Timestamp,
-    /// Who sent it, if the sender said so.
+    /// Who sent it, if the sender named an author.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<Author>,
-    /// The outcome; `None` while it waits.
+    /// The outcome; `None` while the command is in the queue.
     pub outcome: Option<Outcome>,
 }
 
 impl CommandRecord {
-    /// Returns a command that waits, without an author.
+    /// Returns a queued command, without an author.
     pub fn new(task: TaskId, queued: QueuedCommand, sent_at: Timestamp) -> Self {
         Self {
             id: queued.id,
@@ -52,9 +52,9 @@ impl CommandRecord {
 pub struct TaskRecord {
     /// The task.
     pub task: Task,
-    /// Its state, or why that cannot be read ([`Error::Corrupt`]: the task is quarantined).
+    /// Its state, or the error why it cannot be read ([`Error::Corrupt`]: the task is quarantined).
     pub state: Result<TaskState, Error>,
-    /// Its place among all submits.
+    /// Its submit order.
     pub order: u64,
     /// When it was submitted.
     pub submitted_at: Timestamp,
@@ -62,9 +62,9 @@ pub struct TaskRecord {
     pub node: Option<NodeName>,
     /// The fence of its last claim.
     pub fence: Fence,
-    /// How many commands wait for it.
+    /// How many commands are in its queue.
     pub commands: u64,
-    /// The limit that holds it back; `None` when none does, or no node has tried to claim it.
+    /// The limit that holds it back; `None` when none does, or when no node has tried to claim it.
     pub limited_by: Option<LimitedBy>,
 }
 
@@ -93,7 +93,7 @@ impl TaskRecord {
 
 impl TaskRecord {
     /// Returns the [fingerprint](windlass_statemachine::fingerprint) of its last error, or of the reason why its record
-    /// cannot be read; `None` without an error. Tasks that failed for the same reason have the same one.
+    /// cannot be read; `None` without an error. Tasks that failed for the same reason have the same fingerprint.
     pub fn fingerprint(&self) -> Option<String> {
         match &self.state {
             Ok(state) => state.errors.last().map(|last| fingerprint(&last.error)),
@@ -104,7 +104,7 @@ impl TaskRecord {
     }
 }
 
-/// The limit that holds a task back: no slot was free when a node claimed it.
+/// The limit that holds a task back: no slot was free when a node tried to claim it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
@@ -123,25 +123,25 @@ impl LimitedBy {
     }
 }
 
-/// A limit that tasks use at present: some claim has a slot of it, or some task waits for one.
+/// A limit that tasks use at present: a claim has a slot of it, or a task waits for one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct LimitUse {
     /// Its key.
     pub key: String,
-    /// What it counts.
+    /// What the limit counts.
     pub form: LimitForm,
-    /// The limit as a task has it that waits in its line or is claimed: of several, the one with the greatest
-    /// number. `None` for a limit on starts when there is no such task; a store may know it even then.
+    /// The limit, as a claimed task or a task in its line declares it; if they differ, the one with the
+    /// greatest number. `None` for a limit on starts without such a task; some stores know it even then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<Limit>,
-    /// How many claims have a slot: of a limit on starts, those that began within the period.
+    /// How many claims have a slot: for a limit on starts, the claims that began within the period.
     pub taken: u32,
     /// How many tasks wait in its line.
     pub waiting: u64,
-    /// When the next slot of a limit on starts is free; `None` when one is, for a limit on tasks at once, and
-    /// while [`limit`](Self::limit) is `None`.
+    /// When the next slot of a limit on starts is free; `None` when a slot is free now, for a limit on tasks
+    /// at once, and while [`limit`](Self::limit) is `None`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<Timestamp>,
 }
@@ -165,9 +165,9 @@ pub enum LimitForm {
 pub struct TaskCount {
     /// The kind.
     pub kind: Kind,
-    /// The state; `None` for those that are quarantined.
+    /// The state; `None` for quarantined tasks.
     pub state: Option<StateKind>,
-    /// How many.
+    /// The number of tasks.
     pub tasks: u64,
     /// How many of them are claimed.
     pub claimed: u64,

@@ -10,19 +10,19 @@ use crate::store::Error;
 /// How many refusals the text of [`Refusals`] shows.
 const SHOWN: usize = 5;
 
-/// A part of a transaction, or of the effects of a message, by its place.
+/// A part of a transaction, or of the effects of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Part {
-    /// The guard with this index, the first is 0.
+    /// The guard with this index, starting at 0.
     Guard(usize),
-    /// The operation with this index, the first is 0.
+    /// The operation with this index, starting at 0.
     Operation(usize),
     /// An effect of a message ([`Effects`](windlass_statemachine::Effects)).
     Effect {
-        /// The field that it is in: `submit`, `send`, `delete`, `retry`, `reschedule` or `require`.
+        /// The field of the effect: `submit`, `send`, `delete`, `retry`, `reschedule` or `require`.
         field: &'static str,
-        /// Its index there, the first is 0.
+        /// Its index in the field, starting at 0.
         index: usize,
     },
 }
@@ -41,9 +41,9 @@ impl fmt::Display for Part {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Reason {
-    /// There is no such task.
+    /// The task does not exist.
     Missing,
-    /// A task has this id; for a submit, a live one.
+    /// A task has this id. For a submit: a live task.
     Exists,
     /// The task has ended.
     Finished,
@@ -53,12 +53,12 @@ pub enum Reason {
         key: String,
         /// The other task.
         task: TaskId,
-        /// When the key is free.
+        /// When the key becomes free.
         until: Timestamp,
     },
     /// A node has claimed the task.
     Claimed,
-    /// The task is the one whose message has the effect. Only a command may go to it.
+    /// The effect names the task of its own message, which only a command may do.
     Own,
     /// The task is in another state.
     State {
@@ -92,11 +92,11 @@ pub enum Reason {
     Data,
     /// The record of the task cannot be read, for this reason.
     Unreadable(String),
-    /// The operation itself is wrong.
+    /// The operation itself is invalid.
     Invalid(Invalid),
-    /// A field is larger than the store takes.
+    /// A field is larger than the store allows.
     TooLarge {
-        /// Which field.
+        /// The name of the field.
         field: &'static str,
         /// Its size in bytes.
         bytes: usize,
@@ -106,11 +106,11 @@ pub enum Reason {
 }
 
 impl Reason {
-    /// Returns the reason that an error of one operation is.
+    /// Converts the error of one operation into a reason.
     ///
     /// # Errors
     ///
-    /// The error itself when it does not come from the operation: the store failed.
+    /// The error itself, when the store failed and the operation is not at fault.
     pub(crate) fn of(error: Error) -> Result<Self, Error> {
         Ok(match error {
             Error::NotFound { .. } => Self::Missing,
@@ -138,16 +138,16 @@ impl Reason {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Refusal {
-    /// Which guard or operation.
+    /// The guard or operation.
     pub part: Part,
     /// Its task.
     pub task: TaskId,
-    /// Why.
+    /// The reason.
     pub reason: Reason,
 }
 
 impl Refusal {
-    /// Returns why a part of a transaction is refused.
+    /// Returns the refusal of a part of a transaction.
     pub fn new(part: Part, task: TaskId, reason: Reason) -> Self {
         Self { part, task, reason }
     }
@@ -208,7 +208,7 @@ impl fmt::Display for Refusal {
 }
 
 /// Every refused guard and operation of a transaction, or of the effects of a message: guards first, each kind
-/// in its order. Nothing was applied, and the task of the message has not moved.
+/// in order. Nothing was applied, and the task of the message did not change.
 ///
 /// # Example
 ///
@@ -229,7 +229,8 @@ impl fmt::Display for Refusal {
 /// );
 /// # Ok(()) }
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+#[serde(transparent)]
 pub struct Refusals(Vec<Refusal>);
 
 impl Error {
@@ -257,12 +258,12 @@ impl Error {
 }
 
 impl Refusals {
-    /// Returns these refusals: for a store of your own, which lists at least one.
+    /// Returns these refusals, for a custom store, which must list at least one.
     pub fn new(refusals: Vec<Refusal>) -> Self {
         Self(refusals)
     }
 
-    /// Returns the refusals as an error; `None` when there is none.
+    /// Returns the refusals as an error; `None` for an empty list.
     pub(crate) fn error(refusals: Vec<Refusal>) -> Option<Error> {
         (!refusals.is_empty()).then(|| Error::Refused(Self(refusals)))
     }

@@ -1,4 +1,4 @@
-//! The conditions of a [`Filter`], one method each.
+//! The methods of [`Filter`], one for each condition.
 
 use windlass_statemachine::{Json, Kind, NodeName, StateKind, TaskId};
 
@@ -59,7 +59,7 @@ impl Filter {
         self
     }
 
-    /// Selects tasks whose id begins so.
+    /// Selects tasks whose id begins with this text.
     #[must_use]
     pub fn id_prefix(mut self, prefix: impl Into<String>) -> Self {
         self.id_prefix = Some(prefix.into());
@@ -80,7 +80,7 @@ impl Filter {
         self
     }
 
-    /// Selects tasks with this text in one of their errors.
+    /// Selects tasks with this text in one of their stored errors.
     #[must_use]
     pub fn error(mut self, text: impl Into<String>) -> Self {
         self.error = Some(text.into());
@@ -101,21 +101,21 @@ impl Filter {
         self
     }
 
-    /// Selects tasks that were submitted in this time.
+    /// Selects tasks that were submitted in this range of time.
     #[must_use]
     pub fn submitted(mut self, range: TimeRange) -> Self {
         self.submitted = range;
         self
     }
 
-    /// Selects tasks that ended in this time.
+    /// Selects tasks that ended in this range of time.
     #[must_use]
     pub fn ended(mut self, range: TimeRange) -> Self {
         self.ended = range;
         self
     }
 
-    /// Replaces the values that the props have, each with its JSON pointer.
+    /// Replaces the required values of the props, each with its JSON pointer.
     #[must_use]
     pub fn props(mut self, props: impl IntoIterator<Item = (String, Json)>) -> Self {
         self.props = props.into_iter().collect();

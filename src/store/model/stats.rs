@@ -1,4 +1,4 @@
-//! [`TaskStats`]: how many tasks there are, by what decides whether a node claims them.
+//! [`TaskStats`]: how many tasks there are, grouped by whether a node can claim them.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -6,24 +6,25 @@ use windlass_statemachine::{Kind, StateKind};
 
 use super::LimitForm;
 
-/// Whether a node can claim a task now, and if not, why.
+/// Whether a node can claim a task now, or the reason why it cannot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Availability {
-    /// It is due, and no node has claimed it.
+    /// The task is due, and no node has claimed it.
     Available,
-    /// It sleeps until a later time.
+    /// The task sleeps until a later time.
     Future,
-    /// It waits for other tasks. One whose wait is over counts so as well, until a node claims it.
+    /// The task waits for other tasks. It still counts here after its wait is over, until a node
+    /// claims it.
     Waiting,
-    /// It is paused.
+    /// The task is paused.
     Paused,
     /// A node has claimed it.
     Claimed,
-    /// It has ended.
+    /// The task has ended.
     Ended,
-    /// Its record cannot be read.
+    /// The record of the task cannot be read.
     Quarantined,
 }
 
@@ -42,21 +43,21 @@ impl Availability {
     }
 }
 
-/// The tasks of one kind, state and data version that a node can claim, or cannot for the same reason.
+/// Tasks of the same kind, state, data version and availability.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct TaskGroup {
     /// The kind.
     pub kind: Kind,
-    /// The state; `None` for those that are quarantined.
+    /// The state; `None` for quarantined tasks.
     pub state: Option<StateKind>,
     /// The version of their data.
     pub data_version: u32,
     /// Whether a node can claim them.
     pub availability: Availability,
-    /// How many tasks there are.
+    /// The number of tasks.
     pub tasks: u64,
-    /// Since when the first of them is due; `None` unless they are [`Available`](Availability::Available). See
+    /// The due time of the first of them; `None` unless they are [`Available`](Availability::Available). See
     /// [`TaskStats::oldest_is_complete`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub oldest_due: Option<Timestamp>,
@@ -72,23 +73,23 @@ pub struct HeldGroup {
     pub key: String,
     /// What the limit counts.
     pub form: LimitForm,
-    /// How many tasks wait in its line.
+    /// How many tasks wait in the line of the limit.
     pub tasks: u64,
 }
 
-/// How many tasks a store has.
+/// The numbers of a store's tasks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct TaskStats {
-    /// The time for which they hold, by the clock of the reader.
+    /// The time of the counts, by the clock of the reader.
     pub at: Timestamp,
     /// The tasks, in the order of kinds, states and data versions.
     pub groups: Vec<TaskGroup>,
     /// The tasks in the lines of limits, in the order of kinds and keys.
     pub held: Vec<HeldGroup>,
-    /// Whether `held` has all of them. A store may read only the first 10,000 tasks in lines.
+    /// Whether `held` includes all of them. A store may read only the first 10,000 tasks in lines.
     pub held_is_complete: bool,
-    /// Whether every task was read for `oldest_due`. A store may read only the first 2,000 live ones in submit order:
-    /// then an older one may be available, and a group whose tasks come later has none.
+    /// Whether every task was read for `oldest_due`. A store may read only the first 2,000 live tasks in submit
+    /// order. Then an older task may be available, and `oldest_due` is `None` for a group whose tasks come later.
     pub oldest_is_complete: bool,
 }

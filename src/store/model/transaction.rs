@@ -1,23 +1,19 @@
 //! [`Transaction`]: the changes that a client asks for in one atomic step.
 
-use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 use windlass_statemachine::{
-    Author, Effects, Fence, Guard, Invalid, Operation, Require, Reschedule, Submit, TaskId,
-    TransactionId, Unique, message::SendCommand,
+    Author, Effects, Fence, Guard, Operation, Require, Reschedule, Submit, TaskId, TransactionId,
+    Unique, message::SendCommand,
 };
-
-use super::operation::{Done, Submitted};
-use crate::store::Error;
 
 /// No claim has this fence.
 const NEVER: Require = Require::Fence(Fence(u64::MAX));
 
-/// What a client asks a store to change, in one atomic step: either every operation is applied, or none.
+/// Changes that a client makes in one atomic step: either every operation is applied, or none.
 ///
-/// A transaction of [`new`](Self::new) has an id. A store applies an id once: a repeat returns the same
-/// result and changes nothing, for at least one hour. A transaction made [`From`] one operation has no id:
-/// the store keeps no record of it, and its error is that of the operation alone.
+/// A transaction made by [`new`](Self::new) has an id. A store applies an id once: a repeat returns the
+/// same result and changes nothing, for at least one hour. A transaction made [`From`] one operation has
+/// no id: the store keeps no record of it, and its error is that of the operation alone.
 ///
 /// # Example
 ///
@@ -54,8 +50,8 @@ impl From<Operation> for Transaction {
 }
 
 impl From<Effects> for Transaction {
-    /// Returns a transaction without an id: the submits, the commands, the deletions, the retries and the
-    /// reschedules, in this order.
+    /// Returns a transaction without an id that contains the submits, the commands, the deletions, the
+    /// retries and the reschedules, in this order.
     fn from(effects: Effects) -> Self {
         let Effects {
             submit,
@@ -105,7 +101,7 @@ impl Transaction {
         self
     }
 
-    /// Sets who makes the changes. The history names the author of each; `None` by default. It does not count for the
+    /// Sets the author of the changes, which the history names; `None` by default. It is not part of the
     /// [fingerprint](Self::fingerprint).
     #[must_use]
     pub fn by(mut self, author: impl Into<Option<Author>>) -> Self {
@@ -113,7 +109,7 @@ impl Transaction {
         self
     }
 
-    /// Returns who makes the changes.
+    /// Returns the author of the changes.
     pub fn author(&self) -> Option<&Author> {
         self.by.as_ref()
     }
@@ -162,8 +158,8 @@ impl Transaction {
         self.with(Operation::Reschedule(change))
     }
 
-    /// Adds a guard that never holds: a store decides everything and changes nothing. It counts neither against
-    /// the limit of operations nor for the [fingerprint](Self::fingerprint).
+    /// Adds a guard that never holds: a store then decides everything and changes nothing. The guard counts
+    /// neither against the limit of operations nor for the [fingerprint](Self::fingerprint).
     pub(crate) fn never(mut self) -> Self {
         let task = self.tasks().next().cloned();
         self.guards.extend(task.map(|task| Guard {
@@ -178,14 +174,14 @@ impl Transaction {
         self.guards.iter().any(|guard| guard.require == NEVER)
     }
 
-    /// Returns the same without the guards that never hold.
+    /// Returns the transaction without guards that never hold.
     #[cfg(feature = "etcd")]
     pub(crate) fn without_never(mut self) -> Self {
         self.guards.retain(|guard| guard.require != NEVER);
         self
     }
 
-    /// Returns its guards that may hold.
+    /// Returns its guards, except those that never hold.
     pub(crate) fn holding_guards(&self) -> impl Iterator<Item = &Guard> {
         self.guards.iter().filter(|guard| guard.require != NEVER)
     }
@@ -205,19 +201,18 @@ impl Transaction {
         &self.operations
     }
 
-    /// Returns the tasks that it names: those of its guards and of its operations. A task may occur more
-    /// than once.
+    /// Returns the tasks of its guards and operations. A task may occur more than once.
     pub fn tasks(&self) -> impl Iterator<Item = &TaskId> {
         let guarded = self.guards.iter().map(|guard| &guard.task);
         guarded.chain(self.operations.iter().map(Operation::task))
     }
 
-    /// Returns the operation of a transaction that is one operation and no more: without an id and
-    /// without guards. A store refuses it with the error of the operation.
+    /// Returns the operation of a transaction that has nothing else: no id, no guards, no further
+    /// operation. A store refuses it with the error of the operation.
     ///
     /// # Errors
     ///
-    /// The transaction itself, when it is more.
+    /// The transaction itself, when it has anything else.
     pub fn into_single(mut self) -> Result<Operation, Self> {
         if self.id.is_some() || !self.guards.is_empty() || self.operations.len() != 1 {
             return Err(self);
@@ -228,7 +223,7 @@ impl Transaction {
         }
     }
 
-    /// Returns whether it is a submit and no more, as [`into_single`](Self::into_single) has it.
+    /// Returns whether it is a single submit, as defined by [`into_single`](Self::into_single).
     pub(crate) fn is_submit_alone(&self) -> bool {
         let is_alone = self.id.is_none() && self.guards.is_empty();
         is_alone && matches!(self.operations.as_slice(), [Operation::Submit(_)])
@@ -243,8 +238,8 @@ impl Transaction {
         submits.map(Unique::key)
     }
 
-    /// Returns what the transaction does, as errors say it: `submit a task`, or `apply a transaction` when
-    /// it is more than one operation.
+    /// Returns what the transaction does, as error texts say it: `submit a task`, or `apply a transaction`
+    /// for anything but a single operation.
     pub fn verb(&self) -> &'static str {
         match self.operations.as_slice() {
             [only] if self.id.is_none() && self.guards.is_empty() => only.verb(),
@@ -253,85 +248,8 @@ impl Transaction {
     }
 }
 
-/// What a transaction has done: one result for each operation, in their order.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct Applied(Vec<Done>);
-
-impl From<Vec<Done>> for Applied {
-    fn from(done: Vec<Done>) -> Self {
-        Self(done)
-    }
-}
-
-impl From<Done> for Applied {
-    fn from(done: Done) -> Self {
-        Self(vec![done])
-    }
-}
-
-impl Applied {
-    /// Returns the result of each operation.
-    pub fn done(&self) -> &[Done] {
-        &self.0
-    }
-
-    /// Returns the result of the submit that was the only operation.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Unusable`] when it is the result of something else: the store is wrong.
-    pub fn submitted(self) -> Result<Submitted, Error> {
-        match self.0.as_slice() {
-            [Done::Submitted(submitted)] => Ok(submitted.clone()),
-            _ => Err(self.unexpected("submit a task")),
-        }
-    }
-
-    /// Returns the order of the command that was the only operation.
-    ///
-    /// # Errors
-    ///
-    /// As [`submitted`](Self::submitted).
-    pub fn sent(self) -> Result<u64, Error> {
-        match self.0.as_slice() {
-            [Done::Sent(order)] => Ok(*order),
-            _ => Err(self.unexpected("send a command")),
-        }
-    }
-
-    /// Returns the stored result of an earlier transaction as that of `transaction`, which repeats it.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Invalid`] (field `transaction id`) when the earlier transaction had another number of
-    /// operations: it was another one.
-    pub fn repeated_by(self, transaction: &Transaction) -> Result<Self, Error> {
-        let (had, has) = (self.0.len(), transaction.operations.len());
-        if had == has {
-            return Ok(self);
-        }
-        let id = transaction.id.as_ref().map_or("", |id| id.as_str());
-        let reason = format!(
-            "'{id}' was applied with {had} operations, and this transaction has {has}; give each \
-             transaction an id of its own"
-        );
-        Err(Invalid::new("transaction id", reason).into())
-    }
-
-    fn unexpected(self, verb: &str) -> Error {
-        Error::Unusable(format!(
-            "could not {verb}: the store returned the results {:?} of other operations; report it to \
-             the author of the store",
-            self.0
-        ))
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use windlass_statemachine::StateKind;
-
     use super::*;
 
     fn delete(id: &str) -> Operation {
@@ -363,41 +281,5 @@ mod tests {
         let (a, b) = (Transaction::new(), Transaction::new());
         assert!(a.id().is_some() && a.id() != b.id());
         assert_eq!(a.clone().id(), a.id());
-    }
-
-    #[test]
-    fn results_survive_their_stored_form() {
-        let applied = Applied::from(vec![
-            Done::Submitted(Submitted::New),
-            Done::Submitted(Submitted::Existing(StateKind::Paused)),
-            Done::Submitted(Submitted::Other {
-                task: "b".parse().unwrap(),
-                state: StateKind::Paused,
-            }),
-            Done::Sent(7),
-            Done::Deleted,
-            Done::Retried,
-            Done::Rescheduled(StateKind::Sleeping),
-        ]);
-        let text = serde_json::to_string(&applied).unwrap();
-        assert_eq!(
-            text,
-            r#"[{"submitted":"new"},{"submitted":{"existing":"paused"}},{"submitted":{"other":{"task":"b","state":"paused"}}},{"sent":7},"deleted","retried",{"rescheduled":"sleeping"}]"#
-        );
-        assert_eq!(serde_json::from_str::<Applied>(&text).unwrap(), applied);
-    }
-
-    #[test]
-    fn an_id_of_another_transaction_is_refused() {
-        let applied = Applied::from(Done::Deleted);
-        let id = TransactionId::new("t").unwrap();
-        let same = Transaction::new().with_id(id).with(delete("a"));
-        assert_eq!(applied.clone().repeated_by(&same).unwrap(), applied);
-        let refused = applied.repeated_by(&same.with(delete("b"))).unwrap_err();
-        assert_eq!(
-            refused.to_string(),
-            "transaction id: 't' was applied with 1 operations, and this transaction has 2; give each \
-             transaction an id of its own"
-        );
     }
 }

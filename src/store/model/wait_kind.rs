@@ -21,23 +21,23 @@ use windlass_statemachine::Invalid;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum WaitKind {
-    /// No live node has a handler for its kind.
+    /// No live node has a handler for the kind.
     NoNode,
-    /// The nodes of its kind read only older versions of its data.
+    /// The nodes of the kind can read only older versions of the data.
     DataVersion,
-    /// The nodes of its kind take only tasks with other labels.
+    /// The nodes of the kind take only tasks with other labels.
     Labels,
-    /// The nodes that may take it are frozen or draining.
+    /// The nodes that could take the task are frozen or draining.
     Standing,
-    /// The machines of the nodes that may take it have a fault.
+    /// The machines of the nodes that could take the task have a fault.
     Fault,
-    /// The nodes that may take it have no free slot.
+    /// The nodes that could take the task have no free slot.
     Full,
-    /// It waits for other tasks.
+    /// The task waits for other tasks.
     Tasks,
-    /// A limit that it shares with other tasks is full.
+    /// A limit that the task shares with other tasks is full.
     Limit,
-    /// The node that has claimed it has stopped renewing its lease.
+    /// The node that has claimed the task no longer renews its lease.
     Lost,
 }
 
@@ -55,7 +55,7 @@ impl WaitKind {
         Self::Lost,
     ];
 
-    /// Returns the name, as metrics and JSON have it: `no_node`, `data_version`, `labels`, `standing`, `fault`, `full`,
+    /// Returns the name that metrics and JSON use: `no_node`, `data_version`, `labels`, `standing`, `fault`, `full`,
     /// `tasks`, `limit` or `lost`.
     pub fn as_str(self) -> &'static str {
         match self {

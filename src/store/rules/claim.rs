@@ -3,13 +3,14 @@
 use jiff::Timestamp;
 use windlass_statemachine::TaskState;
 
-/// Returns whether a task without an owner can be claimed at `now`: it is live, and due, commanded or past a
-/// deadline. An index of due times may find tasks that are not; this decides.
+/// Returns whether a task without an owner can be claimed at `now`: it is live, and is due, commanded or
+/// past a deadline. An index of due times may return tasks that cannot be claimed, so this rule decides.
 pub(crate) fn is_claimable(state: &TaskState, is_commanded: bool, now: Timestamp) -> bool {
     !state.code().is_terminal() && (is_commanded || state.is_due(now) || is_late(state, now))
 }
 
-/// Returns whether a task has missed a deadline: then it is claimed without slots of its limits, and fails.
+/// Returns whether a task has missed a deadline. Such a task is claimed without slots of its limits, and
+/// fails.
 pub(crate) fn is_late(state: &TaskState, now: Timestamp) -> bool {
     state.deadline().is_some_and(|at| at <= now)
 }

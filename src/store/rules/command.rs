@@ -1,4 +1,4 @@
-//! Whether a command can be sent, and the outcomes that stores record themselves.
+//! Checks commands, and makes the outcomes that stores record themselves.
 
 use jiff::Timestamp;
 use windlass_statemachine::{Command, Outcome, StateKind, size::Size};
@@ -9,8 +9,8 @@ use crate::store::Error;
 ///
 /// # Errors
 ///
-/// [`Error::Invalid`] for a wake-up in the past, [`Error::TooLarge`] (field `result`, or `payload` of a
-/// signal).
+/// [`Error::Invalid`] for a wake-up in the past, [`Error::TooLarge`] (field `result`, or `payload` for
+/// a signal).
 pub(crate) fn check(
     command: &Command,
     props: usize,
@@ -37,13 +37,14 @@ pub(crate) fn check(
     super::size::check(size, props, limit)
 }
 
-/// The outcome of a command that waited when its task ended.
+/// Returns the outcome of a command that was still in the queue when its task ended.
 pub(crate) fn ended(code: StateKind) -> Outcome {
     let reason = format!("the task has ended: it is {code}");
     Outcome::Rejected { reason }
 }
 
-/// The outcome of a command whose record cannot be read, so that the commands after it go on.
+/// Returns the outcome of a command whose record cannot be read. It lets the commands after it
+/// continue.
 #[cfg(any(test, feature = "sqlite", feature = "etcd"))]
 pub(crate) fn unreadable(reason: &str) -> Outcome {
     let reason = format!("its record cannot be read: {reason}");

@@ -1,8 +1,8 @@
-//! Whether a commit is applied: the writers of one claim write one after the other.
+//! Decides whether a commit is applied: the writers of one claim write one after the other.
 //!
-//! Several processes may write under one claim (two servers that speak for one worker), and one process may
-//! send a write again whose answer was lost. A commit names the version that it follows and has an id of its
-//! own, so a store tells these apart without a memory of earlier writes.
+//! Several processes may write under one claim (two servers that act for one worker), and one process may
+//! repeat a write whose answer was lost. A commit names the version that it follows and has an id of its
+//! own, so a store can distinguish these cases without a record of earlier writes.
 
 use windlass_statemachine::{CommitId, TaskId, TaskState, machine::Write};
 
@@ -11,15 +11,15 @@ use crate::store::Error;
 /// What a store does with a commit of the live claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Decision {
-    /// Applies it: it follows the stored state.
+    /// Apply it: it follows the stored state.
     Apply,
-    /// Changes nothing and succeeds: the stored state is its own.
+    /// Succeed without a change: the stored state is already the commit's own.
     Applied,
-    /// Changes nothing and returns [`Error::Superseded`]: another write of the claim was applied meanwhile.
+    /// Change nothing and return [`Error::Superseded`]: another write of the claim was applied first.
     Superseded,
 }
 
-/// What a stored state says of the commit that wrote it.
+/// The commit that wrote a stored state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Stored {
     pub(crate) version: u64,
@@ -35,10 +35,10 @@ impl Stored {
     }
 }
 
-/// What a commit says of its place among the writes of its claim.
+/// The place of a commit among the writes of its claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Place {
-    /// The version that it follows.
+    /// The version that the commit follows.
     pub(crate) follows: u64,
     pub(crate) id: Option<CommitId>,
 }
@@ -51,7 +51,7 @@ impl Place {
         }
     }
 
-    /// Decides a commit. The caller has compared the claim.
+    /// Decides on a commit. The caller has already compared the claim.
     pub(crate) fn decide(self, stored: Stored) -> Decision {
         if stored.commit.is_some() && stored.commit == self.id {
             Decision::Applied
@@ -62,7 +62,7 @@ impl Place {
         }
     }
 
-    /// Returns whether a commit of this task was applied before; `false` if it has to be applied.
+    /// Returns whether a commit of this task was applied before. `false`: it has to be applied.
     ///
     /// # Errors
     ///
@@ -102,12 +102,12 @@ mod tests {
             (of_another_claim, 3, 7, Apply),
             (stored(3, Some(6)), 3, 7, Apply),
             (stored(4, Some(7)), 3, 7, Applied),
-            // Another writer has written the version that follows.
+            // Another writer has written the next version.
             (stored(4, Some(6)), 3, 7, Superseded),
             (stored(4, None), 3, 7, Superseded),
             // A write that arrives after a newer one.
             (stored(9, Some(6)), 3, 7, Superseded),
-            // A write on top of one that the store does not have.
+            // A write that follows a version which the store does not have.
             (stored(2, Some(6)), 3, 7, Superseded),
         ] {
             assert_eq!(place(follows, id).decide(is), expected, "{is:?}");

@@ -1,5 +1,5 @@
-//! Whether the effects of a message can be applied, and what has to be written. Each effect is decided as an
-//! operation of a transaction; the rules here are about several effects of one message.
+//! Decides whether the effects of a message can be applied, and what has to be written. Each effect is
+//! decided like an operation of a transaction. The rules here concern several effects of one message.
 
 use std::collections::{HashMap, HashSet};
 
@@ -12,7 +12,8 @@ use super::{
 };
 use crate::store::{Error, Operation, Part, Reason, Refusal, Refusals, Transaction};
 
-/// Checks how many effects a message has, and that no submitted tasks wait for each other in a circle.
+/// Checks the number of a message's effects, and that its submitted tasks do not wait for each other
+/// in a circle.
 ///
 /// # Errors
 ///
@@ -33,13 +34,13 @@ pub(crate) fn check(
     Err(Invalid::new("effects", reason).into())
 }
 
-/// Returns what has to be written for the effects of a message of task `own`, one step for each operation in
-/// their order. A step of a command that an earlier effect or call has sent writes nothing. `facts` knows of
-/// `own` as the message leaves it; afterwards it has the submitted tasks too.
+/// Returns what has to be written for the effects of a message of task `own`: one step for each operation,
+/// in order. The step of a command that an earlier effect or call has already sent writes nothing. `facts`
+/// must contain `own` as the message leaves it. Afterwards it also contains the submitted tasks.
 ///
 /// # Errors
 ///
-/// [`Error::Refused`] with every effect that is refused; then nothing is written.
+/// [`Error::Refused`] with every refused effect; then nothing is written.
 pub(crate) fn decide<'a>(
     effects: &'a Transaction,
     own: &TaskId,
@@ -101,7 +102,7 @@ pub(crate) fn decide<'a>(
     }
 }
 
-/// Refuses submits of tasks that wait for the message's own task, if that waits for them.
+/// Refuses submits of tasks that wait for the message's own task, if that task waits for them.
 fn check_own_circle(effects: &Transaction, own: &TaskId, facts: &Facts) -> Result<(), Error> {
     let state = facts.tasks.get(own).and_then(|own| own.state.as_ref().ok());
     let Some(state) = state.filter(|state| state.is_waiting()) else {
@@ -116,7 +117,7 @@ fn check_own_circle(effects: &Transaction, own: &TaskId, facts: &Facts) -> Resul
     waits::check_circle_beside(waits, submits)
 }
 
-/// Returns the field of the effects that an operation is in.
+/// Returns the field of the effects that contains an operation.
 fn field(operation: &Operation) -> &'static str {
     match operation {
         Operation::Submit(_) => "submit",
@@ -127,23 +128,23 @@ fn field(operation: &Operation) -> &'static str {
     }
 }
 
-/// The effects before an effect.
+/// The effects that precede an effect.
 struct Earlier<'a> {
     own: &'a TaskId,
     /// The tasks that they name.
     named: HashSet<&'a TaskId>,
-    /// The tasks that they put in the place of an ended one.
+    /// The tasks that they put in the place of ended ones.
     replaced: HashSet<&'a TaskId>,
 }
 
 impl<'a> Earlier<'a> {
-    /// Refuses an effect that may not come after these.
+    /// Refuses an effect that is not allowed after the earlier ones.
     fn allow(&mut self, operation: &'a Operation, facts: &Facts) -> Result<(), Refused> {
         let task = operation.task();
         let is_new = self.named.insert(task);
         match operation {
             Operation::Send(send) => {
-                // The commands of the replaced task go with it.
+                // The commands of the replaced task are deleted with it.
                 let known = facts.commands.get(&send.id);
                 if known.is_some() && self.replaced.contains(task) {
                     return Err(Error::other_command(&send.id, task).into());
@@ -161,7 +162,7 @@ impl<'a> Earlier<'a> {
         }
     }
 
-    /// Adds a step to the facts: the effects after it may name its task and its command.
+    /// Adds a step to the facts, so that later effects can name its task and its command.
     fn took(&mut self, step: &Step<'a>, facts: &mut Facts, bounds: Bounds) {
         match step {
             Step::Submit { task, replaces } => {
@@ -173,7 +174,7 @@ impl<'a> Earlier<'a> {
                 unique::take(task, facts, bounds.now);
             }
             Step::Send(send) => {
-                // No reader of the step looks at the order.
+                // Readers of the step ignore the order.
                 let known = (send.task.clone(), 0);
                 facts.commands.insert(send.id.clone(), known);
             }

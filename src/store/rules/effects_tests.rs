@@ -74,7 +74,7 @@ fn facts() -> Facts {
     facts
 }
 
-/// Returns each step as words, or each refusal with its place.
+/// Returns each step in words, or each refusal with its place.
 fn decided(effects: Effects) -> Result<Vec<String>, Vec<String>> {
     let effects = Transaction::from(effects);
     let word = |step: &Step<'_>| match step {
@@ -170,7 +170,7 @@ fn a_submit_follows_its_if_exists() {
         };
         assert_eq!(step, expected, "{name} {if_exists:?}");
     }
-    // The second of one message finds the first.
+    // The second submit of one message finds the first.
     let twice = |if_exists| Effects {
         submit: vec![submit("new", IfExists::Refuse), submit("new", if_exists)],
         ..Effects::default()

@@ -1,4 +1,4 @@
-//! What a store knows before it decides operations: the tasks and commands that they name.
+//! The facts on which a store decides operations: the tasks and commands that they name.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -8,7 +8,7 @@ use windlass_statemachine::{CommandId, Fence, Task, TaskId, TaskState};
 use super::retry::Counted;
 use crate::store::Reason;
 
-/// When and how large: what the checks compare with.
+/// The time and the size limit of a write.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Bounds {
     /// Bytes of a task's props, data and result together.
@@ -17,16 +17,16 @@ pub(crate) struct Bounds {
     pub(crate) now: Timestamp,
 }
 
-/// What a store knows of a task that a transaction or an effect names.
+/// A task that a transaction or an effect names, as the store has it.
 #[derive(Debug, Clone)]
 pub(crate) struct Present {
-    /// The task, or why its envelope cannot be read.
+    /// The task, or the reason why its envelope cannot be read.
     pub(crate) task: Result<Arc<Task>, String>,
-    /// Its stored state, or why that cannot be read.
+    /// Its stored state, or the reason why it cannot be read.
     pub(crate) state: Result<TaskState, String>,
     /// Why the task is quarantined, if it is.
     pub(crate) quarantine: Option<String>,
-    /// Whether it has ended, known even when the state cannot be read.
+    /// Whether it has ended. Known even when the state cannot be read.
     pub(crate) has_ended: bool,
     /// Whether a live lease has claimed it.
     pub(crate) is_claimed: bool,
@@ -37,7 +37,7 @@ pub(crate) struct Present {
 }
 
 impl Present {
-    /// Returns what is known of a task after its submit.
+    /// Returns the facts about a task after its submit.
     pub(super) fn submitted(task: &Task, now: Timestamp) -> Self {
         Self {
             task: Ok(Arc::new(task.clone())),
@@ -53,7 +53,7 @@ impl Present {
         }
     }
 
-    /// Returns the state, or why the record of the task cannot be read.
+    /// Returns the state, or the reason why the record of the task cannot be read.
     pub(super) fn readable(&self) -> Result<&TaskState, Reason> {
         let reason = match (&self.quarantine, &self.state, &self.task) {
             (None, Ok(state), Ok(_)) => return Ok(state),
@@ -63,15 +63,14 @@ impl Present {
     }
 }
 
-/// What a store knows of the tasks and commands that a transaction or effects name, at one moment before
-/// them.
+/// The tasks and commands that a transaction or effects name, at one moment before they are applied.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Facts {
     /// The tasks that exist.
     pub(crate) tasks: HashMap<TaskId, Present>,
-    /// The commands whose ids are known, with their tasks and orders.
+    /// The commands whose ids exist, with their tasks and orders.
     pub(crate) commands: HashMap<CommandId, (TaskId, u64)>,
-    /// Who has the unique keys of the submitted tasks. Each holder is among `tasks`.
+    /// The holders of the unique keys of the submitted tasks. Each holder is also in `tasks`.
     pub(crate) keys: HashMap<String, Holder>,
 }
 
@@ -80,6 +79,6 @@ pub(crate) struct Facts {
 pub(crate) struct Holder {
     /// The task.
     pub(crate) task: TaskId,
-    /// Until when it has the key.
+    /// The time until which it has the key.
     pub(crate) until: Timestamp,
 }

@@ -4,13 +4,13 @@ use windlass_statemachine::{Fence, machine::Write};
 
 use crate::store::ChangeKind;
 
-/// Returns whether a write ends the claim: on request, or with the task.
+/// Returns whether a write ends the claim: on request, or because the task ends.
 pub(crate) fn ends_claim(write: &Write) -> bool {
     write.drop_claim || write.state.code().is_terminal()
 }
 
-/// Returns the lines of a write, in their order: its transitions, or the checkpoint of a handler that
-/// runs on, and the end of a claim whose task lives on.
+/// Returns the lines of a write, in order: its transitions, or the checkpoint of a handler that
+/// continues; and the end of a claim whose task is still live.
 pub(crate) fn lines(fence: Fence, write: &Write) -> Vec<ChangeKind> {
     let steps = write.steps.iter().map(|step| ChangeKind::Moved {
         message: step.message,

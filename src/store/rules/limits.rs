@@ -1,8 +1,8 @@
-//! The slots of limits: whether a task finds one, and when the next is free.
+//! The slots of limits: whether a task gets one, and when the next is free.
 //!
 //! A limit of `n` has the slots 0 to n - 1. A claim takes one slot of each limit of its task. A slot of a limit
 //! on tasks at once is taken until the claim ends, a slot of a limit on starts for the period of the limit.
-//! Tasks with the same key may have different numbers: each looks only at the slots below its own.
+//! Tasks with the same key may have different numbers: each task considers only the slots below its own number.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -33,21 +33,22 @@ impl Pool {
     }
 }
 
-/// Returns the key of the first limit on tasks at once: nodes let these keys take turns.
+/// Returns the key of the first limit on tasks at once. Nodes let tasks with different keys take
+/// turns.
 pub(crate) fn fair_key(limits: &[Limit]) -> Option<Arc<str>> {
     let mut at_once = (limits.iter()).filter(|limit| matches!(limit.bound(), Bound::AtOnce(_)));
     at_once.next().map(|limit| limit.key().into())
 }
 
-/// The slots of a pool that are in use or were once used.
+/// The slots of a pool that are in use, or were once used.
 pub(crate) type Used = BTreeMap<u32, Taken>;
 
-/// The slots of a limit that are free.
+/// The free slots of a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Free {
-    /// How many.
+    /// The number of free slots.
     pub(crate) slots: u32,
-    /// When the next one is free without the end of a claim, if none is.
+    /// When the next slot becomes free without the end of a claim, if none is free now.
     pub(crate) until: Option<Timestamp>,
 }
 
@@ -61,8 +62,8 @@ pub(crate) enum Taken {
 }
 
 impl Taken {
-    /// Returns when the slot is free without the end of a claim; `None` when only that frees it. A start that is
-    /// further ahead than the period comes from a clock that was wrong: it does not count.
+    /// Returns when the slot becomes free without the end of a claim; `None` when only the end of a claim frees
+    /// it. A start that is further ahead than the period comes from a wrong clock, and does not count.
     fn over(self, within: Option<SignedDuration>, now: Timestamp) -> Option<Timestamp> {
         let Self::Began(at) = self else {
             return None;
@@ -83,16 +84,16 @@ pub(crate) struct Start {
 }
 
 impl Start {
-    /// Returns whether it still counts for the limit that took the slot.
+    /// Returns whether the start still counts for the limit that took the slot.
     pub(crate) fn counts(&self, now: Timestamp) -> bool {
         let over = Taken::Began(self.began).over(Some(self.within), now);
         over.is_some_and(|over| over > now)
     }
 }
 
-/// Returns the slot that a start moves to whose slot a task with a limit `by` of a shorter period takes, while it
-/// still counts for its own limit: the lowest beyond the number of `by` that has no start which counts. So tasks with
-/// a greater number go on counting it. `others` are the starts of the pool.
+/// Returns the slot to which a start moves when a task with a limit `by` of a shorter period takes its slot while the
+/// start still counts for its own limit. It is the lowest slot beyond the number of `by` without a start that counts,
+/// so that tasks with a greater number still count the start. `others` are the starts of the pool.
 pub(crate) fn beyond(
     by: &Limit,
     others: impl IntoIterator<Item = (u32, Start)>,
@@ -106,7 +107,7 @@ pub(crate) fn beyond(
     next.unwrap_or(u32::MAX)
 }
 
-/// Returns whether a start is further ahead than its period: it comes from a clock that was wrong.
+/// Returns whether a start is further ahead than its period, and so comes from a wrong clock.
 pub(crate) fn is_ahead(began: Timestamp, within: SignedDuration, now: Timestamp) -> bool {
     now.checked_add(within).is_ok_and(|last| began > last)
 }
@@ -124,15 +125,14 @@ fn numbers(limit: &Limit) -> (u32, Option<SignedDuration>) {
 pub(crate) enum Room {
     /// This slot is free.
     Slot(u32),
-    /// None is. `until` is when the next one is free without the end of a claim.
+    /// No slot is free. `until`: when the next one becomes free without the end of a claim.
     Full {
         /// `None` for a limit on tasks at once.
         until: Option<Timestamp>,
     },
 }
 
-/// Returns the slot that one more task takes. `taken` are the slots in use or once used, each once, in any
-/// order.
+/// Returns the slot for one more task. `taken`: the slots in use or once used, each once, in any order.
 pub(crate) fn room(
     limit: &Limit,
     taken: impl IntoIterator<Item = (u32, Taken)>,
@@ -155,7 +155,7 @@ pub(crate) fn room(
     }
 }
 
-/// Returns how many slots of a limit are free. `taken` is as for [`room`].
+/// Returns the number of free slots of a limit. `taken` is the same as for [`room`].
 pub(crate) fn free(
     limit: &Limit,
     taken: impl IntoIterator<Item = (u32, Taken)>,

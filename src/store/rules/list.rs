@@ -1,4 +1,4 @@
-//! Lists: the place of a task in an order, and the page that is made of what a store reads.
+//! Lists: the position of a task in an order, and the page of a list.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use crate::store::{
     model::{Cursor, Order, Place, Query, Span, TaskPage},
 };
 
-/// Returns the place of a task in an order; `None` when the order has no such tasks.
+/// Returns the position of a task in an order; `None` when the order does not include the task.
 pub(crate) fn place(record: &TaskRecord, order: Order) -> Option<Place> {
     let state = record.state.as_ref().ok();
     let at = match order {
@@ -34,12 +34,12 @@ pub(crate) fn place(record: &TaskRecord, order: Order) -> Option<Place> {
     Some(Place { at, order, id })
 }
 
-/// Returns what a store reads for a page of a query: one task more than the page has, which shows whether there is
-/// another page.
+/// Returns the span that a store reads for a page of a query: one task more than the page has, which shows whether
+/// another page follows.
 ///
 /// # Errors
 ///
-/// [`Error::Invalid`]: field `limit` for a page of no size, field `cursor` for one of another order.
+/// [`Error::Invalid`]: field `limit` for a page of size zero, field `cursor` for a cursor of another order.
 pub(crate) fn span(query: &Query, cursor: Option<&Cursor>) -> Result<Span, Error> {
     let (after, limit) = (0, query.limit);
     Page { after, limit }.check()?;
@@ -68,7 +68,7 @@ pub(crate) fn span(query: &Query, cursor: Option<&Cursor>) -> Result<Span, Error
     })
 }
 
-/// Returns the page that is made of the tasks of its [`span`].
+/// Returns the page for the tasks of its [`span`].
 pub(crate) fn page(query: &Query, cursor: Option<&Cursor>, mut tasks: Vec<TaskRecord>) -> TaskPage {
     let backwards = cursor.is_some_and(|cursor| cursor.backwards);
     let limit = query.limit as usize;
@@ -92,7 +92,7 @@ pub(crate) fn page(query: &Query, cursor: Option<&Cursor>, mut tasks: Vec<TaskRe
             place,
         })
     };
-    // Where the list was read from, there is a page.
+    // There is always a page in the direction from which the list was read.
     let (before, behind) = match backwards {
         true => (has_more, true),
         false => (cursor.is_some(), has_more),
@@ -104,7 +104,7 @@ pub(crate) fn page(query: &Query, cursor: Option<&Cursor>, mut tasks: Vec<TaskRe
     }
 }
 
-/// Selects the tasks of a span among all tasks that match: for stores that have no index of the order.
+/// Selects the tasks of a span among all matching tasks, for stores without an index of the order.
 pub(crate) struct Selection {
     span: Span,
     found: BTreeMap<Place, TaskRecord>,
@@ -116,10 +116,10 @@ impl Selection {
         Self { span, found }
     }
 
-    /// Takes a task that matches the filter, if it is of the span and none of those before it were too many. Returns
-    /// whether the selection may take a task that comes behind this one in the order.
+    /// Adds a task that matches the filter, if it belongs to the span and there is room. Returns whether the
+    /// selection may still accept a task that comes later in the order.
     pub(crate) fn take(&mut self, record: TaskRecord) -> bool {
-        // A task whose state cannot be read has no place.
+        // A task whose state cannot be read has no position.
         let Some(place) = place(&record, self.span.order) else {
             return true;
         };
@@ -143,7 +143,7 @@ impl Selection {
         self.span.order
     }
 
-    /// Returns the time of the place behind which no task is wanted any more; `None` while the span has room.
+    /// Returns the time beyond which no task is wanted; `None` while the span has room.
     #[cfg(feature = "etcd")]
     pub(crate) fn furthest(&self) -> Option<i64> {
         let last = match self.span.ascending {
@@ -154,7 +154,7 @@ impl Selection {
         last.map(|(place, _)| place.at)
     }
 
-    /// Returns the tasks, as they are read.
+    /// Returns the tasks, in the direction of reading.
     pub(crate) fn into_tasks(self) -> Vec<TaskRecord> {
         let ascending = self.span.ascending;
         let found = self.found.into_values();
@@ -165,7 +165,8 @@ impl Selection {
     }
 }
 
-/// Returns the tasks of a span from a list of all matching tasks by submit, page by page.
+/// Selects the tasks of a span from all matching tasks, which it reads page by page in submit
+/// order.
 pub(crate) async fn span_of_list<F>(
     span: Span,
     mut list: impl FnMut(Page) -> F,
@@ -187,7 +188,7 @@ where
     }
 }
 
-/// Returns whether a place comes after the one at which a span begins.
+/// Returns whether a position comes after the start of a span.
 pub(crate) fn is_behind(span: &Span, place: &Place) -> bool {
     span.after
         .as_ref()

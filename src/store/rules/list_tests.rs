@@ -1,4 +1,4 @@
-//! Pages, as they are made of what a store reads.
+//! Pages that are made of the tasks a store reads.
 
 use jiff::Timestamp;
 use windlass_statemachine::{Fence, TaskState, TaskStatus};
@@ -57,7 +57,7 @@ fn every_page_size_lists_every_task_once_in_both_directions() {
             }
             let listed: Vec<u64> = pages.iter().flat_map(orders).collect();
             assert_eq!(listed, expected, "{limit}");
-            // The way back has the same pages.
+            // The pages are the same on the way back.
             while pages.len() > 1 {
                 let last = pages.pop().unwrap();
                 let back = read(&all, &query, last.previous.as_ref());
@@ -101,7 +101,7 @@ fn a_cursor_outlives_its_task() {
     let all: Vec<TaskRecord> = (1..=5).map(|n| record(n, None)).collect();
     let query = Query::new(Filter::default()).limit(2);
     let next = read(&all, &query, None).next.unwrap();
-    // The tasks of the first page are gone, and a newer one has come.
+    // The tasks of the first page were deleted, and a newer task was added.
     let later = [&all[..3], &[record(9, None)]].concat();
     let page = read(&later, &query, Some(&next));
     assert_eq!(orders(&page), [3, 2]);
@@ -129,7 +129,7 @@ fn a_cursor_of_another_list_is_refused() {
         refused.starts_with("cursor: belongs to a list with another filter"),
         "{refused}"
     );
-    // A command that says "of the last hour" has another time for each page.
+    // A command with "of the last hour" has another time for each page.
     let mut later = query.clone();
     later.filter.submitted.from = Some(jiff::Timestamp::UNIX_EPOCH);
     assert!(span(&later, Some(&cursor)).is_ok());

@@ -1,12 +1,12 @@
 //! The rules that all stores share: pure functions without storage, clock or I/O.
 //!
-//! A store reads the input of a rule, and maps the result to its storage. It does not decide by itself
-//! what a rule decides.
+//! A store reads the input of a rule, and maps the result to its storage. It never makes the decision
+//! of a rule itself.
 //!
 //! | module | rule |
 //! |---|---|
 //! | `size` | how many bytes a task, a state and a command may have |
-//! | `submit` | what a submit does when its id is taken |
+//! | `submit` | what a submit does when its id exists |
 //! | `command` | whether a command can be sent, and the outcomes that stores record themselves |
 //! | `delete` | which tasks are deleted |
 //! | `commit` | whether a write of a claim follows the stored state, or was applied before |
@@ -16,13 +16,13 @@
 //! | `stats` | whether tasks count as available, and the counts of a list |
 //! | `unique` | what a submit does when another task has its unique key |
 //! | `stand_ins` | refuses a wait for an id that the same write does not submit, because another task has its unique key |
-//! | `waits` | what a claim reads of the tasks that a task waits for, and what a watch reports of it |
+//! | `waits` | what a claim reads of the tasks that a task waits for, and what a watch reports of the task |
 //! | `history` | the lines that a commit adds to the history |
 //! | `retry` | the state that a retry starts a task with |
 //! | `reschedule` | the task and the state that a reschedule leaves |
 //! | `facts` | what `transaction` and `effects` are decided on |
 //! | `transaction` | whether a transaction of several operations and guards can be applied, and what has to be written |
-//! | `effects` | what the effects of a message may name beside that; each effect is decided as in a transaction |
+//! | `effects` | what the effects of a message may name; otherwise each effect is decided like an operation of a transaction |
 //!
 //! The texts of the errors are in [`Error`](super::Error), the limits of a page in
 //! [`Page::check`](super::Page::check).

@@ -10,7 +10,7 @@ use crate::store::{ChangeKind, Error, Reschedule, model::Reason};
 /// The states whose due time a reschedule changes.
 const MOVABLE: [StateKind; 2] = [StateKind::Runnable, StateKind::Sleeping];
 
-/// Checks the request itself.
+/// Checks the request on its own.
 ///
 /// # Errors
 ///

@@ -1,18 +1,18 @@
-//! The state that a retry starts a task with.
+//! The state with which a retry starts a task.
 
 use jiff::Timestamp;
 use windlass_statemachine::{Fence, Invalid, TaskId, TaskState, TaskStatus, errors::MAX_KEPT};
 
 use crate::store::Error;
 
-/// What a store holds of a task that is to be retried.
+/// A task to retry, as the store has it.
 #[derive(Debug)]
 pub(crate) struct Record<'a> {
     /// The task.
     pub(crate) id: &'a TaskId,
-    /// Its state, or why that cannot be read.
+    /// Its state, or the reason why it cannot be read.
     pub(crate) state: Result<TaskState, String>,
-    /// Why its envelope cannot be read; `None` when it can.
+    /// The reason why its envelope cannot be read; `None` when it can be read.
     pub(crate) envelope: Option<String>,
     /// The start of the task, if its envelope has one.
     pub(crate) start_at: Option<Timestamp>,
@@ -36,16 +36,17 @@ pub(crate) struct Counted {
 /// Returns the state that a retry stores. Every retry writes the next version.
 ///
 /// - An ended task starts a new incarnation.
-/// - So does one whose state cannot be read, from its props. Its error log keeps the reason. Its
-///   incarnation is the number of the version: every retry writes a version, so no earlier incarnation was
-///   greater. It waits for its start, as a new task does.
-/// - A quarantined task whose record can be read again goes on in its incarnation.
+/// - A task whose state cannot be read also starts a new incarnation, from its props. Its error log keeps
+///   the reason. Its incarnation is the number of the version: every retry writes a version, so no earlier
+///   incarnation was greater. It waits for its start time, like a new task.
+/// - A quarantined task whose record can be read again continues in its incarnation.
 ///
 /// # Errors
 ///
-/// - [`Error::Invalid`] (field `state`) for a live task that can be read, and for one that cannot be read
-///   while a node has claimed it: that node does not know of the retry.
-/// - [`Error::Corrupt`] when the envelope cannot be read: a retry would replace what can be repaired.
+/// - [`Error::Invalid`] (field `state`) for a live task that can be read, and for an unreadable one that
+///   a node has claimed: that node would not notice the retry.
+/// - [`Error::Corrupt`] when the envelope cannot be read: a retry would overwrite what can be
+///   repaired.
 pub(crate) fn state(record: Record<'_>, now: Timestamp) -> Result<TaskState, Error> {
     let Record {
         id,
@@ -88,7 +89,7 @@ pub(crate) fn state(record: Record<'_>, now: Timestamp) -> Result<TaskState, Err
     Ok(state)
 }
 
-/// Why a task is not retried while a node has it.
+/// Returns the error for a task that a node has claimed.
 fn claimed(id: &TaskId, reason: &str) -> Invalid {
     let text = format!(
         "of task '{id}' cannot be read ({reason}), and a live node has claimed the task: the next write of \
@@ -97,7 +98,7 @@ fn claimed(id: &TaskId, reason: &str) -> Invalid {
     Invalid::new("state", text)
 }
 
-/// The line in the error log of a task whose record could not be read.
+/// Returns the line in the error log of a task whose record could not be read.
 fn restarted(id: &TaskId, reason: &str) -> String {
     format!("could not read the record of task '{id}': {reason}; a retry restarted the task")
 }

@@ -8,8 +8,8 @@ use crate::store::{Error, Limits};
 ///
 /// # Errors
 ///
-/// [`Error::TooLarge`] (field `props`), and [`Error::Invalid`] naming the field for labels and a
-/// retry policy.
+/// [`Error::TooLarge`] (field `props`), and [`Error::Invalid`] that names the field for labels and
+/// a retry policy.
 pub(crate) fn check_task(task: &Task, limit: usize) -> Result<(), Error> {
     let bytes = task.props.len();
     if bytes > limit {
@@ -18,12 +18,12 @@ pub(crate) fn check_task(task: &Task, limit: usize) -> Result<(), Error> {
     Ok(task.check(limit)?)
 }
 
-/// Checks the data and the result of a state, beside `props` bytes of props. A state without either
-/// fits beside any props.
+/// Checks the data and the result of a state, together with `props` bytes of props. A state with
+/// neither always fits.
 ///
 /// # Errors
 ///
-/// [`Error::TooLarge`] naming the larger of `data` and `result`, with the bytes of all three.
+/// [`Error::TooLarge`] that names the larger of `data` and `result`, with the bytes of all three.
 pub(crate) fn check(size: Size, props: usize, limit: usize) -> Result<(), Error> {
     if size.fits(limit.saturating_sub(props)) {
         return Ok(());
@@ -32,17 +32,17 @@ pub(crate) fn check(size: Size, props: usize, limit: usize) -> Result<(), Error>
     Err(Error::too_large(size.largest(), bytes, limit))
 }
 
-/// Checks a state alone, as a state store holds it.
+/// Checks only a state, as a state store keeps it.
 ///
 /// # Errors
 ///
-/// As [`check`].
+/// The errors of [`check`].
 pub(crate) fn check_state(state: &TaskState, limit: usize) -> Result<(), Error> {
     check(Size::of(state), 0, limit)
 }
 
-/// Checks how many bytes the operations of a transaction have: no write can be divided that has to apply in full or
-/// not at all.
+/// Checks the total size of a transaction's operations. A transaction applies in full or not at all, so its write
+/// cannot be divided.
 ///
 /// # Errors
 ///
@@ -54,8 +54,8 @@ pub(crate) fn check_operations(bytes: usize) -> Result<(), Error> {
     }
 }
 
-/// Divides items among writes, in their order: each write has at most [`Limits::WRITE_BYTES`], or one item. Copies
-/// nothing where one write takes all.
+/// Divides items among writes, in order: each write has at most [`Limits::WRITE_BYTES`], or a single item. Copies
+/// nothing if one write is enough.
 #[cfg(any(test, feature = "sqlite"))]
 pub(crate) fn writes<T>(
     items: Vec<T>,

@@ -1,5 +1,4 @@
-//! [`StandIns`]: submits that wait for a task which the same write does not submit, because another task has its
-//! unique key.
+//! [`StandIns`]: refuses tasks that wait for a submit which is not made, because another task has its unique key.
 
 use std::collections::HashMap;
 
@@ -10,7 +9,7 @@ use crate::store::{Part, Reason, Refusal};
 /// The submits of one write.
 #[derive(Debug, Default)]
 pub(super) struct StandIns<'a> {
-    /// The ids that are not submitted, each with the task that has its unique key.
+    /// The ids that are not submitted, each with the task that has the unique key.
     others: HashMap<&'a TaskId, TaskId>,
     /// The new tasks that wait for others.
     waiting: Vec<(Part, &'a Task)>,
@@ -24,12 +23,13 @@ impl<'a> StandIns<'a> {
         }
     }
 
-    /// Notes a submit whose unique key another task has.
+    /// Notes a submit that is not made, because another task has its unique key.
     pub(super) fn stands_in(&mut self, id: &'a TaskId, other: &TaskId) {
         self.others.insert(id, other.clone());
     }
 
-    /// Returns a refusal for each task that waits for an id that is not submitted: it would not wait at all.
+    /// Returns a refusal for each task that waits for an id which is not submitted: the task would not wait
+    /// at all.
     pub(super) fn refusals(self) -> Vec<Refusal> {
         let Self { others, waiting } = self;
         let refused = waiting.into_iter().filter_map(|(part, task)| {

@@ -1,4 +1,4 @@
-//! Whether tasks count as available, and the counts of a list.
+//! Decides whether tasks are available, and adds up counts.
 
 use std::collections::BTreeMap;
 
@@ -9,15 +9,15 @@ use crate::store::{
     Availability, HeldGroup, LimitForm, TaskCount, TaskGroup, TaskRecord, TaskStats,
 };
 
-/// What decides the availability of the tasks of a group.
+/// The facts that decide the availability of the tasks of a group.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Facts {
-    /// `None` for those that are quarantined.
+    /// The state; `None` for quarantined tasks.
     pub(crate) state: Option<StateKind>,
     pub(crate) is_claimed: bool,
     /// Whether they wait for other tasks.
     pub(crate) is_waiting: bool,
-    /// Whether the due time of those that sleep has come.
+    /// Whether the due time of sleeping tasks has come.
     pub(crate) is_due: bool,
 }
 
@@ -36,8 +36,8 @@ pub(crate) fn availability(facts: Facts) -> Availability {
     }
 }
 
-/// Adds up groups of tasks by kind and state. A group has its kind, its state, how many tasks it has, and whether nodes have
-/// claimed them.
+/// Adds up groups of tasks by kind and state. Each group has a kind, a state, the number of its tasks, and whether nodes
+/// have claimed them.
 pub(crate) fn by_state<'a>(
     groups: impl IntoIterator<Item = (&'a Kind, Option<StateKind>, u64, bool)>,
 ) -> Vec<TaskCount> {
@@ -77,7 +77,7 @@ impl Counter {
         }
     }
 
-    /// Adds tasks. `oldest` is the first due time of those that are available.
+    /// Adds tasks. `oldest` is the first due time of the available ones.
     pub(crate) fn add(
         &mut self,
         kind: &Kind,
@@ -98,7 +98,7 @@ impl Counter {
         }
     }
 
-    /// Notes since when one of the available tasks of a group is due. The group was added before.
+    /// Notes since when an available task of a group is due. The group was added before.
     #[cfg(any(feature = "sqlite", feature = "etcd"))]
     pub(crate) fn due_since(
         &mut self,
@@ -142,7 +142,7 @@ impl Counter {
         self.hold_back(record);
     }
 
-    /// Adds one task to those that limits hold back, if one does.
+    /// Counts one task under the limit that holds it back, if one does.
     pub(crate) fn hold_back(&mut self, record: &TaskRecord) {
         if let Some(limited) = &record.limited_by {
             let form = match limited.limit.bound() {

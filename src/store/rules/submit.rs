@@ -1,44 +1,55 @@
-//! What a submit does when its id is taken.
+//! What a submit does when its id exists.
 
 use windlass_statemachine::{StateKind, Task, TaskId};
 
 use crate::store::{Error, IfExists, Submit};
 
-/// The task that has the id of one that is submitted.
+/// The task that has the id of the submit.
 #[derive(Debug)]
 pub(crate) struct Taken<'a> {
-    /// Whether it has ended. For an unreadable task: `false`, unless the store knows its end without
-    /// the record.
+    /// Whether it has ended. For an unreadable task: `false`, unless the store knows of its end
+    /// without the record.
     pub(crate) has_ended: bool,
-    /// The task; `None` when its envelope cannot be read, and for a rule that does not compare.
+    /// The task; `None` when its envelope cannot be read, and for a rule that does not compare
+    /// tasks.
     pub(crate) task: Option<&'a Task>,
-    /// Its state, or why that cannot be read.
+    /// Its state, or the error why it cannot be read.
     pub(crate) code: Result<StateKind, Error>,
 }
 
-/// What a submit does with the task that has its id.
+/// What a submit does with the existing task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// The task counts as submitted; it is in this state.
+    /// Accepts the task, which is in this state.
     Existing(StateKind),
-    /// The new task takes the place of the ended one.
+    /// Replaces the ended task by the new one.
     Replace,
 }
 
 /// Whether the rule of a submit looks at the other task and its state: then [`Taken::task`] and
-/// [`Taken::code`] have to be read.
+/// [`Taken::code`] have to be read. Of an ended task they say whether its id is free.
 #[cfg(any(test, feature = "sqlite"))]
-pub(crate) fn compares(if_exists: IfExists) -> bool {
-    matches!(if_exists, IfExists::Same | IfExists::Skip)
+pub(crate) fn compares(if_exists: IfExists, has_ended: bool) -> bool {
+    has_ended || matches!(if_exists, IfExists::Same | IfExists::Skip)
 }
 
-/// Decides a submit whose id is taken.
+/// Whether a task has completed that lets go of its id then ([`Task::free_id`]).
+fn is_free(taken: &Taken<'_>) -> bool {
+    taken.has_ended
+        && matches!(taken.code, Ok(StateKind::Completed))
+        && taken.task.is_some_and(|task| task.free_id)
+}
+
+/// Decides on a submit whose id exists.
 ///
 /// # Errors
 ///
 /// [`Error::AlreadyExists`] for a live task, [`Error::AlreadyFinished`] for an ended one;
-/// [`Error::Corrupt`] for the same or a skipped task whose state cannot be read.
+/// [`Error::Corrupt`] when the existing task would be accepted, but its state cannot be read.
 pub(crate) fn decide(submit: &Submit, taken: Taken<'_>) -> Result<Verdict, Error> {
+    if is_free(&taken) {
+        return Ok(Verdict::Replace);
+    }
     let is_same = |task: &Task| task.is_same_work(&submit.task);
     match submit.if_exists {
         IfExists::Same if taken.task.is_some_and(is_same) => taken.code.map(Verdict::Existing),
@@ -48,7 +59,7 @@ pub(crate) fn decide(submit: &Submit, taken: Taken<'_>) -> Result<Verdict, Error
     }
 }
 
-/// Why an id that is taken is refused.
+/// Returns the error for an id that exists.
 pub(crate) fn refused(id: &TaskId, has_ended: bool) -> Error {
     match has_ended {
         true => Error::AlreadyFinished(id.clone()),
@@ -109,6 +120,37 @@ mod tests {
     }
 
     #[test]
+    fn every_submit_replaces_a_completed_task_whose_id_is_free() {
+        let mut there = task("k");
+        there.free_id = true;
+        let all = [
+            IfExists::Refuse,
+            IfExists::Same,
+            IfExists::ReplaceFinished,
+            IfExists::Skip,
+        ];
+        for (code, is_replaced) in [
+            (StateKind::Completed, true),
+            (StateKind::Failed, false),
+            (StateKind::Killed, false),
+            (StateKind::Runnable, false),
+        ] {
+            for if_exists in all {
+                let taken = Taken {
+                    has_ended: code.is_terminal(),
+                    task: Some(&there),
+                    code: Ok(code),
+                };
+                let task = task("k");
+                let got = decide(&Submit { task, if_exists }, taken).ok();
+                let ends = if_exists == IfExists::ReplaceFinished && code.is_terminal();
+                let replaces = got == Some(Verdict::Replace);
+                assert_eq!(replaces, is_replaced || ends, "{if_exists:?} {code}");
+            }
+        }
+    }
+
+    #[test]
     fn a_task_whose_envelope_cannot_be_read_is_not_the_same() {
         let taken = Taken {
             has_ended: false,
@@ -125,7 +167,9 @@ mod tests {
 
     #[test]
     fn a_rule_that_compares_has_the_task_read() {
-        assert!(compares(IfExists::Same) && compares(IfExists::Skip));
-        assert!(!compares(IfExists::Refuse) && !compares(IfExists::ReplaceFinished));
+        assert!(compares(IfExists::Same, false) && compares(IfExists::Skip, false));
+        assert!(!compares(IfExists::Refuse, false));
+        assert!(!compares(IfExists::ReplaceFinished, false));
+        assert!(compares(IfExists::Refuse, true), "its id may be free");
     }
 }

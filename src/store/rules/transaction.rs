@@ -1,4 +1,5 @@
-//! Whether a transaction of several operations and guards can be applied, and what has to be written.
+//! Decides whether a transaction of several operations and guards can be applied, and what has to be
+//! written.
 
 use std::collections::HashSet;
 
@@ -21,22 +22,22 @@ use crate::store::{
     Reschedule, RetryTask, Submit, Submitted, Transaction,
 };
 
-/// How long a store at least remembers an applied transaction.
+/// The minimum time for which a store remembers an applied transaction.
 pub(crate) const REMEMBERED: SignedDuration = SignedDuration::from_hours(1);
 
-/// Returns the time before which applied transactions are forgotten; `latest` is the latest time that a
-/// record can truly have.
+/// Returns the time before which applied transactions are forgotten. `latest` is the latest time that a
+/// record can have without a wrong clock.
 pub(crate) fn forgotten_before(latest: Timestamp) -> Option<Timestamp> {
     latest.checked_sub(REMEMBERED).ok()
 }
 
-/// What a store writes for one operation.
+/// The write for one operation.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Step<'a> {
-    /// Nothing: this is the result.
+    /// No write: the result is known.
     Known(Done),
-    /// A new task. Its id is free, or becomes free: the ended task of this id goes, and the new one
-    /// continues its fences.
+    /// A new task. Its id is free, or becomes free: the ended task with this id is deleted, and the
+    /// new one continues its fences.
     Submit {
         /// The task.
         task: &'a Task,
@@ -45,9 +46,9 @@ pub(crate) enum Step<'a> {
     },
     /// A new command for a live task.
     Send(&'a SendCommand),
-    /// The task goes.
+    /// Deletes the task.
     Delete(&'a TaskId),
-    /// The task gets this state.
+    /// Gives the task this state.
     Retry {
         /// The request.
         retry: &'a RetryTask,
@@ -120,13 +121,13 @@ pub(super) fn check_circle(operations: &[Operation]) -> Result<(), Error> {
     }))
 }
 
-/// Returns what has to be written, one step for each operation in their order. The form of the transaction
-/// was checked. Afterwards `facts` has the submitted tasks with unique keys too.
+/// Returns what has to be written: one step for each operation, in order. The form of the transaction was
+/// checked before. Afterwards `facts` also contains the submitted tasks with unique keys.
 ///
 /// # Errors
 ///
-/// [`Error::Refused`] with every guard and operation that is refused; then nothing is written. The error of
-/// the operation when the transaction is a submit alone.
+/// [`Error::Refused`] with every refused guard and operation; then nothing is written. For a single submit:
+/// the error of the operation.
 pub(crate) fn decide<'a>(
     transaction: &'a Transaction,
     facts: &mut Facts,
@@ -188,7 +189,7 @@ pub(super) fn note<'a>(
     }
 }
 
-/// Why an operation is refused: by a rule of transactions, or by the rule of the operation.
+/// Why an operation is refused: by a rule of transactions, or by a rule of the operation.
 pub(super) enum Refused {
     Reason(Reason),
     Error(Error),
@@ -215,7 +216,7 @@ impl From<Error> for Refused {
     }
 }
 
-/// Returns why a guard does not hold.
+/// Returns the reason why a guard does not hold.
 pub(super) fn holds(guard: &Guard, present: Option<&Present>) -> Result<(), Reason> {
     let Some(present) = present else {
         return match guard.require {
@@ -265,7 +266,7 @@ pub(super) fn holds(guard: &Guard, present: Option<&Present>) -> Result<(), Reas
     }
 }
 
-/// Returns what has to be written for one operation.
+/// Returns the step of one operation.
 pub(super) fn step<'a>(
     operation: &'a Operation,
     facts: &Facts,

@@ -161,7 +161,7 @@ fn every_guard_meets_every_task() {
     }
 }
 
-/// Returns the step of one operation as a word, or why it is refused.
+/// Returns the step of one operation as a word, or the reason of its refusal.
 fn stepped(operation: Operation, present: Option<Present>) -> Result<String, Reason> {
     let transaction = Transaction::new().with(operation);
     let mut facts = facts(present);

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::store::{Error, Submit, Submitted, retention::TOLERANCE};
 
-/// Returns until when a task that is submitted at this time has its key.
+/// Returns the time until which a task that is submitted at this time has its key.
 pub(crate) fn until(unique: &Unique, submitted_at: Timestamp) -> Timestamp {
     let within = SignedDuration::try_from(unique.within()).unwrap_or(SignedDuration::MAX);
     submitted_at
@@ -20,21 +20,22 @@ pub(crate) fn until(unique: &Unique, submitted_at: Timestamp) -> Timestamp {
 }
 
 /// Returns whether a task that had its key until this time still has it. A key is never held for much longer than its
-/// period, whatever is stored: a later time comes from a clock that was ahead when the task was submitted. It is
-/// believed for the period and [`TOLERANCE`] beyond the one that is left at most, so that a submit by a clock that is
-/// behind by less finds the key taken.
+/// period, whatever is stored: a later time comes from a clock that was ahead when the task was submitted. Such a
+/// time is trusted up to the period plus [`TOLERANCE`] from now, so that a submit by a clock that is slightly behind
+/// finds the key taken.
 fn is_held(until: Timestamp, within: Duration, now: Timestamp) -> bool {
     let within = SignedDuration::try_from(within).unwrap_or(SignedDuration::MAX);
     let longest = within.saturating_add(within.max(TOLERANCE));
     (SignedDuration::ZERO..=longest).contains(&until.duration_since(now)) && until > now
 }
 
-/// Returns the result of a submit whose unique key another task has; `None` when the key is free, or the new
-/// task takes it from an ended one. The rule is that of a task with the same id.
+/// Returns the result of a submit when another task has its unique key; `None` when the key is free, or when
+/// the new task takes it from an ended one. The rule is the same as for a task with the same id.
 ///
 /// # Errors
 ///
-/// [`Error::NotUnique`]; [`Error::Corrupt`] for the same or a skipped task whose state cannot be read.
+/// [`Error::NotUnique`]; [`Error::Corrupt`] when the other task would be accepted, but its state
+/// cannot be read.
 pub(super) fn decide(
     submit: &Submit,
     facts: &Facts,
@@ -44,7 +45,7 @@ pub(super) fn decide(
         return Ok(None);
     };
     let holder = facts.keys.get(unique.key());
-    // The id alone decides about the task's own predecessor.
+    // For an existing task with the same id, only the rule of the id counts.
     let holder = holder.filter(|holder| holder.task != submit.task.id);
     let Some(Holder { task, until }) = holder else {
         return Ok(None);
@@ -52,7 +53,7 @@ pub(super) fn decide(
     let Some(present) = facts.tasks.get(task) else {
         return Ok(None);
     };
-    // The longest period of all for a task that cannot be read.
+    // For a task that cannot be read, the longest possible period.
     let own = present
         .task
         .as_ref()
@@ -88,7 +89,8 @@ pub(super) fn decide(
     }
 }
 
-/// Adds the unique key of a submitted task to the facts: the operations after it see the key as taken.
+/// Adds the unique key of a submitted task to the facts, so that the following operations see it as
+/// taken.
 pub(super) fn take(task: &Task, facts: &mut Facts, now: Timestamp) {
     if let Some(unique) = &task.unique {
         let holder = Holder {

@@ -82,7 +82,7 @@ fn a_key_is_free_when_its_time_is_over_and_when_its_task_is_gone() {
     let mut gone = facts(Some(StateKind::Runnable));
     gone.tasks.clear();
     assert_eq!(decided(&gone, task("b", "k"), IfExists::Refuse, 1), "free");
-    // The id has decided about the task itself.
+    // The rule of the id has already decided about the task itself.
     assert_eq!(decided(&there, task("a", "k"), IfExists::Refuse, 1), "free");
     let mut without = task("b", "k");
     without.unique = None;

@@ -7,13 +7,13 @@ use windlass_statemachine::{
 
 use crate::store::{Error, TaskView};
 
-/// Returns the state of a task that is to be claimed, with the outcomes of the tasks that it waits for. Reads
-/// the state of each of those, and of no task when it waits for none; `None` stands for a task that does not
-/// exist.
+/// Returns the state of a task that is about to be claimed, with the outcomes of the tasks that it waits for.
+/// Calls `read` for the state of each of those tasks, which returns `None` for a task that does not exist;
+/// never for a task that does not wait.
 ///
 /// # Errors
 ///
-/// Those of `read`.
+/// The errors of `read`.
 pub(crate) fn looked_at<E>(
     state: TaskState,
     now: Timestamp,
@@ -27,23 +27,23 @@ pub(crate) fn looked_at<E>(
     Ok(state.with_outcomes(outcomes, now))
 }
 
-/// Returns the tasks that a live task waits for: retention and purges spare them, because its claim reads their
-/// outcomes.
+/// Returns the tasks that a live task waits for. Retention and purges spare them, because the claim of the
+/// waiting task reads their outcomes.
 pub(crate) fn waited_for(state: &TaskState) -> &[TaskId] {
     let waits = state.waits.as_deref().filter(|_| state.is_waiting());
     waits.map_or(&[], |waits| &waits.tasks)
 }
 
-/// Returns the place in its list of the one task that a waiting task watches: a live one. `None` when none of the
-/// `len` tasks of the list is live.
+/// Returns the index of the one live task that a waiting task watches, among the `len` tasks that it waits for.
+/// `None` when none of them is live.
 ///
-/// The last task is looked at first: tasks often end in the order in which they are named. The others follow in
-/// an order that `seed` chooses. So of many tasks that wait for the same ones each watches another one, and the
-/// end of a task moves few of them, whatever the order of the ends is.
+/// The last task is checked first, because tasks often end in the order of the list. The others follow in an
+/// order that depends on `seed`. So many tasks that wait for the same ones watch different ones, and the end of
+/// a task moves only a few watches, in whatever order the tasks end.
 ///
 /// # Errors
 ///
-/// Those of `is_live`.
+/// The errors of `is_live`.
 #[cfg(any(test, feature = "sqlite"))]
 pub(crate) fn watched<E>(
     len: usize,
@@ -56,10 +56,10 @@ pub(crate) fn watched<E>(
     if is_live(last)? {
         return Ok(Some(last));
     }
-    // A step of about this part of the list keeps places that follow each other apart.
+    // A step of about this fraction of the list spreads neighbouring positions.
     let divides = |step: &usize| gcd(*step, len) != 1;
     let step = (len * 5 / 8..len).find(|step| !divides(step)).unwrap_or(1);
-    // Seeds are often numbers that follow each other.
+    // Seeds are often consecutive numbers.
     let first = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
     let mut place = (first % len as u64) as usize;
     for _ in 0..len {
@@ -79,20 +79,20 @@ fn gcd(a: usize, b: usize) -> usize {
     }
 }
 
-/// What a watch reports of a task that waits for others.
+/// A task that waits for others, as a watch reports it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Waiter {
     /// Whether one of the tasks that it waits for is live.
     pub(crate) is_blocked: bool,
-    /// The wake-up of the task: its deadline, or the time that stands for none.
+    /// The wake-up of the task: its deadline, or the time that stands for no deadline.
     pub(crate) until: Timestamp,
     /// Since when it waits.
     pub(crate) since: Timestamp,
 }
 
 impl Waiter {
-    /// Makes the view that of a waiting task: asleep until its deadline while it is blocked, and claimable
-    /// when it is not.
+    /// Changes the view into that of a waiting task: asleep until its deadline while it is blocked,
+    /// otherwise claimable.
     pub(crate) fn apply(self, view: &mut TaskView) {
         view.sleeping = self.is_blocked;
         view.due = match self.is_blocked {
@@ -102,7 +102,7 @@ impl Waiter {
     }
 }
 
-/// The wake-up of a task without a deadline, as a store with whole microseconds holds it.
+/// Returns the wake-up of a task without a deadline, as stores with whole microseconds keep it.
 fn no_deadline() -> Timestamp {
     let micros = waits::NO_DEADLINE.as_microsecond();
     Timestamp::from_microsecond(micros).unwrap_or(waits::NO_DEADLINE)
@@ -117,7 +117,7 @@ pub(crate) fn check_circle<'a>(tasks: impl IntoIterator<Item = &'a Task>) -> Res
     check_circle_beside(None, tasks)
 }
 
-/// As [`check_circle`], of tasks that are submitted by a task which may wait itself.
+/// Like [`check_circle`], for tasks that are submitted by a task which may wait itself.
 pub(crate) fn check_circle_beside<'a>(
     own: Option<(&'a TaskId, &'a Waits)>,
     tasks: impl IntoIterator<Item = &'a Task>,
@@ -173,7 +173,8 @@ mod tests {
         Ok(live)
     }
 
-    /// Lets the tasks of lists end in an order, and returns how often a waiting task watches another one.
+    /// Ends the tasks of lists in an order, and returns how often a waiting task starts to watch another
+    /// one.
     fn moves(len: usize, order: impl Iterator<Item = usize>) -> f64 {
         const WAITERS: u64 = 50;
         let mut live = vec![true; len];

@@ -22,7 +22,7 @@ use crate::store::{
 /// How long a claim waits for an unavailable state store before each retry.
 const WAITS_MS: [u64; 4] = [50, 100, 200, 400];
 
-/// The state without what the state store keeps.
+/// Returns the state without the parts that the state store keeps.
 pub(super) fn stripped(mut state: TaskState) -> TaskState {
     state.data = None;
     state.settled_signals = Vec::new();
@@ -32,8 +32,8 @@ pub(super) fn stripped(mut state: TaskState) -> TaskState {
     state
 }
 
-/// The state as the state store holds it: with the outcomes of the signals that the write settles, which
-/// the coordinator may not get.
+/// Returns the state for the state store: with the outcomes of the signals that the write settles,
+/// because the coordinator may not get them.
 fn with_signals(write: &Write) -> TaskState {
     let mut state = write.state.clone();
     let signals = write.outcomes.iter().filter(|(_, outcome)| {
@@ -48,7 +48,7 @@ fn with_signals(write: &Write) -> TaskState {
     state
 }
 
-/// Checks a write before any store has it.
+/// Checks a write before it is sent to either store.
 fn check(write: &Write, limit: usize) -> Result<(), Error> {
     if !write.effects.is_empty() {
         let reason = "need tasks and states in one store, which a state store of your own is not; \
@@ -59,7 +59,7 @@ fn check(write: &Write, limit: usize) -> Result<(), Error> {
     rules::size::check(Size::of_write(write), 0, limit)
 }
 
-/// Returns the answer to a call with one item.
+/// Returns the result of a call with one item.
 pub(super) fn only<T>(
     mut answers: Vec<Result<T, Error>>,
     operation: &'static str,
@@ -70,7 +70,7 @@ pub(super) fn only<T>(
 }
 
 impl Split {
-    /// Loads states, and retries those that are unavailable for less than a second.
+    /// Loads states. Retries unavailable ones for less than a second.
     async fn load_patiently(&self, ids: &[TaskId]) -> Vec<Result<Option<TaskState>, Error>> {
         let mut answers = self.load(ids).await;
         for wait in WAITS_MS {
@@ -164,7 +164,7 @@ impl Split {
             claimed.state.commit = commit.write.state.commit;
         }
         if let Err(error) = self.fence_off(&claimed, leftover).await {
-            // The state may have been stored, and with it the report of an abandoned attempt: then the
+            // The state may have been stored, and with it the report of an abandoned attempt. Then the
             // lease keeps the claim, and claims the task again.
             if error.is_retryable() && !claimed.abandoned {
                 self.release(as_claimed).await;
@@ -188,8 +188,8 @@ impl Split {
         Ok((!ended).then_some(claimed))
     }
 
-    /// Stores the state with the new fence, which shuts out earlier owners. `leftover` is a state that
-    /// was loaded for a task that has none yet.
+    /// Stores the state with the new fence, which fences off earlier owners. `leftover` is a state
+    /// that was loaded for a task that has none yet.
     async fn fence_off(
         &self,
         claimed: &Claimed,
@@ -210,9 +210,9 @@ impl Split {
         only(self.states.store(vec![write]).await, "store a state")
     }
 
-    /// Refuses a claim that is not the last one of its task: then a loaded state with a greater fence
-    /// belongs to the next owner. If this claim is the last one, an earlier task has left the state,
-    /// under a coordinator whose fences were greater.
+    /// Refuses a claim that is not the last one of its task: a loaded state with a greater fence then
+    /// belongs to the next owner. If this claim is the last one, the state was left by an earlier
+    /// task, under a coordinator whose fences were greater.
     async fn check_last(&self, claim: &Claim, order: u64) -> Result<(), Error> {
         let record = match self.registry.get(&claim.task).await {
             Err(Error::NotFound { .. }) => return Err(Error::fenced(&claim.task)),

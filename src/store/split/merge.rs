@@ -210,8 +210,9 @@ fn returned(last: &LastCommand, to: StateKind) -> Option<(ActionKind, StateKind)
     (by != ActionKind::Complete && leads(next, to)).then_some((by, next))
 }
 
-/// As [`replay`], when the last command was rejected. If the commands before it lead to the state, they
-/// made the steps. Otherwise the return of the handler made them, and the commands met its state.
+/// Like [`replay`], when the last command was rejected. If the commands before it lead to the state,
+/// they made the steps. Otherwise the return of the handler made them, and the commands were applied to
+/// its state.
 fn rejected(
     from: StateKind,
     to: StateKind,

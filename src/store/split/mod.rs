@@ -1,4 +1,4 @@
-//! [`Split`]: a coordinator with the states in a store of your own.
+//! [`Split`]: a coordinator with a custom store for states.
 
 mod coordinator;
 mod doctor;
@@ -19,23 +19,23 @@ use super::{
 };
 use crate::clock::{Clock, SystemClock};
 
-/// How long the history may take to name the deleted tasks.
+/// How long to wait for the history to report deleted tasks.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// A coordinator and its registry, with the data and the results of tasks in a [`StateStore`] of your
-/// own. The coordinator keeps the rest: the owner of a task, its due time, its commands and its history.
+/// A coordinator and its registry, with the data and the results of tasks in a custom [`StateStore`].
+/// The coordinator keeps the rest: the owner of a task, its due time, its commands and its history.
 ///
 /// # Flow
 ///
 /// A commit first writes the whole state to the state store, which compares fences. Then the
-/// coordinator gets the same state without data and result. A claim goes the other way round: the
-/// coordinator assigns the new fence; then the state is loaded, merged and stored with that fence, so
-/// that no earlier owner can write any more; then the claim is handed out.
+/// coordinator gets the same state without data and result. A claim works in the opposite direction:
+/// the coordinator assigns the new fence; then the state is loaded, merged and stored with that
+/// fence, so that earlier owners can no longer write; then the claim is handed out.
 ///
 /// # Guarantees
 ///
 /// - **Fenced writes** hold without a common transaction. Once the next owner has its claim, the state
-///   store refuses the writes of the last one, which then change nothing in the coordinator.
+///   store refuses the writes of the previous owner, which then change nothing in the coordinator.
 /// - **A crash between the two writes loses nothing.** The state store is then ahead. The next claim
 ///   brings the coordinator up to date, with the outcomes of the applied commands (none is applied
 ///   twice) and a path of the transition table in the history.
@@ -46,43 +46,44 @@ const PATIENCE: Duration = Duration::from_secs(5);
 ///
 /// # Why a late write does no harm
 ///
-/// A write may reach the state store at any time after its claim was lost, since no transaction covers
-/// both stores. The order of the writes makes it harmless:
+/// A write may reach the state store at any time after its claim was lost, because no transaction
+/// covers both stores. The order of the writes makes such a write harmless:
 ///
 /// - The next claim of the task has a greater fence, and stores the state with that fence before it is
 ///   handed out. A later write of the earlier owner is refused. An earlier one is merged, as after a
 ///   crash, or replaced by a first claim.
-/// - A write to a deleted task brings a state back, which no task reads: a registry returns only the
-///   tasks that it has, and the first claim of a new task with that id ignores the stored state and
+/// - A write to a deleted task restores a state, which no task reads: a registry returns only
+///   existing tasks, and the first claim of a new task with that id ignores the stored state and
 ///   stores its own, with a greater fence. So the state store need not remember removed states.
 /// - A removal names the fence and the version that were seen ([`StateRemoval`]); a state that was
-///   stored since stays. This protects a new task of the id, whose first claim may be made between a
-///   delete and the removal that follows. A first claim removes a loaded state only when its fence is
-///   greater than that of the claim, and when the claim is then still the last one of the task.
+///   stored later stays. This protects a new task with the id, whose first claim may be made between
+///   a delete and the removal that follows. A first claim removes a loaded state only when its fence
+///   is greater than that of the claim, and when the claim is then still the last one of the task.
 ///   Otherwise the loaded state belongs to the next owner.
 ///
 /// One case needs the operator: a task is imported under an id whose earlier owner still runs. Stop the
-/// nodes of the target first, as `windlass copy` asks for.
+/// nodes of the target first, as `windlass copy` requires.
 ///
 /// # Caveats
 ///
 /// - Effects need a common transaction: a write with effects is refused with [`Error::Invalid`] (field
 ///   `effects`) before anything is written.
-/// - The coordinator's limit holds for data and result together. The runner also counts the props of
-///   the task.
+/// - The coordinator's limit applies to data and result together. The runner also counts the props
+///   of the task.
 /// - When a crash interrupts a write that settles several commands, only the last one has its exact
 ///   outcome; the earlier ones are recorded with the same outcome.
 /// - A state that cannot be read makes its task fail, with the reason in its error log. The task is
 ///   listed as unreadable. `retry` reads the state again, or starts the task from its props.
 /// - In a transaction of several operations, a submit of the same task counts as submitted even when its
-///   state cannot be read. A refused transaction with a retry has removed the unreadable state of that
-///   ended task.
+///   state cannot be read. A transaction with a retry removes the unreadable state of the ended task
+///   even if it is refused.
 /// - When the process dies between the deletes of a task and of its state, the state stays until the id
 ///   is used again.
 ///
 /// # Errors
 ///
-/// Those of its parts. A claim that gets [`Error::Unavailable`] from the state store is released.
+/// The errors of both parts. A claim that gets [`Error::Unavailable`] from the state store is
+/// released.
 #[derive(Clone)]
 pub struct Split {
     coordinator: Arc<dyn Coordinator>,
@@ -98,7 +99,7 @@ impl fmt::Debug for Split {
 }
 
 impl Split {
-    /// Splits a store: `coordinator` and `registry` are those of one store.
+    /// Splits a store. `coordinator` and `registry` must belong to the same store.
     pub fn new(
         coordinator: Arc<dyn Coordinator>,
         registry: Arc<dyn Registry>,
@@ -112,14 +113,14 @@ impl Split {
         }
     }
 
-    /// Follows a clock of your own; the clock of the system by default.
+    /// Sets the clock; the clock of the system by default.
     #[must_use]
     pub fn with_clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = clock;
         self
     }
 
-    /// Loads one state per id. An answer that the state store does not give is an error.
+    /// Loads one state per id. A missing result of the state store is an error.
     async fn load(&self, ids: &[TaskId]) -> Vec<Result<Option<TaskState>, Error>> {
         if ids.is_empty() {
             return Vec::new();
@@ -157,10 +158,10 @@ impl Split {
     }
 
     /// Removes the states of deleted tasks. A new task with one of their ids keeps its state. A state
-    /// that cannot be removed stays: nothing reads it.
+    /// that cannot be removed stays, which is harmless.
     async fn forget(&self, ids: Vec<TaskId>) {
-        // The registry is read after the states: if it then has no task of the id, or one without a
-        // claim, the loaded state is not that of a new task.
+        // The registry is read after the states. If it then has no task with the id, or one without
+        // a claim, the loaded state does not belong to a new task.
         let loaded = self.load(&ids).await;
         let mut removals = Vec::with_capacity(ids.len());
         for (task, loaded) in ids.iter().zip(loaded) {
@@ -188,7 +189,7 @@ impl Split {
         let answers = pad(removed, ids.len(), "remove a state");
         for (task, answer) in ids.iter().zip(answers) {
             match answer {
-                // Fenced: a new task of this id has stored its own.
+                // Fenced: a new task with this id has stored its own state.
                 Ok(()) | Err(Error::Fenced(_)) => {}
                 Err(error) => warn!(%task, %error, "could not remove the state of a deleted task"),
             }
@@ -198,8 +199,8 @@ impl Split {
     /// Removes the states of `gone` deleted tasks, whose ids the changes report.
     async fn forget_deleted(&self, gone: u64, mut changes: ChangeStream) {
         let mut ids = Vec::new();
-        // Reads until `gone` deletions are reported, and then the rest that is there at once: other
-        // clients may have deleted tasks too.
+        // Reads until `gone` deletions are reported, and then what is available without waiting:
+        // other clients may have deleted tasks too.
         let collect = async {
             loop {
                 let batch = if (ids.len() as u64) < gone {
@@ -222,7 +223,7 @@ impl Split {
     }
 }
 
-/// Takes data and result from the stored state when the coordinator has none of its own.
+/// Takes data and result from the stored state if the coordinator has none.
 fn add_content(state: &mut TaskState, stored: &TaskState) {
     if state.data.is_none() {
         state.data.clone_from(&stored.data);
@@ -237,7 +238,7 @@ fn add_content(state: &mut TaskState, stored: &TaskState) {
     }
 }
 
-/// Returns exactly `asked` answers; missing ones are errors.
+/// Returns exactly `asked` results; missing ones are errors.
 fn pad<T>(
     mut answers: Vec<Result<T, Error>>,
     asked: usize,

@@ -68,7 +68,7 @@ fn changed(transaction: &Transaction) -> Vec<TaskId> {
         .collect()
 }
 
-/// Whether the transaction reads or changes data, which is not the coordinator's.
+/// Returns whether the transaction reads or changes data, which the coordinator does not have.
 fn touches_data(transaction: &Transaction) -> bool {
     let changes = |operation: &Operation| match operation {
         Operation::Reschedule(change) => change.data.is_some(),
@@ -78,7 +78,7 @@ fn touches_data(transaction: &Transaction) -> bool {
     transaction.operations().iter().any(changes) || transaction.guards().iter().any(reads)
 }
 
-/// Returns the tasks that the transactions retry. Those that only check retry none.
+/// Returns the tasks that the transactions retry, except transactions that only check.
 fn retried(transactions: &[Transaction]) -> Vec<TaskId> {
     let transactions = transactions.iter().filter(|one| !one.is_never());
     let operations = transactions.flat_map(Transaction::operations);
@@ -119,14 +119,14 @@ impl Registry for Split {
         if let Err(error) = self.drop_unreadable(&retried(&transactions)).await {
             return transactions.iter().map(|_| Err(error.clone())).collect();
         }
-        // The state of a replaced task is not read any more; the first claim removes it.
+        // The state of a replaced task is no longer read; the first claim removes it.
         let mut answers = self.registry.apply(transactions).await;
         let mut gone = Vec::new();
         for (ids, answer) in ids.into_iter().zip(&mut answers) {
             let Ok(applied) = answer.clone() else {
                 continue;
             };
-            // The other operations of a transaction are applied: then the task counts as there.
+            // If the other operations of the transaction were applied, the task counts as existing.
             let is_single = ids.len() == 1;
             for (id, done) in ids.into_iter().zip(applied.done()) {
                 match done {
@@ -179,7 +179,7 @@ impl Registry for Split {
     }
 
     async fn span(&self, filter: &Filter, span: Span) -> Result<Vec<TaskRecord>, Error> {
-        // No state decides the place of a task in these orders.
+        // In these orders the position of a task does not depend on its state.
         let is_by_task = matches!(span.order, Order::Submitted | Order::Id);
         if is_by_task && !filter.quarantined {
             let records = self.registry.span(filter, span).await?;

@@ -28,9 +28,9 @@ impl Split {
         only(loaded, "load a state")
     }
 
-    /// Imports a task: first its state into the state store, where nothing reads it before there is such
-    /// a task, then the rest. When the rest is refused, the earlier state is stored again. A crash
-    /// between the two may leave a task that is to be replaced with the new state; the same import again
+    /// Imports a task: first its state into the state store, where nothing reads it before the task
+    /// exists, then the rest. When the rest is refused, the earlier state is stored again. A crash in
+    /// between may leave a task that is to be replaced with the new state; repeating the import
     /// completes it.
     async fn import_one(&self, mut task: Exported) -> Result<(), Error> {
         let id = task.task.id.clone();
@@ -69,7 +69,8 @@ impl Split {
         );
         if imported.as_ref().is_err_and(|e| !e.is_retryable()) {
             if is_stored {
-                // Its greater fence must not shut out a task that has taken the id meanwhile.
+                // Its greater fence must not fence off a task that has taken the id in the
+                // meantime.
                 only(self.states.remove(vec![own]).await, "remove a state")?;
             }
             if let Ok(Some(state)) = loaded {

@@ -1,9 +1,8 @@
-//! [`Alarm`]: notices writes to the log file, by whichever process, and files that go away, without
-//! looking for them.
+//! [`Alarm`]: notices writes to the log file by any process, and files that go away, without polling.
 //!
-//! A commit writes to the log file first, syncs it, and is visible after that. So a notice says: a commit
-//! may follow soon. Linux reports writes (inotify). On other systems there is no alarm, and readers look
-//! every few milliseconds.
+//! A commit writes to the log file first, syncs it, and then becomes visible. So a notice means that a
+//! commit may follow soon. Linux reports writes (inotify). On other systems there is no alarm, and
+//! readers poll every few milliseconds.
 
 use std::{
     path::Path,
@@ -14,11 +13,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// A report this soon after the end of a transaction of this process may be of that transaction: the thread that
-/// waits for reports runs a moment later.
+/// A report this soon after the end of a transaction of this process may be about that transaction, because the
+/// thread that waits for reports runs a moment later.
 const LATE: Duration = Duration::from_millis(20);
 
-/// Whether the writer of this process is at work. Readers need no notice of its writes: it wakes them
+/// Whether the writer of this process is working. Readers need no notice of its writes: it wakes them
 /// after each commit.
 #[derive(Debug, Default)]
 pub(super) struct OwnWrites {
@@ -28,12 +27,12 @@ pub(super) struct OwnWrites {
 }
 
 impl OwnWrites {
-    /// The writer waits for the lock, or writes.
+    /// Notes that the writer waits for the lock, or writes.
     pub(super) fn begin(&self) {
         self.under_way.store(true, Ordering::Release);
     }
 
-    /// The transaction has ended.
+    /// Notes the end of the transaction.
     pub(super) fn end(&self) {
         *self.ended.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
         self.under_way.store(false, Ordering::Release);
@@ -71,7 +70,7 @@ pub(super) struct Alarm {
 
 impl Alarm {
     /// Calls `notice` after each write to the file at `log` that `own` does not explain, and when one of
-    /// these files goes away. Returns `None` where the system reports neither.
+    /// these files goes away. Returns `None` if the system reports neither.
     #[cfg(target_os = "linux")]
     pub(super) fn start<'a>(
         log: &Path,
@@ -99,25 +98,25 @@ impl Alarm {
     }
 }
 
-/// After how many reports in a row of writes of this process the reports pause.
+/// The number of consecutive reports of this process's own writes after which the reports pause.
 const OWN_IN_A_ROW: u32 = 8;
 
-/// Decides what follows a report of the system.
+/// Decides how to handle a report of the system.
 #[derive(Debug, Default)]
 struct Judge {
     own_in_a_row: AtomicU32,
 }
 
-/// What follows a report.
+/// How to handle a report.
 #[derive(Debug, PartialEq, Eq)]
 enum Verdict {
     /// Another process wrote.
     Notice,
     /// Another process wrote, or this one did a moment ago.
     Perhaps,
-    /// This process writes.
+    /// Only this process wrote.
     Ignore,
-    /// This process writes much: the reports pause.
+    /// This process writes a lot: the reports pause.
     Pause,
 }
 
@@ -154,13 +153,13 @@ mod linux {
 
     use super::{Judge, Notice, OwnWrites, Verdict};
 
-    /// The reports of a file that has another name, no name, or is about to be replaced.
+    /// The reports of a file that was renamed or unlinked, or is about to be replaced.
     const AWAY: AddWatchFlags = AddWatchFlags::IN_ATTRIB
         .union(AddWatchFlags::IN_MOVE_SELF)
         .union(AddWatchFlags::IN_DELETE_SELF);
 
-    /// How long nothing is reported while this process writes much. A report takes a tenth of the time
-    /// of the write.
+    /// How long reports pause while this process writes a lot. A report takes a tenth of the time of
+    /// the write.
     const PAUSE: Duration = Duration::from_millis(2);
 
     /// The reports of the log.
@@ -202,8 +201,8 @@ mod linux {
 
     impl Drop for Listener {
         fn drop(&mut self) {
-            // The thread gets a last report: the watch is gone. It fails when the file was deleted, and that
-            // was the last report then.
+            // The thread gets a last report: the watch is gone. This fails when the file was deleted, and
+            // the report of that was the last one.
             let _ = self.inotify.rm_watch(self.log);
             if let Some(thread) = self.thread.take() {
                 let _ = thread.join();
@@ -217,10 +216,11 @@ mod linux {
     }
 
     impl Reports {
-        /// Lets the system report no writes for a moment. A commit of another process meanwhile is found
-        /// without a report if a transaction of this process ends after the pause: it rings then.
+        /// Stops reports of writes for a moment. A commit of another process in that time is found
+        /// without a report if a transaction of this process ends after the pause, because that rings
+        /// the bell.
         fn pause(&self) {
-            // Fails when the log is gone, which is reported all the same.
+            // Fails when the log is gone, which is reported in any case.
             let paused = self.inotify.add_watch(&self.log, AWAY);
             std::thread::sleep(PAUSE);
             if paused.is_ok()
@@ -351,7 +351,7 @@ mod tests {
                 let [log, file] = ["log", "file"].map(|name| folder.path().join(name));
                 fs::write(&log, "").unwrap();
                 fs::write(&file, "").unwrap();
-                // As the store has them: the files stay, without a name.
+                // Open as in the store: the files continue to exist, without a name.
                 let _open = [&log, &file].map(|path| fs::File::open(path).unwrap());
                 let (notices, noticed) = mpsc::channel();
                 let files = [file.as_path()].into_iter();

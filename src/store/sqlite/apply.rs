@@ -16,7 +16,7 @@ enum Work {
     Send(command::Prepared),
     Delete(Delete),
     Retry(TaskId),
-    /// More than one operation alone.
+    /// Anything but a single operation.
     All(transaction::Prepared),
 }
 

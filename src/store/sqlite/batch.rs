@@ -1,4 +1,6 @@
-//! [`Batch`]: one write transaction, for the operations in it.
+//! [`Batch`]: one write transaction, and what its operations share.
+
+mod author;
 
 use std::cell::{Cell, RefCell};
 
@@ -19,14 +21,14 @@ use crate::store::{Limits, rules::limits::reserve::Reserver};
 
 pub(super) type Sql<T> = rusqlite::Result<T>;
 
-/// What a transaction changes for tasks that wait for others.
+/// The effect of a transaction on tasks that wait for others.
 #[derive(Default)]
 pub(super) struct WaitNews {
     /// The tasks that have ended or are gone.
     pub(super) ended: Vec<i64>,
-    /// The tasks that wait from now on.
+    /// The tasks that have begun to wait.
     pub(super) waiting: Vec<i64>,
-    /// Whether an ended task is live again, or gone: it may be live again later.
+    /// Whether an ended task is live again, or was deleted and so may be live again later.
     pub(super) unsettles: bool,
 }
 
@@ -51,34 +53,34 @@ pub(super) struct Batch<'c> {
     conn: &'c Connection,
     /// The wall clock when the transaction began.
     pub(super) now: Timestamp,
-    /// `now`, as the tables hold it.
+    /// `now`, as the tables store it.
     pub(super) at: i64,
     pub(super) limits: Limits,
     pub(super) clock: &'c LeaseClock,
     /// The newest changes of tasks, from one transaction to the next.
     pub(super) heads: &'c Heads,
-    /// The numbers of the kinds, from one transaction to the next.
+    /// The numbers of the kinds, cached from one transaction to the next.
     kinds: &'c Kinds,
     /// How this transaction changes the counts.
     moves: Moves,
     newest: i64,
-    /// The author of the changes that are made at present, and its number; 0 for nobody.
+    /// The author of the present changes, and the author's number; 0 for none.
     by: (Option<Author>, i64),
     /// The author whose number was looked up last.
     author: Option<(Author, i64)>,
-    /// The newest changes, as far as they are not in the table yet.
+    /// The newest changes, which are not in the table yet.
     lines: Vec<Line>,
-    /// The stored `fence_floor`, once it has been read in this transaction.
+    /// The stored `fence_floor`, after it was read in this transaction.
     floor: Cell<Option<i64>>,
-    /// The leases that this transaction ends: logged when it is durable.
+    /// The leases that this transaction ends. They are logged when it is durable.
     pub(super) lost: Vec<Lost>,
     /// What this transaction changes for waiting tasks.
     pub(super) waits: WaitNews,
-    /// The states of tasks that claims of waiting tasks have read. Empty after any other change.
+    /// The states of tasks that claims of waiting tasks have read. Cleared by any other change.
     pub(super) codes: RefCell<HashMap<TaskId, Option<StateKind>>>,
-    /// The task that slots of limits are kept for, once it has been read. Empty after a change of a line.
+    /// The task for which slots of limits are kept, after it was read. Cleared by a change of a line.
     pub(super) reserver: RefCell<Option<Option<Reserver>>>,
-    /// The statements that were used, the latest last, by the address of their text.
+    /// The statements that were used, by the address of their text, the latest last.
     used: RefCell<Vec<(&'static str, CachedStatement<'c>)>>,
 }
 
@@ -115,9 +117,9 @@ impl<'c> Batch<'c> {
         self.conn
     }
 
-    /// Calls `work` with a prepared statement. A transaction runs few statements very often. Finding
-    /// them by the address of their text costs less than the cache of the connection, which hashes
-    /// the text twice.
+    /// Calls `work` with a prepared statement. A transaction runs few statements very often, and
+    /// finding them by the address of their text costs less than the cache of the connection, which
+    /// hashes the text twice.
     fn with<T>(
         &self,
         sql: &'static str,
@@ -137,15 +139,15 @@ impl<'c> Batch<'c> {
         result
     }
 
-    /// Runs a statement and returns the number of rows that it changed. One that may change the group of a task is run
-    /// by [`write_state`](Self::write_state).
+    /// Runs a statement and returns the number of rows that it changed. A statement that may change the group of a
+    /// task must be run by [`write_state`](Self::write_state).
     pub(super) fn run(&self, sql: &'static str, params: impl Params) -> Sql<usize> {
         debug_assert!(!counts::moves_tasks(sql), "the counts do not follow: {sql}");
         self.with(sql, |statement| statement.execute(params))
     }
 
-    /// Runs a statement that writes the state of one task, and returns the number of rows that it changed: the counts
-    /// follow when it has changed one.
+    /// Runs a statement that writes the state of one task, and returns the number of rows that it changed. Updates
+    /// the counts if it changed one.
     pub(super) fn write_state(
         &mut self,
         sql: &'static str,
@@ -159,7 +161,7 @@ impl<'c> Batch<'c> {
         Ok(written)
     }
 
-    /// Returns the number of a kind, which it gets here if it has none.
+    /// Returns the number of a kind. Assigns one if the kind has none.
     pub(super) fn kind(&self, kind: &str) -> Sql<i64> {
         if let Some(number) = self.kinds.get(kind) {
             return Ok(number);
@@ -181,7 +183,7 @@ impl<'c> Batch<'c> {
         Ok(self.limited_and_group(n)?.map(|(_, group)| group))
     }
 
-    /// Returns how task `n` stands with its limits (`windlass_states.limited`), and its group.
+    /// Returns the limit status of task `n` (`windlass_states.limited`), and its group.
     pub(super) fn limited_and_group(&self, n: i64) -> Sql<Option<(i64, Group)>> {
         let of = concat!(
             "SELECT s.limited, ",
@@ -251,13 +253,13 @@ impl<'c> Batch<'c> {
         })
     }
 
-    /// Returns the number that the next change gets.
+    /// Returns the number of the next change.
     pub(super) fn next(&self) -> i64 {
         self.newest + 1
     }
 
-    /// Returns the number that is added to the number of a claim to make its fence. No other process
-    /// can change it during the transaction, so it is read once.
+    /// Returns the offset from the number of a claim to its fence. No other process can change it
+    /// during the transaction, so it is read once.
     fn floor(&self) -> Sql<i64> {
         if let Some(floor) = self.floor.get() {
             return Ok(floor);
@@ -268,8 +270,8 @@ impl<'c> Batch<'c> {
         Ok(floor)
     }
 
-    /// Returns the fence of a claim that is recorded next. It is greater than every earlier fence,
-    /// those of deleted tasks included.
+    /// Returns the fence of the next claim. It is greater than every earlier fence, including those
+    /// of deleted tasks.
     pub(super) fn next_fence(&self) -> Sql<i64> {
         Ok(self.next().saturating_add(self.floor()?))
     }
@@ -286,54 +288,6 @@ impl<'c> Batch<'c> {
         )?;
         self.floor.set(Some(fence));
         Ok(())
-    }
-
-    /// Calls `work`, whose changes are made by this author.
-    pub(super) fn on_behalf<T, E: From<rusqlite::Error>>(
-        &mut self,
-        author: Option<&Author>,
-        work: impl FnOnce(&mut Self) -> Result<T, E>,
-    ) -> Result<T, E> {
-        if let Some(author) = author {
-            self.by = (Some(author.clone()), self.number_of_author(author)?);
-        }
-        let result = work(self);
-        self.by = (None, 0);
-        result
-    }
-
-    /// Calls `work`, whose changes are made by the handler of task `n`.
-    pub(super) fn on_behalf_of_task<T>(
-        &mut self,
-        (n, id): (i64, &TaskId),
-        work: impl FnOnce(&mut Self) -> T,
-    ) -> T {
-        self.by = (Some(Author::task(id)), -n);
-        let result = work(self);
-        self.by = (None, 0);
-        result
-    }
-
-    /// Returns the author of the changes that are made at present.
-    pub(super) fn author(&self) -> Option<&Author> {
-        self.by.0.as_ref()
-    }
-
-    fn number_of_author(&mut self, author: &Author) -> Sql<i64> {
-        if let Some((known, number)) = &self.author
-            && known == author
-        {
-            return Ok(*number);
-        }
-        let number = self.first(
-            "INSERT INTO windlass_authors (name, last) VALUES (?1, ?2)
-             ON CONFLICT (name) DO UPDATE SET last = excluded.last RETURNING id",
-            (author.as_str(), self.next()),
-            |row| row.get(0),
-        )?;
-        let number = number.unwrap_or_default();
-        self.author = Some((author.clone(), number));
-        Ok(number)
     }
 
     /// Records a change of task `n` after its change `prev`, and returns its number. The caller stores
@@ -366,13 +320,13 @@ impl<'c> Batch<'c> {
         Ok(seq)
     }
 
-    /// Inserts the changes that are not in the table yet. A statement of the transaction that reads the table needs it
-    /// before.
+    /// Inserts the changes that are not in the table yet. Must run before a statement of the transaction that reads
+    /// the table.
     pub(super) fn write_lines(&mut self) -> Sql<()> {
         let lines = std::mem::take(&mut self.lines);
         for group in lines::groups(&lines) {
             self.run(group.insert, params_from_iter(group.params()))?;
-            // Other rows hold the numbers that were counted here.
+            // Other rows have the numbers that were counted here.
             if group.last() != Some(self.conn.last_insert_rowid()) {
                 return Err(errors::misnumbered());
             }
@@ -380,14 +334,14 @@ impl<'c> Batch<'c> {
         Ok(())
     }
 
-    /// Ends the work of the transaction, which can be committed then. Returns the leases that it ends.
+    /// Completes the transaction, so that it can be committed. Returns the leases that it ends.
     pub(super) fn finish(mut self) -> Sql<Vec<Lost>> {
         self.write_lines()?;
         self.write_counts()?;
         Ok(self.lost)
     }
 
-    /// Runs `work` in a savepoint. If `work` is refused, none of its writes stay.
+    /// Runs `work` in a savepoint. If `work` is refused, none of its writes remain.
     pub(super) fn all_or_nothing<T>(
         &mut self,
         work: impl FnOnce(&mut Self) -> Result<T, Stop>,
@@ -404,7 +358,7 @@ impl<'c> Batch<'c> {
                 self.moves.undo(mark);
                 self.kinds.forget();
                 self.lines.clear();
-                // Its row may be taken back.
+                // The author's row may have been rolled back.
                 self.author = None;
                 self.codes.get_mut().clear();
                 *self.reserver.get_mut() = None;

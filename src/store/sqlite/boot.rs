@@ -1,5 +1,4 @@
-//! [`LeaseClock`]: the clock by which leases end. All processes of one machine share it. Setting the
-//! wall clock does not change it.
+//! [`LeaseClock`]: the clock by which leases end. All processes of a machine share it. Setting the wall clock does not change it.
 
 use std::{
     sync::{
@@ -25,7 +24,7 @@ pub(super) struct LeaseClock {
 const LOOK_EVERY_MS: i64 = 400;
 
 impl LeaseClock {
-    /// `supervisor` is another process that holds the leases of this one.
+    /// Returns a clock. `supervisor` is another process that holds the leases of this one.
     pub(super) fn new(supervisor: Option<u32>) -> Self {
         let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id");
         Self {
@@ -35,13 +34,13 @@ impl LeaseClock {
         }
     }
 
-    /// Returns this process and its supervisor; `None` where the system does not show them.
+    /// Returns this process and its supervisor; `None` if the system does not show them.
     pub(super) fn process(&self) -> Option<&str> {
         self.process.as_deref()
     }
 
-    /// Returns whether the processes that hold a lease have certainly ended. Those of this process have not,
-    /// which needs no look: an idle node would spend most of its time on it.
+    /// Returns whether the processes that hold a lease have certainly ended. Returns false for those of this
+    /// process without checking: an idle node would spend most of its time on that.
     pub(super) fn have_ended(&self, holders: &str) -> bool {
         self.process() != Some(holders) && process::has_ended(holders)
     }
@@ -56,7 +55,7 @@ impl LeaseClock {
         due
     }
 
-    /// Returns the id of the machine's start; empty where there is none.
+    /// Returns the id of the machine's start; empty if the system has none.
     pub(super) fn boot(&self) -> &str {
         &self.boot
     }

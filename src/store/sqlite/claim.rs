@@ -21,7 +21,7 @@ use super::{
 };
 use crate::store::{Claim, Claimed, Error, Lease, rules};
 
-// A claim mostly changes neither the code, which an index holds, nor the rare columns.
+// Most claims change neither the code, which an index contains, nor the rare columns.
 const CLAIMS: &str =
     "UPDATE windlass_states SET due = ?2, owner = ?3, fence = ?4, last = ?5, version = ?6, state = ?7
      WHERE n = ?1";
@@ -29,7 +29,7 @@ const CHANGES: &str =
     "UPDATE windlass_states SET due = ?2, owner = ?3, fence = ?4, last = ?5, version = ?6, state = ?7,
         code = ?8, limited = ?9, deadline = ?10, waits = iif(?11, 0, waits) WHERE n = ?1";
 
-/// A task as its claim finds it.
+/// A task, as its claim reads it.
 struct Found {
     n: i64,
     last: i64,
@@ -70,7 +70,7 @@ fn found(row: &Row<'_>, id: &TaskId) -> Sql<Found> {
     })
 }
 
-/// How many tasks a statement reads: this many, fewer, or one.
+/// The most tasks that one statement reads.
 const MANY: usize = 16;
 const FEW: usize = 4;
 
@@ -91,8 +91,8 @@ fn select(count: usize) -> String {
     )
 }
 
-/// Returns a statement for the first tasks, and how many it reads. None of them twice: the claim of a task changes
-/// what the next one finds.
+/// Returns a statement for the first tasks, and how many it reads. It never reads a task twice, because the claim
+/// of a task changes what the next one finds.
 fn next(ids: &[TaskId]) -> (&'static str, usize) {
     let are_different = |ids: &[TaskId]| {
         let mut seen = HashSet::with_capacity(ids.len());
@@ -109,7 +109,7 @@ fn next(ids: &[TaskId]) -> (&'static str, usize) {
     }
 }
 
-/// Reads tasks with the statement for so many. `None` is a task that cannot be claimed.
+/// Reads tasks with the statement for this many. `None` is a task that cannot be claimed.
 fn find(
     batch: &Batch<'_>,
     select: &'static str,
@@ -195,10 +195,10 @@ fn claim(
         Admission::Slots => false,
     };
     let abandoned = found.lost_by.is_some();
-    // Greater than the last one of the task, whatever program wrote that.
+    // Greater than the last fence of the task, whichever program wrote that.
     let fence = batch.next_fence()?.max(found.fence.saturating_add(1));
-    // A lease claims its own task again when it got no answer. Its first claim has counted the lost
-    // claim before it; only `abandoned` is returned again.
+    // A lease claims its own task again when it got no answer. Its first claim has already counted
+    // the lost claim before it; only `abandoned` is returned again.
     let lost_by = found
         .lost_by
         .as_ref()

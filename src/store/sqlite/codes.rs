@@ -1,5 +1,5 @@
 //! The numbers that stand for words in the tables. They are part of the file format: a number never
-//! gets another meaning.
+//! changes its meaning.
 
 use jiff::Timestamp;
 use windlass_statemachine::{ActionKind, Fence, Kind, NodeName, StateKind, machine::Step};
@@ -15,7 +15,7 @@ pub(super) fn to_code(number: i64) -> Option<StateKind> {
     StateKind::ALL.get(usize::try_from(number).ok()?).copied()
 }
 
-/// Returns a time as the tables hold it: whole microseconds since 1970.
+/// Returns a time as the tables store it: whole microseconds since 1970.
 pub(super) fn micros(time: Timestamp) -> i64 {
     time.as_microsecond()
 }
@@ -51,10 +51,12 @@ pub(super) const RETRIED: i64 = 8;
 pub(super) const QUARANTINED: i64 = 9;
 pub(super) const DELETED: i64 = 10;
 const RESCHEDULED: i64 = 11;
-/// Nodes see a task in another way, by the line of a limit. This is not a change of the task, nor of its chain.
+/// A task is reported to nodes differently because of the line of a limit. This is not a change of the task,
+/// and not part of its chain.
 const HELD: i64 = 12;
 
-/// The changes that start work, or let a task go on: what a file refuses that was copied into another store.
+/// The changes that start work, or let a task continue. A file that was copied into another store refuses
+/// them.
 pub(super) const STARTS: [i64; 5] = [SUBMITTED, CLAIMED, COMMANDED, RETRIED, RESCHEDULED];
 
 /// Returns whether the move with this detail has ended its task.
@@ -154,7 +156,7 @@ impl Log {
         Self::plain(DELETED)
     }
 
-    /// Returns whether the task is live no more from this change on: it has ended, or is gone.
+    /// Returns whether the task is no longer live after this change: it has ended, or is gone.
     pub(super) fn ends(self) -> bool {
         self.what == DELETED || self.what == MOVED && is_last_move(self.detail)
     }

@@ -1,4 +1,5 @@
-//! Reads single columns. What cannot be read is returned as its reason; the query does not fail.
+//! Reads single columns. For a value that cannot be read it returns the reason, and the query does
+//! not fail.
 
 use rusqlite::{Row, types::ValueRef};
 use serde::de::DeserializeOwned;

@@ -115,7 +115,7 @@ pub(super) fn waiting(conn: &Connection, n: i64) -> Sql<Vec<Waiting>> {
     rows.collect()
 }
 
-/// Returns an outcome as its row holds it.
+/// Returns an outcome as its row stores it.
 pub(super) fn outcome_text(outcome: &Outcome) -> Result<String, Error> {
     json("outcome", outcome)
 }
@@ -129,7 +129,7 @@ pub(super) fn settle(batch: &Batch<'_>, n: i64, order: i64, outcome: &str) -> Sq
     Ok(settled > 0)
 }
 
-/// Rejects a command whose record cannot be read, so that the commands after it go on.
+/// Rejects a command whose record cannot be read, so that the commands after it continue.
 pub(super) fn reject_unreadable(
     batch: &Batch<'_>,
     n: i64,

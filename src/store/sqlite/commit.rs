@@ -91,7 +91,7 @@ fn texts(fence: Fence, write: Write) -> Result<Texts, Error> {
     })
 }
 
-/// A task as a commit finds it.
+/// A task, as a commit reads it.
 struct Held {
     head: Head,
     pending: i64,
@@ -110,7 +110,7 @@ pub(super) fn commit(batch: &mut Batch<'_>, commit: &Prepared) -> Result<(), Sto
     {
         return Ok(());
     }
-    // The transaction has reaped ended leases, so their claims have no owner.
+    // The transaction has already ended expired leases, so their claims have no owner.
     let held = batch.first(
         concat!(
             "SELECT s.last, s.pending, s.size, s.version, s.owner, s.limited, ",
@@ -139,7 +139,8 @@ pub(super) fn commit(batch: &mut Batch<'_>, commit: &Prepared) -> Result<(), Sto
     };
     let is_live = held.owner == Some(claim.lease as i64);
     let texts = match &commit.write {
-        // The commit was applied before, and its answer was lost; or another write of the claim was.
+        // Either this commit was applied before, and its answer was lost; or another write of the
+        // claim was applied.
         Ok(texts) if texts.follows != held.version => {
             return followed(batch, claim, texts, is_live);
         }
@@ -213,8 +214,8 @@ fn free(batch: &mut Batch<'_>, claim: &Claim, texts: &Texts, limited: i64) -> Re
     Ok(())
 }
 
-// One statement for each set of indexed columns that change: an index is not looked at when its
-// column keeps its value.
+// There is one statement for each set of indexed columns that change: SQLite does not read an index
+// whose column keeps its value.
 const ENDS: &str =
     "UPDATE windlass_states SET code = ?2, due = NULL, last = ?3, pending = 0, version = ?4,
     state = ?5, lost_by = NULL, owner = NULL, ended_at = ?6 WHERE n = ?1";
@@ -225,8 +226,8 @@ const KEEPS: &str =
     "UPDATE windlass_states SET code = ?2, due = ?3, last = ?4, pending = ?5, version = ?6,
     state = ?7, data_version = ?8, deadline = ?9, lost_by = NULL WHERE n = ?1";
 
-// The same of a task whose newest change and group are known, without a look at the row before it. `pending` stays
-// as it is.
+// The same, for a task whose newest change and group are known, without reading the row first. `pending` stays as
+// it is.
 const ENDS_AT_ONCE: &str =
     "UPDATE windlass_states SET code = ?2, due = NULL, last = ?3, pending = 0, version = ?4,
     state = ?5, lost_by = NULL, owner = NULL, ended_at = ?6
@@ -244,7 +245,7 @@ const KEEPS_AT_ONCE: &str =
     AND version = ?13 AND size <= ?12 AND kind = ?14 AND code = ?15 AND data_version = ?16";
 
 impl Texts {
-    /// Returns whether the write changes nothing but the state and the history.
+    /// Returns whether the write changes only the state and the history.
     fn is_plain(&self) -> bool {
         let alone = self.effects.is_none() && self.waited_for.is_empty();
         alone && self.outcomes.is_empty()
@@ -266,7 +267,7 @@ impl Texts {
         }
     }
 
-    /// Returns how large the props may be.
+    /// Returns the largest size of the props next to this write.
     fn room(&self, max_bytes: usize) -> i64 {
         match self.size.bytes() {
             0 => i64::MAX,
@@ -275,9 +276,9 @@ impl Texts {
     }
 }
 
-/// Writes a plain transition with one look at the row: of a task whose newest change is its claim, or the
-/// one that this process wrote last. Returns `false` for any other, and for one whose waits or limits end with
-/// its claim, and writes nothing then.
+/// Writes a plain transition with a single access to the row, if the task's newest change is its claim or the
+/// change that this process wrote last. Otherwise, and if waits or limits end with the claim, writes nothing
+/// and returns `false`.
 fn at_once(batch: &mut Batch<'_>, claim: &Claim, texts: &Texts) -> Result<bool, Stop> {
     let n = claim.token as i64;
     let Some(Head { last: head, group }) = batch.heads.of(n) else {
@@ -348,7 +349,7 @@ fn at_once(batch: &mut Batch<'_>, claim: &Claim, texts: &Texts) -> Result<bool, 
     Ok(true)
 }
 
-/// Remembers the task as it is now for the next commit of the claim.
+/// Remembers the present state of the task for the next commit of the claim.
 fn remember(batch: &Batch<'_>, claim: &Claim, texts: &Texts, head: Head) {
     let n = claim.token as i64;
     if texts.drop_claim || texts.code.is_terminal() {
@@ -358,7 +359,7 @@ fn remember(batch: &Batch<'_>, claim: &Claim, texts: &Texts, head: Head) {
     }
 }
 
-/// Writes the transition, and returns the task as it is then.
+/// Writes the transition, and returns the new state of the task's row.
 fn write(batch: &mut Batch<'_>, claim: &Claim, texts: &Texts, held: &Held) -> Result<Head, Stop> {
     let n = claim.token as i64;
     let (mut last, mut pending) = (held.head.last, held.pending);

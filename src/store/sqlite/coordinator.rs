@@ -112,7 +112,7 @@ impl Coordinator for SqliteStore {
                 commits.iter().map(one).collect()
             });
             let done: Vec<_> = done.await.unwrap_or_else(|e| all_failed(items, &e));
-            // One write takes all of them, nearly always.
+            // Almost always, one write takes all of them.
             match answers.is_empty() {
                 true => answers = done,
                 false => answers.extend(done),
@@ -163,7 +163,7 @@ impl Coordinator for SqliteStore {
 }
 
 impl Inner {
-    /// Forgets transactions whose time to be repeated is over. Writes nothing when there is none.
+    /// Forgets transactions that need no longer be remembered. Writes nothing when there are none.
     async fn forget_transactions(&self) -> Result<(), Error> {
         let Some(before) = rules::transaction::forgotten_before(self.prune_clock.now()) else {
             return Ok(());

@@ -1,6 +1,6 @@
-//! The mark of a file that was copied into another store ([`Copied`]): a row of `windlass_meta`, and triggers
-//! that refuse what would start work. A file without the mark has no triggers, so its writes cost nothing more; and
-//! a trigger also stops programs that have the file open since before the copy.
+//! The mark of a file that was copied into another store ([`Copied`]): a row of `windlass_meta`, and triggers that
+//! refuse to start work. A file without the mark has no triggers, so that its writes cost nothing extra. A trigger
+//! also stops programs that opened the file before the copy.
 
 use rusqlite::Connection;
 
@@ -12,13 +12,13 @@ use super::{
 };
 use crate::store::{Error, copy::Copied, examine::Finding};
 
-/// The triggers, each with its table and its condition.
+/// Returns the triggers, each with its table and its condition.
 fn triggers() -> [(&'static str, String); 3] {
     let starts = codes::STARTS.map(|what| what.to_string()).join(", ");
     [
         ("windlass_changes", format!("NEW.what IN ({starts})")),
         ("windlass_leases", "NEW.ended_at IS NULL".to_owned()),
-        // The transaction of the other program fails: its row would wait for ever.
+        // The transaction of the other program fails: its row would stay in the inbox for ever.
         ("windlass_inbox", "1".to_owned()),
     ]
 }
@@ -46,7 +46,8 @@ pub(super) fn set(batch: &Batch<'_>, mark: Option<&Copied>) -> Result<(), Stop> 
     for (table, condition) in triggers() {
         conn.execute_batch(&format!("DROP TRIGGER IF EXISTS {table}_copied"))?;
         let Some(mark) = mark else { continue };
-        // Programs with an older SQLite use the file, too: their SQLite takes no expression here.
+        // Programs with an older SQLite also use the file, and their SQLite does not allow an
+        // expression here.
         let text = mark
             .refusal()
             .to_string()
@@ -68,12 +69,12 @@ pub(super) fn set(batch: &Batch<'_>, mark: Option<&Copied>) -> Result<(), Stop> 
     Ok(())
 }
 
-/// Makes a refusal by a trigger the error of the mark.
+/// Replaces the refusal of a trigger by the error of the mark.
 pub(super) fn refused(conn: &Connection, stop: Stop) -> Stop {
     match &stop {
         Stop::Sql(error) if is_of_trigger(error) => match read(conn) {
             Ok(Some(mark)) => Stop::Refused(mark.refusal()),
-            // The text of the trigger says the same.
+            // The text of the trigger has the same content.
             Ok(None) | Err(_) => stop,
         },
         _ => stop,

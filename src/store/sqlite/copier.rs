@@ -1,8 +1,8 @@
-//! [`Copier`]: copies the write-ahead log to the file while transactions go on.
+//! [`Copier`]: copies the write-ahead log to the file while transactions continue.
 //!
-//! A thread of its own copies what has been committed. Meanwhile the writer adds to the log, so the thread
-//! copies again until little is left. The writer copies that rest between two transactions, and the log
-//! starts again. So no transaction waits until thousands of pages are on the disk.
+//! A separate thread copies what has been committed. The writer adds to the log in the meantime, so the
+//! thread copies again until little is left. The writer copies the rest between two transactions, and the
+//! log starts again. So no transaction waits until thousands of pages are on the disk.
 
 use std::{
     sync::{
@@ -15,15 +15,11 @@ use std::{
 
 use rusqlite::Connection;
 
-use super::{
-    batch::Sql,
-    open::{self, Settings},
-    open_files::OpenFiles,
-};
+use super::{batch::Sql, open, open_files::OpenFiles, settings::Settings};
 
 /// The writer copies at most about this many pages itself.
 const FEW: u64 = 100;
-/// How often the thread copies in a row, as long as each time less than half is left.
+/// How many times the thread copies in a row, if each time leaves less than half.
 const TURNS: u32 = 6;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,7 +27,7 @@ pub(super) enum Stage {
     Idle,
     /// The thread copies.
     Copying,
-    /// The thread has copied what it could.
+    /// The thread has copied as much as it could.
     Copied,
     Stopped,
 }
@@ -42,7 +38,7 @@ struct Shared {
     changed: Condvar,
     /// The number of pages in the log, by the last transaction of the writer.
     pages: Arc<AtomicU64>,
-    /// How many microseconds the thread has copied when it copied last.
+    /// The duration of the thread's last copy, in microseconds.
     took: AtomicU64,
 }
 
@@ -89,12 +85,13 @@ impl Copier {
         *self.shared.stage()
     }
 
-    /// Returns how long the thread has copied when it copied last.
+    /// Returns the duration of the thread's last copy.
     pub(super) fn took(&self) -> Duration {
         Duration::from_micros(self.shared.took.load(Ordering::Relaxed))
     }
 
-    /// Starts to copy. Without a thread nothing is copied, and the writer copies all of it.
+    /// Starts to copy. If the thread cannot be started, nothing is copied, and the writer copies
+    /// everything.
     pub(super) fn start(&mut self) {
         self.shared.set(Stage::Copying);
         if self.thread.is_some() {
@@ -118,7 +115,7 @@ impl Copier {
         self.shared.set(Stage::Idle);
     }
 
-    /// Waits until the thread copies no more, for this long at most.
+    /// Waits until the thread has stopped copying, at most for this long.
     pub(super) fn wait(&self, patience: Duration) {
         let copies = |stage: &mut Stage| *stage == Stage::Copying;
         let stage = self.shared.stage();
@@ -134,7 +131,7 @@ impl Drop for Copier {
     fn drop(&mut self) {
         self.shared.set(Stage::Stopped);
         if let Some(thread) = self.thread.take() {
-            // A panic in it was reported where it happened.
+            // A panic of the thread was reported where it happened.
             let _ = thread.join();
         }
     }
@@ -167,7 +164,8 @@ fn run(shared: &Shared, files: &OpenFiles, settings: Settings) {
     }
 }
 
-/// Copies until little is left, or as much is written meanwhile, or a reader keeps the rest in the log.
+/// Copies until little is left, until as much was written in the meantime, or until a reader keeps the
+/// rest in the log.
 fn copy(conn: &Connection, shared: &Shared) -> Sql<()> {
     let mut before = u64::MAX;
     for _ in 0..TURNS {

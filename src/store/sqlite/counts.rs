@@ -1,9 +1,9 @@
 //! The counts of tasks, kept by the writes that change them.
 //!
-//! A row of `windlass_counts` counts the tasks of one [`Group`]. `Batch::write_state` is the only way to move a task from
-//! one group to another. It notes the move, and the end of the transaction adds the sums of all moves to the rows: a
-//! statement for each group that has changed, however many tasks have. `groups` reads the rows, `recount` compares them
-//! with the tasks.
+//! A row of `windlass_counts` counts the tasks of one [`Group`]. A task moves from one group to another only by
+//! `Batch::write_state`, which notes the move. The end of the transaction adds the sums of all moves to the rows, with
+//! one statement for each group that has changed, however many tasks moved. `groups` reads the rows, `recount` compares
+//! them with the tasks.
 
 use std::cell::RefCell;
 
@@ -54,7 +54,7 @@ pub(super) struct Move {
 }
 
 impl Move {
-    /// A new task.
+    /// Returns the move of a new task.
     pub(super) fn new(to: Group) -> Self {
         Self {
             from: None,
@@ -62,7 +62,7 @@ impl Move {
         }
     }
 
-    /// A task that is deleted.
+    /// Returns the move of a task that is deleted.
     pub(super) fn gone(from: Group) -> Self {
         Self {
             from: Some(from),
@@ -77,7 +77,8 @@ impl Move {
         }
     }
 
-    /// A task that stays in its group, or whose caller notes the move with another statement.
+    /// The move of a task that stays in its group, or whose caller notes the move with another
+    /// statement.
     pub(super) const NONE: Self = Self {
         from: None,
         to: None,
@@ -95,12 +96,12 @@ impl Moves {
         }
     }
 
-    /// Returns a mark for [`undo`](Self::undo).
+    /// Returns a position for [`undo`](Self::undo).
     pub(super) fn mark(&self) -> usize {
         self.0.len()
     }
 
-    /// Forgets the moves since the mark.
+    /// Drops the moves since this position.
     pub(super) fn undo(&mut self, mark: usize) {
         self.0.truncate(mark);
     }
@@ -156,7 +157,7 @@ impl Kinds {
         self.0.borrow_mut().insert(kind.to_owned(), number);
     }
 
-    /// Forgets the numbers: some may be of a transaction that is taken back.
+    /// Forgets the numbers: some may belong to a transaction that is rolled back.
     pub(super) fn forget(&self) {
         self.0.borrow_mut().clear();
     }

@@ -58,7 +58,7 @@ pub(super) fn delete(batch: &mut Batch<'_>, delete: &Delete) -> Result<(), Stop>
     asked(batch, n, id, last)
 }
 
-/// Deletes a task that somebody wants to be deleted: the history of the namespace has a line of it.
+/// Deletes a task on request, and adds a line to the history of the namespace.
 pub(super) fn asked(batch: &mut Batch<'_>, n: i64, id: &TaskId, last: i64) -> Result<(), Stop> {
     audit::deleted(batch, n, id)?;
     Ok(remove(batch, n, id, last)?)

@@ -30,11 +30,11 @@ use crate::store::{
 };
 
 const CALLS: usize = 10;
-/// A log of this size is written back too seldom.
+/// The size of a log that is written back too rarely, in bytes.
 const LARGE_WAL: u64 = 256 << 20;
 /// How long a repair waits for another connection that copies the log.
 const WRITE_BACK_WITHIN: Duration = Duration::from_secs(5);
-/// How often a repair looks whether the other connection has copied the log.
+/// How often a repair checks whether the other connection has copied the log.
 const COPY_STEP: Duration = Duration::from_millis(5);
 /// How often a repair tries to truncate a log that a reader keeps.
 const WRITE_BACK_TRIES: u32 = 3;
@@ -58,7 +58,7 @@ impl Doctor for SqliteStore {
             return Ok(findings.into());
         }
         let writes = !inner.writer.refuses();
-        // Before anything is written: the next write ends expired leases.
+        // Before anything is written, because the next write ends expired leases.
         let read = inner.readers.run("examine the store", move |conn| {
             let mut findings = first(conn, &clock, full)?;
             // Only a program that writes turns the write-ahead log on.
@@ -75,7 +75,7 @@ impl Doctor for SqliteStore {
             if inner.writer.refuses() {
                 continue;
             }
-            // Another value each time: SQLite skips a page that stays the same.
+            // A different value each time, because SQLite skips a page that stays the same.
             let write = inner
                 .writer
                 .run("write the mark of an examination", 1, |batch| {
@@ -112,7 +112,7 @@ impl Doctor for SqliteStore {
 }
 
 impl SqliteStore {
-    /// Compares the tables of the file with those of this program, and makes missing indexes again on request.
+    /// Compares the tables of the file with those of this program, and recreates missing indexes on request.
     async fn tables(&self, repair: bool) -> Result<Finding, Error> {
         let inner = &self.0;
         let compare = async || {
@@ -131,7 +131,7 @@ impl SqliteStore {
     }
 }
 
-/// Returns the finding of a store that takes no writes.
+/// Returns the finding for a store that accepts no writes.
 fn not_written(error: &Error) -> Finding {
     let advice = "no task makes progress until writes succeed: look at the finding `space`, and for a \
                   program that keeps the file locked";
@@ -160,7 +160,8 @@ fn first(conn: &Connection, clock: &LeaseClock, full: bool) -> Result<Vec<Findin
     Ok(findings)
 }
 
-/// The quick check reads every page. The full one also compares each index with its table.
+/// Checks the integrity. The quick check reads every page; the full one also compares each index
+/// with its table.
 fn integrity(conn: &Connection, full: bool) -> Sql<Finding> {
     let (check, whole) = if full {
         (
@@ -196,8 +197,8 @@ fn integrity(conn: &Connection, full: bool) -> Sql<Finding> {
     Ok(Finding::new("integrity", Verdict::Error, wrong, damaged))
 }
 
-/// Returns what is wrong with the indexes of a part of a table. SQLite's own check compares the number of entries
-/// of the other indexes only (since 3.54 at the latest).
+/// Returns what is wrong with partial indexes. For these, SQLite's own check compares only the number of entries
+/// (since 3.54 at the latest).
 fn partial_indexes(conn: &Connection) -> Sql<Vec<String>> {
     let mut partial = conn.prepare(
         "SELECT name, tbl_name, substr(sql, instr(upper(sql), ' WHERE ') + 7) FROM sqlite_schema
@@ -258,7 +259,7 @@ fn stale(conn: &Connection, clock: &LeaseClock) -> Result<Finding, Stop> {
     if stale.count == 0 {
         return Ok(Finding::ok("nodes", format!("{} live", rows.len())));
     }
-    // The next write, which this examination makes, ends their leases.
+    // The next write, which this examination makes, ends these leases.
     let what = (Verdict::Warning, "nodes that ended without leaving");
     let advice = "their tasks are free from now on; look why they died";
     Ok(Finding::none_of("nodes", what, &stale, 0, advice))
@@ -304,7 +305,8 @@ async fn log(path: &Path, store: &SqliteStore, repair: bool) -> Result<Finding, 
 }
 
 /// Writes the whole log to the file and truncates it. Waits while another connection copies the log, and
-/// tries a few times while a reader keeps it: writers wait during a try. Returns whether it was truncated.
+/// tries a few times while a reader keeps it; writers wait during each try. Returns whether it was
+/// truncated.
 fn write_back(conn: &Connection) -> Sql<bool> {
     let usual: u32 = conn.pragma_query_value(None, "busy_timeout", |row| row.get(0))?;
     conn.busy_timeout(wal::PATIENCE)?;
@@ -321,7 +323,7 @@ fn try_to_write_back(conn: &Connection) -> Sql<bool> {
             conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", (), |row| {
                 Ok((row.get(0)?, row.get(1)?))
             })?;
-        // Another connection copies the log when the number of its pages is unknown.
+        // The number of pages is unknown while another connection copies the log.
         let is_copied = pages < 0;
         kept += u32::from(is_busy && !is_copied);
         if !is_busy {
@@ -344,7 +346,8 @@ fn space(path: &Path) -> Finding {
     judge_space(size, free, found)
 }
 
-/// Judges the free space. A full disk stops every write, and cleaning a file up takes its size again.
+/// Evaluates the free space. A full disk stops every write, and compacting a file temporarily needs
+/// its size again.
 fn judge_space(size: u64, free: u64, found: String) -> Finding {
     let advice = "free space on that disk: deletions and purges need space, too";
     let verdict = match free {

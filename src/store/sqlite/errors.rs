@@ -7,8 +7,8 @@ use rusqlite::{Error as Sql, ErrorCode};
 use super::space;
 use crate::{MachineFault, store::Error};
 
-/// Why one item of a job stops: the database failed, which ends the whole transaction, or the item is
-/// refused, which affects no other item.
+/// Why an item of a job fails: the database failed, which ends the whole transaction, or the item is
+/// refused, which does not affect the other items.
 #[derive(Debug)]
 pub(super) enum Stop {
     Sql(Sql),
@@ -33,7 +33,7 @@ impl From<windlass_statemachine::Invalid> for Stop {
     }
 }
 
-/// Returns an item's own error as its answer, and a failure of the database as an error.
+/// Returns an item's own error as its result, and a failure of the database as an error.
 pub(super) fn item<T>(result: Result<T, Stop>) -> Result<Result<T, Error>, Sql> {
     match result {
         Ok(value) => Ok(Ok(value)),
@@ -42,7 +42,7 @@ pub(super) fn item<T>(result: Result<T, Stop>) -> Result<Result<T, Error>, Sql> 
     }
 }
 
-/// What SQLite returned: the source of [`store::Error::Unavailable`](Error::Unavailable).
+/// An error of SQLite: the source of [`store::Error::Unavailable`](Error::Unavailable).
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 #[non_exhaustive]
@@ -72,7 +72,7 @@ fn code(error: &Sql) -> Option<ErrorCode> {
     }
 }
 
-/// Returns the error of a log whose next number is not the one after its greatest.
+/// Returns the error for a log whose next number does not follow its greatest one.
 pub(super) fn misnumbered() -> Sql {
     let text = "the next change would not get the number after the newest one";
     let corrupt = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_CORRUPT);
@@ -92,7 +92,7 @@ pub(super) fn running(path: &Path, operation: &'static str, error: &Sql) -> Erro
     of_operation(path, operation, error, || space::fault_of(path)).because(Failure::from(error))
 }
 
-/// Returns the error of an operation that needs something which the machine lacks.
+/// Returns the error for an operation that fails because the machine lacks something.
 pub(super) fn lacking(path: &Path, operation: &'static str, fault: MachineFault) -> Error {
     let (what, advice) = (fault.what(), fault.advice());
     let file = path.display();
@@ -102,13 +102,13 @@ pub(super) fn lacking(path: &Path, operation: &'static str, fault: MachineFault)
     )
 }
 
-/// Returns whether a trigger has refused a change: only those of the mark of a copy do.
+/// Returns whether a trigger has refused a change. Only the mark of a copy has triggers that do.
 pub(super) fn is_of_trigger(error: &Sql) -> bool {
     matches!(error, Sql::SqliteFailure(code, _)
         if code.extended_code == rusqlite::ffi::SQLITE_CONSTRAINT_TRIGGER)
 }
 
-/// As [`running`]; `fault` returns what the machine lacks.
+/// Returns the error of an operation, like [`running`]. `fault` returns what the machine lacks.
 fn of_operation(
     path: &Path,
     operation: &'static str,
@@ -119,7 +119,7 @@ fn of_operation(
     if let Sql::SqliteFailure(_, Some(text)) = error
         && is_of_trigger(error)
     {
-        // A trigger of `copied` says what to do.
+        // The text of a `copied` trigger says what to do.
         return Error::Unusable(text.clone());
     }
     match code(error) {
@@ -141,7 +141,7 @@ fn of_operation(
             ),
         },
         Some(ErrorCode::SystemIoFailure | ErrorCode::CannotOpen) => {
-            // The last write may be in the file or not.
+            // The last write may or may not be in the file.
             let advice = match fault() {
                 Some(fault) => fault.to_string(),
                 None => format!(
@@ -166,7 +166,7 @@ fn of_operation(
     }
 }
 
-/// Returns what SQLite says of a part of the schema that is missing. It has no code of its own for that.
+/// Returns the text of SQLite about a missing part of the schema. SQLite has no separate code for this.
 pub(super) fn missing(error: &Sql) -> Option<&str> {
     let text = match error {
         Sql::SqlInputError { msg, .. } => msg,
@@ -205,7 +205,7 @@ pub(super) fn opening(path: &Path, error: &Sql) -> Error {
     }
 }
 
-/// Returns the error of a file that cannot be written, or whose folder cannot.
+/// Returns the error for a file that cannot be written, or whose folder cannot.
 pub(super) fn read_only(path: &Path) -> Error {
     let of_another_user = of_another_user(path).map_or(String::new(), |text| format!("; {text}"));
     Error::Unusable(format!(
@@ -215,7 +215,8 @@ pub(super) fn read_only(path: &Path) -> Error {
     ))
 }
 
-/// Returns the owner and the mode of a file that belongs to another user and that this one cannot write.
+/// Returns the owner and the mode of a file that belongs to another user and that this user cannot
+/// write.
 #[cfg(unix)]
 fn of_another_user(path: &Path) -> Option<String> {
     use std::os::unix::fs::MetadataExt;
@@ -241,7 +242,7 @@ fn of_another_user(_: &Path) -> Option<String> {
     None
 }
 
-/// Returns the error of a log that holds changes and whose index is missing.
+/// Returns the error for a log with changes whose index is missing.
 pub(super) fn log_not_read(path: &Path) -> Error {
     let file = path.display();
     Error::Unusable(format!(
@@ -251,7 +252,7 @@ pub(super) fn log_not_read(path: &Path) -> Error {
     ))
 }
 
-/// Returns the error of a connection that does not make commits as durable as it was set to.
+/// Returns the error for a connection whose commits are less durable than requested.
 pub(super) fn not_durable(path: &Path, pragma: &str, found: &str, wanted: &str) -> Error {
     Error::Unusable(format!(
         "could not open '{}': SQLite reports that {pragma} is {found}, not {wanted}, so a power \
@@ -301,7 +302,7 @@ mod tests {
         }
     }
 
-    /// A node retried it for ever, as a passing fault.
+    /// A node retried this error for ever, as if it were temporary.
     #[test]
     fn a_missing_part_of_the_schema_is_no_passing_fault() {
         let conn = rusqlite::Connection::open_in_memory().unwrap();

@@ -1,4 +1,4 @@
-//! [`Feed`]: a client's reader of the log of changes.
+//! [`Feed`]: reads the log of changes for a client.
 
 use rusqlite::Connection;
 use tokio::sync::mpsc::{self, error::TrySendError};

@@ -1,9 +1,9 @@
-//! The database file: the name by which it is opened, and whether it is safe to open.
+//! The database file: the path by which it is opened, and whether it is safe to open.
 //!
-//! SQLite finds the log (`PATH-wal`) and the index of the log (`PATH-shm`) by the name of the file.
-//! A file that is opened by two names has two logs, and each process overwrites the acknowledged writes
+//! SQLite finds the log (`PATH-wal`) and the index of the log (`PATH-shm`) by the name of the file. A
+//! file that is opened by two names has two logs, and each process overwrites the acknowledged writes
 //! of the other. SQLite deletes a log whose file is missing. It also deletes or overwrites a database
-//! whose name is that of another database's log.
+//! that has the name of another database's log.
 
 use std::{
     ffi::OsStr,
@@ -17,21 +17,21 @@ pub(super) use super::stat::beside;
 use super::{errors, modes, stat::length};
 use crate::{MachineFault, store::Error};
 
-/// The endings of the files that SQLite keeps beside a database.
+/// The endings of the files that SQLite keeps next to a database.
 const LOGS: [&str; 3] = ["-wal", "-shm", "-journal"];
 
-/// The first bytes of a database file. No log begins with them.
+/// The first bytes of a database file. A log never begins with them.
 const DATABASE: &[u8] = b"SQLite format 3\0";
 
 /// How many symbolic links a path follows, as in Linux.
 const MAX_LINKS: usize = 40;
 
-/// Returns the one path by which the file is opened, after checking that it is safe to open. Creates
-/// an empty file if there is none, which only its owner can read and write. SQLite gives its other
-/// files the same mode.
+/// Checks that the file is safe to open, and returns its canonical path. If the file does not exist,
+/// creates an empty one that only its owner can read and write; SQLite gives its other files the
+/// same mode.
 pub(super) fn prepare(path: &Path) -> Result<PathBuf, Error> {
-    // Closing a file ends all locks that the process holds on it. So no other call opens a file before
-    // the call that creates the file has closed it.
+    // Closing a file ends all locks that the process holds on it, so no call may open the file before
+    // the call that creates it has closed it.
     static PREPARING: Mutex<()> = Mutex::new(());
     let _one = PREPARING.lock().unwrap_or_else(PoisonError::into_inner);
     let real = resolve(path)?;
@@ -67,8 +67,7 @@ fn create(path: &Path) -> Result<(), Error> {
     }
 }
 
-/// Returns the one path by which a file that exists is opened, after checking that it is safe to
-/// open.
+/// Checks that an existing file is safe to open, and returns its canonical path.
 pub(super) fn existing(path: &Path) -> Result<PathBuf, Error> {
     let real = resolve(path)?;
     let Some(found) = look(&real)? else {
@@ -113,7 +112,7 @@ fn not_opened(path: &Path, reason: impl std::fmt::Display) -> Error {
 /// Makes the path absolute and follows its symbolic links, even to a file that does not exist.
 fn resolve(path: &Path) -> Result<PathBuf, Error> {
     let unusable = |text| Err(Error::Unusable(text));
-    // Names that are special to SQLite (":memory:", "file:…") are names of files here.
+    // Names that are special to SQLite (":memory:", "file:…") are plain file names here.
     let path: PathBuf = match std::path::absolute(path) {
         Ok(path) => path,
         Err(error) => return unusable(format!("'{}' is not a path: {error}", path.display())),
@@ -143,7 +142,7 @@ fn resolve(path: &Path) -> Result<PathBuf, Error> {
     Ok(real)
 }
 
-/// Refuses a link that has a log beside it: a file that was moved without its log, and a link in its place.
+/// Refuses a link with a log next to it: the file was moved without its log, and a link took its place.
 fn has_no_log_beside_links(path: &Path, real: &Path) -> Result<(), Error> {
     let mut link = path.to_owned();
     for _ in 0..MAX_LINKS {
@@ -197,7 +196,7 @@ fn has_no_database_as_log(path: &Path) -> Result<(), Error> {
             let advice = "check that this user can read it";
             not_opened(path, format!("'{}': {error}; {advice}", log.display()))
         };
-        // To open a pipe would wait for its writer.
+        // Opening a pipe would wait for its writer.
         if fs::metadata(&log).is_ok_and(|found| !found.is_file()) {
             let reason = format!(
                 "'{}' is not a regular file; find out who made it, and remove it",
@@ -250,9 +249,10 @@ fn follow(path: &Path) -> io::Result<PathBuf> {
     Err(io::Error::other("the path has too many symbolic links"))
 }
 
-/// Reads the metadata of the file. Refuses a missing file that has a log: SQLite deletes such a log.
+/// Reads the metadata of the file. Refuses a missing file that has a log, because SQLite would
+/// delete the log.
 ///
-/// Reads the logs first. A process that creates a store makes the file before the logs, and never
+/// Reads the logs first: a process that creates a store makes the file before the logs, and never
 /// removes the file.
 fn look(path: &Path) -> Result<Option<fs::Metadata>, Error> {
     has_no_database_as_log(path)?;

@@ -18,16 +18,16 @@ use crate::store::{
 
 /// The most tasks in lines of limits that are read.
 const MOST_HELD: i64 = 10_000;
-/// The most live tasks that are read for the oldest that is due.
+/// The most live tasks that are read to find the oldest due task.
 const MOST_LIVE: i64 = 2_000;
 
-/// Counts the sleepers of a kind that are due.
+/// Counts the sleeping tasks of a kind that are due.
 const LATE: &str =
     "SELECT count(*), min(due) FROM windlass_states INDEXED BY windlass_states_asleep
      WHERE kind = ?1 AND data_version = ?2 AND waits IN (?3, ?4) AND due <= ?5
      AND code = 1 AND owner IS NULL AND quarantine IS NULL";
 
-/// Returns the kind in a column; `None` for a value that is no kind and has no stand-in.
+/// Returns the kind in a column; `None` for an invalid value without a stand-in.
 fn kind(row: &Row<'_>, column: usize) -> Sql<Option<Kind>> {
     let kind = Kind::new(row.get::<_, Text>(column)?.0);
     Ok(kind.ok().or_else(rows::unreadable))
@@ -90,7 +90,7 @@ impl Counted {
         u32::try_from(self.version).unwrap_or(u32::MAX)
     }
 
-    /// Adds the tasks. Those that sleep are split into those whose time has come, and the others.
+    /// Adds the tasks. Sleeping tasks are split into due ones and others.
     fn add(&self, conn: &Connection, counter: &mut Counter, now: i64) -> Sql<()> {
         let (version, all) = (self.version(), self.tasks.unsigned_abs());
         let is_free = self.facts.state.is_some() && !self.facts.is_claimed;
@@ -111,10 +111,10 @@ impl Counted {
         Ok(())
     }
 
-    /// Returns how many of these sleepers are due, and since when the first is. Reads one entry of an index for each.
+    /// Returns how many of these sleeping tasks are due, and the first due time. Reads one index entry for each.
     fn late(&self, conn: &Connection, now: i64) -> Sql<(u64, Option<Timestamp>)> {
         let mut late = conn.prepare_cached(LATE)?;
-        // Equal values, not a range: the index then ends at the due time.
+        // Equal values, not a range, so that the index can be used up to the due time.
         let [few, many] = if self.waits { [1, 2] } else { [0, 0] };
         let of = (self.number, self.version, few, many, now);
         late.query_row(of, |row| {
@@ -124,8 +124,8 @@ impl Counted {
     }
 }
 
-/// Adds the first due time of the tasks that could run, by kind and data version. No index has it: reads the first live
-/// tasks in submit order. Returns whether it has read all of them.
+/// Adds the first due time of the tasks that could run, by kind and data version. It has no index, so this reads the
+/// first live tasks in submit order. Returns whether it has read all of them.
 fn oldest(conn: &Connection, counter: &mut Counter) -> Sql<bool> {
     let mut oldest = conn.prepare_cached(
         "SELECT k.kind, g.code, g.data_version, g.due, g.tasks
@@ -150,7 +150,7 @@ fn oldest(conn: &Connection, counter: &mut Counter) -> Sql<bool> {
     Ok(read < MOST_LIVE)
 }
 
-/// Returns the counts with what decides whether a node claims the tasks.
+/// Returns the counts, grouped by whether a node can claim the tasks.
 pub(super) fn groups(conn: &Connection, now: Timestamp) -> Result<TaskStats, Stop> {
     let mut counter = Counter::new(now);
     let mut counts = conn.prepare_cached(
@@ -193,7 +193,8 @@ mod tests {
     use super::*;
     use crate::store::sqlite::schema;
 
-    /// A range of `waits` once ended the use of the index there: the count read every sleeper of the kind.
+    /// With a range of `waits` SQLite did not use the rest of the index: the count read every sleeping
+    /// task of the kind.
     #[test]
     fn the_count_of_due_sleepers_reads_no_others() {
         let mut conn = Connection::open_in_memory().unwrap();

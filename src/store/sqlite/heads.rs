@@ -9,7 +9,7 @@ use super::counts::Group;
 /// How many tasks are remembered, at most: 5 MB.
 const MOST: usize = 100_000;
 
-/// A claimed task as the writer has last written it.
+/// A claimed task, as the writer last wrote it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Head {
     /// Its newest change.
@@ -17,8 +17,8 @@ pub(super) struct Head {
     pub(super) group: Group,
 }
 
-/// The heads of claimed tasks. A guess: another process, or a transaction that was rolled back, makes it wrong. So a
-/// statement that relies on it compares it with the row.
+/// The heads of claimed tasks. A head is a guess: another process, or a rollback, may make it wrong. So a statement
+/// that relies on it compares it with the row.
 #[derive(Debug, Default)]
 pub(super) struct Heads(RefCell<HashMap<i64, Head>>);
 
@@ -31,7 +31,7 @@ impl Heads {
     /// Remembers the head of task `n`, whose claim stands.
     pub(super) fn set(&self, n: i64, head: Head) {
         let mut heads = self.0.borrow_mut();
-        // Claims that other processes ended stay until then.
+        // Claims that other processes have ended stay until then.
         if heads.len() >= MOST && !heads.contains_key(&n) {
             heads.clear();
         }

@@ -1,9 +1,8 @@
-//! [`Hub`]: the one thread of an open store that follows the log of changes, for the nodes and the
-//! clients of this process.
+//! [`Hub`]: the one thread of an open store that reads the log of changes, for the nodes and the clients of this process.
 //!
 //! The thread sleeps until the writer of this process has committed, or another process writes to the log
 //! file ([`Alarm`]). Then it asks SQLite whether any process has committed (`data_version`, about two
-//! microseconds). A notice of another process comes before its commit is visible, so the thread asks
+//! microseconds). A notice about another process comes before its commit is visible, so the thread asks
 //! again, first at once and then less and less often ([`Pace`]). Without a watch or a feed the thread
 //! sleeps until one is added.
 
@@ -28,6 +27,7 @@ use super::{
     open,
     open_files::OpenFiles,
     progress::Progress,
+    settings::Settings,
     views::Views,
     wake::{self, Bell, Pace, Ringer},
     watch::Watch,
@@ -35,12 +35,11 @@ use super::{
 };
 use crate::store::Error;
 
-/// How long the thread waits for a reader whose queue is full: this long at first, and longer after
-/// each turn, up to `FULL_FOR_LONG` times as long.
+/// How long the thread first waits for a reader whose queue is full. The wait grows with each turn,
+/// up to `FULL_FOR_LONG` times as long.
 const FULL: Duration = Duration::from_millis(1);
 const FULL_FOR_LONG: u32 = 20;
-/// How often the thread checks that the files are still there, where no alarm reports that they go away,
-/// and beside one.
+/// How often the thread checks that the files still exist. With an alarm it checks as well.
 const CHECK_EVERY: Duration = Duration::from_millis(100);
 const CHECK_BESIDE_ALARM: Duration = Duration::from_secs(1);
 /// How long the thread waits after a failure of the store.
@@ -49,10 +48,10 @@ const FAILED: Duration = Duration::from_millis(200);
 pub(super) enum Message {
     Watch(Watch),
     Feed(Feed),
-    /// From now on the thread has the writer take the rows of the inbox.
+    /// Asks the thread to pass the rows of the inbox to the writer from now on.
     Inbox(Poster),
     Committed,
-    /// The system reports this of the files.
+    /// A report of the system about the files.
     Notice(Notice),
     Stop,
 }
@@ -66,7 +65,7 @@ pub(super) struct Hub {
 }
 
 impl Hub {
-    pub(super) fn start(files: Arc<OpenFiles>, settings: open::Settings) -> Result<Self, Error> {
+    pub(super) fn start(files: Arc<OpenFiles>, settings: Settings) -> Result<Self, Error> {
         let (messages, queue) = mpsc::channel();
         let (bell, own) = (Arc::new(Bell::default()), Arc::new(OwnWrites::default()));
         let mut thread = Thread {
@@ -102,12 +101,12 @@ impl Hub {
         })
     }
 
-    /// Returns by what the writer wakes the thread.
+    /// Returns the handle with which the writer wakes the thread.
     pub(super) fn ringer(&self) -> Ringer {
         let (messages, bell) = (self.messages.clone(), self.bell.clone());
         let ring = move || {
             if bell.rings(&bell.rung) {
-                // A thread that has stopped needs no waking.
+                // A thread that has stopped need not be woken.
                 let _ = messages.send(Message::Committed);
             }
         };
@@ -136,15 +135,15 @@ struct Thread {
     files: Arc<OpenFiles>,
     /// When the files were last checked.
     checked: Option<Instant>,
-    settings: open::Settings,
+    settings: Settings,
     conn: Option<Connection>,
-    /// Why the last look failed; `None` when it did not.
+    /// Why the last read failed; `None` when it succeeded.
     failed: Option<String>,
     /// The thread's own queue, for the alarm.
     messages: mpsc::Sender<Message>,
     bell: Arc<Bell>,
     own: Arc<OwnWrites>,
-    /// Set while the thread follows something and the system reports writes.
+    /// The alarm, while the thread has readers and the system reports writes.
     alarm: Option<Alarm>,
     pace: Pace,
     /// The `data_version` up to which every reader has received everything.
@@ -158,7 +157,7 @@ struct Thread {
 }
 
 impl Thread {
-    /// Logs why a look failed, once until another reason or a success.
+    /// Logs why a read failed. Repeats the same reason only after a success.
     fn note_failure(&mut self, error: &str) {
         if self.failed.as_deref() != Some(error) {
             tracing::warn!(error, "could not read the log of changes; retries");
@@ -209,7 +208,8 @@ impl Thread {
                     self.note_failure(&error.to_string());
                     self.conn = None;
                     self.seen = None;
-                    // Each new connection sees a write of its own: without a pause it would be tried at once.
+                    // Each new connection sees a write of its own, so without a pause it would be tried again
+                    // at once.
                     std::thread::sleep(FAILED);
                     Some(FAILED)
                 }
@@ -223,7 +223,7 @@ impl Thread {
     fn listen(&self) -> Option<Alarm> {
         let (messages, bell) = (self.messages.clone(), self.bell.clone());
         let notice = move |notice| {
-            // Of many writes the thread gets one message.
+            // Several writes cause one message to the thread.
             let rings = match notice {
                 Notice::Written => bell.rings(&bell.noticed),
                 Notice::PerhapsWritten => bell.rings(&bell.perhaps),
@@ -241,7 +241,7 @@ impl Thread {
         )
     }
 
-    /// Returns whether the files are gone. If so, ends every watch, and every feed with the reason.
+    /// Returns whether the files are gone. If so, ends every watch and every feed, with the reason.
     fn is_gone(&mut self) -> bool {
         let every = match self.alarm {
             Some(_) => CHECK_BESIDE_ALARM,
@@ -279,8 +279,8 @@ impl Thread {
             return Ok(None);
         }
         if self.conn.is_none() {
-            // Before the first look: nothing is missed between the two. A write before that may be of a commit that
-            // becomes visible after the look.
+            // Before the first read, so that nothing is missed in between. An earlier write may belong to a commit
+            // that becomes visible after the read.
             self.alarm = self.listen();
             self.pace.perhaps_written(Instant::now());
         }
@@ -336,7 +336,7 @@ impl Thread {
     }
 }
 
-/// Reads with one transaction. Each statement would begin one of its own, with its locks.
+/// Reads in one transaction. Otherwise each statement would begin its own, with its own locks.
 fn at_once<T>(conn: &Connection, read: impl FnOnce() -> Sql<T>) -> Sql<T> {
     conn.prepare_cached("BEGIN")?.execute(())?;
     let result = read();

@@ -5,15 +5,16 @@
 //!
 //! 1. A program inserts a row with one operation as JSON ([`Line`]) and commits, with its other changes.
 //! 2. Each process that has the file open and runs a node (or follows changes) notices the commit.
-//!    A process that opens the file looks once.
+//!    A process that opens the file checks once.
 //! 3. The first of them applies the rows in the order of `seq`, and deletes them in the same transaction.
-//! 4. A refused row stays, with the reason in `refused`. It waits again once it is corrected.
+//! 4. A refused row stays, with the reason in `refused`. It is applied again once it is corrected.
 //!
 //! # Guarantees
 //!
-//! - A row takes effect if the transaction that inserted it is committed, and then once.
+//! - A row takes effect exactly once if the transaction that inserted it is committed, and
+//!   otherwise never.
 //! - Rows with the same `transaction_id` are one transaction with that id: all of them apply, or none.
-//! - A refused row stops no other row.
+//! - A refused row does not stop other rows.
 //!
 //! # Example
 //!
@@ -66,20 +67,20 @@ use crate::{
 /// The version of the form of `operation`.
 const VERSION: i64 = 1;
 
-/// The most rows, or transactions of rows, that one write takes. It ends earlier after
+/// The most rows, or transactions of rows, in one write. A write also ends after
 /// [`Limits::WRITE_BYTES`] of operations.
 pub(super) const MOST: usize = 500;
 
-/// The bytes that an operation may have beside props, data or a result of the largest size.
+/// How many bytes an operation may have in addition to props, data or a result of the largest size.
 const BESIDE: usize = 64 << 10;
 
-/// Inserts a task that is submitted when `transaction` is committed, and returns its id. The task is refused if its
-/// id is taken by then, as [`NewTask`] says.
+/// Inserts a task that is submitted when `transaction` is committed, and returns its id. If the id is taken by
+/// then, the task is refused unless [`NewTask`] says otherwise.
 ///
 /// # Errors
 ///
-/// [`Error::Invalid`] naming the field, [`Error::TooLarge`] for props over 1 MiB, and [`Error::Unusable`] when the
-/// file has no inbox, or SQLite refuses the row.
+/// [`Error::Invalid`] that names the field, [`Error::TooLarge`] for props over 1 MiB, and [`Error::Unusable`] when
+/// the file has no inbox, or SQLite refuses the row.
 pub fn submit(transaction: &SqlTransaction<'_>, task: impl Into<NewTask>) -> Result<TaskId, Error> {
     let submit = task.into().build()?;
     rules::size::check_task(&submit.task, crate::store::Limits::default().max_bytes)?;
@@ -110,25 +111,25 @@ fn insert(transaction: &SqlTransaction<'_>, operation: &str) -> Result<(), Error
     })
 }
 
-/// Returns whether rows wait.
+/// Returns whether rows are waiting.
 pub(super) fn waits(conn: &Connection) -> Sql<bool> {
     let waits = conn.prepare_cached(
         "SELECT 1 FROM windlass_inbox INDEXED BY windlass_inbox_waiting WHERE refused IS NULL LIMIT 1",
     );
     match waits {
         Ok(mut waits) => waits.exists(()),
-        // The doctor names it, and makes the index again: the store has to open for that.
+        // The doctor reports the missing index and recreates it. For that, the store has to open.
         Err(error) if errors::missing(&error).is_some() => Ok(false),
         Err(error) => Err(error),
     }
 }
 
-/// The rows of one transaction; a row without a `transaction_id` alone.
+/// The rows of one transaction; a row without a `transaction_id` is a unit of its own.
 struct Unit {
     /// The bytes of its `transaction_id`, which another program has written.
     id: Option<Vec<u8>>,
     rows: Vec<i64>,
-    /// Of the operations of these rows.
+    /// The total size of the operations of these rows.
     bytes: usize,
 }
 
@@ -164,7 +165,7 @@ pub(super) fn report(taken: Taken) -> Taken {
     taken
 }
 
-/// Applies waiting units: up to [`MOST`], and one after the other until they have [`Limits::WRITE_BYTES`].
+/// Applies waiting units: up to [`MOST`], and only until they have [`Limits::WRITE_BYTES`].
 pub(super) fn take(batch: &mut Batch<'_>) -> Sql<Taken> {
     let (mut applied, mut refused) = (0, Vec::new());
     let Units { list, is_full } = units(batch)?;
@@ -233,7 +234,8 @@ fn units(batch: &Batch<'_>) -> Sql<Units> {
     Ok(units)
 }
 
-/// Returns the rows of a transaction, with those that were refused before: one of them was corrected.
+/// Returns the rows of a transaction, including those that were refused before: one of them was
+/// corrected.
 fn of_transaction(batch: &Batch<'_>, id: Vec<u8>) -> Sql<Unit> {
     let rows: Vec<(i64, u32)> = batch.all(
         "SELECT seq, octet_length(operation) FROM windlass_inbox WHERE transaction_id = ?1 ORDER BY seq",
@@ -258,7 +260,7 @@ fn read(batch: &Batch<'_>, seq: i64) -> Result<Line, Stop> {
         let reason = format!("{version} is not known; this program reads version {VERSION}");
         return Err(Invalid::new("version", reason).into());
     }
-    // Before its text is read.
+    // Checked before the text is read.
     if bytes > limit as i64 {
         return Err(Error::too_large("operation", bytes as usize, limit).into());
     }
@@ -291,7 +293,7 @@ fn apply(batch: &mut Batch<'_>, unit: &Unit) -> Result<(), Stop> {
             let id = std::str::from_utf8(id.as_deref().unwrap_or_default());
             let id = id.map_err(|e| wrong(format!("is no UTF-8: {e}")))?;
             let id = TransactionId::new(id).map_err(|e| wrong(e.reason().to_owned()))?;
-            // Before the texts of its rows are read.
+            // Checked before the texts of its rows are read.
             rules::size::check_operations(unit.bytes)?;
             Transaction::new().with_id(id)
         }
@@ -317,7 +319,7 @@ fn reasons(batch: &Batch<'_>, unit: &Unit, error: &Error) -> Sql<Vec<(i64, Strin
     {
         return Ok(vec![(*seq, error.to_string())]);
     }
-    // Which row each part of the transaction came from, and the reasons of rows that cannot be read.
+    // The row of each part of the transaction, and the reasons of rows that cannot be read.
     let (mut operations, mut guards, mut own) = (Vec::new(), Vec::new(), BTreeMap::new());
     for &seq in &unit.rows {
         match read(batch, seq) {
@@ -350,7 +352,7 @@ fn reasons(batch: &Batch<'_>, unit: &Unit, error: &Error) -> Sql<Vec<(i64, Strin
     Ok(rows.collect())
 }
 
-/// Returns the first rows that are in no task, up to `limit`.
+/// Returns the first rows that belong to no task, up to `limit`.
 pub(super) fn outside(conn: &Connection, limit: u32) -> Sql<Vec<Outside>> {
     let mut rows = conn.prepare_cached(
         "SELECT seq, refused, refused_at FROM windlass_inbox ORDER BY seq LIMIT ?1",

@@ -1,4 +1,4 @@
-//! [`Job`]: what the thread that writes is asked to do, and [`Intake`]: the queue in which it waits.
+//! [`Job`]: a job of the thread that writes, and [`Intake`]: its queue.
 
 use std::{
     sync::mpsc::{Receiver, RecvTimeoutError},
@@ -10,19 +10,20 @@ use tokio::sync::oneshot;
 use super::batch::{Batch, Sql};
 use crate::store::{Error, Limits};
 
-/// The number of items after which a transaction is committed, even while more jobs wait.
+/// The number of items after which a transaction is committed, even if more jobs wait.
 const MAX_ITEMS: usize = 2000;
-/// Jobs join a transaction that has begun while it has fewer items than this. For so few its sync
-/// takes longer than the work. With more, it is better that the next transaction fills meanwhile.
+/// The number of items up to which jobs still join a transaction that has begun. With so few items
+/// the sync takes longer than the work. With more, it is better to let the next transaction fill in
+/// the meantime.
 const JOINED: usize = 16;
-/// How often the thread looks for ended leases while it has no job.
+/// How often the thread checks for ended leases while it has no job.
 const REAP_EVERY: Duration = Duration::from_millis(400);
 
-/// How much a job writes.
+/// The size of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Load {
     pub(super) items: usize,
-    /// Those of the JSON values, where they may be many.
+    /// The size of the JSON values, for jobs in which it matters.
     pub(super) bytes: usize,
 }
 
@@ -33,7 +34,7 @@ impl From<usize> for Load {
 }
 
 /// A job of the writer. It may run more than once, each time in a transaction without the effects of
-/// the run before. It is answered once.
+/// the previous run. Its answer is sent once.
 pub(super) trait Job: Send {
     fn load(&self) -> Load;
     fn run(&mut self, batch: &mut Batch<'_>) -> Sql<()>;
@@ -45,7 +46,8 @@ pub(super) struct Work<T, F> {
     pub(super) load: Load,
     pub(super) work: F,
     pub(super) result: Option<T>,
-    /// The work goes back with the result: the caller frees it, not the one thread that writes.
+    /// The work is returned with the result, so that the caller frees it, and not the thread that
+    /// writes.
     pub(super) answer: oneshot::Sender<(Result<T, Error>, F)>,
 }
 
@@ -65,19 +67,20 @@ impl<T: Send, F: FnMut(&mut Batch<'_>) -> Sql<T> + Send> Job for Work<T, F> {
             (Some(failed), _) => Err(failed(self.operation)),
             (None, None) => Err(stopped(self.operation)),
         };
-        // Fails when the caller has stopped waiting. The job is done.
+        // Fails when the caller has stopped waiting. The job is done in any case.
         let _ = self.answer.send((result, self.work));
     }
 }
 
-/// The error of a job that the thread did not run.
+/// Returns the error of a job that the thread did not run.
 pub(super) fn stopped(operation: &'static str) -> Error {
     Error::unavailable(operation, "the store was closed")
 }
 
 pub(super) enum Message {
     Job(Box<dyn Job>),
-    /// Nodes of this process live on this store: look for ended leases even without a job.
+    /// Sent when nodes of this process are live on this store: check for ended leases even without
+    /// a job.
     Reap,
     Stop,
 }
@@ -88,12 +91,12 @@ pub(super) struct Jobs {
     pub(super) list: Vec<Box<dyn Job>>,
     items: usize,
     bytes: usize,
-    /// No other job joins it.
+    /// Whether no other job may join.
     alone: bool,
 }
 
 impl Jobs {
-    /// A job whose transaction no other joins.
+    /// Returns a job whose transaction no other joins.
     pub(super) fn alone(job: Box<dyn Job>) -> Self {
         let list = vec![job];
         Self {
@@ -109,7 +112,7 @@ pub(super) struct Intake {
     queue: Receiver<Message>,
     /// Whether more jobs may come.
     is_open: bool,
-    /// Whether the thread looks for ended leases even without a job.
+    /// Whether to check for ended leases even without a job.
     pub(super) reaps: bool,
 }
 
@@ -122,8 +125,8 @@ impl Intake {
         }
     }
 
-    /// Waits for jobs. Returns none when it is time to look for ended leases, and `None` when no more
-    /// jobs come.
+    /// Waits for jobs. Returns an empty list when it is time to check for ended leases, and `None`
+    /// when no more jobs come.
     pub(super) fn next(&mut self) -> Option<Jobs> {
         let mut jobs = Jobs::default();
         while self.is_open && jobs.list.is_empty() {
@@ -141,14 +144,14 @@ impl Intake {
         (!jobs.list.is_empty()).then_some(jobs)
     }
 
-    /// Adds the jobs that wait to a transaction that has begun and is small.
+    /// Adds waiting jobs to a transaction that has begun and is small.
     pub(super) fn join(&mut self, jobs: &mut Jobs) {
         if !jobs.alone {
             self.add(jobs, JOINED);
         }
     }
 
-    /// Adds the jobs that wait while the transaction has fewer items than this, and fewer bytes than a write takes.
+    /// Adds waiting jobs while the transaction has fewer items than this, and fewer bytes than a write may have.
     fn add(&mut self, jobs: &mut Jobs, below: usize) {
         while self.is_open
             && jobs.items < below
@@ -222,7 +225,7 @@ mod tests {
         let (_sender, mut intake) = intake(jobs());
         let counts: Vec<usize> = (0..2).map(|_| intake.next().unwrap().list.len()).collect();
         assert_eq!(counts, [3, 1], "the third begins before the bound");
-        // Nor does a job join a transaction that has begun.
+        // Nor may a job join a transaction that has begun.
         let (sender, mut intake) = self::intake([bytes(Limits::WRITE_BYTES)]);
         let mut jobs = intake.next().unwrap();
         sender.send(bytes(1)).unwrap();

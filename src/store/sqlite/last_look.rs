@@ -1,8 +1,9 @@
-//! [`LastLook`]: removes a log that stays when several processes close the file at the same moment.
+//! [`LastLook`]: removes a log that remains when several processes close the file at the same moment.
 //!
-//! SQLite copies the log to the file and deletes it when the last connection is closed. Two processes that
-//! close theirs at the same moment each find the other, and neither does. So a process whose log is still
-//! there looks again: if no process has the file open any more, it opens the file and closes it once more.
+//! SQLite copies the log to the file and deletes it when the last connection is closed. When two processes
+//! close theirs at the same moment, each finds the other, and neither deletes the log. So a process whose
+//! log still exists checks again: if no process has the file open any more, it opens the file and closes
+//! it once more.
 
 use std::{
     path::{Path, PathBuf},
@@ -13,13 +14,14 @@ use std::{
 
 use super::{
     file::beside,
-    open::{self, Settings},
+    open,
     open_files::{Access, OpenFiles},
+    settings::Settings,
 };
 
-/// How often a process looks: two that look at the same moment find each other again.
+/// How often a process checks: two that check at the same moment would find each other again.
 const LOOKS: u32 = 5;
-/// The longest pause before the first such look; the pauses double.
+/// The longest pause before the first check. The pause doubles each time.
 const PAUSE: Duration = Duration::from_millis(1);
 
 /// Dropped after the last connection of an open store.
@@ -36,7 +38,7 @@ impl LastLook {
 
 impl Drop for LastLook {
     fn drop(&mut self) {
-        // A file in the place of this one is none of ours.
+        // A file that replaced this one must not be touched.
         if self.files.access() != Access::Write || !self.files.is_there() {
             return;
         }
@@ -50,15 +52,15 @@ impl Drop for LastLook {
                 tracing::debug!(%error, "could not remove the log of the file");
                 return;
             }
-            // By chance, so that two processes do not look at the same moment again.
+            // Random, so that two processes do not check at the same moment again.
             let most = PAUSE.as_micros() as u64 * (1 << look);
             thread::sleep(Duration::from_micros(fastrand::u64(..most)));
         }
     }
 }
 
-/// Returns whether a process holds a lock on the file, as each one does that has it open. `false` where the
-/// system does not show locks: the file is then opened and closed beside it, which does no harm.
+/// Returns whether a process holds a lock on the file, as every process does that has it open. `false` if
+/// the system does not show locks: the file is then opened and closed in parallel, which is harmless.
 fn is_open_elsewhere(path: &Path) -> bool {
     #[cfg(unix)]
     let inode = std::os::unix::fs::MetadataExt::ino;
@@ -71,7 +73,7 @@ fn is_open_elsewhere(path: &Path) -> bool {
     locks.is_ok_and(|locks| is_locked(&locks, inode))
 }
 
-/// Whether a list of locks, as Linux prints it, names a file with this number:
+/// Returns whether a list of locks, as Linux prints it, names a file with this number:
 /// `1: POSIX  ADVISORY  READ 1234 08:02:131 1073741826 1073742335`.
 fn is_locked(locks: &str, inode: u64) -> bool {
     let inode = inode.to_string();
@@ -108,7 +110,7 @@ mod tests {
         let (files, conn) = super::super::open::writer(&path, &options).unwrap();
         drop(LastLook::new(files, settings));
         assert!(beside(&path, "-wal").exists(), "a connection has it open");
-        // As processes leave them that do not close the file.
+        // The files as left by processes that do not close them.
         let copy = |endings: &[&str]| {
             for ending in endings {
                 std::fs::copy(beside(&path, ending), beside(&left, ending)).unwrap();

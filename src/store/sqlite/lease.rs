@@ -1,4 +1,4 @@
-//! Leases: join, renew, leave, and the reaping of ended leases.
+//! Leases: join, renew, leave, and ending expired leases.
 
 use std::time::Duration;
 
@@ -25,14 +25,14 @@ const OF_PROCESSES: &str = "SELECT id, node, process FROM windlass_leases
 const LIVE: &str =
     "SELECT node, boot, expires, process FROM windlass_leases WHERE ended_at IS NULL ORDER BY node";
 
-/// A lease that no program has ended.
+/// A lease that was not ended explicitly.
 pub(super) struct Standing {
     pub(super) node: String,
-    /// The next write ends it.
+    /// Whether the next write ends it.
     pub(super) is_over: bool,
 }
 
-/// Returns the leases that no program has ended.
+/// Returns the leases that were not ended explicitly.
 pub(super) fn standing(conn: &Connection, clock: &LeaseClock) -> Sql<Vec<Standing>> {
     let now = clock.now();
     let mut live = conn.prepare(LIVE)?;
@@ -63,8 +63,8 @@ pub(super) fn any_ended(conn: &Connection, clock: &LeaseClock) -> Sql<bool> {
     Ok(false)
 }
 
-/// Ends expired leases, and every 400 ms those of processes that have ended. Every transaction begins
-/// with this, so that no write follows the end of its lease.
+/// Ends expired leases and, every 400 ms, those of processes that have ended. Every transaction
+/// begins with this, so that no write of a lease comes after its end.
 pub(super) fn reap(batch: &mut Batch<'_>) -> Sql<()> {
     let boot = batch.clock.boot();
     let read = |row: &Row<'_>| Ok((row.get::<_, i64>(0)?, row.get(1).map(Text::of)?));
@@ -89,8 +89,8 @@ pub(super) fn reap(batch: &mut Batch<'_>) -> Sql<()> {
     Ok(())
 }
 
-/// Ends a lease. Its claims are lost by the node `lost_by`, or released without one. Returns the number
-/// of claims.
+/// Ends a lease. With `lost_by` its claims are lost by that node, otherwise they are released. Returns
+/// the number of claims.
 fn end(batch: &mut Batch<'_>, lease: i64, lost_by: Option<&str>) -> Sql<usize> {
     let claims = end_claims(batch, lease, lost_by)?;
     batch.run(
@@ -104,7 +104,7 @@ fn end(batch: &mut Batch<'_>, lease: i64, lost_by: Option<&str>) -> Sql<usize> {
     Ok(claims)
 }
 
-/// Ends the claims of a lease, as [`end`] does, and returns their number.
+/// Ends the claims of a lease, like [`end`], and returns their number.
 pub(super) fn end_claims(batch: &mut Batch<'_>, lease: i64, lost_by: Option<&str>) -> Sql<usize> {
     let claims = batch.all(
         concat!(
@@ -139,7 +139,7 @@ pub(super) fn end_claims(batch: &mut Batch<'_>, lease: i64, lost_by: Option<&str
     Ok(claims.len())
 }
 
-/// Returns whether the lease lives. A transaction has reaped ended leases before.
+/// Returns whether the lease is live. The transaction has already ended expired leases.
 pub(super) fn lives(conn: &Connection, lease: i64) -> Sql<bool> {
     let mut lives =
         conn.prepare_cached("SELECT 1 FROM windlass_leases WHERE id = ?1 AND ended_at IS NULL")?;
@@ -158,7 +158,7 @@ pub(super) fn join(
     if batch.first(live, [name], |_| Ok(()))?.is_some() {
         return Err(Stop::Refused(Error::node_exists(&node.name)));
     }
-    // The end of the longest lease must be a number that SQLite can hold.
+    // SQLite must be able to store the end of the longest lease.
     let ms = i64::try_from(ttl.as_millis())
         .unwrap_or(i64::MAX)
         .min(1 << 61);
@@ -212,7 +212,7 @@ pub(super) fn describe(batch: &Batch<'_>, lease: &Lease, spec: &str) -> Result<(
     Ok(())
 }
 
-/// Ends a lease that lives. Its claims are lost by the node `lost_by`, or released without one.
+/// Ends a live lease. With `lost_by` its claims are lost by that node, otherwise they are released.
 pub(super) fn leave(batch: &mut Batch<'_>, lease: u64, lost_by: Option<&str>) -> Sql<()> {
     let live = "SELECT 1 FROM windlass_leases WHERE id = ?1 AND ended_at IS NULL";
     if batch.first(live, [lease as i64], |_| Ok(()))?.is_some() {

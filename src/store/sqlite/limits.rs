@@ -1,6 +1,7 @@
 //! The slots of limits that are taken (`windlass_slots`), and the tasks that wait for one (`windlass_held`).
 //!
-//! Tasks without limits have 0 in `windlass_states.limited`, and no statement here is run for them.
+//! Tasks without limits have 0 in `windlass_states.limited`, and none of the statements here run
+//! for them.
 
 mod line;
 mod reserve;
@@ -31,12 +32,12 @@ use crate::store::{
     },
 };
 
-/// The task has limits (`windlass_states.limited`).
+/// `windlass_states.limited`: the task has limits.
 const LIMITED: i64 = 1;
-/// The task is claimed without slots, for its commands.
+/// `windlass_states.limited`: the task is claimed without slots, for its commands.
 const OVER: i64 = 2;
 
-/// The columns that [`view`] reads: NULL for a task that is not held back. `s` is the row of its state.
+/// The columns for [`view`]: NULL for a task that is not held back. `s` is the row of its state.
 pub(super) const HELD: &str = "
     CASE WHEN s.limited = 1 AND s.owner IS NULL
         THEN (SELECT iif(h.report = 2, h.since, h.report - 1) FROM windlass_held h WHERE h.n = s.n) END,
@@ -44,7 +45,8 @@ pub(super) const HELD: &str = "
         SELECT 1 FROM windlass_commands c WHERE c.n = s.n AND c.outcome IS NULL
             AND NOT (json_valid(c.command) AND ifnull(json_extract(c.command, '$.message'), '') = 'signal'))";
 
-/// Returns how nodes see a task that is held back, and whether a command that needs no handler waits for it.
+/// Returns how nodes see a task that is held back, and whether a command that needs no handler is queued for
+/// it.
 pub(super) fn view(row: &Row<'_>, first: usize) -> Sql<Option<(Report, bool)>> {
     let report = match row.get(first)? {
         None => return Ok(None),
@@ -55,17 +57,17 @@ pub(super) fn view(row: &Row<'_>, first: usize) -> Sql<Option<(Report, bool)>> {
     Ok(Some((report, row.get(first + 1)?)))
 }
 
-/// The column that [`fair_key`] reads: NULL for a task without limits.
+/// The column for [`fair_key`]: NULL for a task without limits.
 pub(super) const TERMS: &str = "CASE WHEN s.limited <> 0 THEN t.terms END";
 
-/// Returns [`TaskView::fair_key`](crate::store::TaskView::fair_key). Terms that cannot be read name none: they
-/// quarantine the task at its next claim.
+/// Returns [`TaskView::fair_key`](crate::store::TaskView::fair_key). Returns `None` for unreadable terms,
+/// which quarantine the task at its next claim.
 pub(super) fn fair_key(row: &Row<'_>, column: usize) -> Sql<Option<Arc<str>>> {
     let terms = columns::json::<Terms>(row, column, "terms")?.ok().flatten();
     Ok(terms.and_then(|terms| limits::fair_key(&terms.limits)))
 }
 
-/// The columns that [`limited_by`] reads; `h` is the row of a task that is held back.
+/// The columns for [`limited_by`]; `h` is the row of a task that is held back.
 macro_rules! limited_by_columns {
     () => {
         "h.key, h.starts, h.most, h.within, iif(h.starts,
@@ -92,7 +94,7 @@ pub(super) fn limited_by(row: &Row<'_>, first: usize) -> Sql<Option<LimitedBy>> 
     }))
 }
 
-/// Returns the limit of these numbers.
+/// Returns the limit with these numbers.
 fn limit(key: String, starts: bool, (most, within): (u32, i64)) -> Option<Limit> {
     let within = Duration::from_nanos(within.unsigned_abs());
     let limit = match starts {
@@ -102,18 +104,18 @@ fn limit(key: String, starts: bool, (most, within): (u32, i64)) -> Option<Limit>
     limit.ok()
 }
 
-/// Whether a claim finds its slots.
+/// Whether a claim gets its slots.
 pub(super) enum Admission {
-    /// It has taken one of each limit, or its task has no limit.
+    /// The claim has taken a slot of each limit, or its task has no limit.
     Slots,
-    /// It has none, and is made for the commands that wait.
+    /// The claim has no slots, and is made only for the queued commands.
     OverLimit,
-    /// It is refused.
+    /// The claim is refused.
     Refused,
 }
 
 impl Admission {
-    /// Returns `windlass_states.limited` of a claim.
+    /// Returns the value of `windlass_states.limited` for a claim.
     pub(super) fn limited(&self, task: &Task) -> i64 {
         match self {
             Self::OverLimit => OVER,
@@ -122,17 +124,17 @@ impl Admission {
     }
 }
 
-/// Returns `windlass_states.limited` of a task that is not claimed.
+/// Returns the value of `windlass_states.limited` for an unclaimed task.
 pub(super) fn limited(task: &Task) -> i64 {
     Admission::Slots.limited(task)
 }
 
-/// Returns `windlass_states.limited` of a task with these terms that is not claimed.
+/// Returns the value of `windlass_states.limited` for an unclaimed task with these terms.
 pub(super) fn limited_by_terms(terms: Option<&Terms>) -> i64 {
     i64::from(terms.is_some_and(|terms| !terms.limits.is_empty())) * LIMITED
 }
 
-/// Returns how the claim of a task stands that a lease claims again.
+/// Returns the admission of a task that its lease claims again.
 pub(super) fn as_claimed(limited: i64) -> Admission {
     match limited {
         OVER => Admission::OverLimit,
@@ -140,8 +142,8 @@ pub(super) fn as_claimed(limited: i64) -> Admission {
     }
 }
 
-/// Returns whether a command that needs no handler waits. A signal needs it, so it waits with a task that is
-/// held back.
+/// Returns whether a command that needs no handler is queued. A signal needs the handler, so it waits with a
+/// task that is held back.
 fn has_order(conn: &Connection, n: i64) -> Sql<bool> {
     let waiting = command::waiting(conn, n)?;
     let is_order = |waiting: &QueuedCommand| !matches!(waiting.command, Command::Signal(_));
@@ -161,7 +163,8 @@ fn numbers(limit: &Limit) -> (bool, u32, i64) {
     }
 }
 
-/// Returns the slots of a limit that are in use or were once used, with the one that is kept for the reserver.
+/// Returns the slots of a limit that are in use or were once used, including the one that is kept for the
+/// reserver.
 fn used(batch: &Batch<'_>, limit: &Limit, reserver: Option<&Reserver>) -> Sql<Vec<(u32, Taken)>> {
     let (starts, most, _) = numbers(limit);
     let pool = Pool::of(limit);
@@ -208,8 +211,7 @@ impl Candidate<'_> {
     }
 }
 
-/// Takes the slots of a claim that is about to be made, or puts its task into the line of the first limit that
-/// is full.
+/// Takes the slots for a claim, or puts the task into the line of the first limit that is full.
 pub(super) fn admit(
     batch: &mut Batch<'_>,
     one: &Candidate<'_>,
@@ -253,12 +255,12 @@ pub(super) fn admit(
     }
 }
 
-/// A task in a line, before its claim is refused once more.
+/// A task in a line, before its claim is refused again.
 struct Before {
     pool: Pool,
     reported: Reported,
     turns: u32,
-    /// Whether it is where the refusal puts it.
+    /// Whether it is already in the line into which the refusal puts it.
     is_there: bool,
 }
 
@@ -311,7 +313,7 @@ impl Before {
     }
 }
 
-/// Takes a task out of its line, and reports the next one.
+/// Removes a task from its line, and reports the next one.
 pub(super) fn leave_line(batch: &mut Batch<'_>, n: i64) -> Sql<()> {
     let left = batch.all(
         "DELETE FROM windlass_held WHERE n = ?1 RETURNING key, starts, turns",
@@ -331,8 +333,8 @@ pub(super) fn leave_line(batch: &mut Batch<'_>, n: i64) -> Sql<()> {
     Ok(())
 }
 
-/// Forgets the place of a task in a line and the slots of its claim, for a task that is no longer live, or whose
-/// state is not that of before. `limited` is what its row had.
+/// Removes a task from its line and frees the slots of its claim, because it is no longer live, or its state was
+/// replaced. `limited` is the value in its row.
 pub(super) fn forget(batch: &mut Batch<'_>, n: i64, limited: i64) -> Sql<()> {
     if limited == 0 {
         return Ok(());
@@ -341,8 +343,8 @@ pub(super) fn forget(batch: &mut Batch<'_>, n: i64, limited: i64) -> Sql<()> {
     claim_ended(batch, n, limited, false)
 }
 
-/// Frees the slots of a claim that has ended. If it had none (`limited` says so), its task is held back again
-/// when it could run.
+/// Frees the slots of a claim that has ended. If the claim had none (see `limited`), a task that could run is
+/// held back again.
 pub(super) fn claim_ended(batch: &mut Batch<'_>, n: i64, limited: i64, could_run: bool) -> Sql<()> {
     match limited {
         LIMITED => {
@@ -367,7 +369,7 @@ pub(super) fn claim_ended(batch: &mut Batch<'_>, n: i64, limited: i64, could_run
     }
 }
 
-/// Puts a task that was claimed over a limit into its line, if the limit is still full.
+/// Puts a task that was claimed beyond a limit into its line, if the limit is still full.
 fn hold_again(batch: &mut Batch<'_>, n: i64) -> Sql<()> {
     // Terms that cannot be read quarantine the task at its next claim.
     let task: Option<(i32, Option<i64>, Option<Terms>)> = batch.first(

@@ -1,15 +1,16 @@
 //! [`Line`]: a change as a row of the log.
 //!
-//! A transaction inserts its changes several at a time: a good part of a statement's cost is its start and its end.
+//! A transaction inserts several changes with one statement, because much of a statement's cost is its start and
+//! its end.
 
 use std::sync::LazyLock;
 
 use super::codes::Log;
 
-/// How many changes wait at most until they are inserted.
+/// The most changes that are collected before they are inserted.
 pub(super) const MOST: usize = 32;
 
-/// How many changes a statement inserts.
+/// The numbers of changes that one statement can insert.
 const SIZES: [usize; 3] = [MOST, 8, 1];
 
 static INSERTS: LazyLock<[String; SIZES.len()]> = LazyLock::new(|| SIZES.map(insert));
@@ -50,17 +51,17 @@ impl Group<'_> {
     }
 }
 
-/// Returns the statement that inserts this many changes. Without a `seq` SQLite gives each the number after the
-/// greatest one, and need not look whether there is a row with it.
+/// Returns the statement that inserts this many changes. Without a `seq` SQLite numbers each row after the
+/// greatest one, and need not check whether a row has the number.
 fn insert(count: usize) -> String {
-    // Each `?` is the parameter after the greatest before it.
+    // Each `?` is the parameter after the greatest one before it.
     let rows = vec!["(?1, ?, ?, ?, ?, ?, ?, ?)"; count].join(", ");
     format!(
         "INSERT INTO windlass_changes (at, n, prev, what, detail, fence, command, by) VALUES {rows}"
     )
 }
 
-/// Divides changes among few statements.
+/// Divides changes among as few statements as possible.
 pub(super) fn groups(mut lines: &[Line]) -> impl Iterator<Item = Group<'_>> {
     std::iter::from_fn(move || {
         let at = lines.first()?.at;

@@ -1,5 +1,5 @@
-//! Lists the matching tasks in an order. SQLite checks the conditions that have an index or save reading a state; the
-//! filter itself decides.
+//! Lists the matching tasks in an order. SQLite checks the conditions that have an index or avoid reading a state;
+//! the filter itself makes the final decision.
 
 mod due;
 
@@ -35,7 +35,7 @@ impl Conditions {
         self.values.push(value.into());
     }
 
-    /// Adds those of a filter.
+    /// Adds the conditions of a filter.
     fn filter(&mut self, filter: &Filter) {
         if !filter.states.is_empty() {
             let codes = filter.states.iter().map(|c| from_code(*c).to_string());
@@ -74,8 +74,8 @@ impl Conditions {
     }
 }
 
-/// Returns the index of states by which a list of these tasks is read. SQLite does not know that few tasks are live or
-/// claimed, and most have ended.
+/// Returns the index of states for a list of these tasks. SQLite does not know that few tasks are live or claimed, and
+/// most have ended.
 fn index_of(filter: &Filter) -> Option<&'static str> {
     match filter {
         Filter { node: Some(_), .. } | Filter { claimed: true, .. } => {
@@ -111,8 +111,8 @@ fn by_submit(filter: &Filter, after: Option<u64>, ascending: bool) -> (String, V
     (sql, values)
 }
 
-/// Returns the query of a list in the order of ids. It reads the index of the ids, but for tasks that a node has claimed,
-/// which are few.
+/// Returns the query of a list in the order of ids. It reads the index of the ids, except for claimed tasks, which are
+/// few.
 fn by_id(filter: &Filter, after: Option<&TaskId>, ascending: bool) -> (String, Vec<Value>) {
     let is_claimed = filter.node.is_some() || filter.claimed;
     let tables = match is_claimed {
@@ -160,7 +160,7 @@ fn by_end(
     (sql, values)
 }
 
-/// Returns the comparison with a place that a list has passed, and the order, in SQL.
+/// Returns the comparison with the last position of a list, and the order, in SQL.
 fn direction(ascending: bool) -> (&'static str, &'static str) {
     match ascending {
         true => (">", ""),
@@ -193,7 +193,7 @@ fn each(
     Ok(())
 }
 
-/// Returns the matching tasks of a query: the first ones.
+/// Returns the first matching tasks of a query.
 fn first(
     conn: &Connection,
     (sql, values): (String, Vec<Value>),

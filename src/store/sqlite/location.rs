@@ -1,15 +1,15 @@
-//! [`Location`]: what the URL of a store names.
+//! [`Location`]: the file and the settings in the URL of a store.
 
 use std::path::Path;
 
 use super::{Options, Synchronous};
 use crate::store::Error;
 
-/// Separates the path from the setting. Any other `?` is part of the name of the file: a file whose name
-/// looks like a path with another parameter can only be opened, not made.
+/// Separates the path from the setting. Any other `?` is part of the file name. A file whose name looks
+/// like a path with another parameter can be opened, but not created.
 const SETTING: &str = "?synchronous=";
 
-/// The file of a store, and how its URL says to open it.
+/// The file of a store, and the settings of its URL.
 ///
 /// The URL is `sqlite:PATH` or `sqlite:PATH?synchronous=LEVEL`, where the level is `full` (the default) or
 /// `normal` ([`Synchronous`]).
@@ -33,7 +33,8 @@ pub struct Location<'a> {
 }
 
 impl<'a> Location<'a> {
-    /// Splits the URL of a store. Returns `None` for a store that is no file, and for an empty path.
+    /// Splits the URL of a store. Returns `None` for a store that is not a file, and for an empty
+    /// path.
     pub fn of(url: &'a str) -> Option<Self> {
         let location = url.strip_prefix("sqlite:")?;
         let (path, synchronous) = match location.rsplit_once(SETTING) {
@@ -48,7 +49,8 @@ impl<'a> Location<'a> {
         Path::new(self.path)
     }
 
-    /// Returns the name of a parameter that the end of the path looks like: `mode` of `jobs.db?mode=ro`.
+    /// Returns the parameter name at the end of a path that looks like it has one: `mode` of
+    /// `jobs.db?mode=ro`.
     fn parameter(&self) -> Option<&'a str> {
         let (_, parameter) = self.path.rsplit_once('?')?;
         let (name, _) = parameter.split_once('=')?;
@@ -60,8 +62,8 @@ impl<'a> Location<'a> {
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`] (field `store`) for another level than `full` and `normal`, and for another parameter
-    /// (`sqlite:jobs.db?synchronus=normal`), unless there is a file with that name.
+    /// [`Error::Invalid`] (field `store`) for a level other than `full` and `normal`, and for another parameter
+    /// (`sqlite:jobs.db?synchronus=normal`), unless a file has that name.
     pub fn options(&self) -> Result<Options, Error> {
         if let Some(name) = self.parameter()
             && !self.path().exists()

@@ -58,9 +58,9 @@ pub(super) fn one(conn: &Connection, seq: i64) -> Sql<Option<(i64, Option<Change
     first(&mut one, [seq], |row| Ok((row.get(8)?, change(row)?)))
 }
 
-/// The next part of the log.
+/// A part of the log.
 pub(super) struct Next<T> {
-    /// Changes before this part were pruned unread.
+    /// Whether changes before this part were pruned before they were read.
     pub(super) gap: bool,
     /// The last change that was read.
     pub(super) upto: i64,
@@ -98,7 +98,7 @@ pub(super) fn after(conn: &Connection, after: i64, limit: usize) -> Sql<Next<Cha
     next(conn, &sql, after, limit, change)
 }
 
-/// A change as watches need it.
+/// The part of a change that watches need.
 pub(super) struct Touched {
     pub(super) seq: i64,
     pub(super) n: i64,
@@ -115,7 +115,7 @@ impl Touched {
         }
     }
 
-    /// Returns whether the task is live from this change on.
+    /// Returns whether the task is live after this change.
     pub(super) fn lives(&self) -> bool {
         matches!(self.what, SUBMITTED | RETRIED)
     }

@@ -1,5 +1,4 @@
-//! [`Mail`]: the look into the inbox after each commit of another program, and the job of the writer that takes
-//! its rows.
+//! [`Mail`]: checks the inbox after each commit of another program, and asks the writer to take its rows.
 
 use std::{
     sync::{
@@ -13,15 +12,15 @@ use rusqlite::Connection;
 
 use super::{batch::Sql, inbox, writer::Poster};
 
-/// How long to wait after a job that took nothing, as on a full disk.
+/// How long to wait after a job that took no rows, as on a full disk.
 const AGAIN: Duration = Duration::from_millis(200);
 
-/// What the thread of the hub knows of the inbox.
+/// The state of the inbox, for the thread of the hub.
 #[derive(Default)]
 pub(super) struct Mail {
-    /// `None` for a file that is only read.
+    /// The writer; `None` for a file that is only read.
     pub(super) writer: Option<Poster>,
-    /// Whether rows waited at the last look.
+    /// Whether rows waited at the last check.
     waits: bool,
     /// When the writer was last asked, and the `data_version` then.
     asked: Option<(Instant, i64)>,
@@ -29,7 +28,7 @@ pub(super) struct Mail {
     at_work: Arc<AtomicBool>,
 }
 
-/// Marks the end of a job, also of one that failed.
+/// Marks the end of a job when dropped, even if the job failed.
 struct AtWork(Arc<AtomicBool>);
 
 impl Drop for AtWork {
@@ -39,7 +38,7 @@ impl Drop for AtWork {
 }
 
 impl Mail {
-    /// Looks whether rows wait, after a commit of any connection.
+    /// Checks whether rows wait, after a commit of any connection.
     pub(super) fn look(&mut self, conn: &Connection, version: i64) -> Sql<()> {
         if self.writer.is_some() {
             self.waits = inbox::waits(conn)?;
@@ -48,7 +47,7 @@ impl Mail {
         Ok(())
     }
 
-    /// Asks the writer to take the rows that wait: once for each `data_version`, and from time to time while
+    /// Asks the writer to take the waiting rows: once for each `data_version`, and from time to time while
     /// nothing changes.
     pub(super) fn ask_again(&mut self, version: i64) {
         let is_early = || {

@@ -1,14 +1,14 @@
-//! The embedded store: one SQLite file, for several processes of one machine at once.
+//! The embedded store: one SQLite file, which several processes of one machine can use at once.
 //!
 //! # Flow
 //!
 //! 1. [`SqliteStore::open`] opens the file (WAL), makes its tables if it has none, and starts two
 //!    threads: one writes, one watches.
-//! 2. While the disk syncs a transaction, further writes wait and go into the next one together: many
-//!    transitions, one sync.
+//! 2. While the disk syncs a transaction, further writes wait, and go into the next one together:
+//!    many transitions share one sync.
 //! 3. Each change is a row of one log. The log is the history of the tasks and the feed of the clients,
-//!    and the watches of all processes resume from it. The fence of a claim is its number plus the
-//!    floor that imports raise.
+//!    and the watches of all processes resume from it. The fence of a claim is its number in the log
+//!    plus an offset, which imports raise.
 //!
 //! # Guarantees
 //!
@@ -21,8 +21,8 @@
 //! # Assumptions
 //!
 //! - The file is on a local disk. Network file systems do not keep SQLite's locks.
-//! - The processes run on one machine, since one start of it. Containers that share the file share the
-//!   clock too, unless they have a time namespace of their own.
+//! - The processes run on one machine, since its last start. Containers that share the file also share
+//!   the clock, unless they have a time namespace of their own.
 //!
 //! # Errors
 //!
@@ -77,6 +77,7 @@ mod retention;
 mod retry;
 mod rows;
 mod schema;
+mod settings;
 mod space;
 mod stat;
 mod state_store;
@@ -102,6 +103,7 @@ pub use location::Location;
 use readers::Readers;
 /// The SQLite library that windlass uses, for [`inbox::submit`].
 pub use rusqlite;
+use settings::Settings;
 pub use state_store::SqliteStates;
 use wal::Wal;
 use writer::Writer;
@@ -109,39 +111,39 @@ use writer::Writer;
 use super::{Error, Limits, retention::PruneClock};
 use crate::clock::Clock;
 
-/// When a write counts as durable.
+/// The moment at which a write counts as durable.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Synchronous {
-    /// When the disk reports it written. Acknowledged writes survive a power failure.
+    /// When the disk reports that it is written. Acknowledged writes survive a power failure.
     #[default]
     Full,
-    /// When the operating system has it: several times as many small writes a second. Acknowledged
-    /// writes survive a crash of the program. A power failure may lose the latest ones; the file stays
-    /// whole.
+    /// When the operating system has accepted it, which allows several times as many small writes a
+    /// second. Acknowledged writes survive a crash of the program. A power failure may lose the latest
+    /// ones, but does not damage the file.
     Normal,
 }
 
-/// How a store is opened.
+/// The options with which a store is opened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Options {
     /// When a write counts as durable: [`Synchronous::Full`] by default.
     pub synchronous: Synchronous,
-    /// How long to wait for another process that has the file locked: 5 s by default.
+    /// How long to wait for another process that has locked the file: 5 s by default.
     pub busy_timeout: Duration,
     /// The limits of the store.
     pub limits: Limits,
     /// The page cache of the writer in MiB: 200 by default.
     pub cache_mib: u32,
-    /// The largest size to which this process may grow the file; `None`, the default, for no limit.
-    /// At this size, writes return [`Error::Unavailable`] until tasks are purged.
+    /// The size up to which this process may grow the file; `None`, the default, for no limit. At
+    /// this size, writes return [`Error::Unavailable`] until tasks are purged.
     pub max_file_bytes: Option<u64>,
-    /// The id of another process that holds the leases of this process too: `None` by default.
+    /// The id of another process that also holds the leases of this process: `None` by default.
     ///
     /// Other processes take over the tasks of a process that has ended, without waiting for the end of
-    /// its lease. Set this to a supervisor that stops what its process has started: then they wait
-    /// until both have ended, or the lease has.
+    /// its lease. Set this to a supervisor that stops what its process has started: other processes
+    /// then wait until both have ended, or the lease has.
     pub supervisor: Option<u32>,
 }
 
@@ -158,7 +160,8 @@ impl Default for Options {
     }
 }
 
-/// A store in a SQLite file. Clones are the same open store; the file is closed with the last one.
+/// A store in a SQLite file. Clones share the open store; the file is closed when the last one is
+/// dropped.
 ///
 /// # Example
 ///
@@ -181,7 +184,7 @@ struct Inner {
     lease_clock: LeaseClock,
     prune_clock: PruneClock,
     readers: Arc<Readers>,
-    // Dropped, and so ended, in this order.
+    // The fields are dropped, and so ended, in this order.
     writer: Writer,
     hub: Hub,
     _last_look: LastLook,
@@ -194,13 +197,13 @@ impl fmt::Debug for SqliteStore {
 }
 
 impl SqliteStore {
-    /// Opens the file, and creates it if there is none (its folder must exist). The file may hold tables of
-    /// other programs: those of windlass have the prefix `windlass_`, and are added to them. `clock` gives the
-    /// recorded times and decides when tasks are due. Leases follow the clock of the machine.
+    /// Opens the file, and creates it if it does not exist (its folder must exist). The file may have tables
+    /// of other programs: the tables of windlass have the prefix `windlass_`, and are added to them. `clock`
+    /// provides the recorded times and decides when tasks are due. Leases use the clock of the machine.
     ///
     /// # Errors
     ///
-    /// [`Error::Unusable`] with what to do; [`Error::Unavailable`] when another process has the
+    /// [`Error::Unusable`] with what to do; [`Error::Unavailable`] when another process keeps the
     /// file locked for longer than [`Options::busy_timeout`].
     pub async fn open(
         path: impl AsRef<Path>,
@@ -211,13 +214,13 @@ impl SqliteStore {
         let (store, has_mail) = blocking(move || {
             let (files, mut conn) = open::writer(&path, &options)?;
             let has_mail = inbox::waits(&conn).map_err(|e| errors::opening(&path, &e))?;
-            let hub = Hub::start(files.clone(), open::Settings::of(&options))?;
+            let hub = Hub::start(files.clone(), Settings::of(&options))?;
             let lease_clock = LeaseClock::new(options.supervisor);
             // Before this process writes anything.
             let newest = retention::newest_at(&conn).map_err(|e| errors::opening(&path, &e))?;
             let prune_clock = PruneClock::new(clock.clone(), newest);
             let writer = Writer::start(writer::Setup {
-                wal: Wal::new(&mut conn, &files, open::Settings::of(&options))?,
+                wal: Wal::new(&mut conn, &files, Settings::of(&options))?,
                 conn,
                 files: files.clone(),
                 clock: clock.clone(),
@@ -228,7 +231,7 @@ impl SqliteStore {
             })?;
             hub.add(hub::Message::Inbox(writer.poster()))?;
             let store = Self(Arc::new(Inner {
-                readers: Arc::new(Readers::new(files.clone(), open::Settings::of(&options))),
+                readers: Arc::new(Readers::new(files.clone(), Settings::of(&options))),
                 path: files.path().clone(),
                 limits: options.limits,
                 clock,
@@ -236,7 +239,7 @@ impl SqliteStore {
                 prune_clock,
                 writer,
                 hub,
-                _last_look: LastLook::new(files, open::Settings::of(&options)),
+                _last_look: LastLook::new(files, Settings::of(&options)),
             }));
             Ok((store, has_mail))
         })
@@ -247,7 +250,7 @@ impl SqliteStore {
         Ok(store)
     }
 
-    /// Takes every row of the inbox that waits. A failure leaves them for the next commit.
+    /// Takes every waiting row of the inbox. After a failure the rows stay until the next commit.
     async fn take_inbox(&self) {
         let take = || {
             let take = |batch: &mut batch::Batch<'_>| inbox::take(batch).map(inbox::report);
@@ -264,16 +267,17 @@ impl SqliteStore {
         }
     }
 
-    /// Opens an existing file to read it, even one that this user cannot write. Creates no file and
-    /// changes nothing: the claims of ended leases stay. Every write returns [`Error::Unusable`].
+    /// Opens an existing file only for reading, even one that this user cannot write. Creates no
+    /// file and changes nothing: the claims of ended leases stay. Every write returns
+    /// [`Error::Unusable`].
     ///
-    /// Sees the writes of processes that have the file open. If none has, the file must not change: a
-    /// read beside a program that begins to write returns [`Error::Unavailable`].
+    /// Sees the writes of processes that have the file open. If no process has it open, the file must
+    /// not change: a read while a program starts to write returns [`Error::Unavailable`].
     ///
     /// # Errors
     ///
-    /// [`Error::Unusable`] with what to do: there is no such file, another version wrote it, or its
-    /// log exists without the index of the log.
+    /// [`Error::Unusable`] with what to do: the file does not exist, another version wrote it, or
+    /// its log exists without the index of the log.
     pub async fn open_to_read(
         path: impl AsRef<Path>,
         clock: Arc<dyn Clock>,
@@ -282,7 +286,7 @@ impl SqliteStore {
         let options = Options::default();
         blocking(move || {
             let (files, conn) = open::to_read(&path, &options)?;
-            let settings = open::Settings::of(&options);
+            let settings = Settings::of(&options);
             let newest = retention::newest_at(&conn).map_err(|e| errors::opening(&path, &e))?;
             Ok(Self(Arc::new(Inner {
                 hub: Hub::start(files.clone(), settings)?,
@@ -300,12 +304,12 @@ impl SqliteStore {
     }
 
     /// Returns whether this user can write the file at `path`, its folder, and the two files that
-    /// SQLite keeps beside it. A file that does not exist counts as one that can be written.
+    /// SQLite keeps next to it. Returns true for a file that does not exist.
     pub fn is_writable(path: impl AsRef<Path>) -> bool {
         open::is_writable(path.as_ref())
     }
 
-    /// Returns whether the file at `path` is a SQLite database that holds tables, but none of windlass.
+    /// Returns whether the file at `path` is a SQLite database with tables, but none of windlass.
     /// [`open`](Self::open) would add them. Changes nothing. `false` for a file that cannot be read: opening it
     /// returns the reason.
     ///
@@ -324,13 +328,13 @@ impl SqliteStore {
         open::is_foreign(path.as_ref())
     }
 
-    /// Returns whether there is a file at `path`, without opening or creating one; `false` for a
+    /// Returns whether a file exists at `path`, without opening or creating one; `false` for a
     /// symbolic link to a missing file.
     ///
     /// # Errors
     ///
     /// [`Error::Unusable`] when the path cannot be read or is a folder, or when the file is missing
-    /// and its log is there: the log may hold acknowledged tasks.
+    /// but its log exists: the log may contain acknowledged tasks.
     pub fn exists(path: impl AsRef<Path>) -> Result<bool, Error> {
         file::exists(path.as_ref())
     }
@@ -345,7 +349,7 @@ async fn blocking<T: Send + 'static>(
         .map_err(|e| Error::unavailable_by("open the file", e))?
 }
 
-/// Returns a value as JSON. `field` names it in the error.
+/// Returns a value as JSON. Errors name `field`.
 fn json<T: serde::Serialize>(field: &'static str, value: &T) -> Result<String, Error> {
     serde_json::to_string(value).map_err(|e| {
         let reason = format!("cannot be written as JSON: {e}");
@@ -358,7 +362,7 @@ fn all_failed<T>(count: usize, error: &Error) -> Vec<Result<T, Error>> {
     (0..count).map(|_| Err(error.clone())).collect()
 }
 
-/// Returns the items of a channel as a stream, which keeps the store open.
+/// Returns the items of a channel as a stream that keeps the store open.
 fn stream<T: Send + 'static>(
     open: Arc<Inner>,
     mut items: tokio::sync::mpsc::Receiver<T>,

@@ -31,7 +31,7 @@ pub(super) fn permissions(path: &Path) -> Finding {
     Finding::new("permissions", Verdict::Warning, found, advice)
 }
 
-/// Returns the finding of a file that this user can only read.
+/// Returns the finding about a file that this user can only read.
 #[cfg(unix)]
 pub(super) fn not_writable(path: &Path) -> Finding {
     let found = format!(
@@ -50,7 +50,7 @@ pub(super) fn not_writable(path: &Path) -> Finding {
     Finding::new("access", Verdict::Warning, found, "make the file writable")
 }
 
-/// Returns why the log or journal beside a file is not to be trusted: SQLite carries out what it holds. `None` when
+/// Returns the reason not to trust the log or journal next to a file, whose content SQLite would apply. `None` when
 /// nothing is wrong, or when the mode of the file lets other users write tasks anyway.
 #[cfg(unix)]
 pub(super) fn planted(path: &Path, found: &std::fs::Metadata) -> Option<String> {
@@ -152,7 +152,7 @@ mod tests {
         set_mode(&path, 0o644);
         let existing = || file::existing(&path).map_err(|error| error.to_string());
         existing().unwrap();
-        // Only root can give a file away.
+        // Only root can give a file to another user.
         if chown(&log, Some(65534), Some(65534)).is_ok() {
             let refused = existing().unwrap_err();
             assert!(

@@ -30,7 +30,7 @@ pub(super) fn nodes(conn: &Connection, clock: &LeaseClock) -> Result<Vec<NodeRec
             Ok(Some(spec)) => spec,
             wrong => {
                 unreadable("spec", wrong.err().unwrap_or_default());
-                // It lives all the same.
+                // The node is live in any case.
                 match columns::name(row, 6)? {
                     Some(name) => NodeSpec::new(name),
                     None => return Ok(None),

@@ -6,22 +6,24 @@ use std::{
     time::{Duration, Instant},
 };
 
-use rusqlite::{Connection, OpenFlags, config::DbConfig};
+use rusqlite::{Connection, OpenFlags};
 
 use super::{
-    Options, Synchronous,
+    Options,
     batch::Sql,
     errors::{self, Stop},
     file,
     open_files::{Access, OpenFiles, Opening},
-    schema, stat,
+    schema,
+    settings::{Settings, configure, is_durable, keep_plans, level, only_reads},
+    stat,
 };
 use crate::store::Error;
 
 /// How many statements a connection keeps ready.
 const STATEMENTS: usize = 128;
 
-/// Opens the file for writing, creates it if there is none, and makes its tables.
+/// Opens the file for writing. Creates the file and its tables if they do not exist.
 pub(super) fn writer(
     path: &Path,
     options: &Options,
@@ -38,13 +40,13 @@ pub(super) fn writer(
     Ok((Arc::new(opening.opened(Access::Write, &conn)?), conn))
 }
 
-/// Returns whether the file holds only tables of other programs. `false` for a file that cannot be read now:
-/// opening it names the reason.
+/// Returns whether the file has only tables of other programs. `false` for a file that cannot be read now:
+/// opening it returns the reason.
 pub(super) fn is_foreign(path: &Path) -> bool {
     look(path, schema::is_foreign).unwrap_or(false)
 }
 
-/// Looks at a file, and changes nothing.
+/// Reads from a file without changing anything.
 fn look<T>(path: &Path, read: impl Fn(&Connection, &str) -> Result<T, Stop>) -> Result<T, Error> {
     let look = |access| {
         let path: Arc<Path> = file::existing(path)?.into();
@@ -55,7 +57,7 @@ fn look<T>(path: &Path, read: impl Fn(&Connection, &str) -> Result<T, Stop>) -> 
     look(Access::Read).or_else(|_| look(Access::Frozen))
 }
 
-/// Opens the file for reading, even one that this user cannot write. Creates no file beside it.
+/// Opens the file for reading, even one that this user cannot write. Creates no file next to it.
 pub(super) fn to_read(
     path: &Path,
     options: &Options,
@@ -63,7 +65,7 @@ pub(super) fn to_read(
     let path: Arc<Path> = file::existing(path)?.into();
     let [log, index] = ["-wal", "-shm"].map(|ending| file::beside(&path, ending));
     let has_log = stat::length(&log) > 0;
-    // A process that has the file open keeps both files there.
+    // A process that has the file open keeps both files in place.
     if log.exists() && index.exists() {
         match read_with(&path, Access::Read, options) {
             // A full disk may have no room for the index of an empty log.
@@ -86,15 +88,15 @@ fn read_with(
     Ok((Arc::new(files), conn))
 }
 
-/// Opens a connection that only reads, and identifies the files that it has open. Before its first read, the
-/// last program that closes the file deletes the log, and the next one makes another.
+/// Opens a connection that only reads, and identifies its open files. Before its first read, the last
+/// program that closes the file may delete the log, and the next one may create another.
 fn first_reader(
     path: &Arc<Path>,
     access: Access,
     settings: Settings,
 ) -> Result<(OpenFiles, Connection), Error> {
     let opening = Opening::at(path.clone())?;
-    // SQLite would create both, also for a connection that only reads.
+    // SQLite would create both, even for a connection that only reads.
     let mut logs = ["-wal", "-shm"]
         .map(|ending| file::beside(path, ending))
         .into_iter();
@@ -111,7 +113,8 @@ fn first_reader(
     Ok((opening.opened(access, &conn)?, conn))
 }
 
-/// Returns whether this user can write the file, its folder, and the files that SQLite keeps beside it.
+/// Returns whether this user can write the file, its folder, and the files that SQLite keeps next to
+/// it.
 #[cfg(unix)]
 pub(super) fn is_writable(path: &Path) -> bool {
     use nix::unistd::{AccessFlags, access};
@@ -138,23 +141,7 @@ fn stop(path: &Path, stop: Stop) -> Error {
     }
 }
 
-/// The settings of every connection of an open store.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Settings {
-    pub(super) busy_timeout: Duration,
-    pub(super) synchronous: Synchronous,
-}
-
-impl Settings {
-    pub(super) fn of(options: &Options) -> Self {
-        Self {
-            busy_timeout: options.busy_timeout,
-            synchronous: options.synchronous,
-        }
-    }
-}
-
-/// Opens a connection. No other function does.
+/// Opens a connection. All connections are opened here.
 fn open(path: &Path, access: Access, settings: Settings) -> Sql<Connection> {
     let uri;
     let (path, flags) = match access {
@@ -190,31 +177,7 @@ fn immutable(path: &Path) -> String {
     uri + "?immutable=1"
 }
 
-/// Returns the number that SQLite reports for a level, and its name.
-fn level(synchronous: Synchronous) -> (i64, &'static str) {
-    match synchronous {
-        Synchronous::Full => (2, "FULL"),
-        Synchronous::Normal => (1, "NORMAL"),
-    }
-}
-
-/// Reads back the settings that make a commit durable, and refuses a connection that has others. This
-/// includes connections that only read: they may write the log back.
-fn is_durable(conn: &Connection, path: &Path, synchronous: Synchronous) -> Result<(), Stop> {
-    let (wanted, name) = level(synchronous);
-    let found: i64 = conn.pragma_query_value(None, "synchronous", |row| row.get(0))?;
-    if found != wanted {
-        let set = format!("{wanted} ({name})");
-        return Err(errors::not_durable(path, "synchronous", &found.to_string(), &set).into());
-    }
-    let mode: String = conn.pragma_query_value(None, "journal_mode", |row| row.get(0))?;
-    if mode != "wal" {
-        return Err(errors::not_durable(path, "journal_mode", &mode, "wal").into());
-    }
-    Ok(())
-}
-
-/// Opens the file and its log, and closes them. SQLite removes the log then, if no other process has it open.
+/// Opens the file and its log, and closes them. SQLite then removes the log if no other process has it open.
 pub(super) fn and_close(path: &Path, settings: Settings) -> Sql<()> {
     let conn = open(path, Access::Write, settings)?;
     conn.query_row("SELECT count(*) FROM sqlite_schema", (), |_| Ok(()))?;
@@ -223,7 +186,7 @@ pub(super) fn and_close(path: &Path, settings: Settings) -> Sql<()> {
 
 fn connect(path: &Path, options: &Options) -> Result<Connection, Stop> {
     let conn = open(path, Access::Write, Settings::of(options))?;
-    // Only reads: a refused file is not changed.
+    // Only reads, so that a refused file is not changed.
     schema::check(&conn, &path.display().to_string())?;
     if conn.is_readonly(rusqlite::MAIN_DB)? {
         return Err(Stop::Refused(errors::read_only(path)));
@@ -251,41 +214,17 @@ fn connect(path: &Path, options: &Options) -> Result<Connection, Stop> {
     Ok(conn)
 }
 
-/// Makes SQLite plan each statement once. By default it plans many of them again for each bound value,
-/// in case a partial index fits that value, which took most of the time of a submit, a claim and a turn
-/// of a watch.
-fn keep_plans(conn: &Connection) -> Sql<()> {
-    conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)
-        .map(drop)
-}
-
-fn configure(conn: &Connection, options: &Options) -> Sql<()> {
-    conn.pragma_update(None, "cache_size", -i64::from(options.cache_mib) * 1024)?;
-    conn.pragma_update(None, "temp_store", "MEMORY")?;
-    if let Some(bytes) = options.max_file_bytes {
-        let page: i64 = conn.pragma_query_value(None, "page_size", |row| row.get(0))?;
-        let pages = (bytes / page.unsigned_abs().max(1)).max(1);
-        conn.query_row(&format!("PRAGMA max_page_count = {pages}"), (), |_| Ok(()))?;
-    }
-    Ok(())
-}
-
 /// Opens a connection that only reads, to the files of an open store.
 pub(super) fn reader(files: &OpenFiles, settings: Settings) -> Result<Connection, Stop> {
     files.check()?;
     let conn = open(files.path(), files.access(), settings)?;
-    // Another file may have taken the place of this one meanwhile.
+    // Another file may have replaced this one in the meantime.
     files.check()?;
     if files.access() == Access::Write {
         is_durable(&conn, files.path(), settings.synchronous)?;
     }
     only_reads(&conn)?;
     Ok(conn)
-}
-
-fn only_reads(conn: &Connection) -> Sql<()> {
-    conn.pragma_update(None, "query_only", true)?;
-    conn.pragma_update(None, "cache_size", -16 * 1024)
 }
 
 /// Returns a number that changes when another connection, of any process, has committed.
@@ -296,7 +235,7 @@ pub(super) fn data_version(conn: &Connection) -> Sql<i64> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{super::Synchronous, *};
 
     fn options(synchronous: Synchronous) -> Options {
         Options {
@@ -324,8 +263,6 @@ mod tests {
         }
     }
 
-    /// Reads the settings of the four readers and the writer, and checks that no other source opens a
-    /// connection.
     /// The files were identified before SQLite had opened the log. A program that closed the file in between deleted
     /// the log, and the reader reported that it was moved, deleted or replaced.
     #[test]
@@ -340,6 +277,8 @@ mod tests {
         drop(reader);
     }
 
+    /// Reads the settings of the four readers and the writer, and checks that no other source opens a
+    /// connection.
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn every_connection_of_an_open_store_syncs_each_commit() {
         let folder = tempfile::tempdir().unwrap();
@@ -380,7 +319,7 @@ mod tests {
             let text = std::fs::read_to_string(path).unwrap();
             let code = text.split("#[cfg(test)]").next().unwrap_or_default();
             let lines = code.lines().map(str::trim).filter(|l| !l.starts_with("//"));
-            // A connection in memory is no store.
+            // A connection in memory is not a store.
             let lines =
                 lines.filter(|l| l.contains("Connection::open") && !l.contains("in_memory"));
             opened.extend(lines.map(str::to_owned));
@@ -389,35 +328,5 @@ mod tests {
             opened,
             ["let conn = Connection::open_with_flags(path, flags)?;"]
         );
-    }
-
-    /// `.cargo/config.toml` sets the flags. This one shows that they are used; the other, `HAVE_FDATASYNC`, is not
-    /// among the options that SQLite reports.
-    #[test]
-    fn the_bundled_sqlite_is_built_with_the_flags_of_the_workspace() {
-        let conn = Connection::open_in_memory().unwrap();
-        let has =
-            "SELECT 1 FROM pragma_compile_options WHERE compile_options = 'DEFAULT_MEMSTATUS=0'";
-        assert!(conn.prepare(has).unwrap().exists(()).unwrap());
-    }
-
-    #[test]
-    fn a_connection_that_is_less_durable_than_it_was_set_is_refused() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("tasks.db");
-        let (_files, conn) = writer(&path, &options(Synchronous::Full)).unwrap();
-        let refused = |conn: &Connection| match is_durable(conn, &path, Synchronous::Full) {
-            Err(Stop::Refused(Error::Unusable(text))) => text,
-            other => panic!("{other:?}"),
-        };
-        for (level, number) in [("OFF", 0), ("NORMAL", 1)] {
-            conn.pragma_update(None, "synchronous", level).unwrap();
-            let text = refused(&conn);
-            let expected = format!("synchronous is {number}, not 2 (FULL)");
-            assert!(text.contains(&expected), "{text}");
-        }
-        let other = Connection::open_in_memory().unwrap();
-        let text = refused(&other);
-        assert!(text.contains("journal_mode is memory, not wal"), "{text}");
     }
 }

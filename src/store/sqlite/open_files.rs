@@ -1,4 +1,4 @@
-//! [`OpenFiles`]: the files of an open store, and how they are open.
+//! [`OpenFiles`]: the files of an open store, and the mode in which they are open.
 
 use std::{
     io,
@@ -15,7 +15,7 @@ use super::{
 };
 use crate::store::Error;
 
-/// How the connections of an open store use its files.
+/// How the connections of an open store access its files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Access {
     /// They read and write.
@@ -40,8 +40,8 @@ impl Opening {
         Ok(Self { path, identity })
     }
 
-    /// Returns the files that this connection has opened and keeps open. No other program deletes them from its
-    /// first read on; before it, another log may take the place of the one that is identified here.
+    /// Returns the files that this connection has opened and keeps open. After its first read, no other program
+    /// deletes them; before that, another log may replace the one that was identified.
     pub(super) fn opened(self, access: Access, by: &Connection) -> Result<OpenFiles, Error> {
         by.query_row("SELECT count(*) FROM sqlite_schema", (), |_| Ok(()))
             .map_err(|e| errors::opening(&self.path, &e))?;
@@ -64,7 +64,7 @@ impl Opening {
         };
         match files.changed()? {
             None => Ok(files),
-            // Nothing was written yet, so this is no case for an operator.
+            // Nothing was written yet, so an operator need not act.
             Some((path, what)) => Err(gone(files.reason(path, what))),
         }
     }
@@ -96,7 +96,7 @@ impl OpenFiles {
         self.files.get(1).map(|(path, _)| path.as_path())
     }
 
-    /// Returns the files beside that of the log.
+    /// Returns the files other than the log.
     pub(super) fn others(&self) -> impl Iterator<Item = &Path> {
         let paths = self.files.iter().map(|(path, _)| path.as_path());
         paths.filter(|path| Some(*path) != self.log())
@@ -106,8 +106,8 @@ impl OpenFiles {
         self.access
     }
 
-    /// Checks that the names of the open files still lead to them. Fails for good once one does not.
-    /// Calls `statx` three times, less than a microsecond each.
+    /// Checks that the names of the open files still refer to them. Once one does not, every further
+    /// check fails. Calls `statx` three times, less than a microsecond each.
     pub(super) fn check(&self) -> Result<(), Error> {
         if let Some(reason) = self.gone.get() {
             return Err(gone(reason.clone()));
@@ -127,8 +127,8 @@ impl OpenFiles {
         Ok(())
     }
 
-    /// Takes note that one of the files had another name for a while. What was written by that name is in other
-    /// logs, so it does not count whether the file is back.
+    /// Notes that one of the files was renamed for a while. Writes by its old name went to other logs in that
+    /// time, so it does not matter whether the file is back.
     pub(super) fn were_moved(&self) {
         self.gone.get_or_init(|| {
             let reason = self.reason(&self.path, "it, or its log, had another name for a while");
@@ -137,7 +137,7 @@ impl OpenFiles {
         });
     }
 
-    /// Returns the first file whose name does not lead to it any more, and why.
+    /// Returns the first file whose name no longer refers to it, and why.
     fn changed(&self) -> Result<Option<(&Path, &'static str)>, Error> {
         for (path, opened) in &self.files {
             let what = match identity(path) {
@@ -151,7 +151,8 @@ impl OpenFiles {
         Ok(None)
     }
 
-    /// Returns whether the name of the database still leads to it, whatever is with its log.
+    /// Returns whether the name of the database still refers to it, whatever the state of its log
+    /// is.
     pub(super) fn is_there(&self) -> bool {
         let file = self.files.first();
         file.is_some_and(|(path, opened)| identity(path).is_ok_and(|found| found == *opened))

@@ -1,8 +1,8 @@
 //! Finds out whether the processes that hold a lease have ended.
 //!
-//! All nodes on a SQLite file are processes of one machine. A killed process cannot renew its lease and
-//! cannot write, so its tasks need not wait for the end of the lease. Only a process that has certainly
-//! ended counts; without certainty, the lease expires by time.
+//! All nodes on a SQLite file are processes of one machine. A killed process can neither renew its
+//! lease nor write, so its tasks need not wait for the end of the lease. A process counts only if it
+//! has certainly ended; otherwise the lease expires by time.
 //!
 //! A process may have a supervisor, which stops what the process has started. Then both hold the lease:
 //! the tasks are free when both have ended.
@@ -12,9 +12,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Returns this process and its supervisor, as other processes of the machine can recognize them: their
-/// namespace of process ids, and the id and start time of each. `None` where this is not known (not
-/// Linux).
+/// Returns this process and its supervisor in a form by which other processes of the machine can
+/// recognize them: their namespace of process ids, and the id and start time of each. `None` if this is
+/// not known (not on Linux).
 pub(super) fn holders(supervisor: Option<u32>) -> Option<String> {
     Proc::new("/proc").holders(std::process::id(), supervisor)
 }
@@ -24,7 +24,7 @@ pub(super) fn has_ended(holders: &str) -> bool {
     Proc::new("/proc").has_ended(std::process::id(), holders, is_free)
 }
 
-/// The folder where the system shows its processes.
+/// The folder in which the system lists processes.
 struct Proc {
     root: PathBuf,
 }
@@ -34,7 +34,7 @@ impl Proc {
         Self { root: root.into() }
     }
 
-    /// As [`holders`], for the process `own`.
+    /// Like [`holders`], for the process `own`.
     fn holders(&self, own: u32, supervisor: Option<u32>) -> Option<String> {
         let mut text = self.namespace(own)?;
         for pid in supervisor.into_iter().chain([own]) {
@@ -43,7 +43,7 @@ impl Proc {
         Some(text)
     }
 
-    /// As [`has_ended`], for the process `own`. `is_free` returns whether no process has an id.
+    /// Like [`has_ended`], for the process `own`. `is_free` returns whether no process has an id.
     fn has_ended(&self, own: u32, holders: &str, is_free: impl Fn(u32) -> bool) -> bool {
         let parts: Vec<&str> = holders.split(' ').collect();
         let Some((space, processes)) = parts.split_first() else {
@@ -59,7 +59,7 @@ impl Proc {
     fn is_over(&self, pid: &str, started: &str, is_free: impl Fn(u32) -> bool) -> bool {
         let Ok(pid) = pid.parse() else { return false };
         match stat(&self.of(pid)) {
-            // Another process has got the id.
+            // Another process has reused the id.
             Some(stat) if stat.started != started => true,
             Some(stat) => stat.dead && self.has_no_live_thread(pid),
             // The system may hide the processes of other users.
@@ -71,9 +71,9 @@ impl Proc {
         self.root.join(pid.to_string())
     }
 
-    /// Returns the namespace of process ids of this process; `None` when the folder shows the processes
-    /// of another namespace. A container may have the `/proc` of the machine, whose ids are not those
-    /// inside the container.
+    /// Returns the namespace of process ids of this process; `None` when the folder lists the processes
+    /// of another namespace. A container may have the `/proc` of the machine, whose ids differ from
+    /// those inside the container.
     fn namespace(&self, own: u32) -> Option<String> {
         let itself = self.root.join("self");
         if fs::read_link(&itself).ok()? != Path::new(&own.to_string()) {
@@ -96,7 +96,7 @@ impl Proc {
         let Ok(threads) = fs::read_dir(self.of(pid).join("task")) else {
             return false;
         };
-        // A thread that ends meanwhile is read again the next time.
+        // A thread that ends at this moment is read again the next time.
         let is_dead = |thread: std::io::Result<fs::DirEntry>| {
             let thread = thread.ok().and_then(|thread| stat(&thread.path()));
             thread.is_some_and(|thread| thread.dead)
@@ -114,7 +114,7 @@ struct Stat {
 /// Reads the file `stat` of a process or thread.
 fn stat(folder: &Path) -> Option<Stat> {
     let text = fs::read_to_string(folder.join("stat")).ok()?;
-    // The name, in parentheses, may hold anything.
+    // The name, in parentheses, may contain any characters.
     let mut fields = text.rsplit_once(')')?.1.split_whitespace();
     let dead = matches!(fields.next()?, "Z" | "X" | "x");
     let started = fields.nth(18)?.to_owned();
@@ -217,7 +217,7 @@ mod tests {
         assert_eq!(supervised.split(' ').count(), 5, "{supervised}");
     }
 
-    /// A folder that stands for `/proc`, as process 7 sees it.
+    /// A folder in the form of `/proc`, as seen by process 7.
     struct Fake {
         folder: tempfile::TempDir,
     }
@@ -291,7 +291,7 @@ mod tests {
             Some("pid:[4026] 7 555")
         );
         assert!(fake.has_ended(20));
-        // Its id in the namespace of the folder is another one, or the same one by chance.
+        // Its id in the namespace of the folder is another one, or the same by chance.
         fake.process(900, "S", &[("S", 900)]);
         for (pid, ids) in [(900, "900 7"), (OWN, "7 7")] {
             fake.see_self_as(pid, ids);
@@ -304,14 +304,14 @@ mod tests {
         assert!(!fake.has_ended(20));
     }
 
-    /// A thread of a process whose first thread has ended, for real.
+    /// A real process whose first thread has ended, while another thread lives.
     #[test]
     fn a_process_without_its_first_thread_lives() {
         let script = "import ctypes, threading, time\n\
             threading.Thread(target=time.sleep, args=(600,)).start()\n\
             ctypes.CDLL(None).pthread_exit(None)\n";
         let Ok(mut child) = Command::new("python3").args(["-c", script]).spawn() else {
-            // Not by a macro, whose output a test that passes does not show.
+            // Not with a macro, because the test runner hides its output for a test that passes.
             let _ = writeln!(std::io::stderr(), "NOT TESTED HERE: there is no python3");
             return;
         };

@@ -1,4 +1,4 @@
-//! [`Progress`]: how far a reader of the log got.
+//! [`Progress`]: how far a reader of the log has got.
 
 /// How far a reader of the log got in one turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -15,5 +15,5 @@ pub(super) enum Progress {
 
 /// The number of tasks of a list, or changes of a feed, in one read.
 pub(super) const CHUNK: usize = 1000;
-/// The number of batches that wait for a slow reader.
+/// The most batches that are queued for a slow reader.
 pub(super) const QUEUE: usize = 8;

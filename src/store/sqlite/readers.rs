@@ -9,6 +9,7 @@ use super::{
     errors::{self, Stop},
     open,
     open_files::{Access, OpenFiles},
+    settings::Settings,
 };
 use crate::store::Error;
 
@@ -18,13 +19,13 @@ const READERS: usize = 4;
 /// Connections for reading. Reads never wait for the writer, and the writer never waits for reads.
 pub(super) struct Readers {
     files: Arc<OpenFiles>,
-    settings: open::Settings,
+    settings: Settings,
     idle: Mutex<Vec<Connection>>,
     permits: Semaphore,
 }
 
 impl Readers {
-    pub(super) fn new(files: Arc<OpenFiles>, settings: open::Settings) -> Self {
+    pub(super) fn new(files: Arc<OpenFiles>, settings: Settings) -> Self {
         Self {
             files,
             settings,

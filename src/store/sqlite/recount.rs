@@ -9,7 +9,7 @@ use super::{
 };
 use crate::store::examine::Strays;
 
-/// The counts of a scan of all states.
+/// Counts the tasks by a scan of all states.
 const SCAN: &str = "SELECT kind, code, data_version, owner IS NOT NULL, waits <> 0, quarantine IS NOT NULL, count(*)
      FROM windlass_states GROUP BY 1, 2, 3, 4, 5, 6";
 

@@ -57,7 +57,7 @@ impl Registry for SqliteStore {
                     prepared.iter().map(one).collect()
                 });
             let done: Vec<_> = done.await.unwrap_or_else(|e| all_failed(count, &e));
-            // One write takes all of them, nearly always.
+            // Almost always, one write takes all of them.
             match answers.is_empty() {
                 true => answers = done,
                 false => answers.extend(done),

@@ -14,8 +14,8 @@ use crate::store::retention;
 /// The most tasks or changes that one step deletes.
 pub(super) const STEP: u32 = 1000;
 
-/// Finds the oldest tasks of a state. Spares those that live tasks wait for: a long wait has rows for some of its tasks
-/// only, and its state has all.
+/// Finds the oldest tasks of a state. Spares those that live tasks wait for: a long wait has rows only for some of its
+/// tasks, but its state lists all.
 const OLDEST: &str =
     "SELECT s.ended_at, s.n, s.last, t.id FROM windlass_states s JOIN windlass_tasks t ON t.n = s.n
      WHERE s.code = ?1 AND s.ended_at < ?2
@@ -37,7 +37,7 @@ pub(super) fn purge(
 ) -> Sql<u64> {
     let mut found: Vec<(i64, i64, i64, Option<TaskId>)> = Vec::new();
     for state in states.iter().filter(|s| s.is_terminal()) {
-        // One state at a time: the index then has the oldest first.
+        // One state at a time, so that the index returns the oldest first.
         let of_state = (from_code(*state), before, limit);
         found.extend(batch.all(OLDEST, of_state, |row| {
             Ok((row.get(0)?, row.get(1)?, row.get(2)?, columns::id(row, 3)?))
@@ -57,7 +57,7 @@ pub(super) fn purge(
 }
 
 /// Deletes up to `limit` of the oldest changes from before `before`, and returns their number. The
-/// newest change stays: the numbering goes on from it.
+/// newest change stays, because the numbering continues from it.
 pub(super) fn history(
     batch: &mut Batch<'_>,
     (before, now): (Timestamp, Timestamp),
@@ -87,9 +87,9 @@ pub(super) fn newest_at(conn: &Connection) -> Sql<Option<Timestamp>> {
     first(&mut newest, (), |row| Ok(time(row.get(0)?)))
 }
 
-/// Deletes names that no change refers to any more.
+/// Deletes names to which no change refers any more.
 pub(super) fn names(batch: &Batch<'_>, before: i64) -> Sql<()> {
-    // More changes than a transaction makes.
+    // More changes than one transaction makes.
     const MARGIN: i64 = 1_000_000;
     let oldest = "SELECT seq, at FROM windlass_changes ORDER BY seq LIMIT 1";
     let oldest = batch.first(oldest, (), |row| Ok((row.get(0)?, row.get(1)?)))?;

@@ -71,7 +71,7 @@ pub(super) fn retry(batch: &mut Batch<'_>, id: &TaskId) -> Result<(), Stop> {
     write(batch, (n, last), &state)
 }
 
-/// Gives task `n`, whose newest change is `last`, the state of a retry.
+/// Writes the state of a retry to task `n`, whose newest change is `last`.
 pub(super) fn write(
     batch: &mut Batch<'_>,
     (n, last): (i64, i64),
@@ -110,7 +110,7 @@ pub(super) fn write(
         ),
         step,
     )?;
-    // The state before may have been unreadable, so its wait is not known.
+    // The previous state may have been unreadable, so its wait is not known.
     waits::put(batch, n, waited_for)?;
     Ok(())
 }

@@ -1,5 +1,5 @@
-//! Reads records from rows. A record that cannot be read is returned as its reason; the query does not
-//! fail.
+//! Reads records from rows. For a record that cannot be read it returns the reason, and the query does
+//! not fail.
 
 use rusqlite::Row;
 use windlass_statemachine::{Author, CommandId, Fence, Json, Kind, Task, TaskId};
@@ -13,7 +13,7 @@ use super::{
 };
 use crate::store::{CommandRecord, Error, TaskRecord};
 
-/// The columns that [`task`] reads.
+/// The columns for [`task`].
 macro_rules! task_columns {
     () => {
         concat!("t.id, ", $crate::store::sqlite::rows::named_task_columns!())
@@ -21,7 +21,7 @@ macro_rules! task_columns {
 }
 pub(super) use task_columns;
 
-/// The columns that [`named_task`] reads.
+/// The columns for [`named_task`].
 macro_rules! named_task_columns {
     () => {
         "t.kind, t.priority, t.labels, t.start_at, t.retry, t.props, t.terms"
@@ -29,7 +29,7 @@ macro_rules! named_task_columns {
 }
 pub(super) use named_task_columns;
 
-/// The columns that [`record`] reads; `l` is the lease of the claim.
+/// The columns for [`record`]; `l` is the lease of the claim.
 pub(super) const RECORD: &str = concat!(
     "t.n, t.submitted_at, s.state, s.quarantine, s.fence, s.pending, l.node, ",
     task_columns!(),
@@ -41,19 +41,19 @@ pub(super) const RECORD: &str = concat!(
 pub(super) const RECORD_TABLES: &str = "windlass_tasks t JOIN windlass_states s ON s.n = t.n LEFT JOIN windlass_leases l ON l.id = s.owner
      LEFT JOIN windlass_held h ON s.limited AND h.n = s.n";
 
-/// The tables of [`RECORD`], read in the order of the ids.
+/// The tables of [`RECORD`], read in the order of ids.
 pub(super) const RECORD_TABLES_BY_ID: &str =
     "windlass_tasks t INDEXED BY sqlite_autoindex_windlass_tasks_1
      CROSS JOIN windlass_states s ON s.n = t.n LEFT JOIN windlass_leases l ON l.id = s.owner
      LEFT JOIN windlass_held h ON s.limited AND h.n = s.n";
 
-/// The tables of [`RECORD`] behind `states s`, for a query by an index of `states`.
+/// The tables of [`RECORD`] after `states s`, for a query by an index of `states`.
 pub(super) const RECORD_BY_STATE: &str =
     "CROSS JOIN windlass_tasks t ON t.n = s.n LEFT JOIN windlass_leases l ON l.id = s.owner
      LEFT JOIN windlass_held h ON s.limited AND h.n = s.n";
 
-/// Returns a task from the columns [`task_columns`], from `first` on, as [`named_task`] does. `None` when the id
-/// cannot be read.
+/// Returns a task from the columns [`task_columns`], starting at `first`, like [`named_task`]. `None` when the
+/// id cannot be read.
 pub(super) fn task(row: &Row<'_>, first: usize) -> Sql<Option<(Task, Option<String>)>> {
     match id(row, first)? {
         Some(id) => named_task(row, first + 1, id),
@@ -61,8 +61,8 @@ pub(super) fn task(row: &Row<'_>, first: usize) -> Sql<Option<(Task, Option<Stri
     }
 }
 
-/// Returns the task of this id from the columns [`named_task_columns`], from `first` on, and the first reason why a
-/// field cannot be read. Such a field has its default.
+/// Returns the task of this id from the columns [`named_task_columns`], starting at `first`, and the first reason
+/// why a field cannot be read. An unreadable field has its default.
 pub(super) fn named_task(
     row: &Row<'_>,
     first: usize,
@@ -108,7 +108,7 @@ pub(super) fn named_task(
     Ok(Some((task, wrong)))
 }
 
-/// Returns the kind of a task whose kind cannot be read.
+/// Returns the stand-in for a kind that cannot be read.
 pub(super) fn unreadable() -> Option<Kind> {
     Kind::new("unreadable").ok()
 }
@@ -141,7 +141,7 @@ pub(super) fn record(row: &Row<'_>) -> Sql<Option<TaskRecord>> {
     }))
 }
 
-/// The columns that [`command`] reads.
+/// The columns for [`command`].
 pub(super) const COMMAND: &str = "c.id, t.id, c.ord, c.command, c.sent_at, c.outcome, c.by";
 
 /// Returns a command with its outcome.

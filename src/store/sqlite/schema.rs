@@ -1,7 +1,7 @@
-//! The tables, and the check that a file has those of this program.
+//! The tables, and the check that a file has the tables of this program.
 //!
-//! The file may hold tables of other programs. So the version is a row of `windlass_meta`, and a table is one
-//! of windlass by the prefix of its name.
+//! The file may have tables of other programs. So the version is a row of `windlass_meta`, and the tables of
+//! windlass are recognised by the prefix of their names.
 
 mod compare;
 
@@ -11,11 +11,12 @@ use rusqlite::{Connection, TransactionBehavior};
 use super::{batch::Sql, errors::Stop, texts::Text};
 use crate::store::Error;
 
-/// Marks a file that windlass has created in SQLite's own header (`file` and other tools show it): "Wdls".
+/// Marks a file that windlass has created, in SQLite's own header (shown by `file` and other tools):
+/// "Wdls".
 const APPLICATION_ID: i32 = 0x5764_6c73;
 
-/// The version of [`TABLES`], which this program reads and writes. A file has it in the row `version` of
-/// `windlass_meta`. Before 0.1 that row was called `schema`, and had numbers up to 14.
+/// The version of [`TABLES`] that this program reads and writes. A file stores it in the row `version`
+/// of `windlass_meta`. Before 0.1 that row was called `schema`, and had numbers up to 14.
 pub(super) const VERSION: i64 = 1;
 
 const TABLES: &str = include_str!("schema/tables.sql");
@@ -28,7 +29,8 @@ pub(super) fn make(conn: &mut Connection, file: &str) -> Result<(), Stop> {
     }
     let tx = conn.transaction_with_behavior(TransactionBehavior::Exclusive)?;
     let is_ours = match contents(&tx, file)? {
-        // Another process has made them meanwhile. A later version converts the tables of an earlier one here.
+        // Another process has made them in the meantime. A later version will convert the tables of an earlier
+        // one here.
         Contents::Tables => return Ok(()),
         Contents::None { is_ours, .. } => is_ours,
     };
@@ -45,13 +47,13 @@ pub(super) fn make(conn: &mut Connection, file: &str) -> Result<(), Stop> {
     Ok(())
 }
 
-/// Refuses a file of another version, and one whose tables have names of windlass and are not of it. A file
-/// without such tables passes.
+/// Refuses a file of another version, and a file whose tables have names of windlass but do not belong to
+/// it. Accepts a file without such tables.
 pub(super) fn check(conn: &Connection, file: &str) -> Result<(), Stop> {
     contents(conn, file).map(|_| ())
 }
 
-/// Refuses a file that this program cannot read before it has made tables there.
+/// Refuses a file in which this program has not created its tables yet.
 pub(super) fn has_tables(conn: &Connection, file: &str) -> Result<(), Stop> {
     match contents(conn, file)? {
         Contents::Tables => Ok(()),
@@ -63,7 +65,7 @@ pub(super) fn has_tables(conn: &Connection, file: &str) -> Result<(), Stop> {
     }
 }
 
-/// Returns whether the file holds tables, and none of windlass.
+/// Returns whether the file has tables, but none of windlass.
 pub(super) fn is_foreign(conn: &Connection, file: &str) -> Result<bool, Stop> {
     Ok(match contents(conn, file)? {
         Contents::Tables => false,
@@ -81,22 +83,22 @@ fn number(conn: &Connection, name: &str) -> Sql<i64> {
     number.query_row([name], |row| row.get(0))
 }
 
-/// What a file holds of windlass.
+/// The content of a file.
 enum Contents {
     /// The tables of this version.
     Tables,
     /// No tables of windlass.
     None {
-        /// There are tables of other programs.
+        /// Whether the file has tables of other programs.
         is_foreign: bool,
-        /// The file is empty: windlass sets the two numbers in SQLite's header, which another program may use
-        /// in a file of its own.
+        /// Whether the file is empty. Then windlass sets the two numbers in SQLite's header, which another
+        /// program may use in a file of its own.
         is_ours: bool,
     },
 }
 
 fn contents(conn: &Connection, file: &str) -> Result<Contents, Stop> {
-    // One statement, which sees one moment: another process may be creating the file.
+    // One statement, which sees a single moment: another process may be creating the file.
     let (id, header, tables, ours, has_meta): (i32, i32, i64, Option<String>, bool) = conn
         .query_row(
             "SELECT application_id, user_version, count(name),
@@ -129,7 +131,7 @@ fn contents(conn: &Connection, file: &str) -> Result<Contents, Stop> {
                  windlass; rename '{name}', or choose another file"
             ));
         }
-        // The first ones had tables without the prefix.
+        // The first development versions had tables without the prefix.
         (false, None) if id == APPLICATION_ID && header != 0 => return development(header.into()),
         (false, None) => {
             return Ok(Contents::None {

@@ -4,19 +4,20 @@ use std::path::Path;
 
 use crate::MachineFault;
 
-/// A disk with less free space than this is full: SQLite and the file system need some themselves.
+/// A disk with less free space than this, in bytes, is full: SQLite and the file system need some
+/// themselves.
 const NONE: u64 = 64 << 10;
 
-/// Returns what the machine lacks for a file now. SQLite reports an error of the disk without its
-/// number.
+/// Returns what the machine presently lacks for a file. SQLite reports an error of the disk without
+/// its number.
 pub(super) fn fault_of(path: &Path) -> Option<MachineFault> {
-    // Opens the folder: closing the file would end the locks of this process on it.
+    // Opens the folder, because closing the file would end the locks of this process on it.
     let opened = std::fs::File::open(path.parent()?);
     let fault = opened.err().and_then(|error| MachineFault::of(&error));
     fault.or_else(|| (free(path)? < NONE).then_some(MachineFault::DiskFull))
 }
 
-/// Returns the free bytes of the disk of a file; `None` where they are not known.
+/// Returns the free bytes on the disk of a file; `None` if they are not known.
 #[cfg(unix)]
 #[allow(
     clippy::unnecessary_cast,

@@ -1,27 +1,28 @@
-//! What the system knows of a file: its identity and its length, but never its times.
+//! The identity and the length of a file, read without its times.
 //!
-//! Linux (6.13) gives a file a new time with each write that follows a look at its times; otherwise the
-//! writes of a few milliseconds share one. Without a journal a file system then writes the inode with each
-//! sync: a second write for each transaction. So the files of a store are looked at without their times.
+//! Since 6.13, Linux gives a file a new time with each write that follows a read of its times; otherwise
+//! the writes of a few milliseconds share one. A file system without a journal then writes the inode with
+//! each sync: a second write for each transaction. So the files of a store are examined without their
+//! times.
 
 use std::{
     fs, io,
     path::{Path, PathBuf},
 };
 
-/// Identifies a file, whatever its name. The numbers are not used again while the file is open.
+/// Identifies a file, whatever its name. The numbers are not reused while the file is open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Identity {
     device: u64,
     inode: u64,
 }
 
-/// Returns which file has a name, without following a symbolic link: the logs of a file lie beside its own name.
-/// `None` where files have no such numbers, and only a missing file is noticed.
+/// Returns the identity of the file with this name, without following a symbolic link, because the logs of a
+/// file are next to its own name. `None` if files have no such numbers; then only a missing file is noticed.
 ///
 /// # Errors
 ///
-/// There is no such file, or the system does not show it.
+/// The file does not exist, or the system does not show it.
 pub(super) fn identity(path: &Path) -> io::Result<Option<Identity>> {
     #[cfg(target_os = "linux")]
     if let Some(found) = linux::identity(path)? {
@@ -67,7 +68,7 @@ mod linux {
 
     use super::Identity;
 
-    /// Returns `None` where the system does not report just that.
+    /// Returns `None` if the system cannot report only these fields.
     fn look(path: &Path, how: AtFlags, what: StatxFlags) -> io::Result<Option<Statx>> {
         match statx(CWD, path, how, what) {
             Ok(found) if StatxFlags::from_bits_retain(found.stx_mask).contains(what) => {

@@ -1,4 +1,4 @@
-//! [`SqliteStates`]: states alone in a SQLite file, for another coordinator.
+//! [`SqliteStates`]: a state store in a SQLite file, for another coordinator.
 
 use std::{fmt, path::Path, sync::Arc};
 
@@ -15,6 +15,7 @@ use super::{
     errors::{Stop, item},
     open,
     readers::Readers,
+    settings::Settings,
     wal::Wal,
     writer::{Setup, Writer},
 };
@@ -42,17 +43,17 @@ impl fmt::Debug for SqliteStates {
 }
 
 impl SqliteStates {
-    /// Opens the file, and creates it if there is none (its folder must exist).
+    /// Opens the file, and creates it if it does not exist (its folder must exist).
     ///
     /// # Errors
     ///
-    /// As [`SqliteStore::open`](super::SqliteStore::open).
+    /// The errors of [`SqliteStore::open`](super::SqliteStore::open).
     pub async fn open(path: impl AsRef<Path>, options: Options) -> Result<Self, Error> {
         let path = path.as_ref().to_owned();
         blocking(move || {
             let (files, mut conn) = open::writer(&path, &options)?;
             let writer = Writer::start(Setup {
-                wal: Wal::new(&mut conn, &files, open::Settings::of(&options))?,
+                wal: Wal::new(&mut conn, &files, Settings::of(&options))?,
                 conn,
                 files: files.clone(),
                 clock: SystemClock::shared(),
@@ -62,7 +63,7 @@ impl SqliteStates {
                 ringer: None,
             })?;
             Ok(Self(Arc::new(Inner {
-                readers: Arc::new(Readers::new(files.clone(), open::Settings::of(&options))),
+                readers: Arc::new(Readers::new(files.clone(), Settings::of(&options))),
                 path: files.path().clone(),
                 limits: options.limits,
                 writer,

@@ -1,4 +1,4 @@
-//! Rows that should not be there: finds them for an examination, and repairs them on request.
+//! Rows that should not exist: finds them for an examination, and repairs them on request.
 
 use rusqlite::{Connection, Row, types::ValueRef};
 
@@ -15,7 +15,7 @@ use crate::store::{
     examine::{Finding, Strays, Verdict},
 };
 
-/// What should not be there.
+/// The rows that should not exist.
 pub(super) struct Stray {
     quarantined: Strays,
     ids: Strays,
@@ -45,7 +45,7 @@ const MISCOUNTED: &str = "SELECT t.id FROM windlass_states s JOIN windlass_tasks
      WHERE s.ended_at IS NULL AND s.quarantine IS NULL AND s.pending <>
          (SELECT count(*) FROM windlass_commands c WHERE c.n = s.n AND c.outcome IS NULL)";
 
-/// Finds what should not be there.
+/// Finds rows that should not exist.
 pub(super) fn find(conn: &Connection) -> Result<Stray, Stop> {
     let named = |sql: &str| -> Sql<Strays> {
         let mut found = conn.prepare(sql)?;
@@ -66,7 +66,7 @@ pub(super) fn find(conn: &Connection) -> Result<Stray, Stop> {
     })
 }
 
-/// Returns the rows of tasks whose id cannot be read: no list shows them.
+/// Returns the rows of tasks whose id cannot be read, which no list shows.
 pub(super) fn without_id(conn: &Connection) -> Sql<Vec<String>> {
     let mut tasks = conn.prepare("SELECT n, id FROM windlass_tasks")?;
     let rows = tasks.query_map((), |row| {
@@ -86,7 +86,7 @@ fn name(row: &Row<'_>, column: usize) -> Sql<String> {
 }
 
 /// Returns the tasks whose record this program cannot read. SQLite preselects them: it also rejects JSON that
-/// is nested deeper than about 1,000, which this program reads.
+/// is nested deeper than about 1,000 levels, which this program reads.
 fn unreadable(conn: &Connection) -> Sql<Strays> {
     let mut suspects = conn.prepare(&format!(
         "SELECT {RECORD} FROM {RECORD_TABLES} WHERE s.quarantine IS NOT NULL

@@ -58,7 +58,7 @@ pub(super) fn submit(batch: &mut Batch<'_>, submit: &Submit) -> Result<Submitted
     Ok(Submitted::New)
 }
 
-/// Adds a checked task whose id is free, and returns its order; `fence` is that of the last claim of the task
+/// Adds a checked task whose id is free, and returns its order. `fence` is that of the last claim of the task
 /// that it replaces, or 0.
 pub(super) fn write(batch: &mut Batch<'_>, task: &Task, fence: i64) -> Result<i64, Stop> {
     let state = TaskState::first(task, batch.now);
@@ -93,7 +93,7 @@ pub(super) fn write(batch: &mut Batch<'_>, task: &Task, fence: i64) -> Result<i6
         Move::new(group),
     )?;
     if let Some(unique) = &task.unique {
-        // It is free, or that of an ended task.
+        // The key is free, or belongs to an ended task.
         batch.run("DELETE FROM windlass_unique WHERE key = ?1", [unique.key()])?;
         take_key(batch, n, task, batch.now)?;
     }
@@ -117,7 +117,7 @@ pub(super) fn take_key(batch: &Batch<'_>, n: i64, task: &Task, submitted_at: Tim
     Ok(())
 }
 
-/// The fields of a task that may be NULL, as its row holds them.
+/// The fields of a task that may be NULL, as its row stores them.
 pub(super) struct Optional {
     pub(super) labels: Option<String>,
     pub(super) start_at: Option<String>,
@@ -163,11 +163,11 @@ pub(super) fn insert(
     )
 }
 
-/// Decides a submit whose id is taken. Reads the other task only for a rule that compares them.
+/// Decides a submit whose id exists. Reads the other task only for a rule that compares tasks.
 fn decide(batch: &Batch<'_>, submit: &Submit, existing: &Existing) -> Result<Verdict, Stop> {
     let id = &submit.task.id;
     let mut there = None;
-    if rules::submit::compares(submit.if_exists) {
+    if rules::submit::compares(submit.if_exists, existing.has_ended) {
         there = batch.first(
             concat!(
                 "SELECT s.state, s.quarantine, ",

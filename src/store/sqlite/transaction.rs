@@ -43,7 +43,7 @@ impl Prepared {
     }
 }
 
-/// Where the rows of a task are.
+/// The rows of a task.
 struct Place {
     n: i64,
     /// The task's newest change.
@@ -84,8 +84,8 @@ pub(super) fn apply(batch: &mut Batch<'_>, prepared: &Prepared) -> Result<Applie
     })
 }
 
-/// Applies the effects of a message of task `own`, whose transition is written. The caller is in a savepoint:
-/// a refusal takes the transition back.
+/// Applies the effects of a message of task `own`, whose transition is already written. The caller is in a
+/// savepoint: a refusal rolls the transition back.
 pub(super) fn effects(
     batch: &mut Batch<'_>,
     prepared: &Prepared,
@@ -164,7 +164,7 @@ fn read(batch: &Batch<'_>, transaction: &Transaction) -> Sql<(Facts, Places)> {
     Ok((facts, places))
 }
 
-/// Returns the task that has a unique key, even when its time is over.
+/// Returns the task that has a unique key, even after its time.
 fn holder(batch: &Batch<'_>, key: &str) -> Sql<Option<Holder>> {
     let found = batch.first(
         "SELECT t.id, u.until FROM windlass_unique u JOIN windlass_tasks t ON t.n = u.n WHERE u.key = ?1",
@@ -260,8 +260,8 @@ fn carry_out(
     })
 }
 
-/// Returns whether a transaction from before `before` is remembered, or a unique key or a slot of a limit on starts
-/// that is free since then.
+/// Returns whether a transaction from before `before` is still remembered, or a unique key or a slot of a limit on
+/// starts is still stored that has been free since then.
 pub(super) fn has_old(conn: &Connection, before: i64) -> Sql<bool> {
     let mut old = conn.prepare_cached(
         "SELECT EXISTS (SELECT 1 FROM windlass_transactions WHERE at < ?1)
@@ -271,8 +271,8 @@ pub(super) fn has_old(conn: &Connection, before: i64) -> Sql<bool> {
     old.query_row([before], |row| row.get(0))
 }
 
-/// Forgets up to `limit` transactions from before `before`, and as many unique keys and slots of limits on starts
-/// that are free since then.
+/// Deletes up to `limit` transactions from before `before`, and as many unique keys and slots of limits on starts
+/// that have been free since then.
 pub(super) fn forget(batch: &Batch<'_>, before: i64, limit: u32) -> Sql<usize> {
     batch.run(
         "DELETE FROM windlass_unique WHERE key IN

@@ -99,7 +99,7 @@ fn put_history(batch: &mut Batch<'_>, n: i64, exported: &Exported) -> Result<i64
     Ok(last)
 }
 
-/// Returns an ended lease of a node, by which the history names the node.
+/// Returns an ended lease of a node, through which the history names the node.
 fn lease_of(batch: &Batch<'_>, node: &NodeName) -> Result<i64, Stop> {
     let known = batch.first(
         "SELECT id FROM windlass_leases WHERE node = ?1 AND ended_at IS NOT NULL ORDER BY id DESC LIMIT 1",
@@ -185,7 +185,8 @@ fn put_command(batch: &Batch<'_>, n: i64, command: &CommandRecord) -> Result<(),
 #[async_trait]
 impl Transfer for SqliteStore {
     async fn ids(&self) -> Result<Vec<TaskId>, Error> {
-        // The claims of ended leases end with the next write of any process. After a copy none may come.
+        // The claims of ended leases end with the next write of any process. After a copy there may be
+        // none.
         let look = self.0.writer.run("look for ended leases", 1, |_| Ok(()));
         look.await?;
         self.0.readers.run("list tasks", ids).await

@@ -1,4 +1,4 @@
-//! [`Views`]: reads tasks for watches, as nodes need them.
+//! [`Views`]: reads the views of tasks for watches.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use super::{
 };
 use crate::store::{NodeCommand, NodeCommandId, QueuedNodeCommand, TaskView};
 
-/// A task as it is now.
+/// The present view of a task.
 pub(super) enum View {
     Live(TaskView),
     /// The task has ended or is quarantined.
@@ -26,7 +26,7 @@ pub(super) enum View {
     Deleted(TaskId),
 }
 
-/// Caches kinds and labels: few texts of many tasks, each parsed once and shared.
+/// Caches kinds and labels: a few texts occur in many tasks, and each is parsed once and shared.
 #[derive(Default)]
 pub(super) struct Views {
     kinds: HashMap<String, Kind>,
@@ -57,7 +57,7 @@ fn cached<T: Clone>(
 }
 
 impl Views {
-    /// Unreadable labels count as none: the claim quarantines such a task.
+    /// Unreadable labels count as none; the claim quarantines such a task.
     fn labels(&mut self, text: Option<String>) -> Option<Arc<Labels>> {
         let parse = |text: &str| serde_json::from_str(text).ok().map(Arc::new);
         cached(&mut self.labels, text?, parse)
@@ -81,7 +81,8 @@ impl Views {
             id,
             kind,
             labels: self.labels(row.get::<_, Option<Text>>(3)?.map(Text::of)),
-            // Numbers out of range stop no other task: the claim quarantines the one that has them.
+            // Numbers out of range must not block other tasks; the claim quarantines the task that
+            // has them.
             data_version: u32::try_from(row.get::<_, i64>(11)?).unwrap_or(FIRST_DATA_VERSION),
             priority: i32::try_from(row.get::<_, i64>(4)?).unwrap_or_default(),
             order: row.get::<_, i64>(0)? as u64,
@@ -101,7 +102,7 @@ impl Views {
         Ok(Some(View::Live(view)))
     }
 
-    /// Returns the task of a row as it is now.
+    /// Returns the present view of the task in a row.
     pub(super) fn one(&mut self, conn: &Connection, n: i64) -> Sql<Option<View>> {
         let sql = format!(
             "SELECT {COLUMNS}, {WAITER}, {HELD}, {TERMS} FROM windlass_tasks t JOIN windlass_states s ON s.n = t.n WHERE t.n = ?1"
@@ -115,7 +116,7 @@ impl Views {
         Ok(id.map(View::Deleted))
     }
 
-    /// Returns up to `limit` live tasks with a row after `after`, and the last row that was read.
+    /// Returns up to `limit` live tasks from rows after `after`, and the last row that was read.
     pub(super) fn live(
         &mut self,
         conn: &Connection,
@@ -153,7 +154,7 @@ pub(super) fn commands(conn: &Connection, n: i64) -> Sql<Vec<QueuedCommand>> {
     Ok(waiting.into_iter().filter_map(Result::ok).collect())
 }
 
-/// Returns the waiting commands of a node: all, or the one with this order.
+/// Returns the queued commands of a node: all, or the one with this order.
 pub(super) fn node_commands(
     conn: &Connection,
     lease: i64,

@@ -1,8 +1,8 @@
-//! The tasks that wait for others.
+//! Tasks that wait for others.
 //!
-//! A task that waits for few others has a row of `windlass_waits` for each of them. One that waits for more has
-//! rows of `windlass_watches`, mostly a single one: [`settle`] keeps them right at the end of each transaction.
-//! `windlass_states.waits` is which of the two it has.
+//! A task that waits for few others has a row of `windlass_waits` for each of them. A task that waits for more
+//! has rows of `windlass_watches`, usually a single one, which [`settle`] updates at the end of each
+//! transaction. `windlass_states.waits` says which of the two tables it uses.
 
 mod settle;
 
@@ -28,7 +28,7 @@ use crate::store::{
 };
 
 /// Whether a task that task `s` waits for is live. Tasks often end in the order of their ids, so the last id is
-/// looked at first: of many the last one that is live is found at once, and not behind all that have ended.
+/// checked first: usually it is live, and the ended ones need not be read.
 macro_rules! is_blocked {
     () => {
         "ifnull(CASE s.waits WHEN 2 THEN
@@ -41,7 +41,7 @@ macro_rules! is_blocked {
     };
 }
 
-/// The columns that [`waiter`] reads: NULL for a task that waits for none. `s` is the row of its state.
+/// The columns for [`waiter`]: NULL for a task that does not wait. `s` is the row of its state.
 pub(super) const WAITER: &str = concat!(
     "CASE WHEN s.waits AND s.owner IS NULL THEN ",
     is_blocked!(),
@@ -54,7 +54,7 @@ struct Since {
     since: Timestamp,
 }
 
-/// Returns what a watch reports of a waiting task, from the columns [`WAITER`] and its wake-up.
+/// Returns the report of a watch about a waiting task, from the columns [`WAITER`] and its wake-up.
 pub(super) fn waiter(row: &Row<'_>, first: usize, due: Option<i64>) -> Sql<Option<Waiter>> {
     let Some(is_blocked) = row.get(first)? else {
         return Ok(None);
@@ -72,7 +72,8 @@ pub(super) fn waiter(row: &Row<'_>, first: usize, due: Option<i64>) -> Sql<Optio
     }))
 }
 
-/// Returns the state of a task that is to be claimed, with the outcomes of those that it waits for.
+/// Returns the state of a task that is about to be claimed, with the outcomes of the tasks that it
+/// waits for.
 pub(super) fn looked_at(batch: &Batch<'_>, state: TaskState) -> Sql<TaskState> {
     waits::looked_at(state, batch.now, |id| {
         // Many tasks that are claimed together have waited for the same ones.
@@ -90,10 +91,11 @@ pub(super) fn looked_at(batch: &Batch<'_>, state: TaskState) -> Sql<TaskState> {
     })
 }
 
-/// The most tasks of a list that has a row for each of them: the ends of these tasks read no list.
+/// The most tasks for which a waiting task has a row for each. When such a task ends, no list has
+/// to be read.
 const FEW: usize = 4;
 
-/// Returns which rows a task has that waits for these.
+/// Returns which kind of rows a task that waits for these tasks has.
 pub(super) fn rows(waited_for: &[TaskId]) -> i64 {
     match waited_for.len() {
         0 => 0,
@@ -102,9 +104,8 @@ pub(super) fn rows(waited_for: &[TaskId]) -> i64 {
     }
 }
 
-/// Makes the rows of task `n` those of its new wait; of none when it waits for none. Only for tasks that wait
-/// or may have waited: other writes do not look at these rows. The caller writes the state as well, and notes the move
-/// of the counts there.
+/// Replaces the rows of task `n` by those of its new wait, which may be empty. Only for tasks that wait or may have
+/// waited: other writes ignore these rows. The caller also writes the state, and notes the move of the counts there.
 pub(super) fn put(batch: &mut Batch<'_>, n: i64, waited_for: &[TaskId]) -> Sql<()> {
     clear(batch, n)?;
     batch.write_state(
@@ -115,7 +116,7 @@ pub(super) fn put(batch: &mut Batch<'_>, n: i64, waited_for: &[TaskId]) -> Sql<(
     add(batch, n, waited_for)
 }
 
-/// Adds the rows of a task that has none. Its state has these tasks and [`rows`].
+/// Adds the rows of a task that has none. Its state must list these tasks and [`rows`].
 pub(super) fn add(batch: &mut Batch<'_>, n: i64, waited_for: &[TaskId]) -> Sql<()> {
     match rows(waited_for) {
         ALL => put_all(batch, n, waited_for.iter().map(TaskId::as_str))?,
@@ -132,13 +133,13 @@ pub(super) fn clear(batch: &Batch<'_>, n: i64) -> Sql<()> {
     Ok(())
 }
 
-/// Tasks that have ended, are gone, or are live again (`true`).
+/// Tasks that have ended or are gone (`false`), or are live again (`true`).
 pub(super) type Changed = BTreeMap<i64, bool>;
 
-/// Returns the unclaimed tasks whose view has changed because of these: those that wait for a task which is
-/// live again, and those that waited for the last live one. A task that still waits for a live one is not
-/// reported. A long wait has a row of few of its tasks, so the end of each of a hundred tasks for which a hundred
-/// wait finds few rows.
+/// Returns the unclaimed tasks whose view has changed because of these: tasks that wait for a task which is live
+/// again, and tasks that waited for the last live one. A task that still waits for a live one is not reported. A
+/// long wait has rows for few of its tasks, so when each of a hundred tasks ends for which a hundred others wait,
+/// few rows are found.
 pub(super) fn waiters(conn: &Connection, waited: &Changed) -> Sql<Vec<i64>> {
     let mut any = conn.prepare_cached(
         "SELECT EXISTS (SELECT 1 FROM windlass_waits) OR EXISTS (SELECT 1 FROM windlass_watches)",
@@ -172,7 +173,7 @@ pub(super) fn waiters(conn: &Connection, waited: &Changed) -> Sql<Vec<i64>> {
     Ok(changed)
 }
 
-/// Returns each task that waits, with those that it waits for.
+/// Returns each waiting task, with the tasks that it waits for.
 pub(super) fn waiting(conn: &Connection) -> Sql<Waiters> {
     let mut edges = conn.prepare_cached(
         "SELECT t.id, w.value FROM windlass_states s JOIN windlass_tasks t ON t.n = s.n
@@ -182,7 +183,7 @@ pub(super) fn waiting(conn: &Connection) -> Sql<Waiters> {
     let mut rows = edges.query(())?;
     let mut waiters = Waiters::new();
     while let Some(row) = rows.next()? {
-        // A name that is none belongs to a record that cannot be read, which is a finding of its own.
+        // An invalid name belongs to a record that cannot be read, which is a finding of its own.
         if let (Some(id), Some(waited)) = (columns::id(row, 0)?, columns::id(row, 1)?) {
             waiters.entry(id).or_default().push(waited);
         }

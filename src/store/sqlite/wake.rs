@@ -1,4 +1,4 @@
-//! What wakes the thread that follows the log of changes, and how long the thread sleeps.
+//! How the thread that reads the log of changes is woken, and how long it sleeps.
 
 use std::{
     sync::{
@@ -10,31 +10,31 @@ use std::{
 
 use super::alarm::OwnWrites;
 
-/// How often the thread looks for commits of other processes where no alarm reports them.
+/// How often the thread polls for commits of other processes if no alarm reports them.
 const POLL: Duration = Duration::from_millis(5);
-/// How often the thread looks for commits that no alarm has reported.
+/// How often the thread polls for commits that an alarm has not reported.
 const QUIET: Duration = Duration::from_secs(1);
 
-/// How often it looks right after a write: a fraction of the time of a fast sync.
+/// How often the thread polls right after a write: a fraction of the time of a fast sync.
 const SYNC: Duration = Duration::from_micros(40);
-/// How often it looks where a commit may still follow a write, and has not for long.
+/// How often the thread polls long after a write whose commit may still follow.
 const SELDOM: Duration = Duration::from_millis(100);
 
-/// Wakes the thread, unless it is awake or follows nothing.
+/// Wakes the thread, unless it is awake or has no readers.
 #[derive(Debug, Default)]
 pub(super) struct Bell {
-    /// The thread follows something.
+    /// Whether the thread has readers.
     pub(super) watching: AtomicBool,
-    /// The thread gets a message of a commit of this process.
+    /// Whether a message about a commit of this process is on its way to the thread.
     pub(super) rung: AtomicBool,
-    /// The thread gets a message of a write of another process.
+    /// Whether a message about a write of another process is on its way to the thread.
     pub(super) noticed: AtomicBool,
-    /// The thread gets a message of a write that may be of another process.
+    /// Whether a message about a write that may be of another process is on its way to the thread.
     pub(super) perhaps: AtomicBool,
 }
 
 impl Bell {
-    /// Returns whether a message is to be sent.
+    /// Returns whether to send a message.
     pub(super) fn rings(&self, which: &AtomicBool) -> bool {
         self.watching.load(Ordering::Acquire) && !which.swap(true, Ordering::AcqRel)
     }
@@ -42,13 +42,13 @@ impl Bell {
 
 /// Wakes the thread after each transaction of the writer of this process.
 pub(super) struct Ringer {
-    /// Sends the thread a message, unless it is awake or follows nothing.
+    /// Sends the thread a message, unless it is awake or has no readers.
     pub(super) ring: Box<dyn Fn() + Send>,
     pub(super) own: Arc<OwnWrites>,
 }
 
 impl Ringer {
-    /// A transaction begins. It ends when the returned value is dropped.
+    /// Begins a transaction. It ends when the returned value is dropped.
     pub(super) fn begin(&self) -> Ringing<'_> {
         self.own.begin();
         Ringing(self)
@@ -61,12 +61,12 @@ pub(super) struct Ringing<'a>(&'a Ringer);
 impl Drop for Ringing<'_> {
     fn drop(&mut self) {
         self.0.own.end();
-        // Also after a failure: another process may have written while this one waited for the lock.
+        // Even after a failure: another process may have written while this one waited for the lock.
         (self.0.ring)();
     }
 }
 
-/// Lets the calling thread sleep for as long as it asks to. By default Linux adds up to 50 microseconds.
+/// Makes the sleeps of the calling thread exact. By default Linux adds up to 50 microseconds.
 #[cfg(target_os = "linux")]
 pub(super) fn sleep_exactly() {
     if let Err(error) = nix::sys::prctl::set_timerslack(1) {
@@ -77,10 +77,10 @@ pub(super) fn sleep_exactly() {
 #[cfg(not(target_os = "linux"))]
 pub(super) fn sleep_exactly() {}
 
-/// How long the thread sleeps before it looks for commits again.
+/// Decides how long the thread sleeps before it polls for commits again.
 #[derive(Debug, Default)]
 pub(super) struct Pace {
-    /// The last write of another process, while its commit may not be visible yet.
+    /// The last write of another process, until its commit is certainly visible.
     written: Option<Write>,
 }
 
@@ -92,14 +92,15 @@ struct Write {
     expected: Expected,
 }
 
-/// Whether a commit will follow a write.
+/// Whether a commit follows a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Expected {
-    /// It will.
+    /// A commit follows.
     Commit,
-    /// It will if another process wrote, and not this one.
+    /// A commit follows if another process wrote, and not this one.
     PerhapsCommit,
-    /// A commit is visible since. It may be an earlier one than that of this write, which follows soon then.
+    /// A commit has become visible since. It may be an earlier one; then the commit of this write follows
+    /// soon.
     PerhapsAnother,
 }
 
@@ -111,8 +112,8 @@ impl Pace {
         });
     }
 
-    /// Another process may have written. Soon the thread looks less often than after a write that another process is
-    /// known to have made: mostly there was none.
+    /// Notes that another process may have written. The polls become rarer sooner than after a write that another
+    /// process has certainly made, because usually there was none.
     pub(super) fn perhaps_written(&mut self, now: Instant) {
         let is_awaited = |write: Write| {
             let since = now.saturating_duration_since(write.at);
@@ -126,7 +127,7 @@ impl Pace {
         }
     }
 
-    /// A commit is visible.
+    /// Notes that a commit is visible.
     pub(super) fn committed(&mut self, now: Instant) {
         let awaits = |write: &&mut Write| write.expected == Expected::Commit;
         if let Some(write) = self.written.as_mut().filter(awaits) {
@@ -144,7 +145,7 @@ impl Pace {
         let Some(write) = self.written else {
             return QUIET;
         };
-        // A sync of the disk takes from a tenth of a millisecond to seconds.
+        // A sync of the disk takes between a tenth of a millisecond and seconds.
         let since = now.saturating_duration_since(write.at).as_millis();
         match (write.expected, since) {
             (Expected::PerhapsAnother, 0..2) => Duration::from_micros(250),
@@ -184,14 +185,15 @@ mod tests {
         }
     }
 
-    /// Each renewal of an idle node was looked for up to a thousand times when the report of its write came late.
+    /// Regression: each renewal of an idle node caused up to a thousand polls when the report of its write came
+    /// late.
     #[test]
     fn a_write_that_may_be_of_this_process_is_looked_for_less_often() {
         let start = Instant::now();
         let after = |millis| start + Duration::from_millis(millis);
         let mut pace = Pace::default();
         pace.perhaps_written(start);
-        // It may be the one of this process.
+        // The commit may be that of this process.
         pace.committed(start);
         let (mut looks, mut at) = (0, start);
         while at < after(5000) {

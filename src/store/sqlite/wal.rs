@@ -3,15 +3,15 @@
 //! SQLite appends every page that a transaction changes to the log. It reuses the log from its start
 //! once a checkpoint has copied all of it to the file and no connection reads it. The log is
 //! checkpointed when it is about as large as the file, within [`LEAST`] and [`MOST`]: a checkpoint
-//! then writes each page of the file about once, and the log at most doubles the space of a store.
-//! A thread does most of it ([`Copier`]), or the writer, if the log fills at once ([`RUSH`]).
+//! then writes each page of the file about once, and the log at most doubles the space of a store. A
+//! thread does most of the work ([`Copier`]), or the writer, if the log fills quickly ([`RUSH`]).
 //!
-//! A checkpoint does not wait for readers. When the log still grows to twice its limit, the writer
-//! truncates it, and waits for readers up to [`PATIENCE`]. Readers that overlap can keep the log in use for
-//! longer, so the writer waits for twice as long each time the log has doubled, up to [`LONGEST_PATIENCE`]. A
-//! transaction that stays open (of a backup, of a shell) keeps the log growing: a warning names the log.
+//! A checkpoint does not wait for readers. If the log grows to twice its limit, the writer truncates it, and
+//! waits for readers up to [`PATIENCE`]. Readers that overlap can keep the log in use for longer, so the
+//! writer waits twice as long each time the log has doubled, up to [`LONGEST_PATIENCE`]. A transaction that
+//! stays open (of a backup, or a shell) makes the log grow further: a warning names the log.
 //!
-//! The writer also truncates a log that is larger than the free space of its disk: a disk full of log
+//! The writer also truncates a log that is larger than the free space on its disk: a disk full of log
 //! has no room for the pages that a checkpoint adds to the file.
 
 use std::{
@@ -29,8 +29,8 @@ use super::{
     batch::Sql,
     copier::{self, Copier, Stage},
     errors, file,
-    open::Settings,
     open_files::OpenFiles,
+    settings::Settings,
     space, stat,
 };
 use crate::store::Error;
@@ -41,17 +41,18 @@ const LEAST: u64 = 1000;
 const MOST: u64 = 10_000;
 /// The bytes before each page in the log.
 const FRAME_HEADER: u64 = 24;
-/// In how many steps the thread copies a log that reaches its limit. Each step ends with a sync of the
-/// file, and the syncs of transactions wait for it: steps make it short.
+/// The number of steps in which the thread copies a log that reaches its limit. Each step ends with a
+/// sync of the file, for which the syncs of transactions wait; more steps make it shorter.
 const STEPS: u64 = 5;
-/// After a step the thread rests for this many times as long as the step has taken, unless the log
-/// reaches its limit. A page that is written again and again is copied by each step: without rest,
-/// 1,000 busy tasks lose a third of their rate.
+/// How many times longer than the last step the thread pauses, unless the log reaches its limit. A
+/// page that is written again and again is copied by each step: without pauses, 1,000 busy tasks
+/// lose a third of their rate.
 const REST: u32 = 19;
-/// It rests no longer than this: what comes then may be another load.
+/// The longest pause: the load may have changed by then.
 const LONGEST_REST: Duration = Duration::from_millis(500);
-/// A log of [`MOST`] pages that fills within this time is copied by the writer. While the thread copied
-/// it, much would be added, mostly of the same pages, and the writer would copy these once more.
+/// The writer itself copies a log of [`MOST`] pages that fills within this time. If the thread copied
+/// it, much would be added in the meantime, usually to the same pages, and the writer would copy these
+/// once more.
 const RUSH: Duration = Duration::from_millis(250);
 /// How long a truncation waits for readers. Writes of all processes wait with it.
 pub(super) const PATIENCE: Duration = Duration::from_millis(100);
@@ -59,7 +60,7 @@ pub(super) const PATIENCE: Duration = Duration::from_millis(100);
 const LONGEST_PATIENCE: Duration = Duration::from_secs(1);
 /// How long a truncation waits for the thread that copies.
 const COPIED_WITHIN: Duration = Duration::from_secs(1);
-/// How long the writer waits after a truncation that failed, unless the log doubles.
+/// How long the writer waits after a failed truncation, unless the log doubles.
 const TRY_EVERY: Duration = Duration::from_secs(5);
 /// How often a warning about a long log is repeated.
 const WARN_EVERY: Duration = Duration::from_secs(60);
@@ -73,13 +74,13 @@ pub(super) struct Wal {
     limit: u64,
     /// The number of pages in the log, by the last transaction.
     pages: Arc<AtomicU64>,
-    /// That number at the last look.
+    /// The number of pages at the last check.
     seen: u64,
     /// The number of pages at which the thread copies next.
     next: u64,
-    /// When the log has started again.
+    /// When the log last started again.
     began: Instant,
-    /// When the thread has rested.
+    /// When the thread's pause ends.
     rested: Instant,
     copier: Copier,
     stuck: Option<Stuck>,
@@ -88,16 +89,16 @@ pub(super) struct Wal {
 
 /// A log that readers have kept from being truncated.
 struct Stuck {
-    /// When it was tried last.
+    /// When a truncation was last tried.
     at: Instant,
-    /// The size of the log when it was tried with this patience.
+    /// The size of the log when a truncation was tried with this patience.
     bytes: u64,
     patience: Duration,
 }
 
 impl Stuck {
-    /// Returns how long the truncation of a log of this size waits now, and what is remembered if it fails. `None`
-    /// when it is not tried now.
+    /// Returns how long to wait for readers in a truncation of a log of this size now, and what to remember if it
+    /// fails. `None` if no truncation is due.
     fn again(before: Option<&Self>, bytes: u64, now: Instant) -> Option<(Duration, Self)> {
         let next = |bytes, patience| Self {
             at: now,
@@ -133,7 +134,7 @@ impl Wal {
         let failed = |error| errors::opening(files.path(), &error);
         let pages = Arc::new(AtomicU64::new(0));
         let counted = pages.clone();
-        // In the place of SQLite's own hook, which checkpoints in the transaction that reaches the limit.
+        // Replaces SQLite's own hook, which checkpoints in the transaction that reaches the limit.
         let count = move |_: &mut rusqlite::hooks::Wal, pages: std::ffi::c_int| {
             counted.store(u64::try_from(pages).unwrap_or(0), Ordering::Relaxed);
             Ok(())
@@ -166,7 +167,8 @@ impl Wal {
         }
         let set = |pragma: String| conn.query_row(&pragma, (), |_| Ok(()));
         // The first commit after a checkpoint shortens a longer log to this size. A log that reaches its limit, and
-        // a little more while it is copied, keeps its size: to lengthen it again costs each sync a write of the inode.
+        // slightly more while it is copied, keeps its size: extending it again would cost each sync a write of the
+        // inode.
         let bytes = (limit + limit / 4) * (self.page_bytes + FRAME_HEADER);
         set(format!("PRAGMA journal_size_limit = {bytes}"))?;
         self.limit = limit;

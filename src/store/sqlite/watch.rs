@@ -1,5 +1,4 @@
-//! [`Watch`]: a node's reader of the log of changes, with its own place in it. The changes that a slow
-//! reader has not read are in the file, not in memory.
+//! [`Watch`]: reads the log of changes for a node, from the node's own position. The changes that a slow reader has not read are in the file, not in memory.
 
 use hashbrown::HashSet;
 use rusqlite::Connection;
@@ -25,20 +24,20 @@ pub(super) struct Watch {
     lease: i64,
     kinds: Option<HashSet<Kind>>,
     events: mpsc::Sender<Vec<Event>>,
-    /// The last change that was delivered; `None` before the list has begun.
+    /// The last change that was delivered; `None` before the list.
     seen: Option<i64>,
     /// While the list is sent: the last row that was sent.
     listed: Option<i64>,
     own: OwnClaims,
 }
 
-/// The tasks that the node has claimed, as far as its watch has come. The node knows of the ends that it
-/// writes itself, so the watch neither reads nor reports them.
+/// The tasks that the node has claimed, up to the position of its watch. The node knows of the ends that
+/// it writes itself, so the watch neither reads nor reports them.
 #[derive(Default)]
 struct OwnClaims(HashSet<i64>);
 
 impl OwnClaims {
-    /// Takes note of a change, and returns whether it is an end that this lease has written.
+    /// Notes a change. Returns whether it is an end that this lease has written.
     fn end(&mut self, change: &Touched, lease: i64) -> bool {
         match change.what {
             CLAIMED if change.detail >> 1 == lease => {
@@ -85,7 +84,7 @@ impl Watch {
             return Ok(Progress::Full);
         }
         let Some(seen) = self.seen else {
-            // Later changes are sent after the list, even those that the list shows.
+            // Later changes are sent after the list, even if the list already includes them.
             let newest = newest(conn)?;
             return Ok(self.deliver(vec![Event::Reset], |watch| {
                 watch.seen = Some(newest);
@@ -115,7 +114,7 @@ impl Watch {
         })
     }
 
-    /// Sends a batch, and calls `then` when it was sent.
+    /// Sends a batch, and calls `then` after it was sent.
     fn deliver(&mut self, events: Vec<Event>, then: impl FnOnce(&mut Self)) -> Progress {
         if !events.is_empty() {
             match self.events.try_send(events) {
@@ -162,7 +161,7 @@ impl Watch {
         Ok(self.deliver(events, |watch| watch.listed = last))
     }
 
-    /// Returns the events of these changes for the node: each task once, as it is now.
+    /// Returns the events of these changes for the node: each task once, with its present view.
     fn events(
         &mut self,
         conn: &Connection,
@@ -189,10 +188,11 @@ impl Watch {
                     events.extend(commands.into_iter().map(Event::Node));
                 }
                 // While a claim stands, only its owner needs its moves, and the owner made them. The
-                // release of a claim is a change of its own.
+                // release of a claim is a separate change.
                 MOVED if !change.ends() => {}
                 NODE | CHECKPOINTED => {}
-                // It knows of its own claims: the answer to the claim has what waited for the task.
+                // The node knows of its own claims: the answer to the claim has the queued commands
+                // of the task.
                 CLAIMED if change.detail >> 1 == self.lease => {}
                 _ if !reported.insert(change.n) => {}
                 _ => match views.one(conn, change.n)? {
@@ -238,7 +238,7 @@ impl Watch {
                 },
             }
         }
-        // Of whatever kind a task is: tasks of this node's kinds may wait for it.
+        // Whatever the kind of a task is, tasks of this node's kinds may wait for it.
         for waiter in waits::waiters(conn, &ended)? {
             if reported.insert(waiter)
                 && let Some(View::Live(view)) = views.one(conn, waiter)?

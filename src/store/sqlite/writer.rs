@@ -1,7 +1,7 @@
 //! [`Writer`]: the one thread of an open store that writes.
 //!
-//! It runs all waiting jobs in one transaction: many writes, one sync of the disk. It answers each job
-//! when the transaction is durable or has failed.
+//! It runs all waiting jobs in one transaction, so that many writes share one sync of the disk. It
+//! answers each job when the transaction is durable or has failed.
 
 use std::{
     sync::{Arc, mpsc},
@@ -63,7 +63,7 @@ impl Setup {
 /// The handle of the thread. Dropping it ends the thread.
 pub(super) struct Writer {
     jobs: mpsc::Sender<Message>,
-    /// The error of every job on a file that is only read.
+    /// The error for every job on a file that is only read.
     refuses: Option<Error>,
     thread: Option<JoinHandle<()>>,
 }
@@ -132,23 +132,23 @@ impl Writer {
         result
     }
 
-    /// Returns what gives the thread jobs whose results matter to no caller.
+    /// Returns a handle for jobs whose results no caller needs.
     pub(super) fn poster(&self) -> Poster {
         Poster(self.jobs.clone())
     }
 
-    /// From now on the thread looks for ended leases even without a job.
+    /// Makes the thread check for ended leases even without a job from now on.
     pub(super) fn keep_reaping(&self) {
         // A thread that has stopped is reported by the next job.
         let _ = self.jobs.send(Message::Reap);
     }
 }
 
-/// Gives the thread jobs without waiting for them.
+/// Sends jobs to the thread without waiting for them.
 pub(super) struct Poster(mpsc::Sender<Message>);
 
 impl Poster {
-    /// Runs `work` in a transaction, as [`Writer::run`] does. `work` is dropped when it is done or has failed.
+    /// Runs `work` in a transaction, like [`Writer::run`]. `work` is dropped when it is done or has failed.
     pub(super) fn post<T, F>(&self, operation: &'static str, load: impl Into<Load>, work: F)
     where
         T: Send + 'static,
@@ -170,7 +170,8 @@ impl Drop for Writer {
     fn drop(&mut self) {
         let _ = self.jobs.send(Message::Stop);
         if let Some(thread) = self.thread.take() {
-            // The thread finishes the waiting jobs first. A panic in it was reported where it happened.
+            // The thread finishes the waiting jobs first. A panic of the thread was reported where it
+            // happened.
             let _ = thread.join();
         }
     }
@@ -186,7 +187,7 @@ struct Thread {
     failing: Option<Instant>,
 }
 
-/// What stays from one transaction to the next.
+/// What is kept from one transaction to the next.
 #[derive(Default)]
 struct Kept {
     lines: limits::Looks,
@@ -206,9 +207,9 @@ impl Thread {
         }
     }
 
-    /// Ends leases that have expired, and looks at the lines of limits, while no job came.
+    /// Ends expired leases and examines the lines of limits while there is no job.
     fn idle(&mut self) {
-        // The check logs once that the files are gone. Every job is refused from then on.
+        // The check logs once that the files are gone. From then on every job is refused.
         if self.setup.files.check().is_err() {
             return;
         }
@@ -236,8 +237,8 @@ impl Thread {
                 }
                 self.answer(jobs.list, None);
             }
-            // One job may fail alone (too large for the disk, a damaged page): each gets a transaction
-            // of its own.
+            // A single job may be at fault (too large for the disk, a damaged page), so each gets a
+            // transaction of its own.
             Err((Stop::Sql(error), Phase::Work)) if jobs.list.len() > 1 => {
                 tracing::debug!(%error, "a batch failed; ran its jobs one by one");
                 for job in jobs.list {
@@ -304,7 +305,7 @@ impl Thread {
         if result.is_err() {
             self.kept.kinds.forget();
         }
-        // SQLite rolls back by itself after some errors only.
+        // SQLite rolls back on its own only after some errors.
         if result.is_err()
             && !conn.is_autocommit()
             && let Err(error) = conn.execute_batch("ROLLBACK")
@@ -341,14 +342,14 @@ fn work(setup: &Setup, intake: &mut Intake, kept: &Kept, jobs: &mut Jobs) -> Sql
     batch.finish()
 }
 
-/// Returns whether there is a lease to end or a line of a limit to look at.
+/// Returns whether there is a lease to end or a line of a limit to examine.
 fn has_news(setup: &Setup) -> Sql<bool> {
     let conn = &setup.conn;
     Ok(lease::any_ended(conn, &setup.lease_clock)? || limits::any_stuck(conn, setup.clock.now())?)
 }
 
-/// Begins a transaction, waiting for the lock. SQLite's own waiting sleeps for up to 100 ms at a time,
-/// which starves a process beside a busy one.
+/// Begins a transaction, and waits for the lock. SQLite's own wait sleeps for up to 100 ms at a time,
+/// which would starve a process next to a busy one.
 fn begin(conn: &Connection, timeout: Duration) -> Sql<()> {
     let mut since = None;
     loop {

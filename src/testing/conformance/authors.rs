@@ -19,12 +19,12 @@ fn named(name: &str) -> Author {
     Author::new(name).expect("a legal name")
 }
 
-/// A client of the store whose changes are made by this author.
+/// Returns a client of the store whose changes are made by this author.
 fn client(kit: &Kit, name: &str) -> Client {
     Client::new(&kit.store).on_behalf_of(named(name))
 }
 
-/// The changes of a task with their authors, `-` for none; without claims.
+/// Returns the changes of a task with their authors, `-` for none; without claims.
 async fn authors(kit: &Kit, name: &str) -> Vec<(&'static str, String)> {
     let history = kit.registry().history(&id(name), u32::MAX).await;
     let history = history.expect("a history").into_iter();
@@ -42,7 +42,7 @@ async fn authors(kit: &Kit, name: &str) -> Vec<(&'static str, String)> {
         .collect()
 }
 
-/// Returns the authors of the history of the namespace, with what they did.
+/// Returns the authors in the history of the namespace, with their actions.
 async fn audit(kit: &Kit) -> Vec<(String, AuditAction)> {
     let lines = kit.registry().audit(100).await.expect("the history");
     let by = |by: Option<Author>| by.map_or_else(|| "-".to_owned(), String::from);
@@ -57,8 +57,8 @@ fn deleted(name: &str) -> AuditAction {
     }
 }
 
-/// The history of a task names the author of each change that a client made, alone and in a transaction. What a node
-/// does has none, and neither have the changes of a client that gives none.
+/// The history of a task names the author of each change by a client, alone and in a transaction. Changes by nodes,
+/// and by clients without an author, have none.
 pub async fn each_change_names_its_author(harness: &dyn Harness) {
     let (kit, node) = Kit::with_node(harness).await;
     let ann = client(&kit, "ann");
@@ -94,7 +94,7 @@ pub async fn each_change_names_its_author(harness: &dyn Harness) {
     assert_eq!(authors(&kit, "c").await, [("submitted", "-".to_owned())]);
 }
 
-/// What the effects of a message change is by the task of the message.
+/// Changes by the effects of a message have the message's task as their author.
 pub async fn effects_are_by_their_task(harness: &dyn Harness) {
     need(Capability::Effects, harness.takes_effects().then_some(()));
     let (kit, node) = Kit::with_node(harness).await;
@@ -119,7 +119,8 @@ pub async fn effects_are_by_their_task(harness: &dyn Harness) {
     assert_eq!(own.last(), Some(&("moved", "-".to_owned())));
 }
 
-/// The history of the namespace has deletions, purges and commands to nodes, in their order. A limit means the last.
+/// The history of the namespace has deletions, purges and commands to nodes, in order. A limit selects the last
+/// ones.
 pub async fn what_leaves_no_task_is_in_the_history_of_the_namespace(harness: &dyn Harness) {
     let (kit, node) = Kit::with_node(harness).await;
     for name in ["a", "b", "c"] {
@@ -166,7 +167,7 @@ pub async fn what_leaves_no_task_is_in_the_history_of_the_namespace(harness: &dy
     assert_eq!(last.len(), 1);
 }
 
-/// What was refused is in no history.
+/// A refused transaction leaves no line in any history.
 pub async fn a_refused_transaction_leaves_no_line(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;
     kit.submit("a").await;
@@ -184,7 +185,7 @@ pub async fn a_refused_transaction_leaves_no_line(harness: &dyn Harness) {
     assert_eq!(authors(&kit, "a").await, [("submitted", "-".to_owned())]);
 }
 
-/// The authors are there when the store is opened again, and so is the history of the namespace.
+/// The authors, and the history of the namespace, are still there when the store is opened again.
 pub async fn authors_are_durable(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;
     let ann = client(&kit, "ann");

@@ -3,7 +3,7 @@
 #[cfg(doc)]
 use super::{Harness, StateHarness};
 
-/// A part that a case needs and that a store, or its harness, may lack.
+/// A capability that a case needs, and that a store or its harness may lack.
 ///
 /// [`conformance_tests!`](crate::conformance_tests) takes the capabilities that a store lacks, each
 /// with the reason. The cases that need one of them are ignored tests with that reason.
@@ -12,11 +12,11 @@ use super::{Harness, StateHarness};
 pub enum Capability {
     /// The data outlive the store: [`Harness::reopen`], [`StateHarness::reopen`].
     Reopen,
-    /// The store follows a clock of the test: [`Harness::store_with_clock`].
+    /// The store uses a clock of the test: [`Harness::store_with_clock`].
     Clock,
     /// A stored state can be damaged: [`Harness::corrupt_state`], [`StateHarness::corrupt`].
     CorruptState,
-    /// A damaged state can be put back: [`Harness::repair_state`].
+    /// A damaged state can be restored: [`Harness::repair_state`].
     RepairState,
     /// A stored envelope can be damaged: [`Harness::corrupt_envelope`].
     CorruptEnvelope,
@@ -48,7 +48,7 @@ impl Capability {
     }
 }
 
-/// Returns the value of a capability. Fails the case on a store that lacks the capability, so that a
+/// Returns the value of a capability. Fails the case if the store lacks the capability, so that a
 /// case that checks nothing does not pass.
 pub(super) fn need<T>(capability: Capability, provided: Option<T>) -> T {
     provided.unwrap_or_else(|| {

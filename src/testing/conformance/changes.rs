@@ -127,7 +127,7 @@ pub async fn changes_from_now_on(harness: &dyn Harness) {
     assert!(seen.iter().any(|(_, what)| moved(what)), "{seen:?}");
 }
 
-/// A reader that goes on after a change misses none and sees none twice.
+/// A reader that continues after a change misses none and sees none twice.
 pub async fn changes_go_on_after_one(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;
     let mut all = Reader::new(&kit, None).await;
@@ -188,14 +188,14 @@ pub async fn pruned_history_is_refused(harness: &dyn Harness) {
     })
     .await;
     assert_eq!(field(&error), "after", "{error}");
-    // Later changes are reported.
+    // Later changes are still reported.
     let mut changes = Reader::new(&kit, None).await;
     kit.submit("b").await;
     assert_eq!(changes.next().await.task, id("b"));
 }
 
-/// A cursor beyond the newest change is refused with the field `after`. After the newest change itself,
-/// the next change comes.
+/// A cursor beyond the newest change is refused with the field `after`. A cursor at the newest change
+/// continues with the next one.
 pub async fn a_cursor_beyond_the_end_is_refused(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;
     let mut changes = Reader::new(&kit, None).await;

@@ -56,7 +56,7 @@ pub async fn a_claimed_task_is_not_claimed_again(harness: &dyn Harness) {
     assert_eq!(kit.get("a").await.node, Some("n1".parse().unwrap()));
 }
 
-/// A claim of a task that does not exist, or not any more, returns `None`.
+/// A claim of a task that does not exist (any more) returns `None`.
 pub async fn an_unknown_task_is_not_claimed(harness: &dyn Harness) {
     let (kit, node) = Kit::with_node(harness).await;
     assert!(kit.try_claim(&node, "a").await.unwrap().is_none());
@@ -79,7 +79,7 @@ pub async fn an_ended_task_is_not_claimed(harness: &dyn Harness) {
     }
 }
 
-/// A sleeper is claimed when it is due, not before, and the claim wakes it.
+/// A sleeping task is claimed when it is due, not before, and the claim wakes it.
 pub async fn a_sleeper_is_claimed_when_it_is_due(harness: &dyn Harness) {
     let (kit, node) = Kit::with_node(harness).await;
     let until = kit.later(Duration::from_millis(300));
@@ -130,7 +130,7 @@ pub async fn a_paused_task_is_claimed_when_it_is_commanded(harness: &dyn Harness
     assert_eq!(claimed.commands.len(), 1);
 }
 
-/// A sleeper with a waiting command is claimed before it is due.
+/// A sleeping task with a queued command is claimed before it is due.
 pub async fn a_commanded_sleeper_is_claimed_early(harness: &dyn Harness) {
     let (kit, node) = Kit::with_node(harness).await;
     let until = kit.in_an_hour();
@@ -147,7 +147,7 @@ pub async fn a_commanded_sleeper_is_claimed_early(harness: &dyn Harness) {
 }
 
 /// A runnable task runs at once, even when its timestamps come from a clock that is ahead of the node's.
-/// Only a sleeper waits for its time.
+/// Only a sleeping task waits for its time.
 pub async fn a_runnable_task_from_a_clock_ahead_runs_now(harness: &dyn Harness) {
     let now = Timestamp::now();
     let hour = SignedDuration::from_hours(1);
@@ -188,7 +188,7 @@ pub async fn a_runnable_task_from_a_clock_ahead_runs_now(harness: &dyn Harness) 
     runner.shutdown().await;
 }
 
-/// One call claims many; each answer is that of its own task.
+/// One call claims several tasks; each result belongs to its own task.
 pub async fn claims_are_independent(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;
     let (node, other) = (kit.node("n").await, kit.node("other").await);
@@ -227,7 +227,7 @@ pub async fn one_id_twice_is_claimed_twice(harness: &dyn Harness) {
     assert_eq!(kit.state("a").await.code(), StateKind::Completed);
 }
 
-/// A lease that got no answer claims the same task again, with a new fence.
+/// A lease that got no answer can claim the same task again, with a new fence.
 pub async fn claiming_again_returns_a_lost_claim(harness: &dyn Harness) {
     let (kit, node) = Kit::with_node(harness).await;
     kit.submit("a").await;
@@ -240,7 +240,7 @@ pub async fn claiming_again_returns_a_lost_claim(harness: &dyn Harness) {
     assert_eq!(kit.state("a").await.code(), StateKind::Completed);
 }
 
-/// Of many nodes that claim one task, one gets it.
+/// If many nodes claim one task, exactly one gets it.
 pub async fn many_claimers_have_one_winner(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;
     let mut nodes = Vec::new();
@@ -276,7 +276,7 @@ pub async fn a_released_task_is_claimed_by_another(harness: &dyn Harness) {
     assert_eq!(next.state.data.unwrap().as_str(), r#"{"n":5}"#);
 }
 
-/// A lease that has ended claims nothing.
+/// An ended lease claims nothing.
 pub async fn an_ended_lease_claims_nothing(harness: &dyn Harness) {
     let (kit, node) = Kit::with_node(harness).await;
     kit.submit("a").await;

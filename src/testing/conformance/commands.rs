@@ -19,7 +19,7 @@ const APPLIED: Outcome = Outcome::Applied {
     to: StateKind::Runnable,
 };
 
-/// Commands wait in the order sent; none replaces another.
+/// Commands are queued in the order in which they are sent; none replaces another.
 pub async fn commands_queue_in_order(harness: &dyn Harness) {
     let (kit, node) = Kit::with_node(harness).await;
     kit.submit("a").await;
@@ -79,7 +79,7 @@ pub async fn orders_grow_across_retries(harness: &dyn Harness) {
     assert_eq!(claimed.commands.len(), 1, "{:?}", claimed.commands);
 }
 
-/// A command that is sent again is the same command, even after it has its outcome.
+/// A command that is sent again is the same command, even when it already has its outcome.
 pub async fn the_same_id_is_the_same_command(harness: &dyn Harness) {
     let (kit, node) = Kit::with_node(harness).await;
     let claimed = kit.claimed(&node, "a").await;
@@ -297,7 +297,7 @@ pub async fn the_end_rejects_waiting_commands(harness: &dyn Harness) {
     assert_eq!(kit.get("a").await.commands, 0);
 }
 
-/// Commands wait while the task has no owner, and the next owner gets them.
+/// Commands stay in the queue while the task has no owner, and the next owner gets them.
 pub async fn commands_survive_a_change_of_owner(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;
     let (first, second) = (kit.node("n1").await, kit.node("n2").await);
@@ -363,7 +363,7 @@ pub async fn unknown_commands_are_not_found(harness: &dyn Harness) {
     assert_matches!(commands, Err(Error::NotFound { what: "task", .. }));
 }
 
-/// An acknowledged command is there when the store is opened again.
+/// An acknowledged command is still there when the store is opened again.
 pub async fn commands_are_durable(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;
     kit.submit("a").await;

@@ -85,7 +85,7 @@ pub async fn errors_and_counters_survive(harness: &dyn Harness) {
     assert_eq!(next.status, TaskStatus::Fault);
 }
 
-/// A commit that does not drop the claim keeps it, and the progress in it is shown while the task runs.
+/// A commit that does not release the claim keeps it, and its progress is shown while the task runs.
 pub async fn a_checkpoint_keeps_the_claim(harness: &dyn Harness) {
     let (kit, node) = Kit::with_node(harness).await;
     let mut claimed = kit.claimed(&node, "a").await;
@@ -129,7 +129,7 @@ pub async fn the_end_removes_the_claim(harness: &dyn Harness) {
     assert_eq!(nodes[0].claims, 0);
 }
 
-/// A refused write does not touch the others, and answers come in the order of the items.
+/// A refused write does not affect the others, and results are in the order of the items.
 pub async fn items_are_independent(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;
     let (node, gone) = (kit.node("n").await, kit.node("gone").await);
@@ -217,7 +217,7 @@ pub async fn too_large_is_refused_and_the_claim_stands(harness: &dyn Harness) {
     kit.commit(&mut claimed, &Message::complete()).await;
 }
 
-/// A commit is there when the store is opened again.
+/// A commit is still there when the store is opened again.
 pub async fn commits_are_durable(harness: &dyn Harness) {
     let (kit, node) = Kit::with_node(harness).await;
     let mut claimed = kit.claimed(&node, "a").await;

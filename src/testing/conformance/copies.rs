@@ -1,4 +1,4 @@
-//! Copies into another store: the history of tasks that wait for others, and the mark that a copy leaves.
+//! Copies into another store: the history of waiting tasks, and the mark that a copy leaves.
 
 use windlass_statemachine::{Command, Message, StateKind, TaskId, Waits};
 
@@ -61,8 +61,8 @@ pub async fn a_waiting_task_for_another_store_keeps_its_history(harness: &dyn Ha
     keep_their_history(&Kit::new(harness).await, &elsewhere().await).await;
 }
 
-/// After a copy the store takes no submits, commands, retries, imports and nodes, until the mark is removed.
-/// Reads, exports and deletes go on.
+/// A copied store refuses submits, commands, retries, imports and nodes until the mark is removed. Reads,
+/// exports and deletes still work.
 pub async fn a_copied_store_takes_no_tasks_and_no_nodes(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;
     kit.submit("a").await;

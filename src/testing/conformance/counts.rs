@@ -153,7 +153,8 @@ pub async fn every_change_is_counted(harness: &dyn Harness) {
     kit.assert_counted("a lost lease").await;
 }
 
-/// The counts tell what a node can claim: what is due apart from what sleeps, waits or is claimed.
+/// The counts show what a node can claim: due tasks are separate from tasks that sleep, wait or are
+/// claimed.
 pub async fn what_is_available_is_counted(harness: &dyn Harness) {
     let (kit, node) = Kit::with_node(harness).await;
     kit.submit("ready").await;

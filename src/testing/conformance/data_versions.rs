@@ -1,4 +1,4 @@
-//! Data versions: a state keeps the version of its data, and nodes learn of it before they claim.
+//! Data versions: a state keeps the version of its data, and watches report it before a claim.
 
 use jiff::SignedDuration;
 use windlass_statemachine::{Message, TaskId};
@@ -50,7 +50,7 @@ pub async fn they_survive(harness: &dyn Harness) {
     assert_eq!(kit.claim(&node, "a").await.state.data_version, u32::MAX);
 }
 
-/// Watches report the version of each task: one that is there already, and one that lists later.
+/// Watches report the version of each task: an open watch, and one that lists later.
 pub async fn watches_report_them(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;
     let (node, other) = (kit.node("n").await, kit.node("other").await);
@@ -76,8 +76,8 @@ pub async fn watches_report_them(harness: &dyn Harness) {
     reports(&mut watch, "plain", 1).await;
 }
 
-/// A version that a checkpoint wrote is reported when the claim ends without another write: with the
-/// lease of the node.
+/// A version that a checkpoint wrote is reported even when the claim ends without another write,
+/// with the lease of the node.
 pub async fn a_lost_claim_leaves_them(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;
     let (node, other) = (kit.node("n").await, kit.node("other").await);
@@ -90,7 +90,7 @@ pub async fn a_lost_claim_leaves_them(harness: &dyn Harness) {
     assert_eq!(kit.claim(&other, "a").await.state.data_version, 3);
 }
 
-/// A task that has ended keeps its data and the version, and comes back with both.
+/// A task that has ended keeps its data and the version, and a retry returns both.
 pub async fn a_retry_keeps_them(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;
     let (node, other) = (kit.node("n").await, kit.node("other").await);
@@ -105,7 +105,7 @@ pub async fn a_retry_keeps_them(harness: &dyn Harness) {
     assert_eq!(state.data_version, 3);
 }
 
-/// A task that takes the place of an ended one has no data, and version 1.
+/// A task that replaces an ended one has no data, and version 1.
 pub async fn a_replacement_begins_with_the_first(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;
     let (node, other) = (kit.node("n").await, kit.node("other").await);
@@ -122,7 +122,7 @@ pub async fn a_replacement_begins_with_the_first(harness: &dyn Harness) {
     assert_eq!(kit.claim(&node, "a").await.state.data_version, 1);
 }
 
-/// A task keeps them on its way to another store and back.
+/// A task keeps its data version when it is moved to another store and back.
 pub async fn a_move_keeps_them(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;
     let from = elsewhere().await;

@@ -24,7 +24,7 @@ fn minutes(n: i64) -> Timestamp {
     start() + SignedDuration::from_mins(n)
 }
 
-/// A task that has to start within two minutes, and to end within four.
+/// Returns a task that has to start within two minutes, and to end within four.
 fn timed(text: &str) -> Task {
     let mut task = task(text);
     (task.start_by, task.end_by) = (Some(minutes(2)), Some(minutes(4)));
@@ -37,7 +37,7 @@ async fn kit(harness: &dyn Harness) -> (Kit, Arc<ManualClock>) {
 }
 
 /// A task that sleeps, is paused or waits for others is claimed at its deadline and not before. The claim
-/// leaves it in its state.
+/// does not change its state.
 pub async fn a_parked_task_is_claimed_at_its_deadline(harness: &dyn Harness) {
     let (kit, clock) = kit(harness).await;
     let mut sleeper = timed("sleeper");
@@ -91,7 +91,7 @@ pub async fn watches_report_deadlines(harness: &dyn Harness) {
     kit.submit("without").await;
     kit.submit_task(timed("ran")).await;
     let mut ran = kit.claim(&node, "ran").await;
-    // As a machine writes it whose handler was started.
+    // As a machine writes the task after its handler was started.
     let mut write = kit.write(&ran, &Message::pause());
     write.state.deadlines = Some(Box::new(Deadlines {
         start_by: None,

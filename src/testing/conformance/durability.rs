@@ -1,6 +1,6 @@
-//! Durability: acknowledged writes are there when the store is opened again.
+//! Durability: acknowledged writes are still there when the store is opened again.
 //!
-//! Submits, commits and commands have their cases beside their other duties.
+//! The cases for submits, commits and commands are with their other duties.
 
 use std::time::Duration;
 
@@ -37,7 +37,7 @@ pub async fn renewals_are_durable(harness: &dyn Harness) {
     assert_eq!(leases, [node.id]);
 }
 
-/// What a node says of itself is listed as it said it last.
+/// The list has the last description of a node.
 pub async fn descriptions_are_durable(harness: &dyn Harness) {
     let (kit, node) = Kit::with_node(harness).await;
     let mut spec = Kit::spec("n");
@@ -71,7 +71,7 @@ pub async fn claims_are_durable(harness: &dyn Harness) {
     kit.try_commit(&claimed, &data).await.unwrap();
 }
 
-/// An acknowledged command to a node waits for the node.
+/// An acknowledged command to a node stays in the node's queue.
 pub async fn node_commands_are_durable(harness: &dyn Harness) {
     let (kit, node) = Kit::with_node(harness).await;
     let order = kit.send_node(&node.node, NodeCommand::Freeze).await;
@@ -82,7 +82,7 @@ pub async fn node_commands_are_durable(harness: &dyn Harness) {
     assert_eq!(watch.node_command().await.id, order);
 }
 
-/// The outcome that a node has acknowledged is there for the sender.
+/// The sender can read the outcome that a node has acknowledged.
 pub async fn outcomes_of_node_commands_are_durable(harness: &dyn Harness) {
     let (kit, node) = Kit::with_node(harness).await;
     let order = kit.send_node(&node.node, NodeCommand::Freeze).await;

@@ -1,4 +1,4 @@
-//! Effects: tasks and commands that are applied with a transition, or not at all.
+//! Effects: tasks and commands that are applied together with a transition, or not at all.
 
 use windlass_statemachine::{Command, CommandId, Message, StateKind, message::SubmitTask};
 
@@ -13,7 +13,7 @@ fn pause(message: Message, to: &str, command: &str) -> Message {
     message.and_send(id(to), command_of(command), Command::Pause)
 }
 
-/// A store that applies effects, a claimed task `a`, and a live task `b`.
+/// Returns a store that applies effects, a claimed task `a`, and a live task `b`.
 async fn prepared(harness: &dyn Harness) -> (Kit, Claimed) {
     need(Capability::Effects, harness.takes_effects().then_some(()));
     let (kit, node) = Kit::with_node(harness).await;
@@ -64,7 +64,7 @@ pub async fn effects_are_taken_or_refused(harness: &dyn Harness) {
 }
 
 /// Tasks are submitted and commands sent in the same step as the transition. An existing task is skipped
-/// where the effects say so.
+/// if its if-exists rule allows that.
 pub async fn effects_come_with_the_transition(harness: &dyn Harness) {
     let (kit, mut claimed) = prepared(harness).await;
     let mut later = task("later");

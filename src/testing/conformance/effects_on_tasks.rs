@@ -10,10 +10,11 @@ use super::{
 };
 use crate::store::{Claimed, IfExists, Lease, Reason, Require, Reschedule, Submit};
 
-/// The tasks beside `a`.
+/// The tasks other than `a`.
 const ALL: [&str; 4] = ["gone", "live", "over", "late"];
 
-/// A store that applies effects, with a node and its claimed task `a`, the live tasks `gone`, `live` and
+/// Returns a store that applies effects, with a node and its claimed task `a`, the live tasks
+/// `gone`, `live` and
 /// `late`, and `over`, which has ended.
 async fn prepared(harness: &dyn Harness) -> (Kit, Lease, Claimed) {
     need(Capability::Effects, harness.takes_effects().then_some(()));
@@ -26,7 +27,7 @@ async fn prepared(harness: &dyn Harness) -> (Kit, Lease, Claimed) {
     (kit, node, claimed)
 }
 
-/// A message with an effect of every kind.
+/// Returns a message with an effect of every kind.
 fn of_every_kind(kit: &Kit) -> Message {
     let late = Reschedule::new(id("late"))
         .due(kit.in_an_hour())
@@ -88,8 +89,8 @@ pub async fn every_operation_is_an_effect(harness: &dyn Harness) {
     }
 }
 
-/// The id of a submitted task may be taken, as its if-exists says. A task that takes the place of an ended one
-/// can be commanded in the same message.
+/// A submit as an effect follows its if-exists rule. A task that replaces an ended one can be commanded in the
+/// same message.
 pub async fn a_submit_follows_its_if_exists(harness: &dyn Harness) {
     let (kit, node, mut claimed) = prepared(harness).await;
     kit.ended(&node, "old", &Message::complete()).await;
@@ -115,7 +116,8 @@ pub async fn a_submit_follows_its_if_exists(harness: &dyn Harness) {
     assert_eq!(refused, [("effects.submit[0]".to_owned(), Reason::Exists)]);
 }
 
-/// A guard that holds changes nothing. One that does not refuses the transition and every effect.
+/// A guard that holds changes nothing. A guard that does not hold refuses the transition and every
+/// effect.
 pub async fn guards_hold_or_refuse_the_message(harness: &dyn Harness) {
     let (kit, node, mut claimed) = prepared(harness).await;
     for (name, require, reason) in guarded(&kit, &node).await {
@@ -136,7 +138,7 @@ pub async fn guards_hold_or_refuse_the_message(harness: &dyn Harness) {
     }
 }
 
-/// A guard sees the tasks as they are before every effect of its message.
+/// A guard sees the tasks as they are before the effects of its message.
 pub async fn guards_see_the_tasks_before_the_effects(harness: &dyn Harness) {
     let (kit, _, mut claimed) = prepared(harness).await;
     let message = Message::checkpoint()
@@ -148,7 +150,7 @@ pub async fn guards_see_the_tasks_before_the_effects(harness: &dyn Harness) {
     assert!(!kit.is_there("gone").await && kit.is_there("new").await);
 }
 
-/// The refusal has every refused guard and effect, with its place and its reason.
+/// The refusal lists every refused guard and effect, with its place and its reason.
 pub async fn every_refused_effect_is_listed(harness: &dyn Harness) {
     let (kit, node, claimed) = prepared(harness).await;
     kit.claimed(&node, "busy").await;
@@ -186,7 +188,7 @@ pub async fn every_refused_effect_is_listed(harness: &dyn Harness) {
     assert_eq!(kit.state("a").await, claimed.state);
 }
 
-/// No effect but a command may name the task of the message, and no guard.
+/// Only commands may name the task of the message; other effects and guards may not.
 pub async fn its_own_task_takes_only_commands(harness: &dyn Harness) {
     let (kit, _, mut claimed) = prepared(harness).await;
     let replace = Submit {
@@ -208,7 +210,7 @@ pub async fn its_own_task_takes_only_commands(harness: &dyn Harness) {
     assert_eq!(kit.get("a").await.commands, 1);
 }
 
-/// A task has one of delete, retry and reschedule, and no submit or command beside it.
+/// A task has one of delete, retry and reschedule, and then no submit or command.
 pub async fn a_task_has_one_change(harness: &dyn Harness) {
     let (kit, _, claimed) = prepared(harness).await;
     let new = || Message::complete().and_submit(fresh(task("new")));
@@ -248,7 +250,7 @@ pub async fn more_than_the_limit_are_refused(harness: &dyn Harness) {
     kit.commit(&mut claimed, &Message::complete()).await;
 }
 
-/// A claimed task can be deleted by an effect. The claim of its owner is over.
+/// A claimed task can be deleted by an effect, which ends the claim of its owner.
 pub async fn the_owner_of_a_deleted_task_is_fenced(harness: &dyn Harness) {
     let (kit, node, mut claimed) = prepared(harness).await;
     let gone = kit.claim(&node, "gone").await;
@@ -269,7 +271,7 @@ pub async fn a_stale_owner_changes_no_task(harness: &dyn Harness) {
     let owner = kit.claim(&other, "a").await;
     let before = states(&kit).await;
     kit.assert_fenced(&claimed, &of_every_kind(&kit)).await;
-    // Not even a refusal is reported to it.
+    // A stale owner does not even get the refusals.
     let refused = of_every_kind(&kit).and_delete("unknown");
     kit.assert_fenced(&claimed, &refused).await;
     assert_eq!(states(&kit).await, before);
@@ -277,7 +279,7 @@ pub async fn a_stale_owner_changes_no_task(harness: &dyn Harness) {
     assert!(!kit.is_there("new").await);
 }
 
-/// A repeated write changes no task a second time, also when they have changed since.
+/// A repeated write changes no task a second time, even when the tasks have changed since.
 pub async fn a_repeated_commit_changes_each_task_once(harness: &dyn Harness) {
     let (kit, node, claimed) = prepared(harness).await;
     let write = kit.write(&claimed, &of_every_kind(&kit));

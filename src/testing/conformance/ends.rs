@@ -13,7 +13,7 @@ use crate::store::{ChangeKind, Error, Purge};
 
 const ENDED: [StateKind; 3] = [StateKind::Completed, StateKind::Failed, StateKind::Killed];
 
-/// A delete leaves tasks with similar ids.
+/// A delete leaves tasks with similar ids alone.
 pub async fn deleting_one_leaves_its_neighbours(harness: &dyn Harness) {
     let (kit, node) = Kit::with_node(harness).await;
     let names = [
@@ -41,7 +41,7 @@ pub async fn deleting_one_leaves_its_neighbours(harness: &dyn Harness) {
     }
 }
 
-/// A delete ends the claim: its owner cannot write any more.
+/// A delete ends the claim: its owner can no longer write.
 pub async fn deleting_ends_the_claim(harness: &dyn Harness) {
     let (kit, node) = Kit::with_node(harness).await;
     let claimed = kit.claimed(&node, "a").await;
@@ -69,7 +69,7 @@ pub async fn a_deleted_id_is_free(harness: &dyn Harness) {
     assert_eq!(kit.claim(&node, "a").await.state.data, None);
 }
 
-/// A task that does not exist is not found; the others of the call are deleted.
+/// A task that does not exist is not found; the others in the call are deleted.
 pub async fn deletions_are_independent(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;
     kit.submit("a").await;
@@ -129,7 +129,7 @@ pub async fn a_retry_forgets_the_result(harness: &dyn Harness) {
     );
 }
 
-/// Only ended tasks are retried, and each task has its own answer.
+/// Only ended tasks are retried, and each task has its own result.
 pub async fn a_live_task_is_not_retried(harness: &dyn Harness) {
     let (kit, node) = Kit::with_node(harness).await;
     kit.submit("live").await;
@@ -174,7 +174,7 @@ pub async fn purge_deletes_only_matching_tasks(harness: &dyn Harness) {
         ("killed", Message::kill()),
         ("done-3", Message::complete()),
     ] {
-        // Each ends later than the one before, even by a clock of milliseconds.
+        // Each ends later than the previous one, even by a clock with milliseconds.
         tokio::time::sleep(Duration::from_millis(5)).await;
         kit.ended(&node, name, &message).await;
     }
@@ -217,7 +217,7 @@ pub async fn retention_counts_from_the_end(harness: &dyn Harness) {
     kit.commit(&mut claimed, &Message::complete()).await;
     let ended = tokio::time::Instant::now();
     let pruned = kit.coordinator().maintain(Some(age)).await.unwrap();
-    // On a machine that stood still meanwhile the task may have reached the age.
+    // On a machine that stood still, the task may have reached the age by now.
     assert!(
         pruned == 0 || ended.elapsed() >= age,
         "pruned {:?} after its end",

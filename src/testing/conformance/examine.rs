@@ -47,7 +47,8 @@ async fn busy(kit: &Kit) {
         .await;
 }
 
-/// A store in order has only the findings of an empty one, about the disk or the server's version.
+/// A store in order has only the findings of an empty one, such as those about the disk or the
+/// server's version.
 pub async fn a_store_in_order_has_nothing_wrong(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;
     let checks = |findings: &[Finding]| -> BTreeSet<&'static str> {
@@ -55,7 +56,7 @@ pub async fn a_store_in_order_has_nothing_wrong(harness: &dyn Harness) {
     };
     let about_empty = checks(&wrong(&kit).await);
     busy(&kit).await;
-    // On a busy machine one examination may be slow, which is a finding too.
+    // On a busy machine an examination may be slow, which is a finding too.
     eventually("nothing wrong", async || {
         let found = checks(&wrong(&kit).await);
         found.is_subset(&about_empty).then_some(())

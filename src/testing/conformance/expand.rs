@@ -49,8 +49,9 @@ macro_rules! __conformance_declared {
     };
 }
 
-/// Makes the test of one case. Takes the needs of the case, all that the store lacks, and the part of
-/// this list that is not compared yet. The first need that is in the list makes an ignored test.
+/// Makes the test of one case. Takes the needs of the case, everything that the store lacks, and the
+/// part of this list that is not compared yet. The first need in the list makes the test an ignored
+/// one.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __conformance_case {

@@ -1,4 +1,4 @@
-//! Fences: a claim that is not the live one cannot write.
+//! Fences: only the live claim can write.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use super::{
 use crate::store::{ChangeKind, Claim, Claimed, Commit, Error};
 
 /// A fence is greater than that of every earlier claim of the task: across claims, retries,
-/// replacements, and a deletion.
+/// replacements and deletions.
 pub async fn fences_only_grow(harness: &dyn Harness) {
     let (kit, node) = Kit::with_node(harness).await;
     kit.submit("a").await;
@@ -84,8 +84,8 @@ pub async fn a_stale_owner_changes_nothing(harness: &dyn Harness) {
     kit.commit(&mut owner, &Message::complete()).await;
 }
 
-/// A new claim alone shuts out the earlier owner, even before the new owner writes, and after its claim
-/// ends.
+/// A new claim alone fences off the earlier owner, even before the new owner writes, and after its
+/// claim ends.
 pub async fn a_claim_shuts_out_the_one_before(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;
     let (first, second) = (kit.node("n1").await, kit.node("n2").await);
@@ -247,8 +247,8 @@ pub async fn a_repeated_commit_does_not_undo(harness: &dyn Harness) {
     assert_eq!(kit.state("a").await, owner.state);
 }
 
-/// Two writers of one claim write different states of one version: the first is applied, and the second learns
-/// that it was not. Each may send its write again.
+/// Two writers of one claim write different states of one version: the first is applied, and the second gets
+/// an error. Each may repeat its write.
 pub async fn two_writers_of_a_claim_write_in_turn(harness: &dyn Harness) {
     need(Capability::Effects, harness.takes_effects().then_some(()));
     let (kit, node) = Kit::with_node(harness).await;
@@ -270,7 +270,7 @@ pub async fn two_writers_of_a_claim_write_in_turn(harness: &dyn Harness) {
             kit.try_write(&claimed, first.clone()).await.unwrap();
             assert_eq!(kit.state(name).await, first.state, "{name}");
         }
-        // On top of what is stored, it is applied.
+        // A write that follows the stored version is applied.
         let now = Claimed {
             state: first.state.clone(),
             ..claimed.clone()
@@ -281,7 +281,7 @@ pub async fn two_writers_of_a_claim_write_in_turn(harness: &dyn Harness) {
     }
 }
 
-/// A write of a claim that arrives after a newer one is not put over it.
+/// A write of a claim that arrives after a newer one does not overwrite it.
 pub async fn a_write_that_arrives_late_is_superseded(harness: &dyn Harness) {
     need(Capability::Effects, harness.takes_effects().then_some(()));
     let (kit, node) = Kit::with_node(harness).await;
@@ -298,7 +298,7 @@ pub async fn a_write_that_arrives_late_is_superseded(harness: &dyn Harness) {
         }
         assert_eq!(kit.state("a").await, claimed.state);
     }
-    // Nor is one that follows a write which the store does not have.
+    // Nor does a write that follows a version which the store does not have.
     let ahead = Claimed {
         state: {
             let mut state = claimed.state.clone();

@@ -11,8 +11,8 @@ use crate::store::{Lease, Part, Reason, Require, Transaction};
 /// A guard on a task, and the reason of its refusal; `None` when it holds.
 pub(super) type Guarded = (&'static str, Require, Option<Reason>);
 
-/// Prepares the tasks `free`, of the kind `k`, and `busy`, and returns a guard of every sort that holds, and
-/// one that does not.
+/// Prepares the tasks `free`, of the kind `k`, and `busy`, and returns guards of every kind, one that holds
+/// and one that does not.
 pub(super) async fn guarded(kit: &Kit, node: &Lease) -> Vec<Guarded> {
     kit.submit_task(of_kind("free", "k")).await;
     let busy = kit.claimed(node, "busy").await;
@@ -94,7 +94,7 @@ pub async fn guards_hold_or_refuse(harness: &dyn Harness) {
     }
 }
 
-/// A guard sees the store as it is before every operation of its transaction, also on the task that an
+/// A guard sees the store as it is before the operations of its transaction, even on a task that an
 /// operation changes.
 pub async fn guards_see_the_state_before_the_operations(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;

@@ -20,7 +20,7 @@ use crate::store::{
     Store, Submit, Submitted, TaskRecord, Transfer,
 };
 
-/// The lease of a node that stays.
+/// The lease time of a node that stays.
 pub(super) const LONG: Duration = Duration::from_secs(60);
 
 /// Asserts that a value matches a pattern; shows the value when it does not.
@@ -51,7 +51,7 @@ pub(super) fn fresh(task: Task) -> Submit {
     }
 }
 
-/// A submit that the same task satisfies.
+/// Returns a submit that the same task satisfies.
 pub(super) fn same(task: Task) -> Submit {
     Submit {
         task,
@@ -99,7 +99,7 @@ impl Kit {
         Self { store }
     }
 
-    /// Opens a store that follows `clock`.
+    /// Opens a store that uses `clock`.
     pub(super) async fn with_clock(harness: &dyn Harness, clock: Arc<dyn Clock>) -> Self {
         let store = harness.store_with_clock(clock).await;
         let store = need(Capability::Clock, store);
@@ -122,7 +122,8 @@ impl Kit {
         self.store.clock().now()
     }
 
-    /// Returns a time from now, in whole milliseconds: an index of due times may keep no more.
+    /// Returns a time from now, in whole milliseconds, because an index of due times may not keep
+    /// more.
     pub(super) fn later(&self, wait: Duration) -> Timestamp {
         let later = self.now() + SignedDuration::try_from(wait).expect("a short time");
         later.round(Unit::Millisecond).expect("a time of our days")
@@ -331,7 +332,7 @@ impl Kit {
         sent.unwrap_or_else(|e| panic!("{command:?} is refused: {e}"))
     }
 
-    /// Returns the outcome of a command; `None` while it waits.
+    /// Returns the outcome of a command; `None` while it is queued.
     pub(super) async fn outcome(&self, command_id: &str) -> Option<Outcome> {
         let record = self.registry().command(&command_of(command_id)).await;
         record.expect("a known command").outcome
@@ -348,7 +349,7 @@ impl Kit {
         history.expect("a history")
     }
 
-    /// Returns the history without checkpoints: a store may add some.
+    /// Returns the history without checkpoints, because a store may add some.
     pub(super) async fn events(&self, text: &str) -> Vec<ChangeKind> {
         let changes = self.history(text).await.into_iter().map(|c| c.what);
         let is_checkpoint = |what: &ChangeKind| matches!(what, ChangeKind::Checkpointed { .. });
@@ -380,7 +381,7 @@ pub(super) fn command_of(text: &str) -> CommandId {
     text.parse().expect("a legal command id")
 }
 
-/// A message with data, as most handlers return one.
+/// Returns a message with data, as most handlers return one.
 pub(super) fn with_data(message: Message, n: u64) -> Message {
     message.with_json(json!({ "n": n }).into())
 }

@@ -44,12 +44,12 @@ pub async fn the_name_of_a_lost_node_is_free(harness: &dyn Harness) {
     assert_ne!(next.id, lost.id);
     assert_eq!(next.node, lost.node);
     assert_eq!(next.ttl, LONG);
-    // Leaving with the lost lease must not end the lease of the node that has the name now.
+    // Leaving with the lost lease must not end the lease of the node that now has the name.
     kit.coordinator().leave(&lost).await.unwrap();
     kit.renew(&next).await.unwrap();
 }
 
-/// Nodes are listed with their specification and their last status.
+/// Nodes are listed with their description and their last status.
 pub async fn nodes_are_listed(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;
     assert_eq!(kit.registry().nodes().await.unwrap(), []);
@@ -81,7 +81,7 @@ pub async fn nodes_are_listed(harness: &dyn Harness) {
     assert_eq!(kit.registry().nodes().await.unwrap().len(), 1);
 }
 
-/// A live node can say of itself something else than when it joined.
+/// A live node can replace the description with which it joined.
 pub async fn a_node_is_described_again(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;
     let (node, other) = (kit.node("n").await, kit.node("other").await);
@@ -98,10 +98,10 @@ pub async fn a_node_is_described_again(harness: &dyn Harness) {
     spec.labels.insert("team".into(), "b".into());
     spec.data_versions.set("l".parse().unwrap(), 9);
     for _ in 0..2 {
-        // A description that is repeated is the same one.
+        // Repeating a description changes nothing.
         kit.coordinator().describe(&node, &spec).await.unwrap();
     }
-    // A store may write the status after the answer of the renewal.
+    // A store may write the status after it has answered the renewal.
     let record = eventually("the status beside the description", async || {
         let nodes = kit.registry().nodes().await.unwrap();
         let record = nodes.into_iter().find(|n| n.spec.name == node.node);
@@ -119,7 +119,8 @@ pub async fn a_node_is_described_again(harness: &dyn Harness) {
     assert_matches!(foreign, Err(Error::Invalid(_)));
 }
 
-/// The lease of a node that has left describes no node, and not the next one of its name.
+/// The lease of a node that has left cannot change a description, not even that of the next node
+/// with the name.
 pub async fn an_ended_lease_is_not_described(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;
     let gone = kit.node("n").await;
@@ -192,7 +193,7 @@ pub async fn a_lost_node_abandons_its_tasks(harness: &dyn Harness) {
     watch
         .task("a", "the lost claim", |v| v.claimed_by.is_none())
         .await;
-    // The lease itself, the second of the duty, and another one for a busy machine.
+    // The lease itself, the second that the duty allows, and another one for a busy machine.
     let waited = claimed_at.elapsed();
     assert!(
         waited < harness.short_lease() + Duration::from_secs(2),
@@ -258,7 +259,7 @@ pub async fn leaving_releases_the_tasks(harness: &dyn Harness) {
     assert_eq!((next.state.attempts, next.state.errors.total()), (0, 0));
 }
 
-/// A lease that its node counts as lost can be ended before its time. Its claims are abandoned, and the name of the
+/// A node can end a lease that it considers lost before its time. Its claims are abandoned, and the name of the
 /// node is free.
 pub async fn an_abandoned_lease_ends_at_once(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;
@@ -270,7 +271,7 @@ pub async fn an_abandoned_lease_ends_at_once(harness: &dyn Harness) {
     assert_matches!(kit.renew(&first).await, Err(Error::Fenced(_)));
     watch.task("a", "a task", |v| v.claimed_by.is_none()).await;
     let again = kit.node("n1").await;
-    // The lease that has ended is not the one that the node has now.
+    // Ending the old lease again does not end the one that the node has now.
     kit.coordinator().abandon(&first).await.unwrap();
     kit.renew(&again).await.unwrap();
     let data = with_data(Message::checkpoint(), 1);
@@ -299,8 +300,8 @@ pub async fn node_commands_are_answered(harness: &dyn Harness) {
     assert_matches!(unknown, Err(Error::NotFound { .. }));
 }
 
-/// A node command is answered only on the lease of its node. Another lease is refused, changes nothing
-/// and does not take the command from its node.
+/// A node command is answered only with the lease of its node. With another lease the answer is
+/// refused, changes nothing, and the command stays in the node's queue.
 pub async fn a_foreign_lease_answers_no_command(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;
     let (node, other) = (kit.node("n").await, kit.node("other").await);
@@ -323,7 +324,7 @@ pub async fn a_foreign_lease_answers_no_command(harness: &dyn Harness) {
     assert_eq!(outcome.as_deref(), Some("drained"));
 }
 
-/// A command to a dead node is refused, and a waiting one ends with its node.
+/// A command to a dead node is refused, and a queued one is removed with its node.
 pub async fn a_dead_node_takes_no_commands(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;
     let name = "n".parse().unwrap();

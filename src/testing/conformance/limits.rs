@@ -1,5 +1,5 @@
 //! Limits: how many tasks with a key are claimed at once, how many claims begin within a period, and the line of
-//! the tasks that wait for a slot.
+//! tasks that wait for a slot.
 
 use std::{slice::from_ref, sync::Arc, time::Duration};
 
@@ -71,7 +71,7 @@ impl Kit {
     }
 }
 
-/// Returns whether a claim respects the limits of its task.
+/// Returns whether claims of this store respect limits.
 pub(super) async fn are_kept(kit: &Kit) -> bool {
     let node = kit.node("n").await;
     kit.limited(&["x", "y"], &[at_once("k", 1)]).await;
@@ -80,7 +80,7 @@ pub(super) async fn are_kept(kit: &Kit) -> bool {
     second.expect("an answer").is_none()
 }
 
-/// Answers the first command of a claim with a message, as the state machine does.
+/// Answers the first command of a claim with a message, like the state machine.
 async fn obey(kit: &Kit, claimed: &Claimed, message: &Message) {
     let mut write = kit.write(claimed, message);
     let (from, to) = (claimed.state.code(), write.state.code());
@@ -89,8 +89,8 @@ async fn obey(kit: &Kit, claimed: &Claimed, message: &Message) {
     kit.try_write(claimed, write).await.expect("written");
 }
 
-/// As many tasks of a key as its limit allows are claimed at once. Tasks with other keys and without limits are
-/// claimed beside them.
+/// As many tasks with a key as its limit allows are claimed at once. Tasks with other keys and without limits
+/// are claimed as well.
 pub async fn at_most_so_many_are_claimed_at_once(harness: &dyn Harness) {
     let (kit, node) = Kit::with_node(harness).await;
     let other = kit.node("other").await;
@@ -107,7 +107,7 @@ pub async fn at_most_so_many_are_claimed_at_once(harness: &dyn Harness) {
     kit.admitted(&node, "c").await;
 }
 
-/// Each way in which a claim ends frees its slot: the next task is reported and can be claimed.
+/// However a claim ends, it frees its slot: the next task is reported and can be claimed.
 pub async fn every_end_of_a_claim_frees_its_slot(harness: &dyn Harness) {
     let (kit, node) = Kit::with_node(harness).await;
     let mut watch = kit.watch(&node).await;
@@ -283,8 +283,8 @@ pub async fn a_signal_waits_with_a_held_back_task(harness: &dyn Harness) {
     assert_eq!(kit.admitted(&node, "a").await.commands.len(), 1);
 }
 
-/// Tasks with one key may have different numbers: each looks only at the slots below its own. Limits of the two
-/// forms with one key have slots of their own.
+/// Tasks with one key may have different numbers: each considers only the slots below its own number. Limits of
+/// the two forms with one key have separate slots.
 pub async fn each_task_has_its_own_number(harness: &dyn Harness) {
     let (kit, node) = Kit::with_node(harness).await;
     kit.limited(&["a", "b"], &[at_once("k", 1)]).await;
@@ -302,7 +302,7 @@ pub async fn each_task_has_its_own_number(harness: &dyn Harness) {
     kit.admitted(&node, "b").await;
 }
 
-/// A record names the limit that holds its task back, and none when nothing does.
+/// A record names the limit that holds its task back, and no limit otherwise.
 pub async fn a_record_names_the_limit(harness: &dyn Harness) {
     let (kit, node) = Kit::with_node(harness).await;
     let limit = at_once("customer=acme", 1);
@@ -329,7 +329,7 @@ pub async fn a_record_names_the_limit(harness: &dyn Harness) {
     assert_eq!(kit.get("a").await.limited_by, None);
 }
 
-/// Slots and lines are there when the store is opened again.
+/// Slots and lines are still there when the store is opened again.
 pub async fn slots_and_lines_are_durable(harness: &dyn Harness) {
     let (kit, node) = Kit::with_node(harness).await;
     kit.limited(&["x", "a", "b"], &[at_once("k", 1)]).await;

@@ -49,8 +49,8 @@ impl Ahead {
     }
 }
 
-/// The first of a line of starts is reported for the time at which a slot is free. When the clock that named the
-/// time is set right, the task is reported again, and claimed.
+/// The first of a line of starts is reported for the time at which a slot is free. When the clock that
+/// determined the time is set right, the task is reported again, and claimed.
 pub async fn a_time_in_advance_is_revised(harness: &dyn Harness) {
     let limit = starts("k", 1, Duration::from_secs(60));
     let mut ahead = Ahead::new(harness, from_ref(&limit), &["x", "a", "b"]).await;
@@ -74,8 +74,8 @@ pub async fn a_time_in_advance_is_revised(harness: &dyn Harness) {
     kit.admitted(&ahead.node, "b").await;
 }
 
-/// A task that was reported by a clock that was ahead, and that no node claims, keeps the next one of its line back
-/// for no longer than by a right clock.
+/// A task that a clock which was ahead has reported, and that no node claims, holds back the next one of its line
+/// no longer than with a right clock.
 pub async fn patience_is_judged_by_the_clock_of_now(harness: &dyn Harness) {
     let limit = at_once("k", 1);
     let mut ahead = Ahead::new(harness, from_ref(&limit), &["x", "a", "b"]).await;

@@ -1,4 +1,4 @@
-//! The lines of the tasks that wait for a slot of a limit.
+//! The lines of tasks that wait for a slot of a limit.
 
 use std::{slice::from_ref, sync::Arc, time::Duration};
 
@@ -14,7 +14,7 @@ use crate::{
     testing::ManualClock,
 };
 
-/// How long a case looks for an event that must not come.
+/// How long a case waits for an event that must not come.
 const QUIET: Duration = Duration::from_millis(300);
 
 /// Returns whether an event reports a task that can be claimed, and that is not this one.
@@ -22,8 +22,8 @@ fn is_other_ready(event: &Event, but: &str) -> bool {
     matches!(event, Event::Task(view) if is_ready(view) && view.id != id(but))
 }
 
-/// Tasks that find no slot are not reported as claimable. When a slot is free, the first of them is: by priority,
-/// due time and submit order. One task for each free slot.
+/// Tasks that find no slot are not reported as claimable. When a slot is free, the first of them is reported, by
+/// priority, due time and submit order: one task for each free slot.
 pub async fn a_line_reports_one_task_for_each_slot(harness: &dyn Harness) {
     let (kit, node) = Kit::with_node(harness).await;
     let mut watch = kit.watch(&node).await;
@@ -91,7 +91,7 @@ pub async fn the_first_of_a_line_of_starts_sleeps(harness: &dyn Harness) {
     kit.refused(&node, "b").await;
 }
 
-/// A task that joins a line of starts before the one that is reported in advance takes the place of that one.
+/// A task that joins a line of starts ahead of the one that is reported in advance replaces it.
 pub async fn a_task_that_goes_before_the_next_is_the_next(harness: &dyn Harness) {
     let (kit, node) = Kit::with_node(harness).await;
     let mut watch = kit.watch(&node).await;
@@ -147,7 +147,8 @@ pub async fn a_shorter_period_does_not_wait_for_a_longer_one(harness: &dyn Harne
     kit.refused(&node, "long").await;
 }
 
-/// A task that leaves the line without a claim does not block it: deleted, rescheduled, or paused.
+/// A task that leaves the line without a claim does not block it: it is deleted, rescheduled, or
+/// paused.
 pub async fn a_task_that_leaves_the_line_lets_the_next_pass(harness: &dyn Harness) {
     let (kit, node) = Kit::with_node(harness).await;
     let mut watch = kit.watch(&node).await;
@@ -179,7 +180,7 @@ pub async fn a_task_that_leaves_the_line_lets_the_next_pass(harness: &dyn Harnes
     kit.admitted(&node, "c").await;
 }
 
-/// A reschedule gives a task other limits. One that waits for a slot looks for one again.
+/// A reschedule changes the limits of a task. If the task waits for a slot, it looks for one again.
 pub async fn a_reschedule_changes_the_limits(harness: &dyn Harness) {
     let (kit, node) = Kit::with_node(harness).await;
     let mut watch = kit.watch(&node).await;
@@ -220,7 +221,7 @@ pub async fn a_reschedule_changes_the_limits(harness: &dyn Harness) {
     assert!(twice.is_err(), "no task may have these");
 }
 
-/// A reported task that no node claims does not block those behind it for ever.
+/// A reported task that no node claims does not block the tasks behind it for ever.
 pub async fn a_task_that_no_node_claims_does_not_block(harness: &dyn Harness) {
     let start = jiff::Timestamp::now();
     let clock = Arc::new(ManualClock::new(start));
@@ -300,8 +301,8 @@ pub async fn watches_report_the_key(harness: &dyn Harness) {
     }
 }
 
-/// A task that waits in a full line is claimed at its deadline, without a slot, and fails. It takes no slot and
-/// frees none.
+/// A task that waits in a full line is claimed at its deadline, without a slot, and fails. It neither takes nor
+/// frees a slot.
 pub async fn a_late_task_is_claimed_over_a_full_limit(harness: &dyn Harness) {
     let start: jiff::Timestamp = "2030-01-02T03:04:05Z".parse().expect("a time");
     let clock = Arc::new(ManualClock::new(start));

@@ -45,11 +45,16 @@ macro_rules! state_store_conformance_tests {
 mod tests {
     use std::{collections::BTreeSet, fs, path::Path};
 
-    /// The cases that the lists name, as `topic::case`.
+    /// Returns the cases that the lists name, as `topic::case`.
     fn listed() -> BTreeSet<String> {
         let mut topic = "";
         let mut cases = BTreeSet::new();
-        let lists = [include_str!("list.rs"), include_str!("list_states.rs")];
+        let lists = [
+            include_str!("list_clients.rs"),
+            include_str!("list_nodes.rs"),
+            include_str!("list_data.rs"),
+            include_str!("list_states.rs"),
+        ];
         for line in lists.iter().flat_map(|list| list.lines()).map(str::trim) {
             if let Some(name) = line.strip_suffix(" {") {
                 topic = name;
@@ -62,7 +67,7 @@ mod tests {
         cases
     }
 
-    /// Files of public functions that are no cases.
+    /// Files with public functions that are not cases.
     const NO_TOPICS: [&str; 1] = ["declared"];
 
     /// A case that no list names is not run on any store.

@@ -22,7 +22,7 @@ impl Kit {
     }
 }
 
-/// Waits until each of these is reported as one that can be claimed, in any order.
+/// Waits until each of these tasks is reported as claimable, in any order.
 async fn all_ready(watch: &mut Watcher, names: impl IntoIterator<Item = &String>) {
     let mut missing: BTreeSet<TaskId> = names.into_iter().map(|name| id(name)).collect();
     watch
@@ -37,8 +37,8 @@ async fn all_ready(watch: &mut Watcher, names: impl IntoIterator<Item = &String>
         .await;
 }
 
-/// A task that waits for many is reported when the last of them is live no more, whatever the order of their ends
-/// is, and not before.
+/// A task that waits for many is reported when the last of them is no longer live, in whatever order they end,
+/// and not before.
 pub async fn any_order_of_ends(harness: &dyn Harness) {
     let (kit, node) = Kit::with_node(harness).await;
     let mut watch = kit.watch(&node).await;
@@ -67,7 +67,7 @@ pub async fn any_order_of_ends(harness: &dyn Harness) {
                     kit.commit(&mut killed, &Message::kill()).await;
                 }
             }
-            // It is live again, and waited for again.
+            // This task is live again, and waited for again.
             if n == 3 {
                 kit.retry(&all[0]).await;
             }
@@ -82,8 +82,8 @@ pub async fn any_order_of_ends(harness: &dyn Harness) {
     }
 }
 
-/// A task that waits for many is blocked again when one of them is live again before the claim: by a retry, by the
-/// submit of an id that did not exist or was deleted, and by a replacement.
+/// A task that waits for many is blocked again when one of them becomes live again before the claim: by a retry,
+/// by a submit of an id that did not exist or was deleted, and by a replacement.
 pub async fn any_of_them_blocks_again(harness: &dyn Harness) {
     let (kit, node) = Kit::with_node(harness).await;
     let mut watch = kit.watch(&node).await;
@@ -121,7 +121,7 @@ pub async fn any_of_them_blocks_again(harness: &dyn Harness) {
     kit.claim(&node, "w").await;
 }
 
-/// Tasks that wait for the same ones: the one that is claimed or deleted changes nothing for the others.
+/// Tasks that wait for the same ones: claiming or deleting one of them does not affect the others.
 pub async fn many_wait_for_many(harness: &dyn Harness) {
     let (kit, node) = Kit::with_node(harness).await;
     let mut watch = kit.watch(&node).await;

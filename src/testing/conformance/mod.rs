@@ -1,13 +1,14 @@
-//! The conformance suite: tests of the duties of a store, which you can run on your own store.
+//! The conformance suite: tests of the duties of a store, for your own stores too.
 //!
-//! Implement [`Harness`] (or [`StateHarness`] for a [`StateStore`]), which makes fresh stores, and
-//! call [`conformance_tests!`](crate::conformance_tests) (or
+//! Implement [`Harness`] (or [`StateHarness`] for a [`StateStore`]), which creates stores, and call
+//! [`conformance_tests!`](crate::conformance_tests) (or
 //! [`state_store_conformance_tests!`](crate::state_store_conformance_tests)) in an integration test.
-//! Each case becomes a test of its own, named after the duty: `mine::fences::fences_only_grow`.
+//! Each case becomes a separate test with the name of its topic and case:
+//! `mine::fences::fences_only_grow`.
 //!
-//! A store may lack a [`Capability`] (it cannot be reopened, say). Declare it with the reason, as the
-//! example does, and the cases that need it are ignored tests: `cargo test` prints the reason of each.
-//! Without the declaration these cases fail.
+//! A store may lack a [`Capability`] (it cannot be reopened, say). Declare it with the reason, as in
+//! the example. The cases that need it then become ignored tests, and `cargo test` prints the reason
+//! of each. Without the declaration these cases fail.
 //!
 //! # Example
 //!
@@ -65,11 +66,15 @@ mod expand;
 pub mod fences;
 pub mod guards;
 mod kit;
+mod kit_transactions;
 pub mod leases;
 pub mod limits;
 pub mod line_clocks;
 pub mod lines;
 mod list;
+mod list_clients;
+mod list_data;
+mod list_nodes;
 mod list_states;
 pub mod long_waits;
 pub mod moving;
@@ -107,77 +112,77 @@ use crate::{
     store::{StateStore, Store},
 };
 
-/// Makes the stores that the suite tests.
+/// Creates the stores that the suite tests.
 #[async_trait]
 pub trait Harness: Send + Sync {
-    /// Returns an empty namespace that follows the system's clock, or one that runs like it.
+    /// Returns an empty namespace that uses the system's clock, or one that runs like it.
     async fn store(&self) -> Store;
 
-    /// Returns an empty namespace that follows `clock`; `None` when the clock of the store cannot be
+    /// Returns an empty namespace that uses `clock`; `None` if the clock of the store cannot be
     /// replaced.
     async fn store_with_clock(&self, clock: Arc<dyn Clock>) -> Option<Store> {
         drop(clock);
         None
     }
 
-    /// Closes the store and opens the same data again, as another process would; `None` when the data
-    /// end with the store.
+    /// Closes the store and opens the same data again, as another process would; `None` if the data
+    /// ends with the store.
     async fn reopen(&self, store: Store) -> Option<Store> {
         drop(store);
         None
     }
 
-    /// Replaces the stored state of a task with bytes that are no state. Returns `false` when the harness
-    /// cannot do this.
+    /// Replaces the stored state of a task with bytes that are not a state. Returns `false` if the
+    /// harness cannot do this.
     async fn corrupt_state(&self, store: &Store, task: &TaskId) -> bool {
         let _ = (store, task);
         false
     }
 
-    /// Restores the state that [`corrupt_state`](Self::corrupt_state) replaced last. Returns `false` when
+    /// Restores the state that [`corrupt_state`](Self::corrupt_state) replaced last. Returns `false` if
     /// the harness cannot do this.
     async fn repair_state(&self, store: &Store, task: &TaskId) -> bool {
         let _ = (store, task);
         false
     }
 
-    /// Replaces the stored envelope of a task (the task as it was submitted) with bytes that are no
-    /// envelope. Returns `false` when the harness cannot do this.
+    /// Replaces the stored envelope of a task (the task as it was submitted) with bytes that are
+    /// not an envelope. Returns `false` if the harness cannot do this.
     async fn corrupt_envelope(&self, store: &Store, task: &TaskId) -> bool {
         let _ = (store, task);
         false
     }
 
-    /// Returns the lease of a node that a case is about to lose: 300 ms by default. A case waits for
-    /// its end, and before that makes a few calls on it.
+    /// Returns the lease time of a node that a case is about to lose: 300 ms by default. A case
+    /// makes a few calls with the lease, then waits for its end.
     ///
-    /// A store that grants no lease as short names the shortest that it grants. A store that does not
-    /// follow paused time names one that a busy machine does not outlast.
+    /// A store with a longer minimum returns that minimum. A store that does not use paused time
+    /// returns a time that is long enough for a busy machine.
     fn short_lease(&self) -> Duration {
         Duration::from_millis(300)
     }
 
-    /// Returns whether a commit applies effects. A store that does not must refuse them:
-    /// [`effects_are_taken_or_refused`](effects::effects_are_taken_or_refused) checks it.
+    /// Returns whether a commit applies effects. A store that does not apply effects must refuse
+    /// them: [`effects_are_taken_or_refused`](effects::effects_are_taken_or_refused) checks that.
     fn takes_effects(&self) -> bool {
         true
     }
 }
 
-/// Makes the state stores that the suite tests.
+/// Creates the state stores that the suite tests.
 #[async_trait]
 pub trait StateHarness: Send + Sync {
     /// Returns an empty state store.
     async fn states(&self) -> Arc<dyn StateStore>;
 
-    /// Closes the store and opens the same data again; `None` when the data end with the store.
+    /// Closes the store and opens the same data again; `None` if the data ends with the store.
     async fn reopen(&self, states: Arc<dyn StateStore>) -> Option<Arc<dyn StateStore>> {
         drop(states);
         None
     }
 
-    /// Replaces the stored state of a task with bytes that are no state. Returns `false` when the harness
-    /// cannot do this.
+    /// Replaces the stored state of a task with bytes that are not a state. Returns `false` if the
+    /// harness cannot do this.
     async fn corrupt(&self, states: &Arc<dyn StateStore>, task: &TaskId) -> bool {
         let _ = (states, task);
         false

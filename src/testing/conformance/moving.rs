@@ -56,7 +56,7 @@ pub async fn a_task_for_another_store_is_complete(harness: &dyn Harness) {
     arrive_whole(&Kit::new(harness).await, &elsewhere().await).await;
 }
 
-/// Imported tasks come before later submits in the order of submits.
+/// Imported tasks come before later submits in the submit order.
 pub async fn imported_tasks_come_before_later_submits(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;
     kit.submit("before").await;
@@ -115,7 +115,7 @@ pub async fn fences_go_on_growing(harness: &dyn Harness) {
     assert!(kit.claim(&node, "a").await.claim.fence > again.claim.fence);
 }
 
-/// Waiting commands wait after an import, in their order, and the next claim returns them.
+/// Queued commands are still queued after an import, in order, and the next claim returns them.
 pub async fn waiting_commands_go_on_waiting(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;
     let from = elsewhere().await;
@@ -184,7 +184,7 @@ pub async fn nodes_see_imported_tasks(harness: &dyn Harness) {
     kit.claim(&node, "again").await;
 }
 
-/// Of two items of one call with one id, the first is imported.
+/// If two items of one call have the same id, the first is imported.
 pub async fn one_id_twice_is_imported_once(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;
     let tasks = vec![
@@ -196,7 +196,8 @@ pub async fn one_id_twice_is_imported_once(harness: &dyn Harness) {
     assert_eq!(kit.state("a").await.attempts, 5);
 }
 
-/// An import of a taken id is refused and changes nothing; the other items of the call are imported.
+/// An import of an id that exists is refused and changes nothing; the other items of the call are
+/// imported.
 pub async fn a_taken_id_takes_nothing(harness: &dyn Harness) {
     let (kit, node) = Kit::with_node(harness).await;
     kit.submit("live").await;
@@ -233,7 +234,7 @@ pub async fn a_taken_id_takes_nothing(harness: &dyn Harness) {
     assert_eq!(kit.get("mine").await.commands, 1);
 }
 
-/// A claimed task is not exported: its owner could write meanwhile.
+/// A claimed task is not exported, because its owner could write at the same time.
 pub async fn a_claimed_task_is_not_exported(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;
     let node = kit.node("busy").await;
@@ -265,7 +266,7 @@ pub async fn a_lost_claim_counts_after_an_import(harness: &dyn Harness) {
     assert!(claimed.abandoned);
     assert_eq!(claimed.state.attempts, 1);
 
-    // And the other way round, with the same export.
+    // The same in the other direction, with the same export.
     let back = Kit::new(harness).await;
     import(&back, vec![reported]).await;
     let node = back.node("back").await;

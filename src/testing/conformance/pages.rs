@@ -41,7 +41,8 @@ async fn ids(client: &Client, query: &Query) -> Vec<String> {
     }
 }
 
-/// The lists of all page sizes are the same, and the reverse of those in the other direction.
+/// Asserts that the lists of all page sizes are the same, and the reverse of those in the other
+/// direction.
 async fn assert_lists(kit: &Kit, query: Query, expected: &[&str]) {
     let client = Client::new(&kit.store);
     for limit in [1, 2, 3, 100] {
@@ -55,7 +56,7 @@ async fn assert_lists(kit: &Kit, query: Query, expected: &[&str]) {
     }
 }
 
-/// The newest submit comes first, and every task is listed once, whatever the size of a page is.
+/// The newest submit comes first, and every task is listed exactly once, with any page size.
 pub async fn the_newest_submits_come_first(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;
     for name in ["c", "a", "e", "b", "d"] {
@@ -75,7 +76,8 @@ pub async fn the_newest_submits_come_first(harness: &dyn Harness) {
     assert_lists(&kit, Query::new(none), &[]).await;
 }
 
-/// Tasks that come and go between two pages move no other task, also when that of the cursor goes.
+/// Tasks that are added or deleted between two pages shift no other task, even when the task of the
+/// cursor is deleted.
 pub async fn pages_are_stable_while_tasks_come_and_go(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;
     for n in 1..=6 {
@@ -140,7 +142,7 @@ pub async fn a_list_by_due_time_has_the_sleeping_tasks(harness: &dyn Harness) {
     assert_lists(&kit, others, &["other", "last"]).await;
 }
 
-/// A list by end has the ended tasks, the last one first, whatever their end is.
+/// A list by end has the ended tasks, the last one first, however they ended.
 pub async fn a_list_by_end_has_the_last_end_first(harness: &dyn Harness) {
     let (kit, node) = Kit::with_node(harness).await;
     kit.submit("live").await;
@@ -165,7 +167,7 @@ pub async fn a_list_by_end_has_the_last_end_first(harness: &dyn Harness) {
     assert_lists(&kit, query, &["b", "a"]).await;
 }
 
-/// A filter by fingerprint selects the tasks whose last error is the same but for its numbers, ids and paths.
+/// A filter by fingerprint selects the tasks whose last error differs only in numbers, ids and paths.
 pub async fn a_filter_by_fingerprint_selects_the_same_error(harness: &dyn Harness) {
     let (kit, node) = Kit::with_node(harness).await;
     for (name, error) in [
@@ -221,8 +223,8 @@ pub async fn a_list_by_end_follows_what_becomes_of_ended_tasks(harness: &dyn Har
     assert_lists(&kit, since, &["replaced", "b"]).await;
 }
 
-/// A list by id is in the order of the bytes of the ids, and each task comes with its owner and its commands, also beside
-/// ids that begin with its id.
+/// A list by id is in the order of the bytes of the ids, and each task has its owner and its commands, even next to ids
+/// that begin with its id.
 pub async fn a_list_by_id_is_in_the_order_of_the_ids(harness: &dyn Harness) {
     let (kit, node) = Kit::with_node(harness).await;
     let mut names: Vec<String> = ["a", "a-b", "a b", "a.c", "ab", "Z", "~", "é", "z", "0"]
@@ -276,7 +278,7 @@ pub async fn a_list_by_id_is_in_the_order_of_the_ids(harness: &dyn Harness) {
     }
 }
 
-/// Filters by ids, by times and by a value in the props select what matches.
+/// Filters by ids, by times and by a value in the props select the matching tasks.
 pub async fn filters_by_ids_times_and_props(harness: &dyn Harness) {
     let (kit, node) = Kit::with_node(harness).await;
     for (name, props) in [
@@ -342,12 +344,14 @@ pub async fn filters_by_ids_times_and_props(harness: &dyn Harness) {
     assert_eq!(names(ended).await, "a", "live tasks have no end");
 }
 
-/// A task whose state cannot be read is in the list by submit alone, and hides no other task of the other lists.
+/// A task whose state cannot be read is only in the list by submit, and hides no other task from the other
+/// lists.
 pub async fn an_unreadable_task_ends_no_list(harness: &dyn Harness) {
     let (kit, node) = Kit::with_node(harness).await;
     for (name, minutes) in [("a", 1), ("bad", 2), ("b", 3), ("c", 4)] {
         let until = kit.later(std::time::Duration::from_secs(minutes * 60));
-        // A state store beside a coordinator has the states of tasks that have run.
+        // A state store that is separate from its coordinator has only the states of tasks that
+        // have run.
         let mut claimed = kit.claimed(&node, name).await;
         let sleep = with_data(Message::sleep_until(until), 1);
         kit.commit(&mut claimed, &sleep).await;

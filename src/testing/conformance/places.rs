@@ -1,5 +1,5 @@
-//! The place of a task among those that can be claimed: it counts from the time since which it can be claimed, not
-//! from its submit.
+//! The position of a task among the claimable ones: it depends on the time since which the task can be claimed,
+//! not on its submit.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use super::{
 use crate::store::{Event, Lease, Reschedule, TaskView, Transaction};
 use jiff::{SignedDuration, Timestamp};
 
-/// Between two times that every clock tells apart.
+/// A pause between two times that every clock distinguishes.
 const MOMENT: Duration = Duration::from_millis(5);
 
 fn is_ready(view: &TaskView) -> bool {
@@ -43,7 +43,7 @@ impl Two {
         Self { kit, node, watch }
     }
 
-    /// Lets a command end the wait of the task, and releases the task.
+    /// Ends the wait of the task with a command, and releases the task.
     async fn run(&self) {
         let order = self.kit.send("earlier", "c", Command::Run).await;
         let mut claimed = self.kit.claim(&self.node, "earlier").await;
@@ -56,7 +56,7 @@ impl Two {
         self.kit.commit(&mut claimed, &Message::release()).await;
     }
 
-    /// Asserts that an open watch and a new one report that the task stands behind the other one.
+    /// Asserts that an open watch and a new one report the task behind the other one.
     async fn stands_behind(mut self) {
         let state = self.kit.state("earlier").await;
         assert_eq!(state.code(), StateKind::Runnable);
@@ -81,21 +81,21 @@ impl Two {
     }
 }
 
-/// A task that was paused and resumed stands behind those that could be claimed before.
+/// A task that was paused and resumed is behind those that could be claimed before.
 pub async fn a_resumed_task_stands_behind_those_before_it(harness: &dyn Harness) {
     let two = Two::new(harness, &Message::pause()).await;
     two.run().await;
     two.stands_behind().await;
 }
 
-/// A sleeping task that a command has woken stands behind those that could be claimed before.
+/// A sleeping task that a command has woken is behind those that could be claimed before.
 pub async fn a_woken_task_stands_behind_those_before_it(harness: &dyn Harness) {
     let two = Two::new(harness, &asleep()).await;
     two.run().await;
     two.stands_behind().await;
 }
 
-/// A sleeping task that is rescheduled to now stands behind those that could be claimed before.
+/// A sleeping task that is rescheduled to now is behind those that could be claimed before.
 pub async fn a_task_that_is_rescheduled_to_now_stands_behind_those_before_it(
     harness: &dyn Harness,
 ) {
@@ -105,7 +105,7 @@ pub async fn a_task_that_is_rescheduled_to_now_stands_behind_those_before_it(
     two.stands_behind().await;
 }
 
-/// A retried task stands behind those that could be claimed before.
+/// A retried task is behind those that could be claimed before.
 pub async fn a_retried_task_stands_behind_those_before_it(harness: &dyn Harness) {
     let two = Two::new(harness, &Message::complete()).await;
     two.kit.retry("earlier").await;

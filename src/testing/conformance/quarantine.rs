@@ -1,4 +1,4 @@
-//! Unreadable records: quarantined with the reason, without an effect on other tasks.
+//! Unreadable records: quarantined with the reason, without affecting other tasks.
 
 use windlass_statemachine::{Command, Message, StateKind};
 
@@ -63,7 +63,7 @@ pub async fn counts_include_it(harness: &dyn Harness) {
     );
 }
 
-/// The claim of an unreadable task returns the error once; the others of the call are claimed.
+/// The claim of an unreadable task returns the error once; the other tasks of the call are claimed.
 pub async fn it_does_not_stop_the_others(harness: &dyn Harness) {
     let kit = damaged(harness).await;
     let node = kit.node("n").await;
@@ -110,7 +110,7 @@ pub async fn it_stays_listed_with_the_reason(harness: &dyn Harness) {
     assert_eq!(kit.list(other_kind).await, [""; 0]);
 }
 
-/// A watch that has listed the task as sound reports its end when a claim finds it damaged, and
+/// A watch that has listed the task as readable reports its end when a claim finds it damaged, and
 /// later lists omit it.
 pub async fn watches_report_a_quarantine(harness: &dyn Harness) {
     let kit = sound(harness).await;
@@ -153,7 +153,7 @@ pub async fn a_retry_starts_it_from_its_props(harness: &dyn Harness) {
     assert_eq!(state.data.unwrap().as_str(), r#"{"n":2}"#);
 }
 
-/// A quarantined task can be deleted, and its id is free then.
+/// A quarantined task can be deleted; its id is then free.
 pub async fn it_can_be_deleted(harness: &dyn Harness) {
     let kit = damaged(harness).await;
     quarantine(&kit).await;
@@ -216,8 +216,8 @@ pub async fn a_retry_of_an_unreadable_envelope_is_refused(harness: &dyn Harness)
     assert!(kit.try_claim(&node, "bad").await.unwrap().is_none());
 }
 
-/// A retry of a task that a node has claimed is refused, also when its state cannot be read: the node
-/// would go on without its claim.
+/// A retry of a task that a node has claimed is refused, even when its state cannot be read: the node
+/// would continue without its claim.
 pub async fn a_claimed_task_is_not_retried(harness: &dyn Harness) {
     let kit = sound(harness).await;
     let node = kit.node("n").await;

@@ -44,7 +44,7 @@ pub async fn pages_are_in_submit_order(harness: &dyn Harness) {
     assert_eq!(listed, names);
 }
 
-/// A page of a filter is full as long as enough tasks match.
+/// A page of a filter is full while enough tasks match.
 pub async fn pages_of_a_filter_are_full(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;
     for n in 0..20 {
@@ -68,7 +68,7 @@ pub async fn pages_of_a_filter_are_full(harness: &dyn Harness) {
     assert_eq!(names, ["t12", "t16"]);
 }
 
-/// A page of no size is refused.
+/// A page of size zero is refused.
 pub async fn a_page_of_no_size_is_refused(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;
     kit.submit("a").await;
@@ -85,7 +85,7 @@ pub async fn a_page_of_no_size_is_refused(harness: &dyn Harness) {
     }
 }
 
-/// A filter selects the tasks that fulfil every condition.
+/// A filter selects the tasks that meet every condition.
 pub async fn filters_select_matching_tasks(harness: &dyn Harness) {
     let (kit, node) = Kit::with_node(harness).await;
     kit.submit_task(of_kind("other-kind", "other")).await;
@@ -214,7 +214,7 @@ pub async fn counts_are_by_kind_and_state(harness: &dyn Harness) {
     );
 }
 
-/// A record shows the owner of the task and the number of waiting commands.
+/// A record shows the owner of the task and the number of queued commands.
 pub async fn a_record_shows_owner_and_queue(harness: &dyn Harness) {
     let (kit, node) = Kit::with_node(harness).await;
     let claimed = kit.claimed(&node, "a").await;
@@ -241,7 +241,8 @@ pub async fn limits_are_the_same(harness: &dyn Harness) {
     assert!(limits.max_bytes >= 1024, "{limits:?}");
 }
 
-/// A namespace has one identity, which stays the same, and which no other namespace has.
+/// A namespace has one identity, which stays the same and differs from that of every other
+/// namespace.
 pub async fn a_namespace_has_one_identity_of_its_own(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;
     // The first call may create it.

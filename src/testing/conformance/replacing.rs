@@ -1,4 +1,4 @@
-//! Imports that replace a task: the store has the whole old task or the whole new one.
+//! Imports that replace a task: the store has either the whole old task or the whole new one.
 //!
 //! Beyond the duties: `a_copy_that_is_refused_leaves_the_target`.
 
@@ -11,7 +11,7 @@ use super::{
 };
 use crate::store::{Error, Exported, copy::Copier};
 
-/// A copy that replaces tasks leaves a task of the target as it was when the import is refused.
+/// A copy that replaces tasks leaves a task of the target unchanged when its import is refused.
 pub async fn a_copy_that_is_refused_leaves_the_target(harness: &dyn Harness) {
     let (kit, from) = (Kit::new(harness).await, elsewhere().await);
     for (name, command) in [("a", "taken"), ("b", "free")] {
@@ -65,7 +65,7 @@ async fn busy(kit: &Kit, prefix: &str, data: u64) {
     kit.coordinator().leave(&node).await.expect("left");
 }
 
-/// An imported task that replaces another one has everything of its own and nothing of the other one.
+/// An imported task that replaces another one has all of its own data and nothing of the other one.
 pub async fn an_import_takes_the_place_of_the_task_it_names(harness: &dyn Harness) {
     let (kit, from) = (Kit::new(harness).await, elsewhere().await);
     busy(&from, "new-", 2).await;
@@ -92,7 +92,7 @@ pub async fn an_import_takes_the_place_of_the_task_it_names(harness: &dyn Harnes
     assert_eq!(claimed.commands.len(), 10);
     assert_eq!(claimed.state.data.unwrap().as_str(), r#"{"n":2}"#);
 
-    // A live task replaces an ended one, and the other way round.
+    // A live task replaces an ended one, and the reverse.
     kit.coordinator().leave(&node).await.expect("left");
     let node = kit.node("again").await;
     kit.ended(&node, "over", &with_data(Message::complete(), 1))
@@ -112,7 +112,7 @@ pub async fn an_import_takes_the_place_of_the_task_it_names(harness: &dyn Harnes
     assert!(kit.try_claim(&node, "over").await.unwrap().is_none());
 }
 
-/// A refused import leaves the task that it was to replace as it was.
+/// A refused import leaves the task that it was to replace unchanged.
 pub async fn a_refused_import_leaves_the_old_task(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;
     busy(&kit, "old-", 1).await;

@@ -17,7 +17,7 @@ use crate::{
     testing::ManualClock,
 };
 
-/// After at most this many turns slots are kept.
+/// The most turns after which slots must be kept.
 const TURNS: usize = 20;
 
 /// The limit whose slot is freed and taken again, and the one whose slot stays taken.
@@ -58,7 +58,7 @@ impl Busy {
     }
 
     /// Frees the slot of the first limit, offers it to a waiting task, and lets a new task take it. Returns `false`
-    /// when the slot is kept from the new one, which waits then.
+    /// when the slot is kept from the new task, which then waits.
     async fn pass(&mut self, waiting: &str) -> bool {
         self.kit
             .commit(&mut self.running[FIRST], &Message::complete())
@@ -75,7 +75,8 @@ impl Busy {
             return false;
         };
         self.running[FIRST] = claimed;
-        // Both limits are full: it waits for the first one again, whatever its claims have found before.
+        // Both limits are full: the task waits for the first one again, whatever its claims have found
+        // before.
         self.kit.refused(&self.node, waiting).await;
         true
     }
@@ -104,7 +105,7 @@ pub async fn a_task_with_two_limits_comes_to_its_turn(harness: &dyn Harness) {
     busy.kit.commit(other, &Message::complete()).await;
     ready(&mut busy.watch, "both").await;
     let mut both = busy.kit.admitted(&busy.node, "both").await;
-    // Nothing is kept any longer.
+    // Slots are no longer kept.
     busy.kit.commit(&mut both, &Message::complete()).await;
     let new = format!("new-{}", busy.next - 1);
     ready(&mut busy.watch, &new).await;
@@ -136,7 +137,7 @@ pub async fn slots_are_kept_for_one_task_at_a_time(harness: &dyn Harness) {
     busy.kit.admitted(&busy.node, "second").await;
 }
 
-/// When the task that slots are kept for is deleted, the slots are for others.
+/// When the task for which slots are kept is deleted, other tasks get the slots.
 pub async fn a_task_that_is_gone_keeps_no_slot(harness: &dyn Harness) {
     let mut busy = Busy::new(Kit::new(harness).await).await;
     let limits = busy.limits.clone();
@@ -152,7 +153,7 @@ pub async fn a_task_that_is_gone_keeps_no_slot(harness: &dyn Harness) {
     busy.kit.admitted(&busy.node, &new).await;
 }
 
-/// A task that could be claimed and that no node claims keeps slots for 5 seconds, and not for ever.
+/// A task that could be claimed but that no node claims keeps slots for 5 seconds, not for ever.
 pub async fn a_task_that_no_node_claims_keeps_no_slot(harness: &dyn Harness) {
     let start = jiff::Timestamp::now();
     let clock = Arc::new(ManualClock::new(start));

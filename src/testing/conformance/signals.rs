@@ -1,4 +1,4 @@
-//! Signals: values that wait for a handler, and its replies.
+//! Signals: values for a handler that wait in the queue, and the handler's replies.
 
 use windlass_statemachine::{Command, Json, Message, Outcome, Signal, StateKind};
 
@@ -8,7 +8,7 @@ use super::{
 };
 use crate::store::Error;
 
-/// A payload whose number no float holds.
+/// A payload with a number that no float can represent.
 const PAYLOAD: &str = r#"{"by":"ann","n":9007199254740993}"#;
 
 fn signal(name: &str, payload: &str) -> Command {
@@ -21,7 +21,7 @@ fn answered(reply: &str) -> Outcome {
     Outcome::Answered { reply }
 }
 
-/// Name and payload come out as they were sent, digit by digit: with the claim, and for clients.
+/// Name and payload are read as they were sent, digit by digit: with the claim, and by clients.
 pub async fn a_payload_survives(harness: &dyn Harness) {
     let (kit, node) = Kit::with_node(harness).await;
     kit.submit("a").await;
@@ -41,7 +41,7 @@ pub async fn a_payload_survives(harness: &dyn Harness) {
     assert_eq!(kept, sent);
 }
 
-/// A task without an owner can be claimed when a signal waits for it, also a paused one.
+/// A task without an owner can be claimed when a signal is queued for it, even a paused one.
 pub async fn a_signal_makes_a_parked_task_claimable(harness: &dyn Harness) {
     let (kit, node) = Kit::with_node(harness).await;
     let mut claimed = kit.claimed(&node, "a").await;
@@ -93,7 +93,7 @@ pub async fn replies_come_in_any_order(harness: &dyn Harness) {
     assert_eq!(claimed.state.last_command, None);
 }
 
-/// The end of a task rejects the signals that wait, and an ended task takes none.
+/// The end of a task rejects its queued signals, and an ended task takes none.
 pub async fn the_end_rejects_waiting_signals(harness: &dyn Harness) {
     let (kit, node) = Kit::with_node(harness).await;
     let claimed = kit.claimed(&node, "a").await;
@@ -112,8 +112,8 @@ pub async fn the_end_rejects_waiting_signals(harness: &dyn Harness) {
     );
 }
 
-/// A reply that is too large is refused with its field and size. The claim stands, and the signal can still
-/// be answered.
+/// A reply that is too large is refused with its field and size. The claim stands, and the handler can
+/// still reply to the signal.
 pub async fn a_reply_that_is_too_large_is_refused(harness: &dyn Harness) {
     let (kit, node) = Kit::with_node(harness).await;
     let claimed = kit.claimed(&node, "a").await;

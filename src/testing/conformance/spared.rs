@@ -1,4 +1,4 @@
-//! What retention and purges spare: the ended tasks that a live task waits for.
+//! The tasks that retention and purges spare: ended tasks that a live task waits for.
 
 use std::time::Duration;
 
@@ -42,7 +42,7 @@ impl Waiting {
     }
 
     /// Asserts that `prune` deletes a task that no task waits for, and none of the others: while one of the others is
-    /// live, when none is, and before the waiting tasks are claimed. Then it deletes all.
+    /// live, when none is, and before the waiting tasks are claimed. After that it deletes all.
     async fn are_spared(self, prune: impl AsyncFn(&Kit) -> Result<u64, Error>) {
         let Self {
             kit,

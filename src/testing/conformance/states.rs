@@ -81,7 +81,7 @@ pub async fn a_state_comes_back(harness: &dyn StateHarness) {
     assert_eq!(load(&states, "b").await, Some(sleeping));
 }
 
-/// A write with a smaller fence is refused, whatever its version, and changes nothing.
+/// A write with a smaller fence is refused, whatever its version is, and changes nothing.
 pub async fn a_smaller_fence_is_refused(harness: &dyn StateHarness) {
     let states = harness.states().await;
     store(&states, "a", state(5, 10)).await.unwrap();
@@ -127,8 +127,8 @@ pub async fn the_same_write_again_succeeds(harness: &dyn StateHarness) {
     assert_eq!(load(&states, "a").await, Some(state(5, 10)));
 }
 
-/// Another write with the same fence and version replaces the one before, which the coordinator has
-/// refused.
+/// Another write with the same fence and version replaces the earlier one, which the coordinator
+/// has refused.
 pub async fn another_write_of_the_same_version_is_stored(harness: &dyn StateHarness) {
     let states = harness.states().await;
     store(&states, "a", state(5, 10)).await.unwrap();
@@ -139,7 +139,7 @@ pub async fn another_write_of_the_same_version_is_stored(harness: &dyn StateHarn
     assert_eq!(load(&states, "a").await, Some(other));
 }
 
-/// Items are independent, and answers come in the order of the items.
+/// Items are independent, and results are in the order of the items.
 pub async fn items_are_independent(harness: &dyn StateHarness) {
     let states = harness.states().await;
     store(&states, "b", state(5, 1)).await.unwrap();
@@ -211,7 +211,8 @@ pub async fn names_do_not_touch(harness: &dyn StateHarness) {
     }
 }
 
-/// A removed state is gone, and its id takes any state again. Removing a missing state is no error.
+/// After a removal the state is gone, and its id accepts any state again. Removing a missing state
+/// is not an error.
 pub async fn a_removed_state_is_gone(harness: &dyn StateHarness) {
     let states = harness.states().await;
     store(&states, "a", state(5, 10)).await.unwrap();
@@ -248,7 +249,7 @@ pub async fn only_the_state_that_was_seen_is_removed(harness: &dyn StateHarness)
     assert_eq!(load(&states, "b").await, None);
 }
 
-/// A removal beside a write removes the state that was seen, or nothing.
+/// A removal at the same time as a write removes the state that was seen, or nothing.
 pub async fn a_removal_does_not_take_a_write_along(harness: &dyn StateHarness) {
     let states = harness.states().await;
     for round in 0..10 {
@@ -265,7 +266,8 @@ pub async fn a_removal_does_not_take_a_write_along(harness: &dyn StateHarness) {
     }
 }
 
-/// Of many writers at once, the one with the greatest fence wins: comparing and writing is one step.
+/// Of several concurrent writers, the one with the greatest fence wins: comparing and writing is one
+/// step.
 pub async fn writers_at_once_leave_the_greatest(harness: &dyn StateHarness) {
     let states = harness.states().await;
     for round in 0..5 {
@@ -290,8 +292,8 @@ pub async fn writers_at_once_leave_the_greatest(harness: &dyn StateHarness) {
     }
 }
 
-/// A state that is larger than the store takes is refused with its size, and the stored state stays. A
-/// store without a limit stores it.
+/// A state that is larger than the store allows is refused with its size, and the stored state stays.
+/// A store without a limit stores it.
 pub async fn large_states_are_stored_or_refused(harness: &dyn StateHarness) {
     let states = harness.states().await;
     let mut large = state(1, 1);

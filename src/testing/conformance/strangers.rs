@@ -10,7 +10,7 @@ use crate::{
     store::{Exported, Store},
 };
 
-/// Opens a store in memory.
+/// Opens another store, in memory.
 pub(super) async fn elsewhere() -> Kit {
     elsewhere_with(SystemClock::shared()).await
 }
@@ -21,8 +21,8 @@ pub(super) async fn elsewhere_with(clock: Arc<dyn Clock>) -> Kit {
     Kit { store }
 }
 
-/// Submits tasks and brings them into every state that an export may find. Returns their ids in submit
-/// order.
+/// Submits tasks and brings them into every state that an export may encounter. Returns their ids in
+/// submit order.
 pub(super) async fn fill(kit: &Kit) -> Vec<TaskId> {
     let node = kit.node("n").await;
     let mut new = task("new");

@@ -1,4 +1,4 @@
-//! Submits: new tasks, and ids that are taken.
+//! Submits: new tasks, and ids that exist already.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use super::{
 };
 use crate::store::{ChangeKind, Error, IfExists, Submit, Submitted};
 
-/// A task without a start is runnable, unclaimed, and has a history of one line.
+/// A task without a start time is runnable and unclaimed, and its history has one line.
 pub async fn a_new_task_is_runnable(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;
     kit.submit("a").await;
@@ -38,6 +38,63 @@ pub async fn a_future_start_sleeps(harness: &dyn Harness) {
     assert_eq!(kit.state("a").await.status, TaskStatus::Sleeping { until });
     let node = kit.node("n").await;
     assert!(kit.try_claim(&node, "a").await.unwrap().is_none());
+}
+
+/// A task that is submitted paused is paused, and no node claims it before it is resumed. Then it runs, and what is read
+/// of it says nothing of a pause.
+pub async fn a_paused_task_is_paused_from_its_submit_on(harness: &dyn Harness) {
+    let kit = Kit::new(harness).await;
+    let mut paused = task("a");
+    paused.paused = true;
+    kit.submit_task(paused).await;
+    let record = kit.get("a").await;
+    assert_eq!(record.task, task("a"));
+    assert_eq!(record.state.unwrap().status, TaskStatus::Paused);
+    let state = StateKind::Paused;
+    assert_eq!(kit.events("a").await, [ChangeKind::Submitted { state }]);
+    let node = kit.node("n").await;
+    assert!(kit.try_claim(&node, "a").await.unwrap().is_none());
+    kit.send("a", "resume", Command::Run).await;
+    let claimed = kit.try_claim(&node, "a").await.unwrap();
+    assert_eq!(claimed.unwrap().state.code(), StateKind::Paused);
+}
+
+/// The id of a task that says so is free when it has completed, for each rule of a submit, and only then.
+pub async fn the_id_of_a_completed_task_may_be_free(harness: &dyn Harness) {
+    let (kit, node) = Kit::with_node(harness).await;
+    let freeing = || {
+        let mut task = task("a");
+        task.free_id = true;
+        task
+    };
+    kit.submit_task(freeing()).await;
+    let taken = kit.try_submit(fresh(freeing())).await.unwrap_err();
+    assert_matches!(taken, Error::AlreadyExists { .. });
+    for if_exists in [
+        IfExists::Refuse,
+        IfExists::Same,
+        IfExists::Skip,
+        IfExists::ReplaceFinished,
+    ] {
+        let mut claimed = kit.claim(&node, "a").await;
+        kit.commit(&mut claimed, &Message::complete()).await;
+        let order = kit.get("a").await.order;
+        assert_eq!(
+            kit.get("a").await.task,
+            freeing(),
+            "its record stays until then"
+        );
+        let task = freeing();
+        let again = kit.try_submit(Submit { task, if_exists }).await;
+        assert_eq!(again.unwrap(), Submitted::New, "{if_exists:?}");
+        let record = kit.get("a").await;
+        assert!(record.order > order, "{if_exists:?}");
+        assert_eq!(record.state.unwrap().code(), StateKind::Runnable);
+    }
+    let mut claimed = kit.claim(&node, "a").await;
+    kit.commit(&mut claimed, &Message::kill()).await;
+    let taken = kit.try_submit(fresh(freeing())).await.unwrap_err();
+    assert_matches!(taken, Error::AlreadyFinished(_));
 }
 
 /// A task with a start in the past is runnable.
@@ -84,7 +141,7 @@ pub async fn an_ended_id_is_refused(harness: &dyn Harness) {
     }
 }
 
-/// With `Same`, a task with the same kind and props exists already, live or ended.
+/// With `Same`, an existing task with the same kind and props is accepted, live or ended.
 pub async fn the_same_task_exists(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;
     let mut first = task("a");
@@ -176,7 +233,8 @@ pub async fn another_task_is_not_the_same(harness: &dyn Harness) {
     }
 }
 
-/// A task that replaces an ended one has nothing of it except a fence that goes on growing.
+/// A task that replaces an ended one takes over nothing from it, except that its fences continue to
+/// grow.
 pub async fn a_replacement_has_nothing_of_the_old(harness: &dyn Harness) {
     let (kit, node) = Kit::with_node(harness).await;
     let mut old = kit.claimed(&node, "a").await;
@@ -227,8 +285,8 @@ pub async fn two_items_with_one_id(harness: &dyn Harness) {
             ] if name == "a");
 }
 
-/// Of two items of one call with one id, the second follows its own rule for a taken id, as a later call
-/// would.
+/// Of two items of one call with one id, the second follows its own rule for an existing id, like a
+/// later call.
 pub async fn one_id_twice_follows_each_rule(harness: &dyn Harness) {
     let (kit, node) = Kit::with_node(harness).await;
     for name in ["over-1", "over-2"] {
@@ -270,7 +328,7 @@ pub async fn one_id_twice_follows_each_rule(harness: &dyn Harness) {
     }
 }
 
-/// A refused item does not touch the others, and its error names the field.
+/// A refused item does not affect the others, and its error names the field.
 pub async fn a_bad_item_does_not_touch_the_others(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;
     let mut large = task("large");

@@ -6,54 +6,12 @@ use windlass_statemachine::{Command, Json, Message, StateKind};
 
 use super::{
     Harness,
-    kit::{Kit, assert_matches, field, fresh, id, of_kind, one, sending, task},
+    kit::{Kit, assert_matches, field, fresh, id, of_kind, sending, task},
 };
 use crate::store::{
-    Applied, ChangeKind, Done, Error, Event, IfExists, Part, Reason, Require, Reschedule, Submit,
-    Submitted, Transaction,
+    ChangeKind, Done, Error, Event, IfExists, Part, Reason, Require, Reschedule, Submit, Submitted,
+    Transaction,
 };
-
-impl Kit {
-    pub(super) async fn try_apply(&self, transaction: &Transaction) -> Result<Applied, Error> {
-        one(self.registry().apply(vec![transaction.clone()]).await)
-    }
-
-    pub(super) async fn apply(&self, transaction: &Transaction) -> Applied {
-        let applied = self.try_apply(transaction).await;
-        applied.unwrap_or_else(|e| panic!("{transaction:?} is refused: {e}"))
-    }
-
-    /// Returns the place, the task and the reason of each refusal.
-    pub(super) async fn refusals(&self, transaction: &Transaction) -> Vec<(Part, String, Reason)> {
-        match self.try_apply(transaction).await {
-            Err(Error::Refused(refusals)) => refusals
-                .iter()
-                .map(|one| (one.part, one.task.to_string(), one.reason.clone()))
-                .collect(),
-            other => panic!("{transaction:?} is not refused: {other:?}"),
-        }
-    }
-
-    /// Asserts that the only refusal is this one, of the first guard or of the first operation.
-    pub(super) async fn assert_refused(
-        &self,
-        transaction: &Transaction,
-        part: Part,
-        reason: Reason,
-    ) {
-        let refusals = self.refusals(transaction).await;
-        let reasons: Vec<_> = refusals.into_iter().map(|(p, _, r)| (p, r)).collect();
-        assert_eq!(reasons, [(part, reason)], "{transaction:?}");
-    }
-
-    pub(super) async fn is_there(&self, text: &str) -> bool {
-        match self.registry().get(&id(text)).await {
-            Ok(_) => true,
-            Err(Error::NotFound { .. }) => false,
-            Err(other) => panic!("{text}: {other:?}"),
-        }
-    }
-}
 
 /// Prepares four tasks, and returns a transaction with an operation of every kind on them.
 async fn of_every_kind(kit: &Kit) -> Transaction {
@@ -75,7 +33,7 @@ async fn of_every_kind(kit: &Kit) -> Transaction {
         )
 }
 
-/// A transaction applies an operation of every kind, and returns one result for each, in their order.
+/// A transaction applies an operation of every kind, and returns one result for each, in order.
 pub async fn every_operation_is_applied(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;
     let transaction = of_every_kind(&kit).await;
@@ -99,7 +57,7 @@ pub async fn every_operation_is_applied(harness: &dyn Harness) {
     assert_eq!(late.state.unwrap().code(), StateKind::Sleeping);
 }
 
-/// One refused operation or guard leaves every task as it was, and the history too.
+/// One refused operation or guard leaves every task unchanged, and the history too.
 pub async fn one_refusal_leaves_everything_as_it_was(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;
     let transaction = of_every_kind(&kit).await;
@@ -124,7 +82,7 @@ pub async fn one_refusal_leaves_everything_as_it_was(harness: &dyn Harness) {
     }
 }
 
-/// A refusal lists every guard and operation that is refused, with its place, its task and its reason.
+/// A refusal lists every refused guard and operation, with its place, its task and its reason.
 pub async fn each_refusal_names_its_operation(harness: &dyn Harness) {
     let (kit, node) = Kit::with_node(harness).await;
     kit.submit("live").await;
@@ -155,7 +113,7 @@ pub async fn each_refusal_names_its_operation(harness: &dyn Harness) {
     assert!(!kit.is_there("new").await);
 }
 
-/// A repeated transaction changes nothing and returns the same result, also after its tasks have changed.
+/// A repeated transaction changes nothing and returns the same result, even after its tasks have changed.
 pub async fn a_repeated_id_has_no_further_effect(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;
     let transaction = of_every_kind(&kit).await;
@@ -202,7 +160,7 @@ pub async fn an_id_of_another_transaction_is_refused(harness: &dyn Harness) {
     assert!(!kit.is_there("b").await);
 }
 
-/// A retention that is shorter than an hour does not forget a transaction.
+/// A retention that is shorter than an hour does not make the store forget a transaction.
 pub async fn retention_does_not_forget_a_transaction(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;
     let transaction = Transaction::new()
@@ -217,7 +175,8 @@ pub async fn retention_does_not_forget_a_transaction(harness: &dyn Harness) {
     assert!(!kit.is_there("a").await);
 }
 
-/// A task whose id is taken is skipped, whatever it is; in a transaction and alone.
+/// With `Skip`, a task whose id exists is accepted, whatever that task is; in a transaction and
+/// alone.
 pub async fn a_taken_id_is_skipped(harness: &dyn Harness) {
     let (kit, node) = Kit::with_node(harness).await;
     kit.submit("live").await;
@@ -244,8 +203,8 @@ pub async fn a_taken_id_is_skipped(harness: &dyn Harness) {
     );
 }
 
-/// An unclaimed task sleeps until its new due time, a sleeper gets another one or wakes at once, and the
-/// history has each change.
+/// An unclaimed task sleeps until its new due time, a sleeping one gets another due time or wakes at
+/// once, and the history has each change.
 pub async fn an_unclaimed_task_is_rescheduled(harness: &dyn Harness) {
     let (kit, node) = Kit::with_node(harness).await;
     kit.submit("a").await;
@@ -289,8 +248,8 @@ pub async fn an_unclaimed_task_is_rescheduled(harness: &dyn Harness) {
     }
 }
 
-/// A claimed task, a paused one, an ended one and an unknown one get no due time, and the change of nothing
-/// is refused. A paused one gets another priority.
+/// A claimed task, a paused one, an ended one and an unknown one get no due time, and a change of nothing
+/// is refused. A paused one can get another priority.
 pub async fn other_tasks_are_not_rescheduled(harness: &dyn Harness) {
     let (kit, node) = Kit::with_node(harness).await;
     kit.claimed(&node, "busy").await;
@@ -352,7 +311,7 @@ pub async fn the_limit_is_named(harness: &dyn Harness) {
     assert!(!kit.is_there("t0").await);
 }
 
-/// A transaction that is refused does not touch the others of the call, and each has its own result.
+/// A refused transaction does not affect the others in the call, and each has its own result.
 pub async fn transactions_are_independent(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;
     let submit = |a: &str, b: &str| {

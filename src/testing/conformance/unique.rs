@@ -20,12 +20,12 @@ use crate::{
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// A time from which a case moves the clock.
+/// Returns a time from which a case moves the clock.
 fn kit_start() -> jiff::Timestamp {
     "2030-01-01T00:00:00Z".parse().expect("a time")
 }
 
-/// A task with the unique key `mail`, for an hour.
+/// Returns a task with the unique key `mail`, for an hour.
 fn unique(text: &str) -> Task {
     with_key(task(text), "mail", HOUR)
 }
@@ -67,7 +67,7 @@ pub async fn a_taken_key_is_refused(harness: &dyn Harness) {
     assert_eq!(until.duration_since(submitted_at).as_secs(), 3600);
 }
 
-/// The same task and a skipped one are the task that has the key, of which the submit returns the id.
+/// With `Same` and `Skip`, the submit returns the id of the task that has the key.
 pub async fn the_same_task_is_that_with_the_key(harness: &dyn Harness) {
     let (kit, node) = Kit::with_node(harness).await;
     kit.submit_task(unique("a")).await;
@@ -85,7 +85,7 @@ pub async fn the_same_task_is_that_with_the_key(harness: &dyn Harness) {
     assert_eq!(kit.list(Default::default()).await, ["a"]);
 }
 
-/// The id decides first: a repeat of the same submit is the same task.
+/// The id is decided first: a repeat of the same submit is the same task.
 pub async fn the_id_is_decided_first(harness: &dyn Harness) {
     let (kit, node) = Kit::with_node(harness).await;
     kit.submit_task(unique("a")).await;
@@ -100,7 +100,7 @@ pub async fn the_id_is_decided_first(harness: &dyn Harness) {
     assert_refused(&kit, fresh(unique("b")), "a").await;
 }
 
-/// A task that may replace an ended one takes its key, and leaves the ended task.
+/// A task that may replace an ended one takes its key, but leaves the ended task in the store.
 pub async fn an_ended_task_loses_its_key_to_a_replacement(harness: &dyn Harness) {
     let (kit, node) = Kit::with_node(harness).await;
     kit.submit_task(unique("a")).await;
@@ -116,7 +116,7 @@ pub async fn an_ended_task_loses_its_key_to_a_replacement(harness: &dyn Harness)
     assert_refused(&kit, fresh(unique("c")), "b").await;
 }
 
-/// A deleted task has no key, and the next task of its id has none either.
+/// A deleted task has no key, and the next task with its id has none either.
 pub async fn a_deleted_task_has_no_key(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;
     kit.submit_task(unique("a")).await;
@@ -126,7 +126,7 @@ pub async fn a_deleted_task_has_no_key(harness: &dyn Harness) {
     assert_refused(&kit, fresh(unique("c")), "b").await;
 }
 
-/// The key is free when its period is over, whatever the task does.
+/// The key is free after its period, whatever the task does.
 pub async fn a_key_is_free_after_its_period(harness: &dyn Harness) {
     let clock = Arc::new(ManualClock::new(kit_start()));
     let kit = Kit::with_clock(harness, clock.clone()).await;
@@ -138,8 +138,8 @@ pub async fn a_key_is_free_after_its_period(harness: &dyn Harness) {
     assert_refused(&kit, fresh(unique("c")), "b").await;
 }
 
-/// A key that a submit by a clock a day ahead has taken is free soon after that clock is set right: at the latest when the
-/// period and a minute have passed.
+/// A key that was taken by a submit with a clock a day ahead is free soon after that clock is set right: at the latest
+/// after the period and a minute.
 pub async fn a_key_of_a_clock_that_was_ahead_is_free(harness: &dyn Harness) {
     let clock = Arc::new(ManualClock::new(
         kit_start() + SignedDuration::from_hours(24),
@@ -156,7 +156,7 @@ pub async fn a_key_of_a_clock_that_was_ahead_is_free(harness: &dyn Harness) {
     kit.submit_task(short("c")).await;
 }
 
-/// Two submits of one transaction with the same key are decided in their order, and refusals name both tasks.
+/// Two submits of one transaction with the same key are decided in order, and refusals name both tasks.
 pub async fn a_transaction_takes_a_key_once(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;
     let both = Transaction::new()
@@ -209,7 +209,7 @@ pub async fn effects_follow_the_keys(harness: &dyn Harness) {
     assert_matches!(late, Err(Error::NotUnique { task, .. }) if task.as_str() == "c");
 }
 
-/// Of many submits at the same time one is new.
+/// Of many concurrent submits, one is new.
 pub async fn a_key_is_taken_at_once_by_one_of_many(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;
     let submits = (0..20).map(|n| fresh(unique(&format!("t{n}")))).collect();

@@ -10,7 +10,7 @@ use super::{
     limits::{HOUR, at_once, starts},
 };
 
-/// The limits that tasks use are listed: those of which a claim has a slot or for which a task waits, and no other.
+/// The list has the limits of which a claim has a slot or for which a task waits, and no others.
 pub async fn the_limits_in_use_are_listed(harness: &dyn Harness) {
     let (kit, node) = Kit::with_node(harness).await;
     let listed = async || {
@@ -47,7 +47,7 @@ pub async fn the_limits_in_use_are_listed(harness: &dyn Harness) {
     kit.delete("z").await;
     kit.commit(&mut x, &Message::complete()).await;
     kit.commit(&mut y, &Message::complete()).await;
-    // The start counts until its period is over, whatever its task did since.
+    // The start counts until its period is over, whatever its task has done since.
     let counted = listed().await;
     assert_eq!(counted.len(), 1, "{counted:?}");
     assert_eq!((&*counted[0].0, counted[0].2), ("c", (1, 0)));

@@ -11,7 +11,7 @@ use crate::store::{Event, EventStream, QueuedNodeCommand, TaskView};
 /// How long a case waits for an event that must come.
 pub(super) const DEADLINE: Duration = Duration::from_secs(10);
 
-/// Calls `ask` until it returns an answer.
+/// Calls `ask` until it returns a value.
 pub(super) async fn eventually<T>(what: &str, mut ask: impl AsyncFnMut() -> Option<T>) -> T {
     let started = Instant::now();
     loop {
@@ -78,7 +78,7 @@ impl Watcher {
         }
     }
 
-    /// Returns the tasks of the list that a watch begins with.
+    /// Returns the tasks of the initial list of a watch.
     pub(super) async fn listed(&mut self) -> Vec<TaskView> {
         let first = self.next().await;
         assert!(
@@ -96,7 +96,7 @@ impl Watcher {
         views
     }
 
-    /// Reads events until a task is reported that matches.
+    /// Reads events until a matching task is reported.
     pub(super) async fn task(
         &mut self,
         text: &str,

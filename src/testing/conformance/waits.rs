@@ -15,7 +15,7 @@ use super::{
 };
 use crate::store::{Claimed, Lease, Operation, Submit, TaskView, Transaction};
 
-/// How long a case looks for an event that must not come.
+/// How long a case waits for an event that must not come.
 const QUIET: Duration = Duration::from_millis(300);
 
 fn waits(ids: &[&str]) -> Waits {
@@ -70,7 +70,7 @@ fn outcomes(claimed: &Claimed) -> Vec<(String, WaitOutcome)> {
 }
 
 /// A waiting task is not claimed while a task that it waits for is live, and is claimed when all have ended. The
-/// claim has the outcome of each, and a later claim has the same.
+/// claim has the outcome of each, and a later claim has the same outcomes.
 pub async fn a_task_waits_for_others(harness: &dyn Harness) {
     let (kit, node) = Kit::with_node(harness).await;
     for text in ["done", "failed", "killed", "deleted"] {
@@ -108,7 +108,7 @@ pub async fn a_task_waits_for_others(harness: &dyn Harness) {
     assert_eq!(outcomes(&kit.claim(&node, "w").await), expected);
 }
 
-/// A message waits, and so do the tasks that it submits in the same write.
+/// A message can wait, even for the tasks that it submits in the same write.
 pub async fn a_message_waits(harness: &dyn Harness) {
     let (kit, node) = Kit::with_node(harness).await;
     for text in ["child", "child-2"] {
@@ -134,7 +134,7 @@ pub async fn a_message_waits(harness: &dyn Harness) {
     assert_eq!(kit.state("parent").await.code(), StateKind::Completed);
 }
 
-/// Watches report whether a waiting task can be claimed: in the list, and when that changes, also when the
+/// Watches report whether a waiting task can be claimed: in the list, and when that changes, even if the
 /// other task is of a kind that the watch does not list.
 pub async fn watches_report_waiters(harness: &dyn Harness) {
     let (kit, node) = Kit::with_node(harness).await;
@@ -192,7 +192,7 @@ pub async fn a_task_that_is_live_again_blocks(harness: &dyn Harness) {
     kit.claim(&node, "w").await;
 }
 
-/// A deadline that is due ends a wait; the outcome of a task that has not ended is that it is live.
+/// A deadline that is due ends a wait; the outcome of a task that has not ended is `live`.
 pub async fn a_deadline_ends_a_wait(harness: &dyn Harness) {
     let (kit, node) = Kit::with_node(harness).await;
     let mut watch = kit.watch(&node).await;
@@ -220,8 +220,8 @@ pub async fn a_deadline_ends_a_wait(harness: &dyn Harness) {
     assert_eq!(outcomes(&claimed), [("a".to_owned(), WaitOutcome::Live)]);
 }
 
-/// A command claims a waiting task. Until it ends the wait, the task goes on waiting: also when the claim is
-/// lost.
+/// A command claims a waiting task. Unless the command ends the wait, the task keeps waiting, also after the
+/// claim is lost.
 pub async fn a_command_does_not_end_a_wait_by_itself(harness: &dyn Harness) {
     let (kit, node) = Kit::with_node(harness).await;
     let other = kit.node("other").await;
@@ -258,7 +258,7 @@ pub async fn a_command_does_not_end_a_wait_by_itself(harness: &dyn Harness) {
     kit.claim(&other, "w").await;
 }
 
-/// A task that no longer waits is not reported when the other task ends, and one that has ended is not either.
+/// A task that no longer waits is not reported when the other task ends; nor is a task that has ended.
 pub async fn a_wait_that_is_over_is_forgotten(harness: &dyn Harness) {
     let (kit, node) = Kit::with_node(harness).await;
     kit.submit("a").await;
@@ -290,7 +290,7 @@ pub async fn a_wait_that_is_over_is_forgotten(harness: &dyn Harness) {
     );
 }
 
-/// A retry of a task that ended with its wait waits again.
+/// A task that ended with its wait waits again after a retry.
 pub async fn a_retry_waits_again(harness: &dyn Harness) {
     let (kit, node) = Kit::with_node(harness).await;
     let mut watch = kit.watch(&node).await;

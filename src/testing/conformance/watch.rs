@@ -1,4 +1,4 @@
-//! The watch of a node: a list, then every change, until the lease is gone.
+//! The watch of a node: a list, then every change, until the lease has ended.
 
 use std::time::Duration;
 
@@ -139,8 +139,8 @@ pub async fn claims_and_transitions_are_reported(harness: &dyn Harness) {
     }
 }
 
-/// A command to an unclaimed task is reported to every node, one to a claimed task to its owner, with its
-/// content.
+/// A command to an unclaimed task is reported to every node; one to a claimed task is reported to its
+/// owner, with its content.
 pub async fn commands_are_reported(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;
     let (node, other) = (kit.node("n").await, kit.node("other").await);
@@ -173,7 +173,7 @@ pub async fn commands_are_reported(harness: &dyn Harness) {
         .await;
 }
 
-/// A new watch of the owner reports the waiting commands of a claimed task.
+/// A new watch of the owner reports the queued commands of a claimed task.
 pub async fn a_new_watch_reports_waiting_commands(harness: &dyn Harness) {
     let (kit, node) = Kit::with_node(harness).await;
     kit.claimed(&node, "a").await;
@@ -227,7 +227,7 @@ pub async fn the_last_state_is_reported(harness: &dyn Harness) {
     }
 }
 
-/// Node commands are reported when they are sent, and waiting ones when the watch begins.
+/// Node commands are reported when they are sent, and queued ones when the watch begins.
 pub async fn node_commands_are_reported(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;
     let (node, other) = (kit.node("n").await, kit.node("other").await);
@@ -247,7 +247,7 @@ pub async fn node_commands_are_reported(harness: &dyn Harness) {
         reported = watch.node_command().await;
     }
     assert_eq!((reported.id, reported.command), (second, stop));
-    // The other node receives its own commands only.
+    // The other node receives only its own commands.
     let own = kit.send_node(&other.node, NodeCommand::Balance).await;
     assert_eq!(others.node_command().await.id, own);
 }
@@ -263,7 +263,7 @@ pub async fn an_answered_node_command_is_gone(harness: &dyn Harness) {
     assert_eq!(watch.node_command().await.id, waiting);
 }
 
-/// The stream ends with the lease, and an ended lease gets no watch.
+/// The stream ends with the lease, and an ended lease cannot watch.
 pub async fn a_watch_ends_with_the_lease(harness: &dyn Harness) {
     let (kit, node) = Kit::with_node(harness).await;
     let mut watch = kit.watch(&node).await;

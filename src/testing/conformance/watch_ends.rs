@@ -28,7 +28,7 @@ pub async fn ends_are_reported(harness: &dyn Harness) {
     watch.gone("a").await;
 }
 
-/// The owner of a deleted task gets the delete.
+/// The owner of a deleted task is notified of the deletion.
 pub async fn the_owner_is_notified_of_a_deletion(harness: &dyn Harness) {
     let (kit, node) = Kit::with_node(harness).await;
     let mut watch = kit.watch(&node).await;
@@ -38,8 +38,8 @@ pub async fn the_owner_is_notified_of_a_deletion(harness: &dyn Harness) {
     watch.gone("a").await;
 }
 
-/// A task that is deleted and submitted again at once is two tasks. The owner gets the end of the first
-/// and then the second, with its own claims and commands.
+/// A task that is deleted and submitted again at once is two tasks. The owner is notified of the end of
+/// the first, and then of the second, with its own claims and commands.
 pub async fn a_deleted_task_and_the_next_of_its_id_are_two(harness: &dyn Harness) {
     let (kit, node) = Kit::with_node(harness).await;
     let mut watch = kit.watch(&node).await;
@@ -89,8 +89,8 @@ pub async fn a_deleted_task_and_the_next_of_its_id_are_two(harness: &dyn Harness
     }
 }
 
-/// The owner of a deleted task gets its end even when the next task with its id is of a kind that the
-/// owner does not watch.
+/// The owner of a deleted task is notified of its end even when the next task with its id is of a
+/// kind that the owner does not watch.
 pub async fn the_owner_is_notified_though_another_kind_has_the_id(harness: &dyn Harness) {
     let (kit, node) = Kit::with_node(harness).await;
     let kinds = Some(vec![task("a").kind]);

@@ -37,7 +37,7 @@ impl Coordinator for FaultyStore {
 
     async fn leave(&self, lease: &Lease) -> Result<(), Error> {
         if self.check_lease(lease).is_err() {
-            // The node has lost the lease; in the store the lease expires.
+            // The node has lost the lease. In the store the lease will expire.
             return Ok(());
         }
         let call = self.coordinator().leave(lease);
@@ -46,7 +46,7 @@ impl Coordinator for FaultyStore {
 
     async fn abandon(&self, lease: &Lease) -> Result<(), Error> {
         if self.check_lease(lease).is_err() {
-            // As `leave`.
+            // Like `leave`.
             return Ok(());
         }
         let call = self.coordinator().abandon(lease);
@@ -59,7 +59,7 @@ impl Coordinator for FaultyStore {
         let events = self.call(Operation::Watch, call).await?;
         let (mut lost, lease) = (self.lost.subscribe(), lease.id);
         let is_lost = async move {
-            // Without the store, no lease is lost any more.
+            // Without the store, no further lease can be lost.
             if lost.wait_for(|lost| lost.contains(&lease)).await.is_err() {
                 std::future::pending::<()>().await;
             }
@@ -107,7 +107,7 @@ impl Coordinator for FaultyStore {
         merged.collect()
     }
 
-    /// Never fails and is not counted: runners call this in the background at any time.
+    /// Never fails and is not counted, because runners call it in the background at any time.
     async fn peers(&self) -> Result<Vec<NodeRecord>, Error> {
         self.coordinator().peers().await
     }

@@ -132,7 +132,7 @@ impl FaultyStore {
         self.plan().faults.clear();
     }
 
-    /// Loses a lease: its renewals do not reach the store, so it expires there. Every call with the lease
+    /// Loses a lease: its renewals do not reach the store, where it expires. Every call with the lease
     /// returns [`Error::Fenced`], and its watches end.
     pub fn lose_lease(&self, lease: u64) {
         self.lost.send_modify(|lost| {
@@ -140,13 +140,13 @@ impl FaultyStore {
         });
     }
 
-    /// Ends every watch, as a broken connection does. The list of the next watch has the changes until
-    /// then.
+    /// Ends every watch, like a broken connection. The list of the next watch includes the changes
+    /// until then.
     pub fn break_watches(&self) {
         self.broken.send_modify(|times| *times += 1);
     }
 
-    /// Returns the number of calls of this operation, failed ones included.
+    /// Returns the number of calls of this operation, including failed ones.
     pub fn calls(&self, operation: Operation) -> u64 {
         self.plan().calls.get(&operation).copied().unwrap_or(0)
     }
@@ -181,8 +181,8 @@ impl FaultyStore {
         self.check(lease.id)
     }
 
-    /// Makes a call with its planned fault. `all` makes the answer of a call that is not made, `lost` the
-    /// answer of one whose answer is lost.
+    /// Makes a call with its planned fault. `all` makes the result of a call that is not made, `lost` the
+    /// result of a call whose answer is lost.
     async fn with_fault<A>(
         &self,
         operation: Operation,
@@ -205,7 +205,7 @@ impl FaultyStore {
         if is_lost { lost(answer) } else { answer }
     }
 
-    /// Makes a call with one answer.
+    /// Makes a call with one result.
     async fn call<T>(
         &self,
         operation: Operation,
@@ -215,7 +215,7 @@ impl FaultyStore {
         self.with_fault(operation, call, Err, lost).await
     }
 
-    /// Makes a call with one answer per item.
+    /// Makes a call with one result per item.
     async fn calls_of<T>(
         &self,
         operation: Operation,

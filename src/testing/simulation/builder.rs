@@ -99,7 +99,7 @@ impl Builder {
         self.handler(J::KIND, job::handler(handler))
     }
 
-    /// Gives the handlers a value to share, as
+    /// Adds a value that the handlers share, like
     /// [`runner::Builder::state`](crate::runner::Builder::state).
     pub fn state<T: Send + Sync + 'static>(mut self, value: T) -> Self {
         self.shared.insert(value);
@@ -112,14 +112,14 @@ impl Builder {
         self
     }
 
-    /// Sets how long a handler may run before it counts as waiting for a command, by tokio's time:
+    /// Sets how long a handler may run before it is assumed to wait for a command, by tokio's time:
     /// 60 s by default.
     pub fn patience(mut self, patience: Duration) -> Self {
         self.patience = patience;
         self
     }
 
-    /// Sets the most writes of one call of the simulation: 1,000,000 by default.
+    /// Sets the most writes in one call of the simulation: 1,000,000 by default.
     pub fn write_limit(mut self, writes: u64) -> Self {
         self.write_limit = writes;
         self

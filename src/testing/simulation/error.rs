@@ -10,7 +10,7 @@ use crate::{handler::MissingState, store};
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A kind or an id has a bad name, a kind has two handlers, or there is no handler at all.
+    /// A kind or an id has an invalid name, a kind has two handlers, or there is no handler at all.
     #[error(transparent)]
     Invalid(#[from] Invalid),
     /// A handler needs a shared value that the simulation does not have

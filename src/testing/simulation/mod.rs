@@ -32,22 +32,21 @@ use crate::{
 ///    store in memory.
 /// 2. [`client`](Self::client) submits tasks. Nothing runs until the simulation is run.
 /// 3. [`run`](Self::run), [`advance`](Self::advance) and [`command`](Self::command) run handlers.
-///    When nothing is left to do, the time leaps to the next wake-up.
+///    When nothing is left to do, the time jumps to the next wake-up.
 ///
 /// # Guarantees
 ///
-/// - Handlers, retry policies, effects and commands go through the state machine and the store of
-///   production; `tests/simulation/` compares the histories with those of a
-///   [`Runner`](crate::Runner).
+/// - Handlers, retry policies, effects and commands go through the production state machine and
+///   store; `tests/simulation/` compares the histories with those of a [`Runner`](crate::Runner).
 /// - Virtual time stands still while handlers work. A wake-up is never late.
 /// - Retries wait for half of the longest time that their policy allows, instead of a random time.
 ///
 /// # Caveats
 ///
-/// - A handler's own waiting (I/O, [`tokio::time::sleep`]) takes real time, as in any other test.
+/// - A handler's own waits (I/O, [`tokio::time::sleep`]) take real time, as in any other test.
 ///   `#[tokio::test(start_paused = true)]` skips the sleeps.
-/// - A handler that has not returned within the [`patience`](Builder::patience) counts as waiting for a
-///   command, and the time goes on without it.
+/// - A handler that has not returned within the [`patience`](Builder::patience) is assumed to wait for
+///   a command, and the time moves on without it.
 /// - There is one node at a time: balancers, leases and labels are not simulated.
 ///
 /// # Example
@@ -72,13 +71,13 @@ use crate::{
 pub struct Simulation {
     world: World,
     kinds: Arc<HashMap<Kind, KindEntry>>,
-    /// `None` only while a new node replaces a lost one.
+    /// The node; `None` only while a new node replaces a lost one.
     node: Option<Node>,
     client: Client,
     limits: Limits,
 }
 
-/// The limits that keep a simulation from running for ever.
+/// The limits that prevent a simulation from running for ever.
 #[derive(Debug, Clone, Copy)]
 struct Limits {
     patience: Duration,

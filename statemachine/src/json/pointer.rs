@@ -7,8 +7,8 @@ use serde_json::value::RawValue;
 use super::Json;
 
 impl Json {
-    /// Returns the value at a JSON pointer (RFC 6901), digit by digit as it is written; `None` when there is none. The
-    /// empty pointer names the whole document. Of several fields with one name the last counts.
+    /// Returns the value at a JSON pointer (RFC 6901), digit by digit as it is written; `None` when the document has
+    /// no such place. The empty pointer names the whole document. When several fields have one name, the last counts.
     ///
     /// # Example
     ///

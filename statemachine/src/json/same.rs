@@ -1,30 +1,30 @@
 //! Compares the values of two JSON texts, in constant stack and in time proportional to the length of
-//! both; and writes the one text of a value.
+//! both, and writes the canonical text of a value.
 
 use std::{borrow::Cow, collections::HashMap};
 
-/// A value whose parts are known by their numbers.
+/// A value whose parts are represented by their numbers in [`Values`].
 #[derive(PartialEq, Eq, Hash)]
 enum Node<'a> {
     /// The text of a number, `true`, `false` or `null`.
     Word(&'a str),
     /// A string without its escapes.
     Text(Cow<'a, str>),
-    /// A string with an escape that stands for no character: its text.
+    /// The text of a string with an escape that stands for no character.
     Odd(&'a str),
     Array(Vec<usize>),
-    /// Name and value of each member, by the name; values of one name in their order.
+    /// Name and value of each member, sorted by name; values of one name keep their order.
     Object(Vec<(usize, usize)>),
 }
 
 /// An array or object that is being read.
 enum Open {
     Array(Vec<usize>),
-    /// The members, and the name whose value is still to come.
+    /// The members so far, and the name whose value is read next.
     Object(Vec<(usize, usize)>, Option<usize>),
 }
 
-/// The numbers of the values: equal values have one number.
+/// The number of each value: equal values have the same number.
 #[derive(Default)]
 struct Values<'a>(HashMap<Node<'a>, usize>);
 
@@ -34,7 +34,7 @@ impl<'a> Values<'a> {
         *self.0.entry(node).or_insert(next)
     }
 
-    /// Returns the number of a document's value; `None` for a text that is no JSON document.
+    /// Returns the number of a document's value; `None` for a text that is not a JSON document.
     fn read(&mut self, text: &'a str) -> Option<usize> {
         let mut open: Vec<Open> = Vec::new();
         let mut at = 0;
@@ -90,15 +90,15 @@ impl<'a> Values<'a> {
     }
 }
 
-/// An array or object whose one text is being written.
+/// An array or object whose canonical text is being written.
 enum Writing {
     Array(Vec<String>),
-    /// Name and value of each member, and the name whose value is still to come.
+    /// Name and value of each member, and the name whose value is written next.
     Object(Vec<(String, String)>, Option<String>),
 }
 
-/// Returns the text that all documents of the same value have in common: names in order, no spaces, no escape that
-/// need not be. A text that is no JSON document is returned as it is.
+/// Returns the canonical text, which all documents of the same value have in common: names in order, no spaces, no
+/// unnecessary escapes. A text that is not a JSON document is returned unchanged.
 pub(super) fn canonical(text: &str) -> String {
     written(text).unwrap_or_else(|| text.to_owned())
 }
@@ -128,7 +128,7 @@ fn written(text: &str) -> Option<String> {
                 match open.pop()? {
                     Writing::Array(items) => format!("[{}]", items.join(",")),
                     Writing::Object(mut members, None) => {
-                        // Values of one name stay in their order.
+                        // A stable sort: values of one name keep their order.
                         members.sort_by(|(a, _), (b, _)| a.cmp(b));
                         let members = members
                             .iter()
@@ -169,7 +169,7 @@ fn word(text: &str) -> Option<&str> {
     text.split(ends).next().filter(|word| !word.is_empty())
 }
 
-/// The length of the string at the beginning of a text, its quotes included.
+/// Returns the length of the string at the beginning of a text, its quotes included.
 fn string_length(text: &str) -> Option<usize> {
     let mut escaped = false;
     let mut bytes = text.bytes().enumerate().skip(1);

@@ -3,8 +3,8 @@
 use super::{Effect, Env, Machine, Signal, StopReason};
 
 impl Machine {
-    /// Returns the error of a task that has missed a deadline. Once the handler of this claim was started, it
-    /// has met its start.
+    /// Returns the error of a task that has missed a deadline. The deadline for the start is met once the
+    /// handler of this claim was started.
     pub(super) fn missed(&self, env: Env) -> Option<String> {
         let deadlines = self.state.deadlines.as_ref()?;
         if self.has_run && deadlines.start_by.is_some() {
@@ -15,7 +15,7 @@ impl Machine {
         self.state.missed(env.now)
     }
 
-    /// Returns the deadline that is still to come.
+    /// Returns the next deadline.
     fn next_deadline(&self) -> Option<jiff::Timestamp> {
         let deadlines = self.state.deadlines.as_ref()?;
         match self.has_run {
@@ -37,7 +37,7 @@ impl Machine {
         }
     }
 
-    /// The deadline of a running handler has come: it is asked to stop, within its grace.
+    /// Asks a running handler to stop, within its grace, because its deadline has come.
     pub(super) fn deadline_comes(&mut self, env: Env, out: &mut Vec<Effect>) {
         if !self.handler_runs() || self.late.is_some() {
             return;

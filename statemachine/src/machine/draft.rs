@@ -1,4 +1,4 @@
-//! [`Draft`]: one write as it comes together.
+//! [`Draft`]: one write while it is being put together.
 
 use super::{Env, Step, phase::Waiting, signals::Open};
 use crate::{
@@ -6,23 +6,23 @@ use crate::{
     state::LastCommand, transition,
 };
 
-/// A write as it comes together.
+/// A write while it is being put together.
 pub(super) struct Draft {
     pub(super) state: TaskState,
     pub(super) steps: Vec<Step>,
     pub(super) outcomes: Vec<(u64, Outcome)>,
-    /// The commands that have these outcomes.
+    /// The commands whose outcomes the write stores.
     pub(super) settles: Vec<Waiting>,
-    /// The signals that have these outcomes.
+    /// The signals whose outcomes the write stores.
     pub(super) signals: Vec<Open>,
     pub(super) effects: Effects,
     pub(super) drop_claim: bool,
-    /// Whether the retry policy decides on the error, if there is one.
+    /// Whether the retry policy decides on the error of the draft, if it has one.
     pub(super) retryable: bool,
 }
 
 impl Draft {
-    /// A write that changes nothing, on top of a durable state.
+    /// Returns a write that changes nothing, on top of a durable state.
     pub(super) fn new(durable: &TaskState) -> Self {
         Self {
             state: durable.clone(),
@@ -36,7 +36,7 @@ impl Draft {
         }
     }
 
-    /// Applies a message. Changes nothing on an error.
+    /// Applies a message. On an error, changes nothing.
     pub(super) fn apply(
         &mut self,
         message: &Message,
@@ -61,7 +61,7 @@ impl Draft {
         self.state.code().is_terminal()
     }
 
-    /// Applies a command that leaves a running handler as it is, and settles it.
+    /// Applies a command that does not stop the running handler, and settles the command.
     pub(super) fn apply_beside(&mut self, waiting: Waiting) {
         let code = self.state.code();
         self.steps.push(Step {
@@ -77,7 +77,8 @@ impl Draft {
         self.settle(waiting, outcome);
     }
 
-    /// Records the outcome of a signal. Signals get theirs out of order, so the last command stays.
+    /// Records the outcome of a signal. Leaves the last command unchanged, because signals are
+    /// settled out of order.
     pub(super) fn settle_signal(&mut self, open: Open, outcome: Outcome) {
         self.outcomes.push((open.queued.order, outcome));
         self.signals.push(open);

@@ -12,18 +12,19 @@ use crate::{
 /// The settings of one machine: those of its node, its kind and its task.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// How long a handler may take to return after a command or a stop, before it is aborted.
+    /// How long a handler may take to return after a command or a stop. After that it is aborted.
     pub stop_grace: Duration,
     /// A task that sleeps for longer than this releases its claim.
     pub park_after: Duration,
     /// Decides what follows a failed attempt.
     pub retry: Arc<dyn RetryPolicy>,
-    /// The most bytes of data and result together: the limit of the store, less the props.
+    /// The most bytes of data and result together: the limit of the store minus the size of the
+    /// props.
     pub max_data_bytes: usize,
     /// The version of the data that the handler writes: 1 for a kind that declares none.
     pub data_version: u32,
-    /// The most commands that get their outcome in one write (at least 1). Further commands get theirs in
-    /// the writes that follow.
+    /// The most commands whose outcome one write stores (at least 1). Later writes store the outcomes of
+    /// further commands.
     pub max_outcomes: usize,
     /// Whether the handler takes signals. Otherwise each signal is rejected.
     pub takes_signals: bool,
@@ -38,7 +39,7 @@ pub struct Env {
     /// The time of day, for wake-ups and timestamps. It may be set forward and back.
     pub now: Timestamp,
     /// The time since a moment of the caller's choice, the same for every input of a machine. It never
-    /// goes back. Every wait but a wake-up is measured with it.
+    /// goes back. It measures every wait except a wake-up.
     pub elapsed: Duration,
     /// A random number from 0 (included) to 1 (excluded).
     pub jitter: f64,
@@ -52,63 +53,64 @@ pub enum StopReason {
     Shutdown,
     /// The node releases all its tasks, by an operator's command.
     Drain,
-    /// Another node should have the task.
+    /// Another node should run the task.
     Balance,
     /// An operator's command asks this node to release this task.
     StopTask,
-    /// The claim is lost, or about to be. Nothing that the handler does now is kept.
+    /// The claim is lost, or about to be. Nothing that the handler does from now on is stored.
     LeaseLost,
     /// The task was deleted.
     Deleted,
-    /// The task had to end by a time that has come ([`Task::end_by`](crate::Task::end_by)). It fails, whatever
-    /// the handler returns.
+    /// The task has reached the time by which it must end ([`Task::end_by`](crate::Task::end_by)). It fails,
+    /// whatever the handler returns.
     Deadline,
 }
 
 /// The two timers of a machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Timer {
-    /// The wake-up of a sleep that is too short to release the claim, the deadline of a task whose claim is
-    /// kept, or the end of the wait before the next run of a handler that runs again and again without any
+    /// Fires at the wake-up of a sleep that is too short to release the claim, at the deadline of a task
+    /// whose claim is kept, or before the next run of a handler that runs again and again without any
     /// effect.
     Wake,
-    /// The end of the handler's grace. Setting the clock does not move it.
+    /// Fires at the end of the handler's grace. Setting the clock does not move it.
     Grace,
 }
 
 /// An input of the machine.
 #[derive(Debug, Clone)]
 pub enum Input {
-    /// The task is claimed and the commands that waited for it have been fed.
+    /// The task is claimed, and the commands in its queue have been fed.
     Begin,
-    /// The handler returned (or panicked: then an Error message).
+    /// The handler returned. A panic is fed as an Error message.
     Returned(Message),
     /// The handler was aborted and has ended.
     Aborted,
-    /// The running handler asks to persist data and go on.
+    /// The running handler asks to persist data and continues.
     Checkpoint {
-        /// Comes back in [`Effect::CheckpointDone`].
+        /// Returned in [`Effect::CheckpointDone`].
         ticket: u64,
         /// The new data.
         data: Json,
     },
-    /// The running handler replies to a signal, with new data if it has any, and goes on.
+    /// The running handler replies to a signal, with new data if it has any, and continues.
     Answer {
-        /// Comes back in [`Effect::CheckpointDone`].
+        /// Returned in [`Effect::CheckpointDone`].
         ticket: u64,
         /// The reply.
         answer: Answer,
     },
-    /// The running handler has taken every command up to this order. Fed before the handler's return, so
-    /// that a signal which it has not seen stays in the queue.
+    /// The running handler has received every command up to this order. Feed it before the handler's
+    /// return, so that a signal which the handler has not seen stays in the queue.
     Took(u64),
-    /// The handler's progress; stored with the next write.
+    /// The handler's progress. It is stored with the next write.
     Progress(Progress),
-    /// The progress of the running handler is to be stored, if it is not. Without effect while a write is under way.
+    /// Asks to store the progress of the running handler, if it is not stored yet. Has no effect while a write is
+    /// under way.
     KeepProgress,
     /// A command for the task. A command that was fed before has no effect.
     Command(QueuedCommand),
-    /// A timer went off.
+    /// A timer fired.
     Timer(Timer),
     /// The last write is durable.
     Stored,
@@ -220,8 +222,8 @@ pub enum End {
 /// What the runner has to do.
 #[derive(Debug, Clone)]
 pub enum Effect {
-    /// Start the handler, for this attempt (1 for the first). What follows as [`Effect::Signal`] of the same input
-    /// has to be delivered before the handler runs: the machine counts it as had from the start.
+    /// Start the handler, for this attempt (1 for the first). Deliver each [`Effect::Signal`] of the same input
+    /// before the handler runs: the machine assumes that the handler has them from the start.
     Start {
         /// Its number.
         attempt: u32,
@@ -232,7 +234,8 @@ pub enum Effect {
     Abort,
     /// Write this, and feed [`Input::Stored`], [`Input::Refused`] or [`Input::Fenced`].
     Persist(Box<Write>),
-    /// Answer the handler that asked for this checkpoint, or for this reply to a signal.
+    /// Report the result to the handler that asked for this checkpoint, or for this reply to a
+    /// signal.
     CheckpointDone {
         /// The ticket of [`Input::Checkpoint`] or [`Input::Answer`].
         ticket: u64,
@@ -241,15 +244,15 @@ pub enum Effect {
     },
     /// Set [`Timer::Wake`] (again) to this time of day.
     ArmWake(Timestamp),
-    /// Set [`Timer::Wake`] (again) to when [`Env::elapsed`] reaches this: the handler has run again
-    /// and again without any effect.
+    /// Set [`Timer::Wake`] (again) for the moment when [`Env::elapsed`] reaches `at`: the handler
+    /// has run again and again without any effect.
     ArmResume {
         /// When the next run starts.
         at: Duration,
         /// How many quick runs in a row have changed nothing.
         runs: u32,
     },
-    /// Set [`Timer::Grace`] (again) to when [`Env::elapsed`] reaches this.
+    /// Set [`Timer::Grace`] (again) for the moment when [`Env::elapsed`] reaches this.
     ArmGrace(Duration),
     /// Drop this timer.
     Disarm(Timer),

@@ -1,4 +1,4 @@
-//! What the store would refuse of a message.
+//! Checks whether the store would refuse a message.
 
 use super::{Config, Env, io::Answer};
 use crate::{Action, Message, TaskState, size::Size};
@@ -7,7 +7,7 @@ pub(super) fn too_large(field: &str, bytes: usize, limit: usize) -> String {
     format!("{field}: has {bytes} bytes; at most {limit} are allowed (with the task's props)")
 }
 
-/// Why the store would refuse a reply to a signal, if it would.
+/// Returns the reason why the store would refuse a reply to a signal; `None` when it would not.
 pub(super) fn unfit_answer(answer: &Answer, durable: &TaskState, limit: usize) -> Option<String> {
     for (part, field) in [
         (Some(&answer.reply), "reply"),
@@ -26,8 +26,8 @@ pub(super) fn unfit_answer(answer: &Answer, durable: &TaskState, limit: usize) -
     (!size.fits(limit)).then(|| too_large(size.largest(), size.bytes(), limit))
 }
 
-/// Returns the message, or an error in its place when the store would refuse its data or result, or
-/// when it submits a task that starts beyond the last time, `9999-12-30T22:00:00Z`. A retry changes none of these.
+/// Returns the message, or an error in its place when the store would refuse its data or result, or when it
+/// submits a task that starts after `9999-12-30T22:00:00Z`. A retry would not change any of these.
 pub(super) fn checked(
     mut message: Message,
     durable: &TaskState,
@@ -65,7 +65,8 @@ pub(super) fn checked(
         return Message::fail(e);
     }
     let limit = config.max_data_bytes;
-    // Durable data beyond the limit is not the fault of a message that adds nothing.
+    // A message that adds nothing is not refused because the durable data is already beyond the
+    // limit.
     if size.fits(limit) || (!own_data && result == 0 && reply == 0) {
         return message;
     }

@@ -1,4 +1,4 @@
-//! [`Machine`]: one claimed task, sans I/O.
+//! [`Machine`]: one claimed task, without I/O.
 //!
 //! The runner feeds it [`Input`]s and carries out the [`Effect`]s that it returns. The machine does no
 //! I/O, so tests reach every branch, and a simulation runs the code of production.
@@ -23,7 +23,7 @@
 //!
 //! - At most one write is under way at a time, and it carries the only state that can follow.
 //! - A handler starts only when the state that it starts from is durable.
-//! - A command gets exactly one outcome, in the write in which it has its effect.
+//! - A command gets exactly one outcome, in the write in which it takes effect.
 //! - After [`Input::Fenced`] nothing is written any more.
 
 mod deadline;
@@ -63,20 +63,21 @@ const CLAIM_GONE: &str = "the claim on this task is gone";
 #[derive(Debug, Clone)]
 pub struct Machine {
     config: Config,
-    /// What is durable.
+    /// The durable state.
     state: TaskState,
     phase: Phase,
     queue: VecDeque<Waiting>,
     signals: Signals,
-    /// The order of the last command that the handler of this run has taken.
+    /// The order of the last command that the handler of this run has received.
     took: u64,
     /// When the grace of a stop ends, as [`Env::elapsed`].
     stop: Option<Duration>,
-    /// When the grace of a handler ends whose task has missed its deadline.
+    /// When the grace of a handler ends whose task has missed its deadline, as [`Env::elapsed`].
     late: Option<Duration>,
     /// Whether a handler was started for this claim.
     has_run: bool,
-    /// What the last run under this claim has reported, if there was a run: each begins without progress.
+    /// The progress that the last run under this claim reported, if there was a run. Each run begins
+    /// without progress.
     progress: Option<Option<Progress>>,
     abandoned: bool,
     /// Refused writes since the last one that was stored.
@@ -87,8 +88,8 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// Returns the machine of a task that was just claimed. `state` is the durable one, with the claim's
-    /// fence in it; `abandoned` says that the claim before it was lost, not released.
+    /// Returns the machine of a task that was just claimed. `state` is the durable state, with the
+    /// claim's fence in it. `abandoned`: the previous claim was lost, not released.
     pub fn new(config: Config, state: TaskState, abandoned: bool) -> Self {
         Self {
             config,
@@ -108,48 +109,48 @@ impl Machine {
         }
     }
 
-    /// The durable state.
+    /// Returns the durable state.
     pub fn state(&self) -> &TaskState {
         &self.state
     }
 
-    /// The claim's fence.
+    /// Returns the claim's fence.
     pub fn fence(&self) -> Fence {
         self.state.fence
     }
 
-    /// Whether a handler runs (or was aborted and has not ended).
+    /// Returns whether a handler runs, or was aborted and has not ended.
     pub fn is_running(&self) -> bool {
         matches!(self.phase, Phase::Running(_) | Phase::Aborting(_))
     }
 
-    /// Whether the machine has ended.
+    /// Returns whether the machine has ended.
     pub fn is_done(&self) -> bool {
         matches!(self.phase, Phase::Done)
     }
 
-    /// Whether the machine waits for a timer: no handler runs, and nothing is written.
+    /// Returns whether the machine waits for a timer: no handler runs, and nothing is written.
     pub fn is_idle(&self) -> bool {
         matches!(self.phase, Phase::Idle)
     }
 
-    /// Whether a write is under way that releases the claim.
+    /// Returns whether a write is under way that releases the claim.
     pub fn is_ending(&self) -> bool {
         matches!(&self.phase, Phase::Storing(write) if write.drop_claim)
     }
 
-    /// Whether signals wait for a handler.
+    /// Returns whether signals wait for a handler.
     pub fn holds_signals(&self) -> bool {
         !self.signals.is_empty()
     }
 
-    /// Whether a write is under way.
+    /// Returns whether a write is under way.
     pub fn is_storing(&self) -> bool {
         self.phase.is_storing()
     }
 
-    /// Feeds an input, and adds what the runner is to do to `out`. An input that makes no sense in the
-    /// phase (a timer that was disarmed too late, say) has no effect.
+    /// Feeds an input, and appends the effects that the runner has to carry out to `out`. An input
+    /// that makes no sense in the phase (a timer that was disarmed too late, say) has no effect.
     pub fn input(&mut self, input: Input, env: Env, out: &mut Vec<Effect>) {
         if self.is_done() {
             if let Input::Checkpoint { ticket, .. } | Input::Answer { ticket, .. } = input {
@@ -161,7 +162,8 @@ impl Machine {
             Input::Begin => self.begin(env, out),
             Input::Returned(message) => self.finish_run(Cause::Returned(message), env, out),
             Input::Aborted => {
-                // Without an abort before it: there was no room for the handler, and it was not started.
+                // An abort without a request means that the node had no room for the handler: it was not
+                // started.
                 if self.handler_runs() {
                     (self.has_run, self.progress) = (false, None);
                 }
@@ -177,7 +179,7 @@ impl Machine {
             }
             Input::Took(order) => self.took = self.took.max(order),
             Input::Progress(mut progress) => {
-                // A long text must not make a write too large.
+                // Cut, so that a long text does not make a write too large.
                 cut(&mut progress.text);
                 self.progress = Some(Some(progress));
             }
@@ -205,7 +207,7 @@ impl Machine {
         }
     }
 
-    /// What follows a durable state in which no handler runs.
+    /// Decides what follows a durable state in which no handler runs.
     fn go_on(&mut self, env: Env, out: &mut Vec<Effect>) {
         self.phase = Phase::Idle;
         let is_late = self.missed(env).is_some();
@@ -234,7 +236,7 @@ impl Machine {
                 self.deliver_waiting(env, out);
             }
             _ if self.signals.first_new().is_some() => self.settle(Cause::Nothing, env, out),
-            // A kept signal holds the claim: it would call for a claim at once.
+            // A task with a kept signal keeps its claim: it would be claimed again at once.
             TaskStatus::Sleeping { until } if until > env.now && self.keeps(until, env.now) => {
                 let deadline = self.state.deadline();
                 out.push(Effect::ArmWake(
@@ -242,13 +244,13 @@ impl Machine {
                 ));
             }
             TaskStatus::Paused if !self.signals.is_empty() => self.arm_deadline(out),
-            // A sleep that is over ends. All else is released, also a finished task that a store hands
-            // out though it should not.
+            // Ends a sleep whose time has come. Releases everything else, including a finished task
+            // that a store handed out by mistake.
             _ => self.settle(Cause::Nothing, env, out),
         }
     }
 
-    /// Returns the task that had to complete before the handler runs and did not.
+    /// Returns the first task that had to complete before the handler runs and did not.
     fn unmet(&self) -> Option<Waited> {
         let waits = self.state.waits.as_deref()?;
         waits
@@ -256,13 +258,13 @@ impl Machine {
             .filter(|_| self.state.status == TaskStatus::Runnable)
     }
 
-    /// Whether the claim is kept for a sleep.
+    /// Returns whether the claim is kept during a sleep until `until`.
     fn keeps(&self, until: Timestamp, now: Timestamp) -> bool {
         !self.state.is_waiting() && !self.parks(until, now)
     }
 
-    /// Whether the first command has its turn: no signal before it waits for a handler. A kill waits for
-    /// none.
+    /// Returns whether the first command of the queue can be applied: no signal before it waits for
+    /// a handler. A kill does not wait for signals.
     fn has_turn(&self) -> bool {
         let Some(front) = self.queue.front() else {
             return false;

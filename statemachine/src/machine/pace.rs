@@ -11,7 +11,7 @@ const FIRST_WAIT: Duration = Duration::from_millis(10);
 /// The longest wait.
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
 
-/// Counts the quick runs in a row that have changed nothing. After `free` of them a handler waits
+/// Counts quick runs in a row that have changed nothing. After `free` of them the handler waits
 /// before each further run.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Pace {
@@ -24,18 +24,18 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    /// The handler starts.
+    /// Notes the start of the handler.
     pub(super) fn starts(&mut self, elapsed: Duration) {
         self.started = elapsed;
         self.changed = false;
     }
 
-    /// The run has stored new data.
+    /// Notes that the run has stored new data.
     pub(super) fn changes(&mut self) {
         self.changed = true;
     }
 
-    /// The run has ended. `idle` is whether its return changes nothing and asks for another run at once.
+    /// Notes the end of the run. `idle`: its return changes nothing and asks for another run at once.
     pub(super) fn ends(&mut self, idle: bool, free: u32, elapsed: Duration) {
         let quick = elapsed.saturating_sub(self.started) < QUICK;
         if !idle || self.changed || !quick {
@@ -49,18 +49,18 @@ impl Pace {
         self.resume = elapsed.saturating_add(wait.min(LONGEST_WAIT));
     }
 
-    /// The next run does not wait.
+    /// Starts counting again: the next run does not wait.
     pub(super) fn reset(&mut self) {
         self.runs = 0;
         self.resume = Duration::ZERO;
     }
 
-    /// Returns when the next run may start, if that is later than now.
+    /// Returns when the next run may start, if it has to wait.
     pub(super) fn resume(&self, elapsed: Duration) -> Option<Duration> {
         (self.resume > elapsed).then_some(self.resume)
     }
 
-    /// How many quick runs in a row have changed nothing.
+    /// Returns how many quick runs in a row have changed nothing.
     pub(super) fn runs(&self) -> u32 {
         self.runs
     }

@@ -1,16 +1,16 @@
-//! [`Phase`]: what a machine does, with the data of that phase.
+//! [`Phase`]: the phase of a machine, with its data.
 
 use std::{collections::VecDeque, mem, time::Duration};
 
 use super::{io::Answer, signals::Open};
 use crate::{Json, Message, QueuedCommand, TaskState};
 
-/// What a machine does.
+/// The phase of a machine.
 #[derive(Debug, Clone)]
 pub(super) enum Phase {
     /// Before [`Input::Begin`](super::Input::Begin).
     Fresh,
-    /// Nothing runs and nothing is written: a short sleep, or a wait before the next run.
+    /// No handler runs and no write is under way: a short sleep, or a wait before the next run.
     Idle,
     /// The handler runs.
     Running(Beside),
@@ -29,12 +29,12 @@ pub(super) enum Phase {
     Done,
 }
 
-/// The writes beside a handler that has not ended.
+/// The writes while a handler has not ended.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Beside {
     /// The write that is under way.
     pub(super) write: Option<SideWrite>,
-    /// The checkpoints and replies that wait for that write.
+    /// The checkpoints and replies that are queued behind that write.
     pub(super) next: VecDeque<Asked>,
 }
 
@@ -45,26 +45,26 @@ pub(super) struct Asked {
     pub(super) what: Ask,
 }
 
-/// What a handler asks to write.
+/// The write that a handler asks for.
 #[derive(Debug, Clone)]
 pub(super) enum Ask {
-    /// This data.
+    /// Stores this data.
     Checkpoint(Json),
-    /// The reply to a signal.
+    /// Stores the reply to a signal.
     Answer(Answer),
 }
 
-/// A write that is under way: what becomes durable, and what a refusal undoes.
+/// A write that is under way: what it makes durable, and what a refusal puts back.
 #[derive(Debug, Clone)]
 pub(super) struct Pending {
     pub(super) state: TaskState,
-    /// The commands that the write settles: they go back into the queue when it is refused.
+    /// The commands that the write settles. A refusal puts them back into the queue.
     pub(super) settles: Vec<Waiting>,
     /// The signals that the write settles.
     pub(super) signals: Vec<Open>,
 }
 
-/// A write beside a handler: its checkpoint, or commands that do not stop it.
+/// A write while a handler runs: its checkpoint, or commands that do not stop it.
 #[derive(Debug, Clone)]
 pub(super) struct SideWrite {
     pub(super) pending: Pending,
@@ -72,31 +72,31 @@ pub(super) struct SideWrite {
     pub(super) ticket: Option<u64>,
 }
 
-/// A write that settles what has ended a run.
+/// A write that settles the end of a run.
 #[derive(Debug, Clone)]
 pub(super) struct Settling {
     pub(super) pending: Pending,
     pub(super) drop_claim: bool,
-    /// What is settled when the write is refused.
+    /// The cause to settle when the write is refused.
     pub(super) again: Cause,
 }
 
-/// Why a new state is worked out.
+/// What makes the machine compute a new state.
 #[derive(Debug, Clone)]
 pub(super) enum Cause {
     /// The handler returned.
     Returned(Message),
-    /// The handler was aborted, or did not run: only commands, the stop and the time count.
+    /// The handler was aborted, or did not run: only commands, a stop and the time count.
     Nothing,
-    /// The claim before this one was abandoned, once too often for the retry policy.
+    /// The previous claim was abandoned, and the retry policy gives up.
     GivesUp,
-    /// A task that had to complete before the first run did not: this is the error.
+    /// A task that had to complete before the first run did not. Holds the error.
     Unmet(String),
 }
 
 impl Cause {
-    /// The cause that is settled when the write of this one is refused. A returned message is not sent
-    /// again: an error takes its place.
+    /// Returns the cause to settle when the write of this one is refused. A returned message is not
+    /// sent again: an error replaces it.
     pub(super) fn after_refusal(&self) -> Self {
         match self {
             Self::Returned(message) if !message.is_retryable() => Self::Returned(Message::fail("")),
@@ -118,29 +118,29 @@ pub(super) struct Waiting {
 }
 
 impl Waiting {
-    /// Whether the handler knows of the command.
+    /// Returns whether the command was delivered to the handler.
     pub(super) fn is_delivered(&self) -> bool {
         self.deadline.is_some()
     }
 
-    /// Whether the handler's grace for the command is over.
+    /// Returns whether the handler's grace for the command is over.
     pub(super) fn is_overdue(&self, elapsed: Duration) -> bool {
         self.deadline.is_some_and(|deadline| deadline <= elapsed)
     }
 }
 
-/// A write that the store has answered, by the phase that it was made in.
+/// A write whose result the store has reported, by the phase in which it was sent.
 pub(super) enum Answered {
-    /// The handler has not ended.
+    /// The handler still runs.
     Beside(SideWrite),
-    /// The handler has ended meanwhile; this is settled next.
+    /// The handler has ended in the meantime; the cause is settled next.
     Ended(SideWrite, Cause),
     Settling(Settling),
 }
 
 impl Phase {
-    /// Takes out the write that is under way. Without a handler the phase is [`Done`](Self::Done)
-    /// until the caller sets the one that follows.
+    /// Takes out the write that is under way. If no handler runs, the phase is [`Done`](Self::Done)
+    /// until the caller sets the next one.
     pub(super) fn answered(&mut self) -> Option<Answered> {
         match self {
             Self::Running(beside) | Self::Aborting(beside) => {
@@ -155,7 +155,7 @@ impl Phase {
         }
     }
 
-    /// Whether a write is under way.
+    /// Returns whether a write is under way.
     pub(super) fn is_storing(&self) -> bool {
         match self {
             Self::Running(beside) | Self::Aborting(beside) => beside.write.is_some(),

@@ -1,4 +1,4 @@
-//! What the retry policy decides, with its panics caught.
+//! Asks the retry policy, and catches its panics.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -8,7 +8,7 @@ use crate::{
     errors::DEFAULT_KEPT,
 };
 
-/// The failure that the retry policy decides on.
+/// Returns the failure that the retry policy decides on.
 fn failure(state: &TaskState, env: Env) -> Failure<'_> {
     Failure {
         errors: state.errors.entries(),
@@ -19,7 +19,7 @@ fn failure(state: &TaskState, env: Env) -> Failure<'_> {
 }
 
 impl Machine {
-    /// `fault` asks the retry policy at once, unless a retry cannot fix the error.
+    /// Asks the retry policy about a `fault` at once, unless a retry cannot fix the error.
     pub(super) fn ask_policy(&self, draft: &mut Draft, env: Env) {
         if draft.state.code() != StateKind::Fault {
             return;
@@ -41,11 +41,11 @@ impl Machine {
         let answer = match decision {
             Decision::Run => Message::run(),
             Decision::Sleep(until) => Action::Sleep { until }.into(),
-            // The error is in the log already.
+            // The log already has the error.
             Decision::Fail => Message::error(""),
         };
         if draft.apply(&answer, None, env).is_err() {
-            // A sleep beyond the last time, `9999-12-30T22:00:00Z` counts as giving up.
+            // A sleep beyond `9999-12-30T22:00:00Z` counts as giving up.
             let error = Message::error("the retry policy asked for an endless sleep");
             let _ = draft.apply(&error, None, env);
         }
@@ -57,15 +57,16 @@ impl Machine {
             .unwrap_or_else(|_| Retry::default().decide(&failure))
     }
 
-    /// An abandoned claim counts as an attempt. When the policy gives up, the task has failed;
-    /// otherwise it runs at once, because its own handler is not known to be at fault.
+    /// Returns whether the retry policy gives up after an abandoned claim, which counts as an
+    /// attempt. Then the task has failed. Otherwise it runs at once, because its handler is not
+    /// known to be at fault.
     pub(super) fn gives_up_after_abandonment(&self, env: Env) -> bool {
         self.abandoned
             && self.state.code() == StateKind::Runnable
             && self.decide(&self.state, env) == Decision::Fail
     }
 
-    /// How many errors the log of the task keeps.
+    /// Returns how many errors the log of the task keeps.
     pub(super) fn kept_errors(&self) -> usize {
         let keeps = catch_unwind(AssertUnwindSafe(|| self.config.retry.keeps()));
         keeps.unwrap_or(DEFAULT_KEPT)

@@ -1,10 +1,11 @@
-//! What a handler's return makes of the state, and of the commands that were delivered to it.
+//! Applies a handler's return to the state and to the commands that were delivered to it.
 
 use super::{Env, Machine, draft::Draft, limits::too_large, phase::Waiting};
 use crate::{Action, ActionKind, Command, Message, Outcome, TaskStatus, message::Body};
 
-/// Whether a handler that returns this has used up the wait before its run. A further attempt, a further run
-/// after a checkpoint and a run elsewhere get the outcomes again; an ended task keeps its wait for a retry.
+/// Returns whether this return clears the outcomes of the wait before the run. A further attempt, a
+/// further run after a checkpoint and a run on another node get the outcomes again; an ended task
+/// keeps its wait for a retry.
 fn clears_wait(returned: ActionKind) -> bool {
     matches!(
         returned,
@@ -12,18 +13,18 @@ fn clears_wait(returned: ActionKind) -> bool {
     )
 }
 
-/// Whether the handler knows of this command, and it asks for completion.
+/// Returns whether the handler was sent this command, and the command asks for completion.
 fn is_delivered_complete(waiting: &Waiting) -> bool {
     waiting.is_delivered() && matches!(waiting.command.command, Command::Complete { .. })
 }
 
 impl Machine {
     pub(super) fn apply_returned(&mut self, message: Message, draft: &mut Draft, env: Env) {
-        // A handler that completes because of the command before the kill was first.
+        // A handler that completes because of a command before the kill takes precedence.
         let completes_as_asked = message.kind() == ActionKind::Complete
             && self.queue.front().is_some_and(is_delivered_complete);
         if self.has_kill() && !completes_as_asked {
-            // Kill always ends in killed. The data is kept for operators; the effects are not
+            // A kill always ends in killed. The data is kept for operators; the effects are not
             // carried out.
             if let Some(data) = message.body.data {
                 draft.state.set_data(data, self.config.data_version);
@@ -31,8 +32,8 @@ impl Machine {
             return;
         }
         if message.kind() == ActionKind::Release && self.is_asked_to_make_room() {
-            // The handler gives way. The command has its effect, and the handler's data and effects
-            // are kept.
+            // The handler stopped as asked. The command takes effect, and the handler's data and
+            // effects are kept.
             if let Some(data) = message.body.data {
                 draft.state.set_data(data, self.config.data_version);
             }
@@ -83,7 +84,8 @@ impl Machine {
                 message = Message::error(text);
                 match draft.apply(&message, None, env) {
                     Ok((from, to)) => Outcome::Applied { from, to },
-                    // Only a state in which no handler runs refuses an error; then the state stays.
+                    // An error is refused only in a state in which no handler runs; the state then
+                    // stays.
                     Err(_) => return,
                 }
             }
@@ -91,8 +93,8 @@ impl Machine {
         self.settle_oldest_delivered(message.kind(), applied, draft);
     }
 
-    /// Settles the oldest command that was delivered to the handler: it is applied when the handler
-    /// returned what it asks, and overridden otherwise.
+    /// Settles the oldest command that was delivered to the handler: applied when the handler
+    /// returned what the command asks for, otherwise overridden.
     fn settle_oldest_delivered(&mut self, by: ActionKind, applied: Outcome, draft: &mut Draft) {
         if !self.queue.front().is_some_and(Waiting::is_delivered) {
             return;
@@ -109,18 +111,18 @@ impl Machine {
         draft.settle(front, applied);
     }
 
-    /// A handler that knows of a `complete` command and completes does what the command asks, also when
-    /// other commands were delivered before it. Those are settled first, so that the completion does
-    /// not reject itself.
+    /// Settles the commands before a `complete` command that was delivered, when the handler completes:
+    /// its completion carries out that command. They are settled first, so that the completion does not
+    /// reject itself.
     fn settle_before_complete(&mut self, draft: &mut Draft, env: Env) {
         let complete = self.queue.iter().position(is_delivered_complete);
-        // One place is left for the completion itself. Commands that do not fit are rejected by the
-        // end, as later ones are.
+        // One place is reserved for the completion itself. Commands that do not fit are rejected
+        // because the task has ended, like later ones.
         let room = self.config.max_outcomes.saturating_sub(1);
         let room = room.saturating_sub(draft.outcomes.len());
         for waiting in self.queue.drain(..complete.unwrap_or(0).min(room)) {
             let command = &waiting.command.command;
-            // A command that asks only to go on is done by this very write, before the end.
+            // A command that only asks to continue is applied by this write, before the end.
             let applied = (!command.aborts()).then(|| {
                 let order = waiting.command.order;
                 draft.apply(&command.to_message(), Some(order), env)
@@ -135,7 +137,8 @@ impl Machine {
         }
     }
 
-    /// Whether a command was delivered that the handler has to stop for, other than a release.
+    /// Returns whether a command other than a release was delivered for which the handler has to
+    /// stop.
     fn is_asked_to_make_room(&self) -> bool {
         self.queue.iter().any(|waiting| {
             let command = &waiting.command.command;
@@ -148,8 +151,8 @@ impl Machine {
         queue.any(|waiting| waiting.command.command == Command::Kill)
     }
 
-    /// Why the result of a command cannot be stored, if it cannot. `None` for a finished task: it takes
-    /// no command at all, which is the better reason.
+    /// Returns the reason why the result of a command cannot be stored; `None` when it can. Also
+    /// `None` for a finished task: it rejects every command, which is the better reason.
     pub(super) fn unfit_result(
         &self,
         command: &Command,

@@ -1,4 +1,4 @@
-//! What happens while a handler runs: checkpoints, commands, stops and their graces.
+//! What happens while a handler runs: checkpoints, commands, stops and their grace periods.
 
 use std::{mem, time::Duration};
 
@@ -13,7 +13,7 @@ use super::{
 use crate::{Command, Outcome, QueuedCommand, StateKind};
 
 impl Machine {
-    /// Whether a handler runs and was not aborted.
+    /// Returns whether a handler runs that was not aborted.
     pub(super) fn handler_runs(&self) -> bool {
         matches!(self.phase, Phase::Running(_))
     }
@@ -29,8 +29,8 @@ impl Machine {
             out.push(refused(next.ticket, "the handler has returned"));
         }
         match beside.write {
-            // The handler dropped a checkpoint and returned: one write at a time. The handler has ended
-            // all the same: no command is delivered to it, and nothing aborts it.
+            // The handler dropped a checkpoint and returned. Only one write is sent at a time, so its
+            // end waits. No command is delivered to the handler any more, and nothing aborts it.
             Some(write) => self.phase = Phase::Ended { write, cause },
             None => self.settle(cause, env, out),
         }
@@ -43,7 +43,7 @@ impl Machine {
         }
     }
 
-    /// The running handler asks for a write.
+    /// Accepts a write that the running handler asks for.
     pub(super) fn ask(&mut self, asked: Asked, env: Env, out: &mut Vec<Effect>) {
         let ticket = asked.ticket;
         let Phase::Running(beside) = &mut self.phase else {
@@ -68,7 +68,7 @@ impl Machine {
         if is_checkpoint(&asked)
             && let Some(older) = beside.next.back_mut().filter(|older| is_checkpoint(older))
         {
-            // The handler stopped waiting for it: the newer data stands for both.
+            // The handler stopped waiting for the older checkpoint: the newer data replaces it.
             let older = mem::replace(older, asked);
             return out.push(refused(older.ticket, "a newer checkpoint took its place"));
         }
@@ -88,7 +88,8 @@ impl Machine {
         }
     }
 
-    /// Writes while the handler runs: what it asks for, and commands that do not stop it.
+    /// Sends a write while the handler runs: what the handler asks for, and commands that do not
+    /// stop it.
     pub(super) fn write_beside(&mut self, asked: Option<Asked>, env: Env, out: &mut Vec<Effect>) {
         let mut draft = Draft::new(&self.state);
         let (mut ticket, mut has_data) = (None, false);
@@ -106,7 +107,7 @@ impl Machine {
         while draft.outcomes.len() < self.config.max_outcomes.max(1)
             && let Some(front) = self.queue.front()
             && match front.command.command {
-                // A checkpoint that the handler makes by itself does what the command asks.
+                // A checkpoint of the handler's own carries out the command.
                 Command::Checkpoint => has_data || front.is_overdue(env.elapsed),
                 Command::Run => front.is_overdue(env.elapsed),
                 _ => false,
@@ -127,7 +128,7 @@ impl Machine {
     ///
     /// # Errors
     ///
-    /// Why it cannot be written: the signal has its outcome.
+    /// The reason why it cannot be written: the signal already has an outcome.
     fn add_asked(&mut self, what: Ask, draft: &mut Draft) -> Result<(), String> {
         let data = match what {
             Ask::Checkpoint(data) => Some(data),
@@ -162,7 +163,7 @@ impl Machine {
         }
     }
 
-    /// What follows an answered write while the handler has not ended.
+    /// Continues after a write that was sent while the handler ran.
     pub(super) fn go_on_beside(&mut self, env: Env, out: &mut Vec<Effect>) {
         let Phase::Running(beside) = &mut self.phase else {
             return;
@@ -211,7 +212,7 @@ impl Machine {
             Phase::Running(_) if self.signals.has_decided() && !self.is_storing() => {
                 self.write_beside(None, env, out);
             }
-            // Nothing changes but the wait for the next run.
+            // Only the wait before the next run changes.
             Phase::Idle if self.state.code() == StateKind::Runnable => {
                 out.push(Effect::Disarm(Timer::Wake));
                 self.go_on(env, out);
@@ -222,7 +223,7 @@ impl Machine {
     }
 
     pub(super) fn command(&mut self, command: QueuedCommand, env: Env, out: &mut Vec<Effect>) {
-        // A signal that was kept is older than a command that was applied since.
+        // A kept signal is older than a command that was applied after it.
         let applied = self.state.last_command.as_ref().map_or(0, |c| c.order);
         let is_known = !is_signal(&command.command) && command.order <= applied;
         if is_known || command.order <= self.last_order {
@@ -290,7 +291,7 @@ impl Machine {
         }
     }
 
-    /// The timer of the grace went off.
+    /// Handles the end of a grace.
     pub(super) fn grace_ends(&mut self, env: Env, out: &mut Vec<Effect>) {
         if !self.handler_runs() {
             return;
@@ -306,7 +307,7 @@ impl Machine {
                 } else if !self.is_storing() {
                     self.write_beside(None, env, out);
                 }
-                // Otherwise the write under way arms the timer again when it is stored.
+                // Otherwise the timer is armed again when the write under way is stored.
             }
             _ => self.arm_grace(out),
         }
@@ -320,7 +321,7 @@ impl Machine {
     }
 }
 
-/// The answer to a checkpoint that is not stored.
+/// Returns the answer to a checkpoint that is not stored.
 pub(super) fn refused(ticket: u64, why: impl Into<String>) -> Effect {
     Effect::CheckpointDone {
         ticket,

@@ -1,4 +1,4 @@
-//! What a handler's return, the commands that wait and a stop make of the state: one write.
+//! Settles a handler's return, the commands in the queue and a stop in one write.
 
 use super::limits;
 use super::{
@@ -10,12 +10,12 @@ use crate::{Message, Outcome, StateKind, TaskStatus, waits::WaitStage};
 
 impl Machine {
     /// Applies what the handler returned (nothing, if it was aborted or did not run), then the
-    /// commands that wait (as many as one write takes), then the stop; writes the result.
+    /// queued commands (as many as one write takes), then the stop. Sends the result as one write.
     pub(super) fn settle(&mut self, cause: Cause, env: Env, out: &mut Vec<Effect>) {
-        // Kill always ends in killed, whatever the policy decides on a failure.
+        // A kill always ends in killed, whatever the policy decides on a failure.
         let killed = self.has_kill();
-        // A refused write must not be sent again for ever: a result is the only part of a command that
-        // a store can refuse.
+        // Results are rejected after a refusal, so that a refused write is not sent for ever: a result
+        // is the only part of a command that a store can refuse.
         let results_refused = match cause {
             Cause::Returned(_) => self.refusals > 1,
             Cause::Nothing | Cause::GivesUp | Cause::Unmet(_) => self.refusals > 0,
@@ -41,8 +41,8 @@ impl Machine {
             Cause::GivesUp => self.give_up(&mut draft, env),
             Cause::Unmet(text) => fail(&mut draft, text, env),
             Cause::Nothing => {
-                // A handler that was aborted for a command leaves its signals without a reply. One that
-                // was aborted for its node leaves them to the next.
+                // A handler that was aborted for a command leaves its signals unanswered. A handler
+                // that was aborted for its node leaves them to the next run.
                 self.signals.run_ended(self.stop.is_some(), self.had());
                 self.settle_decided(&mut draft);
                 if missed.is_none() {
@@ -67,9 +67,9 @@ impl Machine {
         }
         draft.drop_claim |= match draft.state.status {
             _ if draft.state.code().is_terminal() => true,
-            // More commands wait: the next write decides.
+            // More commands are queued: the next write decides.
             _ if !self.queue.is_empty() => false,
-            // A task with signals is claimed again at once: it keeps the claim instead.
+            // A task with signals would be claimed again at once, so it keeps the claim.
             _ if !self.signals.is_empty() => false,
             TaskStatus::Runnable => false,
             TaskStatus::Sleeping { .. } if draft.state.is_waiting() => true,
@@ -90,9 +90,9 @@ impl Machine {
         });
     }
 
-    /// The handler has returned: settles its replies, and the signals that it leaves without one.
+    /// Settles the replies of a handler that has returned, and the signals without a reply.
     fn settle_signals(&mut self, message: &Message, draft: &mut Draft) {
-        // One place is left for the command that the message answers.
+        // One place is reserved for the command that the message carries out.
         let most = self.config.max_outcomes.saturating_sub(1).max(1);
         for (order, reply) in &message.body.answers {
             self.signals.decide(*order, reply.clone());
@@ -105,8 +105,8 @@ impl Machine {
         }
     }
 
-    /// Returns the order of the last command that the handler knows of: the last that it took, or the last
-    /// for which it was asked to stop.
+    /// Returns the order of the last command that the handler has seen: the last that it received, or the
+    /// last for which it was asked to stop.
     fn had(&self) -> u64 {
         let stops = self.queue.iter().filter(|waiting| {
             let command = &waiting.command.command;
@@ -116,8 +116,8 @@ impl Machine {
         last.unwrap_or(0).max(self.took)
     }
 
-    /// Wakes a parked task for the first signal that no handler has had. The commands before it have had
-    /// their effect.
+    /// Wakes a parked task for the first signal that no handler has received. The commands before that
+    /// signal have been applied.
     fn wake_for_signal(&mut self, draft: &mut Draft, env: Env) {
         let Some(order) = self.signals.first_new() else {
             return;
@@ -137,8 +137,8 @@ impl Machine {
         fail(draft, text, env);
     }
 
-    /// Settles the commands that wait, oldest first, as many as one write takes. Those behind a signal
-    /// that no handler has had wait for it.
+    /// Settles the queued commands, oldest first, as many as one write takes. Commands behind a signal
+    /// that no handler has received stay in the queue.
     fn apply_commands(&mut self, draft: &mut Draft, results_refused: bool, env: Env) {
         while draft.outcomes.len() < self.config.max_outcomes.max(1)
             && (self.has_turn() || draft.is_terminal())
@@ -160,13 +160,15 @@ impl Machine {
     }
 }
 
-/// Fails a task whose handler did not run. Both steps are in the table: runnable → fault → failed.
+/// Fails a task whose handler did not run. Both steps are in the transition table: runnable → fault
+/// → failed.
 pub(super) fn fail(draft: &mut Draft, text: String, env: Env) {
     let _ = draft.apply(&Message::error(text), None, env);
     let _ = draft.apply(&Message::error(""), None, env);
 }
 
-/// Fails a task that has missed its deadline, from each live state. Each step is in the table.
+/// Fails a task that has missed its deadline, from any live state. Each step is in the transition
+/// table.
 fn expire(draft: &mut Draft, text: String, env: Env) {
     if draft.state.code() == StateKind::Paused {
         let _ = draft.apply(&Message::run(), None, env);
@@ -174,7 +176,7 @@ fn expire(draft: &mut Draft, text: String, env: Env) {
     fail(draft, text, env);
 }
 
-/// Ends a sleep whose time has come: the one transition without a sender.
+/// Ends a sleep whose time has come: the only transition that no message causes.
 fn wake(draft: &mut Draft, env: Env) {
     if let TaskStatus::Sleeping { until } = draft.state.status
         && until <= env.now

@@ -9,18 +9,18 @@ pub(super) struct Open {
     pub(super) standing: Standing,
 }
 
-/// Who has had a signal.
+/// Which handler has received a signal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Standing {
-    /// No handler: it wakes the task.
+    /// No handler has received it: it wakes the task.
     New,
-    /// The handler, since its start.
+    /// The handler received it at its start.
     AtStart,
-    /// The handler, if it takes the signal before it ends.
+    /// The handler receives it if it takes it before it ends.
     Meanwhile,
-    /// A handler that has ended, and has left it in the queue.
+    /// A handler that has ended left it in the queue.
     Kept,
-    /// Its outcome is known, and not stored.
+    /// Its outcome is known but not stored yet.
     Decided(Outcome),
 }
 
@@ -35,20 +35,20 @@ impl Signals {
         self.open.is_empty()
     }
 
-    /// Adds a signal in its place.
+    /// Inserts a signal by its order.
     pub(super) fn insert(&mut self, open: Open) {
         let order = open.queued.order;
         let at = self.open.partition_point(|o| o.queued.order < order);
         self.open.insert(at, open);
     }
 
-    /// Returns the order of the first signal that no handler has had.
+    /// Returns the order of the first signal that no handler has received.
     pub(super) fn first_new(&self) -> Option<u64> {
         let new = self.open.iter().find(|o| o.standing == Standing::New);
         new.map(|open| open.queued.order)
     }
 
-    /// Returns whether one has an outcome that is not stored.
+    /// Returns whether a signal has an outcome that is not stored yet.
     pub(super) fn has_decided(&self) -> bool {
         let decided = |o: &Open| matches!(o.standing, Standing::Decided(_));
         self.open.iter().any(decided)
@@ -61,7 +61,7 @@ impl Signals {
         kept.map_or(0, |open| open.queued.order)
     }
 
-    /// A handler starts: returns the signals that it gets.
+    /// Notes the start of a handler, and returns the signals to deliver to it.
     pub(super) fn start(&mut self) -> impl Iterator<Item = &QueuedCommand> {
         self.open.iter_mut().filter_map(|open| {
             if matches!(open.standing, Standing::Decided(_)) {
@@ -72,8 +72,8 @@ impl Signals {
         })
     }
 
-    /// The handler has ended. Those that it had are kept, or end as unanswered. `took` is the order of
-    /// the last command that it took: what came later it does not know of.
+    /// Notes the end of the handler. The signals that it received are kept, or end as unanswered.
+    /// `took` is the order of the last command that it received: later signals it has not seen.
     pub(super) fn run_ended(&mut self, keep: bool, took: u64) {
         for open in &mut self.open {
             let had = match open.standing {
@@ -89,7 +89,7 @@ impl Signals {
         }
     }
 
-    /// Keeps the reply to a signal; a signal that has its outcome keeps it.
+    /// Records the reply to a signal. A signal that already has an outcome keeps it.
     pub(super) fn decide(&mut self, order: u64, reply: Json) {
         let of = |o: &&mut Open| o.queued.order == order && Self::is_answerable(o);
         if let Some(open) = self.open.iter_mut().find(of) {
@@ -119,8 +119,8 @@ impl Signals {
         Some((open, outcome))
     }
 
-    /// Puts back the signals of a refused write. What a handler had without a reply is judged again by
-    /// what takes the place of its message.
+    /// Puts back the signals of a refused write. The message that replaces the refused one decides on
+    /// signals without a reply.
     pub(super) fn put_back(&mut self, signals: Vec<Open>) {
         for mut open in signals {
             if let Standing::Decided(Outcome::Answered { .. } | Outcome::Unanswered) = open.standing

@@ -1,4 +1,4 @@
-//! Writes: how one is sent, and what follows the answer of the store.
+//! Sends writes, and handles the answers of the store.
 
 use std::{collections::VecDeque, mem};
 
@@ -11,14 +11,14 @@ use super::{
 use crate::Message;
 
 impl Machine {
-    /// Sends a draft to the store. The caller keeps what is returned in the phase that follows.
+    /// Sends a draft to the store. The caller keeps the returned write in the next phase.
     pub(super) fn persist(&mut self, draft: Draft, out: &mut Vec<Effect>) -> Pending {
         let mut state = draft.state;
         if self.has_run {
             state.has_started();
         }
         state.version = state.version.saturating_add(1);
-        // The writer gives each write an id of its own.
+        // The writer sets the id of each write.
         state.commit = None;
         if state.code().is_terminal() {
             state.progress = None;
@@ -55,7 +55,7 @@ impl Machine {
             Some(Answered::Settling(write)) => {
                 self.is_durable(write.pending);
                 if write.drop_claim {
-                    // The phase is Done already.
+                    // The phase is already Done.
                     return out.push(Effect::Done(End::Dropped(self.state.code())));
                 }
                 self.go_on(env, out);
@@ -133,8 +133,8 @@ impl Machine {
         self.signals.put_back(refused.signals);
     }
 
-    /// Answers the checkpoint of a refused write. Returns whether there is one: then the handler decides
-    /// whether it tries again, and the refusal does not count.
+    /// Reports the refusal of a write to the checkpoint that asked for it. Returns whether there was
+    /// one: then the handler decides whether to try again, and the refusal is not counted.
     fn side_write_refused(
         &mut self,
         write: SideWrite,
@@ -149,8 +149,8 @@ impl Machine {
     }
 
     /// Counts a refusal. After the third in a row, when not even an error without data can be stored,
-    /// the task is released as it is durable, so that the claim does not outlive its machine; when
-    /// that is refused too, the claim is lost.
+    /// the task is released with its durable state, so that the claim does not outlive its machine.
+    /// When the release is refused too, the claim is lost.
     fn is_last_refusal(&mut self, out: &mut Vec<Effect>) -> bool {
         self.refusals += 1;
         if self.refusals > 3 {
@@ -163,7 +163,7 @@ impl Machine {
         self.refusals > 2
     }
 
-    /// Ends without a write: aborts the handler, and answers its checkpoints.
+    /// Ends without a write: aborts the handler, and reports the loss to its checkpoints.
     pub(super) fn lose(&mut self, reason: StopReason, out: &mut Vec<Effect>) {
         let (write, next) = match mem::replace(&mut self.phase, Phase::Done) {
             Phase::Running(beside) => {

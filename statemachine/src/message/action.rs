@@ -7,21 +7,21 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Invalid, Json, time::LAST};
 
-/// When a sleep ends: at a time, or a while after the message is applied.
+/// When a sleep ends: at a time, or some time after the message is applied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wake {
-    /// At this time. A time that is past wakes at once.
+    /// At this time. A time in the past wakes the task at once.
     At(Timestamp),
     /// This long after the message is applied.
     After(Duration),
 }
 
 impl Wake {
-    /// Returns the time of the wake-up of a message that is applied at `now`.
+    /// Returns the wake-up time of a message that is applied at `now`.
     ///
     /// # Errors
     ///
-    /// [`Invalid`] (field `until`) when it is beyond the last time, `9999-12-30T22:00:00Z`.
+    /// [`Invalid`] (field `until`) for a wake-up after `9999-12-30T22:00:00Z`.
     pub fn resolve(self, now: Timestamp) -> Result<Timestamp, Invalid> {
         match self {
             Self::At(at) => Ok(at),
@@ -47,22 +47,22 @@ pub enum ActionKind {
     Sleep,
     /// Wait for a command.
     Pause,
-    /// Release the claim; another node (or this one) goes on.
+    /// Release the claim; another node (or this one) continues.
     Release,
-    /// Persist and go on.
+    /// Persist data and continue.
     Checkpoint,
     /// The attempt failed; the retry policy decides.
     Error,
-    /// The task is done.
+    /// Complete the task.
     Complete,
-    /// The task is ended for good.
+    /// End the task for good.
     Kill,
-    /// A signal to the handler: a command only. It wakes the task as Run does.
+    /// A signal to the handler: only a command. It wakes the task like Run.
     Signal,
 }
 
 impl ActionKind {
-    /// Every message, in the order of the transition table. A signal is none: no handler returns it.
+    /// Every message, in the order of the transition table. Not the signal: no handler returns one.
     pub const ALL: [Self; 8] = [
         Self::Run,
         Self::Sleep,
@@ -74,7 +74,7 @@ impl ActionKind {
         Self::Kill,
     ];
 
-    /// The lower-case name.
+    /// Returns the lower-case name.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Run => "run",
@@ -111,7 +111,7 @@ impl std::str::FromStr for ActionKind {
     }
 }
 
-/// What a message asks for.
+/// The action that a message asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {
     /// Run the handler (again).
@@ -123,28 +123,28 @@ pub enum Action {
     },
     /// Wait for a command.
     Pause,
-    /// Release the claim; another node (or this one) goes on.
+    /// Release the claim; another node (or this one) continues.
     Release,
-    /// Persist and go on.
+    /// Persist data and continue.
     Checkpoint,
-    /// The attempt failed.
+    /// Fail the attempt.
     Error {
-        /// What went wrong; kept in the task's error log.
+        /// The error text, kept in the task's error log.
         error: String,
         /// Whether the retry policy decides what follows. Otherwise the task fails at once.
         retryable: bool,
     },
-    /// The task is done.
+    /// Complete the task.
     Complete {
         /// The result of the task.
         result: Option<Json>,
     },
-    /// The task is ended for good.
+    /// End the task for good.
     Kill,
 }
 
 impl Action {
-    /// The name of the action.
+    /// Returns the name of the action.
     pub fn kind(&self) -> ActionKind {
         match self {
             Self::Run => ActionKind::Run,

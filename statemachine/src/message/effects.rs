@@ -1,4 +1,4 @@
-//! [`Effects`]: changes of other tasks in the same write as a transition, and how a message gets them.
+//! [`Effects`]: changes of other tasks in the same write as a transition, and the methods that add them to a message.
 
 use std::time::Duration;
 
@@ -10,14 +10,14 @@ use crate::{
     Task, TaskId, operation::SendCommand, time::LAST,
 };
 
-/// A task that is submitted as an effect of a transition. A [`Task`] and a [`Submit`] convert, and so does
-/// a `NewTask` of the library.
+/// A task that is submitted as an effect of a transition. It converts from a [`Task`], a [`Submit`], and a
+/// `NewTask` of the library.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct SubmitTask {
     /// The task.
     pub task: Task,
-    /// The task starts this long after the message is applied, whatever its `start_at` says; `None` to
+    /// How long after the message is applied the task starts, whatever its `start_at` says; `None` to
     /// leave `start_at` as it is.
     pub start_in: Option<Duration>,
     /// What to do when its id is taken.
@@ -43,9 +43,9 @@ impl From<Task> for SubmitTask {
 /// Changes of other tasks in the same atomic write as a transition: all of them, or none and no
 /// transition.
 ///
-/// A store applies them in the order of the fields. Guards are decided before all changes. A task has
-/// either one of delete, retry and reschedule, or up to one submit and any number of commands. Only a
-/// command may go to the task whose message it is.
+/// A store applies them in the order of the fields, after it has decided all guards. A task may have
+/// either one delete, one retry or one reschedule, or up to one submit and any number of commands.
+/// The task whose message it is may only get commands.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Effects {
     /// Tasks to submit.
@@ -68,7 +68,7 @@ impl Effects {
         self.changes_nothing() && self.require.is_empty()
     }
 
-    /// Returns whether there are no effects but guards.
+    /// Returns whether the effects hold nothing but guards.
     pub(crate) fn changes_nothing(&self) -> bool {
         let moves_none = self.retry.is_empty() && self.reschedule.is_empty();
         moves_none && self.submit.is_empty() && self.send.is_empty() && self.delete.is_empty()
@@ -76,10 +76,10 @@ impl Effects {
 }
 
 impl<J> Message<J> {
-    /// The same message, which also submits a task: in the same write, or not at all.
+    /// Adds the submit of a task, in the same write as the transition: both happen, or neither.
     ///
-    /// A task that is invalid makes the message a [`fail`](Self::fail) without effects, whose error
-    /// names the field.
+    /// An invalid task makes the message a [`fail`](Self::fail) without effects, whose error names
+    /// the field.
     ///
     /// # Example
     ///
@@ -116,11 +116,11 @@ impl<J> Message<J> {
         self
     }
 
-    /// The same message, which also sends a command to another task: in the same write, or not
-    /// at all. Ids are names or what converts to one, such as text.
+    /// Adds a command to another task, in the same write as the transition: both happen, or
+    /// neither. An id is a name or anything that converts to one, such as text.
     ///
-    /// An id that is invalid makes the message a [`fail`](Self::fail) without effects, whose error
-    /// names the field.
+    /// An invalid id makes the message a [`fail`](Self::fail) without effects, whose error names
+    /// the field.
     ///
     /// # Example
     ///
@@ -153,8 +153,8 @@ impl<J> Message<J> {
         self
     }
 
-    /// The same message, which also deletes another task with everything that belongs to it: in the same
-    /// write, or not at all. A task that a node has claimed is refused; [`and_force_delete`](Self::and_force_delete)
+    /// Adds the deletion of another task with everything that belongs to it, in the same write as the
+    /// transition: both happen, or neither. A task that a node has claimed is refused; [`and_force_delete`](Self::and_force_delete)
     /// deletes it too.
     ///
     /// An invalid id makes the message a [`fail`](Self::fail), as in [`and_send`](Self::and_send).
@@ -176,7 +176,7 @@ impl<J> Message<J> {
         self
     }
 
-    /// As [`and_delete`](Self::and_delete), also for a task that a node has claimed: the node stops its handler.
+    /// Adds a deletion like [`and_delete`](Self::and_delete), also for a task that a node has claimed: the node stops its handler.
     ///
     /// # Example
     ///
@@ -194,8 +194,8 @@ impl<J> Message<J> {
         self
     }
 
-    /// The same message, which also starts another task that has ended again: in the same write, or not
-    /// at all.
+    /// Adds an explicit retry of another task that has ended, in the same write as the transition: both
+    /// happen, or neither.
     ///
     /// An invalid id makes the message a [`fail`](Self::fail), as in [`and_send`](Self::and_send). For an
     /// example see [`and_delete`](Self::and_delete).
@@ -207,7 +207,7 @@ impl<J> Message<J> {
         self
     }
 
-    /// As [`and_retry`](Self::and_retry), with other data or props for the task.
+    /// Adds a retry like [`and_retry`](Self::and_retry), with other data or props for the task.
     ///
     /// # Example
     ///
@@ -227,8 +227,8 @@ impl<J> Message<J> {
         self
     }
 
-    /// The same message, which also changes the due time, the priority, the kind, the limits, the data or the props of
-    /// another task that is not claimed: in the same write, or not at all.
+    /// Adds a change of another task that is not claimed (its due time, priority, kind, limits, data or props), in the
+    /// same write as the transition: both happen, or neither.
     ///
     /// # Example
     ///
@@ -248,8 +248,8 @@ impl<J> Message<J> {
         self
     }
 
-    /// The same message, which is applied only if something holds for another task: otherwise the store
-    /// refuses it with all its effects, and the attempt has failed.
+    /// Adds a condition on another task. When it does not hold, the store refuses the message with all
+    /// its effects, and the attempt has failed.
     ///
     /// An invalid id makes the message a [`fail`](Self::fail), as in [`and_send`](Self::and_send).
     ///
@@ -275,8 +275,8 @@ impl<J> Message<J> {
         self
     }
 
-    /// Returns the task of an effect; `None` when the message takes no effects, or no longer takes any
-    /// because of this id.
+    /// Returns the task of an effect; `None` when the message takes no effects, or stops taking them
+    /// because this id is invalid.
     fn named(
         &mut self,
         what: &str,
@@ -291,7 +291,7 @@ impl<J> Message<J> {
         }
     }
 
-    /// Makes the message a failure, for an effect that cannot be carried out.
+    /// Makes the message a failure, because an effect is invalid.
     fn refuse(&mut self, what: &str, error: &Invalid) {
         let data = self.body.data.take();
         *self = Self::fail(format_args!("{what} is invalid: {error}"));
@@ -299,11 +299,17 @@ impl<J> Message<J> {
         self.body.refused = true;
     }
 
-    /// Sets the start of each submitted task that starts after a while.
+    /// Returns how long after the message is applied the submitted task with this index starts.
+    pub(crate) fn start_in(&self, index: usize) -> Option<Duration> {
+        let mut starts = self.body.starts.iter();
+        starts.find(|(at, _)| *at == index).map(|(_, wait)| *wait)
+    }
+
+    /// Sets the start time of each submitted task that has a delay.
     ///
     /// # Errors
     ///
-    /// [`Invalid`] (field `start_in`) when one is beyond the last time, `9999-12-30T22:00:00Z`.
+    /// [`Invalid`] (field `start_in`) when a start is after `9999-12-30T22:00:00Z`.
     pub(crate) fn resolve_starts(&mut self, now: Timestamp) -> Result<(), Invalid> {
         for (at, wait) in std::mem::take(&mut self.body.starts) {
             let start = Wake::After(wait).resolve(now);

@@ -6,8 +6,8 @@ use super::{Action, Message};
 use crate::{Json, Signal};
 
 impl<J> Message<J> {
-    /// The same message, which also replies to a signal: in the same write. A value without a JSON form
-    /// turns the message into a [`fail`](Self::fail) that says so, without effects.
+    /// Adds the reply to a signal, in the same write as the transition. A value without a JSON form
+    /// makes the message a [`fail`](Self::fail) that says so, without effects.
     ///
     /// # Example
     ///
@@ -30,17 +30,17 @@ impl<J> Message<J> {
         }
     }
 
-    /// The same message; signals that the handler has not answered stay in the queue for its next run,
-    /// instead of ending as unanswered. They do not wake the task again. A release and an
-    /// [`error`](Self::error) keep them in any case. A message that waits for other tasks keeps none: a kept
-    /// signal holds the claim, and a task that waits for others has none.
+    /// Keeps signals without a reply in the queue for the next run, instead of settling them as unanswered.
+    /// They do not wake the task again. A release and an [`error`](Self::error) always keep them. A message
+    /// that waits for other tasks never does: a kept signal holds the claim, and a waiting task has no
+    /// claim.
     #[must_use]
     pub fn keep_signals(mut self) -> Self {
         self.body.keeps_signals = true;
         self
     }
 
-    /// The replies to signals, each with the [order](Signal::order) of its signal.
+    /// Returns the replies to signals, each with the [order](Signal::order) of its signal.
     pub fn answers(&self) -> impl Iterator<Item = (u64, &Json)> {
         self.body
             .answers

@@ -6,13 +6,13 @@ use super::{Action, Message, Wake};
 use crate::{Invalid, TaskId, waits::Waits};
 
 impl<J> Message<J> {
-    /// Sleep until none of these tasks is live, then run the handler again. Its context then lists the
-    /// outcome of each of them. An id of no task counts as a task that is not live.
+    /// Sleeps until none of these tasks is live, then runs the handler again. The context of that run
+    /// lists the outcome of each task. An id without a task counts as a task that is not live.
     ///
-    /// An empty list runs the handler again at once, and its context lists no outcome: a handler that waits
-    /// whenever it finds none would run again for ever, so return another message when there is nothing to wait
-    /// for. More than 1,000 tasks, a task that is named twice and an
-    /// invalid id make the message a [`fail`](Self::fail) that names the field.
+    /// An empty list runs the handler again at once, and the context then lists no outcomes. A handler that
+    /// waits whenever it finds no outcomes would run for ever, so return another message when there is nothing
+    /// to wait for. More than 1,000 tasks, a task that is named twice and an invalid id make the message a
+    /// [`fail`](Self::fail) that names the field.
     ///
     /// # Example
     ///
@@ -35,8 +35,8 @@ impl<J> Message<J> {
         Self::waiting("wait_for", tasks, false)
     }
 
-    /// As [`wait_for`](Self::wait_for). The task fails, without a run of its handler, when one of the tasks
-    /// does not complete.
+    /// Sleeps like [`wait_for`](Self::wait_for), but fails the task, without a run of its handler, when one
+    /// of the tasks does not complete.
     ///
     /// # Example
     ///
@@ -55,8 +55,8 @@ impl<J> Message<J> {
         Self::waiting("wait_for_ok", tasks, true)
     }
 
-    /// Sets the time at which a [`wait_for`](Self::wait_for) ends at the latest, by default none. Other
-    /// messages stay as they are.
+    /// Sets the time at which a [`wait_for`](Self::wait_for) ends at the latest; no such time by
+    /// default. Has no effect on other messages.
     ///
     /// # Example
     ///

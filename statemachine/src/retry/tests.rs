@@ -30,7 +30,7 @@ fn the_eighth_strike_within_the_window_fails() {
     assert_eq!(ask(&policy, &seven, 7, 0.5), ten_minutes);
     let eight = errors(&[0, 1, 2, 3, 4, 5, 6, 7]);
     assert_eq!(ask(&policy, &eight, 8, 0.5), Decision::Fail);
-    // The first is older than the window: not yet.
+    // The first error is older than the window, so the task does not fail yet.
     let spread = errors(&[0, 1, 2, 3, 4, 5, 6, 4 * 3600 + 1]);
     assert_eq!(ask(&policy, &spread, 8, 0.5), ten_minutes);
 }
@@ -111,7 +111,7 @@ fn only_an_abandoned_attempt_is_followed_by_another() {
     assert_eq!(ask(&policy, &errors, 1, 0.0), Decision::Run);
     assert_eq!(ask(&policy, &errors, MAX_ABANDONED - 1, 0.0), Decision::Run);
     assert_eq!(ask(&policy, &errors, MAX_ABANDONED, 0.0), Decision::Fail);
-    // The text alone, which a handler may return too, is no lost node.
+    // The text alone is not a lost node: a handler may return the same text.
     let same_text = [ErrorEntry::new(now, &errors[0].error)];
     assert_eq!(ask(&policy, &same_text, 1, 0.0), Decision::Fail);
 }

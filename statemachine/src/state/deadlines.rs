@@ -1,4 +1,4 @@
-//! By when a task has to start and to end, and what remains of it.
+//! [`Deadlines`]: by when a task has to start and to end.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::TaskState;
 use crate::Task;
 
-/// The deadlines of a task that still matter. A state holds them only while there is one.
+/// The deadlines of a task that are not met yet. A state holds the value only while there is one.
 ///
 /// # Example
 ///
@@ -25,11 +25,12 @@ use crate::Task;
 /// # Ok::<(), windlass_statemachine::Invalid>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Deadlines {
-    /// A run of the handler has to begin before this time. Gone once one has begun.
+    /// The time before which a run of the handler has to begin. `None` once a run has begun.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start_by: Option<Timestamp>,
-    /// The task has to end before this time.
+    /// The time before which the task has to end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub end_by: Option<Timestamp>,
 }
@@ -52,7 +53,7 @@ impl Deadlines {
 }
 
 impl TaskState {
-    /// Returns the next deadline of a live task: at this time it fails, whatever it waits for.
+    /// Returns the next deadline of a live task. At this time it fails, whatever it waits for.
     pub fn deadline(&self) -> Option<Timestamp> {
         let live = self.deadlines.as_ref();
         live.filter(|_| !self.code().is_terminal())?.first()
@@ -76,7 +77,7 @@ impl TaskState {
         }
     }
 
-    /// Notes an explicit retry: it counts as a start, and deadlines that have passed are met.
+    /// Notes an explicit retry: it counts as a start, and deadlines that have passed are dropped.
     pub(super) fn restarts(&mut self, now: Timestamp) {
         if let Some(deadlines) = self.deadlines.take() {
             self.deadlines = Deadlines::new(None, deadlines.end_by.filter(|at| *at > now));

@@ -9,7 +9,7 @@ use crate::{
 };
 
 impl TaskState {
-    /// Returns the state of a task that was just submitted: runnable, asleep until its `start_at`, or
+    /// Returns the state of a task that was just submitted: runnable, paused, asleep until its `start_at`, or
     /// waiting for other tasks.
     ///
     /// ```
@@ -23,6 +23,10 @@ impl TaskState {
     pub fn first(task: &Task, now: Timestamp) -> Self {
         let mut state = Self::submitted(task.start_at, now);
         state.deadlines = Deadlines::of(task);
+        if task.paused {
+            state.status = TaskStatus::Paused;
+            return state;
+        }
         match &task.waits {
             Some(waits) => state.waiting(Waits::clone(waits)),
             None => state,

@@ -1,4 +1,4 @@
-//! Keys of limits that take values of their task.
+//! Keys of limits that contain values of their task.
 
 use serde_json::Value;
 
@@ -6,8 +6,8 @@ use super::Limit;
 use crate::{Invalid, Task};
 
 impl Task {
-    /// Replaces `{label:NAME}` and `{prop:NAME}` in the keys of its limits by the value of that label, and by the
-    /// text, number or boolean at that place of the props (`{prop:customer.id}` for a field of a field).
+    /// Replaces `{label:NAME}` and `{prop:NAME}` in the keys of the task's limits: by the value of that label, or
+    /// by the text, number or boolean at that place of the props (`{prop:customer.id}` for a field of a field).
     /// Programs that make a task call it before they submit the task; a store keeps keys as they are.
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! A retry policy as people write one.
+//! Reads retry policies as people write them.
 
 use std::fmt;
 
@@ -6,14 +6,16 @@ use serde::{
     Deserialize, Deserializer,
     de::{Error, MapAccess, Visitor, value::MapAccessDeserializer},
 };
+use serde_json::{Map, Value};
 
 use crate::{Retry, plain};
 
-/// Reads a policy as text: a number of attempts, a name, or the JSON of one.
+/// Reads a policy as text: a number of attempts or a name, with the fields of the policy behind commas if they differ
+/// from its defaults (`20,cap=7d`), or the JSON of one.
 ///
 /// # Errors
 ///
-/// A text that says what is wrong, and what would be right.
+/// A text that says what is wrong, and what would be valid.
 ///
 /// # Example
 ///
@@ -21,6 +23,8 @@ use crate::{Retry, plain};
 /// use windlass_statemachine::{Retry, wire::read_retry};
 ///
 /// assert_eq!(read_retry("never"), Ok(Retry::Never));
+/// let patient = read_retry("20,cap=7d").unwrap();
+/// assert_eq!(patient, read_retry(r#"{"policy":"exponential","attempts":20,"cap":"7d"}"#).unwrap());
 /// assert!(read_retry("often").unwrap_err().starts_with("'often' is not a number of attempts"));
 /// ```
 pub fn read_retry(text: &str) -> Result<Retry, String> {
@@ -33,15 +37,16 @@ pub fn read_retry(text: &str) -> Result<Retry, String> {
         (_, Ok(attempts)) => plain::object(&format!(
             r#"{{"policy":"exponential","attempts":{attempts}}}"#
         ))?,
+        _ if !text.trim_start().starts_with('{') && text.contains(',') => with_fields(text)?,
         _ => plain::object(text).map_err(|e| {
-            // Of what is no JSON object, its errors say nothing.
+            // For a text that is not a JSON object, the JSON errors do not help.
             let e = match text.trim_start().starts_with('{') {
                 true => format!(": {e}"),
                 false => String::new(),
             };
             format!(
                 "'{text}' is not a number of attempts (1 or more), 'exponential', 'strikes', \
-                 'never', 'abandoned', or JSON such as \
+                 'never', 'abandoned', one of these with fields such as 20,cap=7d, or JSON such as \
                  {{\"policy\":\"exponential\",\"attempts\":5,\"cap\":\"10m\"}}{e}"
             )
         })?,
@@ -52,7 +57,36 @@ pub fn read_retry(text: &str) -> Result<Retry, String> {
     }
 }
 
-/// Reads the field of a form: an object, a name or a number of attempts; `null` is as good as absent.
+/// Reads a number of attempts or a name with fields: `20,cap=7d`, `strikes,errors=3,window=1h`.
+fn with_fields(text: &str) -> Result<Retry, String> {
+    let mut parts = text.split(',').map(str::trim);
+    let first = parts.next().unwrap_or_default();
+    let mut object = Map::new();
+    let policy = match first.parse::<u32>() {
+        Ok(attempts) => {
+            object.insert("attempts".to_owned(), attempts.into());
+            "exponential"
+        }
+        Err(_) => first,
+    };
+    object.insert("policy".to_owned(), policy.into());
+    for part in parts {
+        let Some((name, value)) = part.split_once('=') else {
+            return Err(format!(
+                "'{part}' of '{text}' is no field with a value; write it like 20,cap=7d or strikes,errors=3,window=1h"
+            ));
+        };
+        let number = value.parse::<serde_json::Number>().ok();
+        let value = number.map_or_else(|| value.into(), Value::Number);
+        if object.insert(name.to_owned(), value).is_some() {
+            return Err(format!("'{name}' is given twice in '{text}'; give it once"));
+        }
+    }
+    let object = Value::Object(object).to_string();
+    plain::object(&object).map_err(|e| format!("'{text}': {e}"))
+}
+
+/// Reads the field of a form: an object, a name or a number of attempts; `null` counts as absent.
 pub(super) fn field<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Retry>, D::Error> {
     from.deserialize_any(Policy)
 }
@@ -100,7 +134,32 @@ mod tests {
         assert_eq!(read_retry("3"), Ok(Retry::exponential(3, longest)));
         assert_eq!(read_retry("8"), Ok(Retry::default()));
         assert_eq!(read_retry(r#"{"policy":"strikes"}"#), Ok(Retry::strikes()));
+        let week = Duration::from_secs(7 * 24 * 60 * 60);
+        assert_eq!(read_retry("20,cap=7d"), Ok(Retry::exponential(20, week)));
+        assert_eq!(
+            read_retry("strikes, errors=3, window=1h"),
+            read_retry(r#"{"policy":"strikes","errors":3,"window":"1h"}"#)
+        );
+        assert_eq!(
+            read_retry("exponential,attempts=4,factor=1.5,base=2s"),
+            read_retry(r#"{"policy":"exponential","attempts":4,"factor":1.5,"base":"2s"}"#)
+        );
         for (text, says) in [
+            ("20,cap=8d", "retry.cap: "),
+            (
+                "20,cap=soon",
+                "'20,cap=soon': cap: 'soon' is not a length of time",
+            ),
+            (
+                "20,7d",
+                "'7d' of '20,7d' is no field with a value; write it like 20,cap=7d",
+            ),
+            (
+                "20,attempts=3",
+                "'attempts' is given twice in '20,attempts=3'",
+            ),
+            ("20,hat=7d", "'hat' is no field"),
+            ("often,cap=7d", "'often' is none of strikes, exponential"),
             ("0", "retry.attempts: 0"),
             ("often", "'often' is not a number of attempts"),
             (

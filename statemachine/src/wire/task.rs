@@ -27,25 +27,26 @@ use crate::{Invalid, Json, Kind, Labels, Limit, Meta, Retry, Task, TaskId, Uniqu
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct TaskForm {
-    /// Its name, unique in its namespace. Who reads the form may have a default.
+    /// The name, unique in its namespace. The reader of the form may have a default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
-    /// Which handler runs it. Who reads the form may have a default.
+    /// The kind, which selects the handler. The reader of the form may have a default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
     /// The input of the handler: any JSON; `null` by default.
     #[serde(default)]
     #[serde(skip_serializing_if = "Json::is_null")]
     pub props: Json,
-    /// When it starts at the earliest; at once by default. Not beside `after` and `after_ok`.
+    /// The earliest time at which the task starts; at once by default. Not allowed together with
+    /// `after` and `after_ok`.
     #[serde(default, deserialize_with = "crate::time::start_at")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub start_at: Option<Timestamp>,
-    /// Tasks with a greater one are claimed first; 0 by default.
+    /// The priority: tasks with a greater one are claimed first; 0 by default.
     #[serde(default)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub priority: Option<i32>,
-    /// Names to find it by and to choose nodes by: an object of text; none by default.
+    /// Labels to find the task by and to choose nodes by: an object of text; none by default.
     #[serde(default, deserialize_with = "or_default")]
     #[serde(skip_serializing_if = "Labels::is_empty")]
     pub labels: Labels,
@@ -58,23 +59,26 @@ pub struct TaskForm {
     )]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retry: Option<Retry>,
-    /// The ids of tasks that end before it starts, whatever their outcomes are: up to 1,000; none by default.
+    /// The ids of tasks that must end before this one starts, whatever their outcomes are: up to 1,000; none
+    /// by default.
     #[serde(default, deserialize_with = "or_default")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub after: Vec<String>,
-    /// As `after`, where each of the tasks has to complete. Not beside `after`.
+    /// Like `after`, but each of the tasks has to complete. Not allowed together with `after`.
     #[serde(default, deserialize_with = "or_default")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub after_ok: Vec<String>,
-    /// When it stops waiting for other tasks; never by default. Only beside `after` or `after_ok`.
+    /// When the task stops waiting for other tasks; never by default. Only allowed with `after` or
+    /// `after_ok`.
     #[serde(default, deserialize_with = "crate::time::after_deadline")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub after_deadline: Option<Timestamp>,
-    /// The time by which its first run must have begun, or the task fails; no such time by default.
+    /// The time by which the first run must have begun, otherwise the task fails; no such time by
+    /// default.
     #[serde(default, deserialize_with = "crate::time::start_by")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub start_by: Option<Timestamp>,
-    /// The time by which it must have ended, or the task fails; no such time by default.
+    /// The time by which the task must have ended, otherwise it fails; no such time by default.
     #[serde(default, deserialize_with = "crate::time::end_by")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub end_by: Option<Timestamp>,
@@ -91,6 +95,16 @@ pub struct TaskForm {
     #[serde(default, deserialize_with = "or_default")]
     #[serde(skip_serializing_if = "Meta::is_empty")]
     pub meta: Meta,
+    /// Whether its id is free again when it has completed: a later submit makes a new task in its place; `false` by
+    /// default.
+    #[serde(default, deserialize_with = "or_default")]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub free_id: bool,
+    /// Whether it is paused from its submit on, until it is resumed; `false` by default. Not beside `start_at`, `after`
+    /// and `after_ok`.
+    #[serde(default, deserialize_with = "or_default")]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub paused: bool,
 }
 
 fn or_default<'de, D, T>(from: D) -> Result<T, D::Error>
@@ -103,7 +117,7 @@ where
 
 impl TaskForm {
     /// The names of the fields, in the order in which errors list them.
-    pub const FIELDS: [&str; 15] = [
+    pub const FIELDS: [&str; 17] = [
         "id",
         "kind",
         "props",
@@ -119,6 +133,8 @@ impl TaskForm {
         "unique",
         "limits",
         "meta",
+        "free_id",
+        "paused",
     ];
 
     /// Reads a JSON object.
@@ -155,6 +171,8 @@ impl TaskForm {
             self.after.clone_from(&default.after);
             self.after_ok.clone_from(&default.after_ok);
         }
+        self.free_id |= default.free_id;
+        self.paused |= default.paused;
         if self.limits.is_empty() {
             self.limits.clone_from(&default.limits);
         }
@@ -199,6 +217,8 @@ impl TaskForm {
             end_by: self.end_by,
             unique: self.unique,
             meta: self.meta,
+            free_id: self.free_id,
+            paused: self.paused,
         })
     }
 
@@ -248,6 +268,8 @@ impl From<Task> for TaskForm {
             unique: task.unique,
             limits: task.limits,
             meta: task.meta,
+            free_id: task.free_id,
+            paused: task.paused,
         }
     }
 }
@@ -277,6 +299,9 @@ mod tests {
         let text = r#"{"id":"t","kind":"k","start_at":"2030-01-01T00:00:00Z"}"#;
         let task = TaskForm::parse(text).unwrap().into_task().unwrap();
         assert!(task.start_at.is_some());
+        let text = r#"{"id":"t","kind":"k","free_id":true,"paused":true}"#;
+        let task = TaskForm::parse(text).unwrap().into_task().unwrap();
+        assert_eq!(serde_json::to_string(&task).unwrap(), text);
     }
 
     #[test]
@@ -299,6 +324,7 @@ mod tests {
                 "after" | "after_ok" => r#"["u"]"#,
                 "unique" => r#"{"key":"q","within":"1h"}"#,
                 "limits" => r#"[{"key":"l","at_once":2}]"#,
+                "free_id" | "paused" => "true",
                 _ => at,
             };
             let default = TaskForm::parse(&format!(r#"{{"{field}":{value}}}"#)).unwrap();

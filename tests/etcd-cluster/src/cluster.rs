@@ -11,17 +11,13 @@ use std::{
     time::{Duration, Instant},
 };
 
+pub use crate::setup::{Setup, program};
 use crate::{BoxError, gateway::Gateway};
 
 /// How long members may take to answer.
 const START: Duration = Duration::from_secs(60);
 /// How long members may take to agree on a leader.
 const LEAD: Duration = Duration::from_secs(30);
-
-/// The usual program: `ETCD_BIN`, or `etcd` of the PATH.
-pub fn program() -> PathBuf {
-    std::env::var_os("ETCD_BIN").map_or_else(|| PathBuf::from("etcd"), PathBuf::from)
-}
 
 /// A port that nobody listens on, below those that connections out get by themselves: it stays free
 /// while its server is dead.
@@ -31,34 +27,6 @@ fn free_port() -> u16 {
         let port = 15_000 + (drawn % 15_000) as u16;
         if TcpListener::bind(("127.0.0.1", port)).is_ok() {
             return port;
-        }
-    }
-}
-
-/// What a cluster is made of.
-#[derive(Debug, Clone)]
-pub struct Setup {
-    /// The program of the servers: [`program`], if it is not said.
-    pub program: PathBuf,
-    /// How many members.
-    pub members: usize,
-    /// `http` or `https`: how clients speak to it.
-    pub scheme: &'static str,
-    /// More arguments for the program.
-    pub arguments: Vec<String>,
-    /// Where its data and logs are; a folder that goes with it, if it is not said.
-    pub folder: Option<PathBuf>,
-}
-
-impl Setup {
-    /// So many members, without TLS.
-    pub fn of(members: usize) -> Self {
-        Self {
-            program: program(),
-            members,
-            scheme: "http",
-            arguments: Vec::new(),
-            folder: None,
         }
     }
 }

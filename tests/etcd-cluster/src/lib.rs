@@ -11,6 +11,7 @@ pub mod cluster;
 pub mod gateway;
 #[cfg(feature = "proxy")]
 pub mod proxy;
+mod setup;
 
 pub use cluster::Cluster;
 #[cfg(feature = "proxy")]

@@ -4,15 +4,11 @@ use jiff::Timestamp;
 use serde_json::value::RawValue;
 use windlass::{
     Invalid,
-    statemachine::{plain, wire::TIMES},
-    store::{Line, Operation, read_line},
+    statemachine::plain,
+    store::{Line, Operation, read_line, read_line_at},
 };
 
-use super::super::steer::after;
-use crate::{
-    exec, line,
-    parse::{duration, time},
-};
+use crate::{exec, line};
 
 /// Reads a line; times such as `in 5m` count from `now`. A task without an id gets a UUID.
 ///
@@ -24,14 +20,6 @@ pub(super) fn parse(text: &str, now: Timestamp) -> Result<Line, Invalid> {
     let Ok(plain::Fields::<Box<RawValue>>(mut fields)) = plain::object(text) else {
         return read_line(text);
     };
-    for name in TIMES {
-        if let Some(value) = fields.get(name)
-            && let Ok(text) = serde_json::from_str::<String>(value.get())
-        {
-            let at = moment(name, &text, now)?.to_string();
-            fields.insert(name.to_owned(), raw(name, &at)?);
-        }
-    }
     if fields.get("op").is_some_and(|op| op.get() == r#""submit""#) {
         line::check_names(fields.keys().map(String::as_str))?;
         if fields.get("id").is_none_or(|id| id.get() == "null") {
@@ -39,7 +27,7 @@ pub(super) fn parse(text: &str, now: Timestamp) -> Result<Line, Invalid> {
             fields.insert("id".to_owned(), id);
         }
     }
-    let line = read_line(raw("line", &fields)?.get())?;
+    let line = read_line_at(raw("line", &fields)?.get(), now)?;
     if let Line::Operation(Operation::Submit(submit)) = &line {
         submit.task.check(usize::MAX)?;
         if submit.task.kind.as_str() == exec::KIND {
@@ -47,18 +35,6 @@ pub(super) fn parse(text: &str, now: Timestamp) -> Result<Line, Invalid> {
         }
     }
     Ok(line)
-}
-
-/// Reads a time: RFC 3339, `now`, or `in 5m`.
-fn moment(name: &'static str, text: &str, now: Timestamp) -> Result<Timestamp, Invalid> {
-    let wrong = |reason| Invalid::new(name, reason);
-    match text.strip_prefix("in ") {
-        Some(wait) => after(now, duration(wait.trim()).map_err(wrong)?, name),
-        None if text == "now" => Ok(now),
-        None => {
-            time(text).map_err(|reason| wrong(format!("{reason}; 'now' and 'in 5m' are times too")))
-        }
-    }
 }
 
 fn raw(name: &'static str, value: &impl serde::Serialize) -> Result<Box<RawValue>, Invalid> {
@@ -102,7 +78,7 @@ mod tests {
         };
         assert_eq!(send.command, Command::Sleep { until: NOW });
         let text = r#"{"op":"require","task":"a","exists":true,"version":3}"#;
-        assert_eq!(parse(text, NOW), read_line(text));
+        assert_eq!(parse(text, NOW), windlass::store::read_line(text));
     }
 
     #[test]

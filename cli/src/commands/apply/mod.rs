@@ -10,6 +10,7 @@ use windlass::{
     Client, Invalid, TaskId, TransactionId,
     client::TransactionBuilder,
     store::{Applied, Done, Error, Guard, Limits, Line, Operation, Part, Submitted},
+    wire::RefusalForm,
 };
 
 use crate::{
@@ -45,7 +46,7 @@ pub(crate) struct Args {
     #[arg(value_name = "FILE")]
     file: String,
 
-    /// The id of the transaction: repeating it within an hour has no further effect; a UUID by
+    /// Set the id of the transaction: repeating it within an hour has no further effect; a UUID by
     /// default
     #[arg(long, value_name = "ID")]
     id: Option<TransactionId>,
@@ -177,6 +178,17 @@ impl Lines {
         let Error::Refused(refusals) = error else {
             return error.into();
         };
+        let failure = Failure::No("the transaction was refused; nothing was changed".to_owned());
+        if out.is_json() {
+            let refused = refusals.iter().map(|refusal| RefusedLine {
+                line: self.line(refusal.part),
+                refusal: refusal.into(),
+            });
+            let refused = RefusedForm {
+                refused: refused.collect(),
+            };
+            return out.json(&refused).err().unwrap_or(failure);
+        }
         for refusal in refusals.iter().take(SHOWN) {
             out.complain(format!("line {}: {refusal}", self.line(refusal.part)));
         }
@@ -184,8 +196,27 @@ impl Lines {
         if more > 0 {
             out.complain(format!("and {}", counted(more, "more refused line")));
         }
-        Failure::No("the transaction was refused; nothing was changed".to_owned())
+        failure
     }
+}
+
+/// Why a transaction was refused. Nothing was changed.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct RefusedForm<'a> {
+    /// Every refused guard and operation.
+    refused: Vec<RefusedLine<'a>>,
+}
+
+/// A refused guard or operation.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct RefusedLine<'a> {
+    /// The number of the line, from 1.
+    line: u64,
+    /// What was refused, and why.
+    #[serde(flatten)]
+    refusal: RefusalForm<'a>,
 }
 
 /// A transaction that was checked with `--dry-run`, and would be applied.
@@ -278,7 +309,7 @@ fn counted(number: usize, what: &str) -> String {
     }
 }
 
-/// The results in one line: `2 tasks submitted, 1 task deleted`.
+/// Returns the results in one line: `2 tasks submitted, 1 task deleted`.
 fn summary(applied: &Applied) -> String {
     let words = |done: &Done| match done {
         Done::Submitted(Submitted::New) => "submitted",

@@ -36,11 +36,11 @@ Examples:
   windlass logs build-12 -o json | jq -r .stderr
 
 Standard output goes to standard output and standard error to standard error, byte for byte, in the
-order in which the worker read them. A line on standard error says how many bytes are missing, and
-where: what --log-limit of the worker has dropped, or what a full disk did not take.
+order in which the worker read them. A line on standard error reports missing bytes at
+their place: bytes that the --log-limit of the worker has dropped, or that a full disk did not take.
 
-The whole output is on the machine that ran the command. On another one the last of it is printed
-that the store keeps, and a note says so.";
+The whole output is on the machine that ran the command. On other machines the command prints only
+the end of the output, which the store keeps, and a note says so.";
 
 /// The task, and which part of its output.
 #[derive(Debug, clap::Args)]
@@ -50,16 +50,15 @@ pub(crate) struct Args {
     #[arg(value_name = "ID")]
     id: TaskId,
 
-    /// Keep printing until the task has ended, its next attempts included
+    /// Keep printing until the task has ended, including further attempts
     #[arg(short, long)]
     follow: bool,
 
-    /// The attempt to print, from 1 [default: the last one with output]
+    /// Print this attempt, from 1 [default: the last one with output]
     #[arg(long, value_name = "N", value_parser = parse::from_one::<u32>)]
     attempt: Option<u32>,
 
-    /// The incarnation to print: how often `retry` had restarted the task, from 0 [default: the
-    /// last]
+    /// Print this incarnation: how often `retry` had restarted the task, from 0 [default: the last]
     #[arg(long, value_name = "N", value_parser = parse::from_zero::<u32>)]
     incarnation: Option<u32>,
 
@@ -120,7 +119,8 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     Ok(Exit::Ok)
 }
 
-/// Whether this user may read the logs of a task. If not, the end of the output is in the store.
+/// Returns whether this user may read the logs of a task. If not, the end of the output is in the
+/// store.
 fn may_read(logs: &Logs, record: &TaskRecord, out: &Output) -> bool {
     let denied = logs
         .runs(&record.task.id, record.order)

@@ -17,13 +17,13 @@ impl Wanted {
             && self.attempt.is_none_or(|n| n == run.attempt)
     }
 
-    /// Whether the run is of a later attempt.
+    /// Returns whether the run is of a later attempt.
     fn is_before(&self, run: &Run) -> bool {
         let incarnation = self.incarnation.unwrap_or(run.incarnation);
         (incarnation, self.attempt.unwrap_or(0)) <= (run.incarnation, run.attempt)
     }
 
-    /// The runs of the wanted attempt in order: of the last attempt unless one was named.
+    /// Returns the runs of the wanted attempt in order: of the last attempt unless one was named.
     pub(super) fn choose(&self, mut runs: Vec<Run>) -> Vec<Run> {
         runs.sort();
         let last = runs.iter().rev().find(|run| self.is(run)).copied();
@@ -33,7 +33,7 @@ impl Wanted {
         runs
     }
 
-    /// The first of the runs to follow that is in the range from there on.
+    /// Returns the first of the runs to follow that is in the range from there on.
     pub(super) fn next(&self, runs: &[Run], from: Bound<Run>) -> Option<Run> {
         let range = (from, Bound::Unbounded);
         let mut runs = runs.iter().filter(|run| self.is_before(run));

@@ -19,7 +19,7 @@ pub(super) struct Source {
 }
 
 impl Source {
-    /// The runs of a task that have a log on this machine.
+    /// Returns the runs of a task that have a log on this machine.
     pub(super) fn local(&self, record: &TaskRecord) -> Result<Vec<Run>, Failure> {
         let Some(logs) = &self.logs else {
             return Ok(Vec::new());
@@ -28,7 +28,7 @@ impl Source {
             .map_err(|e| Failure::Store(format!("could not read the logs of the task: {e}")))
     }
 
-    /// The runs of the wanted attempt that have output here or in the store.
+    /// Returns the runs of the wanted attempt that have output here or in the store.
     pub(super) fn chosen(&self, local: &[Run], stored: Option<&Stored>) -> Vec<Run> {
         let mut all = local.to_vec();
         all.extend(elsewhere(local, stored));
@@ -84,7 +84,7 @@ pub(super) fn state(record: &TaskRecord) -> Option<StateKind> {
     record.state.as_ref().map(windlass::TaskState::code).ok()
 }
 
-/// The run in the store, if it has output and no log on this machine.
+/// Returns the run in the store, if it has output and no log on this machine.
 pub(super) fn elsewhere(local: &[Run], stored: Option<&Stored>) -> Option<Run> {
     let stored = stored?;
     let run = stored.run?;

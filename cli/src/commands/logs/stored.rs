@@ -58,7 +58,7 @@ impl Stored {
         documents.find_map(|json| Self::find(&json.get("output").ok()?))
     }
 
-    /// The text of one stream.
+    /// Returns the text of one stream.
     pub(super) fn text(&self, stream: Stream) -> &str {
         match stream {
             Stream::Stdout => &self.stdout,
@@ -66,14 +66,14 @@ impl Stored {
         }
     }
 
-    /// How many bytes the command has written to the stream.
+    /// Returns how many bytes the command has written to the stream.
     pub(super) fn total(&self, stream: Stream) -> u64 {
         let kept = self.text(stream).len() as u64;
         self.total.map_or(kept, |total| total.get(stream))
     }
 
-    /// The part of a stream that is newer than `before`: how many bytes are missing, and the text
-    /// after them.
+    /// Returns the part of a stream that is newer than `before`: how many bytes are missing, and
+    /// the text after them.
     pub(super) fn since(&self, before: Option<&Self>, stream: Stream) -> (u64, &str) {
         let now = self.text(stream);
         let before = before.filter(|before| before.run == self.run);

@@ -23,15 +23,15 @@ A line of tasks.jsonl is a task, with the fields of one or with those of a comma
 \"after_ok\" runs a line only if every line that it names has completed; \"after\" runs it when they have
 ended, whatever their outcomes are.
 
-A line never becomes a part of a script: with --shell, {} within quotes, backquotes or a
-here-document is an error that says what to write instead. Most commands take a line that begins
-with '-' for an option: write 'rm -- {}'. A command that itself executes its argument (eval, ssh)
+A line never becomes part of a script: with --shell, {} within quotes, backquotes or a
+here-document is an error that says what to write instead. Most commands treat a line that begins
+with '-' as an option: write 'rm -- {}'. A command that itself executes its argument (eval, ssh)
 executes the line.
 
-Started again with the same input in the same folder, a run continues where it stopped. Completed
+If started again with the same input in the same folder, a run continues where it stopped. Completed
 tasks are not run again; failed ones only with --retry-failed. The summary says how many results are
-from an earlier run, and when they ended; -v says so for each line. --again runs all lines again whose
-tasks have ended. To repeat an interrupted --again, use --again once more.
+from an earlier run, and when they ended; -v says so for each line. --again also runs the lines again
+whose tasks have ended. To repeat an interrupted --again, use --again once more.
 
 As with make, a task runs again when one of its files changed since it ended: the files of --inputs,
 of the field \"inputs\" of a task (\"inputs\":[\"a.csv\"]), or the file that the line names. A file has
@@ -42,16 +42,16 @@ it waits for (\"after\", \"after_ok\") runs again, or ended after it.
 
 The identity of a task is its id, or else its batch, command and line: equal lines are one task (to
 run a line twice, give the lines ids or numbers). Its labels, priority and retry policy are those of
-the first of them. The position in the input does not matter. A line that was removed from the input
+the first of the equal lines. The position in the input does not matter. A line that was removed from the input
 does not run, even if its task was submitted before; the summary counts such tasks and names the
 commands that run or delete them. A worker on the same store that deletes finished tasks after its
 --retention also deletes what a later run would skip.
 
-With -0 a line is a name that need not be UTF-8 text.
+With -0 a line need not be UTF-8 text.
 
 Exit codes: 0 if the task of every line completed, 1 if not; 4 when the store cannot be used or the
 output cannot be written (the tasks run all the same, and `windlass logs` prints their output; a
-closed pipe is no error); 130 when interrupted. ctrl-c, SIGTERM, SIGHUP or SIGQUIT releases the
+closed pipe is not an error); 130 when interrupted. ctrl-c, SIGTERM, SIGHUP or SIGQUIT releases the
 running tasks; a second signal kills their commands. If the run is killed, its supervisor ends
 the commands.";
 
@@ -66,19 +66,20 @@ pub(crate) struct Args {
     #[arg(value_name = "FILE", default_value = "-")]
     pub(super) file: PathBuf,
 
-    /// Run this command for each line: {} is the line, or it is added at the end
+    /// Run this command for each line. {} stands for the line; without {}, the line is added at the
+    /// end
     #[arg(long, value_name = "COMMAND")]
     pub(super) each: Option<String>,
 
-    /// Run the command of --each with sh, which gets the line as "$1"; {} outside of quotes is "$1"
+    /// Run the command of --each with sh. "$1" is the line, and so is {} outside of quotes
     #[arg(long, requires = "each")]
     pub(super) shell: bool,
 
-    /// The lines of --each end with NUL instead of a line break
+    /// Read lines for --each that end with NUL instead of a line break
     #[arg(short = '0', long, requires = "each")]
     pub(super) null: bool,
 
-    /// How many commands run at once, from 1 [default: one per core]
+    /// Run at most N commands at once (1 or more) [default: one per core]
     #[arg(short, long, value_name = "N", default_value_t = default_slots(), hide_default_value = true,
         value_parser = parse::slots)]
     pub(super) jobs: u32,
@@ -88,42 +89,40 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     pub(super) batch: Option<String>,
 
-    /// What follows a failed attempt: a number of attempts, 'exponential' (8 attempts;
-    /// random waits of up to 1s, 2s, 4s … 5m; a number has the same waits), 'strikes',
-    /// 'never', 'abandoned' or JSON. It is submitted with the tasks, for a worker that runs them
-    /// too. A command that is stopped with its process has not failed: it starts again with each of them [default: abandoned: a command that fails has failed; one whose worker died is run
-    /// again]
+    /// Set what follows a failed attempt: a number of attempts, 'exponential' (8 attempts; random waits of up to 1s, 2s, 4s … 5m, as for a number), 'strikes', 'never', 'abandoned' or
+    /// JSON. The policy is stored with the tasks, and also applies when a worker runs them. A command that is stopped with its process has not failed: it starts again under every policy
+    /// [default: abandoned: a command that fails is not run again; a command whose worker died is]
     #[arg(long, value_name = "POLICY", value_parser = read_retry)]
     pub(super) retry: Option<Retry>,
 
     #[command(flatten)]
     pub(super) env: EnvArgs,
 
-    /// The time limit of one attempt
+    /// Limit the time of each attempt
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = attempt_timeout)]
     pub(super) timeout: Option<Duration>,
 
     #[arg(long, value_name = "KEY=N", value_parser = parse::at_once,
-        help = format!("{}. It is for lines without limits of their own", parse::AT_ONCE))]
+        help = format!("{}. Applies to lines without limits of their own", parse::AT_ONCE))]
     pub(super) at_once: Vec<Limit>,
 
     #[arg(long, value_name = "KEY=N/DURATION", value_parser = parse::rate,
-        help = format!("{}. It is for lines without limits of their own", parse::RATE))]
+        help = format!("{}. Applies to lines without limits of their own", parse::RATE))]
     pub(super) rate: Vec<Limit>,
 
-    /// Run tasks again that failed or were killed in an earlier run. One whose options are others now runs as
+    /// Also run tasks that failed or were killed in an earlier run. A task whose options have changed runs as
     /// a new task
     #[arg(long)]
     pub(super) retry_failed: bool,
 
-    /// Run all lines again whose tasks ended in an earlier run. Unfinished tasks of an earlier run
-    /// continue
+    /// Run all lines again, even if their tasks ended in an earlier run. Unfinished tasks of an
+    /// earlier run continue
     #[arg(long)]
     pub(super) again: bool,
 
-    /// A file that the command reads; {} is the line. A task whose file changed since it ended runs
-    /// again. Without this option, a line that is the name of a file is its own input; --inputs ''
-    /// turns that off
+    /// Name a file that the command reads; {} stands for the line. A task whose file has changed
+    /// since it ended runs again. By default a line that is the name of a file is its own input;
+    /// --inputs '' turns that off
     #[arg(long, value_name = "FILE", requires = "each")]
     pub(super) inputs: Vec<String>,
 
@@ -131,12 +130,12 @@ pub(crate) struct Args {
     #[arg(long)]
     pub(super) fail_fast: bool,
 
-    /// Skip invalid lines, and begin before the input has ended
+    /// Skip invalid lines, and start before the whole input is read
     #[arg(long)]
     pub(super) keep_going: bool,
 
     /// Print the whole output (standard output and standard error) of each task when it has ended,
-    /// also of tasks that had completed before
+    /// even if it completed in an earlier run
     #[arg(long)]
     pub(super) print_output: bool,
 

@@ -106,7 +106,7 @@ impl Batch {
         Ok(())
     }
 
-    /// The tasks of the batch that have not ended.
+    /// Returns the tasks of the batch that have not ended.
     async fn list_live(&self) -> Result<Vec<TaskId>, Error> {
         let filter = Filter::new()
             .states(StateKind::ALL.into_iter().filter(|c| !c.is_terminal()))
@@ -300,7 +300,7 @@ impl Batch {
         Ok(())
     }
 
-    /// Whether all remaining tasks wait for an operator or for a worker of another kind.
+    /// Returns whether all remaining tasks wait for an operator or for a worker of another kind.
     async fn only_waiting(&mut self) -> Result<bool, Failure> {
         let foreign: HashSet<&Kind> = (self.live.values().map(|l| &l.kind))
             .filter(|kind| kind.as_str() != KIND)

@@ -58,12 +58,12 @@ impl Before {
         }
     }
 
-    /// Whether the line of this id was refused.
+    /// Returns whether the line of this id was refused.
     pub(super) fn is_refused(&self, id: &TaskId) -> bool {
         self.refused.contains(id)
     }
 
-    /// Whether the task of this id is known to exist.
+    /// Returns whether the task of this id is known to exist.
     pub(super) fn exists(&self, id: &TaskId) -> bool {
         self.accepted.contains(id) || self.found.contains(id)
     }
@@ -85,17 +85,18 @@ impl Before {
         }
     }
 
-    /// Whether one of these tasks did not complete.
+    /// Returns whether one of these tasks did not complete.
     pub(super) fn any_failed(&self, tasks: &[TaskId]) -> bool {
         tasks.iter().any(|id| self.failed.contains(id))
     }
 
-    /// Whether a task that ended then has to run again, because one that it waits for ended later or runs again.
+    /// Returns whether a task that ended then has to run again, because one that it waits for ended
+    /// later or runs again.
     pub(super) fn is_newer(&self, task: &Task, ended: Timestamp) -> bool {
         self.any_ended(task, |at| at.is_none_or(|at| at > ended))
     }
 
-    /// Whether one of those that a task waits for runs again, or for the first time.
+    /// Returns whether one of those that a task waits for runs again, or for the first time.
     pub(super) fn runs_again(&self, task: &Task) -> bool {
         self.any_ended(task, |at| at.is_none())
     }

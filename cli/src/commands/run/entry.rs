@@ -59,7 +59,7 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    /// Why a file that the task reads cannot show that it changed.
+    /// Returns why a file that the task reads cannot show that it changed.
     pub(super) fn input_not_there(&self) -> Option<String> {
         self.inputs.not_there()
     }
@@ -150,12 +150,12 @@ impl Maker {
         Ok(maker)
     }
 
-    /// The name of the batch.
+    /// Returns the name of the batch.
     pub(super) fn batch(&self) -> &str {
         &self.batch
     }
 
-    /// The task of a line.
+    /// Returns the task of a line.
     ///
     /// # Errors
     ///
@@ -195,8 +195,8 @@ impl Maker {
         }
     }
 
-    /// The task of a line of `--each`. Its identity is its command, not its options: another
-    /// timeout is not another task.
+    /// Returns the task of a line of `--each`. Its identity is its command, not its options:
+    /// another timeout is not another task.
     fn each(&self, line: &[u8], identity: String, props: Value) -> Result<Entry, String> {
         let make = || {
             let Value::Object(props) = props else {
@@ -217,7 +217,7 @@ impl Maker {
         })
     }
 
-    /// What to add to the error of a line that ends with this byte and is no text.
+    /// Returns what to add to the error of a line that ends with this byte and is no text.
     pub(super) fn hint_of_null(&self, end: u8) -> &'static str {
         match self.what {
             What::Task => "",
@@ -228,7 +228,7 @@ impl Maker {
         }
     }
 
-    /// The files of a line of `--each`: those of `--inputs`, or else the line itself.
+    /// Returns the files of a line of `--each`: those of `--inputs`, or else the line itself.
     fn inputs_of(&self, line: &[u8]) -> Inputs {
         let path = |name: &OsStr| Path::new(&self.cwd).join(name);
         if self.inputs.is_empty() {
@@ -245,14 +245,14 @@ impl Maker {
         }
     }
 
-    /// The id of this content: equal content has an equal id.
+    /// Returns the id of this content: equal content has an equal id.
     fn derive(&self, readable: &str, parts: &[&[u8]]) -> String {
         let mut all = vec![self.batch.as_bytes(), self.cwd.as_bytes()];
         all.extend(parts);
         format!("{}-{}", slug(readable), hash::hex(&all, ID_DIGITS))
     }
 
-    /// A line that is a task: with the fields of one, or of a command.
+    /// Returns a line that is a task: with the fields of one, or of a command.
     fn task(&self, line: &str) -> Result<Entry, Invalid> {
         let not_json = |e: serde_json::Error| {
             Invalid::new(
@@ -334,7 +334,8 @@ impl Maker {
         })
     }
 
-    /// The files in the field `inputs` of a task, from the folder in which its command runs.
+    /// Returns the files in the field `inputs` of a task, from the folder in which its command
+    /// runs.
     fn inputs_of_task(&self, named: Option<Value>, at: Option<Folder>) -> Result<Inputs, Invalid> {
         let Some(named) = named else {
             return Ok(Inputs::None);
@@ -348,7 +349,7 @@ impl Maker {
         Ok(Inputs::Named(files.collect()))
     }
 
-    /// The props of a command, with the options as defaults.
+    /// Returns the props of a command, with the options as defaults.
     fn exec_props(&self, mut props: Map<String, Value>) -> Result<Value, Invalid> {
         props
             .entry("cwd")
@@ -382,7 +383,7 @@ impl Maker {
     }
 }
 
-/// The text from which the id of a line's script is made. It is never executed.
+/// Returns the text from which the id of a line's script is made. It is never executed.
 fn shell_identity(template: &str, line: &str) -> String {
     let quoted = shell_words::quote(line);
     let script = if template.contains("{}") {
@@ -393,7 +394,7 @@ fn shell_identity(template: &str, line: &str) -> String {
     json!({ "shell": script }).to_string()
 }
 
-/// A word of a template, with the line in its places.
+/// Returns a word of a template, with the line in its places.
 fn placed(template: &str, line: &[u8]) -> Word {
     let parts: Vec<&[u8]> = template.split("{}").map(str::as_bytes).collect();
     Word::from_bytes(parts.join(line))

@@ -54,7 +54,7 @@ pub(super) struct Stamp {
 }
 
 impl Inputs {
-    /// The first named file that cannot show whether it changed, and why.
+    /// Returns the first named file that cannot show whether it changed, and why.
     pub(super) fn not_there(&self) -> Option<String> {
         let Self::Named(files) = self else {
             return None;
@@ -107,7 +107,7 @@ fn bytes(path: &Path) -> &[u8] {
 }
 
 impl Stamp {
-    /// Whether the files changed since this task ended in this state.
+    /// Returns whether the files changed since this task ended in this state.
     pub(super) fn differs(&self, record: &TaskRecord, state: &TaskState) -> bool {
         let recorded = record.task.labels.get(LABEL);
         if recorded == Some(&self.digest) {
@@ -129,7 +129,7 @@ mod tests {
         Timestamp::from_second(second).unwrap()
     }
 
-    /// A task that was submitted at 100, ended at 200, and has this label.
+    /// Returns a task that was submitted at 100, ended at 200, and has this label.
     fn ended(digest: Option<&str>) -> (TaskRecord, TaskState) {
         let mut state = TaskState::new(at(100));
         state.since = at(200);

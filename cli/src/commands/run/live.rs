@@ -44,7 +44,7 @@ impl Live {
         self
     }
 
-    /// Whether it has no owner and waits for other tasks.
+    /// Returns whether it has no owner and waits for other tasks.
     pub(super) fn is_blocked(&self) -> bool {
         self.waits && !self.claimed && self.state == StateKind::Sleeping
     }

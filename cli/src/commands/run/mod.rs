@@ -24,6 +24,7 @@ mod batch;
 mod before;
 mod changed;
 mod entry;
+mod existing;
 mod idle;
 mod inputs;
 mod live;

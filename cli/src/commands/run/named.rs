@@ -59,12 +59,12 @@ impl Named {
         self.lock().live.remove(id);
     }
 
-    /// Whether some task of an earlier run was not named.
+    /// Returns whether some task of an earlier run was not named.
     pub(super) fn leaves_some(&self) -> bool {
         !self.lock().earlier.is_empty()
     }
 
-    /// How many of these live tasks are of an earlier run and were not named.
+    /// Returns how many of these live tasks are of an earlier run and were not named.
     pub(super) fn left_out(&self, live: &[TaskId]) -> u64 {
         let names = self.lock();
         let left = live.iter().filter(|id| names.earlier.contains(*id));

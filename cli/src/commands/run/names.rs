@@ -8,7 +8,8 @@ use crate::hash;
 /// The longest readable part of an id.
 const READABLE: usize = 40;
 
-/// The characters of a text that an id may contain, from its end: that is where paths differ.
+/// Returns the characters of a text that an id may contain, from its end: that is where paths
+/// differ.
 pub(super) fn slug(text: &str) -> String {
     let plain: String = text
         .chars()
@@ -26,7 +27,7 @@ pub(super) fn slug(text: &str) -> String {
     }
 }
 
-/// A stable name: the same call gets the same name.
+/// Returns a stable name: the same call gets the same name.
 pub(super) fn default_batch(args: &Args, cwd: &str) -> String {
     let file = args
         .file

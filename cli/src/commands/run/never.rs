@@ -4,8 +4,8 @@ use windlass::{Client, Task, TaskId, store::Error};
 
 use super::{
     batch::Batch,
+    existing::Numbering,
     source::{Checked, REPORTED_LINES, nothing_run},
-    submitting::Numbering,
 };
 use crate::{exit::Failure, output::Output};
 
@@ -61,7 +61,7 @@ impl Batch {
         Ok(None)
     }
 
-    /// Whether the store has a task of this id, readable or not.
+    /// Returns whether the store has a task of this id, readable or not.
     async fn is_there(&self, id: &TaskId) -> Result<bool, Failure> {
         match self.read(id).await {
             Ok(_) | Err(Error::Corrupt { .. }) => Ok(true),

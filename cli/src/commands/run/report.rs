@@ -126,17 +126,17 @@ impl Report {
         }
     }
 
-    /// What standard error shows.
+    /// Returns what standard error shows.
     pub(super) fn screen(&self) -> &Screen {
         &self.screen
     }
 
-    /// What makes the command lines that messages print.
+    /// Returns what makes the command lines that messages print.
     pub(super) fn hint(&self) -> &Hint {
         &self.hint
     }
 
-    /// Whether something did not complete.
+    /// Returns whether something did not complete.
     pub(super) fn has_failures(&self) -> bool {
         self.counts.failed > 0
     }
@@ -202,7 +202,7 @@ impl Report {
         self.counts.completed += lines;
     }
 
-    /// Whether output is printed.
+    /// Returns whether output is printed.
     pub(super) fn prints(&self) -> bool {
         self.printing.is_some()
     }

@@ -97,7 +97,7 @@ impl Screen {
         }
     }
 
-    /// The bar, if there is one.
+    /// Returns the bar, if there is one.
     pub(super) fn bar(&self) -> Option<&ProgressBar> {
         self.bar.as_ref()
     }
@@ -184,12 +184,12 @@ impl Screen {
         self.note(given_up_text(commands, &why));
     }
 
-    /// Whether the disk of the store has no room.
+    /// Returns whether the disk of the store has no room.
     pub(super) fn is_full(&self) -> bool {
         self.free().is_some_and(|free| free < FULL)
     }
 
-    /// Whether a line said that the store fails: what a bar shows would be stale.
+    /// Returns whether a line said that the store fails: what a bar shows would be stale.
     pub(super) fn is_out(&self) -> bool {
         self.lock().said.is_some()
     }
@@ -199,7 +199,7 @@ impl Screen {
         self.outage.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How many bytes the disk of the store has free.
+    /// Returns how many bytes the disk of the store has free.
     fn free(&self) -> Option<u64> {
         let file = std::path::absolute(self.file.as_deref()?).ok()?;
         let stat = nix::sys::statvfs::statvfs(file.parent()?).ok()?;

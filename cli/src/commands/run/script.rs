@@ -67,7 +67,7 @@ impl Script {
         })
     }
 
-    /// The text for `sh -c`, whose first argument (`$1`) is the line.
+    /// Returns the text for `sh -c`, whose first argument (`$1`) is the line.
     pub(super) fn text(&self) -> &str {
         &self.text
     }

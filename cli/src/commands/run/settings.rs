@@ -9,6 +9,6 @@ pub(super) struct Settings {
     pub(super) retry_failed: bool,
     /// The first failure ends the run.
     pub(super) fail_fast: bool,
-    /// How many commands run at once: the node may have claimed more.
+    /// Run at most N commands at once: the node may have claimed more.
     pub(super) jobs: usize,
 }

@@ -249,7 +249,7 @@ impl Source {
     }
 }
 
-/// The failure of a run whose input has this many wrong lines.
+/// Returns the failure of a run whose input has this many wrong lines.
 pub(super) fn nothing_run(name: &str, wrong: u64, lines: u64) -> Failure {
     Failure::Usage(format!(
         "{name}: {wrong} of {lines} lines {} wrong and nothing was run; --keep-going skips invalid lines",
@@ -281,7 +281,7 @@ fn check_size(task: &Task) -> Result<(), Error> {
     }
 }
 
-/// The next line that is not empty.
+/// Returns the next line that is not empty.
 fn next(
     from: &mut dyn BufRead,
     end: u8,

@@ -182,7 +182,8 @@ impl Stopping {
         )
     }
 
-    /// The commands that this node runs and that have not ended; `None` when the store does not say.
+    /// Returns the commands that this node runs and that have not ended; `None` when the store does
+    /// not say.
     async fn commands(&self) -> Option<Vec<Waited>> {
         let mut filter = Filter::new().node(self.node.clone());
         filter.kind = KIND.parse().ok();

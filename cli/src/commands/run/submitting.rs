@@ -1,35 +1,27 @@
-//! Submits the tasks of the lines, and decides which of an earlier run's tasks run again.
+//! Submits the tasks of the lines.
 
-use std::{collections::HashSet, time::Duration};
+use std::time::Duration;
 
-use futures::{StreamExt, stream};
 use tokio::time::{Instant, sleep, timeout};
 use windlass::{
-    StateKind, Task, TaskId,
+    StateKind, TaskId,
     client::Handle,
-    store::{Error, Filter, IfExists, Page, TaskRecord},
+    store::{Error, Filter, IfExists, Page},
 };
 
 use super::{
-    again::different_options,
     batch::Batch,
     changed::Ended,
     entry::{BATCH, Entry},
+    existing::{Numbering, other_work},
     live::Live,
     settings::Settings,
     source::{Numbered, in_order},
-    tally::Failed,
 };
-use crate::{exit::Failure, hint::option, waiting::PAUSES};
-
-/// How many tasks are read at a time.
-const READS: usize = 32;
+use crate::{exit::Failure, waiting::PAUSES};
 
 /// The time limit for counting tasks of earlier runs.
 const INTRODUCTION: Duration = Duration::from_millis(500);
-
-/// The task of a line.
-pub(super) type Numbering = (u64, Entry);
 
 /// The result of a submit.
 enum Answer {
@@ -225,178 +217,19 @@ impl Batch {
     }
 
     /// Says what makes room for a line whose id another task has.
-    fn room(&self, id: &TaskId) -> String {
+    pub(super) fn room(&self, id: &TaskId) -> String {
         let delete = self.hint.on_task("delete", id);
         format!("`{delete}` makes room for the line, another id makes another task")
     }
 
     /// Lets the node forget a task of no line. It may be that of another line, which is waited for.
-    fn forget(&mut self, id: &TaskId) {
+    pub(super) fn forget(&mut self, id: &TaskId) {
         if !self.live.contains_key(id) {
             self.named.forget(id);
         }
     }
 
-    /// Reads the tasks with these ids, and follows live ones or counts ended ones. Returns the
-    /// tasks that run again, as replacements of the ended ones; none unless `replaces`.
-    async fn meet(
-        &mut self,
-        known: Vec<Numbering>,
-        replaces: bool,
-    ) -> Result<Vec<Numbering>, Failure> {
-        let batch = &*self;
-        let reads = known.into_iter().map(|(line, entry)| async move {
-            let record = batch.read(&entry.submit.task.id).await;
-            (line, entry, record)
-        });
-        let read: Vec<_> = stream::iter(reads).buffered(READS).collect().await;
-        let (mut outdated, mut ids) = (Vec::new(), HashSet::new());
-        let mut equal = Vec::new();
-        for (line, mut entry, record) in read {
-            let (record, id) = (record?, entry.submit.task.id.clone());
-            if ids.contains(&id) {
-                // An equal line follows the replacement.
-                equal.push((line, entry));
-            } else if replaces && self.is_outdated(&entry, &record) {
-                self.takes_options(line, &entry, &record);
-                entry.submit.if_exists = IfExists::ReplaceFinished;
-                if !entry.derived {
-                    self.before.ended(&id, None);
-                }
-                ids.insert(id);
-                outdated.push((line, entry));
-            } else if replaces
-                && (self.began_too_early(&entry, &record)
-                    || self.waits_with_other_options(&entry, &record))
-            {
-                let delete = || self.client.force_delete(&id);
-                match self.report.screen().ask(self.patience, delete).await {
-                    Ok(()) | Err(Error::NotFound { .. }) => {}
-                    Err(e) => return Err(e.into()),
-                }
-                if !entry.derived {
-                    self.before.ended(&id, None);
-                }
-                ids.insert(id);
-                outdated.push((line, entry));
-            } else {
-                self.met(line, &entry, record).await?;
-                self.forget(&id);
-            }
-        }
-        outdated.extend(equal);
-        Ok(outdated)
-    }
-
-    /// A task of an earlier run, or of an earlier line.
-    async fn met(&mut self, line: u64, entry: &Entry, record: TaskRecord) -> Result<(), Failure> {
-        let (id, kind) = (record.task.id.clone(), record.task.kind.clone());
-        let code = record.state.as_ref().map(windlass::TaskState::code).ok();
-        let batch = record.task.labels.get(BATCH);
-        let is_own = !entry.has_stand_in;
-        let in_batch = batch == Some(&self.name);
-        // What completed is completed, wherever it ran. It runs again only as a task of this batch.
-        if is_own && !in_batch && (code != Some(StateKind::Completed) || self.settings.again) {
-            let reason = match batch {
-                Some(other) => {
-                    let batch = option("--batch", other);
-                    format!("task '{id}' is of the batch '{other}'; give {batch}")
-                }
-                None => format!("task '{id}' was not submitted by run; {}", self.room(&id)),
-            };
-            self.refuse(line, &id, &reason);
-            return Ok(());
-        }
-        // An id that is derived is that of the work.
-        if is_own && !entry.derived && !record.task.is_same_work(&entry.submit.task) {
-            let is_earlier = record.submitted_at < self.started;
-            let reason = match code.is_some_and(StateKind::is_terminal) && is_earlier {
-                true => (self.changed).reason(line, &Ended::of(&record, &self.name)),
-                false => other_work(&id),
-            };
-            self.refuse(line, &id, &reason);
-            return Ok(());
-        }
-        if is_own && !entry.derived {
-            self.before.accepted(&id);
-            self.compare_options(line, &record, &entry.submit.task);
-        }
-        if let Ok(state) = &record.state
-            && state.code().is_terminal()
-            && !entry.derived
-        {
-            self.before.ended(&id, Some(state.since));
-        }
-        let starts_again = self.settings.retry_failed && in_batch;
-        let state = match &record.state {
-            Ok(state) => state,
-            Err(_) if starts_again => return self.start_again(line, &record.task).await,
-            Err(e) => {
-                self.before.failed(&id);
-                self.report.failed(Failed::set_aside(&id, e), 1, true);
-                return Ok(());
-            }
-        };
-        let earlier = state.since < self.started;
-        match state.code() {
-            StateKind::Completed => self.report.completed_before(&record, earlier),
-            StateKind::Failed | StateKind::Killed if starts_again && earlier => {
-                self.start_again(line, &record.task).await?;
-            }
-            StateKind::Failed | StateKind::Killed => {
-                self.before.failed(&id);
-                self.report.failed(Failed::of(&id, state), 1, earlier);
-            }
-            code => {
-                if is_own {
-                    self.keeps_options(line, entry, &record);
-                }
-                let live = Live::new(code, record.node.is_some(), kind).behind(&record.task);
-                self.follow(line, id, live.waiting(state.is_waiting()));
-            }
-        }
-        Ok(())
-    }
-
-    /// Reports a line that equals an earlier one but for its labels, priority or retry policy: the task
-    /// has those of the earlier line.
-    fn compare_options(&mut self, line: u64, record: &TaskRecord, task: &Task) {
-        if record.submitted_at < self.started {
-            return;
-        }
-        let options = different_options(task, &record.task);
-        if options.is_empty() {
-            return;
-        }
-        let first = match self.live.get(&record.task.id) {
-            Some(live) => format!("line {}", live.first),
-            None => "an earlier line".to_owned(),
-        };
-        self.report.other_options(format!(
-            "note: line {line}: equals {first} but for {}: the task '{}' has those of {first}; give the line an \
-             id of its own to run it as another task",
-            options.join(", "),
-            record.task.id
-        ));
-    }
-
-    async fn start_again(&mut self, line: u64, task: &Task) -> Result<(), Failure> {
-        let (id, kind) = (task.id.clone(), task.kind.clone());
-        self.named.allow(&id);
-        self.before.ended(&id, None);
-        let retry = || self.client.retry(&id);
-        match self.report.screen().ask(self.patience, retry).await {
-            // Another process was faster, or our answer was lost: the task is live again.
-            Ok(()) | Err(Error::Invalid(_)) => {
-                let live = Live::new(StateKind::Runnable, false, kind).behind(task);
-                self.follow(line, id, live);
-            }
-            Err(e) => return Err(e.into()),
-        }
-        Ok(())
-    }
-
-    fn follow(&mut self, line: u64, id: TaskId, live: Live) {
+    pub(super) fn follow(&mut self, line: u64, id: TaskId, live: Live) {
         self.named.allow(&id);
         let live = self.live.entry(id).or_insert(live);
         live.lines += 1;
@@ -404,12 +237,4 @@ impl Batch {
             live.first = line;
         }
     }
-}
-
-/// Why a line is refused whose id is that of other work.
-fn other_work(id: &TaskId) -> String {
-    format!(
-        "id '{id}' is also that of an earlier line, with another kind or other props; give it an id of its \
-         own"
-    )
 }

@@ -55,7 +55,7 @@ impl Failed {
         }
     }
 
-    /// The outcome as a predicate.
+    /// Returns the outcome as a predicate.
     pub(super) fn outcome(&self) -> &'static str {
         match self.state.as_str() {
             "killed" => "was killed",

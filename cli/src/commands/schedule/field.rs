@@ -12,7 +12,7 @@ pub(super) struct ClearArgs {
     clear: Vec<Field>,
 }
 
-const HELP: &str = "Remove a field, before the other options are set: 'every', 'except-date', or any other option \
+const HELP: &str = "Remove a field, before the other options are applied: 'every', 'except-date', or any other option \
     of a time or a run; 'limits' for --at-once and --rate";
 
 /// A field, named as the option that sets it.
@@ -40,6 +40,7 @@ enum Field {
     Missed,
     Within,
     PauseOnFailure,
+    Description,
     Props,
     Priority,
     #[value(alias = "labels")]
@@ -84,6 +85,7 @@ impl Field {
             Self::Missed => (MISSED, "run"),
             Self::Within => (MISSED, "within"),
             Self::PauseOnFailure => (TOP, "pause_on_failure"),
+            Self::Description => (TOP, "description"),
             Self::Props => (RUN, "props"),
             Self::Priority => (RUN, "priority"),
             Self::Label => (RUN, "labels"),
@@ -175,7 +177,7 @@ const LISTS: [(Field, &str, &str); 4] = [
     (Field::ExceptAt, "--except-at", "the exception of"),
 ];
 
-/// The entries of a list, or the names and values of an object, as text.
+/// Returns the entries of a list, or the names and values of an object, as text.
 fn entries(spec: &Map<String, Value>, field: Field) -> Vec<String> {
     let (around, name) = field.place();
     let mut object = Some(spec);
@@ -255,7 +257,7 @@ mod tests {
     #[test]
     fn every_option_of_an_update_has_a_field_to_clear() {
         // `--anchor` is a part of an interval; a run always has a kind, and an exec a command.
-        let others = ["spec", "clear", "anchor", "kind", "shell"];
+        let others = ["spec", "clear", "anchor", "kind", "shell", "dry-run"];
         let command = UpdateArgs::augment_args(clap::Command::new("update"));
         let longs = command.get_arguments().filter_map(clap::Arg::get_long);
         for long in longs.filter(|long| !others.contains(long)) {

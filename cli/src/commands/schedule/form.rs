@@ -2,6 +2,7 @@
 
 use jiff::Timestamp;
 use serde::Serialize;
+use serde_json::Value;
 use windlass::{
     StateKind, TaskId,
     schedule::{Counts, LeftOut, RefusedTime, Schedule, ScheduleRecord, Time},
@@ -37,7 +38,7 @@ impl From<&Time> for TimeForm {
     }
 }
 
-/// A schedule. Every field but `waits` and `last_run` is there; an absent value is `null`.
+/// A schedule. Every field but `upcoming`, `waits` and `last_run` is there; an absent value is `null`.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct View<'a> {
@@ -47,6 +48,9 @@ pub(crate) struct View<'a> {
     state: Option<StateKind>,
     /// The next time that is to submit a run, if the schedule is live and not paused.
     next: Option<TimeForm>,
+    /// The next five times that are to submit a run, of `schedule get`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    upcoming: Option<Vec<TimeForm>>,
     /// The last time that was decided.
     last: Option<Timestamp>,
     /// How many times went which way.
@@ -82,6 +86,7 @@ impl<'a> From<&'a ScheduleRecord> for View<'a> {
             id: &record.id,
             state: record.state,
             next: record.next.as_ref().map(TimeForm::from),
+            upcoming: None,
             last: record.last,
             counts: record.counts,
             runs: record.runs.iter().map(run).collect(),
@@ -106,10 +111,32 @@ impl<'a> View<'a> {
         }
     }
 
+    pub(super) fn with_upcoming(self, times: &[Time]) -> Self {
+        Self {
+            upcoming: Some(times.iter().map(TimeForm::from).collect()),
+            ..self
+        }
+    }
+
     pub(super) fn with_waits(self, waits: Option<String>) -> Self {
         Self {
             waits: Some(waits),
             ..self
         }
     }
+}
+
+/// A schedule that was imported, or that a dry run has made.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct PlanForm<'a> {
+    /// The schedule.
+    pub(super) id: &'a TaskId,
+    /// `created` or `exists` of an import; `would create` or `would update` of a dry run.
+    pub(super) action: &'static str,
+    /// The fields of the schedule.
+    #[cfg_attr(test, schemars(with = "Schedule"))]
+    pub(super) spec: &'a Value,
+    /// Its next times: five, or three of a line that is imported.
+    pub(super) next: Vec<TimeForm>,
 }

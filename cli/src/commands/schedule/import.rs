@@ -1,17 +1,20 @@
 //! `windlass schedule import`: schedules of the lines of a crontab.
 
-use serde::Serialize;
+use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 use windlass::{
     Client, Invalid, Json, TaskId,
-    schedule::{Schedule, ScheduleRecord},
+    schedule::{Schedule, ScheduleRecord, Time},
     store::Error,
 };
 
 use super::{
     crontab::{Job, read},
+    form::{PlanForm, TimeForm},
     origin,
     spec::overlap,
+    texts::{self, time_texts},
+    zone,
 };
 use crate::{
     exec,
@@ -20,6 +23,8 @@ use crate::{
     hint::{Hint, quoted},
     input::{whole, without_mark},
     output::Output,
+    text::one_line,
+    view::text,
 };
 
 /// The most bytes of a crontab: more than cron takes.
@@ -33,18 +38,19 @@ Examples:
   windlass schedule import /var/spool/cron/crontabs/me --zone Europe/Berlin
 
 Each line becomes a schedule of tasks of the kind exec, with a name made of its program and its content, so
-that a line is imported once. All lines are imported, or none. A schedule whose line is gone from the crontab goes
-on, and is noted. CRON_TZ, SHELL, other variables and % are understood; MAILTO and @reboot are left out with a note.")]
+that a line is imported once. All lines are imported, or none. A schedule whose line was removed from the crontab
+continues, and a note names it. CRON_TZ, SHELL, other variables and % are supported; MAILTO and @reboot are left out
+with a note.")]
 pub(super) struct Args {
     /// A crontab in the form of a user's own, without a column for the user; - for standard input
     #[arg(value_name = "FILE")]
     file: String,
 
-    /// The time zone of lines without CRON_TZ; that of TZ or this machine by default
-    #[arg(long, value_name = "ZONE")]
+    /// The time zone of lines without CRON_TZ; 'local', that of TZ or this machine, by default
+    #[arg(long, value_name = "ZONE", value_parser = zone::read)]
     zone: Option<String>,
 
-    /// While an earlier run is live: as for `create`
+    /// What to do while an earlier run is live: as for `create`
     #[arg(long, value_name = "POLICY", default_value = "skip")]
     overlap: String,
 
@@ -64,18 +70,21 @@ pub(super) struct Args {
 /// How many wrong lines, and how many schedules that are gone from the crontab, are printed.
 const SHOWN: usize = 20;
 
+/// How many times of each schedule are printed.
+const NEXT: usize = 3;
+
 /// How often an import is tried again that another program was faster than.
 const TRIES: usize = 3;
 
 /// Imports the lines: all of them, or none.
 pub(super) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure> {
     let out = global.out();
-    let crontab = read(&text(&args.file)?, origin::is_user);
+    let crontab = read(&file_text(&args.file)?, origin::is_user);
     for note in &crontab.notes {
         out.note(format!("note: {note}"));
     }
     let importer = Importer {
-        zone: args.zone.unwrap_or_else(local_zone),
+        zone: args.zone.clone().unwrap_or_else(zone::of_machine),
         overlap: overlap(&args.overlap)?,
         within: [
             ("start_within", args.start_within),
@@ -95,6 +104,12 @@ pub(super) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
         }
     }
     nothing_wrong(wrong, &out)?;
+    if args.zone.is_none() && crontab.jobs.iter().any(|job| job.zone.is_none()) {
+        out.note(format!(
+            "note: the zone of lines without CRON_TZ is {}, that of this machine; --zone takes another",
+            importer.zone
+        ));
+    }
     let client = match args.dry_run {
         true => global.reading().await.ok(),
         false => Some(Client::new(&global.open().await?)),
@@ -107,9 +122,7 @@ pub(super) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
             new.collect::<Result<_, _>>()?
         }
     };
-    for imported in &imported {
-        imported.print(&out, &global.hint())?;
-    }
+    print(&imported, &out, &global.hint())?;
     if let Some(client) = &client {
         let ids = wanted.into_iter().map(|wanted| wanted.id).collect();
         let dropped = origin::dropped(client, &origin, &ids).await?;
@@ -200,25 +213,7 @@ async fn write(
     Ok(Vec::new())
 }
 
-/// Returns the zone of this machine, which TZ overrides: that of cron.
-fn local_zone() -> String {
-    let variable = std::env::var("TZ").ok().filter(|zone| !zone.is_empty());
-    let link = || std::fs::read_link("/etc/localtime").ok();
-    let zone = variable.or_else(|| link()?.into_os_string().into_string().ok());
-    zone.map_or_else(|| "UTC".to_owned(), |zone| named_zone(&zone))
-}
-
-/// Returns the name of a zone that `TZ` or the link `/etc/localtime` gives: `:/usr/share/zoneinfo/Asia/Tokyo`.
-fn named_zone(zone: &str) -> String {
-    let zone = zone.strip_prefix(':').unwrap_or(zone);
-    let name = zone.rsplit_once("zoneinfo/").map_or(zone, |(_, name)| name);
-    match name {
-        "Etc/UTC" | "/etc/localtime" => "UTC".to_owned(),
-        name => name.to_owned(),
-    }
-}
-
-fn text(file: &str) -> Result<String, Failure> {
+fn file_text(file: &str) -> Result<String, Failure> {
     let text = whole(file, MAX_BYTES);
     let text = text.map_err(|e| Failure::file(&format!("the crontab {file}"), &e))?;
     Ok(without_mark(&text).to_owned())
@@ -259,19 +254,6 @@ impl Wanted {
     }
 }
 
-/// A line of a crontab that was imported.
-#[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-pub(crate) struct ImportedForm<'a> {
-    /// The schedule.
-    id: &'a TaskId,
-    /// `created`, `would create`, or `exists`.
-    action: &'static str,
-    /// The fields of the schedule.
-    #[cfg_attr(test, schemars(with = "Schedule"))]
-    spec: &'a Value,
-}
-
 /// A line that was imported.
 struct Imported {
     id: TaskId,
@@ -282,22 +264,67 @@ struct Imported {
     is_new: bool,
 }
 
-impl Imported {
-    fn print(&self, out: &Output, hint: &Hint) -> Result<(), Failure> {
-        let Self {
+/// Prints a table of the lines, or a JSON document for each.
+fn print(imported: &[Imported], out: &Output, hint: &Hint) -> Result<(), Failure> {
+    let now = Timestamp::now();
+    let mut rows = Vec::new();
+    for line in imported {
+        let Imported {
             id, spec, action, ..
-        } = self;
-        if self.differs {
+        } = line;
+        if line.differs {
             out.note(format!(
                 "note: '{id}' keeps its zone and options, which are others than those of this import; \
                  `{}` changes them",
                 hint.on_task("schedule update", id)
             ));
         }
-        match out.is_json() {
-            true => out.json(&ImportedForm { id, action, spec }),
-            false => out.line(format!("{id}: {action}  {spec}")),
+        let times = line.next(now)?;
+        if out.is_json() {
+            let next = times.iter().map(TimeForm::from).collect();
+            out.json(&PlanForm {
+                id,
+                action,
+                spec,
+                next,
+            })?;
+            continue;
         }
+        let times = texts::upcoming(&times);
+        let first = times.first().cloned().unwrap_or_default();
+        let cron = spec
+            .as_object()
+            .map(|spec| time_texts(spec, "cron").join(", "));
+        rows.push(vec![
+            text(id),
+            text(action),
+            text(cron.unwrap_or_default()),
+            text(first),
+            text(one_line(&line.command())),
+        ]);
+        for later in times.into_iter().skip(1) {
+            rows.push(vec![text(""), text(""), text(""), text(later), text("")]);
+        }
+    }
+    let header = ["ID", "ACTION", "CRON", "NEXT", "COMMAND"];
+    out.narrow_table(&header, &["COMMAND", "CRON"], rows)
+}
+
+impl Imported {
+    /// Returns the next times of a schedule that was created, or would be. One that was there has times of its own.
+    fn next(&self, now: Timestamp) -> Result<Vec<Time>, Failure> {
+        let schedule = Schedule::from_json(&self.spec.clone().into())?;
+        Ok(schedule.preview(self.id.as_str(), now, NEXT)?)
+    }
+
+    /// Returns the line for a shell, or the command with its arguments.
+    fn command(&self) -> String {
+        let props = &self.spec["run"]["props"];
+        let words = ["shell", "command"].map(|field| props[field].as_str().map(str::to_owned));
+        let args = props["args"].as_array().into_iter().flatten();
+        let args = args.filter_map(|arg| arg.as_str().map(str::to_owned));
+        let words: Vec<String> = words.into_iter().flatten().chain(args).collect();
+        words.join(" ")
     }
 }
 
@@ -314,7 +341,7 @@ impl Importer {
     fn wanted(&self, job: &Job) -> Result<Wanted, Failure> {
         let schedule = Schedule::from_json(&self.spec(job)?.into())?;
         let id = TaskId::new(job.name())?;
-        schedule.check(id.as_str(), jiff::Timestamp::now())?;
+        schedule.check(id.as_str(), Timestamp::now())?;
         Ok(Wanted {
             line: job.line,
             id,
@@ -353,20 +380,8 @@ async fn there(client: &Client, id: &TaskId) -> Result<Option<ScheduleRecord>, F
 }
 
 /// Returns the fields of a schedule that options set.
-fn fields(schedule: &Schedule) -> Result<Value, Invalid> {
+pub(super) fn fields(schedule: &Schedule) -> Result<Value, Invalid> {
     let mut spec: Map<String, Value> = Json::new("schedule", schedule)?.get("schedule")?;
     spec.remove("since");
     Ok(Value::Object(spec))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_zone_is_the_name_in_a_path() {
-        assert_eq!(named_zone("/usr/share/zoneinfo/Asia/Tokyo"), "Asia/Tokyo");
-        assert_eq!(named_zone(":Europe/Berlin"), "Europe/Berlin");
-        assert_eq!(named_zone("Etc/UTC"), "UTC");
-    }
 }

@@ -6,19 +6,21 @@ pub(crate) mod form;
 pub(crate) mod import;
 mod last;
 mod origin;
+mod select;
 mod show;
 mod spec;
+mod steer;
 mod texts;
+mod trigger;
 mod write;
-
-use std::time::Duration;
+mod zone;
 
 use clap::Subcommand;
 use jiff::Timestamp;
 use serde::Serialize;
 use windlass::{
-    Client, StateKind, TaskId,
-    schedule::{Backfill, LiveRuns, Schedules},
+    Client, TaskId,
+    schedule::{Backfill, Schedules},
 };
 
 use crate::{
@@ -52,8 +54,10 @@ enum Ask {
 Examples:
   windlass schedule create backup --cron '30 2 * * *' --zone Europe/Berlin -- tar czf /tmp/home.tgz home
   windlass schedule create poll --every 15m --overlap kill --kind report --props '{\"all\":true}'
+  windlass schedule create sync --every 1h --description 'copies the orders' --paused --shell ./sync
+  windlass schedule create report --cron '0 6 * * MON' --zone local --dry-run -- ./report --weekly
   windlass schedule create once --at 2030-01-01T09:00:00Z --start-within 1h --shell 'make && make install'")]
-    Create(Box<spec::CreateArgs>),
+    Create(Box<spec::NewArgs>),
     /// Show a schedule: its times, its counts, its last run, the times without a run, and the live runs that it last saw
     Get(Which),
     /// List schedules with their next times and their last runs
@@ -69,19 +73,22 @@ Examples:
   windlass schedule update backup --clear cron --every 12h
   windlass schedule update backup -- tar czf /tmp/all.tgz home etc")]
     Update(Box<spec::UpdateArgs>),
-    /// Pause a schedule
-    Pause(PauseArgs),
-    /// Resume a paused schedule; times that have passed are skipped
-    Resume(ResumeArgs),
-    /// Submit a run now
-    Trigger(Which),
+    /// Pause schedules
+    #[command(after_help = steer::PAUSE)]
+    Pause(steer::PauseArgs),
+    /// Resume paused schedules; times that have passed are skipped
+    #[command(after_help = steer::RESUME)]
+    Resume(steer::ResumeArgs),
+    /// Submit a run now, for the present or for any other time
+    #[command(after_help = trigger::EXAMPLES)]
+    Trigger(trigger::Args),
     /// Submit runs for times that have passed
     #[command(after_help = "\
 Examples:
   windlass schedule backfill backup --from 2026-03-01T00:00:00Z --dry-run
   windlass schedule backfill backup --from 2026-03-01T00:00:00Z --to 2026-03-08T00:00:00Z")]
     Backfill(BackfillArgs),
-    /// Leave out one time to come
+    /// Skip one future time
     Skip(SkipArgs),
     /// Print the next times, of a schedule or of these options
     #[command(after_help = "\
@@ -90,9 +97,10 @@ Examples:
   windlass schedule preview backup --cron '0 4 * * *'
   windlass schedule preview --cron '0 9 * * MON-FRI' --zone Europe/Berlin")]
     Preview(Box<show::PreviewArgs>),
-    /// Delete a schedule
-    Delete(DeleteArgs),
-    /// Create schedules of the lines of a crontab
+    /// Delete schedules
+    #[command(after_help = steer::DELETE)]
+    Delete(steer::DeleteArgs),
+    /// Create schedules from the lines of a crontab
     Import(import::Args),
 }
 
@@ -101,24 +109,6 @@ struct Which {
     /// The schedule
     #[arg(value_name = "ID")]
     id: TaskId,
-}
-
-#[derive(Debug, clap::Args)]
-struct PauseArgs {
-    #[command(flatten)]
-    which: Which,
-    /// Why, for those who read `schedule get`
-    #[arg(long, value_name = "TEXT")]
-    note: Option<String>,
-}
-
-#[derive(Debug, clap::Args)]
-struct ResumeArgs {
-    #[command(flatten)]
-    which: Which,
-    /// Treat the times that have passed as missed ones, which may run
-    #[arg(long)]
-    catch_up: bool,
 }
 
 #[derive(Debug, clap::Args)]
@@ -131,7 +121,7 @@ struct BackfillArgs {
     /// The last time (RFC 3339); now by default
     #[arg(long, value_name = "TIME", value_parser = time)]
     to: Option<Timestamp>,
-    /// Run times again whose run has ended, too
+    /// Also run times again whose run has ended
     #[arg(long)]
     all: bool,
     /// Print the runs, and submit none
@@ -146,15 +136,6 @@ struct SkipArgs {
     /// The nominal time (RFC 3339); the next one by default
     #[arg(value_name = "TIME", value_parser = time)]
     time: Option<Timestamp>,
-}
-
-#[derive(Debug, clap::Args)]
-struct DeleteArgs {
-    #[command(flatten)]
-    which: Which,
-    /// Kill its live runs too
-    #[arg(long)]
-    kill_runs: bool,
 }
 
 /// Reads how many times are printed.
@@ -177,49 +158,12 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     let schedules = client.schedules();
     match args.command {
         Ask::Update(args) => write::update(*args, &client, &out).await,
-        Ask::Pause(PauseArgs { which, note }) => {
-            schedules
-                .pause(&which.id, note)
-                .await
-                .map_err(Failure::of_schedule)?;
-            let action = match becomes_paused(&client, &which.id).await? {
-                true => "paused",
-                false => "pause sent; it waits for a node",
-            };
-            done(&out, &which.id, action)
-        }
-        Ask::Resume(ResumeArgs { which, catch_up }) => {
-            schedules
-                .resume(&which.id, catch_up)
-                .await
-                .map_err(Failure::of_schedule)?;
-            let action = match client.is_handled(windlass::schedule::KIND).await? {
-                true => "resumed",
-                false => "resume sent; it waits for a node",
-            };
-            done(&out, &which.id, action)
-        }
-        Ask::Trigger(Which { id }) => {
-            let run = schedules.trigger(&id).await.map_err(Failure::of_schedule)?;
-            runs(&out, &id, "triggered", &[run])
-        }
+        Ask::Pause(args) => steer::pause(args, &client, &out).await,
+        Ask::Resume(args) => steer::resume(args, &client, &out).await,
+        Ask::Trigger(args) => trigger::execute(args, &client, global).await,
         Ask::Backfill(args) => backfill(args, &client, &out).await,
         Ask::Skip(SkipArgs { which, time }) => skip(&schedules, &which.id, time, &out).await,
-        Ask::Delete(DeleteArgs { which, kill_runs }) => {
-            let live = match kill_runs {
-                true => LiveRuns::Kill,
-                false => LiveRuns::Keep,
-            };
-            let killed = schedules
-                .delete(&which.id, live)
-                .await
-                .map_err(Failure::of_schedule)?;
-            if out.is_json() || killed.is_empty() {
-                return runs(&out, &which.id, "deleted", &killed);
-            }
-            done(&out, &which.id, "deleted")?;
-            runs(&out, &which.id, "sent a kill to", &killed)
-        }
+        Ask::Delete(args) => steer::delete(args, &client, &out).await,
         // Returned above.
         _ => Ok(Exit::Ok),
     }
@@ -268,21 +212,6 @@ async fn skip(
         .await
         .map_err(Failure::of_schedule)?;
     done(out, id, &format!("skips {time}"))
-}
-
-/// Returns whether a schedule is paused, after a moment in which a node may take the command.
-async fn becomes_paused(client: &Client, id: &TaskId) -> Result<bool, Failure> {
-    for _ in 0..20 {
-        let record = client.get(id).await?;
-        if record
-            .state
-            .is_ok_and(|state| state.code() == StateKind::Paused)
-        {
-            return Ok(true);
-        }
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
-    Ok(false)
 }
 
 /// What was done with a schedule.

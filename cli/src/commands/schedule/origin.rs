@@ -68,7 +68,7 @@ pub(super) async fn dropped(
     }
 }
 
-/// Whether a word is the name of a user of this machine, and no program of `PATH`.
+/// Returns whether a word is the name of a user of this machine, and no program of `PATH`.
 pub(super) fn is_user(word: &str) -> bool {
     let users = fs::read_to_string("/etc/passwd").unwrap_or_default();
     let is_user = users

@@ -4,9 +4,9 @@ use futures::{StreamExt, TryStreamExt, stream};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 use windlass::{
-    TaskId,
+    Client, TaskId,
     schedule::{self, Schedule, ScheduleRecord, Time},
-    store::Page,
+    store::{Error, Page},
 };
 
 use super::{
@@ -14,7 +14,7 @@ use super::{
     form::{TimeForm, View},
     last::{LastRun, last_run, left_out_text},
     spec::{TimeArgs, read},
-    texts::{TIMES, local, time_texts},
+    texts::{self, TIMES, local, time_texts},
 };
 use crate::{
     exit::{Exit, Failure},
@@ -41,6 +41,9 @@ fn ahead_text(record: &ScheduleRecord) -> Option<String> {
 /// A time that passed longer ago than this is reported: a worker submits its run earlier.
 const OVERDUE: SignedDuration = SignedDuration::from_secs(3);
 
+/// How many times to come are shown of a schedule.
+pub(super) const UPCOMING: usize = 5;
+
 /// How many last runs are read at the same time.
 const READ_AT_ONCE: usize = 32;
 
@@ -55,7 +58,7 @@ pub(super) struct ListArgs {
 /// Which times.
 #[derive(Debug, clap::Args)]
 pub(super) struct PreviewArgs {
-    /// The schedule, with the options that are given; without it, the options give the times
+    /// The schedule, changed by the options; without ID, the options alone give the times
     #[arg(value_name = "ID")]
     id: Option<TaskId>,
 
@@ -118,7 +121,7 @@ fn commands_text(record: &ScheduleRecord) -> Option<String> {
     }
 }
 
-/// The times of a spec, in short.
+/// Returns the times of a spec, in short.
 fn times(record: &ScheduleRecord) -> String {
     let spec = match &record.spec {
         Ok(spec) => json!(spec),
@@ -129,6 +132,25 @@ fn times(record: &ScheduleRecord) -> String {
     let all = texts.flatten().collect::<Vec<_>>();
     let zone = spec["zone"].as_str().map(|zone| format!(" {zone}"));
     format!("{}{}", all.join(", "), zone.unwrap_or_default())
+}
+
+/// Returns the next times of a schedule that is live and not paused.
+async fn upcoming(client: &Client, record: &ScheduleRecord) -> Result<Vec<Time>, Failure> {
+    if record.next.is_none() {
+        return Ok(Vec::new());
+    }
+    match client.schedules().preview(&record.id, UPCOMING).await {
+        Ok(times) => Ok(times),
+        // It has ended, or was deleted, since it was read.
+        Err(Error::ScheduleEnded(_) | Error::NotFound { .. }) => Ok(Vec::new()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Returns what a schedule is for.
+fn description(record: &ScheduleRecord) -> Option<String> {
+    let spec = json!(record.spec.as_ref().ok()?);
+    spec["description"].as_str().map(str::to_owned)
 }
 
 /// Prints a schedule.
@@ -146,8 +168,10 @@ pub(super) async fn get(id: &TaskId, global: &Global) -> Result<Exit, Failure> {
     let waits = no_node.into_iter().chain(ahead_text(&record));
     let waits: Vec<String> = waits.chain(commands_text(&record)).collect();
     let waits = (!waits.is_empty()).then(|| waits.join("; "));
+    let upcoming = upcoming(&client, &record).await?;
     if out.is_json() {
         let view = View::from(&record).with_last_run(last_run.as_ref());
+        let view = view.with_upcoming(&upcoming);
         out.json(&view.with_waits(waits))?;
         return Ok(Exit::Ok);
     }
@@ -185,6 +209,7 @@ pub(super) async fn get(id: &TaskId, global: &Global) -> Result<Exit, Failure> {
     let lines = [
         ("id", Some(record.id.to_string())),
         ("state", Some(state.to_owned())),
+        ("description", description(&record)),
         ("note", record.note.clone()),
         ("waits", waits),
         ("times", Some(times(&record))),
@@ -192,6 +217,10 @@ pub(super) async fn get(id: &TaskId, global: &Global) -> Result<Exit, Failure> {
             "next",
             next.map(|time| format!("{}{passed}", local(&time.local))),
         ),
+    ];
+    let then = texts::upcoming(&upcoming).into_iter().skip(1);
+    let then = then.map(|text| ("then", Some(text)));
+    let more = [
         ("due", delay.map(|time| time.due.to_string())),
         ("start by", next.and_then(|time| time.start_by).map(text_of)),
         ("end by", next.and_then(|time| time.end_by).map(text_of)),
@@ -201,13 +230,14 @@ pub(super) async fn get(id: &TaskId, global: &Global) -> Result<Exit, Failure> {
     ];
     let left_out = record.left_out.iter();
     let left_out = left_out.map(|entry| ("no run", Some(left_out_text(entry))));
-    let more = [
+    let rest = [
         ("refused", refused),
         ("runs", (!live.is_empty()).then(|| live.join(", "))),
         ("skips", (!skipped.is_empty()).then(|| skipped.join(", "))),
         ("spec", spec.map(|spec| json!(spec).to_string())),
     ];
-    for (name, value) in lines.into_iter().chain(left_out).chain(more) {
+    let lines = lines.into_iter().chain(then).chain(more);
+    for (name, value) in lines.chain(left_out).chain(rest) {
         if let Some(value) = value {
             out.line(format!("{name:<12} {}", one_line(&value)))?;
         }
@@ -219,7 +249,17 @@ pub(super) async fn get(id: &TaskId, global: &Global) -> Result<Exit, Failure> {
 pub(super) async fn list(args: ListArgs, global: &Global) -> Result<Exit, Failure> {
     let client = global.reading().await?;
     let out = global.out();
-    let (mut after, mut left) = (0, args.limit);
+    let records = all(&client, args.limit).await?;
+    if records.is_empty() && !out.is_json() {
+        out.note("there are no schedules; `windlass schedule create` makes one");
+    }
+    print_all(&client, &out, &records).await?;
+    Ok(Exit::Ok)
+}
+
+/// Returns the schedules of the store, at most `limit`.
+pub(super) async fn all(client: &Client, limit: usize) -> Result<Vec<ScheduleRecord>, Failure> {
+    let (mut after, mut left) = (0, limit);
     let mut records = Vec::new();
     while left > 0 {
         let limit = u32::try_from(left.min(1000)).unwrap_or(1000);
@@ -231,7 +271,16 @@ pub(super) async fn list(args: ListArgs, global: &Global) -> Result<Exit, Failur
         (after, left) = (*last, left - page.len());
         records.extend(page.into_iter().map(|(_, record)| record));
     }
-    let runs = records.iter().map(|record| last_run(&client, record));
+    Ok(records)
+}
+
+/// Prints schedules, each with its next time and its last run.
+pub(super) async fn print_all(
+    client: &Client,
+    out: &Output,
+    records: &[ScheduleRecord],
+) -> Result<(), Failure> {
+    let runs = records.iter().map(|record| last_run(client, record));
     let runs: Vec<Option<LastRun>> = stream::iter(runs)
         .buffered(READ_AT_ONCE)
         .try_collect()
@@ -240,11 +289,7 @@ pub(super) async fn list(args: ListArgs, global: &Global) -> Result<Exit, Failur
         let views = records.iter().zip(&runs);
         let views = views.map(|(record, run)| View::from(record).with_last_run(run.as_ref()));
         let views: Vec<View<'_>> = views.collect();
-        out.json(&views)?;
-        return Ok(Exit::Ok);
-    }
-    if records.is_empty() {
-        out.note("there are no schedules; `windlass schedule create` makes one");
+        return out.json(&views);
     }
     let now = client.store().clock().now();
     let rows = records.iter().zip(&runs).map(|(record, run)| {
@@ -255,6 +300,7 @@ pub(super) async fn list(args: ListArgs, global: &Global) -> Result<Exit, Failur
         let next = record.next.as_ref().map(|time| local(&time.local));
         let note = record.note.clone().or_else(|| ahead_text(record));
         let note = note.or_else(|| commands_text(record));
+        let note = note.or_else(|| description(record));
         let ago = |at| format!("{} ago", age(at, now));
         let last = match run {
             Some(run) => {
@@ -275,8 +321,7 @@ pub(super) async fn list(args: ListArgs, global: &Global) -> Result<Exit, Failur
         ]
     });
     let header = ["ID", "STATE", "TIMES", "NEXT", "LAST RUN", "FIRED", "NOTE"];
-    out.narrow_table(&header, &["NOTE", "FIRED", "LAST RUN"], rows.collect())?;
-    Ok(Exit::Ok)
+    out.narrow_table(&header, &["NOTE", "FIRED", "LAST RUN"], rows.collect())
 }
 
 /// Prints the next times.

@@ -8,7 +8,7 @@ use windlass::{
     statemachine::wire::read_retry,
 };
 
-use super::field::ClearArgs;
+use super::{field::ClearArgs, zone};
 use crate::{
     command_args::CommandArgs,
     exec,
@@ -27,6 +27,31 @@ pub(super) struct CreateArgs {
     pub(super) times: TimeArgs,
     #[command(flatten)]
     pub(super) run: RunArgs,
+    /// What the schedule is for, in one line: `schedule get` and `list` show it
+    #[arg(long, value_name = "TEXT")]
+    pub(super) description: Option<String>,
+    /// Print the schedule and its next times, and change nothing
+    #[arg(long)]
+    pub(super) dry_run: bool,
+}
+
+/// A schedule that is created.
+#[derive(Debug, clap::Args)]
+pub(super) struct NewArgs {
+    #[command(flatten)]
+    pub(super) fields: CreateArgs,
+    /// Create the schedule paused: it submits no run before `schedule resume`
+    #[arg(long)]
+    pub(super) paused: bool,
+}
+
+impl CreateArgs {
+    /// Sets the fields that were given.
+    pub(super) fn apply(&self, spec: &mut Map<String, Value>) -> Result<(), Failure> {
+        self.times.apply(spec)?;
+        set(spec, "description", self.description.clone());
+        self.run.apply(spec)
+    }
 }
 
 /// A schedule and the changes of its fields.
@@ -39,11 +64,17 @@ pub(super) struct UpdateArgs {
 }
 
 impl UpdateArgs {
-    /// Whether an option was given.
+    /// Returns whether an option was given.
     pub(super) fn has_options(&self) -> bool {
-        let CreateArgs { times, run, .. } = &self.fields;
+        let CreateArgs {
+            times,
+            run,
+            description,
+            ..
+        } = &self.fields;
         *times != TimeArgs::default()
             || *run != RunArgs::default()
+            || description.is_some()
             || self.clear != ClearArgs::default()
     }
 
@@ -62,12 +93,12 @@ impl UpdateArgs {
 /// The times.
 #[derive(Debug, Default, PartialEq, clap::Args)]
 pub(super) struct TimeArgs {
-    /// The schedule as JSON, @FILE or - for standard input; the other options override its fields. A field that is
-    /// null is left out
+    /// Read the schedule as JSON, @FILE or - for standard input. Other options override its fields; a field that
+    /// is null counts as missing
     #[arg(long, value_name = "JSON")]
     spec: Option<String>,
 
-    /// A cron expression: 'minute hour day month weekday', with a second before them if needed, or @daily
+    /// A cron expression: 'minute hour day month weekday', optionally with a second in front, or @daily
     #[arg(long, value_name = "EXPRESSION")]
     cron: Vec<String>,
 
@@ -95,11 +126,11 @@ pub(super) struct TimeArgs {
     #[arg(long, value_name = "DATE")]
     except_date: Vec<String>,
 
-    /// The first instant that may be a time (RFC 3339)
+    /// Leave out times before this one (RFC 3339)
     #[arg(long, value_name = "TIME", value_parser = time)]
     start: Option<Timestamp>,
 
-    /// The last instant that may be a time (RFC 3339)
+    /// Leave out times after this one (RFC 3339)
     #[arg(long, value_name = "TIME", value_parser = time)]
     end: Option<Timestamp>,
 
@@ -107,40 +138,45 @@ pub(super) struct TimeArgs {
     #[arg(long, value_name = "N")]
     count: Option<u64>,
 
-    /// The time zone by its IANA name, such as Europe/Berlin; UTC by default
-    #[arg(long, value_name = "ZONE")]
+    /// The time zone by its IANA name, such as Europe/Berlin, or 'local' for that of this machine; UTC by default
+    #[arg(long, value_name = "ZONE", value_parser = zone::read)]
     zone: Option<String>,
 
     /// Start each run this long after its time
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true)]
     offset: Option<String>,
 
-    /// Delay each run by a part of this, which is always the same for the same time
+    /// Delay each run by at most this; the delay of each time is fixed
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true)]
     jitter: Option<String>,
 
-    /// Fail a run that has not started this long after its time; a time that is later than this is missed
+    /// Fail a run that has not started this long after its time. A time that no worker handles within
+    /// this duration is missed
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true)]
     start_within: Option<String>,
 
-    /// Fail a run that has not ended this long after its time; a time that is later than this is missed
+    /// Fail a run that has not ended this long after its time. A time that no worker handles within
+    /// this duration is missed
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true)]
     end_within: Option<String>,
 
-    /// A local time that the clocks skip: run it 'after' the gap (default), or 'skip' it
+    /// What to do with a local time that the clocks skip: run 'after' the gap (default), or 'skip'
+    /// it
     #[arg(long, value_name = "POLICY", value_parser = ["after", "skip"])]
     gap: Option<String>,
 
-    /// A local time that the clocks repeat: run it at the 'first' (default), or at 'both'
+    /// What to do with a local time that the clocks repeat: run at the 'first' (default), or at
+    /// 'both'
     #[arg(long, value_name = "POLICY", value_parser = ["first", "both"])]
     fold: Option<String>,
 
-    /// While an earlier run is live: 'skip' the time (default), 'queue-one' or 'queue-all' behind it,
-    /// 'cancel', 'kill' or 'pause' the earlier run, or 'allow:N' live runs
+    /// What to do while an earlier run is live: 'skip' the time (default), queue one run or all runs
+    /// behind it ('queue-one', 'queue-all'), 'cancel', 'kill' or 'pause' the earlier run, or allow up
+    /// to N live runs ('allow:N')
     #[arg(long, value_name = "POLICY")]
     overlap: Option<String>,
 
-    /// Of the times at which no worker was there, run 'none', the 'last' (default) or 'all'
+    /// Of the times at which no worker was running, run 'none', the 'last' (default) or 'all'
     #[arg(long, value_name = "WHICH", value_parser = ["none", "last", "all"])]
     missed: Option<String>,
 
@@ -178,7 +214,7 @@ pub(super) struct RunArgs {
     #[arg(long, value_name = "KEY=N/DURATION", value_parser = rate, help = parse::RATE)]
     rate: Vec<Limit>,
 
-    /// What follows a failed attempt of a run, as `submit` takes it
+    /// Set what follows a failed attempt of a run; see `windlass submit --help`
     #[arg(long, value_name = "POLICY")]
     retry: Option<String>,
 
@@ -209,7 +245,7 @@ fn set_list<T: ToString>(spec: &mut Map<String, Value>, field: &str, values: &[T
     }
 }
 
-/// The object in a field, which is made if it is missing or no object.
+/// Returns the object in a field, which is made if it is missing or no object.
 fn inner<'a>(spec: &'a mut Map<String, Value>, field: &str) -> Option<&'a mut Map<String, Value>> {
     let value = spec.entry(field).or_insert(Value::Null);
     if !value.is_object() {
@@ -264,6 +300,12 @@ impl TimeArgs {
         }
         set(spec, "pause_on_failure", self.pause_on_failure);
         Ok(())
+    }
+
+    /// Returns whether no zone was given, by the option or in the spec.
+    pub(super) fn takes_default_zone(spec: &Map<String, Value>) -> bool {
+        let has_local_times = spec.contains_key("cron") || spec.contains_key("except");
+        has_local_times && spec.get("zone").is_none_or(Value::is_null)
     }
 
     /// Returns a schedule of these times, whose runs do not matter.
@@ -383,7 +425,7 @@ impl RunArgs {
     }
 }
 
-/// Whether a limit in its JSON form is one of --at-once.
+/// Returns whether a limit in its JSON form is one of --at-once.
 fn is_at_once(limit: &Value) -> bool {
     limit.get("at_once").is_some()
 }

@@ -2,15 +2,22 @@
 
 use std::collections::BTreeSet;
 
+use jiff::Timestamp;
 use serde_json::Map;
 use windlass::{
     Client, Kind, StateKind, TaskId,
-    schedule::{self, Schedule, ScheduleRecord},
+    schedule::{self, Schedule, ScheduleRecord, Time},
+    store::Error,
 };
 
 use super::{
     field::notes_of,
-    spec::{CreateArgs, UpdateArgs, read},
+    form::{PlanForm, TimeForm},
+    import::fields,
+    show::UPCOMING,
+    spec::{NewArgs, TimeArgs, UpdateArgs, read},
+    texts::upcoming,
+    zone,
 };
 use crate::{
     exit::{Exit, Failure},
@@ -35,18 +42,80 @@ impl From<Failure> for OfSchedule {
 }
 
 /// Creates a schedule.
-pub(super) async fn create(args: CreateArgs, global: &Global) -> Result<Exit, Failure> {
+pub(super) async fn create(args: NewArgs, global: &Global) -> Result<Exit, Failure> {
+    let NewArgs {
+        fields: args,
+        paused,
+    } = args;
     let mut spec = Map::new();
-    args.times.apply(&mut spec)?;
-    args.run.apply(&mut spec)?;
+    args.apply(&mut spec)?;
+    let takes_default_zone = TimeArgs::takes_default_zone(&spec);
     let schedule = read(spec)?;
+    let out = global.out();
+    if takes_default_zone && let Some(note) = zone::note_of_default() {
+        out.note(note);
+    }
+    if args.dry_run {
+        return plan_new(&args.id, &schedule, global).await;
+    }
     let client = windlass::Client::new(&global.open().await?);
-    client
-        .schedules()
-        .create(&args.id, schedule)
-        .await
-        .map_err(Failure::of_schedule)?;
-    written(&client, &global.out(), &args.id, "created").await
+    let schedules = client.schedules();
+    let (created, action) = match paused {
+        true => (
+            schedules.create_paused(&args.id, schedule).await,
+            "created, paused",
+        ),
+        false => (schedules.create(&args.id, schedule).await, "created"),
+    };
+    created.map_err(Failure::of_schedule)?;
+    written(&client, &out, &args.id, action).await
+}
+
+/// Prints a schedule that would be created.
+async fn plan_new(id: &TaskId, schedule: &Schedule, global: &Global) -> Result<Exit, Failure> {
+    let now = Timestamp::now();
+    schedule.check(id.as_str(), now)?;
+    // Without a store nothing has the id.
+    if let Ok(client) = global.reading().await
+        && client.get(id).await.is_ok()
+    {
+        let taken = Error::AlreadyExists {
+            what: "task",
+            name: id.to_string(),
+        };
+        return Err(Failure::of_schedule(taken));
+    }
+    let times = schedule.preview(id.as_str(), now, UPCOMING)?;
+    plan(&global.out(), (id, "would create"), schedule, &times)
+}
+
+/// Prints a schedule that would be created or updated, with its next times.
+fn plan(
+    out: &Output,
+    (id, action): (&TaskId, &'static str),
+    schedule: &Schedule,
+    times: &[Time],
+) -> Result<Exit, Failure> {
+    let spec = &fields(schedule)?;
+    if out.is_json() {
+        let next = times.iter().map(TimeForm::from).collect();
+        out.json(&PlanForm {
+            id,
+            action,
+            spec,
+            next,
+        })?;
+        return Ok(Exit::Ok);
+    }
+    out.line(format!("{id}: {action} (dry run)"))?;
+    for (at, text) in upcoming(times).into_iter().enumerate() {
+        out.line(format!(
+            "{:<12} {text}",
+            if at == 0 { "next" } else { "then" }
+        ))?;
+    }
+    out.line(format!("{:<12} {spec}", "spec"))?;
+    Ok(Exit::Ok)
 }
 
 /// Changes the given fields of a schedule.
@@ -65,7 +134,7 @@ pub(super) async fn update(
     args.load()?;
     let (mut action, mut notes) = ("updated", Vec::new());
     // Called again when another update was first: the merge is then one of what that has written.
-    let merged = |record: &ScheduleRecord| -> Result<Schedule, OfSchedule> {
+    let mut merged = |record: &ScheduleRecord| -> Result<Schedule, OfSchedule> {
         let is_ended = record.state.is_some_and(StateKind::is_terminal);
         action = if is_ended {
             "updated, and started again"
@@ -75,11 +144,20 @@ pub(super) async fn update(
         let before = args.fields.times.present(record)?;
         let mut spec = before.clone();
         args.clear.apply(&mut spec);
-        args.fields.times.apply(&mut spec)?;
-        args.fields.run.apply(&mut spec)?;
+        args.fields.apply(&mut spec)?;
         notes = notes_of(&before, &spec);
         Ok(read(spec)?)
     };
+    if args.fields.dry_run {
+        let schedules = client.schedules();
+        let record = schedules.get(id).await.map_err(Failure::of_schedule)?;
+        let schedule = merged(&record).map_err(|OfSchedule(failure)| failure)?;
+        let times = schedules.preview_update(id, &schedule, UPCOMING).await?;
+        for note in notes {
+            out.note(format!("note: '{id}': {note}"));
+        }
+        return plan(out, (id, "would update"), &schedule, &times);
+    }
     client
         .schedules()
         .update_with(id, merged)

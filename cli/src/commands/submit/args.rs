@@ -36,36 +36,38 @@ Examples:
   windlass submit exec --props '{\"command\":\"make\",\"timeout\":\"1h\"}' --cwd . --wait
   windlass submit report --props @report.json --in 2h --label team=billing --priority 5
   windlass submit poll --retry '{\"policy\":\"exponential\",\"attempts\":5}' --wait --timeout 1m
+  windlass submit sync --id sync-ann --free-id --retry 20,cap=7d
+  windlass submit report --id draft --paused
   windlass submit --after-ok fetch-1,fetch-2 -- /usr/local/bin/report
   windlass submit mail --props '{\"to\":\"ann\"}' --unique mail-ann=1h
   windlass submit call --at-once customer=acme=3 --rate api=100/1m
   windlass submit --lines tasks.jsonl --kind report --idempotent --keep-going")]
 pub(crate) struct Args {
-    /// The kind of the task: which handler runs it; exec by default when a command is given
+    /// The kind of the task, which selects its handler; exec by default when a command is given
     #[arg(value_name = "KIND", required_unless_present_any = ["kind", "lines", "shell", "command"])]
     pub(super) kind_given: Option<String>,
 
-    /// The same; with --lines the kind of lines without one
+    /// Set the kind, like KIND; with --lines, the kind of lines without one
     #[arg(long, value_name = "KIND", conflicts_with = "kind_given")]
     pub(super) kind: Option<String>,
 
-    /// Its id: 1 to 256 bytes of printable text without '/'; a UUID by default
+    /// Set the id: 1 to 256 bytes of printable text without '/'; a UUID by default
     #[arg(long, value_name = "ID", conflicts_with = "lines")]
     pub(super) id: Option<String>,
 
-    /// The input of the handler: JSON, @FILE, or - for standard input
+    /// Set the input of the handler: JSON, @FILE, or - for standard input
     #[arg(long, value_name = "JSON")]
     pub(super) props: Option<String>,
 
-    /// Start at this time (RFC 3339), not before
+    /// Start no earlier than this time (RFC 3339)
     #[arg(long, value_name = "TIME", value_parser = time, conflicts_with = "wait_in")]
     pub(super) start_at: Option<Timestamp>,
 
-    /// Start this long from now, not before: 90s, 15m, 1h30m, 7d
+    /// Start no earlier than this long from now: 90s, 15m, 1h30m, 7d
     #[arg(id = "wait_in", long = "in", value_name = "DURATION", value_parser = duration, allow_hyphen_values = true)]
     pub(super) wait_in: Option<Duration>,
 
-    /// Do not run before these tasks have ended, whatever their outcomes are
+    /// Run only after these tasks have ended, whatever their outcomes are
     #[arg(
         long,
         value_name = "ID",
@@ -74,24 +76,25 @@ pub(crate) struct Args {
     )]
     pub(super) after: Vec<String>,
 
-    /// Do not run before these tasks have ended; fail if one of them does not complete
+    /// Run only after these tasks have completed; fail if one of them does not
     #[arg(long, value_name = "ID", value_delimiter = ',')]
     pub(super) after_ok: Vec<String>,
 
-    /// Run at this time (RFC 3339) though the tasks of --after have not ended
+    /// Stop waiting at this time (RFC 3339), even if tasks of --after have not ended
     #[arg(long, value_name = "TIME", value_parser = time)]
     pub(super) after_deadline: Option<Timestamp>,
 
-    /// Fail the task unless a run has begun by this time (RFC 3339), or within this time: 15m, 2h
+    /// Fail the task unless a run has begun by this time (RFC 3339), or within this duration: 15m,
+    /// 2h
     #[arg(long, value_name = "TIME|DURATION", allow_hyphen_values = true, value_parser = moment)]
     pub(super) start_by: Option<Moment>,
 
-    /// Fail the task unless it has ended by this time (RFC 3339), or within this time: 15m, 2h
+    /// Fail the task unless it has ended by this time (RFC 3339), or within this duration: 15m, 2h
     #[arg(long, value_name = "TIME|DURATION", allow_hyphen_values = true, value_parser = moment)]
     pub(super) end_by: Option<Moment>,
 
-    /// Refuse the task while another one with this key was submitted less than DURATION ago; with
-    /// --idempotent the same task is accepted, with --replace an ended one loses the key
+    /// Refuse the task if another one with this key was submitted less than DURATION ago. With
+    /// --idempotent the same task is accepted; with --replace an ended task loses the key
     #[arg(long, value_name = "KEY=DURATION", value_parser = unique)]
     pub(super) unique: Option<Unique>,
 
@@ -101,30 +104,30 @@ pub(crate) struct Args {
     #[arg(long, value_name = "KEY=N/DURATION", value_parser = rate, help = parse::RATE)]
     pub(super) rate: Vec<Limit>,
 
-    /// Tasks with a higher priority are claimed first; 0 by default
+    /// Set the priority; tasks with a higher one are claimed first; 0 by default
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = priority)]
     pub(super) priority: Option<i32>,
 
-    /// A label
+    /// Add a label
     #[arg(long = "label", value_name = "NAME=VALUE", value_parser = label)]
     pub(super) labels: Vec<(String, String)>,
 
-    /// Text that travels with the task: its handler or command receives it. --meta traceparent=…
-    /// reaches a command as TRACEPARENT
+    /// Add text that travels with the task to its handler or command. A command receives
+    /// traceparent=… as TRACEPARENT
     #[arg(long, value_name = "NAME=VALUE", value_parser = meta)]
     pub(super) meta: Vec<(String, String)>,
 
     /// What follows a failed attempt: a number of attempts, 'exponential' (8 attempts; random waits
-    /// of up to 1s, 2s, 4s … 5m; a number has the same waits), 'strikes'
+    /// of up to 1s, 2s, 4s … 5m; a number has the same waits, and '20,cap=7d' waits of up to a week), 'strikes'
     /// (8 failures within 4h fail it; 10m between two), 'never', 'abandoned' (only an attempt whose
     /// worker died is followed by another) or JSON, such as
     /// {"policy":"exponential","attempts":5,"cap":"10m"}. A command that is stopped with its worker has not
-    /// failed: it starts again with each of them, also with 'never'
+    /// failed: it starts again under every policy, even 'never'
     #[arg(long, value_name = "POLICY")]
     pub(super) retry: Option<String>,
 
-    /// Accept an existing task with this id and the same kind and props as submitted (spaces and
-    /// the order of names in the props do not matter)
+    /// Succeed if a task with this id, kind and props exists already (spaces and the order of names
+    /// in the props do not matter)
     #[arg(long)]
     pub(crate) idempotent: bool,
 
@@ -132,8 +135,17 @@ pub(crate) struct Args {
     #[arg(long, conflicts_with = "idempotent")]
     pub(crate) replace: bool,
 
+    /// Free the id when the task has completed: a later submit of the id makes a new task in its place. A task that failed
+    /// or was killed keeps its id
+    #[arg(long)]
+    pub(super) free_id: bool,
+
+    /// Submit the task paused: it runs when it is resumed (`windlass resume ID`)
+    #[arg(long, conflicts_with_all = ["start_at", "wait_in", "after", "after_ok"])]
+    pub(super) paused: bool,
+
     /// Read tasks as JSON lines from this file, or - for standard input; the other options are
-    /// defaults of the lines
+    /// defaults for the lines
     #[arg(long, value_name = "FILE")]
     pub(crate) lines: Option<String>,
 
@@ -166,7 +178,7 @@ fn by(
 }
 
 impl Args {
-    /// The task of the options.
+    /// Returns the task of the options.
     pub(super) fn task(&self, now: Timestamp) -> Result<TaskForm, Failure> {
         let props = match (&self.props, self.command.props()) {
             (Some(text), _) => input::json("props", text)?,
@@ -204,10 +216,12 @@ impl Args {
             unique: self.unique.clone(),
             limits: self.at_once.iter().chain(&self.rate).cloned().collect(),
             meta: self.meta.iter().cloned().collect(),
+            free_id: self.free_id,
+            paused: self.paused,
         })
     }
 
-    /// The task, ready to be submitted.
+    /// Returns the task, ready to be submitted.
     pub(super) fn submit(&self, task: NewTask, out: &Output) -> Result<Submit, Invalid> {
         let task = if self.idempotent {
             task.idempotent()

@@ -100,7 +100,12 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
         note_unknown(&client, &out, &submit.task).await?;
     }
     let is_over = answer.existing().is_some_and(StateKind::is_terminal);
-    if !is_over {
+    if submit.task.paused && answer.is_new() {
+        out.note(format!(
+            "note: the task is paused; `{}` starts it",
+            global.hint().on_task("resume", &id)
+        ));
+    } else if !is_over {
         let kinds = BTreeSet::from([kind.clone()]);
         let missed = missed(&submit.task, client.store().clock().now());
         if let Some(missed) = &missed {

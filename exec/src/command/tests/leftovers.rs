@@ -1,4 +1,4 @@
-//! What an attempt may end of others: never the command of a later claim.
+//! Which processes an attempt may end: never the command of a later claim.
 
 use std::{fs, process::Child};
 
@@ -109,7 +109,7 @@ async fn a_process_of_a_later_claim_is_not_found_by_its_folder() {
     ] {
         let left = Left::of(7);
         match record {
-            // Its process is not written down yet.
+            // The process of this record is not recorded yet.
             Some(fence) => {
                 let line = json!({"fence": fence}).to_string();
                 left.write(&line);
@@ -124,7 +124,7 @@ async fn a_process_of_a_later_claim_is_not_found_by_its_folder() {
 
 #[tokio::test]
 async fn nothing_is_signalled_once_another_claim_has_the_record() {
-    // Whether the future is dropped, or runs to its end.
+    // The future is dropped, or runs to its end.
     for drops in [true, false] {
         let left = Left::of(5);
         let found = Leftover::find(&left.folder, For::Claim(Fence(6))).unwrap();
@@ -138,7 +138,7 @@ async fn nothing_is_signalled_once_another_claim_has_the_record() {
         }
         assert!(left.lives(), "dropped: {drops}");
     }
-    // The number of a group that another process has ended may be another's.
+    // The number of a group that another process has ended may be reused.
     let left = Left::of(5);
     let found = Leftover::find(&left.folder, For::Claim(Fence(6))).unwrap();
     fs::remove_file(&left.folder.record).unwrap();
@@ -156,7 +156,8 @@ async fn the_record_of_a_later_claim_stays() {
     let refused = record::about_to_start(&left.folder, running(6)).unwrap_err();
     assert!(matches!(refused, NotWritten::LaterClaim(Fence(7))));
     assert_eq!(fs::read(&left.folder.record).unwrap(), before);
-    // A later claim takes its place, and the command that ends afterwards leaves that record.
+    // A later claim replaces the record; the command that ends afterwards leaves that record as it
+    // is.
     let folder = left.folder.clone();
     let first = record::about_to_start(&folder, running(8)).unwrap();
     let second = record::about_to_start(&folder, running(9)).unwrap();
@@ -166,7 +167,8 @@ async fn the_record_of_a_later_claim_stays() {
     assert!(!folder.record.exists());
 }
 
-/// A record that was moved to another task, and one that names a process which leads no group.
+/// A record that was moved to another task, and a record that names a process which does not lead a
+/// group.
 #[tokio::test]
 async fn a_process_of_another_task_is_not_signalled() {
     let left = Left::of(7);
@@ -193,7 +195,7 @@ async fn a_process_of_another_task_is_not_signalled() {
     assert!(found.is_empty(), "it leads no group");
 }
 
-/// The command of a task that is gone; whether a worker lives that ends it is not known.
+/// The command of a deleted task. Whether a worker that ends it lives is not known.
 #[tokio::test]
 async fn the_command_of_a_task_that_is_over_has_two_seconds_at_most() {
     let node = Node::start().await;

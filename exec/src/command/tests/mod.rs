@@ -17,7 +17,7 @@ use super::{folders::folders_of, process::Stat, *};
 mod groups;
 mod leftovers;
 
-/// No test waits longer for anything.
+/// The longest wait of a test.
 const LONG: Duration = Duration::from_secs(30);
 
 struct Node {
@@ -61,7 +61,7 @@ impl Node {
         self.dir.path().join(name)
     }
 
-    /// A command that writes its number and that of a child to a file, then waits for ever.
+    /// Returns a command that writes its number and that of a child to a file, then waits for ever.
     fn family(&self, before: &str) -> Value {
         let file = self.file("family");
         let script = format!(
@@ -215,7 +215,7 @@ async fn the_last_of_the_output_is_kept() {
 #[tokio::test]
 async fn the_largest_output_still_fits_the_store() {
     let node = Node::start().await;
-    // Every byte of it takes six as JSON.
+    // Every byte takes six bytes as JSON.
     let done = node
         .run(json!({"shell": "head -c 600000 /dev/zero | tee /dev/stderr", "capture": 524_288}))
         .await;
@@ -307,7 +307,7 @@ async fn the_output_of_a_running_command_can_be_seen() {
 #[tokio::test]
 async fn the_next_attempt_ends_what_an_earlier_one_left() {
     let node = Node::start().await;
-    // What a worker that was killed leaves: a record and a running group.
+    // The leftovers of a killed worker: a record and a running group.
     let client = node.client.clone();
     let url = format!("sqlite:{}", node.file("s").display());
     let folders = folders_of(&url, &client).await;

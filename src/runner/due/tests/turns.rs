@@ -59,7 +59,7 @@ fn tasks_without_limits_count_as_one_key() {
     add(&mut index, (50..100).map(plain));
     let first = claim_many(&mut index, 20);
     assert_eq!(count(&first, "p"), 10, "{first:?}");
-    // Those that have no key wait no longer than a key does when they come later.
+    // Tasks without a key wait no longer than a key does when they come later.
     let mut index = DueIndex::default();
     add(&mut index, (0..50).map(|n| of_key("a", n)));
     claim_many(&mut index, 20);
@@ -85,12 +85,12 @@ fn a_key_whose_tasks_come_one_by_one_takes_no_more_than_its_turns() {
     add(&mut index, (1000..1100).map(|n| of_key("a", n)));
     let mut claimed = Vec::new();
     for n in 0..20 {
-        // Each is older than those of the other key.
+        // Each is older than the tasks of the other key.
         add(&mut index, [of_key("b", n)]);
         claimed.extend(claim(&mut index));
     }
     assert_eq!(count(&claimed, "a"), 10, "{claimed:?}");
-    // The same beside tasks without a key.
+    // The same, with tasks without a key.
     let mut index = DueIndex::default();
     add(
         &mut index,
@@ -236,7 +236,7 @@ fn every_task_comes_out_once_whatever_happens_before() {
                     assert_eq!(removed.is_some(), there.remove(&id), "{seed} {step}");
                 }
                 4 => {
-                    // As one that is put off for a moment.
+                    // Like a task that is deferred for a moment.
                     if let Some(view) = index.take(|_, _| true) {
                         add(&mut index, [view]);
                     }
@@ -262,7 +262,8 @@ fn of_kind(kind: &str, n: u64) -> TaskView {
     }
 }
 
-/// All tasks of the first kind went before those of another kind that were submitted after them.
+/// Regression: all tasks of the first kind went before those of another kind that were submitted
+/// after them.
 #[test]
 fn a_flood_of_one_kind_does_not_starve_another() {
     let mut index = DueIndex::default();
@@ -283,7 +284,7 @@ fn a_kind_whose_tasks_come_one_by_one_takes_no_more_than_its_turns() {
     add(&mut index, (0..100).map(|n| of_kind("a", n)));
     let (mut claimed, mut next) = (Vec::new(), 100);
     for _ in 0..40 {
-        // There is always one, and none between its claim and the next one.
+        // The kind always has one task, and none between its claim and the next submit.
         if claimed.last().is_none_or(|id: &String| id.starts_with('b')) {
             add(&mut index, [of_kind("b", next)]);
             next += 1;

@@ -11,7 +11,7 @@ fn head(tasks: u64) -> String {
 fn line(change: impl FnOnce(&mut Exported)) -> String {
     let mut task = exported();
     change(&mut task);
-    // The changes of a history are of its task.
+    // The changes of a history belong to its task.
     serde_json::to_string(&task).unwrap() + "\n"
 }
 
@@ -19,7 +19,7 @@ fn end(tasks: u64, left: u64) -> String {
     format!("{{\"windlass\":\"end\",\"tasks\":{tasks},\"left\":{left},\"outside\":0,\"gone\":0}}\n")
 }
 
-/// Reads all lines; returns the tasks, or what is wrong.
+/// Reads all lines. Returns the tasks, or the error.
 fn all(text: &str) -> Result<Vec<Exported>, String> {
     let read = || {
         let mut lines = Lines::new(text.as_bytes())?;
@@ -45,7 +45,8 @@ fn a_task_is_read_as_it_was_written() {
     assert_eq!(read.lost_by.unwrap().as_str(), "n1");
 }
 
-/// Wherever a file is cut, also within a line or a character, it is not taken for a whole one.
+/// A truncated file is never accepted as a whole one, even when it was cut within a line or a
+/// character.
 #[test]
 fn a_file_is_refused_wherever_it_was_cut() {
     let props =

@@ -1,4 +1,4 @@
-//! Diagnoses servers that answer something else than etcd.
+//! Diagnoses servers that are not etcd, or that reject the connection.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ pub(crate) async fn diagnose(options: &Options, reason: &str) -> Option<&'static
     }
     let speaks_plainly = speaks_plainly(options).await;
     if options.is_tls() {
-        // The answer to the hello and the end of the connection come in either order.
+        // The answer to the hello and the end of the connection may arrive in either order.
         return match speaks_plainly {
             Some(true) => Some(WITHOUT_TLS),
             _ => options.identity.is_none().then_some(WANTS_CERTIFICATE),
@@ -32,7 +32,7 @@ pub(crate) async fn diagnose(options: &Options, reason: &str) -> Option<&'static
     (speaks_plainly == Some(false)).then_some(NO_ETCD)
 }
 
-/// Returns the reason of a connection that was refused, in the place of the texts of each layer.
+/// Returns the reason of a refused connection, instead of the texts of each layer.
 pub(crate) fn refused(reason: &str) -> Option<&'static str> {
     reason.contains("Connection refused").then_some(
         "Connection refused: no server listens there; start etcd, or look at host and port",
@@ -50,8 +50,8 @@ async fn speaks_plainly(options: &Options) -> Option<bool> {
             // HTTP/2 begins with a frame of settings; an alert or a text does not.
             return Some(bytes.len() >= 4 && bytes[3] == 4);
         }
-        // Closed without an answer. A server that expects TLS answers a broken hello with an alert.
-        // A proxy on the way may not.
+        // The connection was closed without an answer. A server that expects TLS answers a broken
+        // hello with an alert; a proxy in between may not.
         if !first_bytes(address, BROKEN_HELLO).await.is_empty() {
             return Some(false);
         }
@@ -64,7 +64,7 @@ const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
 /// A hello of TLS that every server rejects.
 const BROKEN_HELLO: &[u8] = b"\x16\x03\x01\0\x05\x01\0\0\x01\0";
 
-/// Returns the first bytes of the answer; none if there is no answer.
+/// Returns the first bytes of the answer; empty if there is no answer.
 async fn first_bytes(address: &str, to: &[u8]) -> Vec<u8> {
     let asked = timeout(Duration::from_secs(1), ask(address, to)).await;
     asked.ok().and_then(Result::ok).unwrap_or_default()

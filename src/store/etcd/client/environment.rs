@@ -20,7 +20,7 @@ fn file(variable: &str) -> Result<Option<Vec<u8>>, Error> {
     })
 }
 
-/// Reads a [`file`], which must hold a PEM block of this type.
+/// Reads a [`file`], which must contain a PEM block of this type.
 fn pem(variable: &str, block: &'static str) -> Result<Option<Vec<u8>>, Error> {
     let text = file(variable)?;
     match &text {
@@ -52,8 +52,8 @@ impl Options {
     ///
     /// # Errors
     ///
-    /// [`Error::Unusable`] for a file that cannot be read or holds something else.
-    /// [`Error::Invalid`] for half of a pair, and for a limit, a duration or a truth value that cannot be parsed.
+    /// [`Error::Unusable`] for a file that cannot be read or has other content. [`Error::Invalid`] when one of a
+    /// pair is missing, and for a limit, a duration or a truth value that cannot be parsed.
     pub fn with_environment(mut self) -> Result<Self, Error> {
         if let Some(user) = variable("WINDLASS_ETCD_USER") {
             let password = match file("WINDLASS_ETCD_PASSWORD_FILE")? {

@@ -1,4 +1,4 @@
-//! Faults: the errors of etcd and its client, by their meaning for a store.
+//! Faults: the errors of etcd and its client, classified for a store.
 
 use etcd_client::Error as Etcd;
 
@@ -26,10 +26,10 @@ pub(crate) enum Fault {
     NotNow(String),
     /// The request was not carried out. A retry fails too.
     Refused(Error),
-    /// The request was not carried out: it was over a limit of the servers.
+    /// The request was not carried out: it exceeded a limit of the servers.
     OverLimit(Limit, Error),
     /// The request was not carried out: the servers reject this process (user, role, certificate),
-    /// or are no etcd. The text says what to do.
+    /// or are not etcd. The text says what to do.
     Setup(String),
     /// The request was not carried out: the token has expired, or is older than the last change of
     /// users and roles.
@@ -37,12 +37,12 @@ pub(crate) enum Fault {
 }
 
 impl Fault {
-    /// Returns whether a member answered that it has no quorum.
+    /// Returns whether a member reported that it has no quorum.
     pub(crate) fn is_without_quorum(&self) -> bool {
         matches!(self, Self::Unknown(reason) | Self::NotNow(reason) if reason.contains("quorum"))
     }
 
-    /// Returns the store's error. Lease and revision are lost.
+    /// Returns the store's error. The distinction of leases and revisions is dropped.
     pub(crate) fn into_error(self, operation: &'static str) -> Error {
         match self {
             Self::Unknown(reason) | Self::NotNow(reason) | Self::StaleToken(reason) => {
@@ -163,7 +163,7 @@ impl From<Etcd> for Fault {
             let advice = "the user needs a role with read and write access to the namespace's keys";
             return unusable(&text, advice);
         }
-        // The last is the text of a watch of etcd 3.5.
+        // The last one is the text of a watch of etcd 3.5.
         let stale = [
             "invalid auth token",
             "revision of auth store is old",
@@ -192,7 +192,7 @@ impl From<Etcd> for Fault {
     }
 }
 
-/// Returns whether this is the answer of a server that is no etcd.
+/// Returns whether the text is the answer of a server other than etcd.
 fn is_another_server(text: &str) -> bool {
     let text = text.to_lowercase();
     [

@@ -1,4 +1,4 @@
-//! The limits of the servers for one request: as configured, and less after a refusal.
+//! The limits of the servers for one request: the configured ones, reduced after a refusal.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -12,16 +12,16 @@ use super::{
 /// How many commands one write settles at most.
 const SETTLED_AT_ONCE: usize = 40;
 
-/// How many operations the deletion of a task has at most, without the keys of its commands: the task, its state, record,
-/// mark, props and owner, three ranges of its history, its outcomes and slot, its keys in the index of ended tasks, and the
-/// line in the history of the namespace.
+/// The most operations of the deletion of a task, without the keys of its commands: the task, its state, record, mark,
+/// props and owner, three ranges of its history, its outcomes and slot, its keys in the index of ended tasks, and the line
+/// in the history of the namespace.
 const OWN: usize = 14;
 
-/// How many operations and guards one transaction has at most, whatever the servers take: each has a
+/// The most operations and guards of one transaction, whatever the servers accept: each needs a
 /// place in the numbers of one revision.
 const TRANSACTION: usize = 2000;
 
-/// The limits that every request of this process fits.
+/// The limits that every request of this process must fit.
 #[derive(Debug)]
 pub(crate) struct Capacity {
     operations: AtomicUsize,
@@ -45,24 +45,25 @@ impl Capacity {
         self.operations().saturating_sub(2).max(2)
     }
 
-    /// Returns how many keys, at most `most`, one item writes beside up to [`OWN`] operations of its own.
+    /// Returns how many keys, at most `most`, one item may write in addition to up to [`OWN`] operations
+    /// of its own.
     pub(crate) fn things(&self, most: usize) -> usize {
         self.operations().saturating_sub(OWN).clamp(1, most)
     }
 
-    /// Returns how many operations and guards one transaction has at most: most of them compare two
-    /// keys. The record of the transaction and the writes of the largest operation count besides.
+    /// Returns the most operations and guards of one transaction. Most of them compare two keys;
+    /// the record of the transaction and the writes of the largest operation count as well.
     pub(crate) fn transaction(&self) -> usize {
         (self.operations().saturating_sub(OWN) / 2).clamp(1, TRANSACTION)
     }
 
-    /// Returns how many commands one write settles: each is two operations, and the end of a task
-    /// rejects as many again. Writes before the end reject the commands beyond.
+    /// Returns how many commands one write may settle. Each is two operations, and the end of a
+    /// task rejects as many again. Further commands are rejected in writes before the end.
     pub(crate) fn settled_at_once(&self) -> usize {
         (self.operations() / 4).clamp(1, SETTLED_AT_ONCE)
     }
 
-    /// Returns whether the servers refused the request and take less than `before` by now: a
+    /// Returns whether the servers refused the request and the limit is now less than `before`: a
     /// smaller request may succeed.
     pub(crate) fn has_shrunk(&self, before: usize, fault: &Fault) -> bool {
         matches!(fault, Fault::OverLimit(Limit::Operations, _)) && self.operations() < before
@@ -72,8 +73,8 @@ impl Capacity {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// Halves a limit after the servers refused a request that used `used` of it. Of several
-    /// requests under way at once, one changes the limit.
+    /// Halves a limit after the servers refused a request that used `used` of it. Several
+    /// concurrent requests change it once.
     pub(crate) fn learn(&self, limit: Limit, used: usize) {
         let (place, least, option) = match limit {
             Limit::Operations => (&self.operations, 2, "max-txn-ops"),

@@ -1,16 +1,16 @@
-//! The connection: every call with a time limit, and large answers allowed.
+//! The connection: gives every call a time limit, and allows large answers.
 //!
-//! The link uses one member at a time. When a call gets no answer, it changes to the next member on
-//! a new connection, or to a new connection of the only member. So a silent member or path costs
-//! one time limit, and not one for each call that a balancer sends to it.
+//! The link uses one member at a time. When a call gets no answer, the link switches to the next
+//! member on a new connection, or to a new connection of the only member. So a silent member or
+//! path costs one time limit, and not one for each call that a balancer sends to it.
 
 use std::{
     future::Future,
     sync::{
-        Arc, PoisonError,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
+        Arc,
+        atomic::{AtomicUsize, Ordering},
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use etcd_client::{
@@ -19,9 +19,9 @@ use etcd_client::{
     Txn, TxnOpResponse, TxnResponse, WatchClient,
 };
 use tokio::{sync::Mutex, time::timeout};
-use tracing::{error, info, warn};
+use tracing::warn;
 
-use super::{fault::Fault, options::Options, past::Past};
+use super::{admission::Admission, fault::Fault, options::Options, past::Past};
 use crate::store::etcd::schema::{KeyValue, end_of};
 
 /// A revision is one message, and so is a page: both exceed the default of 4 MiB.
@@ -33,48 +33,14 @@ pub(crate) struct Link {
     client: Client,
     timeout: Duration,
     members: Arc<Members>,
-    standing: Arc<Standing>,
+    admission: Arc<Admission>,
     past: Arc<Past>,
-}
-
-/// Whether the servers accept this process.
-#[derive(Default)]
-struct Standing {
-    has_user: bool,
-    /// They accepted it once: a later refusal is retried, because operators may lift it.
-    accepted: AtomicBool,
-    /// When the refusal was last reported.
-    reported: std::sync::Mutex<Option<Instant>>,
-    is_rejected: AtomicBool,
-}
-
-/// The interval at which the log repeats that the servers refuse this process.
-const REPORT_EVERY: Duration = Duration::from_secs(60);
-
-impl Standing {
-    fn rejected(&self, reason: &str) {
-        let mut reported = self.reported.lock().unwrap_or_else(PoisonError::into_inner);
-        if reported.is_none_or(|at| at.elapsed() >= REPORT_EVERY) {
-            error!(reason, "etcd rejects this process now; retrying");
-            *reported = Some(Instant::now());
-        }
-        self.is_rejected.store(true, Ordering::Relaxed);
-    }
-
-    fn accepted(&self) {
-        if self.is_rejected.load(Ordering::Relaxed)
-            && self.is_rejected.swap(false, Ordering::Relaxed)
-        {
-            info!("etcd accepts this process again");
-            *self.reported.lock().unwrap_or_else(PoisonError::into_inner) = None;
-        }
-    }
 }
 
 /// The members, and the one in use.
 struct Members {
     endpoints: Vec<String>,
-    /// Counts the changes. Modulo the number of members it is the index of the one in use.
+    /// Counts the switches. Modulo the number of members it is the index of the member in use.
     turn: AtomicUsize,
     changing: Mutex<()>,
 }
@@ -136,10 +102,7 @@ impl Link {
                         client,
                         timeout: options.timeout,
                         members: Arc::new(members),
-                        standing: Arc::new(Standing {
-                            has_user: options.user.is_some(),
-                            ..Standing::default()
-                        }),
+                        admission: Arc::new(Admission::new(options.user.is_some())),
                         past: Arc::default(),
                     });
                 }
@@ -175,16 +138,16 @@ impl Link {
         self.timeout
     }
 
-    /// Returns what this process has seen of the servers' history.
+    /// Returns the part of the servers' history that this process has seen.
     pub(crate) fn past(&self) -> &Past {
         &self.past
     }
 
-    /// Returns the greatest revision that was seen.
+    /// Returns the greatest revision that this process has seen.
     ///
     /// # Errors
     ///
-    /// The servers have gone back before.
+    /// The servers have already gone back to an earlier state.
     fn before(&self) -> Result<i64, Fault> {
         match self.past.behind() {
             Some(behind) => Err(behind.fault()),
@@ -199,8 +162,8 @@ impl Link {
 
     /// Waits for an answer, within the time limit.
     ///
-    /// Boxes the call: thousands of writes and claims wait at a time, and each would hold and move
-    /// the ten kilobytes of its call.
+    /// Boxes the call: thousands of writes and claims wait at a time, and otherwise each would
+    /// contain and move the ten kilobytes of its call.
     pub(crate) fn call<T: Send>(
         &self,
         call: impl Future<Output = Result<T, etcd_client::Error>> + Send,
@@ -208,7 +171,7 @@ impl Link {
         self.call_within(self.turn(), self.timeout, call)
     }
 
-    /// As [`call`](Self::call), with its own time limit, on the connection of this `turn`.
+    /// Like [`call`](Self::call), with a separate time limit, on the connection of this `turn`.
     pub(crate) fn call_within<T: Send>(
         &self,
         turn: usize,
@@ -221,7 +184,8 @@ impl Link {
                 Ok(Ok(answer)) => Ok(answer),
                 Ok(Err(e)) => {
                     let fault = Box::pin(self.judged(Fault::from(e))).await;
-                    // The client reopens a connection that it knows to be broken by itself.
+                    // If there is only one member, the client itself reopens a connection that it
+                    // knows to be broken.
                     if self.members() > 1 && is_of_the_member(&fault) {
                         Box::pin(self.leave(turn)).await;
                     }
@@ -235,13 +199,13 @@ impl Link {
         }
     }
 
-    /// Notes that the servers accepted this process: a later refusal is not final.
+    /// Notes that the servers accepted this process, so that a later refusal is not final.
     pub(crate) fn accepted(&self) {
-        self.standing.accepted.store(true, Ordering::Relaxed);
+        self.admission.began();
     }
 
-    /// Judges a fault. Renews a stale token. A refusal after the servers accepted this process may
-    /// be lifted, so it becomes [`Fault::NotNow`].
+    /// Classifies a fault. Renews a stale token. A refusal after the servers accepted this process
+    /// may be lifted, so it becomes [`Fault::NotNow`].
     async fn judged(&self, fault: Fault) -> Fault {
         let fault = match fault {
             Fault::StaleToken(_) => {
@@ -253,8 +217,8 @@ impl Link {
             fault => fault,
         };
         match fault {
-            Fault::Setup(text) if self.standing.accepted.load(Ordering::Relaxed) => {
-                self.standing.rejected(&text);
+            Fault::Setup(text) if self.admission.has_begun() => {
+                self.admission.rejected(&text);
                 Fault::NotNow(text)
             }
             fault => fault,
@@ -273,8 +237,8 @@ impl Link {
         self.members.turn.load(Ordering::Relaxed)
     }
 
-    /// Changes to the next member, or to a new connection of the only one, if `turn` is still in
-    /// use: calls that fail together change it once.
+    /// Switches to the next member, or to a new connection of the only one, if `turn` is still in
+    /// use. Calls that fail together switch once.
     pub(crate) async fn leave(&self, turn: usize) {
         let members = &self.members;
         let next = turn.wrapping_add(1);
@@ -301,7 +265,7 @@ impl Link {
         }
     }
 
-    /// Carries out a transaction, unless the servers have gone back.
+    /// Carries out a transaction, unless the servers have gone back to an earlier state.
     pub(crate) async fn txn(&self, txn: Txn) -> Result<TxnResponse, Fault> {
         let before = self.before()?;
         let answer = self.txn_of_any_past(txn).await?;
@@ -310,19 +274,19 @@ impl Link {
         Ok(answer)
     }
 
-    /// As [`txn`](Self::txn), also when the servers have gone back.
+    /// Like [`txn`](Self::txn), even if the servers have gone back to an earlier state.
     pub(crate) async fn txn_of_any_past(&self, txn: Txn) -> Result<TxnResponse, Fault> {
         let mut kv = self.kv();
-        // A token may be stale at any call. Such a call changes nothing.
-        let again = self.standing.has_user.then(|| txn.clone());
+        // A token may become stale at any call. The call has then changed nothing.
+        let again = self.admission.has_user.then(|| txn.clone());
         let answer = match (self.call(kv.txn(txn)).await, again) {
             (Err(Fault::StaleToken(_)), Some(txn)) => self.call(kv.txn(txn)).await,
             (answer, _) => answer,
         };
-        // A renewal of a lease needs no right. Only a transaction shows that the servers accept
+        // Renewing a lease needs no permission, so only a transaction shows that the servers accept
         // this process.
         if answer.is_ok() {
-            self.standing.accepted();
+            self.admission.accepted();
         }
         answer
     }
@@ -333,8 +297,8 @@ impl Link {
         Ok(got.take_kvs().pop().map(KeyValue::from))
     }
 
-    /// Reads the keys that begin with `prefix` in one page, with the revision: for few keys, as
-    /// those of one task or of the nodes.
+    /// Reads the keys that begin with `prefix` in one page, with the revision. For small numbers of
+    /// keys, such as those of one task or of the nodes.
     pub(crate) async fn get_all(&self, prefix: &str) -> Result<(Vec<KeyValue>, i64), Fault> {
         let before = self.before()?;
         let mut client = self.kv();
@@ -346,7 +310,7 @@ impl Link {
         Ok((kvs.collect(), revision))
     }
 
-    /// Compacts the history before this revision. Returns false if it is compacted already.
+    /// Compacts the history before this revision. Returns false if it was compacted already.
     pub(crate) async fn compact(&self, revision: i64) -> Result<bool, Fault> {
         let mut client = self.kv();
         let compact = client.compact(revision, None::<CompactionOptions>);
@@ -416,7 +380,7 @@ pub(crate) fn kv(response: Option<TxnOpResponse>) -> Option<KeyValue> {
     response.map(kvs)?.pop()
 }
 
-/// Returns whether another member may answer instead.
+/// Returns whether the fault concerns only this member, so that another one may answer.
 fn is_of_the_member(fault: &Fault) -> bool {
     match fault {
         Fault::Unknown(_) => true,

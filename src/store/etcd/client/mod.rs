@@ -1,6 +1,7 @@
 //! The connection to etcd: options, faults, the limits of the servers, and a time limit on every
-//! call. It knows no task.
+//! call. It knows nothing about tasks.
 
+mod admission;
 pub(crate) mod diagnose;
 pub(crate) mod environment;
 pub(crate) mod fault;

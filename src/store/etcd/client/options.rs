@@ -1,4 +1,4 @@
-//! [`Options`]: how a namespace on etcd is reached.
+//! [`Options`]: how to reach a namespace on etcd.
 
 use std::{fmt, time::Duration};
 
@@ -24,7 +24,7 @@ use crate::store::{Error, Limits, etcd::schema::namespace::outer_of, without_pas
 pub struct Options {
     /// The members of the cluster: `http://host:port` or `https://host:port`.
     pub endpoints: Vec<String>,
-    /// The prefix of every key, without slashes around it. A Metafora namespace is the same.
+    /// The prefix of every key, without slashes around it. Corresponds to a Metafora namespace.
     pub namespace: String,
     /// User and password, if the cluster requires them.
     pub user: Option<(String, String)>,
@@ -32,36 +32,36 @@ pub struct Options {
     pub ca: Option<Vec<u8>>,
     /// The client certificate and its key (PEM), if the cluster requires one.
     pub identity: Option<(Vec<u8>, Vec<u8>)>,
-    /// The name in the servers' certificates, when it is not the host's.
+    /// The name in the servers' certificates, if it differs from the host.
     pub domain: Option<String>,
-    /// How long a call may take: 5 s by default.
+    /// The time limit of a call: 5 s by default.
     pub timeout: Duration,
-    /// How many operations one transaction may have (the servers' `--max-txn-ops`): 128. After a
-    /// refusal the store uses less.
+    /// How many operations one transaction may have (the servers' `--max-txn-ops`): 128 by default.
+    /// After a refusal the store uses fewer.
     pub max_txn_ops: usize,
-    /// How many bytes one request may have (below the servers' `--max-request-bytes`): 1.4 MB.
-    /// After a refusal the store uses less.
+    /// How many bytes one request may have (below the servers' `--max-request-bytes`): 1.4 MB by
+    /// default. After a refusal the store uses fewer.
     pub max_request_bytes: usize,
-    /// How many combined writes are under way at once: 4.
+    /// How many combined writes may be under way at once: 4 by default.
     pub in_flight: usize,
-    /// Nodes of Metafora work in this namespace: `false` by default. Then the props of a task are kept below the
-    /// key of the task, where they read them, and every idle node gets the props of every submit. It counts
-    /// for a namespace that nobody has used yet. One that Metafora has used
-    /// keeps them there anyway, and one that was made without the option is refused.
+    /// Whether nodes of Metafora work in this namespace: `false` by default. If so, the props of a task are
+    /// stored below the key of the task, where those nodes read them, and every idle node receives the props of
+    /// every submit. The option matters for an unused namespace. A namespace that Metafora has used stores props
+    /// there anyway, and a namespace that was created without the option is refused.
     pub metafora_nodes: bool,
-    /// Whether this process keeps an index of all tasks of the namespace in memory: `false` by default. With it, counts
-    /// and lists by submit and by wake-up read what they return, not every task. The process lists the namespace when
-    /// it starts, follows every change of it, and needs about 0.7 kB for each task. It is for servers and monitors, and
-    /// for nodes that report metrics.
+    /// Whether this process keeps an index of all tasks of the namespace in memory: `false` by default. With the index,
+    /// counts and lists by submit and by wake-up read what they return, not every task. The process lists the namespace
+    /// when it starts, follows all its changes, and needs about 0.7 kB for each task. Use it for servers and monitors,
+    /// and for nodes that report metrics.
     pub memory_index: bool,
-    /// Nodes compact the history that is older than this, of the whole etcd and not of this
-    /// namespace alone. `None`, the default: nodes do not compact.
+    /// The age from which nodes compact history, of the whole etcd and not only of this namespace.
+    /// `None`, the default: nodes do not compact.
     ///
-    /// Compaction deletes old values of keys, never a task. A watch that was away for longer lists
-    /// again. A feed of changes that resumes from before is refused as one that was pruned. If
-    /// nodes differ, the shortest time applies. Times follow the nodes' clocks.
+    /// Compaction deletes old values of keys, never a task. A watch that was disconnected for
+    /// longer lists again. A feed of changes from before that is refused as pruned. If nodes have
+    /// different settings, the shortest time applies. Times are measured by the nodes' clocks.
     pub compact_after: Option<Duration>,
-    /// How often a node checks how full the members are, and compacts: every 5 min.
+    /// How often a node checks how full the members are, and compacts: every 5 min by default.
     pub look_every: Duration,
     /// The limits of the store for tasks and commands.
     pub limits: Limits,
@@ -82,12 +82,12 @@ impl fmt::Debug for Options {
     }
 }
 
-/// One task's write has about a dozen operations; with less nothing works.
+/// One task's write has about a dozen operations, so the store cannot work with fewer.
 const LEAST_OPERATIONS: usize = 16;
 const LEAST_BYTES: usize = 4096;
-/// A list reads at one revision, which must not be compacted meanwhile.
+/// A list reads at one revision, which must not be compacted in the meantime.
 const LEAST_HISTORY: Duration = Duration::from_secs(5 * 60);
-/// Longer values are taken for mistakes: without the option nothing is compacted.
+/// Longer values are treated as mistakes: without the option nothing is compacted.
 const MOST_HISTORY: Duration = Duration::from_secs(365 * 24 * 3600);
 
 fn bad(url: &str, why: &str) -> Error {
@@ -97,7 +97,7 @@ fn bad(url: &str, why: &str) -> Error {
     Invalid::new("store", reason).into()
 }
 
-/// Refuses a namespace that lies inside the keys of another one.
+/// Refuses a namespace inside the keys of another one.
 pub(crate) fn check_namespace(namespace: &str) -> Result<(), Error> {
     match outer_of(namespace) {
         None => Ok(()),
@@ -113,7 +113,7 @@ pub(crate) fn inside(namespace: &str, outer: &str, folder: &str) -> Error {
     Invalid::new("namespace", reason).into()
 }
 
-/// Reads how much history compaction keeps.
+/// Parses how much history compaction keeps.
 fn history(field: &'static str, value: &str) -> Result<Duration, Error> {
     let span = value.parse::<Span>().ok();
     let after = span
@@ -138,16 +138,17 @@ fn truth(field: &'static str, name: &str, value: &str) -> Result<bool, Error> {
 }
 
 impl Options {
-    /// Reads a URL, with defaults for everything that it does not name. After the namespace it
-    /// takes `?max-txn-ops=N&max-request-bytes=N`, the limits of the servers, and
-    /// `compact-after=DURATION` (5 minutes to 365 days, as `90m`, `1h` or `2d`), for an etcd that
-    /// only windlass uses: see [`compact_after`](Self::compact_after). `metafora-nodes=true` is for a
-    /// namespace that nodes of Metafora share: see [`metafora_nodes`](Self::metafora_nodes). `memory-index=true` lets this
-    /// process keep an index of all tasks: see [`memory_index`](Self::memory_index).
+    /// Parses a URL, with defaults for everything that it does not contain. After the namespace it may have
+    /// `?max-txn-ops=N&max-request-bytes=N`, the limits of the servers, and `compact-after=DURATION` (5 minutes to 365
+    /// days, as `90m`, `1h` or `2d`), for an etcd that only windlass uses: see [`compact_after`](Self::compact_after).
+    /// `metafora-nodes=true` is for a namespace that nodes of Metafora share: see
+    /// [`metafora_nodes`](Self::metafora_nodes). `memory-index=true` makes this process keep an index of all tasks: see
+    /// [`memory_index`](Self::memory_index).
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`] (field `store`). A URL that holds a password is refused: URLs are printed.
+    /// [`Error::Invalid`] (field `store`). A URL with a password is refused, because URLs are
+    /// printed.
     pub fn parse(url: &str) -> Result<Self, Error> {
         let (rest, scheme) = match (url.strip_prefix("etcd://"), url.strip_prefix("etcds://")) {
             (Some(rest), _) => (rest, "http"),

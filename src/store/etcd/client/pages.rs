@@ -1,8 +1,8 @@
-//! Reads whole ranges: in pages with their own ends, all at one revision.
+//! Reads whole ranges in pages, all at one revision. Each page is a sub-range with its own end.
 //!
-//! etcd counts the rest of a range for every page of it, so the time of pages over one open range
-//! grows with the square of its length. Each page here is a sub-range. The density of the keys
-//! before predicts its end. A wrong prediction costs one more page.
+//! etcd counts the rest of a range for every page of it, so the time for all pages of one open
+//! range grows with the square of its length. Therefore each page here is a sub-range. Its end is
+//! predicted from the density of the keys before it. A wrong prediction costs one more page.
 
 use etcd_client::{GetOptions, GetResponse};
 use tokio_util::task::AbortOnDropHandle;
@@ -12,9 +12,9 @@ use crate::store::etcd::schema::{KeyValue, end_of};
 
 const FIRST_PAGE: i64 = 500;
 const LARGEST_PAGE: i64 = 10_000;
-/// How many bytes a page aims at.
+/// The target size of a page, in bytes.
 const PAGE_BYTES: usize = 2 << 20;
-/// How many bytes of a key, after the common prefix, make its position.
+/// How many bytes of a key, after the common prefix, determine its position.
 const WINDOW: usize = 16;
 
 /// Returns the position of a key: its bytes after the prefix, as a number.
@@ -39,7 +39,7 @@ fn key_at(prefix: &[u8], position: u128) -> Vec<u8> {
 }
 
 impl Link {
-    /// Reads a key as it was at this revision; `None` when it was not there, or the revision is compacted.
+    /// Reads a key as it was at this revision; `None` when it did not exist, or the revision is compacted.
     pub(crate) async fn get_key_at(
         &self,
         key: &str,
@@ -54,8 +54,8 @@ impl Link {
         }
     }
 
-    /// Passes every key from `from` (a prefix of all of them) to before `end` to `take`, as of this
-    /// revision (0: the newest). Returns the revision that was read.
+    /// Passes every key from `from` (a prefix of all of them) up to `end` (excluded) to `take`, as
+    /// of this revision (0: the newest). Returns the revision that was read.
     pub(crate) async fn scan(
         &self,
         revision: i64,
@@ -67,7 +67,7 @@ impl Link {
             .await
     }
 
-    /// As [`scan`](Self::scan), without the values.
+    /// Like [`scan`](Self::scan), without the values.
     pub(crate) async fn scan_keys(
         &self,
         revision: i64,
@@ -92,7 +92,7 @@ impl Link {
         while let Some(answer) = asked {
             let mut answer = answer.await.map_err(|e| Fault::NotNow(e.to_string()))??;
             pages.answered(&answer);
-            // The next page is under way while this one is taken in.
+            // The next page is read while this one is processed.
             asked = pages.next().map(|page| self.ask(page));
             let kvs = answer.take_kvs().into_iter();
             kvs.map(KeyValue::from).for_each(&mut *take);
@@ -110,7 +110,7 @@ impl Link {
     }
 }
 
-/// A page that is under way. Dropping it aborts the request.
+/// A page that is being read. Dropping it aborts the request.
 type Asked = AbortOnDropHandle<Result<GetResponse, Fault>>;
 
 /// The progress through a range, and the next page.

@@ -8,7 +8,8 @@ use std::sync::{
 use super::fault::Fault;
 use crate::store::{Error, etcd::schema::restored};
 
-/// An etcd that was restored to an earlier state.
+/// An etcd that was restored to an earlier state: the greatest revision seen before, and a later,
+/// smaller one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Behind {
     /// The greatest revision that this process had seen.
@@ -30,8 +31,8 @@ impl Behind {
     }
 }
 
-/// What the answers of the servers show. Once they have gone back, that is final for this process: its fences are
-/// revisions, and one of an earlier owner could hold again.
+/// The revisions in the answers of the servers. Once the servers have gone back to an earlier state, that is
+/// final for this process: its fences are revisions, and a fence of an earlier owner could become valid again.
 #[derive(Debug, Default)]
 pub(crate) struct Past {
     seen: AtomicI64,
@@ -49,12 +50,12 @@ impl Past {
         self.seen.fetch_max(revision, Ordering::Relaxed);
     }
 
-    /// Returns what was found when the servers have gone back.
+    /// Returns both revisions if the servers have gone back to an earlier state.
     pub(crate) fn behind(&self) -> Option<Behind> {
         self.behind.get().copied()
     }
 
-    /// Notes that the servers have gone back: `found` is below `seen`.
+    /// Notes that the servers have gone back to an earlier state: `found` is less than `seen`.
     pub(crate) fn went_back(&self, seen: i64, found: i64) -> Behind {
         let seen = seen.max(self.seen());
         *self.behind.get_or_init(|| Behind { seen, found })

@@ -1,4 +1,4 @@
-//! The members: version, leader, alarms, size, clock; and how much history they keep.
+//! Examines the members: version, leader, alarms, size, clock, and how much history they keep.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -76,7 +76,8 @@ impl Doctor {
         Finding::new("alarms", Verdict::Error, named.join(", "), advice)
     }
 
-    /// Reports how much history is kept: history that is never compacted fills the quota.
+    /// Reports how much history is kept: history that is never compacted eventually fills the
+    /// quota.
     pub(crate) async fn history_kept(&self, how: &Examination) -> Finding {
         match self.try_history_kept(how).await {
             Ok(finding) => finding,
@@ -104,7 +105,7 @@ impl Doctor {
     /// Reads the revision that the history was compacted to; 0 when it never was.
     async fn compacted(&self) -> Result<i64, Fault> {
         let mut client = self.access.link().watcher();
-        // No program writes this key: the watch only shows whether it can begin.
+        // No program writes this key: the watch only shows whether it can start.
         let key = format!("{}meta/nothing", self.access.keys().root());
         let options = WatchOptions::new()
             .with_start_revision(1)
@@ -114,8 +115,8 @@ impl Doctor {
             .link()
             .call(client.watch(key, Some(options)))
             .await?;
-        // The first answer says that the watch was created. A watch below the compacted revision is
-        // canceled at once.
+        // The first answer confirms the watch. A watch below the compacted revision is canceled at
+        // once.
         for _ in 0..2 {
             let next = timeout(Duration::from_millis(500), stream.message()).await;
             match next {

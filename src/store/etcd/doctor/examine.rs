@@ -25,10 +25,10 @@ use crate::store::{
 };
 
 const CALLS: usize = 10;
-/// The number of keys on one lease above which etcd stands still when it ends.
+/// The number of keys on one lease above which etcd stalls when the lease ends.
 const MANY_KEYS: usize = 5000;
 
-/// Examines the mark of a copy; `None` without one.
+/// Examines the mark of a copy; `None` without a mark.
 fn copied(mark: Result<Option<Copied>, Fault>) -> Option<Finding> {
     let mark = mark.map_err(|fault| fault.into_error(OPERATION));
     Copied::finding(mark)
@@ -64,7 +64,7 @@ impl Doctor {
         Ok(findings)
     }
 
-    /// Reports the note of a node that the etcd was restored to an earlier state.
+    /// Reports a node's note that the etcd was restored to an earlier state.
     async fn restored(&self, how: &Examination) -> Result<Finding, Error> {
         const CHECK: &str = "restored";
         if let Some(above) = how.raise_fences {
@@ -103,7 +103,7 @@ impl Doctor {
                 let put = self.access.link().call(put).await;
                 put.map_err(|fault| fault.into_error(OPERATION))
             };
-            // A full quota is another finding, and must not hide the rest.
+            // A full quota is a finding of its own, and must not hide the others.
             if let Err(error) = writes.measure(write).await {
                 let advice = "nothing can be written: see what else is reported here";
                 return Ok(Finding::new(

@@ -1,8 +1,7 @@
 //! Examines the keys of a namespace: keys of tasks that do not exist, and unknown keys.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 
-use etcd_client::{Compare, CompareOp, Txn, TxnOp};
 use windlass_statemachine::{CommandId, NodeName, TaskId};
 
 use crate::store::{
@@ -24,7 +23,7 @@ use crate::store::{
 
 pub(crate) const OPERATION: &str = "examine the store";
 
-/// All keys of a namespace, sorted by what they are.
+/// All keys of a namespace, by type.
 #[derive(Default)]
 pub(crate) struct Namespace {
     live: HashSet<TaskId>,
@@ -45,13 +44,13 @@ pub(crate) struct Namespace {
     parts: Vec<Belongs>,
 }
 
-/// A key that belongs to a task.
-struct Belongs {
-    key: Vec<u8>,
+/// A key that belongs to a task, which may not exist.
+pub(super) struct Belongs {
+    pub(super) key: Vec<u8>,
     /// When it was last written.
-    written: i64,
-    id: TaskId,
-    /// Only a live task has it.
+    pub(super) written: i64,
+    pub(super) id: TaskId,
+    /// Whether only a live task may have it.
     live: bool,
 }
 
@@ -212,7 +211,7 @@ impl KeyCheck {
         // A state without a task is reported as such.
         let unreadable = namespace.unreadable.iter();
         let unreadable = unreadable.filter(|(id, _)| exists(id, false));
-        // A task counts once, though its state and its mark both report it.
+        // A task counts once, even if both its state and its mark report it.
         let by_task: BTreeMap<_, _> = unreadable.map(|(id, reason)| (id, reason)).collect();
         let quarantined = by_task
             .iter()
@@ -314,8 +313,8 @@ impl KeyCheck {
         ])
     }
 
-    /// Returns the claims of tasks that do not exist, and the claims without a lease by nodes that
-    /// do not exist.
+    /// Returns the claims of tasks that do not exist, and the claims without a lease whose nodes do
+    /// not exist.
     fn claims_of_no_task<'n>(
         &self,
         namespace: &'n Namespace,
@@ -347,67 +346,5 @@ impl KeyCheck {
             }
         }
         (orphans, ghosts)
-    }
-
-    /// Deletes keys of tasks that do not exist, if they are as they were read: another task may use
-    /// a command id by now. Returns how many.
-    async fn delete_lost(&self, keys: &[&Belongs], ended: &HashSet<TaskId>) -> Result<u64, Error> {
-        let mut of_task: HashMap<&TaskId, Vec<&Belongs>> = HashMap::new();
-        for key in keys {
-            of_task.entry(&key.id).or_default().push(key);
-        }
-        let mut deleted = 0;
-        for (id, keys) in of_task {
-            let size = self
-                .reader
-                .capacity
-                .operations()
-                .saturating_sub(2)
-                .clamp(1, 100);
-            for keys in keys.chunks(size) {
-                let task = Compare::create_revision(self.reader.keys.task(id), CompareOp::Equal, 0);
-                // A key that only a live task has is deleted also when its task has ended.
-                let finished = self.reader.keys.finished(id);
-                let mut when = vec![task];
-                if !ended.contains(id) {
-                    when.push(Compare::create_revision(finished, CompareOp::Equal, 0));
-                }
-                when.extend(
-                    keys.iter().map(|of| {
-                        Compare::mod_revision(of.key.clone(), CompareOp::Equal, of.written)
-                    }),
-                );
-                let deletes = keys.iter().map(|of| TxnOp::delete(of.key.clone(), None));
-                let txn = Txn::new().when(when).and_then(deletes.collect::<Vec<_>>());
-                let done = self.reader.link.txn(txn).await;
-                let done = done.map_err(|fault| fault.into_error(OPERATION))?;
-                deleted += if done.succeeded() {
-                    keys.len() as u64
-                } else {
-                    0
-                };
-            }
-        }
-        Ok(deleted)
-    }
-
-    /// Deletes owners that have not changed. Returns how many.
-    async fn delete_owners(&self, owners: &[&KeyValue], no_task: bool) -> Result<u64, Error> {
-        let mut deleted = 0;
-        for kv in owners {
-            let same = Compare::mod_revision(kv.key(), CompareOp::Equal, kv.mod_revision());
-            let mut when = vec![same];
-            if no_task && let Some((id, _)) = self.reader.keys.split(kv.key()) {
-                let task = format!("{}{id}", self.reader.keys.tasks());
-                when.push(Compare::create_revision(task, CompareOp::Equal, 0));
-            }
-            let txn = Txn::new()
-                .when(when)
-                .and_then([TxnOp::delete(kv.key(), None)]);
-            let done = self.reader.link.txn(txn).await;
-            let done = done.map_err(|fault| fault.into_error(OPERATION))?;
-            deleted += u64::from(done.succeeded());
-        }
-        Ok(deleted)
     }
 }

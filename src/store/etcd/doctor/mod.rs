@@ -3,5 +3,6 @@
 mod cluster;
 mod examine;
 mod keys;
+mod repair;
 
 pub(crate) use examine::Doctor;

@@ -1,4 +1,4 @@
-//! [`Entry`]: what the index knows of one task, put together from the keys of the task.
+//! [`Entry`]: the index's view of one task, made from the keys of the task.
 
 use jiff::Timestamp;
 use windlass_statemachine::{Kind, StateKind, TaskState, TaskStatus};
@@ -8,7 +8,7 @@ use crate::store::{
     etcd::schema::{Envelope, Fences, KeyValue, Parked, Part, json::parse, records::read_state},
 };
 
-/// A task as its envelope has it.
+/// A task, as its envelope describes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Life {
     kind: Kind,
@@ -43,12 +43,12 @@ impl Stage {
     }
 }
 
-/// What the keys of a task say. Each key sets its own part.
+/// The content of a task's keys. Each key sets its own part.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Entry {
     live: Option<Life>,
     ended: Option<Life>,
-    /// The inner `None` is a state that cannot be read.
+    /// The state; the inner `None` is a state that cannot be read.
     state: Option<Option<Stage>>,
     claimed: bool,
     quarantined: bool,
@@ -63,12 +63,12 @@ pub(super) enum Of<'a> {
     Parked,
 }
 
-/// A task as lists and counts see it.
+/// A task, as lists and counts see it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Row {
     pub(super) kind: Kind,
     pub(super) order: u64,
-    /// `None` for one that is quarantined, or whose state cannot be read.
+    /// The state; `None` for a quarantined task, or an unreadable state.
     pub(super) state: Option<StateKind>,
     pub(super) since: Timestamp,
     /// Until when the task sleeps.
@@ -99,7 +99,7 @@ impl Life {
 }
 
 impl Entry {
-    /// Takes in a key; `None` for one that was deleted.
+    /// Applies a key; `None` for a deleted one.
     pub(super) fn take(&mut self, of: &Of<'_>, kv: Option<&KeyValue>, fences: &Fences) {
         match of {
             Of::Part(Part::Task) => self.live = kv.and_then(Life::read),
@@ -122,7 +122,7 @@ impl Entry {
         *self == Self::default()
     }
 
-    /// Returns the task; `None` while there is none.
+    /// Returns the task; `None` while it does not exist.
     pub(super) fn row(&self) -> Option<Row> {
         let life = self.live.as_ref().or(self.ended.as_ref())?;
         let stage = match (life.first, self.state) {
@@ -147,7 +147,7 @@ impl Entry {
 }
 
 impl Row {
-    /// Returns whether the task may match a filter, as far as the index has it.
+    /// Returns whether the task may match a filter, as far as the index knows.
     pub(super) fn may_match(&self, id: &str, filter: &Filter) -> bool {
         let is_of = |wanted: &[StateKind]| self.state.is_some_and(|code| wanted.contains(&code));
         (filter.states.is_empty() || is_of(&filter.states))

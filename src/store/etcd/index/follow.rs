@@ -1,4 +1,4 @@
-//! [`Following`] lists the namespace and follows it, and keeps the index.
+//! [`Following`] lists the namespace, follows its changes, and keeps the index up to date.
 
 use std::{
     convert::Infallible,
@@ -21,7 +21,8 @@ use crate::store::etcd::{
     schema::{KeyValue, Keys, end_of},
 };
 
-/// A stream that has reported nothing for this time is asked whether it lives.
+/// After this time without a message, a stream is asked for its progress to see whether it still
+/// works.
 const SILENCE: Duration = Duration::from_secs(5);
 const SHORTEST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
@@ -31,13 +32,13 @@ const FOLDERS: [&str; 4] = ["tasks/", "finished/", "state/", "parked/"];
 pub(super) struct Following {
     reader: Reader,
     rows: Arc<RwLock<Rows>>,
-    /// What the readers of the index wait for.
+    /// The revision for which readers of the index wait.
     seen: watch::Sender<i64>,
     /// The revision of the last event.
     last: i64,
 }
 
-/// Returns the task of a key, and which of its keys it is; `None` for a key that the index does not need.
+/// Returns the task of a key, and the part of the task; `None` for a key that the index does not need.
 fn of_key<'k>(keys: &Keys, key: &'k [u8]) -> Option<(TaskId, Of<'k>)> {
     if let Some((id, part)) = keys.split(key) {
         return Some((TaskId::new(id).ok()?, Of::Part(part)));
@@ -86,7 +87,7 @@ impl Following {
         }
     }
 
-    /// Lists if necessary, and follows until the stream ends.
+    /// Lists if necessary, then follows until the stream ends.
     async fn follow(&mut self) -> Result<Infallible, Fault> {
         if self.last == 0 {
             self.list().await?;
@@ -144,7 +145,7 @@ impl Following {
         self.reader.link.call(opened).await
     }
 
-    /// Takes in one message of the stream.
+    /// Applies one message of the stream.
     fn take(&mut self, response: &WatchResponse) -> Result<(), Fault> {
         if response.canceled() {
             return Err(match response.compact_revision() {
@@ -156,7 +157,7 @@ impl Following {
             return Ok(());
         }
         let Some(last) = response.events().last().and_then(|event| event.kv()) else {
-            // The answer to a request for progress: the stream lives.
+            // The answer to a request for progress: the stream works.
             return Ok(());
         };
         let last = last.mod_revision();

@@ -1,8 +1,9 @@
 //! The index in memory: every task of the namespace in the orders of lists, and their counts.
 //!
-//! etcd has no index but its keys. A process that lists and counts often keeps this one: it lists the namespace once and
-//! follows it by one watch. A list finds its tasks here and reads only these from etcd. Before each use the index waits
-//! until it has seen the newest revision, so a list shows what this process and others have written before.
+//! etcd's only index is the order of its keys. A process that lists and counts often keeps this index in addition: it
+//! lists the namespace once and follows it with one watch. A list finds its tasks here and reads only these from etcd.
+//! Before each use the index waits until it has seen the newest revision, so that a list includes what this process and
+//! others have written before.
 
 mod entry;
 mod follow;
@@ -30,16 +31,18 @@ use self::{
 use super::read::Reader;
 use crate::store::{Filter, Order, Place, TaskCount, rules::stats::Counter};
 
-/// How long a change of the namespace takes to come, nearly always. The newest revision may be one of another namespace.
+/// How long a change of the namespace takes to arrive, almost always. The newest revision may belong to another
+/// namespace.
 const USUAL: Duration = Duration::from_millis(10);
-/// How long a use waits for the newest revision. Then the tasks are read as without an index.
+/// How long a use waits for the newest revision. After that, tasks are read as if there were no
+/// index.
 const PATIENCE: Duration = Duration::from_millis(500);
 
 /// The index. It is kept until it is dropped.
 pub(crate) struct Index {
     reader: Reader,
     rows: Arc<RwLock<Rows>>,
-    /// Held by the use that writes a revision for all that wait.
+    /// Held by the use that writes a revision on behalf of all waiting uses.
     marking: Mutex<()>,
     /// The revision that the index has seen; 0 while it has not listed the namespace.
     seen: watch::Receiver<i64>,
@@ -62,8 +65,8 @@ impl Index {
         }
     }
 
-    /// Waits until the index has every change before this call. Returns `None` when it does not get there in time, and
-    /// while it lists the namespace.
+    /// Waits until the index includes every change before this call. Returns `None` when it does not get there in
+    /// time, and while it lists the namespace.
     pub(crate) async fn current(&self) -> Option<Current<'_>> {
         if *self.seen.borrow() == 0 {
             return None;
@@ -71,8 +74,8 @@ impl Index {
         let horizon = self.reader.keys.horizon();
         let (_, newest) = self.reader.link.get_all(&horizon).await.ok()?;
         if !self.reaches(newest, USUAL).await {
-            // A request for the progress of a watch may be answered before changes that it lacks (etcd before 3.4.25 and
-            // 3.5.8), so a change of the namespace asks for it.
+            // A request for the progress of a watch may be answered before changes that the watch lacks (etcd before
+            // 3.4.25 and 3.5.8). A change of the namespace is used instead.
             let marking = timeout(PATIENCE, self.marking.lock()).await.ok()?;
             if *self.seen.borrow() < newest {
                 let mark = self.reader.keys.index();
@@ -91,7 +94,7 @@ impl Index {
         Some(Current { index: self })
     }
 
-    /// Waits until the index has seen a revision; `false` when it has not in time.
+    /// Waits until the index has seen a revision. Returns `false` if that takes too long.
     async fn reaches(&self, revision: i64, within: Duration) -> bool {
         let mut seen = self.seen.clone();
         let reached = seen.wait_for(|seen| *seen >= revision);
@@ -99,7 +102,7 @@ impl Index {
     }
 }
 
-/// An index that was current when it was asked for.
+/// The index, up to date at the time of the call.
 pub(crate) struct Current<'a> {
     index: &'a Index,
 }
@@ -110,7 +113,8 @@ impl Current<'_> {
         rows.unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the next tasks of a list that may match, and the place after which the list goes on; `None` at its end.
+    /// Returns the next tasks of a list that may match, and the position from which the list continues; `None` at its
+    /// end.
     pub(crate) fn step(
         &self,
         filter: &Filter,

@@ -1,4 +1,4 @@
-//! [`Rows`]: the tasks in the orders of lists, and their counts. Each change of a key changes them by what it is.
+//! [`Rows`]: the tasks in the orders of lists, and their counts, updated with each change of a key.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -15,9 +15,9 @@ use crate::store::{
     rules::stats::{Counter, Facts, by_state},
 };
 
-/// The most runnable tasks that are looked at for the oldest one.
+/// The most runnable tasks that are examined to find the oldest one.
 const MOST_LIVE: usize = 2_000;
-/// The most tasks that one step of a list looks at.
+/// The most tasks that one step of a list examines.
 pub(super) const STEP: usize = 5_000;
 
 /// What the tasks of one count have in common.
@@ -70,12 +70,12 @@ pub(super) struct Rows {
 pub(super) struct Found {
     /// The tasks that may match, in order.
     pub(super) ids: Vec<TaskId>,
-    /// The last task that was looked at; `None` at the end of the list.
+    /// The last task that was examined; `None` at the end of the list.
     pub(super) last: Option<Place>,
 }
 
 impl Rows {
-    /// Takes in a key of a task; `None` for one that was deleted.
+    /// Applies a key of a task; `None` for a deleted one.
     pub(super) fn take(&mut self, id: TaskId, of: &Of<'_>, kv: Option<&KeyValue>, fences: &Fences) {
         let entry = self.entries.entry(id.clone()).or_default();
         let before = entry.row();
@@ -95,7 +95,7 @@ impl Rows {
         }
     }
 
-    /// Returns the sets that have a task, each with its key there.
+    /// Returns the sets that contain a task, each with the task's key in it.
     fn places<'a>(&'a mut self, id: &TaskId, row: &Row) -> Vec<(&'a mut BTreeSet<Place>, Place)> {
         let at = |at| Place {
             at,
@@ -136,7 +136,7 @@ impl Rows {
         }
     }
 
-    /// Looks at the next tasks of a list by submit or by wake-up: at most [`STEP`], until `most` of them may match.
+    /// Examines the next tasks of a list by submit or by wake-up: at most [`STEP`], until `most` of them may match.
     pub(super) fn step(
         &self,
         filter: &Filter,
@@ -150,7 +150,7 @@ impl Rows {
             _ => &self.submitted,
         };
         let after = after.map(|after| match &after.id {
-            // A place without an id stands for every task of its order.
+            // A position without an id stands for every task with this time.
             None if ascending => Place {
                 order: after.order.saturating_add(1),
                 ..after.clone()
@@ -211,7 +211,7 @@ impl Rows {
             if let Some((_, row)) = self.task_at(place).filter(|(_, row)| is_due(row)) {
                 let (tasks, first) = late.entry(Group::of(&row)).or_default();
                 *tasks += 1;
-                // They come in the order of their wake-ups.
+                // They are in the order of their wake-ups.
                 *first = first.or(row.until);
             }
         }
@@ -230,7 +230,8 @@ impl Rows {
         (counter, complete)
     }
 
-    /// Notes the first due times of the runnable tasks. Looks at the first live ones. Returns whether it has seen all.
+    /// Notes the first due times of the runnable tasks. Examines only the first live tasks. Returns whether these were
+    /// all.
     fn oldest(&self, counter: &mut Counter) -> bool {
         for place in self.live.iter().take(MOST_LIVE) {
             let Some((_, row)) = self.task_at(place) else {

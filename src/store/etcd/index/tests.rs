@@ -87,7 +87,7 @@ fn changes() -> impl Strategy<Value = Vec<Change>> {
 }
 
 proptest! {
-    /// An index that has followed the changes equals one that lists the keys that are left.
+    /// An index that has followed the changes equals an index that lists the remaining keys.
     #[test]
     fn it_is_the_same_whether_it_followed_or_listed(changes in changes()) {
         let (mut followed, fences) = (Rows::default(), Fences::default());

@@ -1,7 +1,7 @@
-//! Repairs of a task without an owner: records that cannot be read, marks that are missing or
-//! outdated, and what nodes and clients of Metafora leave. A node of Metafora stores the end before
-//! it deletes the task, so a crash between both leaves the task. A client of Metafora that submits
-//! an id again ignores its state.
+//! Repairs of a task without an owner: unreadable records, missing or outdated marks, and leftovers
+//! of nodes and clients of Metafora. A node of Metafora stores the end before it deletes the task,
+//! so a crash in between leaves the task. A client of Metafora that submits an id again ignores its
+//! state.
 
 use jiff::Timestamp;
 use tracing::{info, warn};
@@ -18,7 +18,7 @@ use crate::store::{
     rules,
 };
 
-/// Repairs what claims and watches find. Clones share their state.
+/// Repairs tasks that claims and watches report. Clones share their state.
 #[derive(Clone)]
 pub(crate) struct Adoption {
     pub(crate) access: Access,
@@ -38,8 +38,8 @@ impl Adoption {
         Ok(done.written.is_some())
     }
 
-    /// Puts the missing mark of a waiting task: its node was lost, or is a node of Metafora, which
-    /// puts none. If this fails, the next node that tries to claim the task repeats it.
+    /// Writes the missing mark of a waiting task: its node was lost, or is a node of Metafora,
+    /// which writes no marks. If this fails, the next node that tries to claim the task repeats it.
     pub(crate) async fn park(&self, id: &TaskId, found: &Snapshot, state: &TaskState) {
         let Ok((envelope, _)) = found.envelope() else {
             return;
@@ -65,13 +65,14 @@ impl Adoption {
     ) -> Result<(), Error> {
         let now = self.access.now();
         let quarantined = |edit: &mut Edit<'_>| {
-            // The mark too: another node may have quarantined the task since this one read it.
+            // Compares the mark too: another node may have quarantined the task since this one read
+            // it.
             edit.when_as_found(found, &[Of::Owner, Of::Task, Of::TaskState, Of::Parked]);
             if found.owner.is_some() {
                 edit.delete_owner(found);
             }
             edit.put_quarantined(reason)?;
-            // A retry writes the state, so the next quarantine has another key.
+            // A retry writes the state, so the next quarantine has a different key.
             let name = format!("{QUARANTINED}-{:012}", found.revision_of(Of::TaskState));
             edit.put_line(&name, ChangeKind::Quarantined, now)
         };
@@ -81,9 +82,9 @@ impl Adoption {
         Ok(())
     }
 
-    /// Deletes marks of tasks whose state is newer: each with the revisions that wrote the mark and
-    /// the state. A node of Metafora ran these tasks while no node of ours watched. Several nodes
-    /// may do this at once. A mark that was written meanwhile stays.
+    /// Deletes marks that are older than the state of their task: each with the revisions that
+    /// wrote the mark and the state. A node of Metafora ran these tasks while no windlass node was
+    /// watching. Several nodes may do this at once. A mark that was written in the meantime stays.
     pub(crate) async fn drop_outdated(self, outdated: Vec<(TaskId, i64, i64)>) {
         for (id, marked, stored) in outdated {
             let drop = |edit: &mut Edit<'_>| {
@@ -98,8 +99,8 @@ impl Adoption {
     }
 
     /// Deletes the mark of a task that a node of Metafora has claimed. That node would leave the
-    /// mark when it releases the task, and no node would claim the task. Several nodes may do this
-    /// at once.
+    /// mark when it releases the task, and then no node would claim the task. Several nodes may do
+    /// this at once.
     pub(crate) async fn drop_stale(self, id: TaskId, marked: i64) {
         let drop = |edit: &mut Edit<'_>| {
             edit.when_there(Of::Owner);
@@ -111,7 +112,7 @@ impl Adoption {
     }
 
     /// Deletes the live keys of a task that has ended and has no owner, as a node of Metafora does.
-    /// A record of its end that exists stays.
+    /// An existing record of its end stays.
     pub(crate) async fn unschedule(&self, id: &TaskId) -> Result<(), Error> {
         const OPERATION: &str = "take an ended task from the live ones";
         let found = &self.access.reader.found(id, OPERATION).await?;
@@ -129,7 +130,8 @@ impl Adoption {
                 edit.put_outcome(stored, rules::command::ended(state.code()))?;
             }
             if found.queue.len() > at_once {
-                // These first. Their deletion notifies the watches, which look at the task again.
+                // These are deleted first: their deletion notifies the watches, which then read the
+                // task again.
                 some.iter().for_each(|stored| edit.dequeue(stored));
                 return Ok(());
             }
@@ -163,7 +165,7 @@ impl Adoption {
     }
 }
 
-/// Adds the record of its end. Its time is now: Metafora keeps none.
+/// Adds the record of the task's end. Its time is now, because Metafora stores none.
 fn put_ended(
     edit: &mut Edit<'_>,
     found: &Snapshot,

@@ -1,5 +1,5 @@
-//! Claims: many tasks are read at once, and claimed in one combined write. A new task, which the watch has
-//! brought as its submit wrote it, is claimed without a read.
+//! Claims: many tasks are read at once, and claimed in one combined write. A new task, whose submit the
+//! watch has delivered, is claimed without a read.
 
 mod claimable;
 mod look;
@@ -41,7 +41,7 @@ pub(crate) struct Claimer {
     pub(crate) new: Arc<NewTasks>,
 }
 
-/// What a call of claims reads for all its tasks. Clones share it.
+/// What one call reads for all its claims. Clones share it.
 #[derive(Clone)]
 struct Shared {
     slots: SlotTable,
@@ -67,7 +67,7 @@ impl Claimer {
             }
             open = again;
         }
-        // The watch reports a changed task again. It does not do so for a slot that others took.
+        // The watch reports a changed task again, but not a slot that others took.
         for n in open {
             let task = ids[n].clone();
             self.leases
@@ -77,12 +77,12 @@ impl Claimer {
         answers.into_iter().map(|a| a.unwrap_or(Ok(None))).collect()
     }
 
-    /// Tries each claim once. Returns `None` for a task that changed meanwhile, or whose outcome is
-    /// unknown.
+    /// Tries each claim once. Returns `None` for a task that changed in the meantime, or whose
+    /// outcome is unknown.
     async fn try_claims(&self, lease: &Lease, ids: &[TaskId], last: bool) -> Vec<Option<Answer>> {
         let reader = &self.leases.access.reader;
-        // A further lease is granted while the tasks are read. Each claim that finds no room grants
-        // one.
+        // A further lease is granted while the tasks are read, if there may be no room for the
+        // claims.
         let (read, _) = join(
             self.look_at(lease, ids),
             self.leases.make_room(lease, ids.len()),
@@ -144,7 +144,7 @@ impl Claimer {
         match Tried::of(answer, before, &pipeline.capacity) {
             Tried::Written(revision) => {
                 let Some(claimable) = claimable.with_props(id, props) else {
-                    // The next round reads the task, which this node owns now, and quarantines it.
+                    // The next round reads the task, which this node now owns, and quarantines it.
                     freed();
                     return None;
                 };
@@ -166,7 +166,7 @@ impl Claimer {
                 freed();
                 Some(Err(Error::unavailable(OPERATION, why)))
             }
-            // The next round reads the task again. One that this node owns by then is claimed
+            // The next round reads the task again. A task that this node owns by then is claimed
             // again.
             Tried::Changed | Tried::TooLarge | Tried::Lost(_) => {
                 freed();
@@ -175,7 +175,7 @@ impl Claimer {
         }
     }
 
-    /// Keeps a claim that was written at this revision.
+    /// Records a claim that was written at this revision.
     fn won(
         &self,
         lease: &Lease,

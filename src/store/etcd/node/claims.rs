@@ -1,4 +1,4 @@
-//! What this process knows of its claims: all that a commit needs, without a read.
+//! The claims of this process: everything that a commit needs, without a read.
 
 use std::{
     collections::HashMap,
@@ -19,15 +19,15 @@ use crate::store::{
 /// One claim.
 #[derive(Debug, Clone)]
 pub(crate) struct Held {
-    /// The node's lease, and the one that the owner's key is attached to.
+    /// The node's lease, and the lease to which the owner's key is attached.
     pub(crate) lease: u64,
     pub(crate) token: i64,
     pub(crate) node: NodeName,
     pub(crate) fence: Fence,
-    /// The revision that wrote the state last.
+    /// The revision that last wrote the state.
     pub(crate) state_revision: i64,
-    /// What the state says of the write. `None` when it cannot be read, or is of no write of this claim: the
-    /// next commit replaces it.
+    /// The write that made the stored state. `None` when the state cannot be read, or was not written under
+    /// this claim: the next commit then replaces it.
     pub(crate) written: Option<Written>,
     /// The lines of history that the value of the state has.
     pub(crate) recent: Recent,
@@ -35,13 +35,13 @@ pub(crate) struct Held {
     pub(crate) order: u64,
     pub(crate) submitted_at: Timestamp,
     pub(crate) submitted_by: Option<Author>,
-    /// Until when its submit let it wait for other tasks at the longest.
+    /// The time until which the task waits for other tasks at the longest, according to its submit.
     pub(crate) waited_until: Option<Timestamp>,
     /// The data version in the task's envelope.
     pub(crate) data_version: u32,
-    /// The keys that have its props.
+    /// The keys that contain its props.
     pub(crate) props: PropsKeys,
-    /// The commands that wait, and the revision that they were read at.
+    /// The queued commands, and the revision at which they were read.
     pub(crate) queue: Vec<Stored>,
     pub(crate) queue_revision: i64,
     /// The slots of limits that the claim has taken.
@@ -62,14 +62,14 @@ impl Held {
     }
 }
 
-/// The claims of this process, and the leases of its nodes that they are attached to.
+/// The claims of this process, and the leases of its nodes to which they are attached.
 #[derive(Default)]
 pub(crate) struct Claims {
     held: Mutex<HashMap<TaskId, Held>>,
     nodes: Mutex<HashMap<u64, Arc<NodeLease>>>,
-    /// The watch of each lease, which reports a refused claim again when a slot is free.
+    /// The watch of each lease, which reports a refused claim again when a slot becomes free.
     watches: Mutex<HashMap<u64, UnboundedSender<Refused>>>,
-    /// The task that the watch of each lease keeps slots for.
+    /// The task for which the watch of each lease keeps slots.
     reservers: Mutex<HashMap<u64, Reserver>>,
 }
 
@@ -86,7 +86,7 @@ impl Claims {
         self.watches.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// From now on, `to` gets the claims of this lease that are refused.
+    /// Sends refused claims of this lease to `to` from now on.
     pub(crate) fn watched(&self, lease: u64, to: UnboundedSender<Refused>) {
         self.watches().insert(lease, to);
     }
@@ -105,7 +105,7 @@ impl Claims {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// From now on, claims of this lease keep slots for this task.
+    /// Keeps slots for this task in claims of this lease from now on.
     pub(crate) fn keeps_for(&self, lease: u64, reserver: Option<Reserver>) {
         let mut reservers = self.reservers();
         match reserver {
@@ -115,7 +115,7 @@ impl Claims {
         }
     }
 
-    /// Returns the task that claims of this lease keep slots for.
+    /// Returns the task for which claims of this lease keep slots.
     pub(crate) fn reserver(&self, lease: u64) -> Option<Reserver> {
         self.reservers().get(&lease).cloned()
     }
@@ -141,7 +141,7 @@ impl Claims {
         }
     }
 
-    /// Forgets an expired lease, and its claims.
+    /// Drops an expired lease, and its claims.
     pub(crate) fn lost(&self, lease: u64) {
         self.nodes().remove(&lease);
         self.watches().remove(&lease);
@@ -154,7 +154,7 @@ impl Claims {
         held.get(id).filter(|held| held.fence == fence).cloned()
     }
 
-    /// Keeps a claim.
+    /// Adds a claim.
     pub(crate) fn keep(&self, id: &TaskId, held: Held) {
         let fence = held.fence;
         let before = self.held().insert(id.clone(), held);
@@ -179,7 +179,7 @@ impl Claims {
         });
     }
 
-    /// The envelope of a claimed task has this data version now.
+    /// Records the data version that the envelope of a claimed task now has.
     pub(crate) fn wrote_data_version(&self, id: &TaskId, fence: Fence, version: u32) {
         self.change(id, fence, |held| held.data_version = version);
     }
@@ -192,10 +192,11 @@ impl Claims {
         }
     }
 
-    /// Adds a command that came for a claimed task. A commit settles it without a read.
+    /// Adds a new command for a claimed task, so that a commit can settle it without a read.
     pub(crate) fn learn(&self, id: &TaskId, stored: &Stored) {
         if let Some(held) = self.held().get_mut(id)
-            // A command from before the read is in the queue, or was sent to an earlier task.
+            // A command from before the read is in the queue already, or was sent to an earlier
+            // task.
             && stored.revision > held.queue_revision
             && held.queue.iter().all(|known| known.order != stored.order)
         {
@@ -203,12 +204,12 @@ impl Claims {
         }
     }
 
-    /// Forgets a claim that has ended.
+    /// Drops a claim that has ended.
     pub(crate) fn forget(&self, id: &TaskId, fence: Fence) {
         self.forget_if(id, |held| held.fence == fence);
     }
 
-    /// Forgets a claim that is older than this fence, the one of the revision that deleted the
+    /// Drops a claim that is older than this fence, which is that of the revision that deleted the
     /// owner.
     pub(crate) fn deleted(&self, id: &TaskId, fence: Fence) {
         self.forget_if(id, |held| held.fence < fence);

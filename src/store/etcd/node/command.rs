@@ -19,7 +19,7 @@ use crate::store::{
     },
 };
 
-/// How long an answer is kept for the sender.
+/// How long an answer is kept for its sender.
 const ANSWERS_KEPT: Duration = Duration::from_secs(24 * 3600);
 
 /// Sends commands to nodes, and answers them. Clones share their state.
@@ -44,7 +44,7 @@ impl NodeCommands {
         item.when_there(&registration);
         let id = uuid::Uuid::now_v7();
         let key = format!("{}{id}", self.access.keys().node_commands(node));
-        // Attached to the node's lease: a waiting command expires with its node.
+        // Attached to the node's lease, so that a queued command expires with its node.
         item.put_on(&key, node_commands::write(command.clone(), place)?, lease);
         let entry = AuditEntry {
             at: self.access.now(),
@@ -113,7 +113,8 @@ impl NodeCommands {
         command: NodeCommandId,
     ) -> Result<Option<String>, Error> {
         const OPERATION: &str = "read the answer of a node";
-        // The waiting ones first: a command that is answered meanwhile is found among the answers.
+        // The queued ones first: a command that is answered in the meantime is then found among the
+        // answers.
         let nodes = self.access.keys().nodes();
         let nodes = self.access.reader.all(&nodes, OPERATION).await?;
         let waits = nodes.iter().any(|kv| {

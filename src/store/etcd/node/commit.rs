@@ -1,4 +1,4 @@
-//! Commits: one transition of one task, on behalf of its claim.
+//! Commits: one transition of one task, under its claim.
 
 use std::sync::Arc;
 
@@ -22,9 +22,9 @@ use crate::store::{
 };
 
 const OPERATION: &str = "store a transition";
-/// A task may change meanwhile, and have thousands of commands.
+/// A task may change during a commit, and may have thousands of commands.
 const TRIES: usize = 1000;
-/// How many operations the end of a task has, beside two for each command.
+/// How many operations the end of a task has, in addition to two for each command.
 const OWN: usize = 10;
 
 /// Writes the transitions of claimed tasks.
@@ -58,7 +58,7 @@ impl Committer {
     }
 }
 
-/// What one try writes.
+/// The content of one try.
 enum Part {
     /// The transition.
     Transition(After),
@@ -66,11 +66,11 @@ enum Part {
     Rejections(Vec<u64>),
 }
 
-/// What follows a transition that is written.
+/// What follows a written transition.
 struct After {
-    /// What remains of the tasks that its effects delete.
+    /// The remains of tasks that its effects delete.
     left: Left,
-    /// The lines of history that the state has then.
+    /// The lines of history that the state then has.
     recent: Recent,
 }
 
@@ -79,13 +79,13 @@ struct Transition<'a> {
     claim: &'a Claim,
     write: &'a Write,
     effects: Option<Transaction>,
-    /// The claim names a lease that its node does not have.
+    /// Whether the claim names a lease that its node does not have.
     forged: bool,
 }
 
 impl Transition<'_> {
-    /// Writes the transition. Returns the revision, and the lines of history that the state has; `None` when an
-    /// earlier try had written it. What this process knows of the claim is not read.
+    /// Writes the transition. Returns the revision, and the lines of history in the state; `None` when an
+    /// earlier try had written it. Does not read what this process knows about the claim.
     async fn carry_out(&self, known: Option<Box<Held>>) -> Result<Option<(i64, Recent)>, Error> {
         let (id, fence, claims) = (&self.claim.task, self.claim.fence, &self.by.claims);
         let mut tries = Tries::new(&self.by.access.pipeline, OPERATION)
@@ -123,7 +123,7 @@ impl Transition<'_> {
         }
     }
 
-    /// Reads the claim after a try, as soon as the store answers.
+    /// Reads the claim after a try, as soon as the store responds.
     async fn look_again(&self, tries: &mut Tries<'_>) -> Result<Option<Box<Held>>, Error> {
         loop {
             match self.look().await {
@@ -133,7 +133,7 @@ impl Transition<'_> {
         }
     }
 
-    /// Builds the next write; `None` when the transition was written before.
+    /// Builds the next write; `None` when the transition was already written.
     async fn next(&self, held: &mut Box<Held>) -> Result<Option<(Item, Part)>, Error> {
         loop {
             let (write, by) = (self.write, self.by);
@@ -171,8 +171,8 @@ impl Transition<'_> {
             if !write.outcomes.iter().any(|(order, _)| is_unknown(order)) {
                 return Ok(Some((item, Part::Transition(after))));
             }
-            // A command came since the claim, and no watch has delivered it here. Others settled or
-            // deleted a command that a read does not find either.
+            // A command was sent since the claim, and no watch has delivered it here; or commands
+            // were settled or deleted elsewhere, and a read does not find them either.
             let Some(now) = Box::pin(self.look()).await? else {
                 return Ok(None);
             };
@@ -184,7 +184,7 @@ impl Transition<'_> {
         }
     }
 
-    /// Keeps what the transition, written at this revision, changed about the claim.
+    /// Records the changes that the transition, written at this revision, made to the claim.
     fn keep(&self, written: Option<(i64, Recent)>) {
         let (id, fence, claims) = (&self.claim.task, self.claim.fence, &self.by.claims);
         if rules::history::ends_claim(self.write) {
@@ -201,7 +201,7 @@ impl Transition<'_> {
         self.write.state.code().is_terminal()
     }
 
-    /// Reads the claim; `None` when the transition was written before.
+    /// Reads the claim; `None` when the transition was already written.
     async fn look(&self) -> Result<Option<Box<Held>>, Error> {
         let (id, by) = (&self.claim.task, self.by);
         let found = by.access.reader.found(id, OPERATION).await?;
@@ -224,7 +224,7 @@ impl Transition<'_> {
             place.is_applied(id, written)?;
         }
         let recent = match by.claims.get(id, self.claim.fence) {
-            // Somebody has overwritten the state: what this process knows of the lines is what there was.
+            // Another program has overwritten the state, so the lines known to this process are used.
             Some(known) if found.state().is_err() => known.recent,
             _ => by.access.reader.recent(&found).await?.unwrap_or_default(),
         };
@@ -232,7 +232,7 @@ impl Transition<'_> {
         Ok(Some(Box::new(held)))
     }
 
-    /// The write of the transition, and what follows it.
+    /// Returns the write of the transition, and what follows it.
     async fn item(&self, held: &Held) -> Result<(Item, After), Error> {
         let (by, write, id) = (self.by, self.write, &self.claim.task);
         let (state, now, ends) = (&write.state, by.access.now(), self.ends());
@@ -269,7 +269,7 @@ impl Transition<'_> {
             let envelope = held.envelope();
             let props = held.task.props.clone();
             let envelope = envelope.ended(held.order, props, state.code(), state.since);
-            // Those that are known are all there are: the slot and the queue were compared.
+            // The known ones are all that exist: the slot and the queue were compared.
             let own = OWN + held.slots.len();
             let room = by.access.capacity().operations().saturating_sub(own) / 2;
             edit.end(&held.queue, room, held.props, &envelope, state)?;
@@ -297,7 +297,7 @@ impl Transition<'_> {
         Ok((item, After { left, recent }))
     }
 
-    /// Rejects some of very many commands that wait for a task which is about to end.
+    /// Rejects some of a large number of commands in the queue of a task that is about to end.
     fn reject_some(&self, held: &Held) -> Result<(Item, Part), Error> {
         let (by, write, id) = (self.by, self.write, &self.claim.task);
         let settles = |stored: &&Stored| write.outcomes.iter().all(|(o, _)| *o != stored.order);
@@ -320,7 +320,7 @@ impl Transition<'_> {
     }
 }
 
-/// Returns the claim as read with its task.
+/// Returns the claim, as it was read with its task.
 fn held_of(
     claim: &Claim,
     found: Snapshot,

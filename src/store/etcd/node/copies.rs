@@ -1,4 +1,4 @@
-//! What the watches of this process know of the live nodes.
+//! The live nodes, as the watches of this process know them.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -9,13 +9,13 @@ use crate::store::etcd::schema::Reported;
 #[derive(Default)]
 struct Copy {
     nodes: BTreeMap<NodeName, Reported>,
-    /// The revision of the last change that it has.
+    /// The revision of its last change.
     revision: i64,
-    /// The watch that updates it is open.
+    /// Whether the watch that updates it is open.
     follows: bool,
 }
 
-/// One copy of the registrations for each watch of this process, by the lease of its node.
+/// A copy of the registrations for each watch of this process, by the lease of its node.
 #[derive(Default)]
 pub(crate) struct Copies(HashMap<u64, Copy>);
 
@@ -60,8 +60,9 @@ impl Copies {
         self.0.remove(&watch);
     }
 
-    /// Returns the nodes, if an open watch knows them. Of several it is the one that has the last
-    /// change: a node that has an event of a change finds the change here, though other watches lag.
+    /// Returns the nodes, if an open watch knows them. If there are several, uses the copy with the
+    /// last change: a node that has received the event of a change finds the change here, even if
+    /// other watches lag.
     pub(crate) fn known(&self) -> Option<impl Iterator<Item = &Reported>> {
         let open = self.0.values().filter(|copy| copy.follows);
         let copy = open.max_by_key(|copy| copy.revision)?;

@@ -24,14 +24,14 @@ pub(crate) struct Effects {
 /// The transition that has the effects.
 pub(crate) struct Own<'a> {
     pub(crate) task: &'a TaskId,
-    /// Whether the task ends by it.
+    /// Whether it ends the task.
     pub(crate) ends: bool,
     pub(crate) now: Timestamp,
     /// The place of the first effect in the numbers of the revision.
     pub(crate) place: u32,
 }
 
-/// What remains to delete when the write is done.
+/// What remains to be deleted after the write.
 pub(crate) type Left = Vec<(TaskId, Leftover)>;
 
 impl Effects {
@@ -74,7 +74,7 @@ impl Effects {
             left.extend(part.left.map(|left| (id.clone(), left)));
         }
         let mut item = Item::union(items).at(place, places);
-        // Transitions do not wait for each other.
+        // Transitions need not be written in order.
         item.in_order = false;
         item.check_room(access.capacity(), "effects")?;
         Ok((item, left))

@@ -1,5 +1,5 @@
-//! The leases of the nodes of this process: granted, kept alive, and more of them when they fill.
-//! All leases of a node are kept alive together. The loss of one ends them all.
+//! The leases of the nodes of this process: grants them, keeps them alive, and adds more when they
+//! fill. All leases of a node are kept alive together. The loss of one ends them all.
 
 use std::{sync::Arc, time::Duration};
 
@@ -42,7 +42,7 @@ impl Leases {
         const OPERATION: &str = "join";
         let failed = |fault: Fault| fault.into_error(OPERATION);
         self.may_join(&spec.name).await?;
-        // A node makes the namespace a used one, so the place of props is decided before.
+        // A node makes the namespace used, so the location of props is decided before.
         self.access.reader.decided(OPERATION).await?;
         let mark = self.access.reader.load_mark().await.map_err(failed)?;
         Copied::refuse(mark.as_ref())?;
@@ -57,7 +57,7 @@ impl Leases {
         let mut item = Item::of_node(&spec.name);
         item.when_at(&key, 0);
         item.when_at(&self.access.keys().restored(), 0);
-        // Unanswered commands were for an earlier node of this name.
+        // Unanswered commands were meant for an earlier node with this name.
         self.delete_commands(&mut item, &spec.name).await?;
         item.put_on(&key, write("node", &registration)?, id);
         let joined = match self.access.pipeline.write(item).await {
@@ -69,7 +69,7 @@ impl Leases {
             Err(fault) => return Err(fault.into_error(OPERATION)),
         };
         if !joined {
-            // If this fails, the lease expires: nothing is attached to it.
+            // If this fails, the lease expires. Nothing is attached to it.
             let _ = self.access.link().revoke(id).await;
             self.may_join(&spec.name).await?;
             return Err(Error::node_exists(&spec.name));
@@ -111,7 +111,7 @@ impl Leases {
         self.register(lease, &node).await
     }
 
-    /// Renews all leases of a node at once: each has the time limit of a call for itself.
+    /// Renews all leases of a node at once, each with its own time limit.
     async fn renew_all(&self, lease: &Lease, node: &NodeLease) -> Result<(), Error> {
         let mut streams = node.streams.lock().await;
         let (ids, ttl) = (node.ids(), node.ttl);
@@ -140,8 +140,8 @@ impl Leases {
     }
 
     /// Starts to write the status of the node if it has changed. The renewal does not wait for the
-    /// write, which takes as long as the members need for a new leader. The next renewal repeats a
-    /// write that failed.
+    /// write, which may take as long as the members need to elect a leader. The next renewal
+    /// repeats a failed write.
     fn report_status(&self, lease: &Lease, node: &Arc<NodeLease>, status: &NodeStatus) {
         {
             let mut state = node.state();
@@ -168,7 +168,7 @@ impl Leases {
     }
 
     /// Renews one lease, on the stream of the last renewal if it still works. A silent stream must
-    /// not use up the time that is left of the lease.
+    /// not use up the remaining time of the lease.
     async fn keep_alive(
         &self,
         id: i64,
@@ -204,8 +204,8 @@ impl Leases {
         let _one = node.registering.lock().await;
         let text = write("node", &node.state().registration)?;
         let mut item = Item::of_node(&lease.node);
-        // Other nodes read that it drains before they see the tasks that it releases: otherwise
-        // they leave these tasks to it.
+        // Urgent, because other nodes must know that it drains before they see the tasks that it
+        // releases: otherwise they would defer these tasks to it.
         item.urgent = true;
         item.when_there(&key);
         item.put_on(&key, text, number(lease.id));
@@ -219,7 +219,7 @@ impl Leases {
         }
     }
 
-    /// Returns the lease that the next claim is attached to.
+    /// Returns the lease to which the next claim is attached.
     pub(crate) async fn lease_for_claim(&self, lease: &Lease) -> Result<i64, Error> {
         loop {
             if let Some(id) = self.claims.room(lease.id) {
@@ -251,7 +251,7 @@ impl Leases {
         Ok(())
     }
 
-    /// Adds the deletion of the commands that wait for a node of this name.
+    /// Adds the deletion of the commands in the queue of a node with this name.
     async fn delete_commands(&self, item: &mut Item, node: &NodeName) -> Result<(), Error> {
         let prefix = self.access.keys().node_commands(node);
         let kvs = self

@@ -1,4 +1,4 @@
-//! Leaving releases the claims in batches before it revokes a lease: no task is counted as
+//! Leaving: releases the claims in batches before it revokes a lease, so that no task is counted as
 //! abandoned, and etcd never ends a lease with many keys.
 
 use futures::future::join_all;
@@ -20,7 +20,7 @@ const ROUNDS: usize = 4;
 impl Leases {
     pub(crate) async fn leave(&self, lease: &Lease) -> Result<(), Error> {
         if self.gone_back(&lease.node).await.is_some() {
-            // It writes nothing to the tasks.
+            // Abandoning writes nothing to the tasks.
             return self.abandon(lease).await;
         }
         for id in self.ids(lease) {
@@ -29,9 +29,10 @@ impl Leases {
         self.abandon(lease).await
     }
 
-    /// Ends the lease with the claims that it has: the next claim of each finds that it was lost.
+    /// Ends the lease with its claims. The next claim of each task finds that the previous claim
+    /// was lost.
     pub(crate) async fn abandon(&self, lease: &Lease) -> Result<(), Error> {
-        // The main lease last: while it lives, the node does.
+        // The main lease last: the node is live as long as that lease.
         for id in self.ids(lease).into_iter().rev() {
             let revoked = self.access.link().revoke(id).await;
             revoked.map_err(|fault| fault.into_error(OPERATION))?;
@@ -94,7 +95,7 @@ impl Leases {
         let mut edit = Edit::new(self.access.keys(), id, &mut item);
         edit.when_as_found(found, &[Of::Owner, Of::TaskState]);
         edit.delete_owner(found);
-        // The next node that claims it quarantines what cannot be read.
+        // The next node that claims an unreadable task quarantines it.
         if let (Ok((state, _)), true) = (found.state(), found.task.is_some()) {
             edit.put_state(&state, &Hold::default(), &found.recent())?;
             if let Ok((envelope, _)) = found.envelope() {

@@ -1,4 +1,4 @@
-//! What the nodes of this process do: leases, claims, commits, releases, node commands, repairs.
+//! The nodes of this process: leases, claims, commits, releases, node commands, repairs.
 
 mod adopt;
 mod claim;

@@ -1,4 +1,4 @@
-//! [`NewTasks`]: tasks as their submits wrote them. The claim of one needs no read before its write.
+//! [`NewTasks`]: tasks as their submits wrote them, which can be claimed without a read.
 
 use std::{
     collections::HashMap,
@@ -9,13 +9,13 @@ use windlass_statemachine::TaskId;
 
 use crate::store::etcd::schema::KeyValue;
 
-/// How many tasks are kept. The claim of one beyond them reads it.
+/// The most tasks that are kept. Claims of further tasks read them.
 const MOST: usize = 4096;
 /// The largest envelope that is kept, in bytes.
 const LARGEST: usize = 1024;
 
-/// The envelopes of tasks that no node has claimed yet, as the watch brought them. They may be outdated: a
-/// claim compares.
+/// The envelopes of unclaimed tasks, as delivered by the watch. They may be outdated, so a claim compares
+/// them.
 #[derive(Default)]
 pub(crate) struct NewTasks {
     kept: Mutex<HashMap<TaskId, KeyValue>>,
@@ -32,18 +32,18 @@ impl NewTasks {
             return;
         }
         let mut kept = self.kept();
-        // The oldest stay: nodes claim in the order of the submits.
+        // The oldest stay, because nodes claim in the order of the submits.
         if kept.len() < MOST || kept.contains_key(&id) {
             kept.insert(id, envelope.clone());
         }
     }
 
-    /// Takes the envelope of a task that is about to be claimed.
+    /// Takes out the envelope of a task that is about to be claimed.
     pub(crate) fn take(&self, id: &TaskId) -> Option<KeyValue> {
         self.kept().remove(id)
     }
 
-    /// Forgets a task that was claimed or deleted.
+    /// Removes a task that was claimed or deleted.
     pub(crate) fn forget(&self, id: &TaskId) {
         self.kept().remove(id);
     }

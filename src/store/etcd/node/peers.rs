@@ -1,4 +1,4 @@
-//! The live nodes, as the watches of this process know them: without a call.
+//! The live nodes, as the watches of this process know them, without a call.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -17,7 +17,7 @@ use crate::store::{
 
 const OPERATION: &str = "list the nodes";
 
-/// The nodes of the namespace: read, or as the watches of this process know them. Clones share
+/// The nodes of the namespace, either read or known from the watches of this process. Clones share
 /// their state.
 #[derive(Clone)]
 pub(crate) struct Peers {
@@ -31,7 +31,7 @@ impl Peers {
         Self { reader, copies }
     }
 
-    /// Lets a watch of this process write what it knows now.
+    /// Lets a watch of this process update its copy.
     pub(crate) fn update(&self, write: impl FnOnce(&mut Copies)) {
         write(&mut self.lock());
     }
@@ -58,10 +58,10 @@ impl Peers {
         Ok(nodes)
     }
 
-    /// Returns the nodes without a call where a watch is open. The claims are those that each node
-    /// reported last; the time left of the leases is unknown. Leaves out nodes of Metafora: they
-    /// report neither claims nor slots and claim every free task, so all work that is released for
-    /// them would end up there.
+    /// Returns the nodes without a call if a watch is open. The claims are those that each node
+    /// last reported; the remaining time of leases is unknown. Leaves out nodes of Metafora: they
+    /// report neither claims nor slots and claim every free task, so that all released tasks would
+    /// end up there.
     pub(crate) async fn peers(&self) -> Result<Vec<NodeRecord>, Error> {
         let known = self.lock().known().map(|nodes| nodes.cloned().collect());
         let all = match known {
@@ -88,8 +88,8 @@ impl Peers {
         Ok(nodes.map(|(_, reported)| reported).collect())
     }
 
-    /// Returns the time left of a lease in seconds, and how many claims are attached to it; `None`
-    /// when it has expired.
+    /// Returns the remaining time of a lease in seconds, and how many claims are attached to it;
+    /// `None` when it has expired.
     async fn lease_left(&self, lease: i64) -> Result<Option<(u64, u64)>, Fault> {
         let Some(reported) = self.reader.link.lease(lease).await? else {
             return Ok(None);

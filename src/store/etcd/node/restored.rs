@@ -1,6 +1,7 @@
-//! A node of an etcd that was restored to an earlier state: it leaves a note, and no node joins while it is there.
+//! A node whose etcd was restored to an earlier state leaves a note, and no node can join while the note exists.
 //!
-//! Going on is not safe: fences are revisions, so an owner of the lost history could pass for one of the new one.
+//! Continuing would not be safe: fences are revisions, so an owner from the lost history could pass for a new
+//! one.
 
 use etcd_client::{Compare, CompareOp, Txn, TxnOp};
 use tracing::warn;
@@ -23,7 +24,7 @@ use crate::store::{
 const TRIES: usize = 4;
 
 impl Leases {
-    /// Returns the error of a node whose etcd has gone back, after the note is written.
+    /// Writes the note and returns the error, if the node's etcd has gone back to an earlier state.
     pub(super) async fn gone_back(&self, node: &NodeName) -> Option<Error> {
         let behind = self.access.link().past().behind()?;
         // Another node, or the next call, repeats it.
@@ -34,7 +35,7 @@ impl Leases {
         Some(behind.error())
     }
 
-    /// Refuses a join while the note is there.
+    /// Refuses a join while the note exists.
     pub(super) async fn may_join(&self, node: &NodeName) -> Result<(), Error> {
         if let Some(error) = self.gone_back(node).await {
             return Err(error);
@@ -45,7 +46,7 @@ impl Leases {
         }
     }
 
-    /// Returns what the note says, with what to do.
+    /// Returns the content of the note, with what to do.
     pub(crate) async fn no_node_may_join(&self) -> Result<Option<Error>, Error> {
         let key = self.access.keys().restored();
         let note = self
@@ -59,7 +60,7 @@ impl Leases {
         }))
     }
 
-    /// Writes the note, unless there is one of a node that had seen as much.
+    /// Writes the note, unless there is one from a node that had seen at least as much.
     async fn note(&self, node: &NodeName, Behind { seen, found }: Behind) -> Result<(), Fault> {
         let (key, link) = (self.access.keys().restored(), self.access.link());
         let note = Restored {

@@ -1,6 +1,6 @@
 //! [`NodeLease`]: the leases of one node, and how many claims are attached to each.
 //!
-//! etcd stands still while a lease with many keys ends, so claims beyond a thousand are attached to
+//! etcd stalls while a lease with many keys ends, so claims beyond a thousand are attached to
 //! further leases of the same node.
 
 use std::{
@@ -13,7 +13,7 @@ use etcd_client::{LeaseKeepAliveStream, LeaseKeeper};
 
 use crate::store::{NodeStatus, etcd::schema::Registration};
 
-/// How many claims are attached to one lease at most.
+/// The most claims that are attached to one lease.
 const CLAIMS_PER_LEASE: usize = 1000;
 
 /// A stream of renewals, with the connection that it was opened on.
@@ -26,7 +26,7 @@ pub(crate) struct NodeLease {
     /// One stream for each lease; locked while they are renewed.
     pub(crate) streams: tokio::sync::Mutex<HashMap<i64, Stream>>,
     pub(crate) growing: tokio::sync::Mutex<()>,
-    /// Held while the registration is read and written: the last write has the newest one.
+    /// Held while the registration is read and written, so that the last write has the newest one.
     pub(crate) registering: tokio::sync::Mutex<()>,
 }
 
@@ -34,14 +34,14 @@ pub(crate) struct State {
     pub(crate) registration: Registration,
     /// The status that is stored, if known.
     pub(crate) reported: Option<NodeStatus>,
-    /// A write of it is under way.
+    /// Whether a write of it is under way.
     pub(crate) writing: bool,
     /// Each lease, and how many claims are attached to it.
     pub(crate) leases: Vec<(i64, usize)>,
 }
 
 impl NodeLease {
-    /// A node that has joined with its first lease.
+    /// Returns a node that has joined with its first lease.
     pub(crate) fn new(registration: Registration, lease: i64, ttl: Duration) -> Self {
         Self {
             ttl,
@@ -86,7 +86,7 @@ impl NodeLease {
         Some(status)
     }
 
-    /// Returns how many more claims have room.
+    /// Returns for how many more claims there is room.
     pub(crate) fn places_left(&self) -> usize {
         let left = |(_, n): &(i64, usize)| CLAIMS_PER_LEASE.saturating_sub(*n);
         self.state().leases.iter().map(left).sum()

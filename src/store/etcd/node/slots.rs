@@ -1,4 +1,4 @@
-//! The slots of limits, as a batch of claims finds them: each claim picks others.
+//! The slots of limits, as a batch of claims reads them. Each claim picks different slots.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
@@ -27,25 +27,26 @@ use crate::store::{
 
 /// How many ranges of slots are read at once.
 const AT_ONCE: usize = 16;
-/// How many owners of slots one transaction reads at most.
+/// The most owners of slots that one transaction reads.
 const OWNERS: usize = 100;
 
-/// The key of a slot, as it was found, or as a claim of the batch is about to write it.
+/// The key of a slot, as it was read, or as a claim of the batch is about to write it.
 #[derive(Debug, Clone)]
 struct Found {
     revision: i64,
-    /// `None`: the slot is free, and its key remains.
+    /// `None`: the slot is free, and its key still exists.
     taken: Option<Taken>,
     /// The task whose claim wrote the key; `None` when a claim of this batch takes it.
     task: Option<TaskId>,
 }
 
-/// A claim that finds no slot.
+/// A claim without a free slot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Full {
     /// The first of its limits that is full.
     pub(crate) limit: Limit,
-    /// The last revision that wrote one of the slots. A watch that has come this far knows as much.
+    /// The last revision that wrote one of the slots. A watch that has reached this revision knows
+    /// about them.
     pub(crate) revision: i64,
 }
 
@@ -53,7 +54,7 @@ pub(crate) struct Full {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Refused {
     pub(crate) task: TaskId,
-    /// `None`: others took the slots that it picked, again and again.
+    /// `None`: others kept taking the slots that it picked.
     pub(crate) full: Option<Full>,
 }
 
@@ -64,7 +65,7 @@ type Slots = HashMap<Pool, BTreeMap<u32, Found>>;
 pub(crate) struct SlotTable {
     reader: Reader,
     slots: Arc<Mutex<Slots>>,
-    /// The pools whose owners were looked at.
+    /// The pools whose owners were checked.
     checked: Arc<Mutex<HashSet<Pool>>>,
 }
 
@@ -118,7 +119,7 @@ impl SlotTable {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Picks one slot of each limit, and leaves the slots that are kept for the reserver.
+    /// Picks one slot of each limit, except the slots that are kept for the reserver.
     pub(crate) async fn pick(
         &self,
         limits: &[Limit],
@@ -168,8 +169,8 @@ impl SlotTable {
         )
     }
 
-    /// Looks for slots of a full pool whose claim has ended, and whose key remains. Returns whether there are
-    /// some. Looks once.
+    /// Looks for slots of a full pool whose claim has ended while their key still exists. Returns whether
+    /// there are any. Looks only once.
     async fn free_keys_that_remain(&self, pool: &Pool) -> Result<bool, Fault> {
         let is_first = {
             let mut checked = self.checked.lock().unwrap_or_else(PoisonError::into_inner);
@@ -212,7 +213,8 @@ async fn read_pool(reader: &Reader, pool: &Pool) -> Result<BTreeMap<u32, Found>,
     let (kvs, _) = reader.link.get_all(&reader.keys.pool(pool)).await?;
     let found = kvs.iter().filter_map(|kv| {
         let (_, slot) = reader.keys.split_slot(kv.key())?;
-        // A key that cannot be read is as good as a free one: its value is of no claim of ours.
+        // A key that cannot be read counts as free: its value does not belong to a claim of
+        // windlass.
         let record = parse::<SlotRecord>(kv).ok();
         let found = Found {
             revision: kv.mod_revision(),
@@ -224,7 +226,7 @@ async fn read_pool(reader: &Reader, pool: &Pool) -> Result<BTreeMap<u32, Found>,
     Ok(found.collect())
 }
 
-/// Picks one slot of each limit, or none at all.
+/// Picks one slot of each limit, or none.
 fn pick(
     slots: &mut Slots,
     (limits, reserver): (&[Limit], Option<&Reserver>),

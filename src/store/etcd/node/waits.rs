@@ -18,16 +18,16 @@ use crate::store::{
     rules::waits,
 };
 
-/// The most tasks that one claim compares. The servers limit the comparisons of a write.
+/// The most tasks that one claim compares, because the servers limit the comparisons of a write.
 const MOST_COMPARED: usize = 64;
 
-/// The state of a task that is to be claimed.
+/// The state of a task that is about to be claimed.
 pub(super) struct LookedAt {
     pub(super) state: TaskState,
     /// The tasks that must not be live when the claim is written.
     pub(super) none_live: Vec<TaskId>,
-    /// Whether these are too many to compare: the claim leaves the task waiting, and looks again when it is
-    /// written.
+    /// Whether these are too many to compare. The claim then leaves the task waiting, and reads them again
+    /// after it was written.
     pub(super) look_again: bool,
 }
 
@@ -42,19 +42,20 @@ impl LookedAt {
     }
 }
 
-/// The tasks that the tasks of one call of claims wait for. Many wait for the same ones, which are read once. Clones
-/// share them.
+/// The tasks that the tasks of one call wait for. Many wait for the same ones, which are read once. Clones share
+/// them.
 #[derive(Clone, Default)]
 pub(super) struct Waited {
     /// The tasks that were read.
     named: Arc<HashSet<TaskId>>,
     codes: Arc<HashMap<TaskId, StateKind>>,
-    /// The claimed tasks to look at again, and when they were claimed.
+    /// The claimed tasks to check again, and when they were claimed.
     again: Arc<Mutex<HashMap<TaskId, Timestamp>>>,
 }
 
 impl Waited {
-    /// Reads the tasks that these wait for, as their marks say. Tasks that wait for none cost no read.
+    /// Reads the tasks that these wait for, according to their marks. Tasks that do not wait cost no
+    /// read.
     pub(super) async fn read(
         reader: &Reader,
         tasks: impl IntoIterator<Item = &Snapshot>,
@@ -73,7 +74,7 @@ impl Waited {
         })
     }
 
-    /// Takes note of a claim after which the tasks of its wait are looked at again.
+    /// Notes a claim after which the tasks of its wait must be read again.
     pub(super) fn look_again(&self, id: &TaskId, claimed_at: Timestamp) {
         let mut again = self.again.lock().unwrap_or_else(PoisonError::into_inner);
         again.insert(id.clone(), claimed_at);
@@ -84,8 +85,8 @@ impl Waited {
         std::mem::take(&mut again)
     }
 
-    /// Looks once more at the tasks that the claimed tasks wait for: all of them are read at once. A task that
-    /// waits for one which is live again by now stays waiting: its machine releases it.
+    /// Reads the tasks that the claimed tasks wait for again, all at once. A task that waits for one which is
+    /// live again by now stays waiting, and its machine releases it.
     pub(super) async fn look_once_more(
         &self,
         reader: &Reader,
@@ -120,7 +121,7 @@ impl Waited {
         }
     }
 
-    /// Reads the tasks that a task waits for. A task that waits for none costs no read.
+    /// Reads the tasks that a task waits for. A task that does not wait costs no read.
     pub(super) async fn looked_at(
         &self,
         reader: &Reader,
@@ -133,7 +134,7 @@ impl Waited {
         let tasks = waits.tasks.clone();
         let ended = match tasks.iter().all(|id| self.named.contains(id)) {
             true => look(state.clone(), &self.codes, now),
-            // Its mark is not that of this state.
+            // Its mark does not belong to this state.
             false => {
                 let codes = reader.codes(&tasks).await;
                 let codes = codes.map_err(|fault| fault.into_error("claim a task"))?;

@@ -1,4 +1,4 @@
-//! [`Before`]: what a transaction, or a message with effects, finds.
+//! [`Before`]: the tasks and commands that a transaction, or a message with effects, names, before they are changed.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -18,7 +18,7 @@ use crate::store::{
     },
 };
 
-/// How many commands are looked up at once.
+/// The most commands that are looked up at once.
 const AT_ONCE: usize = 32;
 
 /// Everything that a transaction or a message's effects name, as it was read.
@@ -114,17 +114,17 @@ impl Before {
         Ok(before)
     }
 
-    /// Returns a task that the transaction names, as it was found.
+    /// Returns a task that the transaction names, as it was read.
     pub(crate) fn found(&self, id: &TaskId) -> &Snapshot {
         self.tasks.get(id).unwrap_or(&self.nothing)
     }
 
-    /// Returns the revision of the record of a unique key; 0: there is none.
+    /// Returns the revision of the record of a unique key; 0 if it does not exist.
     pub(crate) fn key(&self, key: &str) -> i64 {
         self.keys.get(key).copied().unwrap_or(0)
     }
 
-    /// Returns the revision of the pointer to a command; 0: there is none.
+    /// Returns the revision of the pointer to a command; 0 if it does not exist.
     pub(crate) fn pointer(&self, id: &CommandId) -> i64 {
         self.pointers.get(id).copied().unwrap_or(0)
     }
@@ -134,7 +134,7 @@ async fn look_up(reader: &Reader, id: &CommandId) -> Result<(CommandId, Known), 
     Ok((id.clone(), reader.known(id).await?))
 }
 
-/// Returns what the rules need of a task; `None` when there is none.
+/// Returns what the rules need to know about a task; `None` when it does not exist.
 async fn present(id: &TaskId, found: &Snapshot, parts: &Parts) -> Result<Option<Present>, Error> {
     if !found.exists() {
         return Ok(None);

@@ -16,7 +16,7 @@ use crate::store::{
     },
 };
 
-/// How many pointers to commands the write that deletes their task deletes at most.
+/// The most pointers to commands that are deleted in the same write as their task.
 const POINTERS_AT_ONCE: usize = 60;
 
 /// Deletes what belongs to tasks. Clones share their state.
@@ -25,7 +25,7 @@ pub(crate) struct Clearing {
     pub(crate) access: Access,
 }
 
-/// What remains to delete after a task: pointers to its commands.
+/// What remains to be deleted after a task: pointers to its commands.
 #[derive(Default)]
 pub(crate) struct Leftover {
     /// The revision that the task was read at.
@@ -34,15 +34,15 @@ pub(crate) struct Leftover {
 }
 
 impl Clearing {
-    /// Returns how many pointers to commands the write that deletes one task deletes.
+    /// Returns how many pointers to commands are deleted in the same write as one task.
     pub(crate) fn pointers_at_once(&self) -> usize {
         self.access.capacity().things(POINTERS_AT_ONCE)
     }
 
-    /// Adds the deletion of all keys of a task, if it is as found. Leaves state and mark: a task
-    /// that takes its place overwrites them. Returns the pointers to its commands beyond the first
-    /// `pointers`. They are deleted after the task: a live task would apply a command twice whose id
-    /// is no longer known.
+    /// Adds the deletion of all keys of a task, if the task is unchanged. Leaves state and mark,
+    /// which a task that replaces it overwrites. Returns the pointers to its commands beyond the
+    /// first `pointers`. They are deleted after the task: a live task would apply a command twice if
+    /// its id were no longer known.
     pub(crate) async fn clear(
         &self,
         item: &mut Item,
@@ -76,8 +76,8 @@ impl Clearing {
     }
 
     /// Deletes pointers to commands of a deleted task, if they still name it and were not written
-    /// since it was read: the next task of this id may have the same commands. A pointer that
-    /// remains points to nothing, and a command that uses its id again overwrites it.
+    /// since it was read: the next task with this id may have the same commands. A remaining
+    /// pointer refers to nothing, and a command that uses its id again overwrites it.
     pub(crate) async fn drop_pointers(&self, id: &TaskId, left: Leftover) {
         let Ok(names_it) = json::write("task", id) else {
             return;
@@ -125,7 +125,8 @@ impl Clearing {
     pub(crate) async fn delete_history(&self, item: &mut Item, id: &TaskId) -> Result<(), Error> {
         let prefix = self.access.keys().histories(id);
         if !is_folder(id.as_str()) {
-            // Versions begin with a digit. No folder does, or with an r, or has the name of a quarantine.
+            // Versions begin with a digit. No folder begins with a digit or an r, or has the name of a
+            // quarantine.
             item.delete_range(&format!("{prefix}{RING}0"), format!("{prefix}{RING}:"));
             item.delete_range(&format!("{prefix}0"), format!("{prefix}:"));
             let quarantines = format!("{prefix}{QUARANTINED}");

@@ -12,8 +12,8 @@ use crate::store::{
 };
 
 impl Parts {
-    /// Adds the deletion of a task, if it is as found, with as many `pointers` to its commands.
-    /// Returns the others.
+    /// Adds the deletion of a task, if it is unchanged, with as many `pointers` to its commands.
+    /// Returns the remaining pointers.
     pub(crate) async fn delete(
         &self,
         item: &mut Item,

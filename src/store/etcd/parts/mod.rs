@@ -1,5 +1,5 @@
-//! The parts of changes: what one operation puts into a write. Calls of clients, transactions and the effects
-//! of messages share them.
+//! The parts of changes: what one operation writes. Calls of clients, transactions and the effects of
+//! messages share them.
 
 mod before;
 mod clear;

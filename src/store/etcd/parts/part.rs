@@ -13,11 +13,11 @@ use crate::store::{
     rules::transaction::Step,
 };
 
-/// How many pointers to commands the deletion of a task deletes in the write itself: the writes of
-/// the largest operation count against the limit of the servers.
+/// How many pointers to commands the deletion of a task deletes in the same write. Few, because the
+/// writes of the largest operation count against the limit of the servers.
 const POINTERS: usize = 4;
 
-/// What one operation is about, when, and its place in the numbers of the revision.
+/// The task, the time and the place of one operation in the numbers of the revision.
 pub(crate) struct At<'a> {
     pub(crate) id: &'a TaskId,
     pub(crate) now: Timestamp,
@@ -62,7 +62,7 @@ impl Parts {
             }
             Step::Send(send) => {
                 let mut edit = Edit::new(keys, id, &mut item);
-                // Otherwise the same message submits the task: that part compares its key.
+                // Otherwise the same message submits the task, and that part compares its key.
                 if found.task.is_some() {
                     edit.when_there(Of::Task);
                 }

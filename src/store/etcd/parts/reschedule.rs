@@ -23,7 +23,7 @@ pub(crate) struct Rescheduled<'a> {
 }
 
 impl Parts {
-    /// Adds a reschedule, if the task is as found.
+    /// Adds a reschedule, if the task is unchanged.
     pub(crate) async fn reschedule(
         &self,
         item: &mut Item,

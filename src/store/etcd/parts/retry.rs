@@ -1,4 +1,4 @@
-//! The next incarnation of a task.
+//! Starts a task in its next incarnation.
 
 use jiff::Timestamp;
 use windlass_statemachine::{Json, TaskId, TaskState};
@@ -25,8 +25,8 @@ pub(crate) struct Retried<'a> {
 
 impl Parts {
     /// Reads the version and fence of the last write of a task with an unreadable state from its history, whose keys
-    /// or lines have versions. Where the newest lines are lost with the state, the version may be greater than that
-    /// of the last write, and is never less.
+    /// or lines contain versions. If the newest lines are lost with the state, the version may be greater than that
+    /// of the last write, but is never less.
     pub(crate) async fn counted(&self, id: &TaskId, found: &Snapshot) -> Result<Counted, Error> {
         let reader = &self.access().reader;
         reader.decided("retry a task").await?;
@@ -52,7 +52,7 @@ impl Parts {
         Ok(last)
     }
 
-    /// Adds the retry of a task, if it is as found.
+    /// Adds the retry of a task, if it is unchanged.
     pub(crate) async fn retry(
         &self,
         item: &mut Item,
@@ -92,7 +92,7 @@ impl Parts {
         };
         match recent {
             Some(recent) => drop(edit.put_step(&step, &recent)?),
-            // The next retry needs this version, also when it cannot read the state either.
+            // The next retry needs this version, even if it cannot read the state either.
             None => edit.put_step_apart(&step)?,
         }
         if !edit.put_parked(state, submitted_at)? {

@@ -13,8 +13,8 @@ use crate::store::{
 };
 
 impl Parts {
-    /// Adds a new task, if its id is free or that of the ended task `old`, with the deletion of as
-    /// many `pointers` to the commands of `old`. Returns the others.
+    /// Adds a new task, if its id is free or belongs to the ended task `old`, with the deletion of
+    /// as many `pointers` to the commands of `old`. Returns the remaining pointers.
     pub(crate) async fn submit(
         &self,
         item: &mut Item,

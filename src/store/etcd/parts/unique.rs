@@ -13,7 +13,7 @@ use crate::store::{
 };
 
 impl Parts {
-    /// Adds the record of the unique key of a new task, if it has one and everything about the key is as found.
+    /// Adds the record of the unique key of a new task, if it has one and nothing about the key has changed.
     pub(super) fn take_key(
         &self,
         item: &mut Item,
@@ -36,7 +36,7 @@ impl Parts {
         Ok(())
     }
 
-    /// Compares that the task that has the key exists as it was found.
+    /// Compares that the task with the key still exists as it was read.
     pub(super) fn when_holder(&self, item: &mut Item, before: &Before, holder: &TaskId) {
         item.touch_task(holder);
         let mut edit = Edit::new(self.access().keys(), holder, item);

@@ -1,15 +1,16 @@
-//! Cuts the ids of a namespace into blocks of a bounded size, upwards or downwards. Pure but for the counts.
+//! Cuts the ids of a namespace into blocks of a bounded size, upwards or downwards. Pure except for the
+//! counts.
 //!
-//! etcd has no order but that of its keys, reads it upwards only, and counts every key of a range that a request names.
-//! So a block is found by ranges that grow digit by digit from the place where the list is: beside the first digits that
-//! two ids share, most ids differ in the last ones. Default ids begin with their time, so the first ranges below the id of
-//! this moment have the newest tasks.
+//! etcd's only order is that of its keys. It reads upwards only, and counts every key of a range that a request names. So
+//! a block is found with ranges that grow digit by digit from the current position: after the common first digits, most
+//! ids differ in the last ones. Default ids begin with their time, so the first ranges below the id of this moment have
+//! the newest tasks.
 
 use std::future::Future;
 
 use crate::store::etcd::client::Fault;
 
-/// A range of ids: from the first one to before the end. The ends need not be ids.
+/// A range of ids, with the end excluded. Its bounds need not be ids.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Ids {
     pub(crate) from: Vec<u8>,
@@ -26,13 +27,14 @@ pub(crate) struct Found {
 
 /// Counts the keys of ranges.
 pub(crate) trait Count: Sync {
-    /// Returns what each range has, all at one time.
+    /// Returns the content of each range, all at one time.
     fn count(&self, ranges: &[Ids]) -> impl Future<Output = Result<Vec<Found>, Fault>> + Send;
 }
 
-/// At how many ranges one byte is cut at most.
+/// The most cuts of a range at one byte.
 const CUTS: usize = 48;
-/// From which digit on two default ids that belong together differ: those before it are of a quarter of a second.
+/// The digit from which related default ids differ: ids with the same digits before it belong to the same quarter
+/// of a second.
 const OF_A_MOMENT: usize = 11;
 /// How many of the narrowest ranges are counted at once.
 const NARROWEST: usize = 3;
@@ -42,7 +44,7 @@ impl Ids {
         self.from >= self.end
     }
 
-    /// Cuts it at the first id: that id, then the ids that share fewer and fewer of its bytes, upwards.
+    /// Cuts it at the first id: that id, then ids that share fewer and fewer of its bytes, upwards.
     fn around(&self, first: &[u8]) -> Vec<Self> {
         let mut from = first.to_vec();
         let ends = (0..=first.len()).rev().map(|shared| match shared {
@@ -65,7 +67,7 @@ impl Ids {
         let shared = self.shared(first);
         let prefix = &first[..shared.min(first.len())];
         let low = first.get(shared).copied().unwrap_or(0);
-        // Bytes behind the printable ones are rare: one range has them.
+        // Bytes after the printable ones are rare, so one range has all of them.
         let high = match self.end.strip_prefix(prefix) {
             Some([byte, ..]) => *byte,
             _ => 0x7f,
@@ -90,14 +92,14 @@ impl Ids {
     fn shared(&self, first: &[u8]) -> usize {
         let same = first.iter().zip(&self.end);
         let same = same.take_while(|(a, b)| a == b).count();
-        // An end that follows a prefix shares all of it but for the last byte.
+        // An end that follows a prefix shares all of it except the last byte.
         let next = (first.get(same), self.end.get(same));
         let is_next = matches!(next, (Some(a), Some(b)) if a.checked_add(1) == Some(*b));
         same + usize::from(is_next && self.end.len() == same + 1)
     }
 }
 
-/// Returns the first text behind all that begin with `prefix`. Text has no byte 255.
+/// Returns the first text after all texts that begin with `prefix`. Text has no byte 255.
 fn after(prefix: &[u8]) -> Vec<u8> {
     let mut end = prefix.to_vec();
     if let Some(last) = end.last_mut() {
@@ -106,7 +108,8 @@ fn after(prefix: &[u8]) -> Vec<u8> {
     end
 }
 
-/// Returns the numbers of bytes at which ranges beside a place are cut, from the narrowest on.
+/// Returns the numbers of bytes at which ranges next to a position are cut, starting with the
+/// narrowest.
 fn digits(place: &[u8]) -> impl Iterator<Item = usize> {
     let is_default = place.len() > OF_A_MOMENT
         && place[..8].iter().all(u8::is_ascii_hexdigit)
@@ -116,15 +119,15 @@ fn digits(place: &[u8]) -> impl Iterator<Item = usize> {
         false => place.len().saturating_sub(1),
     };
     let cuts = (0..=narrowest).rev();
-    // Beside a sign that no other id has there, nothing is found.
+    // A cut next to a character that only this id has finds nothing.
     cuts.filter(|cut| {
         let next = place.get(*cut);
         *cut == 0 || next.is_none_or(|byte| byte.is_ascii_alphanumeric() || *byte >= 0x80)
     })
 }
 
-/// The ranges below the end, downwards, the narrowest first. `now` is a default id of this moment, if the end is no place
-/// of a list.
+/// Returns the ranges below the end, downwards, the narrowest first. `now` is a default id of this
+/// moment, if the end is not a position in a list.
 fn below(ids: &Ids, now: Option<&[u8]>) -> Vec<Ids> {
     let place = match now.filter(|now| ids.from.as_slice() < *now && *now < ids.end.as_slice()) {
         Some(now) => now,
@@ -143,8 +146,8 @@ fn below(ids: &Ids, now: Option<&[u8]>) -> Vec<Ids> {
     ranges
 }
 
-/// The ranges from the beginning on, upwards, the narrowest first; the whole one where the beginning is no place of a
-/// list.
+/// Returns the ranges above the start, upwards, the narrowest first; the whole range if the start
+/// is not a position in a list.
 fn above(ids: &Ids) -> Vec<Ids> {
     let place = ids.from.strip_suffix(&[0]).unwrap_or(&ids.from);
     let mut from = ids.from.clone();
@@ -162,14 +165,14 @@ fn above(ids: &Ids) -> Vec<Ids> {
     ranges
 }
 
-/// A block that grows by ranges beside it.
+/// A block that grows by adjacent ranges.
 struct Block {
     ids: Option<Ids>,
     keys: usize,
     most: usize,
 }
 
-/// What a range is for a block.
+/// How a range relates to a block.
 enum Taken {
     Yes,
     TooMuch,
@@ -244,7 +247,7 @@ async fn last_of(
         match (block.ids, too_much) {
             (Some(ids), _) => return Ok(ids),
             (None, Some(part)) => (range, found) = part,
-            // Its keys were deleted meanwhile.
+            // Its keys were deleted in the meantime.
             (None, None) => break,
         }
     }
@@ -284,7 +287,7 @@ async fn first_of(
     Ok(block.ids.unwrap_or(range))
 }
 
-/// Makes a block of ranges beside each other. Returns it with the range that had too many keys for it.
+/// Makes a block of adjacent ranges. Returns it with the range that had too many keys for it.
 async fn grow(
     count: &impl Count,
     ranges: Vec<Ids>,

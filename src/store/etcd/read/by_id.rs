@@ -14,7 +14,7 @@ use crate::store::etcd::{
     schema::{KeyValue, Part, Snapshot, keys::PROPS_APART, ranges::is_pointer},
 };
 
-/// Which tasks a list reads: ended ones have a folder of their own.
+/// The tasks that a list reads. Ended ones have a folder of their own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Folders {
     All,
@@ -23,7 +23,7 @@ pub(crate) enum Folders {
 }
 
 impl Folders {
-    /// The folders whose keys say which tasks there are.
+    /// Returns the folders whose keys determine which tasks exist.
     pub(crate) fn of_tasks(self) -> &'static [&'static str] {
         match self {
             Self::All => &["tasks/", "finished/"],
@@ -32,7 +32,7 @@ impl Folders {
         }
     }
 
-    /// Every folder with a part of these tasks, those of the tasks first.
+    /// Returns every folder with a part of these tasks, starting with those of `of_tasks`.
     pub(crate) fn of_parts(self) -> &'static [&'static str] {
         match self {
             Self::All => &["tasks/", "finished/", "state/", "parked/", PROPS_APART],
@@ -55,7 +55,7 @@ impl Reader {
         TxnOp::get(key(&ids.from), Some(options.with_range(key(&ids.end))))
     }
 
-    /// Takes in a key of one of the folders of [`Folders::of_parts`]; those of the tasks come first.
+    /// Applies a key of one of the folders of [`Folders::of_parts`]; those of `of_tasks` come first.
     pub(crate) fn take_in(&self, folder: &str, kv: KeyValue, all: &mut BTreeMap<TaskId, Snapshot>) {
         let new = || Snapshot {
             fences: self.fences.clone(),
@@ -118,7 +118,8 @@ impl Reader {
         for found in all.values_mut() {
             found.queue.sort_by_key(|stored| stored.order);
         }
-        // The parts of an id with which the end begins may be behind the end: `a/owner` is behind `a-b`.
+        // The parts of an id with which the end begins may come after the end: `a/owner` comes after
+        // `a-b`.
         let is_cut = |id: &&TaskId| ids.end.starts_with(id.as_str().as_bytes());
         let cut: Vec<TaskId> = all.keys().filter(is_cut).cloned().collect();
         for (id, found) in cut.iter().zip(self.read_many(&cut).await) {
@@ -188,7 +189,7 @@ impl Counting<'_> {
 }
 
 impl Found {
-    /// Returns what two folders have together.
+    /// Returns the sum of two folders.
     fn and(self, other: Self) -> Self {
         let first = match (self.keys, other.keys) {
             (0, _) => other.first,

@@ -1,4 +1,4 @@
-//! Reads whether tasks are live, and how they ended, without their records.
+//! Reads whether tasks are live, and how they ended, without reading their records.
 
 use std::collections::HashMap;
 
@@ -18,7 +18,8 @@ const CHUNK: usize = 60;
 const AT_ONCE: usize = 16;
 
 impl Reader {
-    /// Returns the state of each task that exists. A live task counts as runnable: its state is not read.
+    /// Returns the state of each existing task. A live task counts as runnable, because its state is not
+    /// read.
     pub(crate) async fn codes(&self, ids: &[TaskId]) -> Result<HashMap<TaskId, StateKind>, Fault> {
         let chunk = (self.capacity.operations() / 2).clamp(1, CHUNK);
         let mut codes = HashMap::with_capacity(ids.len());

@@ -1,4 +1,4 @@
-//! Commands: by their id, and all of a task.
+//! Reads commands: one by its id, or all of a task.
 
 use etcd_client::{Txn, TxnOp};
 use windlass_statemachine::{CommandId, TaskId};
@@ -12,12 +12,12 @@ use crate::store::{
     },
 };
 
-/// What a command id stands for.
+/// The command of an id.
 pub(crate) struct Known {
-    /// The task it was sent to, and the stored command.
+    /// The task to which it was sent, and the stored command.
     pub(crate) task: Option<TaskId>,
     pub(crate) stored: Option<Stored>,
-    /// The revision that wrote its pointer; 0: there is none. A pointer to nothing may be
+    /// The revision that wrote its pointer; 0 if it does not exist. A pointer to nothing may be
     /// overwritten.
     pub(crate) revision: i64,
 }
@@ -53,11 +53,11 @@ impl Reader {
         })
     }
 
-    /// Reads the commands of a task, with those that have an outcome, in order.
+    /// Reads the commands of a task in order, including those that have an outcome.
     pub(crate) async fn stored_commands(&self, id: &TaskId) -> Result<Vec<Stored>, Error> {
         const OPERATION: &str = "read the commands of a task";
-        // The waiting ones first: a command that gets its outcome meanwhile is read twice instead
-        // of missed.
+        // The queued ones first: a command that gets its outcome in the meantime is then read twice
+        // instead of missed.
         let snapshot = self.found(id, OPERATION).await?;
         if !snapshot.exists() {
             return Err(Error::no_task(id));

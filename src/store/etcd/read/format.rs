@@ -13,15 +13,15 @@ use crate::store::{
     },
 };
 
-/// How often a process reads what others write at the same moment.
+/// How often a process reads again when others write at the same moment.
 const TRIES: usize = 8;
-/// What a namespace that is used has below one of these.
+/// A used namespace has a key below one of these folders.
 const USED: [&str; 5] = ["tasks/", "state/", "parked/", "finished/", "nodes/"];
 
 impl Reader {
-    /// Reads what is added to revisions to make fences, and the layout of the keys. Every process does so when it
-    /// connects, and every node when it joins: marks do not change while a node lives. A namespace that nobody
-    /// has used has neither.
+    /// Reads the offsets between revisions and fences, and the layout of the keys. Every process does so when it
+    /// connects, and every node when it joins: the offsets do not change while a node is live. An unused
+    /// namespace has neither.
     pub(crate) async fn load_format(&self) -> Result<(), Fault> {
         self.load_mark().await?;
         match self.link.get_key(&self.keys.fences()).await? {
@@ -30,7 +30,7 @@ impl Reader {
         }
     }
 
-    /// Takes over the format that this key has.
+    /// Applies the format in this key.
     pub(crate) fn set_format(&self, kv: &KeyValue) -> Result<(), Fault> {
         let unreadable = |reason| {
             let what = self.keys.fences();
@@ -50,9 +50,9 @@ impl Reader {
         Ok(())
     }
 
-    /// Returns the layout of the keys. The first node or client that writes to a namespace decides it for all: our
-    /// own in an unused one, unless nodes of Metafora are to work in it, and the shared one where Metafora was
-    /// before. Every write of props or history of a task comes after it.
+    /// Returns the layout of the keys. The first node or client that writes to a namespace decides it for all:
+    /// `Compact` in an unused namespace, unless nodes of Metafora will work in it, and `Shared` if Metafora has
+    /// used it. Every write of props or history of a task comes after this decision.
     pub(crate) async fn layout(&self) -> Result<Layout, Fault> {
         let key = self.keys.fences();
         for _ in 0..TRIES {
@@ -74,7 +74,7 @@ impl Reader {
         Err(Fault::NotNow(format!("{key} is deleted again and again")))
     }
 
-    /// As [`layout`](Self::layout). An error names the operation.
+    /// Like [`layout`](Self::layout). Errors name the operation.
     pub(crate) async fn decided(&self, operation: &'static str) -> Result<(), Error> {
         let layout = self.layout().await;
         layout
@@ -82,8 +82,8 @@ impl Reader {
             .map_err(|fault| fault.into_error(operation))
     }
 
-    /// Writes the format of a namespace that has none; the layout of our own only if it is unused. Returns whether it
-    /// was written.
+    /// Writes the format of a namespace that has none; the layout `Compact` only if the namespace is unused. Returns
+    /// whether it was written.
     async fn put_format(&self, layout: Layout) -> Result<bool, Fault> {
         let key = self.keys.fences();
         let format = Format {

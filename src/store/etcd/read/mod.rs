@@ -1,4 +1,4 @@
-//! Reading what the keys hold, at one revision.
+//! Reads the content of keys at one revision.
 
 pub(crate) mod blocks;
 pub(crate) mod by_id;

@@ -1,5 +1,5 @@
-//! [`Reader`] reads all that belongs to a task at one revision, of many tasks at once. [`Access`] adds
-//! the pipeline and a clock.
+//! [`Reader`] reads everything that belongs to a task at one revision, for many tasks at once.
+//! [`Access`] adds the pipeline and a clock.
 
 use std::sync::Arc;
 
@@ -37,13 +37,12 @@ pub(crate) struct Reader {
     pub(crate) keys: Keys,
     pub(crate) fences: Fences,
     pub(crate) mark: Mark,
-    /// Nodes of Metafora are to work in this namespace.
+    /// Whether nodes of Metafora work in this namespace.
     pub(crate) metafora_nodes: bool,
     pub(crate) capacity: Arc<Capacity>,
 }
 
-/// What every component begins with: how it reads and writes, and its clock. Clones share their
-/// state.
+/// What every component needs: reader, pipeline and clock. Clones share their state.
 #[derive(Clone)]
 pub(crate) struct Access {
     pub(crate) reader: Reader,
@@ -68,7 +67,7 @@ impl Access {
         self.clock.now()
     }
 
-    /// A write of a task with `places` places in the numbers of its revision.
+    /// Returns a write of a task with `places` places in the numbers of its revision.
     pub(crate) fn item(&self, id: &TaskId, places: u32) -> Item {
         Item::of(id).at(self.pipeline.places(places), places)
     }
@@ -82,8 +81,8 @@ impl Reader {
             .collect()
     }
 
-    /// Reads tasks for a claim, without the records of ended ones. Returns each with the lease that
-    /// the key `node` is attached to at the same revision.
+    /// Reads tasks for a claim, without the records of ended ones. Returns each with the lease to
+    /// which the key `node` is attached at the same revision.
     pub(crate) async fn read_for_claim(
         &self,
         ids: &[TaskId],
@@ -183,7 +182,7 @@ impl Reader {
         read.pop().unwrap_or_else(nothing)
     }
 
-    /// As [`read`](Self::read). An error names the operation.
+    /// Like [`read`](Self::read). Errors name the operation.
     pub(crate) async fn found(
         &self,
         id: &TaskId,
@@ -193,7 +192,7 @@ impl Reader {
         read.map_err(|fault| fault.into_error(operation))
     }
 
-    /// Reads one key. An error names the operation.
+    /// Reads one key. Errors name the operation.
     pub(crate) async fn key(
         &self,
         key: &str,
@@ -203,7 +202,8 @@ impl Reader {
         read.map_err(|fault| fault.into_error(operation))
     }
 
-    /// Reads the keys that begin with `prefix`, which are few. An error names the operation.
+    /// Reads the keys that begin with `prefix`, of which there must be few. Errors name the
+    /// operation.
     pub(crate) async fn all(
         &self,
         prefix: &str,
@@ -214,8 +214,8 @@ impl Reader {
         read.map_err(|fault| fault.into_error(operation))
     }
 
-    /// Returns the newest lines of the history of a task, which its state has. Those of an unreadable state are in the
-    /// value before it, as long as etcd keeps that; `None` when they are lost.
+    /// Returns the newest lines of a task's history, which its state contains. The lines of an unreadable state are in
+    /// its previous value, as long as etcd keeps that; `None` when they are lost.
     pub(crate) async fn recent(&self, found: &Snapshot) -> Result<Option<Recent>, Error> {
         let Some(state) = &found.state else {
             return Ok(Some(Recent::default()));
@@ -229,7 +229,7 @@ impl Reader {
         Ok(before.and_then(|kv| Recent::read(&kv).ok()))
     }
 
-    /// Reads how far back history is reported, and the revision that wrote this.
+    /// Reads how far back history is reported, and the revision that wrote this value.
     pub(crate) async fn horizon(&self) -> Result<(Horizon, i64), Fault> {
         let kv = self.link.get_key(&self.keys.horizon()).await?;
         let horizon = kv.as_ref().and_then(|kv| parse(kv).ok());

@@ -1,4 +1,4 @@
-//! A command as it is stored: while it waits, and with its outcome.
+//! Stored commands: queued ones, and those with an outcome.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -13,13 +13,13 @@ use super::{
 };
 use crate::store::{CommandRecord, Error};
 
-/// Results of a command to complete, and payloads of signals, up to this size are kept with the outcome.
+/// The largest result or payload, in bytes, that is kept with the outcome of a command.
 const CONTENT_KEPT: usize = 4096;
 
-/// What the names of commands from a Metafora commander's slot begin with.
+/// The prefix of the names of commands from a Metafora commander's slot.
 const SLOT: &str = "slot-";
 
-/// The fields that a command stores beside its message.
+/// The fields of a stored command in addition to its message.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 struct Sent {
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -37,14 +37,14 @@ struct Sent {
     malformed: Option<String>,
 }
 
-/// Returns whether a command that needs no handler waits. A signal needs the handler: it waits with a task that
-/// a limit holds back.
+/// Returns whether a command that needs no handler is queued. A signal needs the handler, so it waits with a
+/// task that a limit holds back.
 pub(crate) fn has_order<'a>(queue: impl IntoIterator<Item = &'a Stored>) -> bool {
     let is_signal = |stored: &Stored| matches!(stored.command, Ok(Command::Signal(_)));
     queue.into_iter().any(|stored| !is_signal(stored))
 }
 
-/// A command as it waits, or with its outcome.
+/// A command, queued or with its outcome.
 #[derive(Debug, Clone)]
 pub(crate) struct Stored {
     /// The last part of its key; `None` for a Metafora commander's single slot.
@@ -59,7 +59,7 @@ pub(crate) struct Stored {
 }
 
 impl Stored {
-    /// `/NS/tasks/ID/commands/NAME`.
+    /// Returns the value of `/NS/tasks/ID/commands/NAME`.
     pub(crate) fn write(
         command: &Command,
         at: Timestamp,
@@ -77,7 +77,7 @@ impl Stored {
         ))
     }
 
-    /// Writes a command from another store, as it waits or with its outcome.
+    /// Returns the value of a command from another store, queued or with its outcome.
     pub(crate) fn of(command: &CommandRecord) -> Result<String, Error> {
         let sent = Sent {
             sent_at: Some(command.sent_at),
@@ -91,12 +91,13 @@ impl Stored {
         Ok(extended(text, &write("command", &sent)?))
     }
 
-    /// `/NS/outcomes/ID/NAME`. Leaves out a large result: the state of the completed task holds it,
-    /// and one write does not hold it twice. Leaves out a large payload, which a reply may stand beside.
+    /// Returns the value of `/NS/outcomes/ID/NAME`. Leaves out a large result, which the state of the
+    /// completed task contains, so that one write does not contain it twice. Also leaves out a large
+    /// payload, because a large reply may be next to it.
     pub(crate) fn write_outcome(&self, outcome: Outcome) -> Result<String, Error> {
         let sent = Sent {
             sent_at: Some(self.sent_at),
-            // Each command of the slot is Metafora's.
+            // Every command of the slot comes from Metafora.
             by: self.by.clone().filter(|_| self.name.is_some()),
             place: 0,
             order: Some(self.order),
@@ -127,7 +128,7 @@ impl Stored {
         let malformed = malformed.and_then(|text| serde_json::from_str(text).ok());
         let first = match name {
             Some(_) => kv.create_revision(),
-            // Each write of the slot is another command.
+            // Each write of the slot is a different command.
             None => kv.mod_revision(),
         };
         Self {

@@ -1,4 +1,5 @@
-//! The index of ended tasks by the time of their end: one key for each, without which a list by end would read them all.
+//! The index of ended tasks by the time of their end, with one key for each task. Without it, a list by end would have
+//! to read all of them.
 //!
 //! `meta/ended/TIME/ID` with the state as its value. Each write that makes or removes the record of an ended task does
 //! the same with its key here.
@@ -8,7 +9,7 @@ use windlass_statemachine::{StateKind, TaskId};
 
 use super::{Envelope, KeyValue, Keys, Snapshot, json::parse, keys::ENDED};
 
-/// Returns the digits of a time in microseconds since 1970, in whose order the times are.
+/// Returns the digits of a time in microseconds since 1970, which sort by time.
 pub(crate) fn digits(micros: i64) -> String {
     format!("{:016x}", micros.cast_unsigned() ^ (1 << 63))
 }
@@ -19,7 +20,7 @@ pub(crate) struct End {
     /// In microseconds since 1970.
     pub(crate) at: i64,
     pub(crate) id: TaskId,
-    /// `None` for a value that cannot be read.
+    /// The state; `None` for a value that cannot be read.
     pub(crate) state: Option<StateKind>,
 }
 
@@ -39,15 +40,15 @@ impl End {
 }
 
 impl Keys {
-    /// The key of a task in the index of ended tasks.
+    /// Returns the key of a task in the index of ended tasks.
     pub(crate) fn ended(&self, at: Timestamp, id: &TaskId) -> String {
         format!("{}{ENDED}{}/{id}", self.root(), digits(at.as_microsecond()))
     }
 }
 
 impl Snapshot {
-    /// Returns the keys in the index that the record of an ended task may have. The record of a task that a node of
-    /// Metafora has ended has another time than its state.
+    /// Returns the possible keys of an ended task in the index. The record of a task that a node of Metafora has
+    /// ended has a different time than its state.
     pub(crate) fn end_keys(&self, keys: &Keys, id: &TaskId) -> Vec<String> {
         let Some(record) = &self.finished else {
             return Vec::new();

@@ -1,15 +1,15 @@
-//! Fences: the revision that wrote a claim, plus a base where tasks came from another store.
+//! Fences: the revision that wrote a claim, plus an offset if tasks came from another store.
 //!
 //! A task from another store may have had greater fences than this etcd has revisions. So the
-//! namespace stores marks: from which revision on which base is added. Bases only grow, so fences
-//! grow too.
+//! namespace stores marks: the offset that is added from a revision on. Offsets only grow, so
+//! fences grow too.
 
 use std::sync::{Arc, PoisonError, RwLock};
 
 use serde::{Deserialize, Serialize};
 use windlass_statemachine::Fence;
 
-/// Revisions, and the base that is added from each on; in order.
+/// Revisions, and the offset that applies from each on, in order.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct Marks(Vec<(i64, u64)>);
@@ -23,8 +23,8 @@ fn number(revision: i64) -> u64 {
 }
 
 impl Marks {
-    /// Returns whether a claim at this revision has a greater fence than `fence`. If not, adds a
-    /// mark, so that it has.
+    /// Makes the fence of a claim at this revision greater than `fence`, by adding a mark if
+    /// necessary. Returns whether it was greater already.
     pub(crate) fn raise(&mut self, revision: i64, fence: Fence) -> bool {
         let is_above = self.fence(revision) > fence;
         if !is_above {

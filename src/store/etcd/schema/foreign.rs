@@ -6,7 +6,8 @@ use windlass_statemachine::{ActionKind, Fence, StateKind, TaskState};
 use super::{json::parse, kv::KeyValue};
 use crate::store::ChangeKind;
 
-/// Reads a sleep without a time, which Metafora stores for a handler that names none: it is due.
+/// Reads a sleep without a time, which Metafora stores for a handler that gave none: the task is
+/// due.
 pub(crate) fn endless_sleep(kv: &KeyValue) -> Option<TaskState> {
     let mut stored: serde_json::Map<String, serde_json::Value> = parse(kv).ok()?;
     let sleeps = stored.get("state")? == "sleeping" && !stored.contains_key("until");
@@ -17,7 +18,7 @@ pub(crate) fn endless_sleep(kv: &KeyValue) -> Option<TaskState> {
     serde_json::from_value(stored.into()).ok()
 }
 
-/// Returns the transition that leads to an end which no write reported.
+/// Returns the transition to an end for which no write reported one.
 pub(crate) fn step_to(to: StateKind) -> ChangeKind {
     let (message, from) = match to {
         StateKind::Killed => (ActionKind::Kill, StateKind::Runnable),

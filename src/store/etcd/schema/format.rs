@@ -1,26 +1,27 @@
-//! [`Format`]: what every process has to know of a namespace before it reads or writes a task.
+//! [`Format`]: what every process has to know about a namespace before it reads or writes a task.
 
 use serde::{Deserialize, Serialize};
 
 use super::{fences::Marks, json::write};
 use crate::store::Error;
 
-/// Where a namespace keeps the props of live tasks, and how the lines of their histories are named.
+/// The location of the props of live tasks, and the names of the lines of their histories.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Layout {
-    /// As nodes of Metafora read it: props below the key of the task, and a new key for each line.
+    /// The layout that nodes of Metafora can read: props below the key of the task, and a new key
+    /// for each line.
     #[default]
     Shared,
-    /// A namespace of windlass alone. Props are outside of the keys that nodes watch: no node gets those of a task
-    /// before it claims it. The value of the state has the newest lines of the history
-    /// ([`Recent`](super::Recent)), and the others take the keys of older ones. So etcd has no keys to delete, and
-    /// its index does not grow with each transition until the next compaction.
+    /// The layout of a namespace that only windlass uses. Props are outside of the keys that nodes watch, so that
+    /// a node gets the props of a task only with its claim. The value of the state contains the newest lines of
+    /// the history ([`Recent`](super::Recent)), and the other lines reuse the keys of older ones. So etcd has no
+    /// keys to delete, and its index does not grow with each transition until the next compaction.
     Compact,
 }
 
 impl Layout {
-    /// Returns whether nodes and clients of Metafora find all that they read.
+    /// Returns whether nodes and clients of Metafora find all keys that they read.
     pub(crate) fn is_shared(self) -> bool {
         self == Self::Shared
     }
@@ -33,15 +34,15 @@ pub(crate) struct Format {
     pub(crate) layout: Layout,
 }
 
-/// The number of the forms of all keys and values, which this program reads and writes.
+/// The version of all keys and values that this program reads and writes.
 const FORMAT: u64 = 1;
 
-/// What is wrong with nodes of Metafora where props are apart, and what to do.
+/// The error and the advice when nodes of Metafora work in a namespace with separate props.
 pub(crate) const FOREIGN_NODES: &str = "nodes of Metafora run tasks of this namespace without their props, which are where they do not read";
 pub(crate) const FOREIGN_ADVICE: &str = "stop these nodes, and copy the namespace to one that is made with \
                                          metafora-nodes=true in its URL";
 
-/// What a value of any version may have.
+/// The fields that a value of any version may have.
 #[derive(Deserialize)]
 struct Versioned {
     /// Absent before 0.1.

@@ -20,7 +20,7 @@ pub(crate) struct Entry {
     at: Timestamp,
     #[serde(default, skip_serializing_if = "is_zero")]
     place: u32,
-    /// The version of the task that the write made, where the key does not have it.
+    /// The version of the task after the write, if the key does not contain it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) version: Option<u64>,
     /// The revision of the write, if a later one has written the value.
@@ -36,7 +36,7 @@ pub(crate) struct Entry {
     what: Vec<ChangeKind>,
 }
 
-/// An [`Entry`] as the line of a state or of a block: as short as it is readable.
+/// An [`Entry`] as a line of a state or of a block: as short as possible.
 #[derive(Serialize)]
 struct Line<'a> {
     at: Timestamp,
@@ -65,13 +65,14 @@ impl Entry {
         write("history", &entry)
     }
 
-    /// Returns the last version of the task that a block holds.
+    /// Returns the last version of the task in a block.
     pub(crate) fn version(kv: &KeyValue) -> Option<u64> {
         let entries = Self::all(kv).into_iter();
         entries.filter_map(|entry| entry.version).max()
     }
 
-    /// Writes the line of a state, which adds version and revision. Its time is that of the microsecond.
+    /// Returns the line of a state, to which the state adds version and revision. Its time has
+    /// microseconds.
     pub(crate) fn write_line(
         at: Timestamp,
         (place, by): (u32, Option<&Author>),
@@ -87,7 +88,7 @@ impl Entry {
         write("history", &line)
     }
 
-    /// Writes a change from another store.
+    /// Returns the value of a change from another store.
     pub(crate) fn of(change: &Change) -> Result<String, Error> {
         let entry = Self {
             at: change.at,
@@ -101,7 +102,7 @@ impl Entry {
         write("history", &entry)
     }
 
-    /// Returns the entries of a key below `history/`: one, or those of a block.
+    /// Returns the entries of a key below `history/`: a single one, or those of a block.
     fn all(kv: &KeyValue) -> Vec<Self> {
         match is_block(kv) {
             true => read_lines(kv).unwrap_or_default(),
@@ -109,7 +110,7 @@ impl Entry {
         }
     }
 
-    /// Returns whether a value is that of a key below `history/`.
+    /// Returns whether a value is a valid value of a key below `history/`.
     pub(crate) fn is_readable(kv: &KeyValue) -> bool {
         !Self::all(kv).is_empty()
     }
@@ -122,7 +123,7 @@ impl Entry {
             .collect()
     }
 
-    /// As [`read`](Self::read), without what an earlier write has reported.
+    /// Like [`read`](Self::read), without changes that an earlier write has reported.
     pub(crate) fn read_new(id: &TaskId, kv: &KeyValue, fences: &Fences) -> Vec<Change> {
         match is_block(kv) {
             true => Vec::new(),
@@ -137,7 +138,7 @@ impl Entry {
         let changes = self.what.into_iter().zip(self.place..);
         changes
             .map(|(mut what, place)| {
-                // A claim learns its fence only after its write.
+                // The fence of a claim is known only after its write.
                 if let ChangeKind::Claimed { fence, .. } = &mut what
                     && *fence == Fence(0)
                 {
@@ -155,15 +156,15 @@ impl Entry {
     }
 }
 
-/// What a state, or a block, has of the history.
+/// The part of the history in a state or a block.
 #[derive(Deserialize)]
 pub(super) struct Stored {
     #[serde(default)]
     pub(super) lines: Vec<Map<String, Value>>,
 }
 
-/// Reads the lines of a state or of a block, but those with changes that only a later version knows. A line has its
-/// version unless that follows the one before.
+/// Reads the lines of a state or of a block, except those with changes that only a later version knows. A line
+/// contains its version only if that does not follow the line before.
 pub(super) fn read_lines(kv: &KeyValue) -> Result<Vec<Entry>, String> {
     let mut next = None;
     let lines = parse::<Stored>(kv)?.lines.into_iter().filter_map(|line| {
@@ -176,7 +177,7 @@ pub(super) fn read_lines(kv: &KeyValue) -> Result<Vec<Entry>, String> {
     Ok(lines.collect())
 }
 
-/// Returns whether the value is a block: the lines that a state had no more room for
+/// Returns whether the value is a block: the lines for which a state had no more room
 /// ([`Recent`](super::Recent)).
 pub(super) fn is_block(kv: &KeyValue) -> bool {
     kv.value().starts_with(br#"{"lines":"#)

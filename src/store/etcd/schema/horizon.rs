@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-/// How many past times `maintain` stores the revisions of.
+/// For how many past times `maintain` stores the revisions.
 const MARKS: usize = 64;
 
 /// `/NS/meta/horizon`: past times with their revisions, and the first revision whose history is
@@ -12,7 +12,7 @@ const MARKS: usize = 64;
 pub(crate) struct Horizon {
     /// Changes up to this revision are no longer reported.
     pub(crate) pruned: i64,
-    /// Times and the revisions then, oldest first.
+    /// Past times with their revisions, oldest first.
     pub(crate) marks: Vec<(Timestamp, i64)>,
 }
 
@@ -29,7 +29,7 @@ impl Horizon {
     }
 
     /// Returns whether the next mark is due: 64 marks cover the retention. A mark from the near
-    /// future is of a clock that differs a little; one from the far future is of a wrong clock.
+    /// future comes from a slightly different clock, one from the far future from a wrong clock.
     pub(crate) fn is_time(&self, now: Timestamp, before: Timestamp) -> bool {
         let apart = now.duration_since(before) / MARKS as i32;
         let last = self.marks.last().map(|(at, _)| *at);

@@ -1,4 +1,4 @@
-//! The values of keys: JSON. An error of a read says why the value is invalid.
+//! The values of keys as JSON. Errors of reading say why the value is invalid.
 
 use serde::{Serialize, de::DeserializeOwned};
 use windlass_statemachine::Json;
@@ -27,7 +27,7 @@ pub(crate) fn parse<T: DeserializeOwned>(kv: &KeyValue) -> Result<T, String> {
     serde_json::from_str(text_of(kv)?).map_err(|e| e.to_string())
 }
 
-/// Writes a value. An error names the field.
+/// Writes a value. Errors name the field.
 pub(crate) fn write<T: Serialize + ?Sized>(
     field: &'static str,
     value: &T,

@@ -10,11 +10,11 @@ use windlass_statemachine::{CommandId, NodeName, TaskId, TransactionId};
 
 use super::{format::Layout, namespace::RING, recent::BLOCKS};
 
-/// The folder of props that are apart.
+/// The folder of separate props.
 pub(crate) const PROPS_APART: &str = "meta/props/";
 /// The folder of the index of ended tasks.
 pub(crate) const ENDED: &str = "meta/ended/";
-/// Where the lines of the history of the namespace are.
+/// The folder of the lines of the namespace's history.
 const AUDIT: &str = "meta/audit/";
 
 /// The keys of one namespace. Clones share the name and the layout.
@@ -22,11 +22,11 @@ const AUDIT: &str = "meta/audit/";
 pub(crate) struct Keys {
     /// `/NS/`.
     root: Arc<str>,
-    /// As far as this process knows it.
+    /// The layout, once this process knows it.
     layout: Arc<OnceLock<Layout>>,
 }
 
-/// One of the keys that a task has once.
+/// A key that each task has at most once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Of {
     Task,
@@ -38,7 +38,7 @@ pub(crate) enum Of {
     PropsApart,
 }
 
-/// The part of a task that a key holds.
+/// The part of a task that a key contains.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Part<'a> {
     /// The envelope.
@@ -47,7 +47,7 @@ pub(crate) enum Part<'a> {
     Props,
     /// The single slot of a Metafora commander.
     Slot,
-    /// A command of our queue.
+    /// A command in the queue of windlass.
     Command(&'a str),
 }
 
@@ -64,7 +64,7 @@ impl Keys {
         self.layout.get().copied()
     }
 
-    /// Keeps the layout that was read first, and returns it.
+    /// Stores the layout that was read first, and returns it.
     pub(crate) fn keep_layout(&self, layout: Layout) -> Layout {
         *self.layout.get_or_init(|| layout)
     }
@@ -93,7 +93,7 @@ impl Keys {
         }
     }
 
-    /// The prefix of the parts of a live task: owner, props, commands.
+    /// Returns the prefix of the parts of a live task: owner, props, commands.
     pub(crate) fn parts(&self, id: &TaskId) -> String {
         format!("{}tasks/{id}/", self.root)
     }
@@ -106,12 +106,13 @@ impl Keys {
         format!("{}tasks/{id}/props", self.root)
     }
 
-    /// The props of a task in a namespace that keeps them apart from the keys that nodes watch.
+    /// Returns the key of the props of a task in a namespace that stores them apart from the keys
+    /// that nodes watch.
     pub(crate) fn props_apart(&self, id: &TaskId) -> String {
         format!("{}{PROPS_APART}{id}", self.root)
     }
 
-    /// The key that has the props of a new task.
+    /// Returns the key with the props of a new task.
     pub(crate) fn new_props(&self, id: &TaskId) -> String {
         match self.layout().unwrap_or_default().is_shared() {
             true => self.props(id),
@@ -119,12 +120,13 @@ impl Keys {
         }
     }
 
-    /// The single slot of a Metafora commander; with everything up to `commands0` it is the queue.
+    /// Returns the single slot of a Metafora commander. The queue is the range from it up to
+    /// `commands0`.
     pub(crate) fn slot(&self, id: &TaskId) -> String {
         format!("{}tasks/{id}/commands", self.root)
     }
 
-    /// The commands that wait for a task, without the slot.
+    /// Returns the prefix of the queued commands of a task, without the slot.
     pub(crate) fn queue(&self, id: &TaskId) -> String {
         format!("{}tasks/{id}/commands/", self.root)
     }
@@ -153,7 +155,7 @@ impl Keys {
         format!("{}finished/{id}", self.root)
     }
 
-    /// The prefix of the history of a task.
+    /// Returns the prefix of the history of a task.
     pub(crate) fn histories(&self, id: &TaskId) -> String {
         format!("{}history/{id}/", self.root)
     }
@@ -162,12 +164,13 @@ impl Keys {
         format!("{}history/{id}/{version:012}", self.root)
     }
 
-    /// The block of lines with this number: [`BLOCKS`] numbers later, another one takes the key.
+    /// Returns the block of lines with this number. The block that is [`BLOCKS`] numbers later
+    /// reuses the key.
     pub(crate) fn history_block(&self, id: &TaskId, number: u64) -> String {
         format!("{}history/{id}/{RING}{:02}", self.root, number % BLOCKS)
     }
 
-    /// The prefix of the commands of a task that have an outcome.
+    /// Returns the prefix of the commands of a task that have an outcome.
     pub(crate) fn outcomes(&self, id: &TaskId) -> String {
         format!("{}outcomes/{id}/", self.root)
     }
@@ -176,7 +179,7 @@ impl Keys {
         format!("{}outcomes/{id}/{command}", self.root)
     }
 
-    /// The pointer to the task that a command was sent to.
+    /// Returns the pointer to the task to which a command was sent.
     pub(crate) fn pointer(&self, command: &CommandId) -> String {
         format!("{}commands/{command}", self.root)
     }
@@ -197,7 +200,7 @@ impl Keys {
         format!("{}answers/{order}", self.root)
     }
 
-    /// Returns whether a key below the root holds facts about the namespace itself.
+    /// Returns whether a key below the root describes the namespace itself.
     pub(crate) fn is_meta(&self, key: &[u8]) -> bool {
         let all = [
             self.fences(),
@@ -219,78 +222,79 @@ impl Keys {
             || self.strip(key, ENDED).is_some()
     }
 
-    /// The [`Format`](super::Format), with the marks of [`Fences`](super::Fences).
+    /// Returns the key of the [`Format`](super::Format), with the marks of
+    /// [`Fences`](super::Fences).
     pub(crate) fn fences(&self) -> String {
         format!("{}meta/fences", self.root)
     }
 
-    /// The [`Restored`](super::Restored).
+    /// Returns the key of [`Restored`](super::Restored).
     pub(crate) fn restored(&self) -> String {
         format!("{}meta/restored", self.root)
     }
 
-    /// The mark of a copy.
+    /// Returns the key of the mark of a copy.
     pub(crate) fn copied(&self) -> String {
         format!("{}meta/copied", self.root)
     }
 
-    /// The identity of the namespace.
+    /// Returns the key of the namespace's identity.
     pub(crate) fn identity(&self) -> String {
         format!("{}meta/identity", self.root)
     }
 
-    /// A key that is written only to get a revision.
+    /// Returns a key that is written only to get a revision.
     pub(crate) fn places(&self) -> String {
         format!("{}meta/places", self.root)
     }
 
-    /// The [`Horizon`](super::Horizon).
+    /// Returns the key of the [`Horizon`](super::Horizon).
     pub(crate) fn horizon(&self) -> String {
         format!("{}meta/horizon", self.root)
     }
 
-    /// A key that is written only to be seen by the watch of an index in memory.
+    /// Returns a key that is written only to be seen by the watch of an index in memory.
     pub(crate) fn index(&self) -> String {
         format!("{}meta/index", self.root)
     }
 
-    /// Past times with their revisions, for compaction.
+    /// Returns the key of past times with their revisions, for compaction.
     pub(crate) fn compaction(&self) -> String {
         format!("{}meta/compaction", self.root)
     }
 
-    /// A key on the lease that the next records of transactions are attached to.
+    /// Returns a key on the lease to which the next records of transactions are attached.
     pub(crate) fn transactions(&self) -> String {
         format!("{}meta/transactions", self.root)
     }
 
-    /// The record of an applied transaction.
+    /// Returns the key of the record of an applied transaction.
     pub(crate) fn transaction(&self, id: &TransactionId) -> String {
         format!("{}meta/transactions/{id}", self.root)
     }
 
-    /// The prefix of the history of the namespace.
+    /// Returns the prefix of the history of the namespace.
     pub(crate) fn all_audit(&self) -> String {
         format!("{}{AUDIT}", self.root)
     }
 
-    /// A new line of the history of the namespace: a UUIDv7, which sorts by time.
+    /// Returns the key of a new line of the namespace's history: a UUIDv7, which sorts by time.
     pub(crate) fn audit(&self) -> String {
         format!("{}{}", self.all_audit(), uuid::Uuid::now_v7())
     }
 
-    /// The end of the lines of the history of the namespace from before a time.
+    /// Returns the end of the range of lines of the namespace's history from before a time.
     pub(crate) fn audit_before(&self, time: Timestamp) -> String {
         let ms = u64::try_from(time.as_millisecond()).unwrap_or(0);
         format!("{}{:08x}-{:04x}", self.all_audit(), ms >> 16, ms & 0xffff)
     }
 
-    /// The prefix of the records of unique keys.
+    /// Returns the prefix of the records of unique keys.
     pub(crate) fn all_unique(&self) -> String {
         format!("{}meta/unique/", self.root)
     }
 
-    /// The record of a unique key.
+    /// Returns the key of the record of a unique key.
     pub(crate) fn unique(&self, key: &str) -> String {
         format!("{}meta/unique/{key}", self.root)
     }
@@ -305,7 +309,7 @@ impl Keys {
             "owner" => Part::Owner,
             "props" => Part::Props,
             "commands" => Part::Slot,
-            // A name contains no `/`: a deeper key belongs to another namespace.
+            // A name contains no `/`, so a deeper key belongs to another namespace.
             other => {
                 let name = other.strip_prefix("commands/")?;
                 Part::Command(Some(name).filter(|name| !name.contains('/'))?)
@@ -314,7 +318,7 @@ impl Keys {
         Some((id, part))
     }
 
-    /// Returns what follows `folder` in a key of this namespace.
+    /// Returns the part of a key of this namespace after `folder`.
     pub(crate) fn strip<'a>(&self, key: &'a [u8], folder: &str) -> Option<&'a str> {
         let key = std::str::from_utf8(key).ok()?;
         key.strip_prefix(&*self.root)?.strip_prefix(folder)

@@ -1,10 +1,10 @@
-//! [`KeyValue`]: a key with its value, as etcd has it.
+//! [`KeyValue`]: a key with its value, as stored in etcd.
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct KeyValue {
     pub(crate) key: Vec<u8>,
     pub(crate) value: Vec<u8>,
-    /// The revisions that made the key, and that wrote it last.
+    /// The revision that created the key, and the one that last wrote it.
     pub(crate) created: i64,
     pub(crate) written: i64,
     pub(crate) lease: i64,
@@ -31,7 +31,7 @@ impl KeyValue {
         self.lease
     }
 
-    /// One without a lease, written once.
+    /// Returns a key without a lease that was written once.
     #[cfg(test)]
     pub(crate) fn new(key: &str, value: &str, revision: i64) -> Self {
         Self {
@@ -44,7 +44,7 @@ impl KeyValue {
     }
 }
 
-/// Returns the revision that wrote a key last; 0: there is none.
+/// Returns the revision that last wrote a key; 0 if it does not exist.
 pub(crate) fn revision(kv: Option<&KeyValue>) -> i64 {
     kv.map_or(0, KeyValue::mod_revision)
 }

@@ -1,4 +1,4 @@
-//! The names of namespaces: the folders of each, and the namespaces that would share keys.
+//! The names of namespaces: the folders of each, and which namespaces would share keys.
 
 /// What follows `/NS/` in the keys of a namespace.
 pub(crate) const FOLDERS: [&str; 10] = [
@@ -6,7 +6,7 @@ pub(crate) const FOLDERS: [&str; 10] = [
     "meta",
 ];
 
-/// Returns the outer namespace whose keys a namespace would share, with its folder: `a` and `tasks`
+/// Returns the outer namespace whose keys a namespace would share, and its folder: `a` and `tasks`
 /// for `a/tasks/x`. Ignores the namespace without a name.
 pub(crate) fn outer_of(namespace: &str) -> Option<(&str, &str)> {
     let mut from = 0;
@@ -23,7 +23,7 @@ pub(crate) fn outer_of(namespace: &str) -> Option<(&str, &str)> {
 /// The prefix of the last part of the key of a quarantine: `quarantined-REVISION`.
 pub(crate) const QUARANTINED: &str = "quarantined";
 
-/// What the keys of a history begin with that later writes of the task take again.
+/// The prefix of keys of a history that later writes of the task reuse.
 pub(crate) const RING: &str = "r";
 
 /// Returns whether this is the last part of a key of a history: `VERSION`, `VERSION-MORE`, `rNN` or a
@@ -57,7 +57,7 @@ fn is_known(parts: &[&str]) -> bool {
     }
 }
 
-/// Returns the namespace inside this one that a key belongs to, by its form: `tasks/x` for
+/// Returns the namespace inside this one to which a key belongs by its form: `tasks/x` for
 /// `tasks/x/nodes/n/_metafora`. `text` is the key without `/NS/`.
 pub(crate) fn nested(text: &str) -> Option<String> {
     let parts: Vec<&str> = text.split('/').collect();

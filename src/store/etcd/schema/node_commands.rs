@@ -27,7 +27,7 @@ struct Parameters {
     task: Option<TaskId>,
 }
 
-/// Reads the number of a node command, and the command or why it is invalid.
+/// Reads the number of a node command, and the command or the reason why it is invalid.
 pub(crate) fn read(kv: &KeyValue) -> (NodeCommandId, Result<QueuedNodeCommand, String>) {
     let stored = match parse::<Stored>(kv) {
         Ok(stored) => stored,

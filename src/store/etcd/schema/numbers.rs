@@ -1,6 +1,6 @@
-//! Numbers: orders and sequence numbers of changes. Each is a revision of etcd with a place in it.
+//! Numbers: orders, and sequence numbers of changes. Each is a revision of etcd with a place in it.
 
-/// Bits of a place within a revision. One combined write makes many numbers at one revision, so
+/// The bits of a place within a revision. One combined write makes many numbers at one revision, so
 /// each has a place of its own.
 const PLACE_BITS: u32 = 12;
 /// How many places a revision has.

@@ -1,13 +1,13 @@
-//! Changes as text, in the lines of history that a state or a block has: `"claimed n1"`,
-//! `"moved sleep runnable sleeping 7"`. A line is in the value of each write of its task until it moves to a block, so
-//! its length counts.
+//! Changes as text, in the lines of history of a state or a block: `"claimed n1"`,
+//! `"moved sleep runnable sleeping 7"`. Each write of a task contains its lines until they move to a block, so they
+//! should be short.
 
 use serde::{Deserialize, Deserializer, Serialize};
 use windlass_statemachine::Fence;
 
 use crate::store::ChangeKind;
 
-/// A change as text; or as an object, as other histories have it.
+/// A change as text, or as an object as in other histories.
 #[derive(Serialize, Deserialize)]
 #[serde(untagged)]
 pub(super) enum Phrase {
@@ -46,7 +46,7 @@ pub(super) fn changes<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<ChangeKi
 /// Returns a change as text; `None` for one that is written as an object.
 fn text_of(change: &ChangeKind) -> Option<String> {
     Some(match change {
-        // The claim learns its fence only after its write.
+        // The fence of a claim is known only after its write.
         ChangeKind::Claimed {
             node,
             fence: Fence(0),

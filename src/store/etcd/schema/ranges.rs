@@ -1,7 +1,7 @@
-//! The ranges of keys that belong to a task, and nothing else.
+//! The ranges of keys that contain only keys of a task.
 //!
 //! The last part of a key contains no `/`. A deeper key belongs to a namespace inside this one
-//! (`/a/tasks` inside `/a`), which Metafora allows. A range leaves it out.
+//! (`/a/tasks` inside `/a`), which Metafora allows. Such keys are left out of a range.
 
 use windlass_statemachine::TaskId;
 
@@ -13,10 +13,10 @@ use super::{
     namespace::{FOLDERS, end_of, is_history},
 };
 
-/// Keys that were found, and whether each is to be deleted.
+/// Keys that were found, and whether to delete each of them.
 type Found = Vec<(Vec<u8>, bool)>;
 
-/// Returns the ranges that cover the own ones of all `keys` with a prefix, and no others.
+/// Returns the ranges that cover all of these `keys` that are to be deleted, and no others.
 pub(crate) fn ranges(prefix: &str, keys: &[(Vec<u8>, bool)]) -> Vec<(Vec<u8>, Vec<u8>)> {
     if keys.iter().all(|(_, own)| *own) {
         return vec![(prefix.as_bytes().to_vec(), end_of(prefix))];
@@ -33,15 +33,15 @@ pub(crate) fn is_folder(name: &str) -> bool {
     FOLDERS.contains(&name)
 }
 
-/// Returns what follows the prefix in the key, if it is one name.
+/// Returns the part of the key after the prefix, if it is a single name.
 pub(crate) fn name_of<'a>(kv: &'a KeyValue, prefix: &str) -> Option<&'a str> {
     let name = std::str::from_utf8(kv.key()).ok()?.strip_prefix(prefix)?;
     (!name.is_empty() && !name.contains('/')).then_some(name)
 }
 
 /// Returns whether this is a pointer of an inner namespace, not a command: in a namespace
-/// `tasks/ID` or `nodes/NAME`, `…/commands/X` holds the task that the command X was sent to. A
-/// command is an object.
+/// `tasks/ID` or `nodes/NAME`, the value of `…/commands/X` is the task to which the command X was
+/// sent. The value of a command is an object.
 pub(crate) fn is_pointer(kv: &KeyValue) -> bool {
     kv.value().first() == Some(&b'"') && parse::<TaskId>(kv).is_ok()
 }

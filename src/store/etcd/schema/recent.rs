@@ -13,27 +13,27 @@ use super::{
 };
 use crate::store::Change;
 
-/// How many lines a state has at most.
+/// The most lines in a state.
 pub(crate) const LINES: usize = 4;
-/// How many blocks of so many lines are kept below `history/`.
+/// How many blocks of this many lines are kept below `history/`.
 pub(crate) const BLOCKS: u64 = 16;
 
 /// The newest lines of a task's history, oldest first. In the layout `Compact` the value of the state has up to
-/// [`LINES`] of them. The next write moves them to a block below `history/` at once. So a transition writes a key of the
-/// history once in [`LINES`] times, and a task that sleeps has no such key until it was claimed often.
+/// [`LINES`] of them. When it is full, the next write moves them to a block below `history/`. So a transition writes a
+/// key of the history only once in [`LINES`] times, and a task that sleeps has no such key until it was claimed often.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Recent(Vec<Line>);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Line {
     version: u64,
-    /// The revision of the write; 0: the write to come.
+    /// The revision of the write; 0 for a write that is not made yet.
     revision: i64,
     /// The [`Entry`] as JSON, without version and revision.
     text: Arc<str>,
 }
 
-/// Lines that leave the state.
+/// Lines that are moved out of the state.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Full {
     /// The place in the ring of blocks.
@@ -50,7 +50,7 @@ impl Recent {
     }
 
     /// Reads the lines of a state. The error says why they cannot be read. A line with changes that only a later
-    /// version knows is kept as it is.
+    /// version knows is kept unchanged.
     pub(crate) fn read(kv: &KeyValue) -> Result<Self, String> {
         let mut next = 0;
         let lines = parse::<Stored>(kv)?.lines.into_iter().map(|mut line| {
@@ -67,8 +67,7 @@ impl Recent {
         Ok(Self(lines.collect()))
     }
 
-    /// Adds the line of the write to come, which makes this version. Returns the lines before it when there are as many
-    /// as a state may have.
+    /// Adds the line of the next write, which makes this version. Returns the earlier lines when the state is full.
     pub(crate) fn push(&mut self, version: u64, line: String) -> Option<Full> {
         let full = (self.0.len() >= LINES).then(|| self.take());
         self.0.push(Line {
@@ -97,7 +96,7 @@ impl Recent {
         self
     }
 
-    /// Adds them to the JSON object of a state.
+    /// Adds the lines to the JSON object of a state.
     pub(crate) fn extend(&self, state: String) -> String {
         match self.0.is_empty() {
             true => state,
@@ -105,7 +104,7 @@ impl Recent {
         }
     }
 
-    /// Writes them as the field of a JSON object.
+    /// Returns the lines as the field of a JSON object.
     fn text(&self) -> String {
         let mut text = String::from(r#"{"lines":["#);
         let mut expected = None;
@@ -129,7 +128,7 @@ impl Recent {
         self.0.last().map(|line| line.version)
     }
 
-    /// Returns the last version that an unreadable state may have, when the last block ends with this one.
+    /// Returns the last version that an unreadable state may have, if the last block ends with this one.
     pub(crate) fn last_possible(flushed: u64) -> u64 {
         flushed.saturating_add(LINES as u64)
     }
@@ -171,7 +170,7 @@ mod tests {
         "a".parse().unwrap_or_else(|e| panic!("{e}"))
     }
 
-    /// The line of a claim, which has two changes.
+    /// Returns the line of a claim, which has two changes.
     fn line(second: i64) -> String {
         let at = Timestamp::from_second(second).unwrap_or_else(|e| panic!("{e}"));
         let node = "n".parse().unwrap_or_else(|e| panic!("{e}"));
@@ -221,7 +220,7 @@ mod tests {
             orders(&new_changes_of(&id(), &kv, &Fences::default())),
             expected
         );
-        // One that knows the revision of its own write, and one that reads the state.
+        // One that knows the revision of its own write, and one that is read from the state.
         let read = Recent::of(Some(&kv));
         assert_eq!(recent.clone().written(7), read);
         let mut later = read;
@@ -234,7 +233,7 @@ mod tests {
         );
         let all = [expected, second.to_vec()].concat();
         assert_eq!(orders(&changes_of(&id(), &kv, &Fences::default())), all);
-        // A write that is no step adds none.
+        // A write without a step adds no line.
         let kv = state(&Recent::of(Some(&kv)), 12);
         assert_eq!(orders(&changes_of(&id(), &kv, &Fences::default())), all);
         assert_eq!(new_changes_of(&id(), &kv, &Fences::default()), []);
@@ -260,7 +259,7 @@ mod tests {
         let expected: Vec<u64> = (first..version).flat_map(|at| [at, at]).collect();
         assert_eq!(revisions, expected);
         assert_eq!(Entry::read_new(&id(), &block, &Fences::default()), []);
-        // The state has the next one alone.
+        // The state has only the next line.
         let kv = state(&recent, version as i64);
         assert_eq!(changes_of(&id(), &kv, &Fences::default()).len(), 2);
     }
@@ -278,7 +277,8 @@ mod tests {
         assert_eq!(read, recent);
     }
 
-    /// A node beside one of a later version: it skips the line, and the next write of the state keeps it.
+    /// A node and a node of a later version: the earlier one skips the line, and its next write of the
+    /// state keeps it.
     #[test]
     fn a_line_of_a_later_version_is_skipped_and_kept() {
         let text = r#"{"lines":[{"version":3,"at":"1970-01-01T00:00:00Z","what":["grew 7"]},{"at":"1970-01-01T00:00:01Z","what":["lost 7"]}]}"#;

@@ -1,4 +1,4 @@
-//! The JSON records of a task, in the forms of Metafora with more fields.
+//! The JSON records of a task: the forms of Metafora, with more fields.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -27,11 +27,11 @@ fn is_first(version: &u32) -> bool {
     *version == FIRST_DATA_VERSION
 }
 
-/// A task without id and props: `/NS/tasks/ID`, and with them `/NS/finished/ID`.
+/// A task without id and props: `/NS/tasks/ID`; with props: `/NS/finished/ID`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Envelope {
     pub(crate) kind: Kind,
-    /// When it starts at the earliest. Of a task that waits for others it is the deadline of the wait.
+    /// The earliest start of the task; for a task that waits for others, the deadline of the wait.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) start_at: Option<Timestamp>,
     #[serde(default, skip_serializing_if = "is_nought")]
@@ -40,21 +40,24 @@ pub(crate) struct Envelope {
     pub(crate) labels: Labels,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) retry: Option<Retry>,
-    /// Whether it was submitted to wait for other tasks: its state names them.
+    /// Whether it was submitted to wait for other tasks, which its state names.
     #[serde(default, skip_serializing_if = "is_false")]
     pub(crate) waits: bool,
-    /// The rare fields: limits, deadlines, the unique key.
+    /// Whether it was submitted paused.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub(crate) paused: bool,
+    /// The rarely used fields: limits, deadlines, the unique key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) terms: Option<Box<Terms>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) submitted_at: Option<Timestamp>,
-    /// The place of its submit order.
+    /// The place of its submit in the numbers of the revision.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub(crate) place: u32,
-    /// Its submit order, if another write than the submit made the key.
+    /// Its submit order, if a write other than the submit made the key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) order: Option<u64>,
-    /// The version of the data in its state: nodes need it of every task that they may claim.
+    /// The version of the data in its state, which nodes need for every task that they may claim.
     #[serde(default = "first", skip_serializing_if = "is_first")]
     pub(crate) data_version: u32,
     /// The props, if the task has ended.
@@ -81,6 +84,7 @@ impl Envelope {
             labels: task.labels.clone(),
             retry: task.retry.clone(),
             waits: task.waits.is_some(),
+            paused: task.paused,
             terms: task.terms().map(Box::new),
             submitted_at: Some(submitted_at),
             place,
@@ -93,12 +97,13 @@ impl Envelope {
         }
     }
 
-    /// Returns until when its submit let the task wait for others; `None` when it waited for none.
+    /// Returns the time until which the task waits for others, according to its submit; `None` if
+    /// it does not wait.
     pub(crate) fn waited_until(&self) -> Option<Timestamp> {
         self.start_at.filter(|_| self.waits)
     }
 
-    /// Turns the envelope into that of a task that was submitted to wait until this time.
+    /// Converts the envelope into that of a task that was submitted to wait until this time.
     pub(crate) fn waits_until(self, until: Timestamp) -> Self {
         Self {
             start_at: Some(until),
@@ -107,7 +112,8 @@ impl Envelope {
         }
     }
 
-    /// The envelope of a live task of this order that is not as its submit has written it.
+    /// Returns the envelope of a live task of this order that differs from the one its submit
+    /// wrote.
     pub(crate) fn live(self, order: u64, state: &TaskState) -> Self {
         Self {
             order: Some(order),
@@ -118,7 +124,7 @@ impl Envelope {
         }
     }
 
-    /// Reads an envelope. A Metafora client leaves it empty: the task has the kind `default`.
+    /// Reads an envelope. A Metafora client leaves it empty; the task then has the kind `default`.
     pub(crate) fn read(kv: &KeyValue) -> Result<Self, String> {
         if kv.value().is_empty() {
             return Self::foreign();
@@ -126,7 +132,7 @@ impl Envelope {
         parse(kv)
     }
 
-    /// Returns the envelope that stands for one that cannot be read.
+    /// Returns the stand-in for an envelope that cannot be read.
     pub(crate) fn foreign() -> Result<Self, String> {
         let kind: Kind = "default".parse().map_err(|e: Invalid| e.to_string())?;
         let any: TaskId = "x".parse().map_err(|e: Invalid| e.to_string())?;
@@ -135,7 +141,7 @@ impl Envelope {
         Ok(envelope)
     }
 
-    /// Turns the envelope into the record of an ended task with this order.
+    /// Converts the envelope into the record of an ended task with this order.
     pub(crate) fn ended(self, order: u64, props: Json, code: StateKind, at: Timestamp) -> Self {
         Self {
             order: Some(order),
@@ -151,11 +157,12 @@ impl Envelope {
             .unwrap_or_else(|| number(kv.create_revision(), self.place))
     }
 
-    /// Returns whether a submit wrote this key last, for a task that is due at once.
+    /// Returns whether a submit was the last to write this key, for a task that is due at once.
     pub(crate) fn is_as_submitted(&self, kv: &KeyValue) -> bool {
         kv.create_revision() == kv.mod_revision()
             && self.order.is_none()
             && self.start_at.is_none()
+            && !self.paused
             // A client of Metafora gives no time.
             && self.submitted_at.is_some()
     }
@@ -164,10 +171,13 @@ impl Envelope {
         self.submitted_at.unwrap_or(Timestamp::UNIX_EPOCH)
     }
 
-    /// Returns the state of a task that was never claimed: no key stores it.
+    /// Returns the state of a task that was never claimed, which no key stores.
     pub(crate) fn first_state(&self) -> TaskState {
         let mut state = TaskState::submitted(self.start_at, self.submitted_at());
         state.deadlines = self.deadlines();
+        if self.paused {
+            state.status = TaskStatus::Paused;
+        }
         state
     }
 
@@ -193,16 +203,16 @@ impl Envelope {
     }
 }
 
-/// The fields that a claim stores beside the state.
+/// The fields that a claim stores in addition to the state.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Hold {
-    /// The node that claimed it. If the owner's key is gone, that node was lost.
+    /// The node that claimed it. If the owner's key is gone, the node was lost.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) claimed_by: Option<NodeName>,
-    /// The claim itself wrote the state: the fence is the revision of this key.
+    /// Whether the claim itself wrote the state, so that the fence is the revision of this key.
     #[serde(default, skip_serializing_if = "is_false")]
     pub(crate) by_claim: bool,
-    /// The claim before was lost, and the owner has not committed since.
+    /// Whether the previous claim was lost, and the owner has not committed since.
     #[serde(default, skip_serializing_if = "is_false")]
     pub(crate) abandoned: bool,
 }
@@ -217,7 +227,7 @@ impl Hold {
     }
 }
 
-/// `/NS/state/ID`.
+/// Returns the value of `/NS/state/ID`.
 pub(crate) fn write_state(state: &TaskState, hold: &Hold) -> Result<String, Error> {
     let more = write("claim", hold)?;
     Ok(extended(write("state", state)?, &more))
@@ -232,11 +242,11 @@ pub(crate) fn read_state(kv: &KeyValue, fences: &Fences) -> Result<(TaskState, H
     Ok((state, hold))
 }
 
-/// `/NS/tasks/ID/owner`. Metafora writes the node alone.
+/// `/NS/tasks/ID/owner`. Metafora writes only the node.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Owner {
     pub(crate) node: NodeName,
-    /// The node's lease. The key may be attached to a further one.
+    /// The node's lease. The key may be attached to a further lease of the node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) lease: Option<u64>,
     /// The slots of limits that the claim has taken.
@@ -255,13 +265,13 @@ pub(crate) fn is_foreign(kv: &KeyValue) -> bool {
     !parse::<Owner>(kv).is_ok_and(|owner| owner.lease.is_some())
 }
 
-/// `/NS/parked/ID`: what a node needs of the state of a task without an owner, if the task waits, or if it became
-/// claimable after its submit.
+/// `/NS/parked/ID`: the part of a task's state that nodes need while the task has no owner, if the task waits, or
+/// became claimable after its submit.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct Parked {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) until: Option<Timestamp>,
-    /// Since when a task that does not wait can be claimed: its place among the others.
+    /// Since when a task that does not wait can be claimed, which is its position among the others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) ready: Option<Timestamp>,
     /// Why the task is quarantined, if it is.
@@ -276,8 +286,8 @@ pub(crate) struct Parked {
 }
 
 impl Parked {
-    /// Returns the mark of a task without an owner in this state; `None` for one that has been claimable since its
-    /// submit.
+    /// Returns the mark of a task without an owner in this state; `None` for a task that has been claimable since
+    /// its submit.
     pub(crate) fn of(state: &TaskState, submitted_at: Timestamp) -> Option<Self> {
         let (until, ready) = match state.status {
             TaskStatus::Sleeping { until } => (Some(until), None),

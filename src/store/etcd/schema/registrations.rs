@@ -15,7 +15,7 @@ pub(crate) struct Registration {
     #[serde(flatten)]
     pub(crate) status: NodeStatus,
     pub(crate) joined_at: Timestamp,
-    /// The further leases that claims of this node are attached to.
+    /// The further leases to which claims of this node are attached.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) leases: Vec<i64>,
 }
@@ -23,7 +23,7 @@ pub(crate) struct Registration {
 /// The version of a node that reports none.
 pub(crate) const METAFORA: &str = "metafora";
 
-/// A registration, with the lease that its key is attached to.
+/// A registration, with the lease to which its key is attached.
 pub(crate) type Reported = (i64, Registration);
 
 /// Splits a key below `/NS/nodes/` into the name of its node and the rest.

@@ -1,4 +1,4 @@
-//! [`Restored`]: the note of a node that the etcd was restored to an earlier state.
+//! [`Restored`]: a node's note that the etcd was restored to an earlier state.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -6,7 +6,7 @@ use windlass_statemachine::NodeName;
 
 use crate::store::{Error, Remedy};
 
-/// `/NS/meta/restored`: no node joins while it is there. Raising the fences deletes it.
+/// `/NS/meta/restored`: no node can join while the key exists. Raising the fences deletes it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Restored {
     pub(crate) at: Timestamp,
@@ -23,7 +23,7 @@ pub(crate) struct Restored {
 pub(crate) const RAISE: &str =
     "stop every node, raise the fences, and start the nodes again (docs/operations-etcd.md)";
 
-/// Returns the error of an etcd that was restored to an earlier state.
+/// Returns the error for an etcd that was restored to an earlier state.
 pub(crate) fn restored(what: impl std::fmt::Display) -> Error {
     Error::StoreGone {
         reason: format!("{what}; {RAISE}"),
@@ -32,7 +32,7 @@ pub(crate) fn restored(what: impl std::fmt::Display) -> Error {
 }
 
 impl Restored {
-    /// Returns what has happened, in one line.
+    /// Returns a description of what happened, in one line.
     pub(crate) fn what(&self) -> String {
         let Self {
             at,

@@ -1,8 +1,8 @@
-//! The slots of limits: a key for each slot, and what the owner's key says of those of its claim.
+//! The slots of limits: a key for each slot, and the list of a claim's slots in the owner's key.
 //!
 //! A claim writes its owner's key and its slots in one revision. A slot of a limit on tasks at once is taken
-//! while the owner's key of its task has the revision of the slot: whatever deletes the owner's key frees the
-//! slot in the same write. The key of a slot that is free may remain.
+//! while the owner's key of its task has the revision of the slot, so that any deletion of the owner's key
+//! frees the slot in the same write. The key of a free slot may still exist.
 
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -11,13 +11,13 @@ use windlass_statemachine::{Bound, Limit, TaskId};
 use super::{json::parse, keys::Keys, kv::KeyValue};
 use crate::store::rules::limits::{Pool, Taken, is_ahead};
 
-/// A slot that a claim has taken, as its owner's key names it.
+/// A slot that a claim has taken, as listed in its owner's key.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Slot {
     /// The key of the limit.
     pub(crate) key: String,
     pub(crate) slot: u32,
-    /// Of a limit on starts.
+    /// The start, for a limit on starts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) start: Option<Start>,
 }
@@ -48,9 +48,9 @@ impl Start {
         over.is_ok_and(|over| over <= now)
     }
 
-    /// Returns whether a claim with this start, which is read now, has taken the slot from the claim with another
-    /// start. A claim that is repeated names its first start, which is the older one. A start of a clock that was
-    /// ahead does not count.
+    /// Returns whether a claim with this start, read now, has taken the slot from the claim with another start. A
+    /// repeated claim names its first start, which is the older one. A start by a clock that was ahead does not
+    /// count.
     pub(crate) fn replaces(&self, other: &Self, now: Timestamp) -> bool {
         self.began >= other.began || is_ahead(other.began, other.within(), now)
     }
@@ -61,7 +61,7 @@ fn taken(start: Option<Start>) -> Taken {
 }
 
 impl Slot {
-    /// The slot of this number that a claim takes `now`.
+    /// Returns the slot with this number for a claim that is made `now`.
     pub(crate) fn new(limit: &Limit, slot: u32, now: Timestamp) -> Self {
         let start = match limit.bound() {
             Bound::AtOnce(_) => None,
@@ -95,14 +95,14 @@ impl SlotRecord {
     }
 }
 
-/// The form in which an owner's key names its slots.
+/// The part of an owner's key that lists its slots.
 #[derive(Deserialize)]
 struct WithSlots {
     #[serde(default)]
     slots: Vec<Slot>,
 }
 
-/// Returns the slots of a claim, by its owner's key. Most claims have none.
+/// Returns the slots of a claim from its owner's key. Most claims have none.
 pub(crate) fn slots_of(owner: &KeyValue) -> Vec<Slot> {
     let named: &[u8] = b"\"slots\"";
     if !owner.value().windows(named.len()).any(|some| some == named) {
@@ -112,17 +112,17 @@ pub(crate) fn slots_of(owner: &KeyValue) -> Vec<Slot> {
 }
 
 impl Keys {
-    /// The prefix of the slots of all limits.
+    /// Returns the prefix of the slots of all limits.
     pub(crate) fn all_slots(&self) -> String {
         format!("{}meta/slots/", self.root())
     }
 
-    /// The prefix of the slots of all limits on starts.
+    /// Returns the prefix of the slots of all limits on starts.
     pub(crate) fn all_starts(&self) -> String {
         format!("{}meta/slots/r/", self.root())
     }
 
-    /// The prefix of the slots of a pool.
+    /// Returns the prefix of the slots of a pool.
     pub(crate) fn pool(&self, pool: &Pool) -> String {
         let form = if pool.starts { 'r' } else { 'a' };
         format!("{}meta/slots/{form}/{}/", self.root(), pool.key)

@@ -1,4 +1,4 @@
-//! [`Snapshot`]: all that belongs to a task, at one revision.
+//! [`Snapshot`]: everything that belongs to a task, at one revision.
 
 use windlass_statemachine::{Json, Task, TaskId, TaskState};
 
@@ -14,10 +14,10 @@ use super::{
 };
 use crate::store::{Change, ChangeKind, Error, TaskRecord};
 
-/// Keys that have props of a task.
+/// The keys that contain props of a task.
 pub(crate) type PropsKeys = &'static [Of];
 
-/// All that belongs to a task.
+/// Everything that belongs to a task.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Snapshot {
     pub(crate) fences: Fences,
@@ -29,14 +29,14 @@ pub(crate) struct Snapshot {
     pub(crate) owner: Option<KeyValue>,
     pub(crate) props: Option<KeyValue>,
     pub(crate) props_apart: Option<KeyValue>,
-    /// The commands that wait, in order, malformed ones too.
+    /// The queued commands in order, including malformed ones.
     pub(crate) queue: Vec<Stored>,
-    /// Keys below the key of the task that are no parts of it, in order.
+    /// Keys below the key of the task that are not parts of it, in order.
     pub(crate) others: Vec<Vec<u8>>,
 }
 
 impl Snapshot {
-    /// Takes in one key below `/NS/tasks/`.
+    /// Adds one key below `/NS/tasks/`.
     pub(crate) fn take(&mut self, part: &Part<'_>, kv: KeyValue) {
         match part {
             Part::Task => self.task = Some(kv),
@@ -47,7 +47,7 @@ impl Snapshot {
         }
     }
 
-    /// Returns the revision that wrote a key of it last; 0: there is none.
+    /// Returns the revision that last wrote one of its keys; 0 if it does not exist.
     pub(crate) fn revision_of(&self, of: Of) -> i64 {
         revision(match of {
             Of::Task => self.task.as_ref(),
@@ -87,7 +87,7 @@ impl Snapshot {
         Ok((envelope, order))
     }
 
-    /// Returns the envelope that stands for one that cannot be read, and its order.
+    /// Returns the stand-in for an envelope that cannot be read, and its order.
     pub(crate) fn replaced_envelope(
         &self,
         id: &TaskId,
@@ -101,8 +101,8 @@ impl Snapshot {
 
     pub(crate) fn whole_task(&self, id: &TaskId) -> Result<Task, String> {
         let (mut envelope, _) = self.envelope()?;
-        // A client of Metafora writes them beside the task, whatever the namespace does, and leaves those that are
-        // apart when it deletes a task: they are older than the next task of the id.
+        // A client of Metafora writes props next to the task in any layout, and does not delete separate ones with
+        // a task. Those are then older than the next task with the id.
         let written = self.task.as_ref().map_or(0, KeyValue::create_revision);
         let apart = self.props_apart.as_ref();
         let apart = apart.filter(|kv| kv.mod_revision() >= written);
@@ -128,7 +128,7 @@ impl Snapshot {
         }
     }
 
-    /// Returns the newest lines of its history, which the value of its state has.
+    /// Returns the newest lines of its history, from the value of its state.
     pub(crate) fn recent(&self) -> Recent {
         Recent::of(self.state.as_ref())
     }
@@ -152,13 +152,13 @@ impl Snapshot {
         })
     }
 
-    /// Returns why the task is quarantined, if it is.
+    /// Returns why the task is quarantined; `None` when it is not.
     pub(crate) fn quarantined(&self) -> Option<String> {
         let parked: Parked = parse(self.parked.as_ref()?).ok()?;
         parked.aside
     }
 
-    /// Returns why the task cannot be read, if it cannot.
+    /// Returns why the task cannot be read; `None` when it can.
     pub(crate) fn fault(&self, id: &TaskId) -> Option<String> {
         self.whole_task(id).err().or_else(|| self.state().err())
     }

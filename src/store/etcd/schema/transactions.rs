@@ -1,4 +1,4 @@
-//! The record of an applied transaction, by which a repeat returns the same results.
+//! The record of an applied transaction, with which a repeat returns the same results.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -15,15 +15,15 @@ use crate::store::{Applied, Done, Error};
 struct Record {
     at: Timestamp,
     done: Vec<Kept>,
-    /// Of the guards and operations.
+    /// The fingerprint of the guards and operations.
     fingerprint: String,
 }
 
-/// The result of one operation, before the write that applies it.
+/// The result of one operation, before it is written.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub(crate) enum Kept {
-    /// A command was sent: its order is this place of the revision that wrote the record.
+    /// A command was sent: its order is this place in the revision that wrote the record.
     Place {
         /// The place.
         place: u32,

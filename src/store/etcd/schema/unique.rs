@@ -1,4 +1,4 @@
-//! The record of a unique key: who has it, and until when.
+//! The record of a unique key: its holder, and until when the key is taken.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -14,11 +14,11 @@ use crate::store::{
     rules::{facts::Holder, unique::until},
 };
 
-/// `/NS/meta/unique/KEY`. One whose task is gone counts as none.
+/// `/NS/meta/unique/KEY`. A record whose task is gone is ignored.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Unique {
     task: TaskId,
-    /// Which task of this id.
+    /// The submit time, which distinguishes tasks with the same id.
     submitted_at: Timestamp,
     pub(crate) until: Timestamp,
 }
@@ -35,7 +35,7 @@ impl Unique {
         Some((unique.key(), record))
     }
 
-    /// Reads a record. One that cannot be read counts as none: the next submit with the key replaces it.
+    /// Reads a record. An unreadable one is ignored: the next submit with the key replaces it.
     pub(crate) fn read(kv: &KeyValue) -> Option<Self> {
         parse(kv).ok()
     }

@@ -1,4 +1,5 @@
-//! The history of the namespace: written with what it is about, but the lines of purges, which delete task by task.
+//! The history of the namespace. Its lines are written together with the changes, except those of purges, which
+//! delete task by task.
 
 use crate::store::{
     AUDIT_RETENTION, AuditEntry, Error,

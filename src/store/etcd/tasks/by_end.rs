@@ -17,13 +17,13 @@ use crate::store::{
     rules::list::{Selection, place},
 };
 
-/// How many ended tasks the first block has at most, and how many the largest one has.
+/// The most ended tasks of the first block, and of the largest one.
 const FIRST_BLOCK: usize = 64;
 const LARGEST_BLOCK: usize = 1000;
 
 impl Queries {
-    /// Returns the tasks of a span by end. Reads one block of the index after the other until it has them, and the tasks
-    /// that it names: a filter that few ended tasks match reads all of them.
+    /// Returns the tasks of a span by end. Reads the index block by block until it has them, and the tasks in each
+    /// block. A filter that few ended tasks match reads all of them.
     pub(super) async fn by_end(
         &self,
         filter: &Filter,
@@ -55,7 +55,7 @@ impl Queries {
                 true => ids.from = block.end,
                 false => ids.end = block.from,
             }
-            // Further ends of the same microsecond may come before the last one.
+            // Further ends in the same microsecond may come before the last one.
             let is_whole = selection.furthest().is_some_and(|at| {
                 let at = digits(at).into_bytes();
                 match span.ascending {
@@ -97,7 +97,7 @@ impl Queries {
                 continue;
             }
             let record = found.record(&end.id)?;
-            // One that was retried or deleted meanwhile is another task.
+            // A task that was retried or deleted in the meantime is a different one.
             let is_it = place(&record, selection.order()).is_some_and(|place| place.at == end.at);
             if is_it && filter.matches(&record) {
                 selection.take(record);
@@ -107,7 +107,7 @@ impl Queries {
     }
 }
 
-/// Returns the part of the index with the ends that a span may have.
+/// Returns the part of the index with the ends that a span may include.
 fn times_of(filter: &Filter, span: &Span) -> Ids {
     let mut ids = Ids {
         from: Vec::new(),

@@ -1,4 +1,4 @@
-//! Lists and counts by the index in memory.
+//! Lists and counts with the index in memory.
 
 use super::query::{LIST, Queries, may_be_held};
 use crate::store::{
@@ -7,20 +7,20 @@ use crate::store::{
     rules::list::Selection,
 };
 
-/// How many tasks are read at once: the first time, and at most.
+/// How many tasks are read at once: in the first read, and at most.
 const FIRST_READ: usize = 64;
 const LARGEST_READ: usize = 1000;
 /// The most tasks with limits that are read for the counts.
 const MOST_HELD: usize = 10_000;
 
 impl Queries {
-    /// Returns the index, if this process keeps one and it is current.
+    /// Returns the index, if this process keeps one and it is up to date.
     pub(super) async fn indexed(&self) -> Option<Current<'_>> {
         self.index.as_ref()?.current().await
     }
 
-    /// Returns the tasks of a span by submit or by wake-up. Reads the tasks that may match, in their order, until it has
-    /// those of the span.
+    /// Returns the tasks of a span by submit or by wake-up. Reads the tasks that may match, in order, until it has those
+    /// of the span.
     pub(super) async fn by_index(
         &self,
         index: &Current<'_>,
@@ -47,7 +47,7 @@ impl Queries {
         }
     }
 
-    /// Reads those of the tasks that exist.
+    /// Reads the tasks that exist.
     async fn records(
         &self,
         ids: &[windlass_statemachine::TaskId],

@@ -1,4 +1,4 @@
-//! Commands: sent to the queue of a task, and found by their id.
+//! Commands: adds them to the queue of their task, and finds them by their id.
 
 use windlass_statemachine::{Author, Command, CommandId, TaskId, message::SendCommand};
 
@@ -24,7 +24,7 @@ impl Commands {
     pub(crate) async fn send(&self, send: SendCommand, by: Option<&Author>) -> Result<u64, Error> {
         let access = &self.access;
         let mut tries = Tries::new(&access.pipeline, OPERATION);
-        // The first try of most commands reads nothing: its comparisons say whether it is valid.
+        // The first try of most commands reads nothing: its comparisons show whether it is valid.
         let is_small = match &send.command {
             Command::Complete { result } => result.is_none(),
             Command::Signal(signal) => signal.payload_json().is_none(),
@@ -56,8 +56,8 @@ impl Commands {
         }
     }
 
-    /// Looks for a command by its id: this try or another one may have sent it. Checks one that is
-    /// new against its task.
+    /// Looks up a command by its id, because this try or another one may have sent it. Checks a new
+    /// one against its task.
     async fn find(&self, send: &SendCommand) -> Result<Found, Error> {
         let (reader, id) = (&self.access.reader, &send.task);
         let known = reader.known(&send.id).await?;
@@ -94,10 +94,11 @@ impl Commands {
     }
 }
 
-/// What a command id stands for.
+/// The result of looking up a command id.
 enum Found {
     /// The command was sent.
     Sent { order: u64 },
-    /// None, or one of a task that is gone. Its pointer was written at this revision; 0: there is none.
+    /// The command does not exist, or belongs to a deleted task. Its pointer was written at this
+    /// revision; 0 if it does not exist.
     New { pointer: i64 },
 }

@@ -14,7 +14,7 @@ use crate::store::{
 };
 
 const EXPORT: &str = "export a task";
-/// How many tasks one transaction reads the further keys of.
+/// For how many tasks one transaction reads the further keys.
 const TASKS_AT_ONCE: usize = 25;
 
 impl Queries {
@@ -114,7 +114,7 @@ impl Queries {
         history.sort_by_key(|change| change.seq);
         // A write may have moved lines of the state to a block between the two reads.
         history.dedup_by_key(|change| change.seq);
-        // A task that has ended was lost by no node, whatever a Metafora node has left.
+        // A task that has ended was not lost by a node, whatever a Metafora node has left.
         let hold = found.state().map(|(_, hold)| hold).unwrap_or_default();
         let lost_by = hold
             .claimed_by

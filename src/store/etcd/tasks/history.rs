@@ -13,7 +13,8 @@ impl Queries {
             return Err(Error::no_task(id));
         }
         let mut changes: Vec<Change> = found.submit(id).into_iter().collect();
-        // The state first: a write that moves its lines to a block meanwhile leaves them in both.
+        // The state first: a write that moves its lines to a block in the meantime leaves them in
+        // both.
         changes.extend(found.recent_changes(id));
         let prefix = self.reader.keys.histories(id);
         let entries = self.reader.all(&prefix, OPERATION).await?;

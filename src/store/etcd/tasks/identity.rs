@@ -1,4 +1,4 @@
-//! The identity of a namespace: the first call makes it, and a key keeps it.
+//! The identity of a namespace, which the first call creates and stores in a key.
 
 use etcd_client::{Compare, CompareOp, Txn, TxnOp};
 use uuid::Uuid;
@@ -11,7 +11,7 @@ use crate::store::{
 
 const OPERATION: &str = "read the identity of the namespace";
 
-/// Returns the text of the key, after a check: other programs may have written to it.
+/// Returns the value of the key after a check, because other programs may have written to it.
 fn read(key: &str, stored: &KeyValue) -> Result<String, Error> {
     let text = String::from_utf8_lossy(stored.value()).into_owned();
     let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
@@ -27,7 +27,7 @@ fn read(key: &str, stored: &KeyValue) -> Result<String, Error> {
 }
 
 impl Queries {
-    /// Reads the identity of the namespace, and makes one if it has none.
+    /// Reads the identity of the namespace. Creates one if it has none.
     pub(crate) async fn identity(&self) -> Result<String, Error> {
         let key = self.reader.keys.identity();
 
@@ -35,8 +35,8 @@ impl Queries {
             return read(&key, &stored);
         }
         let new = Uuid::now_v7().simple().to_string();
-        // Several first calls at once return what one of them wrote. After a lost answer, the next
-        // call reads it.
+        // Several concurrent first calls return what one of them wrote. After a lost answer, the
+        // next call reads it.
         let none = Compare::create_revision(&*key, CompareOp::Equal, 0);
         let txn = Txn::new()
             .when([none])

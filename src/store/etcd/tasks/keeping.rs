@@ -1,8 +1,8 @@
-//! The leases that the records of applied transactions are attached to.
+//! The leases to which the records of applied transactions are attached.
 //!
-//! A lease lives for two hours, and gets records in its first hour: a record is kept for one to two
-//! hours. The processes of a namespace share the lease that `meta/transactions` is attached to. The
-//! end of a lease deletes its records in one revision, so each process attaches only some to one
+//! A lease lasts two hours, and gets records in its first hour, so a record is kept for one to two
+//! hours. The processes of a namespace share the lease of the key `meta/transactions`. The end of a
+//! lease deletes its records in one revision, so each process attaches only a limited number to one
 //! lease.
 
 use std::time::Duration;
@@ -30,7 +30,7 @@ struct Current {
     lease: i64,
     /// Until when it gets records.
     until: Instant,
-    /// How many more records it gets.
+    /// How many more records it may get.
     room: u32,
 }
 
@@ -39,7 +39,7 @@ struct Current {
 enum Next {
     /// Attach it to this lease.
     Use(i64),
-    /// Use the lease that the processes share, if it lives long enough.
+    /// Use the lease that the processes share, if it lasts long enough.
     Share,
     /// Grant a lease: the one in use is full.
     Grant,
@@ -86,13 +86,13 @@ impl Keeping {
         Ok(lease)
     }
 
-    /// Forgets a lease that the servers do not know.
+    /// Drops a lease that the servers do not know.
     pub(crate) async fn is_gone(&self, lease: i64) {
         let mut current = self.current.lock().await;
         current.take_if(|current| current.lease == lease);
     }
 
-    /// Reads the lease that the processes share, with the time that is left; `None` when it ends too
+    /// Reads the lease that the processes share, with its remaining time; `None` when it ends too
     /// early for a record.
     async fn shared(&self) -> Result<Option<(i64, Duration)>, Fault> {
         let (link, key) = (self.access.link(), self.access.keys().transactions());

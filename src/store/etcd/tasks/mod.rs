@@ -1,4 +1,5 @@
-//! What clients ask for: submits, commands, deletes, retries, transactions, queries, export and import.
+//! The operations of clients: submits, commands, deletes, retries, transactions, queries, export and
+//! import.
 
 pub(crate) mod audit;
 mod by_end;

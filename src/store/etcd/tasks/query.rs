@@ -1,5 +1,5 @@
-//! Queries of operators: one task, lists, counts. A list by id reads blocks of ids until it has its tasks, one by end
-//! blocks of the index of ended tasks; the other lists read all tasks.
+//! Queries of operators: single tasks, lists, counts. A list by id reads blocks of ids until it has its tasks, a list
+//! by end reads blocks of the index of ended tasks; other lists read all tasks.
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -33,16 +33,16 @@ use crate::{
     },
 };
 
-/// How often a list starts again when the history is compacted meanwhile.
+/// How often a list starts again when the history is compacted during the list.
 const ROUNDS: usize = 3;
 
-/// How many keys the first block of a list by id has at least, and how many the largest one has.
+/// The fewest keys of the first block of a list by id, and the most of the largest one.
 const FIRST_BLOCK: usize = 64;
 const LARGEST_BLOCK: usize = 4000;
-/// The largest number of ids that are read one by one.
+/// The most ids that are read one by one.
 const FEW_IDS: usize = 10_000;
 
-/// Returns whether a limit may hold a task back: it could be claimed.
+/// Returns whether a limit may hold a task back, because it could otherwise be claimed.
 pub(super) fn may_be_held(record: &TaskRecord, now: Timestamp) -> bool {
     let state = record.state.as_ref();
     let may = state.is_ok_and(|s| !s.is_waiting() && rules::claim::is_claimable(s, false, now));
@@ -62,7 +62,7 @@ fn folders_of(filter: &Filter) -> Folders {
     }
 }
 
-/// Returns the beginning of the default ids of a time.
+/// Returns the prefix of default ids of a time.
 fn moment(at: Timestamp) -> String {
     let millis = format!("{:012x}", at.as_millisecond().max(0));
     let (high, low) = millis.split_at(millis.len() - 4);
@@ -111,7 +111,8 @@ impl Queries {
         Ok(matching)
     }
 
-    /// Returns the tasks of a span. Keys are in the order of the ids, and there is no other index.
+    /// Returns the tasks of a span. The order of the keys is that of the ids, and there is no other
+    /// index.
     pub(crate) async fn span(&self, filter: &Filter, span: Span) -> Result<Vec<TaskRecord>, Error> {
         let folders = match span.order {
             Order::Due => Folders::Live,
@@ -160,8 +161,8 @@ impl Queries {
         Ok(selection.into_tasks())
     }
 
-    /// Returns the tasks of a span by id. Reads one block of ids after the other until it has them, the later ones larger:
-    /// a filter that few tasks match reads all tasks.
+    /// Returns the tasks of a span by id. Reads the ids block by block until it has them, with growing blocks: a filter
+    /// that few tasks match reads all tasks.
     async fn by_id(
         &self,
         filter: &Filter,
@@ -172,7 +173,7 @@ impl Queries {
         let prefix = filter.id_prefix.as_deref().unwrap_or("");
         let mut ids = Ids {
             from: prefix.into(),
-            // No text has this byte.
+            // Text never contains this byte.
             end: [prefix.as_bytes(), &[0xff]].concat(),
         };
         let after = span.after.as_ref().and_then(|place| place.id.as_ref());
@@ -260,7 +261,7 @@ impl Queries {
         Ok(counts.map(count).collect())
     }
 
-    /// Counts by the index, or else by a read of every task, at one revision.
+    /// Counts with the index, or with a read of every task, at one revision.
     pub(crate) async fn stats(&self) -> Result<TaskStats, Error> {
         if let Some(current) = self.indexed().await {
             return self.stats_of(&current).await;
@@ -279,7 +280,8 @@ impl Queries {
         Ok(counter.into_stats(true))
     }
 
-    /// Reads every task whose id begins with `prefix`, with all that belongs to it at one revision.
+    /// Reads every task whose id begins with `prefix`, with everything that belongs to it at one
+    /// revision.
     pub(super) async fn all(
         &self,
         prefix: &str,

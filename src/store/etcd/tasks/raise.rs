@@ -1,4 +1,4 @@
-//! Raises the fences: above those of the tasks of another store, or of a history that a restore has lost.
+//! Raises the fences: above those of tasks from another store, or of a history that a restore has lost.
 
 use etcd_client::{Compare, CompareOp, GetOptions, Txn, TxnOp};
 use windlass_statemachine::{Fence, Invalid};
@@ -14,13 +14,13 @@ use crate::store::{
 
 const TRIES: usize = 5;
 
-/// Ensures that every claim from now on has a greater fence than this one, and than those of a history that a restore
-/// has lost, if a node has noted one. Deletes that note.
+/// Ensures that every later claim has a greater fence than this one, and than those of a history that a restore has
+/// lost, if a node has left a note about it. Deletes that note.
 pub(crate) async fn fences_above(reader: &Reader, fence: Fence) -> Result<(), Error> {
     const OPERATION: &str = "raise the fences";
     let failed = |fault: Fault| fault.into_error(OPERATION);
     let (key, note) = (reader.keys.fences(), reader.keys.restored());
-    // Decided before: the first write of this key is the one that decides.
+    // Decided before this, because the first write of this key decides the layout.
     let layout = reader.layout().await.map_err(failed)?;
     for _ in 0..TRIES {
         let read = Txn::new().and_then([TxnOp::get(&*key, None), TxnOp::get(&*note, None)]);
@@ -52,7 +52,7 @@ pub(crate) async fn fences_above(reader: &Reader, fence: Fence) -> Result<(), Er
         let as_read = |key: &str, found| {
             Compare::mod_revision(key, CompareOp::Equal, revision(Option::as_ref(found)))
         };
-        // A node has read the marks when it joined.
+        // A node reads the marks when it joins.
         let no_node = Compare::create_revision(&*nodes, CompareOp::Equal, 0);
         let no_node = no_node.with_range(end_of(&nodes));
         let any = GetOptions::new().with_range(end_of(&nodes)).with_limit(1);

@@ -57,7 +57,7 @@ impl Retries {
         }
     }
 
-    /// Returns the state that a retry starts a task with.
+    /// Returns the state with which a retry starts a task.
     async fn state(
         &self,
         id: &TaskId,

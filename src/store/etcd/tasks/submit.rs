@@ -34,8 +34,8 @@ impl Submits {
         rules::size::check_task(task, self.max_bytes)?;
         let access = &clearing.access;
         let mut tries = Tries::new(&access.pipeline, OPERATION);
-        // When and at which place a try without an answer submitted. The task keeps both to its end,
-        // which may come before the next read.
+        // The time and the place of each submit without an answer. The task keeps both until its
+        // end, which may come before the next read.
         let mut unknown: Vec<(Timestamp, u32)> = Vec::new();
         // The first try reads nothing: it compares that the id is free.
         let mut found: Option<Snapshot> = None;
@@ -71,7 +71,7 @@ impl Submits {
     }
 }
 
-/// Whether the task that has the id, live or ended, is one that these tries submitted.
+/// Returns whether the task with the id, live or ended, was submitted by one of these tries.
 fn is_of(found: &Snapshot, tries: &[(Timestamp, u32)]) -> bool {
     let Ok((envelope, order)) = found.envelope() else {
         return false;
@@ -80,7 +80,7 @@ fn is_of(found: &Snapshot, tries: &[(Timestamp, u32)]) -> bool {
     tries.any(|(at, place)| envelope.submitted_at == Some(*at) && place_of(order) == *place)
 }
 
-/// Decides a submit whose id the found task has.
+/// Decides a submit when the found task has its id.
 pub(crate) fn there(submit: &Submit, found: &Snapshot) -> Result<Verdict, Error> {
     let id = &submit.task.id;
     let task = found.whole_task(id).ok();

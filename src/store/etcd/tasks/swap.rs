@@ -1,8 +1,8 @@
 //! Imports that replace a task.
 //!
-//! One write deletes the old task and puts the new one: a crash leaves one of them, whole. The
-//! servers limit the size of a write. Further writes put what no reader of the old task sees and
-//! the new task can lack for a moment:
+//! One write deletes the old task and writes the new one, so that a crash leaves one of them,
+//! whole. The servers limit the size of a write. Further writes contain what readers of the old
+//! task do not see and the new task can lack for a moment:
 //!
 //! 1. before: the pointers to the new commands. A pointer without its command has no effect;
 //! 2. the swap: task, state, props, commands with and without outcome, and as much of the newest
@@ -29,14 +29,15 @@ use crate::store::{
 
 const OPERATION: &str = "replace a task";
 const IMPORT: &str = "import a task";
-/// How many keys one write before or after the swap has at most.
+/// The most keys of one write before or after the swap.
 const KEYS_AT_ONCE: usize = 50;
 
 /// A swap that is ready to be written.
 pub(crate) struct Swap {
     id: TaskId,
     item: Item,
-    /// The key of the new task. While the swap was the last to write it, the rest belongs to it.
+    /// The key of the new task. If no later write has changed it, the remaining parts belong to
+    /// that task.
     main: String,
     /// History that did not fit.
     history: Vec<(String, String)>,
@@ -56,7 +57,7 @@ impl Swaps {
         &self.clearing.access.reader
     }
 
-    /// Writes a part. Returns the revision.
+    /// Writes a part. Returns its revision.
     pub(crate) async fn write_part(&self, item: Item, id: &TaskId) -> Result<i64, Error> {
         let done = self.clearing.access.pipeline.write(item).await;
         let done = done.map_err(|fault| fault.into_error(IMPORT))?;

@@ -1,8 +1,8 @@
 //! Transactions of several operations and guards.
 //!
-//! A try reads all that the transaction names, the rules decide, and one item writes all changes, if
-//! everything that was decided by is as it was read. The item also puts a record with the results. A
-//! repeat returns them, and so does a try after one without an answer.
+//! A try reads everything that the transaction names, the rules decide, and one item writes all
+//! changes if nothing has changed since the read. The item also writes a record with the results,
+//! which a repeat returns, and so does a try after one without an answer.
 
 use futures::future::try_join_all;
 use jiff::Timestamp;
@@ -47,7 +47,7 @@ impl Transactions {
         let access = self.access();
         let id = match transaction.id() {
             Some(id) => id.clone(),
-            // For this call alone: it finds out what a try without an answer has done.
+            // Only for this call: it shows what a try without an answer has done.
             None => TransactionId::new(Uuid::now_v7().to_string())?,
         };
         let most = access.capacity().transaction();
@@ -56,7 +56,8 @@ impl Transactions {
         let tries = Tries::new(&access.pipeline, OPERATION);
         let mut tries = tries.at_most(TRIES).renewing();
         let mut left = Vec::new();
-        // The first try of submits alone reads nothing: it compares that the ids are free.
+        // The first try of a transaction that only submits reads nothing: it compares that the ids
+        // are free.
         let mut unread = is_of_new_tasks(&transaction);
         let applied = loop {
             let is_unread = std::mem::take(&mut unread);
@@ -75,10 +76,11 @@ impl Transactions {
             let (now, max_bytes) = (access.now(), self.limits.max_bytes);
             let steps = match decide(&transaction, &mut before.facts, Bounds { max_bytes, now }) {
                 Ok(steps) => steps,
-                // Not every reason is known before the tasks are read.
+                // Before the tasks are read, not every reason is known.
                 Err(_) if is_unread => continue,
                 Err(refused) => {
-                    // It may have been applied since its record was read: then its tasks differ.
+                    // The transaction may have been applied since its record was read; its tasks
+                    // then differ.
                     let key = access.keys().transaction(&id);
                     if let Some(record) = access.reader.key(&key, OPERATION).await? {
                         break repeated(&record)?;
@@ -112,7 +114,7 @@ impl Transactions {
         Ok(applied)
     }
 
-    /// Refuses a transaction that is only checked and that the servers would not take.
+    /// Refuses a transaction that is only checked, if it is too large for the servers.
     async fn check_room(&self, transaction: &Transaction, now: Timestamp) -> Result<(), Error> {
         if !transaction.is_never() {
             return Ok(());
@@ -179,7 +181,7 @@ impl Transactions {
     }
 }
 
-/// What an item is built of, beside its steps.
+/// The input of an item, in addition to its steps.
 #[derive(Clone, Copy)]
 struct Of<'a> {
     transaction: &'a Transaction,
@@ -194,11 +196,11 @@ struct Built<'a> {
     item: Item,
     /// Its results.
     kept: Vec<Kept>,
-    /// What its deletions leave.
+    /// The remains of its deletions.
     left: Vec<(&'a TaskId, Leftover)>,
 }
 
-/// Returns whether a transaction expects that none of the tasks that it names exists.
+/// Returns whether a transaction expects that none of its tasks exists.
 fn is_of_new_tasks(transaction: &Transaction) -> bool {
     let mut operations = transaction.operations().iter();
     let mut guards = transaction.guards().iter();

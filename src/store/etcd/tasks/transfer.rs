@@ -1,8 +1,8 @@
 //! Imports tasks from other stores.
 //!
-//! An import writes the parts of a task first and the task last: no reader sees it before, and the
-//! next import overwrites what an interrupted one left. One write swaps a task that replaces
-//! another one (`swap`).
+//! An import writes the parts of a task first and the task last, so that readers do not see it
+//! before, and the next import overwrites the remains of an interrupted one. One write swaps a task
+//! that replaces another one (`swap`).
 
 use etcd_client::PutOptions;
 use futures::future::join_all;
@@ -31,7 +31,7 @@ use crate::store::{
 };
 
 const IMPORT: &str = "import a task";
-/// How many operations one item has at most.
+/// The most operations of one item.
 const OPERATIONS: usize = 60;
 
 /// The last write of an import.
@@ -78,7 +78,7 @@ impl Imports {
             self.prepare(task)
         });
         let prepared = join_all(imports.collect::<Vec<_>>()).await;
-        // One after the other: an import that ends early has written the first tasks.
+        // One after the other, so that an import that ends early has written the first tasks.
         let writes = prepared.into_iter().map(|prepared| async {
             match prepared? {
                 Prepared::New(id, item) => self.swaps.write_part(item, &id).await.map(|_| ()),
@@ -88,13 +88,13 @@ impl Imports {
         join_all(writes.collect::<Vec<_>>()).await
     }
 
-    /// Reserves places in a row, which nothing else uses: those of revisions that write nothing
+    /// Reserves consecutive places that nothing else uses: those of revisions that write nothing
     /// else.
     async fn reserve(&self, places: u64) -> Result<u64, Error> {
         let failed = |fault: Fault| fault.into_error(IMPORT);
         let key = self.reader().keys.places();
         let mut run: Option<(i64, i64)> = None;
-        // Another write in between begins a new row.
+        // Another write in between starts a new series.
         loop {
             let mut client = self.reader().link.kv();
             let put = client.put(&*key, "", None::<PutOptions>);
@@ -112,7 +112,7 @@ impl Imports {
         }
     }
 
-    /// Writes everything but the task itself. Returns the write of the task.
+    /// Writes everything except the task itself. Returns the write of the task.
     async fn prepare(&self, exported: Exported) -> Result<Prepared, Error> {
         exported.check_fits(self.max_bytes)?;
         let id = &exported.task.id;
@@ -134,7 +134,7 @@ impl Imports {
             let swap = self.swaps.prepare_swap(&exported, &found).await?;
             return Ok(Prepared::Swap(Box::new(swap)));
         }
-        // Deletes what an interrupted import or a Metafora node has left.
+        // Deletes the remains of an interrupted import or of a Metafora node.
         let mut item = self.unseen(id);
         Edit::new(&self.reader().keys, id, &mut item).delete_parts(&found);
         self.swaps.clearing.delete_history(&mut item, id).await?;
@@ -158,7 +158,7 @@ impl Imports {
         Ok(Prepared::New(id.clone(), item))
     }
 
-    /// Returns an item that compares that there is no such task.
+    /// Returns an item that compares that the task does not exist.
     fn unseen(&self, id: &TaskId) -> Item {
         let mut item = Item::of(id);
         let mut edit = Edit::new(&self.reader().keys, id, &mut item);

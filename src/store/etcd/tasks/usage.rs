@@ -1,5 +1,5 @@
-//! The limits that tasks use at present, for operators. Reads the live tasks, since each node keeps the lines by
-//! itself.
+//! The limits that tasks use at present, for operators. Reads the live tasks, because the lines exist only in
+//! the memory of each node.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -25,7 +25,7 @@ impl Queries {
         let mut take = |kv: KeyValue| slots.push(kv);
         let read = self.reader.link.scan(0, &from, &end, &mut take).await;
         read.map_err(failed)?;
-        // Without a key of a slot no limit was ever in use.
+        // Without any slot keys, no limit was ever in use.
         if slots.is_empty() {
             return Ok(Vec::new());
         }
@@ -50,7 +50,7 @@ impl Queries {
             }
         }
         for kv in &slots {
-            // A key that cannot be read is as good as a free one.
+            // A key that cannot be read counts as free.
             if let Some((pool, slot)) = self.reader.keys.split_slot(kv.key())
                 && let Ok(record) = parse::<SlotRecord>(kv)
                 && let Some(start) = record.start.filter(|start| !start.is_over(now))

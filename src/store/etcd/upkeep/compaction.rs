@@ -1,8 +1,8 @@
-//! Compacts the history of etcd, if configured ([`Options::compact_after`]).
+//! Compacts the history of etcd, if enabled ([`Options::compact_after`]).
 //!
 //! etcd has revisions but no times. So the nodes store marks in one key: times with their
 //! revisions. They compact to the revision of a mark that is old enough. The node that finds the
-//! next mark due does both. Two nodes at once do no harm.
+//! next mark due does both. Two nodes may do so at once without harm.
 //!
 //! [`Options::compact_after`]: crate::store::etcd::Options::compact_after
 
@@ -26,8 +26,8 @@ use crate::store::{
     retention::PruneClock,
 };
 
-/// How many marks cover the time that history is kept. It is kept longer by one such interval at
-/// most.
+/// How many marks cover the time for which history is kept. It is kept longer by at most one such
+/// interval.
 const MARKS: i32 = 12;
 
 /// `/NS/meta/compaction`: times with their revisions, oldest first.
@@ -37,21 +37,21 @@ struct Marks {
 }
 
 impl Marks {
-    /// Returns whether the next mark is due. A mark from the future is of a wrong clock.
+    /// Returns whether the next mark is due. A mark from the future comes from a wrong clock.
     fn is_time(&self, now: Timestamp, after: SignedDuration) -> bool {
         let last = self.marks.last().map(|(at, _)| *at);
         last.is_none_or(|last| now.duration_since(last).abs() >= after / MARKS)
     }
 
-    /// Adds a mark for now. Returns the revision to compact to. `latest` is the time now at most
-    /// ([`PruneClock`]): a clock that is ahead compacts nothing early.
+    /// Adds a mark for now. Returns the revision to compact to. `latest` is an upper bound of the
+    /// present time ([`PruneClock`]): a clock that is ahead compacts nothing early.
     fn note(
         &mut self,
         (now, latest): (Timestamp, Timestamp),
         newest: i64,
         after: SignedDuration,
     ) -> Option<i64> {
-        // A revision above the newest is from before the cluster was restored from a copy.
+        // A greater revision than the newest is from before the cluster was restored.
         self.marks
             .retain(|(at, revision)| *at <= now && *revision <= newest);
         let is_old = |at: &Timestamp| latest.duration_since(*at) >= after;
@@ -112,7 +112,7 @@ impl Compaction {
         if !marks.is_time(now, after) {
             return Ok(None);
         }
-        // Before the mark is written: with a full quota, only a compaction makes room.
+        // Before the mark is written: if the quota is full, only a compaction makes room.
         let mut compacted = None;
         if let Some(old) = marks.note((now, latest), newest, after)
             && self.access.link().compact(old).await?
@@ -155,7 +155,7 @@ mod tests {
             );
             assert!(marks.marks.len() <= 14, "{marks:?}");
         }
-        // Long after the last node ended: its newest mark.
+        // Long after the last node ended, its newest mark is used.
         assert_eq!(
             marks.note((minute(9000), minute(9000)), 90_000, HOUR),
             Some(195 * 100)

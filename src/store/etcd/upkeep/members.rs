@@ -70,7 +70,7 @@ impl Members {
         let mut client = link.maintenance();
         let status = link.call(client.status()).await?;
         let reported = probe::ask(endpoint, self.options.timeout).await;
-        // Now, because another member may delay the examination.
+        // Taken here, because another member may delay the examination.
         let now = self.access.now();
         let away = |clock: Timestamp| clock.duration_since(now).as_secs().abs();
         Ok(Member {
@@ -87,7 +87,7 @@ impl Members {
     }
 }
 
-/// Reports the size of the member that is nearest to its quota: quotas may differ.
+/// Reports the size of the member that is nearest to its quota, because quotas may differ.
 pub(crate) fn size(members: &[Member], quota: Option<u64>) -> Finding {
     let share = |member: &Member| {
         let quota = quota.or(member.reported.quota)?;

@@ -1,4 +1,4 @@
-//! What a node does for the servers: retention, compaction, a warning before the quota is full.
+//! What nodes do for the servers: retention, compaction, a warning before the quota is full.
 
 mod compaction;
 mod members;

@@ -1,7 +1,7 @@
-//! Purges and retention: deletes tasks that ended long ago, and the record of older changes.
+//! Purges and retention: deletes tasks that ended long ago, and old history.
 //!
-//! A list reads the index of ended tasks up to a time, so it costs what it returns. The record of each task decides. One
-//! list serves many steps.
+//! A list reads the index of ended tasks up to a time, so its cost depends on its result. The record of each task
+//! decides. One list serves many steps.
 
 use std::{
     collections::{HashSet, VecDeque},
@@ -38,24 +38,24 @@ use crate::store::{
 };
 
 const OPERATION: &str = "purge what has ended";
-/// How many tasks one call of `maintain` removes at most.
+/// The most tasks that one call of `maintain` removes.
 const TASKS_PER_STEP: u32 = 5000;
 /// How many records are read, or tasks deleted, at once.
 const CHUNK: usize = 500;
 /// How many records one transaction reads.
 const READ_AT_ONCE: usize = 100;
-/// A list that no call has used for this long is made again.
+/// How long after its last use a list is made again.
 const STALE: Duration = Duration::from_secs(600);
 const ALL: [StateKind; 3] = [StateKind::Completed, StateKind::Failed, StateKind::Killed];
 
-/// The lists in use: what an operator purges, and what is past its retention.
+/// The lists in use: tasks that an operator purges, and tasks past their retention.
 #[derive(Default)]
 struct Lists {
     asked: Mutex<Option<Ended>>,
     retention: Mutex<Option<Ended>>,
 }
 
-/// Deletes what ended long ago.
+/// Deletes tasks that ended long ago.
 pub(crate) struct Purges {
     deletes: Deletes,
     lists: Lists,
@@ -109,7 +109,7 @@ impl Purges {
         &self.deletes.parts.clearing.access
     }
 
-    /// Deletes what ended in one of `states` before `before`, oldest first.
+    /// Deletes tasks that ended in one of `states` before `before`, oldest first.
     pub(crate) async fn purge(
         &self,
         states: &[StateKind],
@@ -120,7 +120,7 @@ impl Purges {
         let same = |ended: &Ended| ended.states == states && ended.before == before;
         let mut ended = match take(list, same) {
             Some(ended) => ended,
-            // A copied task ended before its record was written: every record counts.
+            // A copied task ended before its record was written, so every record counts.
             None => self.ended(states, before, i64::MAX).await?,
         };
         let gone = self.purge_some(&mut ended, limit).await?;
@@ -128,8 +128,8 @@ impl Purges {
         Ok(gone)
     }
 
-    /// Lists the tasks that ended before `before`, in the order of their ends, by the index of ended tasks. Those whose
-    /// record was written after the revision `last` are left out.
+    /// Lists the tasks that ended before `before`, in the order of their ends, from the index of ended tasks. Leaves
+    /// out those whose record was written after the revision `last`.
     async fn ended(
         &self,
         states: &[StateKind],
@@ -139,7 +139,7 @@ impl Purges {
         let keys = self.access().keys();
         let mut records = VecDeque::new();
         let mut take = |kv: KeyValue| {
-            // The write of a record writes its key in the index as well.
+            // The write of a record also writes its key in the index.
             let written = kv.mod_revision();
             let end = End::read(keys, &kv).filter(|_| written <= last);
             let end = end.filter(|end| end.state.is_none_or(|code| states.contains(&code)));
@@ -172,7 +172,7 @@ impl Purges {
             let matching = self.matching(ended, some).await?;
             let (states, before) = (&ended.states, ended.before);
             let delete = |(written, id): (i64, TaskId)| async move {
-                // A task that was retried meanwhile stays, and so does one that cannot be read.
+                // A task that was retried in the meantime stays, and so does an unreadable one.
                 let as_it_was = |found: &Snapshot| {
                     let record = found.finished.as_ref();
                     found.task.is_none()
@@ -187,8 +187,8 @@ impl Purges {
         Ok(gone)
     }
 
-    /// Removes the tasks from the list that live tasks wait for at present, as their marks say: the claim of a waiting
-    /// task reads their outcomes. Keeps the names of listed tasks only, however many tasks wait.
+    /// Removes tasks from the list that live tasks presently wait for, according to their marks: the claim of a
+    /// waiting task reads their outcomes. Keeps only the names of listed tasks, however many tasks wait.
     async fn spare_waited_for(&self, ended: &mut Ended) -> Result<(), Error> {
         if ended.records.is_empty() {
             return Ok(());
@@ -208,8 +208,8 @@ impl Purges {
         Ok(())
     }
 
-    /// Returns which of these are to be deleted, as their records say. The deletion reads each task again, with all its
-    /// keys.
+    /// Returns which of these tasks to delete, according to their records. The deletion reads each task again, with all
+    /// its keys.
     async fn matching(
         &self,
         ended: &Ended,
@@ -282,7 +282,7 @@ impl Purges {
             None => {
                 let read = self.access().reader.horizon().await;
                 let (horizon, _) = read.map_err(|fault| fault.into_error("prune the history"))?;
-                // One node searches now and then.
+                // Only one node searches, from time to time.
                 if !horizon.is_time(now, before) {
                     return Ok(0);
                 }
@@ -298,8 +298,8 @@ impl Purges {
     }
 
     /// Returns the clock that decides what is old enough. The first call, before a node joins,
-    /// reads the newest record of the store: the last mark, or else the end of the task that ended
-    /// last.
+    /// reads the newest record of the store: the last mark, or otherwise the end of the task that
+    /// ended last.
     async fn prune_clock(&self) -> Result<&PruneClock, Error> {
         let make = async {
             let failed = |fault: Fault| fault.into_error("prune the history");
@@ -316,7 +316,7 @@ impl Purges {
         self.prune_clock.get_or_try_init(|| make).await
     }
 
-    /// Returns when the task ended whose record was written last.
+    /// Returns the end time of the task whose record was written last.
     async fn last_end(&self) -> Result<Option<Timestamp>, Error> {
         let ended = self.ended(&ALL, Timestamp::MAX, i64::MAX).await?;
         let Some((_, id)) = ended.records.iter().max() else {
@@ -338,7 +338,7 @@ impl Purges {
             .get_all(&self.access().keys().horizon())
             .await;
         let (kvs, revision_now) = read.map_err(|fault| fault.into_error(OPERATION))?;
-        // After the revision was read: what was written up to it is older than this time.
+        // After the revision was read, so that all writes up to it are older than this time.
         let now = self.access().now();
         let mut horizon: Horizon = kvs
             .first()
@@ -354,7 +354,7 @@ impl Purges {
         let mut item = Item::new("horizon");
         item.when_at(&self.access().keys().horizon(), revision(kvs.first()));
         item.put(&self.access().keys().horizon(), write("horizon", &horizon)?);
-        // Another node may have been first: it noted the same.
+        // Another node may have been first, with the same mark.
         let done = self
             .deletes
             .parts

@@ -1,4 +1,4 @@
-//! What a node does for the servers every few minutes, beside its renewals.
+//! What a node does for the servers every few minutes, in addition to its renewals.
 
 use std::{
     collections::HashSet,
@@ -25,13 +25,13 @@ pub(crate) struct Upkeep {
     pub(crate) filling: Filling,
 }
 
-/// The members whose quota was reported to fill.
+/// The members whose quota was reported as nearly full.
 #[derive(Default)]
 pub(crate) struct Filling(Mutex<HashSet<String>>);
 
 impl Filling {
-    /// Notes whether the quota of a member fills. Returns whether to report it: once, until it has
-    /// room again.
+    /// Notes whether the quota of a member is nearly full. Returns whether to report it: once,
+    /// until it has room again.
     fn is_news(&self, endpoint: &str, fills: bool) -> bool {
         let mut filling = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if fills {
@@ -71,8 +71,8 @@ impl Upkeep {
         });
     }
 
-    /// Logs that the quota of a member fills, once, until it has room again. Only the doctor
-    /// reports members without an answer (they speak TLS, or refuse the user).
+    /// Logs once that the quota of a member is nearly full, until it has room again. Members
+    /// without an answer (they speak TLS, or refuse the user) are reported only by the doctor.
     async fn warn_of_quota(&self) {
         for (endpoint, member) in self.members.ask("look at the members").await {
             let Ok(member) = member else { continue };
@@ -80,7 +80,7 @@ impl Upkeep {
             let fills = match finding.verdict {
                 Verdict::Warning => true,
                 Verdict::Ok => false,
-                // It did not answer.
+                // The member did not respond.
                 _ => continue,
             };
             if self.filling.is_news(endpoint, fills) {

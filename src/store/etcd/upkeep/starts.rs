@@ -1,5 +1,5 @@
-//! Deletes the slots of limits on starts whose period is over: claims of the same key use some of them again,
-//! and those of keys that no task has any more would stay.
+//! Deletes the slots of limits on starts whose period is over. Claims with the same key reuse some of them,
+//! but slots of keys that no task uses any more would stay.
 
 use std::{
     sync::{Mutex, PoisonError},
@@ -16,18 +16,18 @@ use crate::store::{
     retention::PruneClock,
 };
 
-/// How often a process looks for such slots, and when it does so first.
+/// How often a process looks for such slots, and the longest time before it first does.
 const EVERY: Duration = Duration::from_secs(3600);
 const FIRST: Duration = Duration::from_secs(300);
 
-/// When the slots are looked for next, by the monotonic clock.
+/// When to look for slots next, by the monotonic clock.
 #[derive(Default)]
 pub(crate) struct Starts {
     next: Mutex<Option<Duration>>,
 }
 
 impl Starts {
-    /// Returns whether it is time to look: then the next time is an hour later.
+    /// Returns whether it is time to look. If so, sets the next time to an hour later.
     pub(crate) fn is_time(&self, now: Duration) -> bool {
         let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
         let is_time = next.is_some_and(|next| next <= now);
@@ -38,8 +38,8 @@ impl Starts {
     }
 }
 
-/// Deletes the slots whose period is over by the clock that prunes records: a node whose clock is ahead deletes none
-/// early, which another one still has to count.
+/// Deletes the slots whose period is over by the clock that prunes records, so that a node whose clock is ahead
+/// deletes none that other nodes still have to count.
 pub(crate) async fn sweep(access: &Access, clock: &PruneClock) -> Result<(), Error> {
     let (from, now) = (access.keys().all_starts(), clock.now());
     let is_over = |kv: &KeyValue| {

@@ -1,4 +1,4 @@
-//! Deletes the keys of a folder that are over.
+//! Deletes the expired keys of a folder.
 
 use crate::store::etcd::{
     client::Fault,
@@ -10,7 +10,8 @@ use crate::store::etcd::{
 /// How many keys one write deletes at most.
 const AT_ONCE: usize = 60;
 
-/// Deletes the keys that begin with `from` and are over, if no write has changed them meanwhile.
+/// Deletes the keys that begin with `from` and are expired, unless a write has changed them in the
+/// meantime.
 pub(super) async fn sweep(
     access: &Access,
     from: &str,

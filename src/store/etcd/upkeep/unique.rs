@@ -18,10 +18,10 @@ use crate::store::{
 };
 
 const OPERATION: &str = "delete unique keys";
-/// How often a node looks for them, and for how long a key is free before.
+/// How often a node looks for free keys, and how long a key must have been free.
 pub(crate) const PERIOD: Duration = Duration::from_secs(3600);
 
-/// When this process has looked for free keys last.
+/// When this process last looked for free keys.
 pub(crate) struct Sweeps(Mutex<Instant>);
 
 impl Sweeps {
@@ -29,7 +29,7 @@ impl Sweeps {
         Self(Mutex::new(Instant::now()))
     }
 
-    /// Returns whether it is time to look again: then the next time is a period later.
+    /// Returns whether it is time to look again. If so, sets the next time to a period later.
     pub(crate) fn is_time(&self) -> bool {
         let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let is_time = last.elapsed() >= PERIOD;
@@ -40,7 +40,8 @@ impl Sweeps {
     }
 }
 
-/// Deletes the records of keys that have been free for [`PERIOD`], if no submit has taken them meanwhile.
+/// Deletes the records of keys that have been free for [`PERIOD`], unless a submit has taken them in the
+/// meantime.
 pub(crate) async fn sweep(access: &Access, clock: &PruneClock) -> Result<(), Error> {
     let Some(before) = clock.before(PERIOD) else {
         return Ok(());

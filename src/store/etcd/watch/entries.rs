@@ -1,5 +1,4 @@
-//! [`Entries`]: what the mirror keeps of each task. A node keeps one for every task, so values that
-//! many tasks share are kept once, and values that few tasks have are kept elsewhere.
+//! [`Entries`]: the mirror's entries of tasks. A node keeps one for every task, so values that many tasks share are stored once, and values that few tasks have are stored separately.
 
 use std::{
     collections::{HashMap, hash_map},
@@ -15,19 +14,19 @@ use windlass_statemachine::{Kind, TaskId, task::Labels};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mark {
     None,
-    /// It does not wait: since then it can be claimed.
+    /// The task does not wait, and can be claimed since this time.
     Ready(Timestamp),
     Until(Timestamp),
     Paused,
     Quarantined,
 }
 
-/// The next deadline of a task, as its keys say.
+/// The next deadline of a task, according to its keys.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Late {
-    /// While it is as submitted.
+    /// The deadline while the task is as submitted.
     pub(crate) submitted: Option<Timestamp>,
-    /// While it is parked.
+    /// The deadline while the task is parked.
     pub(crate) parked: Option<Timestamp>,
 }
 
@@ -35,11 +34,11 @@ pub(crate) struct Late {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Owned {
     pub(crate) lease: u64,
-    /// It is a node of Metafora, which ignores marks.
+    /// Whether it is a node of Metafora, which ignores marks.
     pub(crate) foreign: bool,
 }
 
-/// A task, as its keys say.
+/// A task, according to its keys.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Entry {
     pub(crate) kind: Kind,
@@ -51,7 +50,7 @@ pub(crate) struct Entry {
     pub(crate) owner: Option<Owned>,
     pub(crate) mark: Mark,
     pub(crate) late: Late,
-    /// The revision that wrote the mark last.
+    /// The revision that last wrote the mark.
     pub(crate) marked: i64,
 }
 
@@ -64,7 +63,7 @@ struct Class {
     priority: i32,
 }
 
-/// An entry at rest. Times are microseconds.
+/// A stored entry. Times are in microseconds.
 struct Packed {
     id: TaskId,
     order: u64,
@@ -85,7 +84,7 @@ enum Packing {
     Quarantined,
 }
 
-/// Rounded up: nothing is due too early.
+/// Rounded up, so that nothing is due too early.
 fn micros(at: Timestamp) -> i64 {
     let rest = at.subsec_nanosecond().rem_euclid(1000);
     at.as_microsecond()
@@ -104,9 +103,9 @@ pub(crate) struct Entries {
     by_id: HashTable<u32>,
     hasher: DefaultHashBuilder,
     owned: HashMap<TaskId, Owned>,
-    /// Those of tasks that have deadlines.
+    /// The deadlines of tasks that have some.
     late: HashMap<TaskId, Late>,
-    /// Each class, and how many tasks it has.
+    /// Each class, and the number of its tasks.
     classes: Vec<Option<(Class, u32)>>,
     free_classes: Vec<u32>,
     by_class: HashMap<Class, u32>,
@@ -272,7 +271,7 @@ impl Entries {
         entry
     }
 
-    /// Returns every task but the quarantined ones, with its submit order.
+    /// Returns every task except the quarantined ones, with its submit order.
     pub(crate) fn listed(&self) -> impl Iterator<Item = (u64, &TaskId)> {
         let kept = self.slots.iter().flatten();
         let listed = kept.filter(|packed| packed.mark != Packing::Quarantined);

@@ -1,7 +1,7 @@
-//! The stream of changes: a watch on the namespace reads the history of etcd itself.
+//! The stream of changes: a watch on the namespace that reads the history of etcd itself.
 //!
-//! It goes back to the last compaction of etcd, but not beyond the retention. It needs no writes of
-//! its own.
+//! It reaches back to the last compaction of etcd, but not beyond the retention. It needs no writes
+//! of its own.
 
 use std::{
     collections::{HashSet, VecDeque},
@@ -37,7 +37,7 @@ pub(crate) struct Feed {
     pub(crate) access: Access,
 }
 
-/// One reader of the feed.
+/// The position of one reader of the feed.
 struct Following {
     feed: Feed,
     stream: Option<WatchStream>,
@@ -67,9 +67,9 @@ impl Feed {
                     let last = number(newest, PLACES - 1);
                     return Err(Error::beyond(after, last));
                 }
-                // etcd reads a revision of 0 as now.
+                // For etcd, a revision of 0 means now.
                 let revision = revision.max(1);
-                // A revision that is compacted cannot be read at.
+                // A compacted revision cannot be read.
                 let options = GetOptions::new().with_count_only().with_revision(revision);
                 let mut client = self.access.link().kv();
                 let read = client.get(self.access.keys().horizon(), Some(options));
@@ -134,7 +134,7 @@ impl Following {
         }
     }
 
-    /// Takes over the format of the namespace when it was written: a copy into it raises the fences of later claims.
+    /// Applies a changed format of the namespace: a copy into it raises the fences of later claims.
     fn follow_format(&self, events: &[&Event]) -> Result<(), Fault> {
         let reader = &self.feed.access.reader;
         let key = reader.keys.fences();
@@ -149,8 +149,8 @@ impl Following {
         let mut stream = match self.stream.take() {
             Some(stream) => stream,
             None => {
-                // A call first: it renews an expired token, which a watch cannot, and finds an etcd that was restored to
-                // an earlier state.
+                // A call first: it renews an expired token, which a watch cannot do, and detects an etcd that was
+                // restored to an earlier state.
                 let horizon = self.feed.access.keys().horizon();
                 self.feed.access.link().past().saw(self.seen);
                 self.feed.access.link().get_all(&horizon).await?;
@@ -190,8 +190,8 @@ impl Following {
         }
         self.stream = Some(stream);
         if response.events().is_empty() && !response.created() && response.watch_id() >= 0 {
-            // A progress report for this watch: all changes before it have come. The answer to a
-            // request has the watch id -1, and may come before the changes.
+            // A progress report for this watch means that all earlier changes have arrived. The
+            // answer to a request has the watch id -1, and may arrive before the changes.
             self.seen = self.seen.max(at);
         }
         let mut changes = Vec::new();
@@ -230,7 +230,7 @@ fn changes_of(
 ) -> Vec<Change> {
     let mut changes = Vec::new();
     let mut deleted: Vec<TaskId> = Vec::new();
-    // The end of a task and its retry move its envelope, which is no deletion.
+    // The end of a task and its retry move its envelope, which is not a deletion.
     let mut moved: HashSet<TaskId> = HashSet::new();
     for event in events {
         let Some(kv) = event.kv().cloned().map(KeyValue::from) else {
@@ -306,7 +306,7 @@ fn changes_of(
             // A deleted key has no time.
             at: now,
             task: id,
-            // The history of the namespace has it.
+            // The history of the namespace names the author.
             by: None,
             what: ChangeKind::Deleted,
         });

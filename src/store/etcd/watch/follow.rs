@@ -1,14 +1,15 @@
-//! The watch of a node: one list, then a stream of changes that survives faults of etcd.
+//! The watch of a node: a list, then a stream of changes that survives faults of etcd.
 //!
 //! One stream watches three prefixes: tasks, marks and nodes. A stream that breaks, or does not
-//! answer, is opened again after the last revision seen of each prefix. If that revision is
+//! respond, is opened again after the last revision seen of each prefix. If that revision is
 //! compacted, the watch lists again.
 
+mod message;
 mod node_keys;
 
 use std::{sync::Arc, time::Duration};
 
-use etcd_client::{EventType, WatchOptions, WatchResponse, WatchStream};
+use etcd_client::{EventType, WatchOptions, WatchStream};
 use futures::stream;
 use tokio::{
     sync::mpsc,
@@ -19,7 +20,7 @@ use windlass_statemachine::{Backoff, Kind};
 
 use super::{
     list::{Listed, list},
-    mirror::{Changed, Mirror},
+    mirror::Mirror,
 };
 use crate::store::{
     Error, Event, EventStream, Lease, NodeCommandId,
@@ -33,13 +34,14 @@ use crate::store::{
 
 /// How many tasks one batch of events has at most.
 const BATCH: usize = 1000;
-/// After this silence a stream is asked for its progress. After as much silence again it is dead.
+/// After this time without a message, a stream is asked for its progress. After the same time again
+/// without a message it is considered dead.
 const SILENCE: Duration = Duration::from_secs(5);
 /// The pauses before a broken watch is opened again.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
-/// The watched prefixes. Their watch ids begin with 1.
+/// The watched prefixes. Their watch ids start at 1.
 const TASKS: usize = 0;
 const PARKED: usize = 1;
 const NODE: usize = 2;
@@ -79,17 +81,17 @@ struct Watching {
     kinds: Option<Vec<Kind>>,
     /// The last revision seen of each prefix.
     seen: [i64; 3],
-    /// When the registration of the node was last written, as far as is known.
+    /// When the registration of the node was last written, as far as this process knows.
     registered: i64,
     events: mpsc::Sender<Vec<Event>>,
     last_node_command: NodeCommandId,
-    /// The claims of this node that found no slot.
+    /// The claims of this node that found no free slot.
     refused: mpsc::UnboundedReceiver<Refused>,
 }
 
 impl Watcher {
-    /// Returns when the registration of the node was last written; `None` when the lease has ended. Finds an etcd that
-    /// was restored below a revision that this process has seen.
+    /// Returns when the registration of the node was last written; `None` when the lease has ended. Detects an etcd
+    /// that was restored below a revision that this process has seen.
     async fn registered(&self, lease: &Lease) -> Result<Option<i64>, Fault> {
         let key = self.reader.keys.registration(&lease.node);
         let (kvs, _) = self.reader.link.get_all(&key).await?;
@@ -105,8 +107,9 @@ impl Watcher {
     ) -> Result<EventStream, Error> {
         let registered = self.registered(lease).await;
         let Some(registered) = registered.map_err(|fault| fault.into_error("watch"))? else {
-            // The lease may live on, without the key of its node: somebody deleted it. From now on it is not
-            // renewed, so the node stops its handlers and joins again, before the lease ends and frees its claims.
+            // The lease may still exist without the key of its node, because somebody deleted the key. The lease
+            // is no longer renewed, so the node stops its handlers and joins again, before the lease ends and
+            // frees its claims.
             self.claims.lost(lease.id);
             return Err(Error::lease_fenced(&lease.node));
         };
@@ -183,7 +186,7 @@ impl Watching {
         self.events.send(events).await.map_err(|_| Left::Over)
     }
 
-    /// Lists if necessary, and follows until the stream ends.
+    /// Lists if necessary, then follows until the stream ends.
     async fn follow(
         &mut self,
         listed: &mut bool,
@@ -252,8 +255,8 @@ impl Watching {
         }
     }
 
-    /// Ends the watch when the lease has ended, or the etcd was restored to an earlier state: the next renewal reports
-    /// which. A restored etcd that has more revisions by now than this process has seen shows an older registration.
+    /// Ends the watch when the lease has ended, or the etcd was restored to an earlier state; the next renewal reports
+    /// which. A restored etcd that by now has more revisions than this process has seen shows an older registration.
     async fn check_past(&mut self) -> Result<(), Left> {
         let past = self.by.reader.link.past();
         let registered = match self.by.registered(&self.lease).await {
@@ -334,70 +337,5 @@ impl Watching {
             self.by.reader.link.call(asked).await?;
         }
         Ok(stream)
-    }
-
-    /// Takes in one message of the stream.
-    async fn take(&mut self, response: &WatchResponse) -> Result<(), Left> {
-        if response.canceled() {
-            if response.compact_revision() > 0 {
-                return Err(Left::Compacted);
-            }
-            let reason = response.cancel_reason();
-            return Err(Left::Broken(format!("the server ended it: {reason}")));
-        }
-        let revision = response.header().map_or(0, |header| header.revision());
-        let is_late = revision > 0 && self.seen.iter().any(|seen| revision < *seen);
-        if is_late && response.events().is_empty() {
-            // The member is behind the others, or the etcd was restored.
-            self.check_past().await?;
-        }
-        let Ok(which) = usize::try_from(response.watch_id() - 1) else {
-            return Ok(());
-        };
-        if which > NODE || response.created() {
-            return Ok(());
-        }
-        let now = Instant::now();
-        let mut last = self.seen[which];
-        for event in response.events() {
-            let Some(kv) = event.kv().cloned().map(KeyValue::from) else {
-                continue;
-            };
-            let kv = &kv;
-            last = last.max(kv.mod_revision());
-            match which {
-                TASKS => {
-                    let news = self.mirror.task_key(event.event_type(), kv, now);
-                    match news.change {
-                        Some(Changed::Submitted(id)) => self.by.new.add(id, kv),
-                        Some(Changed::Taken(id)) => self.by.new.forget(&id),
-                        None => {}
-                    }
-                    if let Some((id, at)) = news.unowned {
-                        self.by.claims.deleted(&id, self.by.reader.fences.of(at));
-                    }
-                    if let Some((id, stored)) = news.ours {
-                        self.by.claims.learn(&id, &stored);
-                        if stored.command.is_err() {
-                            self.by.adoption.reject(id, stored);
-                        }
-                    }
-                }
-                PARKED => self.mirror.parked_key(event.event_type(), kv, false),
-                _ => self.node_key(event.event_type(), kv).await?,
-            }
-        }
-        if response.events().is_empty() {
-            // A progress report for this watch: all changes before it have come.
-            last = last.max(revision);
-        }
-        self.seen[which] = last;
-        self.by.reader.link.past().saw(last);
-        match which {
-            TASKS => self.mirror.tasks_are_at(last),
-            PARKED => self.mirror.marks_are_at(last),
-            _ => {}
-        }
-        Ok(())
     }
 }

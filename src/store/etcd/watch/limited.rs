@@ -1,9 +1,9 @@
 //! [`Limited`]: the tasks with limits, and the slots that claims have taken.
 //!
-//! The keys of owners name the slots of their claims, so a watch knows each slot that is taken, also by tasks
+//! The keys of owners list the slots of their claims, so a watch knows each slot that is taken, even by tasks
 //! of kinds that the node does not list. A task that could be claimed joins the line of a limit, and is
 //! reported when the line has a slot for it. Every node keeps the same lines, and ranks itself for the reported
-//! tasks as for others.
+//! tasks as for all others.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
@@ -27,11 +27,13 @@ use crate::store::{
     },
 };
 
-/// How long the line of a refused claim waits before it reports a task, if no slot changes meanwhile.
+/// How long the line of a refused claim waits before it reports a task again, if no slot changes in
+/// the meantime.
 const AFTER_REFUSAL: Duration = Duration::from_millis(20);
-/// How often the lines are looked at whose reported tasks no node claims.
+/// How often lines are examined whose reported tasks no node claims.
 const TURN: Duration = Duration::from_secs(1);
-/// Slots of limits on starts whose period may be over are dropped when this many more were taken than kept.
+/// After how many new slots of limits on starts those whose period may be over are dropped, in addition to
+/// the number kept.
 const PRUNE_EVERY: usize = 1000;
 
 /// A task with limits.
@@ -39,7 +41,7 @@ const PRUNE_EVERY: usize = 1000;
 struct Own {
     order: u64,
     limits: Vec<Limit>,
-    /// Its place in a line, while it could be claimed.
+    /// Its position in a line, while it could be claimed.
     place: Option<Place>,
 }
 
@@ -49,7 +51,8 @@ struct Seat {
     taken: Taken,
     /// The claim.
     by: TaskId,
-    /// When a slot of a limit on starts is free again, for the limit that took it.
+    /// The slot; for a limit on starts, with the time at which it is free again for the limit that
+    /// took it.
     slot: Slot,
 }
 
@@ -61,12 +64,12 @@ pub(super) struct Limited {
     seats: Seats,
     /// The slots of each claim.
     claims: HashMap<TaskId, Vec<Slot>>,
-    /// The pools where a slot may be free, or whose line has changed.
+    /// The pools in which a slot may be free, or whose line has changed.
     changed: HashSet<Pool>,
     /// The same, from a later time on.
     later: Vec<(Instant, Pool)>,
     turn: Option<Instant>,
-    /// Refused claims that know of slots which the watch has not brought yet.
+    /// Refused claims that know of slots which the watch has not delivered yet.
     refused: Vec<Refused>,
     taken_since: usize,
 }
@@ -79,7 +82,7 @@ fn used(seats: &Seats, pool: &Pool) -> Vec<(u32, Taken)> {
 }
 
 impl Limited {
-    /// Records a task of this order with its limits: none, mostly.
+    /// Records a task of this order with its limits; most have none.
     pub(super) fn put(&mut self, id: &TaskId, order: u64, limits: Vec<Limit>) {
         let same = |own: &Own| own.order == order && own.limits == limits;
         if self.tasks.is_empty() && limits.is_empty() || self.tasks.get(id).is_some_and(same) {
@@ -106,7 +109,7 @@ impl Limited {
         }
     }
 
-    /// Takes a task out of its line. The slots that were kept for it are free for others.
+    /// Removes a task from its line. The slots that were kept for it become free for others.
     fn leave(&mut self, order: u64) {
         let reserver = self.reserver().filter(|one| one.order == order);
         self.changed.extend(self.lines.leave(order));
@@ -114,7 +117,7 @@ impl Limited {
         self.changed.extend(limits.map(|limit| Pool::of(&limit)));
     }
 
-    /// Returns the task that slots are kept for.
+    /// Returns the task for which slots are kept.
     pub(super) fn reserver(&self) -> Option<Reserver> {
         let order = self.lines.reserver()?;
         let own = self.ids.get(&order).and_then(|id| self.tasks.get(id))?;
@@ -156,7 +159,7 @@ impl Limited {
         }
     }
 
-    /// Records a slot of a limit on starts that a claim has taken before the watch began.
+    /// Records a slot of a limit on starts that a claim took before the watch began.
     pub(super) fn listed(&mut self, (pool, slot): (Pool, u32), record: &SlotRecord) {
         if pool.starts && record.start.is_some() {
             let slot = Slot {
@@ -200,7 +203,7 @@ impl Limited {
         }
     }
 
-    /// Records whether a task could be claimed, and its place in a line if it could.
+    /// Records whether a task could be claimed, and its position in a line if it could.
     pub(super) fn ready(&mut self, id: &TaskId, place: Option<Place>, wall: Timestamp) {
         let Some(own) = self.tasks.get_mut(id).filter(|own| own.place != place) else {
             return;
@@ -229,14 +232,14 @@ impl Limited {
 
     pub(super) fn refused(&mut self, refused: Refused) {
         if self.tasks.contains_key(&refused.task) {
-            // The last claim has found what is newest, also when the watch has not come as far as an earlier one.
+            // The last claim knows the newest state, even when the watch has not caught up with an earlier one.
             self.refused.retain(|earlier| earlier.task != refused.task);
             self.refused.push(refused);
         }
     }
 
-    /// Takes in the refused claims whose slots have come: every key of a task up to this revision has. Returns
-    /// the tasks, which are reported again.
+    /// Applies the refused claims whose slots have arrived: every key of a task up to this revision has.
+    /// Returns the tasks to report again.
     pub(super) fn take_refused(&mut self, seen: i64, now: Instant) -> Vec<(TaskId, u64)> {
         if self.refused.is_empty() {
             return Vec::new();
@@ -268,7 +271,7 @@ impl Limited {
         again
     }
 
-    /// Reports the next tasks of the lines. Returns those that nodes see in another way now.
+    /// Reports the next tasks of the lines. Returns the tasks that nodes now see differently.
     pub(super) fn settle(&mut self, now: Instant, wall: Timestamp) -> Vec<(TaskId, u64)> {
         let mut seen = HashSet::new();
         let later = std::mem::take(&mut self.later).into_iter();
@@ -317,7 +320,7 @@ impl Limited {
             .collect()
     }
 
-    /// Drops slots of limits on starts that are free again, now and then.
+    /// Drops slots of limits on starts that are free again, from time to time.
     fn prune(&mut self, wall: Timestamp) {
         if self.taken_since < PRUNE_EVERY.max(self.seats.len()) {
             return;
@@ -330,7 +333,7 @@ impl Limited {
         });
     }
 
-    /// Returns when [`settle`](Self::settle) reports tasks even if no key comes.
+    /// Returns when [`settle`](Self::settle) reports tasks even without a new key.
     pub(super) fn next(&self) -> Option<Instant> {
         let later = self.later.iter().map(|(at, _)| *at);
         later.chain(self.turn).min()

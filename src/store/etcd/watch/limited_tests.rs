@@ -1,4 +1,4 @@
-//! The lines of a mirror, without a server: keys in, events out.
+//! The lines of a mirror, without a server: applies keys and checks the events.
 
 use etcd_client::EventType::{Delete, Put};
 use jiff::Timestamp;
@@ -192,8 +192,8 @@ async fn starts_from_before_the_watch_are_listed() {
     assert_eq!(world.reported(), ["a@1010"]);
 }
 
-/// The slot was taken at a revision that the mirror has not seen when the answer comes: the task is held back
-/// until the slot is free.
+/// The slot was taken at a revision that the mirror has not seen when the refusal arrives: the task is held
+/// back until the slot is free.
 #[tokio::test(start_paused = true)]
 async fn a_refusal_that_knows_more_than_the_mirror_waits_for_it() {
     let mut world = World::new();
@@ -209,7 +209,7 @@ async fn a_refusal_that_knows_more_than_the_mirror_waits_for_it() {
     assert_eq!(world.reported(), ["a"]);
 }
 
-/// The slot is free again before the answer comes: the task is reported again, and not lost.
+/// The slot is free again before the refusal arrives: the task is reported again, and not lost.
 #[tokio::test(start_paused = true)]
 async fn a_refusal_that_knows_less_than_the_mirror_is_tried_again() {
     let mut world = World::new();
@@ -256,7 +256,7 @@ async fn a_task_that_no_node_claims_does_not_block_its_line() {
     assert_eq!(world.reported(), ["b"]);
 }
 
-/// A node's clock was ahead, and is set right while the node runs: no key changes.
+/// A node's clock was ahead, and is set right while the node runs; no key changes.
 #[tokio::test(start_paused = true)]
 async fn a_time_that_a_wrong_clock_has_reported_is_revised() {
     let mut world = World::new();
@@ -278,7 +278,7 @@ async fn a_time_that_a_wrong_clock_has_reported_is_revised() {
     let start = r#"{"began":"1970-01-01T00:16:40Z","within_ms":10000}"#;
     world.claimed("b", &format!(r#"{{"key":"r","slot":0,"start":{start}}}"#));
     assert_eq!(world.reported(), ["b*", "c@1010"]);
-    // A claim that is repeated names its first start, and does not take the slot back.
+    // A repeated claim names its first start, and does not take the slot back.
     let later = r#"{"began":"1970-01-01T00:16:50Z","within_ms":10000}"#;
     world.mirror.set_time(time(1010));
     world.claimed("c", &format!(r#"{{"key":"r","slot":0,"start":{later}}}"#));

@@ -1,4 +1,4 @@
-//! The list that a watch begins with: all tasks at one revision, and the nodes.
+//! The initial list of a watch: all tasks at one revision, and the nodes.
 
 use std::collections::HashMap;
 
@@ -23,11 +23,11 @@ pub(crate) struct Listed {
     pub(crate) outdated: Vec<(TaskId, i64, i64)>,
     /// The keys of nodes, in the order of their first revisions.
     pub(crate) nodes: Vec<KeyValue>,
-    /// The revisions that tasks, marks and nodes were read at.
+    /// The revisions at which tasks, marks and nodes were read.
     pub(crate) seen: [i64; 3],
 }
 
-/// Lists what the watch of a lease follows afterwards.
+/// Lists what the watch of a lease then follows.
 pub(crate) async fn list(
     reader: &Reader,
     claims: &Claims,
@@ -58,7 +58,7 @@ pub(crate) async fn list(
         .scan(at, &parked, &end_of(&parked), &mut take)
         .await?;
     let mut outdated = Vec::new();
-    // Nodes of Metafora leave such marks, and in a layout of our own there are none.
+    // Nodes of Metafora leave such marks, and the layout `Compact` never has any.
     if mirror.has_marks() && keys.layout().is_none_or(Layout::is_shared) {
         let mut take = |kv: KeyValue| outdated.extend(mirror.outdated_by(&kv));
         let states = keys.all_states();
@@ -71,7 +71,7 @@ pub(crate) async fn list(
         .scan(at, &starts, &end_of(&starts), &mut take)
         .await?;
     let (mut nodes, node_at) = reader.link.get_all(&keys.nodes()).await?;
-    // Node commands are reported in their order. One that is older than the last reported one was
+    // Node commands are reported in order. A command that is older than the last reported one was
     // reported before.
     nodes.sort_by_key(KeyValue::create_revision);
     Ok(Listed {

@@ -1,9 +1,10 @@
-//! The mirror: what a node knows of each task, updated from the keys.
+//! The mirror: a node's view of each task, updated from the keys.
 //!
-//! Two watches bring the keys of one task, in no order between them, and some keys come twice after
-//! a broken stream. So each key sets only its own part of an entry, and events are made from the
+//! Two watches deliver the keys of one task, in no common order, and some keys arrive twice after a
+//! broken stream. So each key sets only its own part of an entry, and events are made from the
 //! whole entry.
 
+mod marks;
 mod report;
 
 use std::{
@@ -16,6 +17,7 @@ use jiff::Timestamp;
 use tokio::time::Instant;
 use windlass_statemachine::{Kind, TaskId};
 
+use self::marks::Marked;
 use super::{
     entries::{Entries, Entry, Late, Mark, Owned},
     limited::Limited,
@@ -25,35 +27,10 @@ use super::{
 use crate::store::etcd::{
     node::Refused,
     schema::{
-        Envelope, Fences, KeyValue, Keys, Parked, Part, Stored, json::parse, ranges::is_pointer,
-        records, slots_of,
+        Envelope, Fences, KeyValue, Keys, Part, Stored, json::parse, ranges::is_pointer, records,
+        slots_of,
     },
 };
-
-/// A mark, the next deadline of its task, and the revision that wrote it.
-type Marked = (Mark, Option<Timestamp>, i64);
-
-impl Mark {
-    /// Returns the mark, the next deadline of its task, and the tasks that the task waits for.
-    fn read(kv: &KeyValue) -> (Self, Option<Timestamp>, Vec<TaskId>) {
-        match parse::<Parked>(kv) {
-            Ok(Parked { aside: Some(_), .. }) => (Self::Quarantined, None, Vec::new()),
-            Ok(Parked {
-                until: Some(at),
-                waits,
-                deadline,
-                ..
-            }) => (Self::Until(at), deadline, waits),
-            Ok(Parked {
-                ready: Some(since),
-                deadline,
-                ..
-            }) => (Self::Ready(since), deadline, Vec::new()),
-            Ok(Parked { deadline, .. }) => (Self::Paused, deadline, Vec::new()),
-            Err(_) => (Self::Paused, None, Vec::new()),
-        }
-    }
-}
 
 pub(crate) struct Mirror {
     keys: Keys,
@@ -63,35 +40,35 @@ pub(crate) struct Mirror {
     tasks: Entries,
     /// The commands of tasks that have some, also of tasks of other kinds: a task may get a kind that the node lists.
     waiting: HashMap<TaskId, BTreeMap<Option<String>, Stored>>,
-    /// Marks whose task has not come yet, with the revisions that wrote them.
+    /// Marks whose task has not arrived yet, with the revisions that wrote them.
     early: HashMap<TaskId, Marked>,
     waiters: Waiters,
     limited: Limited,
-    /// The time of the events that are taken next, for limits on starts.
+    /// The time of the next events, for limits on starts.
     wall: Timestamp,
-    /// Every key of a task up to this revision has come.
+    /// Every key of a task up to this revision has arrived.
     tasks_at: i64,
     /// Marks of tasks that a node of Metafora has claimed, with the revisions that wrote them.
     stale: Vec<(TaskId, i64)>,
-    /// The changed tasks, with their orders: an id may be used again.
+    /// The changed tasks, with their orders, because an id may be used again.
     changed: Vec<(TaskId, u64)>,
     in_changed: HashSet<(TaskId, u64)>,
     /// The changed tasks whose keys were deleted, with the revisions.
     deleted: HashMap<(TaskId, u64), i64>,
-    /// The changed tasks that are reported once their mark has come.
+    /// The changed tasks that are reported once their mark has arrived.
     releases: Releases,
 }
 
-/// Whether a task is as its submit wrote it.
+/// Whether a task is still as its submit wrote it.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Changed {
-    /// It is, and can be claimed at once, without a slot of a limit.
+    /// The task is as submitted, and can be claimed at once, without a slot of a limit.
     Submitted(TaskId),
-    /// It was claimed or deleted.
+    /// The task was claimed or deleted.
     Taken(TaskId),
 }
 
-/// What a key reports beside the entry.
+/// What a key reports in addition to the entry.
 #[derive(Default)]
 pub(crate) struct News {
     pub(crate) change: Option<Changed>,
@@ -130,7 +107,7 @@ impl Mirror {
         }
     }
 
-    /// Takes in a key below `/NS/tasks/`, which came `now`.
+    /// Applies a key below `/NS/tasks/` that arrived `now`.
     pub(crate) fn task_key(&mut self, event: EventType, kv: &KeyValue, now: Instant) -> News {
         let mut news = News::default();
         let keys = self.keys.clone();
@@ -221,7 +198,7 @@ impl Mirror {
             self.unlist(id, kv.mod_revision());
             return false;
         }
-        // It was retried or copied.
+        // The task was retried or copied.
         let is_again = envelope.order.is_some();
         let is_as_submitted = envelope.is_as_submitted(kv);
         let (order, submitted_at) = (envelope.order(kv), envelope.submitted_at());
@@ -284,7 +261,7 @@ impl Mirror {
         self.waiters.other(id, false);
         self.releases.settled(id);
         if let Some(entry) = self.tasks.remove(id) {
-            // The mark of a later task with this id came first.
+            // The mark of a later task with this id arrived first.
             if entry.marked > at && entry.mark != Mark::None {
                 let early = (entry.mark, entry.late.parked, entry.marked);
                 self.early.insert(id.clone(), early);
@@ -297,7 +274,7 @@ impl Mirror {
         self.touch_released(id);
     }
 
-    /// Reports the tasks that wait for this one again, which is gone, if they wait for no live task any more.
+    /// Reports the tasks that waited for this one, which is gone, if they now wait for no live task.
     fn touch_released(&mut self, id: &TaskId) {
         for waiter in self.waiters.of(id) {
             let is_blocked = self
@@ -311,7 +288,7 @@ impl Mirror {
         }
     }
 
-    /// Reports the tasks that wait for this one again: it is live again.
+    /// Reports the tasks that wait for this one, which is live again.
     fn touch_waiters(&mut self, id: &TaskId) {
         for waiter in self.waiters.of(id) {
             if let Some(entry) = self.tasks.get(&waiter) {
@@ -320,67 +297,7 @@ impl Mirror {
         }
     }
 
-    /// Takes in a key below `/NS/parked/`.
-    pub(crate) fn parked_key(&mut self, event: EventType, kv: &KeyValue, listing: bool) {
-        let id = self.keys.strip(kv.key(), "parked/");
-        let Some(id) = id.and_then(|id| TaskId::new(id).ok()) else {
-            return;
-        };
-        let (mark, deadline, waits) = match event {
-            EventType::Put => Mark::read(kv),
-            EventType::Delete => (Mark::None, None, Vec::new()),
-        };
-        let at = kv.mod_revision();
-        self.releases.settled(&id);
-        match self.tasks.get(&id) {
-            Some(mut entry) => {
-                self.waiters.put(&id, waits);
-                (entry.mark, entry.late.parked, entry.marked) = (mark, deadline, at);
-                let order = entry.order;
-                self.tasks.put(&id, entry);
-                self.touch(&id, order);
-                self.look_for_stale(&id);
-            }
-            None if mark == Mark::None || listing => {
-                self.early.remove(&id);
-                self.waiters.remove(&id);
-            }
-            None => {
-                self.waiters.put(&id, waits);
-                self.early.insert(id, (mark, deadline, at));
-            }
-        }
-    }
-
-    fn look_for_stale(&mut self, id: &TaskId) {
-        if let Some(entry) = self.tasks.get(id)
-            && entry.owner.is_some_and(|owner| owner.foreign)
-            && matches!(entry.mark, Mark::Ready(_) | Mark::Until(_) | Mark::Paused)
-        {
-            self.stale.push((id.clone(), entry.marked));
-        }
-    }
-
-    pub(crate) fn has_marks(&self) -> bool {
-        self.tasks.has_marks()
-    }
-
-    /// Returns the task of this state if the state is newer than the mark, with the revisions of
-    /// mark and state: the mark is outdated.
-    pub(crate) fn outdated_by(&self, state: &KeyValue) -> Option<(TaskId, i64, i64)> {
-        let id = TaskId::new(self.keys.strip(state.key(), "state/")?).ok()?;
-        let entry = self.tasks.get(&id)?;
-        let stored = state.mod_revision();
-        let outdated = entry.mark != Mark::None && entry.owner.is_none() && entry.marked < stored;
-        outdated.then_some((id, entry.marked, stored))
-    }
-
-    /// Takes the marks to delete: a node of Metafora has claimed their tasks.
-    pub(crate) fn take_stale(&mut self) -> Vec<(TaskId, i64)> {
-        std::mem::take(&mut self.stale)
-    }
-
-    /// Notes that every key below `/NS/tasks/` up to this revision has come. Drops older marks
+    /// Notes that every key below `/NS/tasks/` up to this revision has arrived. Drops older marks
     /// without a task: this node skips those tasks.
     pub(crate) fn tasks_are_at(&mut self, revision: i64) {
         self.tasks_at = self.tasks_at.max(revision);
@@ -396,7 +313,7 @@ impl Mirror {
         }
     }
 
-    /// Takes in the key of a slot of a limit on starts, when the watch begins.
+    /// Applies the key of a slot of a limit on starts, when the watch begins.
     pub(crate) fn start_key(&mut self, kv: &KeyValue) {
         if let (Some(slot), Ok(record)) = (self.keys.split_slot(kv.key()), parse(kv)) {
             self.limited.listed(slot, &record);
@@ -408,13 +325,8 @@ impl Mirror {
         self.limited.refused(refused);
     }
 
-    /// Sets the time of the events that are taken next.
+    /// Sets the time of the next events.
     pub(crate) fn set_time(&mut self, wall: Timestamp) {
         self.wall = wall;
-    }
-
-    /// Notes that every key below `/NS/parked/` up to this revision has come.
-    pub(crate) fn marks_are_at(&mut self, revision: i64) {
-        self.releases.marks_are_at(revision);
     }
 }

@@ -1,8 +1,8 @@
-//! [`Releases`]: tasks whose owner's key was deleted, and whose mark may be on its way.
+//! [`Releases`]: tasks whose owner's key was deleted, and whose mark may still arrive.
 //!
-//! A sleep or a pause releases the claim: it deletes the owner's key and puts the mark, in one
-//! revision. Two watches on one stream bring both, in either order. Without its mark the task looks
-//! claimable, and every node would try to claim it.
+//! A sleep or a pause releases the claim: it deletes the owner's key and writes the mark, in one
+//! revision. Two watches on one stream deliver both, in either order. Without its mark the task
+//! looks claimable, and every node would try to claim it.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -12,23 +12,23 @@ use std::{
 use tokio::time::Instant;
 use windlass_statemachine::TaskId;
 
-/// How long a task waits for its mark, from the message with the end of its claim.
+/// How long a task waits for its mark after the message that ended its claim.
 const GRACE: Duration = Duration::from_millis(2);
 
-/// The tasks that wait for their mark, and until when. No other task waits.
+/// The tasks that wait for their mark, and until when.
 #[derive(Debug, Default)]
 pub(crate) struct Releases {
     /// The revision that deleted the owner's key, and the deadline.
     waiting: HashMap<TaskId, (i64, Instant)>,
-    /// The deadlines in their order, with those of tasks that do not wait any more.
+    /// The deadlines in order, including those of tasks that no longer wait.
     deadlines: VecDeque<(Instant, TaskId)>,
-    /// Every mark up to this revision has come.
+    /// Every mark up to this revision has arrived.
     marks: i64,
 }
 
 impl Releases {
     /// Begins the wait of a task whose owner's key was deleted at this revision, by a message that
-    /// came `now`.
+    /// arrived `now`.
     pub(crate) fn released(&mut self, id: &TaskId, at: i64, now: Instant) {
         if at <= self.marks {
             return;
@@ -38,13 +38,13 @@ impl Releases {
         self.deadlines.push_back((deadline, id.clone()));
     }
 
-    /// Ends the wait of a task: its mark has come, or it is claimed again or deleted.
+    /// Ends the wait of a task: its mark has arrived, or it was claimed again or deleted.
     pub(crate) fn settled(&mut self, id: &TaskId) {
         self.waiting.remove(id);
     }
 
-    /// Notes that every mark up to this revision has come. Ends the wait of tasks that were
-    /// released by then: they have none.
+    /// Notes that every mark up to this revision has arrived. Ends the wait of tasks that were
+    /// released by then: they have no mark.
     pub(crate) fn marks_are_at(&mut self, revision: i64) {
         self.marks = self.marks.max(revision);
         if !self.waiting.is_empty() {

@@ -1,4 +1,4 @@
-//! The mirror, without a server: keys in, events out.
+//! The mirror, without a server: applies keys and checks the events.
 
 use etcd_client::EventType::{Delete, Put};
 use tokio::time::Instant;
@@ -52,7 +52,7 @@ async fn a_changed_task_is_reported_once_as_it_is() {
     mirror.task_key(Put, &owner(9, 2), now);
     assert_eq!(reported(&mut mirror), ["owner 9 due"]);
     assert!(reported(&mut mirror).is_empty());
-    // Until its mark has come, a task that is released is not reported as one that can be claimed.
+    // Until its mark has arrived, a released task is not reported as claimable.
     mirror.task_key(Delete, &owner(9, 3), now);
     assert!(reported(&mut mirror).is_empty());
     mirror.parked_key(Put, &parked("{}", 3), false);
@@ -68,7 +68,7 @@ async fn a_mark_that_comes_before_its_task_is_kept_for_it() {
     assert!(reported(&mut mirror).is_empty());
     mirror.task_key(Put, &task(5), now);
     assert_eq!(reported(&mut mirror), ["waits"]);
-    // A mark that is older than the tasks that have come belongs to a task that this node skips.
+    // A mark that is older than the tasks that have arrived belongs to a task that this node skips.
     let other = KeyValue::new("/n/parked/b", "{}", 6);
     mirror.parked_key(Put, &other, false);
     mirror.tasks_are_at(6);
@@ -175,7 +175,7 @@ async fn a_task_that_can_be_claimed_again_has_the_place_of_its_mark() {
     assert_eq!(due(&mut mirror), (Some(0), false));
     mirror.task_key(Delete, &task(7), now);
     assert_eq!(reported(&mut mirror), ["gone"]);
-    // The key of a retried task is not reported before its mark may have come.
+    // The key of a retried task is not reported before its mark may have arrived.
     let again = KeyValue::new("/n/tasks/a", r#"{"kind":"k","order":1}"#, 8);
     mirror.task_key(Put, &again, now);
     assert!(reported(&mut mirror).is_empty());

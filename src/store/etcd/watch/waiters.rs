@@ -1,4 +1,4 @@
-//! [`Waiters`]: the tasks that wait for others, as their marks say.
+//! [`Waiters`]: the tasks that wait for others, according to their marks.
 
 use std::collections::{HashMap, HashSet};
 
@@ -10,12 +10,12 @@ pub(super) struct Waiters {
     waits: HashMap<TaskId, Vec<TaskId>>,
     /// The tasks that wait for each task.
     waiters: HashMap<TaskId, HashSet<TaskId>>,
-    /// The live tasks of kinds that the node does not list: a task that it lists may wait for them.
+    /// The live tasks of kinds that the node does not list; listed tasks may wait for them.
     others: HashSet<TaskId>,
 }
 
 impl Waiters {
-    /// Records what a task waits for: nothing, mostly.
+    /// Records what a task waits for; most do not wait.
     pub(super) fn put(&mut self, id: &TaskId, waits: Vec<TaskId>) {
         self.remove(id);
         for of in &waits {
@@ -61,7 +61,7 @@ impl Waiters {
         waiters.map_or_else(Vec::new, |waiters| waiters.iter().cloned().collect())
     }
 
-    /// Returns whether a task waits for a live one; `None` when it waits for none at all.
+    /// Returns whether a task waits for a live one; `None` when it does not wait.
     pub(super) fn is_blocked(
         &self,
         id: &TaskId,

@@ -1,6 +1,6 @@
-//! [`Queue`]: the items that wait, and how many of them one transaction takes. Pure.
+//! [`Queue`]: the queued items, and how many of them one transaction takes. Pure.
 //!
-//! An outer is a transaction that holds the items as nested ones.
+//! An outer is a transaction that contains the items as nested transactions.
 
 use std::collections::{HashSet, VecDeque};
 
@@ -12,26 +12,27 @@ use crate::store::etcd::{
     schema::KeyValue,
 };
 
-/// How many waiting items are looked at for one outer. More cost time and do not fill it better.
+/// The most queued items that are examined for one outer. Examining more takes time and does not
+/// fill it better.
 const LOOK: usize = 1000;
 
 /// The outcome of an item.
 #[derive(Debug)]
 pub(crate) struct Done {
-    /// The revision that wrote it; `None` when one of its comparisons did not hold.
+    /// The revision that wrote it; `None` when one of its comparisons failed.
     pub(crate) written: Option<i64>,
-    /// The key that it has read ([`Item::get`]).
+    /// The key that it read ([`Item::get`]).
     pub(crate) read: Option<KeyValue>,
 }
 
 pub(crate) type Answer = oneshot::Sender<Result<Done, Fault>>;
 
-/// An item, and where its answer goes.
+/// An item, and the receiver of its answer.
 #[derive(Debug)]
 pub(crate) struct Waiting {
     pub(crate) item: Item,
     pub(crate) answer: Answer,
-    /// It is written alone: the servers refused a batch that it was in.
+    /// Whether it is written alone, because the servers refused a batch that contained it.
     pub(crate) alone: bool,
 }
 
@@ -46,12 +47,12 @@ impl Waiting {
     }
 }
 
-/// The items that wait, and what the outers under way touch.
+/// The queued items, and what the outers under way touch.
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
     waiting: VecDeque<Waiting>,
     busy: HashSet<String>,
-    /// One of the outers under way holds items that are written in order.
+    /// Whether an outer under way has items that are written in order.
     ordered: bool,
 }
 
@@ -60,7 +61,7 @@ impl Queue {
         self.waiting.is_empty()
     }
 
-    /// Adds an item. An urgent one goes before all items that share nothing with it.
+    /// Adds an item. An urgent one goes before all items with which it shares nothing.
     pub(crate) fn push(&mut self, came: Waiting) {
         if !came.item.urgent {
             return self.waiting.push_back(came);
@@ -73,20 +74,20 @@ impl Queue {
         self.waiting.insert(at.map_or(0, |at| at + 1), came);
     }
 
-    /// Puts items back in front of all others: their outer was not written.
+    /// Puts items back in front of all others, because their outer was not written.
     pub(crate) fn put_back(&mut self, items: Vec<Waiting>) {
         for waiting in items.into_iter().rev() {
             self.waiting.push_front(waiting);
         }
     }
 
-    /// Takes as many waiting items as one outer holds.
+    /// Takes as many queued items as fit into one outer.
     pub(crate) fn pack(&mut self, max_operations: usize, max_bytes: usize) -> Vec<Waiting> {
         let mut packed: Vec<Waiting> = Vec::new();
         let mut touched: HashSet<String> = HashSet::new();
         let (mut most, mut bytes, mut place) = (0, 0, 0);
         let (mut in_order, mut held_order) = (false, self.ordered);
-        // Each item is an operation by itself, and those of the largest one count.
+        // Each item counts as one operation, and those of the largest one count in addition.
         let has_room = |packed: &[Waiting], most: usize| packed.len() + most < max_operations;
         let mut index = 0;
         while index < self.waiting.len().min(LOOK) {
@@ -100,7 +101,7 @@ impl Queue {
             let may = fits && item.touches.iter().all(is_free) && !(item.in_order && held_order);
             touched.extend(item.touches.iter().cloned());
             if !may {
-                // The ordered items behind it wait with it.
+                // The ordered items behind it wait as well.
                 held_order |= item.in_order;
                 index += 1;
                 continue;
@@ -126,7 +127,7 @@ impl Queue {
         packed
     }
 
-    /// Ends an outer of these items.
+    /// Notes the end of an outer with these items.
     pub(crate) fn finished(&mut self, items: &[Waiting]) {
         for waiting in items {
             for touched in &waiting.item.touches {

@@ -1,4 +1,4 @@
-//! [`Edit`]: what changes of a task put into a write. Pure: keys, values and an item.
+//! [`Edit`]: the content of a change of a task. Pure: keys, values and an item.
 
 use jiff::Timestamp;
 use windlass_statemachine::{
@@ -15,22 +15,22 @@ use crate::store::{
     rules,
 };
 
-/// How many writes of a task its history keeps at least.
+/// The minimum number of writes that a task's history keeps.
 pub(crate) const HISTORY: u64 = 64;
-/// The history is cut with every 16th write. A cut with each would add an operation to every
+/// How often the history is cut. Cutting it with every write would add an operation to every
 /// transition.
 const CUT_EVERY: u64 = 16;
-/// The end of a task deletes up to 8 commands by their names, and more by their range.
+/// The most commands that the end of a task deletes by name; more are deleted as a range.
 const FEW: usize = 8;
 
-/// The part of a write that is about one task.
+/// The part of a write that concerns one task.
 pub(crate) struct Edit<'a> {
     pub(super) keys: &'a Keys,
     pub(super) id: &'a TaskId,
     pub(super) item: &'a mut Item,
 }
 
-/// The state that a write of a task makes, and what the history says of it.
+/// The new state of a task, and the history line of the write.
 pub(crate) struct Step<'a> {
     pub(crate) state: &'a TaskState,
     pub(crate) hold: &'a Hold,
@@ -45,7 +45,7 @@ pub(crate) struct Sent<'a> {
     pub(crate) at: Timestamp,
     /// Its place in the numbers of the revision.
     pub(crate) place: u32,
-    /// When the pointer to it was written; 0: there is none.
+    /// When the pointer to it was written; 0 if it does not exist.
     pub(crate) pointer: i64,
 }
 
@@ -54,17 +54,17 @@ impl<'a> Edit<'a> {
         Self { keys, id, item }
     }
 
-    /// Compares that a key was last written at this revision; 0: that there is none.
+    /// Compares that a key was last written at this revision; 0: that it does not exist.
     pub(crate) fn when(&mut self, of: Of, revision: i64) {
         self.item.when_at(&self.keys.of(self.id, of), revision);
     }
 
-    /// Compares that there is such a key.
+    /// Compares that the key exists.
     pub(crate) fn when_there(&mut self, of: Of) {
         self.item.when_there(&self.keys.of(self.id, of));
     }
 
-    /// Compares that these keys are as they were found.
+    /// Compares that these keys are unchanged since they were read.
     pub(crate) fn when_as_found(&mut self, found: &Snapshot, keys: &[Of]) {
         for of in keys {
             self.when(*of, found.revision_of(*of));
@@ -78,7 +78,7 @@ impl<'a> Edit<'a> {
             .when_not_after(&slot, &format!("{slot}0"), revision);
     }
 
-    /// Compares that the task has nothing beside its envelope: no owner, no command, no props of Metafora.
+    /// Compares that the task has only its envelope: no owner, no command, no props of Metafora.
     pub(crate) fn when_bare(&mut self) {
         let parts = self.keys.parts(self.id);
         let end = String::from_utf8_lossy(&end_of(&parts)).into_owned();
@@ -90,7 +90,7 @@ impl<'a> Edit<'a> {
         self.item.when_on(&self.keys.registration(node), lease);
     }
 
-    /// Reads the props of the task in the same transaction, in a layout of our own.
+    /// Reads the props of the task in the same transaction, in the layout `Compact`.
     pub(crate) fn get_props(&mut self) {
         self.item.get(&self.keys.props_apart(self.id));
     }
@@ -119,8 +119,8 @@ impl<'a> Edit<'a> {
         Ok(())
     }
 
-    /// Puts the state that a step makes, and adds its line to the history. `recent` has the lines in the value of the
-    /// state until now. Returns those in the new value.
+    /// Writes the state after a step, and adds its line to the history. `recent` are the lines in the value of the
+    /// state so far. Returns those in the new value.
     pub(crate) fn put_step(&mut self, step: &Step<'_>, recent: &Recent) -> Result<Recent, Error> {
         let &Step { state, hold, .. } = step;
         let mut recent = recent.clone();
@@ -141,7 +141,7 @@ impl<'a> Edit<'a> {
         Ok(recent)
     }
 
-    /// Puts the mark of a task without an owner. Returns whether it has one.
+    /// Writes the mark of a task without an owner. Returns whether it has one.
     pub(crate) fn put_parked(
         &mut self,
         state: &TaskState,
@@ -173,8 +173,8 @@ impl<'a> Edit<'a> {
         Ok(())
     }
 
-    /// Puts the record of an ended task, and its key in the index of ended tasks. The time in the index is that of the
-    /// state, in whose order lists by end are.
+    /// Writes the record of an ended task, and its key in the index of ended tasks. The time in the index is that of
+    /// the state, by which lists by end are ordered.
     pub(crate) fn put_finished(
         &mut self,
         envelope: &Envelope,
@@ -187,8 +187,8 @@ impl<'a> Edit<'a> {
         Ok(())
     }
 
-    /// Deletes the record of an ended task, as found, with its key in the index of ended tasks. The caller compares the
-    /// record.
+    /// Deletes the record of an ended task, as it was read, with its key in the index of ended tasks. The caller
+    /// compares the record.
     pub(crate) fn delete_finished(&mut self, found: &Snapshot) {
         self.delete(Of::Finished);
         for key in found.end_keys(self.keys, self.id) {
@@ -201,7 +201,7 @@ impl<'a> Edit<'a> {
         self.item.put(&key, props.as_str().to_owned());
     }
 
-    /// As [`put_step`](Self::put_step), with the line as a key that names the version.
+    /// Like [`put_step`](Self::put_step), with the line as a key that contains the version.
     pub(crate) fn put_step_apart(&mut self, step: &Step<'_>) -> Result<(), Error> {
         let &Step { state, hold, .. } = step;
         self.put_state(state, hold, &Recent::default())?;
@@ -215,7 +215,8 @@ impl<'a> Edit<'a> {
         Ok(())
     }
 
-    /// Adds a line to the history of the task as a key, and cuts off the oldest ones now and then.
+    /// Adds a line to the history of the task as a key, and from time to time deletes the oldest
+    /// ones.
     pub(super) fn put_history(
         &mut self,
         version: u64,
@@ -229,8 +230,8 @@ impl<'a> Edit<'a> {
         Ok(())
     }
 
-    /// Cuts off the oldest lines now and then. In a layout of our own these are lines from another store, and those
-    /// beside the task's writes.
+    /// Deletes the oldest lines from time to time. In the layout `Compact` these are lines from another store, and
+    /// those that are separate from the task's writes.
     fn cut_history(&mut self, version: u64) {
         if let Some(old) = version.checked_sub(HISTORY)
             && version.is_multiple_of(CUT_EVERY)
@@ -241,7 +242,7 @@ impl<'a> Edit<'a> {
         }
     }
 
-    /// Adds a line with this name to the history, beside those of the task's writes.
+    /// Adds a line with this name to the history, separate from those of the task's writes.
     pub(crate) fn put_line(
         &mut self,
         name: &str,
@@ -274,7 +275,7 @@ impl<'a> Edit<'a> {
             // A node of Metafora ignores `start_at` and reads the state.
             return self.put_state(&state, &Hold::default(), &Recent::default());
         }
-        // A Metafora node that ends a task leaves its state and our mark.
+        // A Metafora node that ends a task leaves its state and the mark of windlass.
         self.delete(Of::Parked);
         self.delete(Of::TaskState);
         Ok(())
@@ -294,7 +295,7 @@ impl<'a> Edit<'a> {
     }
 
     /// Records outcomes. At the `end` of the task, rejects every other command; [`end`](Self::end)
-    /// deletes the queue then.
+    /// then deletes the queue.
     pub(crate) fn settle(
         &mut self,
         queue: &[Stored],
@@ -321,7 +322,7 @@ impl<'a> Edit<'a> {
         Ok(())
     }
 
-    /// Compares that a command waits, as it was read.
+    /// Compares that a command is queued, as it was read.
     pub(crate) fn when_waits(&mut self, stored: &Stored) {
         let key = self.key_of(stored);
         self.item.when_at(&key, stored.revision);
@@ -334,7 +335,8 @@ impl<'a> Edit<'a> {
         }
     }
 
-    /// Takes a command out of the queue. Out of the slot only if the slot still holds this one.
+    /// Removes a command from the queue; from the slot only if the slot still contains this
+    /// command.
     pub(crate) fn dequeue(&mut self, stored: &Stored) {
         let key = self.key_of(stored);
         match stored.name {
@@ -343,7 +345,7 @@ impl<'a> Edit<'a> {
         }
     }
 
-    /// Replaces a live task by the record of its end. `queue` holds all of its commands; `room`
+    /// Replaces a live task by the record of its end. `queue` has all of its commands; `room`
     /// limits how many of them are deleted one by one.
     pub(crate) fn end(
         &mut self,
@@ -370,8 +372,8 @@ impl<'a> Edit<'a> {
         self.put_finished(envelope, state.code(), state.since)
     }
 
-    /// Deletes what a live task has beside its envelope, as found. The caller compares that no
-    /// command was sent since.
+    /// Deletes the parts of a live task other than its envelope, as they were read. The caller
+    /// compares that no command was sent since.
     pub(crate) fn delete_parts(&mut self, found: &Snapshot) {
         self.delete_owner(found);
         for key in found.props_keys() {

@@ -1,4 +1,4 @@
-//! The keys of a task that comes from another store, with their values. Pure.
+//! The keys of a task from another store, with their values. Pure.
 
 use windlass_statemachine::{StateKind, Waits, waits::NO_DEADLINE};
 
@@ -10,7 +10,7 @@ use crate::store::{
     },
 };
 
-/// History, outcomes and commands: everything but the task itself.
+/// Returns everything except the task itself: history, outcomes and commands.
 pub(crate) fn parts_of(keys: &Keys, exported: &Exported) -> Result<Vec<(String, String)>, Error> {
     let id = &exported.task.id;
     let mut parts = Vec::new();
@@ -28,7 +28,7 @@ pub(crate) fn parts_of(keys: &Keys, exported: &Exported) -> Result<Vec<(String, 
         .collect();
     let newest = lines.iter().rev().take(HISTORY as usize);
     for (back, change) in newest.enumerate() {
-        // Later writes cut them off one by one.
+        // Later writes delete them one by one.
         let version = exported.state.version.saturating_sub(back as u64);
         let key = format!(
             "{}-{:04}",
@@ -49,7 +49,7 @@ pub(crate) fn parts_of(keys: &Keys, exported: &Exported) -> Result<Vec<(String, 
     Ok(parts)
 }
 
-/// The keys of the task itself, with their values; `None` for a key that is deleted.
+/// Returns the keys of the task itself, with their values; `None` for a key that is deleted.
 pub(crate) fn core_of(
     keys: &Keys,
     exported: &Exported,
@@ -79,13 +79,15 @@ pub(crate) fn core_of(
     Ok(core)
 }
 
-/// Returns the envelope that the submit of the task would have written. The state alone names the tasks that
+/// Returns the envelope that the submit of the task would have written. Only the state names the tasks that
 /// it waits for, and the state of an ended one may not.
 fn as_submitted(exported: &Exported) -> Envelope {
     let submit = |change: &&Change| matches!(change.what, ChangeKind::Submitted { .. });
     let submit = exported.history.iter().find(submit);
+    let paused = StateKind::Paused;
     let envelope = Envelope {
         by: submit.and_then(|change| change.by.clone()),
+        paused: submit.is_some_and(|change| change.what == ChangeKind::Submitted { state: paused }),
         ..Envelope::new(&exported.task, exported.submitted_at, 0)
     };
     let began_asleep = exported.history.iter().any(|change| {
@@ -145,7 +147,7 @@ mod tests {
         parts_of(&Keys::new("n"), exported).unwrap_or_else(|e| panic!("{e}"))
     }
 
-    /// Each key with its value, `-` for one that must not be there.
+    /// Returns each key with its value, `-` for one that must not be there.
     fn core(exported: &Exported) -> Vec<(String, String)> {
         let core = core_of(&Keys::new("n"), exported).unwrap_or_else(|e| panic!("{e}"));
         let core = core.into_iter();
@@ -250,7 +252,7 @@ mod tests {
         exported.history = history;
         let found = parts(&exported);
         assert_eq!(found.len() as u64, HISTORY);
-        // Newest first; each at the version of a write, so that the writes to come cut it off.
+        // Newest first; each at the version of a write, so that later writes delete it.
         let newest = format!("/n/history/a/000000000009-{HISTORY:04}");
         assert_eq!(found[0].0, newest);
         assert!(found[0].1.contains(r#""seq":67"#), "{:?}", found[0]);

@@ -1,14 +1,14 @@
-//! [`Item`]: the write of one task, with its own comparisons. All of it is written, or nothing.
+//! [`Item`]: the write of one task, with its own comparisons. Either all of it is written, or nothing.
 
 use etcd_client::{Compare, CompareOp, DeleteOptions, PutOptions, Txn, TxnOp};
 use windlass_statemachine::{Author, NodeName, TaskId};
 
 use crate::store::etcd::schema::end_of;
 
-/// What a write compares.
+/// A comparison of a write.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Guard {
-    /// The key was last written at this revision; 0: there is none.
+    /// The key was last written at this revision; 0: it does not exist.
     At(String, i64),
     There(String),
     /// No key from the first to before the second was written after this revision.
@@ -17,7 +17,7 @@ pub(crate) enum Guard {
     On(String, i64),
 }
 
-/// What a write does.
+/// An operation of a write.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Op {
     Put(String, String),
@@ -34,11 +34,11 @@ pub(crate) enum Op {
     DeleteIf(String, String, i64),
     /// Reads a key.
     Get(String),
-    /// Does all of these. Beside the others they count as one operation.
+    /// Several operations, which count as one next to other operations.
     All(Vec<Op>),
 }
 
-/// What the wire adds to each key and value, about.
+/// How many bytes the wire format adds to each key and value, approximately.
 const OVERHEAD: usize = 24;
 
 /// One nested transaction.
@@ -46,7 +46,7 @@ const OVERHEAD: usize = 24;
 pub(crate) struct Item {
     pub(crate) when: Vec<Guard>,
     pub(crate) then: Vec<Op>,
-    /// The tasks and commands that it writes: two items of one combined write share none.
+    /// The tasks and commands that it writes. Two items of one combined write must not share any.
     pub(crate) touches: Vec<String>,
     /// Who makes the change.
     pub(crate) by: Option<Author>,
@@ -55,13 +55,13 @@ pub(crate) struct Item {
     pub(crate) places: u32,
     pub(crate) bytes: usize,
     pub(crate) lease: Option<i64>,
-    /// It reads a key.
+    /// Whether it reads a key.
     pub(crate) reads: bool,
-    /// It is written after the earlier ordered items: a submit.
+    /// Whether it must be written after earlier ordered items: a submit.
     pub(crate) in_order: bool,
-    /// It overtakes the waiting items: other nodes wait for what it reports.
+    /// Whether it overtakes queued items, because other nodes wait for what it reports.
     pub(crate) urgent: bool,
-    /// How much more than its comparisons and writes the nested transactions of it take.
+    /// How many more operations than its comparisons and writes its nested transactions need.
     pub(super) inner: usize,
 }
 
@@ -73,12 +73,12 @@ impl Item {
         }
     }
 
-    /// A write of a task.
+    /// Returns a write of a task.
     pub(crate) fn of(id: &TaskId) -> Self {
         Self::new(format!("t{id}"))
     }
 
-    /// A write of a node's keys.
+    /// Returns a write of a node's keys.
     pub(crate) fn of_node(name: &NodeName) -> Self {
         Self::new(format!("n{name}"))
     }
@@ -88,7 +88,7 @@ impl Item {
         self
     }
 
-    /// Sets who makes the change.
+    /// Sets the author of the change.
     pub(crate) fn by(mut self, author: Option<&Author>) -> Self {
         self.by = author.cloned();
         self
@@ -118,19 +118,19 @@ impl Item {
         self.bytes += key.len() + value + OVERHEAD;
     }
 
-    /// Compares that the key was last written at this revision; 0: that there is none.
+    /// Compares that the key was last written at this revision; 0: that it does not exist.
     pub(crate) fn when_at(&mut self, key: &str, revision: i64) {
         self.weigh(key, 0);
         self.when.push(Guard::At(key.to_owned(), revision));
     }
 
-    /// Compares that the key is there.
+    /// Compares that the key exists.
     pub(crate) fn when_there(&mut self, key: &str) {
         self.weigh(key, 0);
         self.when.push(Guard::There(key.to_owned()));
     }
 
-    /// Compares that no key from `from` to before `to` was written after this revision.
+    /// Compares that no key from `from` up to `to` (excluded) was written after this revision.
     pub(crate) fn when_not_after(&mut self, from: &str, to: &str, revision: i64) {
         self.weigh(from, to.len());
         let guard = Guard::NotAfter(from.to_owned(), to.to_owned(), revision);
@@ -143,7 +143,8 @@ impl Item {
         self.when.push(Guard::On(key.to_owned(), lease));
     }
 
-    /// Reads a key in the same transaction. The outcome has it; an item reads one at most.
+    /// Reads a key in the same transaction. The outcome contains it. An item can read one key at
+    /// most.
     pub(crate) fn get(&mut self, key: &str) {
         self.weigh(key, 0);
         self.reads = true;
@@ -200,12 +201,12 @@ impl Item {
         self.then.push(op);
     }
 
-    /// Returns how much of the servers' limit of operations it takes beside others.
+    /// Returns how much of the servers' limit of operations it uses in a batch.
     pub(crate) fn operations(&self) -> usize {
         self.when.len().max(self.then.len()) + self.inner
     }
 
-    /// As a request to etcd.
+    /// Returns the request to etcd.
     pub(crate) fn to_txn(&self) -> Txn {
         let when: Vec<Compare> = self.when.iter().map(Guard::to_compare).collect();
         let then: Vec<TxnOp> = self.then.iter().map(Op::to_txn_op).collect();
@@ -213,7 +214,7 @@ impl Item {
     }
 }
 
-/// Not written after this revision.
+/// Returns the comparison that a key was not written after this revision.
 fn until(key: &str, revision: i64) -> Compare {
     Compare::mod_revision(key, CompareOp::Less, revision + 1)
 }

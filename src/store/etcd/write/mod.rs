@@ -1,5 +1,4 @@
-//! Writing: the item of a change, what changes put into it, and how items are packed into
-//! transactions.
+//! Writing: the item of a change, its content, and how items are packed into transactions.
 
 mod audit;
 pub(crate) mod batch;

@@ -1,8 +1,8 @@
-//! The pipeline packs waiting items into combined transactions.
+//! The pipeline packs queued items into combined transactions.
 //!
-//! One outer transaction holds many nested ones, each with its own comparisons, so an item fails
-//! alone. Several outers are under way at once, but never two with the same task: the writes of a
-//! task keep their order.
+//! One outer transaction contains many nested ones, each with its own comparisons, so that an item
+//! fails alone. Several outers are under way at once, but never two with the same task: the writes
+//! of a task keep their order.
 
 use std::{
     collections::HashSet,
@@ -25,7 +25,7 @@ use crate::store::etcd::{
     schema::{KeyValue, numbers::PLACES},
 };
 
-/// Takes items. An own task writes them, and ends with the last clone. Clones are the same
+/// Queues items. A separate task writes them, and ends with the last clone. Clones share the
 /// pipeline.
 #[derive(Clone)]
 pub(crate) struct Pipeline {
@@ -47,7 +47,7 @@ impl Pipeline {
         Self::to(to_writer, capacity)
     }
 
-    /// A pipeline whose items another task writes.
+    /// Returns a pipeline whose items another task writes.
     pub(crate) fn to(to_writer: mpsc::UnboundedSender<Waiting>, capacity: Arc<Capacity>) -> Self {
         let place = Arc::default();
         Self {
@@ -142,8 +142,8 @@ impl Writer {
                 if let Fault::OverLimit(limit @ Limit::Operations, _) = fault
                     && used(limit, &items) <= self.capacity.operations()
                 {
-                    // One item alone was too large. The next try of an item that settles commands
-                    // is smaller.
+                    // A single item was too large. The next try of an item that settles commands is
+                    // smaller.
                     self.capacity.learn(limit, used(limit, &items));
                 }
                 for waiting in items {
@@ -173,8 +173,8 @@ impl Writer {
         }
     }
 
-    /// Answers the items of leases that have expired, and puts the others back: an outer with an
-    /// expired lease writes nothing.
+    /// Answers the items of expired leases, and puts the others back: an outer with an expired
+    /// lease writes nothing.
     async fn without_gone_leases(&mut self, items: Vec<Waiting>) {
         let mut gone: HashSet<i64> = HashSet::new();
         let mut unknown: HashSet<i64> = HashSet::new();
@@ -209,7 +209,7 @@ impl Writer {
     }
 }
 
-/// Returns the key that a transaction has read, if there is one.
+/// Returns the key that a transaction has read, if any.
 fn read(response: &TxnResponse) -> Option<KeyValue> {
     let mut got = response.op_responses().into_iter();
     kv(got.find(|one| matches!(one, TxnOpResponse::Get(_))))

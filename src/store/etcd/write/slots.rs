@@ -1,4 +1,4 @@
-//! What a claim and its end write of the slots of limits.
+//! The writes of a claim and its end to the slots of limits.
 
 use windlass_statemachine::NodeName;
 
@@ -12,12 +12,12 @@ use crate::store::{
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Pick {
     pub(crate) slot: Slot,
-    /// When the key of the slot was last written; 0: there is none. `None`: the claim repeats one, and the key
-    /// stays as it is.
+    /// When the key of the slot was last written; 0 if it does not exist. `None`: the claim is a repeated one,
+    /// and the key stays as it is.
     pub(crate) revision: Option<i64>,
 }
 
-/// The slots that a claim takes, and the lease, one of the node's, that the claim is attached to.
+/// The slots that a claim takes, and the lease of the node to which the claim is attached.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Slots<'a> {
     pub(crate) token: i64,
@@ -31,7 +31,7 @@ impl Slots<'_> {
 }
 
 impl Edit<'_> {
-    /// Puts the owner of the task, and the slots of limits that it takes.
+    /// Writes the owner of the task, and the slots of limits that it takes.
     pub(crate) fn put_owner(
         &mut self,
         node: &NodeName,
@@ -48,7 +48,8 @@ impl Edit<'_> {
         self.take_slots(slots)
     }
 
-    /// Takes slots, if their keys are as found. Those of limits on tasks at once end with the lease.
+    /// Takes slots, if their keys are unchanged. Slots of limits on tasks at once end with the
+    /// lease.
     fn take_slots(&mut self, slots: &Slots<'_>) -> Result<(), Error> {
         for Pick { slot, revision } in slots.picks {
             let Some(revision) = revision else { continue };
@@ -77,7 +78,7 @@ impl Edit<'_> {
         }
     }
 
-    /// Deletes the owner's key, and the keys of its slots while they are those of the claim as found.
+    /// Deletes the owner's key, and the keys of its slots while they still belong to the claim.
     pub(crate) fn delete_owner(&mut self, found: &Snapshot) {
         self.delete(Of::Owner);
         for slot in found.slots().iter().filter(|slot| slot.start.is_none()) {

@@ -341,7 +341,7 @@ fn an_end_deletes_few_commands_by_their_names_and_many_by_their_range() {
     assert_eq!(deleted_at_the_end(&queue(2), 1), range);
     assert_eq!(deleted_at_the_end(&queue(8), 100).len(), 8);
     assert_eq!(deleted_at_the_end(&queue(9), 100), range);
-    // The range does not hold the slot.
+    // The range does not include the slot.
     let mut with_slot = queue(9);
     with_slot.push(command(None, 1));
     let slot_and_range = ["/n/tasks/a/commands", "/n/tasks/a/commands/"];

@@ -1,4 +1,4 @@
-//! What a transaction puts into a write beside the changes of its operations. Pure.
+//! The content of a transaction's write in addition to the changes of its operations. Pure.
 
 use jiff::Timestamp;
 use windlass_statemachine::TransactionId;
@@ -12,8 +12,8 @@ use crate::store::{
     },
 };
 
-/// Makes the part of a write that puts the record of a transaction, attached to this lease, if there
-/// is none.
+/// Makes the part of a write that puts the record of a transaction, attached to this lease, if it
+/// does not exist.
 pub(crate) fn record(
     keys: &Keys,
     (id, fingerprint): (&TransactionId, String),
@@ -28,8 +28,8 @@ pub(crate) fn record(
     Ok(item)
 }
 
-/// Makes the part of a write that compares that a guard still holds. It touches the task: a batch
-/// compares before all of its writes, so no write of the task may be in the same one.
+/// Makes the part of a write that compares that a guard still holds. It touches the task, because a
+/// batch compares before all of its writes, so that no write of the task may be in the same batch.
 pub(crate) fn guard(keys: &Keys, guard: &Guard, found: &Snapshot) -> Item {
     let mut item = Item::of(&guard.task);
     let mut edit = Edit::new(keys, &guard.task, &mut item);
@@ -48,7 +48,7 @@ pub(crate) fn guard(keys: &Keys, guard: &Guard, found: &Snapshot) -> Item {
     item
 }
 
-/// Compares that the task exists as it was found, or that its id is still free.
+/// Compares that the task exists unchanged, or that its id is still free.
 pub(crate) fn when_exists_as_found(edit: &mut Edit<'_>, found: &Snapshot) {
     edit.when_as_found(found, &[Of::Task]);
     if found.task.is_none() {
@@ -89,7 +89,7 @@ mod tests {
         );
     }
 
-    /// The keys that a guard compares, with their revisions.
+    /// Returns the keys that a guard compares, with their revisions.
     fn compared(require: Require, found: &Snapshot) -> Vec<(String, i64)> {
         let of = Guard {
             task: parsed("a"),

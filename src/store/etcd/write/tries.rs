@@ -1,7 +1,7 @@
-//! [`Tries`]: the tries of one change, and what a lost answer means.
+//! [`Tries`]: the tries of one change, and how a lost answer is resolved.
 //!
-//! A write that gets no answer may have happened. So a change reads before each further try, and
-//! looks first whether what it finds is what one of its tries has written.
+//! A write without an answer may have happened. So a change reads before each further try, and
+//! first checks whether one of its tries has written what it finds.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ const TRIES: usize = 5;
 pub(crate) enum Tried {
     /// It was written at this revision.
     Written(i64),
-    /// One of its comparisons does not hold any more.
+    /// One of its comparisons no longer holds.
     Changed,
     /// The servers take less than assumed: a smaller write may succeed.
     TooLarge,
@@ -229,7 +229,7 @@ mod tests {
         }
     }
 
-    /// The result, and how often the key was written.
+    /// Returns the result, and how often the key was written.
     async fn make(is_patient: bool, next: &[Next]) -> (Result<bool, Error>, u32) {
         let servers = Arc::new(Mutex::new(Servers {
             next: next.iter().copied().collect(),

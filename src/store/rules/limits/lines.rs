@@ -1,11 +1,13 @@
-//! The lines of tasks that wait for a slot, and which of them nodes may claim.
+//! The lines of tasks that wait for a slot, and the decision which of them nodes may claim.
 //!
-//! A task whose claim finds no slot is held back: it is in the line of the first limit that is full, and nodes
-//! do not see it as claimable. When a slot is free, the first of the line is reported: one task for each free
-//! slot. Of the line of a limit on starts, the first is reported in advance, as asleep until a slot is free.
+//! A task whose claim finds no slot is held back: it joins the line of the first limit that is full, and nodes
+//! do not see it as claimable. When a slot is free, the first task of the line is reported: one task for each
+//! free slot. The first task in the line of a limit on starts is reported in advance, as asleep until a slot
+//! is free.
 //!
-//! [`refill`](refill::refill) decides who is reported, each time that it looks at a line: no report is a promise.
-//! A report names a time of the wall clock, and [`Fresh`] judges that time by the clock of now.
+//! [`refill`](refill::refill) decides which tasks are reported, again each time that it examines a line: a report
+//! is not a promise. A report contains a time of the wall clock, and [`Fresh`] judges that time by the present
+//! clock.
 
 use std::cmp::Reverse;
 
@@ -21,16 +23,16 @@ mod refill;
 pub(crate) use in_memory::Lines;
 pub(crate) use refill::{Advance, Line, Waiting, When, refill};
 
-/// After this time, a reported task that no node has claimed no longer keeps the next of its line back: no node
-/// may have its kind.
+/// How long a reported task that no node claims holds back the next task of its line. After that, probably no
+/// node can claim it.
 pub(crate) const PATIENCE: SignedDuration = SignedDuration::from_secs(5);
 
-/// The place of a task in its line.
+/// The position of a task in its line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Place {
     priority: Reverse<i32>,
     due: Option<Timestamp>,
-    /// The submit order of the task, which names it.
+    /// The submit order of the task, which identifies it.
     pub(crate) order: u64,
 }
 
@@ -54,7 +56,7 @@ impl Place {
     }
 }
 
-/// How nodes see a task of a line.
+/// How nodes see a task in a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Report {
     /// Asleep without a wake-up.
@@ -66,8 +68,8 @@ pub(crate) enum Report {
 }
 
 impl Report {
-    /// Makes the view of a task that is held back the one that nodes see. `has_order` returns whether a command
-    /// that needs no handler waits for it: such a task is claimed without a slot.
+    /// Changes the view of a task that is held back into the one that nodes see. `has_order` returns whether a
+    /// command that needs no handler is queued: such a task is claimed without a slot.
     pub(crate) fn apply(self, view: &mut TaskView, has_order: impl FnOnce() -> bool) {
         match self {
             Self::Now => {}
@@ -80,11 +82,11 @@ impl Report {
     }
 }
 
-/// How a task of a line is reported.
+/// How a task in a line is reported.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Reported {
     pub(crate) report: Report,
-    /// From when on nodes can claim it. [`Timestamp::MIN`] for a silent one.
+    /// The time from which nodes can claim it. [`Timestamp::MIN`] for a silent one.
     pub(crate) from: Timestamp,
 }
 
@@ -104,22 +106,22 @@ impl Reported {
         Self { report, from }
     }
 
-    /// Returns whether the task is reported in advance: no node claims it before a time to come.
+    /// Returns whether the task is reported in advance: no node claims it before a future time.
     fn is_advance(&self, now: Timestamp) -> bool {
         matches!(self.report, Report::At(_)) && self.from > now
     }
 }
 
-/// Which reports keep others of their line back, by the clock of now.
+/// Decides which reports hold back others of their line, by the present clock.
 ///
 /// Reports come from earlier readings of the clock, which may have been ahead. Every bound has two sides, so that
-/// no report counts for longer than it would with a right clock.
+/// no report counts for longer than it would with a correct clock.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Fresh {
     pub(crate) now: Timestamp,
-    /// [`PATIENCE`] before now: nodes have had the time to claim what was reported by then.
+    /// [`PATIENCE`] before now: nodes have had the time to claim tasks that were reported by then.
     pub(crate) after: Timestamp,
-    /// [`PATIENCE`] after now: what was reported at a later time comes from a clock that was ahead.
+    /// [`PATIENCE`] after now: a report with a later time comes from a clock that was ahead.
     pub(crate) ahead: Timestamp,
 }
 
@@ -141,13 +143,13 @@ impl Fresh {
         }
     }
 
-    /// Returns whether a node claims a reported task soon, or at a time that may be right.
+    /// Returns whether a node claims a reported task soon, or at a time that is plausible.
     fn stands(&self, limit: &Limit, reported: &Reported) -> bool {
         self.includes(reported) || self.expects(limit, reported)
     }
 
     /// Returns whether a task is reported in advance, for a time at which a slot of its limit may be free. A start
-    /// counts when it is at most one period ahead, and for one period.
+    /// counts if it is at most one period ahead, and for one period.
     fn expects(&self, limit: &Limit, reported: &Reported) -> bool {
         let within = numbers(limit).1.unwrap_or(SignedDuration::ZERO);
         let last = self.now.saturating_add(within);

@@ -1,13 +1,13 @@
-//! Slots that are kept for a task with several limits.
+//! Reservations of slots for a task with several limits.
 //!
 //! A task with several limits waits in the line of one of them. When its turn comes there, another of its limits may
-//! be full: it goes into that line, and others take the slot. While both limits are busy, it would never find
-//! both. So a task whose turn has come [`TURNS`] times reserves a slot of each of its limits, as they become free:
-//! no other task may take the last slot that is free for it.
+//! be full. The task then joins the line of that limit, and others take the slot. While both limits are busy, it
+//! would never get both. So a task whose turn has come [`TURNS`] times reserves a slot of each of its limits as they
+//! become free: no other task may take the last free slot that this task could use.
 //!
-//! Only one task of a namespace reserves, the oldest of those whose turn has come so often. So no two reserve slots
-//! that the other one needs. A task whose claim is made, that leaves its line, or that no node claims when it could
-//! be, reserves no longer.
+//! Only one task of a namespace reserves slots: the oldest of those whose turn has come often enough. So two tasks
+//! never reserve slots that the other one needs. A reservation ends when the task is claimed, leaves its line, or
+//! is not claimed by any node although it could be.
 
 use jiff::Timestamp;
 use windlass_statemachine::Limit;
@@ -18,21 +18,21 @@ use super::{
     room,
 };
 
-/// After so many turns a task reserves slots.
+/// The number of turns after which a task reserves slots.
 pub(crate) const TURNS: u32 = 3;
 
-/// Where a task waited when its claim was refused.
+/// The line in which a task waited when its claim was refused.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Waited<'a> {
     /// The line.
     pub(crate) pool: &'a Pool,
     pub(crate) reported: Reported,
-    /// How many turns it had had.
+    /// How many turns the task had before.
     pub(crate) turns: u32,
 }
 
-/// Returns how many turns a task has had that joins the line of `full`, because its claim found that limit full. A
-/// turn has come when the task was reported as the next of another line.
+/// Returns the number of turns of a task that joins the line of `full` because its claim found that limit full. A
+/// turn counts if the task was reported as the next of another line.
 pub(crate) fn turns(before: Option<Waited<'_>>, full: &Pool) -> u32 {
     before.map_or(0, |before| {
         let had_turn = before.reported.report != Report::Silent && before.pool != full;
@@ -40,7 +40,7 @@ pub(crate) fn turns(before: Option<Waited<'_>>, full: &Pool) -> u32 {
     })
 }
 
-/// The task that slots are kept for.
+/// The task for which slots are kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Reserver {
     /// Its submit order.
@@ -55,8 +55,8 @@ impl Reserver {
     }
 }
 
-/// Returns the slots in use as a task other than the reserver finds them: the one that is kept is in use. `taken` has
-/// the slots in use below the numbers of both.
+/// Returns the slots in use from the view of a task other than the reserver: the kept slot counts as in use. `taken`:
+/// the slots in use below the numbers of both tasks.
 pub(crate) fn with_kept(
     reserver: Option<&Reserver>,
     pool: &Pool,

@@ -10,7 +10,7 @@ use windlass_statemachine::{Bound, Limit};
 use super::{Pool, Taken, Used, free};
 use crate::store::{LimitForm, LimitUse};
 
-/// The slots in use and the lines of a namespace, as a store finds them.
+/// The slots in use and the lines of a namespace, as read from a store.
 #[derive(Debug, Default)]
 pub(crate) struct Usage {
     pools: BTreeMap<Pool, InUse>,
@@ -18,9 +18,9 @@ pub(crate) struct Usage {
 
 #[derive(Debug, Default)]
 struct InUse {
-    /// The limit with the greatest number, and then the longest period.
+    /// The limit with the greatest number; among equal ones, the one with the longest period.
     limit: Option<Limit>,
-    /// The longest period of which a slot says that it was taken for it.
+    /// The longest period for which a slot was taken.
     within: Duration,
     used: Used,
     waiting: u64,
@@ -34,14 +34,14 @@ fn numbers(limit: &Limit) -> (u32, Duration) {
 }
 
 impl Usage {
-    /// Counts a slot in use, or one of a limit on starts that was taken for the period `within`.
+    /// Counts a slot in use. A slot of a limit on starts was taken for the period `within`.
     pub(crate) fn slot(&mut self, pool: Pool, slot: u32, taken: Taken, within: Duration) {
         let pool = self.pools.entry(pool).or_default();
         pool.used.insert(slot, taken);
         pool.within = pool.within.max(within);
     }
 
-    /// Records a limit of a task that waits in a line, or that is claimed.
+    /// Records a limit of a task that is claimed or waits in a line.
     pub(crate) fn limit(&mut self, limit: &Limit) {
         let pool = self.pools.entry(Pool::of(limit)).or_default();
         if pool.limit.as_ref().map(numbers) < Some(numbers(limit)) {
@@ -55,7 +55,8 @@ impl Usage {
         self.pools.entry(Pool::of(limit)).or_default().waiting += tasks;
     }
 
-    /// Returns whether no slot of a limit is free. `known` are the results so far: tasks have the same limits.
+    /// Returns whether no slot of a limit is free. `known`: the results so far, because many tasks have the
+    /// same limits.
     #[cfg(feature = "etcd")]
     pub(crate) fn is_full(
         &self,

@@ -1,4 +1,4 @@
-//! The line of a limit, as the file holds it.
+//! The line of a limit, as stored in the file.
 
 use std::{
     cell::Cell,
@@ -28,14 +28,14 @@ struct InFile<'a, 'c> {
     pool: &'a (String, bool),
 }
 
-/// Counts the rows of [`Fresh::includes`]. Each range is one of the index alone; the second one is empty but for a clock
-/// that was ahead.
+/// Counts the rows of [`Fresh::includes`]. Each range reads only the index; the second one is empty unless a clock was
+/// ahead.
 const FRESH: &str = "SELECT (SELECT count(*) FROM windlass_held
     WHERE key = ?1 AND starts = ?2 AND report > 0 AND since > ?3 AND since <= ?4)
     + (SELECT count(*) FROM windlass_held
     WHERE key = ?1 AND starts = ?2 AND report > 0 AND report <> 2 AND since > ?4 AND since <= ?5)";
 
-/// The last of them with a lower priority than `?6`.
+/// The last of these rows with a lower priority than `?6`.
 const LAST_FRESH: &str =
     "SELECT priority, due, n, most, within FROM windlass_held INDEXED BY windlass_held_by_priority
     WHERE key = ?1 AND starts = ?2 AND report > 0 AND priority < ?6
@@ -48,7 +48,7 @@ fn place(row: &Row<'_>) -> Sql<Place> {
     Ok(Place::new(row.get(0)?, due.map(time), n as u64))
 }
 
-/// Reads how a task is reported from the columns `report` and `since`.
+/// Reads how a task is reported, from the columns `report` and `since`.
 pub(super) fn reported(row: &Row<'_>, first: usize) -> Sql<Reported> {
     let from = time(row.get(first + 1)?);
     let report = match row.get(first)? {
@@ -59,7 +59,7 @@ pub(super) fn reported(row: &Row<'_>, first: usize) -> Sql<Reported> {
     Ok(Reported { report, from })
 }
 
-/// The limit after one of these numbers in a line: with the same number and a longer period, or with a greater one.
+/// Finds the next limit in a line: with the same number and a longer period, or with a greater number.
 const NEXT_LIMIT: [&str; 2] = [
     "SELECT most, within FROM windlass_held
      WHERE key = ?1 AND starts = ?2 AND report = 0 AND most = ?3 AND within > ?4 ORDER BY within LIMIT 1",
@@ -74,10 +74,11 @@ impl lines::Line for InFile<'_, '_> {
     fn limits(&mut self) -> Sql<Vec<Limit>> {
         let (key, starts) = self.pool;
         let (mut found, mut after) = (Vec::new(), (0_u32, -1_i64));
-        // One step for each limit, whatever the number of tasks.
+        // One step for each limit, however many tasks there are.
         loop {
             let mut next = None;
-            // Two ranges of the index: for `(most, within) > (?3, ?4)` SQLite reads every task of the limit.
+            // Two ranges of the index, because for `(most, within) > (?3, ?4)` SQLite would read every task
+            // of the limit.
             for range in NEXT_LIMIT {
                 let values = (key, starts, after.0, after.1);
                 let row = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?));
@@ -217,7 +218,7 @@ pub(super) fn refill(batch: &mut Batch<'_>, pool: &(String, bool), when: When) -
     lines::refill(&mut InFile { batch, pool }, when)
 }
 
-/// Reports the tasks that may take the slots which were kept for a task, now that it does not reserve any longer.
+/// Reports the tasks that may take the slots which were kept for a task that no longer reserves.
 pub(super) fn release(batch: &mut Batch<'_>, n: i64) -> Sql<()> {
     reserve::changed(batch);
     for limit in reserve::limits_of(batch, n)? {
@@ -234,15 +235,15 @@ fn give_up(batch: &mut Batch<'_>, n: i64) -> Sql<()> {
     release(batch, n)
 }
 
-/// The lines that [`lines::Lines::stuck`] describes: with silent tasks where no node has claimed the reported ones,
-/// and those where a task is reported in advance for a time that only a wrong clock can have made.
+/// Selects the lines of [`lines::Lines::stuck`]: lines with silent tasks in which no node has claimed the reported
+/// ones, and lines in which a task is reported in advance for a time that only a wrong clock can have produced.
 const STUCK: &str = "SELECT DISTINCT key, starts FROM windlass_held h WHERE report > 0
      AND (report = 2 AND since > ?2
          OR EXISTS (SELECT 1 FROM windlass_held i WHERE i.key = h.key AND i.starts = h.starts AND i.report = 0))
      AND NOT EXISTS (SELECT 1 FROM windlass_held i WHERE i.key = h.key AND i.starts = h.starts AND i.report > 0
          AND i.since > ?1 AND i.since <= iif(i.report = 1, ?3, ?2 + 2 * i.within / 1000))";
 
-/// The tasks that may reserve slots, that are reported, and that no node claims.
+/// Selects reported tasks that may reserve slots and that no node claims.
 const UNCLAIMED: &str = "SELECT n FROM windlass_held WHERE turns >= 3 AND report > 0
      AND NOT (since > ?1 AND since <= iif(report = 1, ?3, ?2 + 2 * within / 1000))";
 
@@ -252,23 +253,24 @@ fn stuck(now: Timestamp) -> [i64; 3] {
     [after, now, ahead].map(micros)
 }
 
-/// Returns whether there is a line for a [look](Looks::look).
+/// Returns whether a line needs an [examination](Looks::look).
 pub(in crate::store::sqlite) fn any_stuck(conn: &Connection, now: Timestamp) -> Sql<bool> {
     Ok(conn.prepare_cached(STUCK)?.exists(stuck(now))?
         || conn.prepare_cached(UNCLAIMED)?.exists(stuck(now))?)
 }
 
-/// How often a transaction looks at the lines.
+/// How often a transaction examines the lines.
 const LOOK_EVERY: Duration = Duration::from_millis(400);
 
-/// Looks at the lines of limits every now and then.
+/// Examines the lines of limits regularly.
 #[derive(Default)]
 pub(in crate::store::sqlite) struct Looks {
     last: Cell<Option<Instant>>,
 }
 
 impl Looks {
-    /// Reports further tasks of lines whose reported tasks no node claims, if the last look was long ago.
+    /// Reports further tasks of lines whose reported tasks no node claims, if the last examination was
+    /// long enough ago.
     pub(in crate::store::sqlite) fn look(&self, batch: &mut Batch<'_>) -> Sql<()> {
         if self.last.get().is_some_and(|at| at.elapsed() < LOOK_EVERY) {
             return Ok(());
@@ -299,7 +301,7 @@ mod tests {
     use super::*;
     use crate::store::sqlite::schema;
 
-    /// It read every task of the limit.
+    /// The query read every task of the limit.
     #[test]
     fn the_limits_of_a_line_are_found_without_a_look_at_each_task() {
         let mut conn = Connection::open_in_memory().unwrap();
@@ -326,7 +328,8 @@ mod tests {
         assert!(steps < 500, "{steps}");
     }
 
-    /// With 100 tasks at once, each look read the rows of all tasks that were about to be claimed.
+    /// With 100 tasks at once, each examination read the rows of all tasks that were about to be
+    /// claimed.
     #[test]
     fn a_look_at_a_line_reads_its_indexes_alone() {
         let mut conn = Connection::open_in_memory().unwrap();

@@ -1,4 +1,4 @@
-//! The task that slots of limits are kept for.
+//! The task for which slots of limits are kept.
 
 use windlass_statemachine::{Limit, Terms};
 
@@ -10,10 +10,12 @@ use crate::store::{
     },
 };
 
-/// The tasks that may reserve slots have an index of their own, whose condition names the number.
+/// The tasks that may reserve slots have an index of their own, whose condition contains the
+/// number.
 const _: () = assert!(TURNS == 3);
 
-/// Returns the task that slots are kept for. A transaction reads it once, and again after a change.
+/// Returns the task for which slots are kept. A transaction reads it once, and again after a
+/// change.
 pub(super) fn reserver(batch: &Batch<'_>) -> Sql<Option<Reserver>> {
     if let Some(known) = &*batch.reserver.borrow() {
         return Ok(known.clone());

@@ -1,4 +1,4 @@
-//! Starts whose slot a task with a shorter period takes.
+//! Moves starts whose slots are taken by tasks with a shorter period.
 
 use jiff::SignedDuration;
 use rusqlite::Row;

@@ -19,7 +19,7 @@ use crate::store::{
     },
 };
 
-/// Returns the limits with a slot in use or a task that waits.
+/// Returns the limits with a slot in use or a task in their line.
 pub(in crate::store::sqlite) fn in_use(
     conn: &Connection,
     now: Timestamp,

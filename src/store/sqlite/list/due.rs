@@ -1,8 +1,8 @@
 //! Lists sleeping tasks by their wake-up.
 //!
-//! The index of sleepers has the unclaimed tasks of one kind, data version and waits in the order of their wake-ups. A
-//! list reads the first tasks of each of these groups: what it returns, and one entry of the index for each group. Of the
-//! claimed tasks it reads all; they are few.
+//! The index of sleeping tasks has the unclaimed tasks of each kind, data version and waits in the order of their
+//! wake-ups. A list reads the first tasks of each of these groups: the tasks that it returns, and one index entry for
+//! each group. It reads all claimed tasks, which are few.
 
 use rusqlite::{Connection, OptionalExtension, types::Value};
 
@@ -13,13 +13,14 @@ use crate::store::{
     sqlite::{errors::Stop, rows},
 };
 
-/// The condition of the index of sleepers.
+/// The condition of the index of sleeping tasks.
 const ASLEEP: &str = "s.code = 1 AND s.owner IS NULL AND s.quarantine IS NULL";
 
-/// The condition of sleepers that a node has claimed: their sleep is short, or it has ended and they run.
+/// The condition of sleeping tasks that a node has claimed: their sleep is short, or has ended so that
+/// they run.
 const CLAIMED: &str = "s.code = 1 AND s.owner IS NOT NULL AND s.quarantine IS NULL";
 
-/// What the tasks of a part of the index have in common.
+/// What the tasks of a group in the index have in common.
 #[derive(Debug, Clone, Copy)]
 struct Sleepers {
     kind: i64,
@@ -28,14 +29,15 @@ struct Sleepers {
 }
 
 impl Sleepers {
-    /// Less than every group.
+    /// A value less than every group.
     const FIRST: Self = Self {
         kind: i64::MIN,
         data_version: 0,
         waits: 0,
     };
 
-    /// Returns the query of the first group from one on. A comparison with '>' would read all entries of that group.
+    /// Returns the query of the first group from a given one on. A comparison with '>' would read all entries of
+    /// that group.
     fn query_from() -> String {
         format!(
             "SELECT s.kind, s.data_version, s.waits FROM windlass_states s INDEXED BY windlass_states_asleep
@@ -44,7 +46,7 @@ impl Sleepers {
         )
     }
 
-    /// Returns the group behind this one.
+    /// Returns the next group.
     fn next(self, conn: &Connection) -> Result<Option<Self>, Stop> {
         let mut next = conn.prepare_cached(&Self::query_from())?;
         let from = (self.kind, self.data_version, self.waits + 1);
@@ -124,7 +126,8 @@ mod tests {
     use super::*;
     use crate::store::{Order, sqlite::schema};
 
-    /// Makes a file with sleepers of two kinds and two data versions: so many of each of the four groups.
+    /// Makes a file with sleeping tasks of two kinds and two data versions: this many in each of the four
+    /// groups.
     fn file(of_each: i64) -> Connection {
         let mut conn = Connection::open_in_memory().unwrap();
         schema::make(&mut conn, "f").unwrap();

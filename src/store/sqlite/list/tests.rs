@@ -33,7 +33,7 @@ fn file_with(ended: i64, live: i64) -> Connection {
     conn
 }
 
-/// As [`file_with`], with ten live tasks.
+/// Makes a file like [`file_with`], with ten live tasks.
 fn file(ended: i64) -> Connection {
     file_with(ended, 10)
 }
@@ -101,7 +101,7 @@ fn a_page_by_submit_by_id_or_by_end_reads_what_it_returns() {
             let by_id = by_id(&all, None, ascending);
             [by_submit, behind, by_end, by_id].map(|query| first_steps(conn, query))
         };
-        // The rows themselves differ by a few steps: some tasks have a node.
+        // The rows themselves differ by a few steps, because some tasks have a node.
         for (few, many) in steps(&few).into_iter().zip(steps(&many)) {
             assert!(many < few + 20, "{ascending}: {few} and {many} steps");
         }

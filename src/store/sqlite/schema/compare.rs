@@ -22,12 +22,12 @@ struct Object {
     sql: String,
 }
 
-/// How a file differs from the tables of this program.
+/// The differences between a file and the tables of this program.
 #[derive(Debug, Default)]
 pub(in crate::store::sqlite) struct Differences {
-    /// The indexes and triggers that are missing, each with its SQL: they can be made again.
+    /// The missing indexes and triggers, each with its SQL. They can be recreated.
     missing: BTreeMap<String, Object>,
-    /// What is missing otherwise, or is another than that of this program.
+    /// Other missing or differing objects.
     wrong: Strays,
 }
 
@@ -64,7 +64,7 @@ pub(in crate::store::sqlite) fn differences(conn: &Connection) -> Sql<Difference
     Ok(differences)
 }
 
-/// Makes the missing indexes and triggers again, and returns their number.
+/// Recreates the missing indexes and triggers, and returns their number.
 pub(in crate::store::sqlite) fn repair(batch: &Batch<'_>) -> Sql<u64> {
     let conn = batch.connection();
     let missing = differences(conn)?.missing;
@@ -75,12 +75,12 @@ pub(in crate::store::sqlite) fn repair(batch: &Batch<'_>) -> Sql<u64> {
 }
 
 impl Differences {
-    /// Returns whether the file has everything as this program makes it.
+    /// Returns whether the file has everything that this program creates.
     pub(in crate::store::sqlite) fn is_empty(&self) -> bool {
         self.missing.is_empty() && self.wrong.count == 0
     }
 
-    /// Returns the finding; `repaired` indexes and triggers were made again.
+    /// Returns the finding. `repaired` indexes and triggers were recreated.
     pub(in crate::store::sqlite) fn finding(&self, repaired: u64) -> Finding {
         let missing = self.missing.iter();
         let mut found: Vec<String> = missing

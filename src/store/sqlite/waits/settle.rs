@@ -1,14 +1,14 @@
 //! Long waits: a waiting task watches one live task of its list, and another one when that has ended.
 //!
-//! When a transaction is committed, the rows of `windlass_watches` of a waiting task `n` are
+//! At the commit of a transaction, the rows of `windlass_watches` of a waiting task `n` are
 //!
-//! - a live task of its list, if there is one: its end is what to look at next;
-//! - otherwise the one that ended last, by which watches find `n`; each task of the list that does not exist,
-//!   since a submit makes it live; and the empty id, which marks `n`.
+//! - a live task of its list, if there is one: when it ends, the list is examined again;
+//! - otherwise the task that ended last, by which watches find `n`; each task of the list that does not
+//!   exist, because a submit makes it live; and the empty id, which marks `n`.
 //!
-//! A task that has ended or is gone may be live again by a retry or another submit, which is rare. Then each
-//! marked task gets a row of `windlass_waits` for each task of its list, and keeps these. So a task that can be
-//! claimed is found by each task that blocks it again.
+//! A task that has ended or is gone may become live again by a retry or another submit, which is rare. Then
+//! each marked task gets a row of `windlass_waits` for each task of its list, and keeps these. So a claimable
+//! task is found by each task that may block it again.
 
 use std::{
     borrow::Cow,
@@ -26,10 +26,10 @@ use crate::store::rules;
 
 /// `windlass_states.waits` of a task with a row of `windlass_waits` for each task of its list.
 pub(super) const ALL: i64 = 1;
-/// The same of a task with rows of `windlass_watches`. Statements here name the number.
+/// The same, for a task with rows of `windlass_watches`. Statements here contain the number.
 pub(super) const ONE: i64 = 2;
 
-/// A task of a list, as it is now.
+/// The present state of a task in a list.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Found {
     Live,
@@ -37,7 +37,7 @@ enum Found {
     Missing,
 }
 
-/// The list of a waiting task, with what is known of its tasks.
+/// The list of a waiting task, with what is known about its tasks.
 #[derive(Default)]
 struct List {
     text: String,
@@ -45,10 +45,10 @@ struct List {
     found: Vec<Option<Found>>,
 }
 
-/// What the looks of one transaction have read.
+/// What this transaction has read.
 #[derive(Default)]
 struct Looks {
-    /// The last list: many tasks wait for the same ones.
+    /// The last list. It is kept because many tasks wait for the same ones.
     list: List,
     found: HashMap<String, Found>,
 }
@@ -66,7 +66,7 @@ struct Waits<'s> {
     tasks: &'s RawValue,
 }
 
-/// Keeps the rows of long waits right, before the transaction is committed.
+/// Updates the rows of long waits before the transaction is committed.
 pub(in crate::store::sqlite) fn settle(batch: &mut Batch<'_>) -> Sql<()> {
     let news = std::mem::take(&mut batch.waits);
     if news.ended.is_empty() && news.waiting.is_empty() && !news.unsettles {
@@ -92,7 +92,7 @@ pub(in crate::store::sqlite) fn settle(batch: &mut Batch<'_>) -> Sql<()> {
     Ok(())
 }
 
-/// Gives a task a row for each of these.
+/// Gives a task a row for each of these tasks.
 pub(super) fn put_all<'i>(
     batch: &Batch<'_>,
     n: i64,
@@ -115,7 +115,7 @@ fn watch(batch: &Batch<'_>, n: i64, id: &str) -> Sql<usize> {
 }
 
 impl Looks {
-    /// Lets a waiting task watch a live task of its list, or marks it as one that waits for no live one.
+    /// Makes a waiting task watch a live task of its list, or marks it if none is live.
     fn look(&mut self, batch: &Batch<'_>, n: i64) -> Sql<()> {
         if !self.read(batch, n)? {
             return Ok(());
@@ -156,8 +156,8 @@ impl Looks {
         Ok(())
     }
 
-    /// Reads the list of a task. Returns `false` for one without a long wait, and for a state that cannot be
-    /// read: its claim quarantines the task.
+    /// Reads the list of a task. Returns `false` for a task without a long wait, and for a state that cannot
+    /// be read, whose task is quarantined by its next claim.
     fn read(&mut self, batch: &Batch<'_>, n: i64) -> Sql<bool> {
         let state = "SELECT state FROM windlass_states WHERE n = ?1 AND waits = 2";
         let read = batch.first(state, [n], |row| {
@@ -199,7 +199,7 @@ impl Looks {
 }
 
 impl List {
-    /// Takes another list from its JSON text; returns `false` if the text is none.
+    /// Replaces the list by one from a JSON text. Returns `false` if the text is invalid.
     fn read(&mut self, text: &str) -> bool {
         if self.text == text {
             return true;

@@ -23,12 +23,12 @@ pub const TIMES: [&str; 6] = [
     "end_by",
 ];
 
-/// A change, or conditions on one task, as one JSON object: a row of `windlass_inbox` or a line of `windlass apply`,
-/// and what the fingerprint of a transaction is computed of.
+/// A change, or conditions on one task, as one JSON object: a row of `windlass_inbox`, a line of `windlass apply`,
+/// and the input of a transaction's fingerprint.
 ///
 /// | `op` | fields |
 /// |---|---|
-/// | `submit` | those of a [`TaskForm`], with the id; `if_exists`: `refuse` (default), `same`, `replace-finished`, `skip` |
+/// | `submit` | the fields of a [`TaskForm`], with the id; `if_exists`: `refuse` (default), `same`, `replace-finished`, `skip` |
 /// | `send` | `task`, `command` with the fields of the [`Command`], `id` (default: one that the reader makes) |
 /// | `delete` | `task`; `force`: also a task that a node has claimed |
 /// | `retry` | `task`; `data` and `props` that it starts with instead of its own |
@@ -69,12 +69,27 @@ impl Line {
     ///
     /// # Errors
     ///
-    /// [`Invalid`] that names the field; the field is `operation` for a text that is no JSON object.
+    /// [`Invalid`] that names the field; the field is `operation` for a text that is not a JSON
+    /// object.
     pub fn read(
         text: &str,
         new_id: impl FnOnce() -> Result<CommandId, Invalid>,
     ) -> Result<Self, Invalid> {
         read::read(text, new_id)
+    }
+
+    /// As [`read`](Self::read). Times may also be relative: `now`, or `in 5m`, which counts from `now`
+    /// ([`read_moment`](super::read_moment)).
+    ///
+    /// # Errors
+    ///
+    /// As [`read`](Self::read).
+    pub fn read_at(
+        text: &str,
+        now: Timestamp,
+        new_id: impl FnOnce() -> Result<CommandId, Invalid>,
+    ) -> Result<Self, Invalid> {
+        read::read_at(text, now, new_id)
     }
 }
 
@@ -85,7 +100,7 @@ impl Serialize for Operation {
 }
 
 impl Serialize for Guard {
-    /// Writes the line of a guard alone.
+    /// Writes the line of a single guard.
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         LineForm::from(self).serialize(to)
     }
@@ -94,6 +109,7 @@ impl Serialize for Guard {
 /// A change of a task, or conditions on one.
 #[derive(Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "Operation"))]
 #[serde(tag = "op", rename_all = "lowercase")]
 pub(crate) enum LineForm {
     /// Submits a task.
@@ -106,7 +122,8 @@ pub(crate) enum LineForm {
     Retry(RetryForm),
     /// Changes a live task that no node has claimed. One or more of the fields beside `task` are given.
     Reschedule(RescheduleForm),
-    /// Requires something of a task: otherwise nothing is changed, by any operation of the transaction. One or more of the fields beside `task` are given.
+    /// Requires conditions on a task: if they do not hold, no operation of the transaction changes anything. At least one field in addition to `task` is
+    /// required.
     Require(RequireForm),
 }
 
@@ -118,6 +135,18 @@ pub(crate) struct SubmitForm {
     /// What to do when the id is taken; `refuse` by default.
     #[serde(default, skip_serializing_if = "is_refuse")]
     if_exists: IfExists,
+    /// The start relative to the time at which a message is applied, in place of the task's.
+    #[serde(rename = "start_at", skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(skip))]
+    start_in: Option<String>,
+}
+
+impl SubmitForm {
+    /// Sets the start of an effect of a message, relative to the time at which the message is applied.
+    pub(super) fn start_in(&mut self, text: String) {
+        self.task.start_at = None;
+        self.start_in = Some(text);
+    }
 }
 
 fn is_refuse(rule: &IfExists) -> bool {
@@ -129,7 +158,8 @@ fn is_refuse(rule: &IfExists) -> bool {
 pub(crate) struct SendForm {
     /// The task that the command is sent to.
     task: TaskId,
-    /// The id of the command: sending the same id again is the same command. A UUID by default.
+    /// The id of the command. Sending a command again with the same id is the same command. A UUID
+    /// by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     id: Option<CommandId>,
     /// The name of the command.
@@ -189,7 +219,7 @@ pub(crate) struct RescheduleForm {
     /// The new limits; an empty list removes them.
     #[serde(skip_serializing_if = "Option::is_none")]
     limits: Option<Vec<Limit>>,
-    /// The new data, of the version of the present data: any JSON. Require the data that was read beside it.
+    /// The new data, of the version of the present data: any JSON. Also require the data that was read.
     #[serde(skip_serializing_if = "Option::is_none")]
     data: Option<Json>,
     /// The new props: any JSON.
@@ -234,6 +264,7 @@ impl From<&Operation> for LineForm {
             Operation::Submit(submit) => Self::Submit(Box::new(SubmitForm {
                 task: submit.task.clone().into(),
                 if_exists: submit.if_exists,
+                start_in: None,
             })),
             Operation::Send(send) => Self::Send(send.into()),
             Operation::Delete(Delete { task, force }) => Self::Delete(DeleteForm {

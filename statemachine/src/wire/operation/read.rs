@@ -1,20 +1,18 @@
 //! Reads an operation or the guards of one task.
 
-use std::collections::BTreeMap;
-
 use jiff::Timestamp;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, value::RawValue};
 
 use crate::{
-    Command, CommandId, Delete, Fence, Guard, IfExists, Invalid, Json, Kind, Operation, Require,
+    Command, CommandId, Delete, Fence, Guard, IfExists, Invalid, Kind, Operation, Require,
     Reschedule, RetryTask, StateKind, Submit, TaskId, Waits,
     operation::SendCommand,
-    plain, time,
-    wire::{Line, TaskForm},
+    plain,
+    wire::{Line, TIMES, TaskForm, fields::Fields, read_moment},
 };
 
-/// The form of an operation whose `op` is not known.
+/// The example for an operation whose `op` is unknown.
 const EXAMPLE: &str = r#"write it like {"op":"submit","id":"a","kind":"report"}"#;
 
 /// Returns the form of an operation with this `op`; `command` is that of a `send`.
@@ -35,7 +33,7 @@ pub(super) fn example(op: &str, command: &str) -> &'static str {
     }
 }
 
-/// The stored form of `after`, which a submit may have in its place.
+/// The stored form of `after`, which a submit may use instead.
 pub(super) const WAITS: &str = "waits";
 
 /// The fields of a guard.
@@ -61,7 +59,32 @@ pub(super) fn read(
     text: &str,
     new_id: impl FnOnce() -> Result<CommandId, Invalid>,
 ) -> Result<Line, Invalid> {
-    let mut fields = Fields::parse(text)?;
+    line(Fields::parse(text, "operation", EXAMPLE)?, new_id)
+}
+
+/// Reads a JSON object whose times may be relative to `now`.
+pub(super) fn read_at(
+    text: &str,
+    now: Timestamp,
+    new_id: impl FnOnce() -> Result<CommandId, Invalid>,
+) -> Result<Line, Invalid> {
+    let mut fields = Fields::parse(text, "operation", EXAMPLE)?;
+    for name in TIMES {
+        let text = fields.left.get(name);
+        if let Some(text) = text.and_then(|raw| serde_json::from_str::<String>(raw.get()).ok()) {
+            let at = Value::from(read_moment(name, &text, now)?.to_string());
+            let raw = RawValue::from_string(at.to_string());
+            let raw = raw.map_err(|e| Invalid::new(name, plain::words(&e)))?;
+            fields.left.insert(name.to_owned(), raw);
+        }
+    }
+    line(fields, new_id)
+}
+
+fn line(
+    mut fields: Fields,
+    new_id: impl FnOnce() -> Result<CommandId, Invalid>,
+) -> Result<Line, Invalid> {
     let Some(op) = fields.take::<String>("op")? else {
         let reason = format!("is missing; it is one of {OPERATIONS}: {EXAMPLE}");
         return Err(Invalid::new("op", reason));
@@ -82,61 +105,10 @@ pub(super) fn read(
     Ok(Line::Operation(operation))
 }
 
-/// The fields that were not read yet, each as its JSON text.
-struct Fields {
-    left: Texts,
-    /// The form of the operation.
-    example: &'static str,
-}
-
-type Texts = BTreeMap<String, Box<RawValue>>;
-
 impl Fields {
-    fn parse(text: &str) -> Result<Self, Invalid> {
-        let plain::Fields(left) = plain::object(text)
-            .map_err(|wrong| Invalid::new("operation", format!("{wrong}; {EXAMPLE}")))?;
-        let example = EXAMPLE;
-        Ok(Self { left, example })
-    }
-
     /// Returns the name of the command of a `send`.
     fn command(&self) -> Option<String> {
         serde_json::from_str(self.left.get("command")?.get()).ok()
-    }
-
-    /// Reads a field; `None` for one that is missing or `null`.
-    fn take<T: DeserializeOwned>(&mut self, name: &'static str) -> Result<Option<T>, Invalid> {
-        let Some(raw) = self.left.remove(name) else {
-            return Ok(None);
-        };
-        plain::read(raw.get()).map_err(|wrong| Invalid::new(name, wrong))
-    }
-
-    fn need<T: DeserializeOwned>(&mut self, name: &'static str) -> Result<T, Invalid> {
-        let value = self.take(name)?;
-        value.ok_or_else(|| Invalid::new(name, format!("is missing; {}", self.example)))
-    }
-
-    /// Reads a field whose `null` is a value.
-    fn take_json(&mut self, name: &'static str) -> Result<Option<Json>, Invalid> {
-        let raw = self.left.remove(name);
-        raw.map(|raw| Json::parse(name, raw.get())).transpose()
-    }
-
-    /// Reads a condition that is given, or is not: `false` is refused, for the reason that `instead` gives.
-    fn take_true(&mut self, name: &'static str, instead: &str) -> Result<bool, Invalid> {
-        match self.take(name)? {
-            Some(false) => {
-                let reason = format!("is false; give true, or leave it out: {instead}");
-                Err(Invalid::new(name, reason))
-            }
-            given => Ok(given.is_some()),
-        }
-    }
-
-    fn take_time(&mut self, name: &'static str) -> Result<Option<Timestamp>, Invalid> {
-        let text: Option<String> = self.take(name)?;
-        text.map(|text| time::parse(name, &text)).transpose()
     }
 
     fn task(&mut self) -> Result<TaskId, Invalid> {
@@ -147,7 +119,7 @@ impl Fields {
     fn delete(mut self) -> Result<Delete, Invalid> {
         let mut delete = Delete::new(self.task()?);
         delete.force = self.take("force")?.unwrap_or_default();
-        self.end(&["force"])?;
+        self.end(["op", "task", "force"])?;
         Ok(delete)
     }
 
@@ -155,25 +127,13 @@ impl Fields {
         let mut retry = RetryTask::new(self.task()?);
         retry.data = self.take_json("data")?;
         retry.props = self.take_json("props")?;
-        self.end(&["data", "props"])?;
+        self.end(["op", "task", "data", "props"])?;
         Ok(retry)
     }
 
-    /// Refuses fields that were not read; `known` are those of the operation beside `op` and `task`.
-    fn end(self, known: &[&str]) -> Result<(), Invalid> {
-        match self.left.into_keys().next() {
-            None => Ok(()),
-            Some(name) => {
-                let known = ["op", "task"].into_iter().chain(known.iter().copied());
-                let reason = plain::unknown_field(&name, known);
-                Err(Invalid::new(name, reason))
-            }
-        }
-    }
-
-    /// Reads all fields that are left as one value. An error names the field that is wrong.
+    /// Reads all remaining fields as one value. An error names the wrong field.
     fn rest<T: DeserializeOwned>(self) -> Result<T, Invalid> {
-        let wrong = match plain::object(&text(&self.left)) {
+        let wrong = match plain::object(&self.text()) {
             Ok(value) => return Ok(value),
             Err(wrong) => wrong,
         };
@@ -186,8 +146,8 @@ impl Fields {
             let reason = format!("{}; {}", error.reason(), self.example);
             return Err(Invalid::new(error.field().to_owned(), reason));
         }
-        // A value with a tag has no place in the text. The checks of windlass name the field; those of JSON's
-        // types do not, but pass without the wrong field.
+        // An error of a tagged value has no place in the text. The checks of windlass name the field; serde's
+        // type errors do not, but disappear without the wrong field.
         if let Some((name, reason)) = error.reason().split_once(": ")
             && name
                 .chars()
@@ -200,11 +160,7 @@ impl Fields {
             };
             return Err(Invalid::new(name.to_owned(), reason));
         }
-        let passes_without = |name: &&String| {
-            let mut others = self.left.clone();
-            others.remove(*name);
-            plain::object::<T>(&text(&others)).is_ok()
-        };
+        let passes_without = |name: &&String| plain::object::<T>(&self.text_without(name)).is_ok();
         Err(match self.left.keys().find(passes_without) {
             Some(name) => Invalid::new(name.clone(), error.reason()),
             None => error,
@@ -248,7 +204,7 @@ impl Fields {
         let name = Value::from(self.need::<String>("command")?).to_string();
         let name = RawValue::from_string(name);
         let name = name.map_err(|e| Invalid::new("command", plain::words(&e)))?;
-        // The stored form of a command has its name in `message`, and ignores fields that it does not know.
+        // The stored form of a command has its name in `message`, and ignores unknown fields.
         self.left.insert("message".to_owned(), name);
         let names: Vec<String> = self.left.keys().cloned().collect();
         let command: Command = self.rest().map_err(|e| match e.field() {
@@ -256,7 +212,7 @@ impl Fields {
             _ => e,
         })?;
         let text = serde_json::to_string(&command).unwrap_or_default();
-        let known = Self::parse(&text)?.left;
+        let known = Self::parse(&text, "operation", EXAMPLE)?.left;
         if let Some(name) = names.into_iter().find(|name| !known.contains_key(name)) {
             let fields = known.keys().map(String::as_str);
             let fields = fields.filter(|name| *name != "message");
@@ -276,7 +232,7 @@ impl Fields {
         change.limits = self.take("limits")?;
         change.data = self.take_json("data")?;
         change.props = self.take_json("props")?;
-        self.end(&CHANGES)?;
+        self.end(["op", "task"].into_iter().chain(CHANGES))?;
         if change.is_empty() {
             let reason = "is missing, and 'priority', 'kind', 'limits', 'data' and 'props' too; give at least one of them";
             return Err(Invalid::new("due", reason));
@@ -315,7 +271,7 @@ impl Fields {
         )? {
             required.push(Require::Data(None));
         }
-        self.end(&CONDITIONS)?;
+        self.end(["op", "task"].into_iter().chain(CONDITIONS))?;
         if required.is_empty() {
             let reason = format!("names no condition; give one of {}", CONDITIONS.join(", "));
             return Err(Invalid::new("require", reason));
@@ -326,13 +282,4 @@ impl Fields {
         };
         Ok(required.into_iter().map(guard).collect())
     }
-}
-
-/// Returns the JSON object of these fields.
-fn text(fields: &Texts) -> String {
-    let fields = fields.iter().map(|(name, value)| {
-        let name = Value::from(name.as_str());
-        format!("{name}:{}", value.get())
-    });
-    format!("{{{}}}", fields.collect::<Vec<_>>().join(","))
 }

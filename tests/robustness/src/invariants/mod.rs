@@ -15,6 +15,7 @@ mod exec_overlaps;
 mod feed;
 mod fences;
 mod limits;
+mod missed;
 mod node_commands;
 mod nothing_lost;
 mod one_claim;
@@ -119,8 +120,8 @@ const SETTLED: [(&str, Check); 9] = [
     ("every node answers its commands", node_commands::check),
 ];
 
-pub use deadlines::{Timed, timed};
 pub use limits::filled;
+pub use missed::{Timed, timed};
 pub use one_run::{Overlaps, overlaps};
 
 /// What does not hold.

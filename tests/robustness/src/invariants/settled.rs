@@ -3,7 +3,7 @@
 
 use windlass::{ActionKind, StateKind, store::ChangeKind};
 
-use super::{Found, deadlines};
+use super::{Found, missed};
 use crate::{
     kinds, settle,
     world::{Subject, World},
@@ -46,7 +46,7 @@ fn ended_wrongly(subject: &Subject) -> Option<String> {
         StateKind::Killed if told.is_none_or(|c| c.command.kind() != ActionKind::Kill) => {
             Some("it is killed without a command".to_owned())
         }
-        StateKind::Failed if deadlines::missed_deadline(subject).is_some() => None,
+        StateKind::Failed if missed::missed_deadline(subject).is_some() => None,
         StateKind::Failed if !kinds::may_fail(kind) => Some(format!("it failed by {message}")),
         StateKind::Completed if told.is_none() => match (subject.job(), subject.count()) {
             // Signals bring further counts.

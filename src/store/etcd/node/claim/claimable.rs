@@ -1,4 +1,4 @@
-//! [`Claimable`]: whether a task can be claimed, and what its claim writes.
+//! [`Claimable`]: decides whether a task can be claimed, and makes the write of its claim.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use crate::store::{
     rules,
 };
 
-/// A task that can be claimed, as it was found.
+/// A task that can be claimed, as it was read.
 pub(super) struct Claimable {
     pub(super) found: Snapshot,
     pub(super) is_new: bool,
@@ -31,7 +31,7 @@ pub(super) struct Claimable {
     pub(super) waited_until: Option<Timestamp>,
     /// The data version in the envelope.
     pub(super) data_version: u32,
-    /// The node that had it when it was lost.
+    /// The node that lost it.
     pub(super) lost_by: Option<NodeName>,
     pub(super) abandoned: bool,
     /// The lease to which the claim is attached.
@@ -42,9 +42,9 @@ pub(super) struct Claimable {
     pub(super) none_live: Vec<TaskId>,
     /// The slots of limits that the claim takes.
     pub(super) picks: Vec<Pick>,
-    /// Whether it is claimed beyond its limits, for the commands that wait for it.
+    /// Whether it is claimed beyond its limits, because commands are queued for it.
     pub(super) over_limit: bool,
-    /// Whether the tasks that it waits for are looked at again once the claim is written.
+    /// Whether to read the tasks that it waits for again after the claim was written.
     pub(super) look_again: bool,
 }
 
@@ -147,7 +147,7 @@ impl Claimer {
         }))
     }
 
-    /// Returns the write of the claim, and the lines of history that the state has then.
+    /// Returns the write of the claim, and the lines of history that the state then has.
     pub(super) fn claim_item(
         &self,
         lease: &Lease,
@@ -169,7 +169,7 @@ impl Claimer {
         let places = what.len() as u32;
         let mut item = self.leases.access.item(id, places);
         let mut edit = Edit::new(self.leases.access.keys(), id, &mut item);
-        // The mark too: the task may have been quarantined since the read.
+        // Compares the mark too: the task may have been quarantined since the read.
         edit.when_as_found(&task.found, &[Of::Task, Of::TaskState, Of::Parked]);
         if task.is_new {
             edit.when_bare();
@@ -204,12 +204,12 @@ impl Claimer {
     }
 }
 
-/// Returns the slots of a claim of this node, for the claim that repeats it.
+/// Returns the slots of an existing claim of this node, for the claim that repeats it.
 fn kept(found: &Snapshot) -> Vec<Pick> {
     let revision = found.revision_of(Of::Owner);
     let slots = found.slots().into_iter();
     let pick = |slot: Slot| Pick {
-        // The slot of a limit on starts may be another claim's by now.
+        // Another claim may have the slot of a limit on starts by now.
         revision: slot.start.is_none().then_some(revision),
         slot,
     };
@@ -217,7 +217,7 @@ fn kept(found: &Snapshot) -> Vec<Pick> {
 }
 
 impl Claimable {
-    /// Adds the props that the claim of a new task has read. `None` if they are no JSON.
+    /// Adds the props that the claim of a new task has read. `None` if they are not JSON.
     pub(super) fn with_props(mut self, id: &TaskId, props: Option<KeyValue>) -> Option<Self> {
         if self.is_new {
             self.found.props_apart = props;
@@ -226,7 +226,7 @@ impl Claimable {
         Some(self)
     }
 
-    /// Its state once it is claimed.
+    /// Returns its state after the claim.
     pub(super) fn claimed(&self, fence: Fence) -> TaskState {
         let lost_by = self.lost_by.as_ref().map(NodeName::as_str);
         self.state.clone().claimed(fence, lost_by, self.at)

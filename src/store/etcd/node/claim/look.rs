@@ -1,4 +1,4 @@
-//! [`Looked`]: how a task is found before its claim.
+//! [`Looked`]: a task as it was found before its claim.
 
 use windlass_statemachine::TaskId;
 
@@ -12,17 +12,18 @@ use crate::store::{
     },
 };
 
-/// A task that is to be claimed, and how it was found.
+/// A task that is about to be claimed, as it was found.
 pub(super) struct Looked {
     pub(super) found: Snapshot,
     /// The lease that the node is registered with.
     pub(super) node: Option<i64>,
-    /// It was not read: it is assumed to be as its submit wrote it. The claim compares that, and reads the props.
+    /// Whether it was not read, but is assumed to be as its submit wrote it. The claim compares that, and reads
+    /// the props.
     pub(super) is_new: bool,
 }
 
 impl Claimer {
-    /// Reads the tasks that are not new, and takes the others as the watch has brought them.
+    /// Reads the tasks that are not new, and takes the new ones from the watch.
     pub(super) async fn look_at(
         &self,
         lease: &Lease,
@@ -31,7 +32,7 @@ impl Claimer {
         let reader = &self.leases.access.reader;
         let new = |id| match reader.keys.layout() {
             Some(Layout::Compact) => self.new.take(id),
-            // The props of the task are beside it.
+            // The props of the task are in a separate key.
             Some(Layout::Shared) | None => None,
         };
         let new: Vec<Option<KeyValue>> = ids.iter().map(new).collect();

@@ -19,7 +19,7 @@ use crate::store::{
 };
 
 impl Watching {
-    /// Takes in a key below `/NS/nodes/`: registrations, and the commands to this node.
+    /// Applies a key below `/NS/nodes/`: a registration, or a command to this node.
     pub(super) async fn node_key(&mut self, event: EventType, kv: &KeyValue) -> Result<(), Left> {
         let keys = &self.by.reader.keys;
         let Some((node, rest)) = registrations::split(keys, kv.key()) else {

@@ -20,19 +20,19 @@ use crate::store::{
 };
 
 impl Mirror {
-    /// Returns when [`take`](Self::take) returns events even if no key comes.
+    /// Returns when [`take`](Self::take) returns events even without a new key.
     pub(crate) fn next(&self) -> Option<Instant> {
         let (release, line) = (self.releases.next(), self.limited.next());
         release.into_iter().chain(line).min()
     }
 
-    /// Returns the task that slots of limits are kept for.
+    /// Returns the task for which slots of limits are kept.
     pub(crate) fn reserver(&self) -> Option<Reserver> {
         self.limited.reserver()
     }
 
-    /// Takes the changes since the last call, as they are now. Keeps the tasks whose mark may be on
-    /// its way.
+    /// Takes the tasks that have changed since the last call, with their present views. Keeps the
+    /// tasks whose mark may still arrive.
     pub(crate) fn take(&mut self, now: Instant) -> Vec<Event> {
         self.releases.expire(now);
         let mut changed = std::mem::take(&mut self.changed);
@@ -56,8 +56,8 @@ impl Mirror {
         events
     }
 
-    /// Adds the events of a task as it is now. `deleted` is the revision that deleted its key last.
-    /// A task that was retried after its end exists again, with the same order.
+    /// Adds the events of a task. `deleted` is the revision that last deleted its key. A task that
+    /// was retried after its end exists again, with the same order.
     fn add(&self, (id, order): (TaskId, u64), deleted: Option<i64>, events: &mut Vec<Event>) {
         let gone = |at: i64| Event::Gone {
             id: id.clone(),
@@ -137,7 +137,7 @@ impl Mirror {
         let refused = self.limited.take_refused(self.tasks_at, now);
         let before = changed.len();
         changed.extend(refused);
-        // The tasks that wait go before those that are released now.
+        // The tasks that already wait go before those that are released now.
         let mut reported = self.limited.settle(now, self.wall);
         for (id, order) in changed.iter() {
             self.line_up(id, *order);
@@ -145,7 +145,7 @@ impl Mirror {
         reported.extend(self.limited.settle(now, self.wall));
         changed.extend(reported);
         if changed.len() > before {
-            // One whose mark may be on its way is reported with it.
+            // A task whose mark may still arrive is reported with it.
             let mut known = HashSet::new();
             changed.retain(|task| !self.in_changed.contains(task) && known.insert(task.clone()));
         }
@@ -165,11 +165,11 @@ impl Mirror {
         self.limited.ready(id, place, self.wall);
     }
 
-    /// Returns the tasks that a watch begins with, in submit order. [`views`](Self::views) makes
-    /// the events of some of them at a time: those of all at once would take more memory than the
-    /// mirror.
+    /// Returns the tasks with which a watch begins, in submit order. [`views`](Self::views) makes
+    /// the events of some of them at a time: the events of all tasks at once would take more memory
+    /// than the mirror.
     pub(crate) fn listed(&mut self) -> Vec<(TaskId, u64)> {
-        // Dropped, not cleared: their capacity fits every task.
+        // Dropped, not cleared, because their capacity fits every task.
         (self.changed, self.in_changed) = Default::default();
         self.deleted = HashMap::new();
         for (id, order) in self.limited.all() {

@@ -18,11 +18,11 @@ use crate::store::rules::limits::{
 /// A task that is held back.
 #[derive(Debug, Clone)]
 pub(crate) struct Held {
-    /// The limit in whose line it is.
+    /// The limit in whose line the task is.
     pub(crate) limit: Limit,
     reported: Reported,
     place: Place,
-    /// How often its turn has come, and another of its limits was full.
+    /// How often it was the task's turn while another of its limits was full.
     turns: u32,
 }
 
@@ -35,9 +35,9 @@ impl Held {
 /// The tasks of a pool that are held back.
 #[derive(Debug, Default)]
 struct Tasks {
-    /// Those that are silent, by the number and the period of their limits.
+    /// The silent tasks, by the number and the period of their limits.
     silent: BTreeMap<(u32, Duration), BTreeSet<Place>>,
-    /// Those that are reported, by [`Reported::from`].
+    /// The reported tasks, by [`Reported::from`].
     reported: BTreeMap<(Timestamp, u64), Report>,
 }
 
@@ -82,13 +82,13 @@ impl Lines {
         self.held.get(&order)
     }
 
-    /// Returns the limit that each task is held back by.
+    /// Returns the limits that hold tasks back.
     pub(crate) fn limits(&self) -> impl Iterator<Item = &Limit> {
         self.held.values().map(|held| &held.limit)
     }
 
     /// Puts a task into the line of a limit, silent, because its claim found that limit full. Returns whether nodes
-    /// see it in another way now.
+    /// now see it differently.
     pub(crate) fn join(&mut self, limit: &Limit, place: Place) -> bool {
         let was = self.held.get(&place.order);
         if was.is_some_and(|held| {
@@ -120,9 +120,9 @@ impl Lines {
         true
     }
 
-    /// Takes a task out of its line, and returns the pool of that; `None` when it was in none. If it is the
-    /// [reserver](Self::reserver), the slots that were kept for it are free for others: [`refill`](Self::refill) the
-    /// pool of each of its limits.
+    /// Removes a task from its line, and returns the pool of the line; `None` when the task was in no line. If the
+    /// task is the [reserver](Self::reserver), the slots that were kept for it become free: [`refill`](Self::refill)
+    /// the pool of each of its limits.
     pub(crate) fn leave(&mut self, order: u64) -> Option<Pool> {
         let held = self.held.remove(&order)?;
         self.reserving.remove(&order);
@@ -136,12 +136,12 @@ impl Lines {
         Some(pool)
     }
 
-    /// Returns the task that slots are kept for.
+    /// Returns the task for which slots are kept.
     pub(crate) fn reserver(&self) -> Option<u64> {
         self.reserving.first().copied()
     }
 
-    /// Ends the reservations of the tasks that no node claims. Returns these tasks, as [`leave`](Self::leave) would.
+    /// Ends the reservations of tasks that no node claims. Returns these tasks, like [`leave`](Self::leave).
     pub(crate) fn give_up(&mut self, now: Timestamp) -> Vec<u64> {
         let fresh = Fresh::at(now);
         let is_unclaimed =
@@ -158,9 +158,9 @@ impl Lines {
         over
     }
 
-    /// Reports the next tasks of the line of a pool, by [`refill`]. Returns those that nodes see in another way
-    /// now. `free` returns the free slots of a limit for the tasks of the line, and whether it is for the
-    /// [reserver](Self::reserver).
+    /// Reports the next tasks of a pool's line, by [`refill`]. Returns the tasks that nodes now see
+    /// differently. `free` takes a limit and whether the slots are for the [reserver](Self::reserver), and
+    /// returns the limit's free slots.
     pub(crate) fn refill(
         &mut self,
         pool: &Pool,
@@ -184,9 +184,9 @@ impl Lines {
         }
     }
 
-    /// Returns the pools with silent tasks where no node has claimed the reported ones, and those where a task is
-    /// reported in advance for a time that only a wrong clock can have made. Call it every second or so, and
-    /// [`refill`](Self::refill) each of them.
+    /// Returns the pools with silent tasks in which no node has claimed the reported tasks, and those in which a
+    /// task is reported in advance for a time that only a wrong clock can have produced. Call it about every
+    /// second, and [`refill`](Self::refill) each of these pools.
     pub(crate) fn stuck(&self, now: Timestamp) -> Vec<Pool> {
         let fresh = Fresh::at(now);
         let lines = self.lines.iter();

@@ -1,4 +1,4 @@
-//! [`refill`]: which tasks of a line are reported.
+//! [`refill`]: decides which tasks of a line are reported.
 
 use jiff::{SignedDuration, Timestamp};
 use windlass_statemachine::Limit;
@@ -6,26 +6,28 @@ use windlass_statemachine::Limit;
 use super::{Fresh, Place, Report, Reported};
 use crate::store::rules::limits::Free;
 
-/// Times of reports that differ by less are the same: a store may keep them in other units.
+/// Times of reports that differ by less than this are the same: stores may keep them in different
+/// units.
 const SAME: SignedDuration = SignedDuration::from_millis(1);
 
-/// Why a line is looked at, and when.
+/// The reason for an examination of a line, and its time.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct When {
     pub(crate) now: Timestamp,
-    /// No node has claimed the reported tasks of the line for [`PATIENCE`](super::PATIENCE), or a time that was
-    /// reported comes from a clock that was wrong.
+    /// Whether no node has claimed the reported tasks of the line for [`PATIENCE`](super::PATIENCE), or a
+    /// reported time comes from a wrong clock.
     pub(crate) is_stuck: bool,
 }
 
 impl When {
-    /// Some slot of the pool may be free, or a task has joined or left the line.
+    /// Returns the reason for a line that may have changed: a slot of the pool may be free, or a
+    /// task has joined or left.
     pub(crate) fn changed(now: Timestamp) -> Self {
         let is_stuck = false;
         Self { now, is_stuck }
     }
 
-    /// The line is one of [`Lines::stuck`](super::Lines::stuck).
+    /// Returns the reason for a line of [`Lines::stuck`](super::Lines::stuck).
     pub(crate) fn stuck(now: Timestamp) -> Self {
         let is_stuck = true;
         Self { now, is_stuck }
@@ -49,7 +51,7 @@ pub(crate) struct Waiting {
 }
 
 impl Waiting {
-    /// Returns whether no node can claim it now.
+    /// Returns whether no node can claim the task now.
     fn waits(&self, now: Timestamp) -> bool {
         self.reported.report == Report::Silent || self.reported.is_advance(now)
     }
@@ -59,13 +61,13 @@ impl Waiting {
 pub(crate) trait Line {
     type Error;
 
-    /// Returns each limit that a silent task of the line is held back by.
+    /// Returns each limit that holds back a silent task of the line.
     fn limits(&mut self) -> Result<Vec<Limit>, Self::Error>;
 
-    /// Returns the number of tasks that a node may be about to claim: [`Fresh`] includes them.
+    /// Returns the number of tasks that a node may be about to claim, as defined by [`Fresh`].
     fn fresh(&mut self, fresh: &Fresh) -> Result<u32, Self::Error>;
 
-    /// Returns the last of them, in the order of the line, if its priority is below this one.
+    /// Returns the last of these tasks in the order of the line, if its priority is below this one.
     fn last_fresh(
         &mut self,
         fresh: &Fresh,
@@ -81,8 +83,9 @@ pub(crate) trait Line {
     /// Returns the first silent task of a limit.
     fn first(&mut self, limit: &Limit) -> Result<Option<Place>, Self::Error>;
 
-    /// Returns the slots of a limit that are free for the tasks of the line: the one that is
-    /// [kept](crate::store::rules::limits::reserve) for the reserver is not, but for itself.
+    /// Returns the free slots of a limit for the tasks of the line. A slot that is
+    /// [kept](crate::store::rules::limits::reserve) for the reserver counts as free only for the
+    /// reserver itself.
     fn free(&mut self, limit: &Limit, for_reserver: bool) -> Result<Free, Self::Error>;
 
     /// Returns the reserver, if it waits in this line.
@@ -97,13 +100,13 @@ pub(crate) trait Line {
     ) -> Result<(), Self::Error>;
 }
 
-/// Reports the next tasks of a line: one for each free slot that no other task may take which was just
-/// reported. A task that was just reported goes back into the line for one of a higher priority. If no slot of a
-/// limit on starts is free, the task that gets the next one is reported in advance. That decision is made again
-/// each time: another task, or another limit, may be the next.
+/// Reports the next tasks of a line: one for each free slot, minus the tasks that were just reported and may
+/// take a slot. A task that was just reported goes back into the line for one of a higher priority. If no slot
+/// of a limit on starts is free, the task that gets the next one is reported in advance. This decision is made
+/// again each time: another task, or another limit, may be the next.
 ///
-/// In a line that is stuck, as many tasks as were reported before are reported beside them while a slot is free:
-/// twice as many each time, so that tasks that no node can claim do not block those behind them.
+/// In a stuck line, as many additional tasks as were reported before are reported while a slot is free: the
+/// number doubles each time, so that tasks which no node can claim do not block those behind them.
 pub(crate) fn refill<L: Line>(line: &mut L, when: When) -> Result<(), L::Error> {
     let (now, fresh) = (when.now, Fresh::at(when.now));
     let limits = line.limits()?;
@@ -113,7 +116,7 @@ pub(crate) fn refill<L: Line>(line: &mut L, when: When) -> Result<(), L::Error> 
     }
     let reserver = line.reserver()?;
     let is_about_to_be_claimed = |one: &Waiting| fresh.includes(&one.reported);
-    // It takes the slot that is kept for it, and none of the others.
+    // The reserver takes the slot that is kept for it, and none of the others.
     let own = u32::from(reserver.as_ref().is_some_and(is_about_to_be_claimed));
     let mut look = Look {
         reported: line.fresh(&fresh)?.saturating_sub(own),
@@ -141,13 +144,13 @@ pub(crate) fn refill<L: Line>(line: &mut L, when: When) -> Result<(), L::Error> 
     look.report_in_advance()
 }
 
-/// One look at a line.
+/// One examination of a line.
 struct Look<'a, L> {
     line: &'a mut L,
     fresh: Fresh,
-    /// How many tasks may be about to be claimed.
+    /// How many reported tasks nodes may be about to claim.
     reported: u32,
-    /// How many are, in a line that is stuck.
+    /// How many reported tasks the line should have, if it is stuck.
     at_least: u32,
     /// The limits of tasks that could be reported.
     open: Vec<(Limit, Free)>,
@@ -166,7 +169,7 @@ impl<L: Line> Look<'_, L> {
         Ok(())
     }
 
-    /// Returns the first task of a limit that is not reported yet, or in advance.
+    /// Returns the first task of a limit that is silent, or reported in advance.
     fn first_of(&mut self, limit: &Limit) -> Result<Option<Place>, L::Error> {
         let advance = self.advance.as_ref();
         let advance = advance.filter(|advance| advance.limit == *limit);
@@ -174,7 +177,7 @@ impl<L: Line> Look<'_, L> {
         Ok(self.line.first(limit)?.into_iter().chain(advance).min())
     }
 
-    /// Returns the first such task of the limits that `may` accepts.
+    /// Returns the first such task of the limits for which `may` holds.
     fn first(
         &mut self,
         may: impl Fn(&Self, &Free) -> bool,
@@ -204,7 +207,7 @@ impl<L: Line> Look<'_, L> {
         self.line.report(limit, place, now)
     }
 
-    /// Reports the task that a slot is kept for, whatever its place is.
+    /// Reports the task for which a slot is kept, whatever its position is.
     fn report_reserver(&mut self, reserver: Option<Waiting>) -> Result<(), L::Error> {
         let Some(mut one) = reserver else {
             return Ok(());
@@ -228,9 +231,9 @@ impl<L: Line> Look<'_, L> {
         Ok(())
     }
 
-    /// Puts a task that was just reported back into the line, for one of a higher priority. Returns whether there
-    /// is such a task. For one that is only older none goes back: a task that has just been released joins the line
-    /// behind those that have waited meanwhile.
+    /// Puts a task that was just reported back into the line, in favour of one of a higher priority. Returns
+    /// whether it did. A task that is only older is no reason: a task that was just released joins the line behind
+    /// the tasks that have waited in the meantime.
     fn replace(&mut self) -> Result<bool, L::Error> {
         let Some((limit, place)) = self.first(|_, free| free.slots > 0)? else {
             return Ok(false);
@@ -246,7 +249,7 @@ impl<L: Line> Look<'_, L> {
         }
     }
 
-    /// Reports the task that gets the next slot, if none is free.
+    /// Reports the task that gets the next slot, if no slot is free.
     fn report_in_advance(&mut self) -> Result<(), L::Error> {
         let next = self.next()?;
         let before = self.advance.take();
@@ -260,7 +263,7 @@ impl<L: Line> Look<'_, L> {
                 self.line
                     .report(&before.limit, before.place, Reported::SILENT)?;
             }
-            // One that was just reported takes a slot first.
+            // A task that was just reported takes a slot first.
             (None, _) if self.reported > 0 => return Ok(()),
             (None, _) => {}
         }
@@ -270,8 +273,8 @@ impl<L: Line> Look<'_, L> {
         }
     }
 
-    /// Returns the task that gets the next slot: the limit with the earliest one decides, then the order of the
-    /// line. The reserver goes before others.
+    /// Returns the task that gets the next slot. The limit with the earliest slot decides first, then the order
+    /// of the line. The reserver goes before others.
     fn next(&mut self) -> Result<Option<Advance>, L::Error> {
         let mut best: Option<Advance> = None;
         for (limit, free) in self.open.clone() {

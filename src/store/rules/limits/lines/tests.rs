@@ -162,7 +162,7 @@ fn tasks_that_no_node_claims_do_not_block_those_behind_them() {
         lines.refill(&pool, When::stuck(at(15_000)), slots(1)),
         [5, 6, 7, 8]
     );
-    // One of them is claimed and ends: one is reported for its slot.
+    // One of them is claimed and ends: one task is reported for its slot.
     lines.leave(5);
     assert!(
         lines
@@ -251,7 +251,7 @@ fn a_task_of_a_higher_priority_takes_the_place_of_one_just_reported() {
     let changed = lines.refill(&pool, When::changed(at(2)), slots(2));
     assert!(changed.is_empty(), "one that is only older: {changed:?}");
     lines.leave(9);
-    // One that no node claims stays reported, and keeps none back.
+    // A task that no node claims stays reported, and holds back no other task.
     lines.join(&limit, Place::new(9, Some(at(0)), 4));
     let changed = lines.refill(&pool, When::changed(at(6_000)), slots(1));
     assert_eq!(changed, [4]);
@@ -292,7 +292,7 @@ fn a_time_in_advance_that_is_no_longer_right_is_corrected() {
     assert_eq!(lines.get(1).unwrap().report(), Report::Now);
 }
 
-/// Lets the turn of task 1 come so often, while the limit of the other line is full.
+/// Lets the turn of task 1 come this often while the limit of the other line is full.
 fn turns_pass(lines: &mut Lines, times: u32) {
     let limits = [three(), Limit::at_once("other", 1).unwrap()];
     lines.join(&limits[0], place(1));
@@ -337,10 +337,10 @@ fn the_reserver_goes_before_others_and_takes_no_slot_of_theirs() {
     }
     let full = lines.refill(&pool, When::changed(at(0)), slots(0));
     assert!(full.is_empty(), "{full:?}");
-    // One slot is free, and it is kept.
+    // One slot is free, and it is kept for the reserver.
     let kept = |limit: &Limit, for_reserver: bool| slots(u32::from(for_reserver))(limit, false);
     assert_eq!(lines.refill(&pool, When::changed(at(0)), kept), [1]);
-    // Another one is free: it is for the next of the line.
+    // Another slot is free: the next task of the line gets it.
     let kept = |limit: &Limit, for_reserver: bool| slots(1 + u32::from(for_reserver))(limit, false);
     assert_eq!(lines.refill(&pool, When::changed(at(1)), kept), [2]);
     assert_eq!(lines.get(1).unwrap().report(), Report::Now);
@@ -358,7 +358,7 @@ fn a_reserver_that_no_node_claims_starts_over() {
     assert!(lines.give_up(at(64_999)).is_empty());
     assert_eq!(lines.give_up(at(65_000)), [1]);
     assert_eq!(lines.reserver(), None);
-    // A report of a clock that was ahead.
+    // A report by a clock that was ahead.
     turns_pass(&mut lines, 4);
     lines.refill(&Pool::of(&three()), When::changed(at(9_000_000)), slots(1));
     assert_eq!(lines.give_up(at(0)), [1]);

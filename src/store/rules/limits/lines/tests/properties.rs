@@ -1,4 +1,4 @@
-//! After any events, with any readings of the clock, a line goes on when the clock is right.
+//! After any events, with any readings of the clock, a line moves on once the clock is right.
 
 use proptest::prelude::*;
 use windlass_statemachine::Bound;
@@ -14,7 +14,7 @@ enum Event {
         limit: bool,
     },
     Leave(u64),
-    /// The clock shows this, right or wrong.
+    /// The clock shows this time, right or wrong.
     Clock(i64),
     Slots(u32),
 }
@@ -77,7 +77,8 @@ proptest! {
                 prop_assert!(until <= last, "{until} {limit:?}");
             }
         }
-        // With a slot, the line empties: no task is kept back by another one for longer than patience.
+        // With a slot, the line empties: no task is held back by another one for longer than the
+        // patience.
         let mut left: Vec<u64> = (1..8).filter(|order| lines.get(*order).is_some()).collect();
         let mut now = at(1_000);
         while !left.is_empty() {

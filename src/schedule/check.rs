@@ -1,0 +1,89 @@
+//! Checks of the fields of a schedule, each by itself.
+
+use jiff::{SignedDuration, Timestamp};
+use windlass_statemachine::{Invalid, Kind, TaskId, task::MAX_LABEL_BYTES};
+
+use super::{clause::Every, data::FOLLOWED, overlap::Overlap, run::RESERVED, spec::Schedule};
+
+/// Checks an interval, and returns its anchor and its length.
+pub(crate) fn interval(every: &Every) -> Result<(Timestamp, SignedDuration), Invalid> {
+    let interval = every.interval.check("every")?;
+    if interval < SignedDuration::from_secs(1) {
+        let reason = format!("{} is less than a second; give 1s or more", every.interval);
+        return Err(Invalid::new("every", reason));
+    }
+    Ok((every.anchor.unwrap_or(Timestamp::UNIX_EPOCH), interval))
+}
+
+/// The longest description of a schedule, in bytes.
+const MOST_DESCRIPTION: usize = 1024;
+
+/// Checks the description.
+pub(crate) fn description(spec: &Schedule) -> Result<(), Invalid> {
+    let Some(text) = &spec.description else {
+        return Ok(());
+    };
+    if (1..=MOST_DESCRIPTION).contains(&text.len()) && !text.chars().any(char::is_control) {
+        return Ok(());
+    }
+    let reason = format!(
+        "has {} bytes; give 1 to {MOST_DESCRIPTION} bytes of printable text in one line, or leave it out",
+        text.len()
+    );
+    Err(Invalid::new("description", reason))
+}
+
+/// Checks an id: it has to be that of a task, and a label of the runs.
+pub(crate) fn id(id: &str) -> Result<(), Invalid> {
+    TaskId::new(id)?;
+    if id.len() <= MAX_LABEL_BYTES && !id.contains(',') {
+        return Ok(());
+    }
+    let reason = format!(
+        "'{id}' is a label of each run, and labels have at most {MAX_LABEL_BYTES} bytes without ','; give a \
+         shorter id without ','"
+    );
+    Err(Invalid::new("id", reason))
+}
+
+/// Checks the task that every run is.
+pub(crate) fn run(spec: &Schedule) -> Result<(), Invalid> {
+    let run = &spec.run;
+    if let Some(wrong) = &run.wrong {
+        return Err(wrong.clone());
+    }
+    let kind = run.form.kind.as_deref().unwrap_or_default();
+    Kind::new(kind).map_err(|e| Invalid::new("run.kind", e.reason()))?;
+    if let Some(label) = RESERVED
+        .iter()
+        .find(|name| run.form.labels.contains_key(**name))
+    {
+        let reason = format!("'{label}' is a label that each run gets by itself; use another name");
+        return Err(Invalid::new("run.labels", reason));
+    }
+    let id = TaskId::new("run")?;
+    run.task(id, Default::default())?.check(usize::MAX)
+}
+
+/// Checks the start, the end, the count, the overlap and the times that are made up for.
+pub(crate) fn bounds(spec: &Schedule) -> Result<(), Invalid> {
+    if let (Some(start), Some(end)) = (spec.start, spec.end)
+        && end < start
+    {
+        let reason = format!("{end} is before the start, {start}; give a later end");
+        return Err(Invalid::new("end", reason));
+    }
+    if spec.count == Some(0) {
+        let reason = "0 submits no run; give 1 or more, or leave it out";
+        return Err(Invalid::new("count", reason));
+    }
+    // A schedule counts no live runs beyond those that it follows.
+    if let Overlap::Allow(most) = spec.overlap
+        && most != u32::MAX
+        && !(1..=FOLLOWED).contains(&(most as usize))
+    {
+        let reason = format!("'allow' takes 1 to {FOLLOWED} runs, not {most}");
+        return Err(Invalid::new("overlap", reason));
+    }
+    spec.missed.within.check("missed.within").map(drop)
+}

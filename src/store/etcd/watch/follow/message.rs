@@ -1,0 +1,74 @@
+//! Takes in the messages of a stream.
+
+use etcd_client::WatchResponse;
+use tokio::time::Instant;
+
+use super::{Left, NODE, PARKED, TASKS, Watching};
+use crate::store::etcd::{schema::KeyValue, watch::mirror::Changed};
+
+impl Watching {
+    /// Applies one message of the stream.
+    pub(super) async fn take(&mut self, response: &WatchResponse) -> Result<(), Left> {
+        if response.canceled() {
+            if response.compact_revision() > 0 {
+                return Err(Left::Compacted);
+            }
+            let reason = response.cancel_reason();
+            return Err(Left::Broken(format!("the server ended it: {reason}")));
+        }
+        let revision = response.header().map_or(0, |header| header.revision());
+        let is_late = revision > 0 && self.seen.iter().any(|seen| revision < *seen);
+        if is_late && response.events().is_empty() {
+            // The member is behind the others, or the etcd was restored.
+            self.check_past().await?;
+        }
+        let Ok(which) = usize::try_from(response.watch_id() - 1) else {
+            return Ok(());
+        };
+        if which > NODE || response.created() {
+            return Ok(());
+        }
+        let now = Instant::now();
+        let mut last = self.seen[which];
+        for event in response.events() {
+            let Some(kv) = event.kv().cloned().map(KeyValue::from) else {
+                continue;
+            };
+            let kv = &kv;
+            last = last.max(kv.mod_revision());
+            match which {
+                TASKS => {
+                    let news = self.mirror.task_key(event.event_type(), kv, now);
+                    match news.change {
+                        Some(Changed::Submitted(id)) => self.by.new.add(id, kv),
+                        Some(Changed::Taken(id)) => self.by.new.forget(&id),
+                        None => {}
+                    }
+                    if let Some((id, at)) = news.unowned {
+                        self.by.claims.deleted(&id, self.by.reader.fences.of(at));
+                    }
+                    if let Some((id, stored)) = news.ours {
+                        self.by.claims.learn(&id, &stored);
+                        if stored.command.is_err() {
+                            self.by.adoption.reject(id, stored);
+                        }
+                    }
+                }
+                PARKED => self.mirror.parked_key(event.event_type(), kv, false),
+                _ => self.node_key(event.event_type(), kv).await?,
+            }
+        }
+        if response.events().is_empty() {
+            // A progress report for this watch: all earlier changes have arrived.
+            last = last.max(revision);
+        }
+        self.seen[which] = last;
+        self.by.reader.link.past().saw(last);
+        match which {
+            TASKS => self.mirror.tasks_are_at(last),
+            PARKED => self.mirror.marks_are_at(last),
+            _ => {}
+        }
+        Ok(())
+    }
+}

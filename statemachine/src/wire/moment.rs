@@ -1,0 +1,92 @@
+//! Times that a form gives relative to now.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use crate::{Invalid, Wake, retry::friendly, time};
+
+/// The word before a length of time.
+const IN: &str = "in ";
+
+/// Reads a time: RFC 3339, `now`, or `in` with a length of time, such as `in 1h 30m`, which counts from `now`.
+///
+/// # Errors
+///
+/// [`Invalid`] that names `field`, also for a time beyond the last one.
+///
+/// # Example
+///
+/// ```
+/// use jiff::Timestamp;
+/// use windlass_statemachine::wire::read_moment;
+///
+/// let at = read_moment("due", "in 1m", Timestamp::UNIX_EPOCH)?;
+/// assert_eq!(at.as_second(), 60);
+/// let wrong = read_moment("due", "soon", Timestamp::UNIX_EPOCH).unwrap_err();
+/// assert!(wrong.to_string().ends_with("'now' and 'in 5m' are times too"));
+/// # Ok::<(), windlass_statemachine::Invalid>(())
+/// ```
+pub fn read_moment(field: &'static str, text: &str, now: Timestamp) -> Result<Timestamp, Invalid> {
+    let wake = wake(field, text)?;
+    wake.resolve(now)
+        .map_err(|e| Invalid::new(field, e.reason()))
+}
+
+/// Reads the same text without a clock.
+pub(super) fn wake(field: &'static str, text: &str) -> Result<Wake, Invalid> {
+    if text == "now" {
+        return Ok(Wake::After(Duration::ZERO));
+    }
+    match text.strip_prefix(IN) {
+        Some(wait) => match friendly::parse(wait.trim()) {
+            Some(wait) => Ok(Wake::After(wait)),
+            None => Err(Invalid::new(
+                field,
+                format!("'{text}' is not a time; write a length of time after 'in', like in 5m"),
+            )),
+        },
+        None => time::parse(field, text).map(Wake::At).map_err(|e| {
+            let reason = format!("{}; 'now' and 'in 5m' are times too", e.reason());
+            Invalid::new(field, reason)
+        }),
+    }
+}
+
+/// Returns the text of a time, which [`wake`] reads.
+pub(super) fn text(wake: Wake) -> String {
+    match wake {
+        Wake::At(at) => at.to_string(),
+        Wake::After(wait) => format!("{IN}{}", friendly::text(wait)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_length_of_time_is_read_as_it_is_written() {
+        for wait in [
+            Duration::ZERO,
+            Duration::from_nanos(1),
+            Duration::from_millis(1500),
+            Duration::from_secs(86_400 * 400 + 3661),
+        ] {
+            let text = text(Wake::After(wait));
+            assert_eq!(super::wake("until", &text), Ok(Wake::After(wait)), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_time_beyond_the_last_one_names_the_field() {
+        let error = read_moment("due", "in 90000000h", Timestamp::UNIX_EPOCH).unwrap_err();
+        assert_eq!(error.field(), "due");
+        assert!(error.reason().starts_with("is beyond "), "{error}");
+        let error = read_moment("due", "in a while", Timestamp::UNIX_EPOCH).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "due: 'in a while' is not a time; write a length of time after 'in', like in 5m"
+        );
+    }
+}
