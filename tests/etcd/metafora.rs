@@ -350,7 +350,7 @@ async fn a_task_with_a_start_time_sleeps_for_metafora_too() {
         "{state}"
     );
     // Its nodes take no state over into a later task: it begins as it was submitted.
-    client.delete("later").await.unwrap();
+    client.force_delete("later").await.unwrap();
     assert!(metafora.get("state/later").await.is_none());
 }
 

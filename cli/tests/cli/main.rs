@@ -20,6 +20,7 @@ mod log_lines;
 mod nodes;
 mod reading;
 mod reference;
+mod reschedules;
 mod schedule_bulk;
 mod schedule_commands;
 mod schedule_ends;

@@ -1,4 +1,4 @@
-//! Reschedules: another kind, other props and data of an unclaimed task, and its version.
+//! Changes of a task itself: another kind, other props and data, its version; what only force deletes.
 
 use windlass_statemachine::{Command, Json, Kind, Message, StateKind, Task, Waits};
 
