@@ -2,6 +2,7 @@
 
 mod author;
 mod command;
+mod edit;
 mod handle;
 mod nodes;
 mod of_kind;
@@ -213,11 +214,11 @@ impl Client {
         self.store.registry().counts().await
     }
 
-    /// Deletes a task with everything that belongs to it. If the task runs, its handler is stopped.
+    /// Deletes a task with all that belongs to it, if no node has claimed it.
     ///
     /// # Errors
     ///
-    /// [`Error::NotFound`], [`Error::Unavailable`].
+    /// [`Error::NotFound`]; [`Error::Claimed`] for a task that a node has claimed; [`Error::Unavailable`].
     pub async fn delete(
         &self,
         id: impl TryInto<TaskId, Error: Into<Invalid>>,

@@ -12,12 +12,7 @@ mod update;
 use windlass_statemachine::{Command, Invalid, StateKind, TaskId};
 
 use self::record::data_of;
-use super::{
-    KIND, LABEL, ScheduledFor, Time,
-    data::Data,
-    spec::Schedule,
-    times::Times,
-};
+use super::{KIND, LABEL, ScheduledFor, Time, spec::Schedule, times::Times};
 use crate::{
     Client,
     store::{Error, Filter, Page, TaskRecord},
@@ -170,8 +165,8 @@ impl Schedules {
         let live = match self.client.get(&id).await {
             Ok(record) => {
                 self.is_schedule(&record)?;
-                // The schedule first, so that it submits no further run.
-                self.client.delete(&id).await?;
+                // First the schedule, so that it submits no further run.
+                self.client.force_delete(&id).await?;
                 match runs {
                     LiveRuns::Keep => return Ok(Vec::new()),
                     LiveRuns::Kill => self.live_runs(&id).await?,

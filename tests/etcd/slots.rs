@@ -135,7 +135,9 @@ async fn a_slot_is_free_however_its_claim_ends() {
     let claimed = next(1).await;
     end(&store, &claimed, &Message::pause()).await;
     next(2).await;
-    store.delete(vec![ids[2].clone()]).await.remove(0).unwrap();
+    let forced = windlass::store::Delete::new(ids[2].clone()).forced();
+    let deletion = windlass::store::Operation::Delete(forced);
+    store.apply(vec![deletion.into()]).await.remove(0).unwrap();
     // An older client deletes the keys that it knows.
     next(3).await;
     raw.delete("/ns/tasks/t3/owner", None).await.unwrap();

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use windlass_statemachine::{Author, TaskId};
 
-use super::{Before, Edits, Leftover, reschedule::Rescheduled};
+use super::{Before, Edits, Leftover, Retried, reschedule::Rescheduled};
 use crate::store::{
     Done, Error, Submitted,
     etcd::{
@@ -80,19 +80,23 @@ impl Edits {
                 Edit::new(keys, id, &mut item).note_deleted(found, now)?;
                 Done::Deleted.into()
             }
-            Step::Retry { state, .. } => {
-                self.retry(&mut item, id, found, state, now).await?;
+            Step::Retry { retry, state } => {
+                let to = Retried {
+                    state,
+                    now,
+                    props: retry.props.as_ref(),
+                };
+                self.retry(&mut item, id, found, &to).await?;
                 Done::Retried.into()
             }
             Step::Reschedule {
                 change,
-                from,
+                what,
                 state,
             } => {
-                let from = *from;
                 let to = Rescheduled {
                     change,
-                    from,
+                    what,
                     state,
                     now,
                 };
