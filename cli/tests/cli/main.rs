@@ -36,3 +36,4 @@ mod submitting;
 mod tips;
 mod variables;
 mod waiting;
+mod watching;

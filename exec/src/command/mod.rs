@@ -49,6 +49,7 @@ mod lease_tests;
 mod leftover;
 pub mod operators;
 mod orphans;
+mod prepare;
 pub(crate) mod process;
 pub mod programs;
 mod props;
