@@ -107,7 +107,8 @@ fn state(text: &str) -> Result<StateKind, String> {
     })
 }
 
-fn label_filter(text: &str) -> Result<(String, Option<String>), String> {
+/// Reads a label to select by, with a value or with any.
+pub(crate) fn label_filter(text: &str) -> Result<(String, Option<String>), String> {
     let (name, value) = match text.split_once('=') {
         Some((name, value)) => (name, Some(value.to_owned())),
         None => (text, None),

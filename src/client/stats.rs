@@ -23,12 +23,13 @@ impl Client {
     /// Returns how many tasks there are by kind: how many a node can claim now, how many sleep or wait, and why tasks
     /// that could run do not.
     ///
-    /// SQLite and an etcd store with an index in memory (`memory-index=true`) keep counts, so the call takes milliseconds
-    /// however many tasks there are. It reads an index entry for each sleeping task whose time has come, and up to 2,000
-    /// live tasks for the oldest. The other stores read every task. The reason `labels` is read of the first 1,000 live
-    /// tasks of a kind, and only if every node of the kind selects labels. Of a kind that has waiting tasks and no node with
-    /// room, the first 1,000 sleeping tasks are read, and those that they wait for: tasks whose waits are over count for
-    /// what else holds them back, as in [`wait_reasons`](Self::wait_reasons).
+    /// SQLite and an etcd store with an index in memory (`memory-index=true`) keep counts, so the call takes
+    /// milliseconds, however many tasks there are. It reads an index entry for each sleeping task whose time has come,
+    /// and up to 2,000 live tasks to find the oldest. Other stores read every task. The reason `labels` is determined
+    /// from the first 1,000 live tasks of a kind, and only if every node of the kind selects labels.
+    /// Of a kind that has waiting tasks and no node with room, the first 1,000 sleeping tasks are read, and those that they
+    /// wait for: tasks whose waits are over count for what else holds them back, as in
+    /// [`wait_reasons`](Self::wait_reasons).
     ///
     /// # Errors
     ///

@@ -36,7 +36,8 @@ pub(crate) struct Args {
     limit: u32,
 
     /// Only tasks that could run, but do not run for this reason: 'no_node', 'data_version', 'labels', 'standing',
-    /// 'fault', 'full', 'tasks' (they wait for other tasks), 'limit', 'lost' or 'copied' (the store was copied into another one). 'windlass stats' counts them. All live
+    /// 'fault', 'full', 'tasks' (they wait for other tasks), 'limit', 'lost' or 'copied' (the store was copied into
+    /// another one). 'windlass stats' counts them. All live
     /// tasks that match the filters are read
     #[arg(long, value_name = "REASON", value_parser = reason, conflicts_with = "watch", help_heading = "Filters")]
     waits: Option<WaitKind>,

@@ -47,7 +47,7 @@ impl Copied {
         }
     }
 
-    /// As [`check`](Self::check), of a command to a node: none resumes work.
+    /// Like [`check`](Self::check), for a command to a node: none resumes work.
     ///
     /// # Errors
     ///

@@ -129,13 +129,14 @@ impl Registry for SqliteStore {
             let purged = self.0.writer.run("purge", step as usize, move |batch| {
                 item(batch.on_behalf(purge.by.as_ref(), |batch| {
                     let purged = retention::purge(batch, &purge.states, before, step)?;
-                    audit::purged(batch, purge.entry(purged, batch.now))?;
+                    audit::purged(batch, purge.entry(purged.tasks, batch.now))?;
                     Ok(purged)
                 }))
             });
-            let purged = purged.await?? as u32;
-            left -= purged;
-            if purged < step {
+            let purged = purged.await??;
+            left = left.saturating_sub(purged.tasks as u32);
+            // A step of tasks without readable ids deletes none, and the next one would find the same.
+            if !purged.is_full || purged.tasks == 0 {
                 break;
             }
         }

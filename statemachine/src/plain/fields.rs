@@ -1,4 +1,4 @@
-//! [`Fields`]: the fields of a JSON object, each once, and the check that each object of a document is one of these.
+//! [`Fields`]: the fields of a JSON object, each once.
 
 use std::{
     collections::{BTreeMap, btree_map::Entry},
@@ -10,8 +10,6 @@ use serde::{
     Deserialize, Deserializer,
     de::{MapAccess, SeqAccess, Visitor},
 };
-
-use super::{Wrong, read};
 
 /// The fields of a JSON object, each once. A serde map would keep the last of two fields with one
 /// name.
@@ -89,33 +87,11 @@ where
     Fields::deserialize(reader).map(|Fields(fields)| fields)
 }
 
-/// Checks that no object in a JSON document has two fields with one name. A reader would take one of them, and two readers
-/// need not take the same one. What is no JSON passes: its reader reports that.
-///
-/// # Errors
-///
-/// [`Wrong`], with the place in the text and the name.
-///
-/// # Example
-///
-/// ```
-/// use windlass_statemachine::plain;
-///
-/// assert!(plain::each_once(r#"{"a":{"b":1},"b":2}"#).is_ok());
-/// let twice = plain::each_once(r#"{"a":[{"b":1,"b":2}]}"#).unwrap_err();
-/// assert_eq!(twice.to_string(), "a[0]: 'b' is given twice");
-/// ```
-pub fn each_once(text: &str) -> Result<(), Wrong> {
-    match read::<Once>(text) {
-        Err(wrong) if wrong.reason.ends_with(TWICE) => Err(wrong),
-        _ => Ok(()),
-    }
-}
-
-const TWICE: &str = " is given twice";
+/// How the error of a second field with one name ends.
+pub(super) const TWICE: &str = " is given twice";
 
 /// Any value whose objects have each field once.
-struct Once;
+pub(super) struct Once;
 
 impl<'de> Deserialize<'de> for Once {
     fn deserialize<D: Deserializer<'de>>(reader: D) -> Result<Self, D::Error> {

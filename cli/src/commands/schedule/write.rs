@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde_json::Map;
 use windlass::{
     Client, Kind, StateKind, TaskId,
-    schedule::{self, Schedule, ScheduleRecord},
+    schedule::{self, Schedule, ScheduleRecord, Time},
     store::Error,
 };
 
@@ -60,14 +60,69 @@ pub(super) async fn create(args: NewArgs, global: &Global) -> Result<Exit, Failu
         return plan_new(&args.id, &schedule, global).await;
     }
     let client = windlass::Client::new(&global.open().await?);
-    if let Err(error) = client.schedules().create(&args.id, schedule).await {
+    let schedules = client.schedules();
+    let (created, action) = match paused {
+        true => (
+            schedules.create_paused(&args.id, schedule).await,
+            "created, paused",
+        ),
+        false => (schedules.create(&args.id, schedule).await, "created"),
+    };
+    if let Err(error) = created {
         return Err(taken(&client, &args.id, error).await);
     }
-    written(&client, &global.out(), &args.id, "created").await
+    written(&client, &out, &args.id, action).await
 }
 
-/// Returns the failure of a schedule that was not created, with what has its id.
-async fn taken(client: &Client, id: &TaskId, error: Error) -> Failure {
+/// Prints a schedule that would be created.
+async fn plan_new(id: &TaskId, schedule: &Schedule, global: &Global) -> Result<Exit, Failure> {
+    let now = Timestamp::now();
+    schedule.check(id.as_str(), now)?;
+    // Without a store the id is free.
+    if let Ok(client) = global.reading().await
+        && client.get(id).await.is_ok()
+    {
+        let error = Error::AlreadyExists {
+            what: "task",
+            name: id.to_string(),
+        };
+        return Err(taken(&client, id, error).await);
+    }
+    let times = schedule.preview(id.as_str(), now, UPCOMING)?;
+    plan(&global.out(), (id, "would create"), schedule, &times)
+}
+
+/// Prints a schedule that would be created or updated, with its next times.
+fn plan(
+    out: &Output,
+    (id, action): (&TaskId, &'static str),
+    schedule: &Schedule,
+    times: &[Time],
+) -> Result<Exit, Failure> {
+    let spec = &fields(schedule)?;
+    if out.is_json() {
+        let next = times.iter().map(TimeForm::from).collect();
+        out.json(&PlanForm {
+            id,
+            action,
+            spec,
+            next,
+        })?;
+        return Ok(Exit::Ok);
+    }
+    out.line(format!("{id}: {action} (dry run)"))?;
+    for (at, text) in upcoming(times).into_iter().enumerate() {
+        out.line(format!(
+            "{:<12} {text}",
+            if at == 0 { "next" } else { "then" }
+        ))?;
+    }
+    out.line(format!("{:<12} {spec}", "spec"))?;
+    Ok(Exit::Ok)
+}
+
+/// Returns the failure of a schedule that was not created, and names the task that has its id.
+pub(super) async fn taken(client: &Client, id: &TaskId, error: Error) -> Failure {
     if let Error::AlreadyExists { what: "task", .. } = error
         && let Ok(record) = client.get(id).await
         && record.task.kind.as_str() != schedule::KIND
