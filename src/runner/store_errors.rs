@@ -1,4 +1,4 @@
-//! [`Errors`]: counts the failures of the store in a row.
+//! [`Errors`]: the failures of the store in a row, and how many of them end the node.
 
 use crate::store::Error;
 

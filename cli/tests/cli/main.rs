@@ -32,6 +32,7 @@ mod stats;
 mod steering;
 mod stores;
 mod submit_waits;
+mod submit_states;
 mod submitting;
 mod tips;
 mod variables;

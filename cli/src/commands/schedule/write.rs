@@ -11,11 +11,12 @@ use windlass::{
 };
 
 use super::{
+    args::{NewArgs, UpdateArgs},
     field::notes_of,
     form::{PlanForm, TimeForm},
     import::fields,
     show::UPCOMING,
-    spec::{NewArgs, TimeArgs, UpdateArgs, read},
+    spec::{TimeArgs, read},
     texts::upcoming,
     zone,
 };
