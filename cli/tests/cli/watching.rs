@@ -1,11 +1,6 @@
 //! `windlass watch`: changes as they happen.
 
-use std::{
-    io::{BufRead, BufReader},
-    process::{Command, Stdio},
-};
-
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::env::Env;
 

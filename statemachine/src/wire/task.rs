@@ -205,6 +205,7 @@ impl TaskForm {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Task;
 
     #[test]
     fn the_list_of_fields_is_the_one_that_is_read() {
