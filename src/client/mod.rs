@@ -2,6 +2,7 @@
 
 mod author;
 mod command;
+mod counted;
 mod edit;
 mod handle;
 mod nodes;
@@ -20,11 +21,11 @@ mod waits;
 
 use windlass_statemachine::{Author, Invalid, TaskId};
 
+pub use counted::{HeldBack, KindStats, Stats};
 pub use handle::{Handle, TaskFailed, WaitError};
 pub use pages::Pages;
 pub use record::Done;
 pub use signal::SignalError;
-pub use stats::{HeldBack, KindStats, Stats};
 pub use transaction::TransactionBuilder;
 pub use waiting::Waiting;
 pub use waits::{Selector, WaitReason};

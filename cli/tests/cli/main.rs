@@ -38,3 +38,4 @@ mod submitting;
 mod tips;
 mod variables;
 mod waiting;
+mod watching;
