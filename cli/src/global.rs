@@ -119,7 +119,8 @@ pub(crate) struct Global {
     #[arg(skip)]
     pub(crate) is_store_typed: bool,
 
-    /// Use a store that `windlass copy` has copied into another one: removes the mark that the copy left
+    /// Use a store that `windlass copy` has copied into another one: the first write that the mark of the copy refuses
+    /// removes the mark
     #[arg(long, global = true, hide_short_help = true)]
     pub(crate) use_copied: bool,
 

@@ -5,7 +5,7 @@ use std::{
     path::Path,
 };
 
-use windlass::{Invalid, Json};
+use windlass::{Invalid, Json, statemachine::plain};
 
 use windlass_exec::text::MARK;
 pub(crate) use windlass_exec::text::without_mark;
@@ -21,7 +21,9 @@ pub(crate) fn json(field: &'static str, text: &str) -> Result<Json, Failure> {
             .map_err(|e| Failure::file(&format!("{field}: standard input"), &e))?,
         None => text.to_owned(),
     };
-    Ok(Json::parse(field, without_mark(&read))?)
+    let json = Json::parse(field, without_mark(&read))?;
+    plain::each_once(json.as_str()).map_err(|wrong| Invalid::new(field, wrong))?;
+    Ok(json)
 }
 
 /// Reads the text of a file of at most `most` bytes.

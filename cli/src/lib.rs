@@ -32,6 +32,7 @@ mod config;
 mod dependents;
 mod env_args;
 mod exit;
+mod filters;
 mod flags;
 mod global;
 mod hint;
@@ -49,7 +50,7 @@ mod remedy;
 mod schemas;
 mod select;
 mod text;
-mod unblocked;
+mod use_copied;
 mod view;
 mod waiting;
 

@@ -20,7 +20,7 @@ use windlass::{
     },
 };
 
-use crate::{exit::Failure, global::Global, text::one_line};
+use crate::{exit::Failure, global::Global, text::one_line, use_copied};
 
 /// The most rows of the inbox that a command examines for its note.
 const OUTSIDE: u32 = 100;
@@ -114,15 +114,16 @@ impl Global {
         self.default_folder()?;
         let opened_at = Timestamp::now();
         let store = open(&self.store_url()?).await?;
-        if self.use_copied
-            && let Ok(part) = store.transfer()
-            && part.copied().await?.is_some()
-        {
-            part.set_copied(None).await?;
-            self.out().note("the mark of the copy is removed");
-        }
         self.opened(&store, opened_at).await?;
-        Ok(store)
+        Ok(self.past_mark(store))
+    }
+
+    /// Returns the store; with `--use-copied` one whose mark of a copy goes with the first write that it refuses.
+    pub(crate) fn past_mark(&self, store: Store) -> Store {
+        match self.use_copied {
+            true => use_copied::wrapped(store, self.out()),
+            false => store,
+        }
     }
 
     /// Notes the operations that the store refused while it was opened, because no command has sent
@@ -203,15 +204,15 @@ impl Global {
         Ok(Client::new(&store))
     }
 
-    /// Notes that a read-only command leaves the mark of a copy, which other commands remove.
+    /// Notes that a command which makes no write that the mark of a copy refuses leaves the mark.
     async fn note_kept_mark(&self, store: &Store) -> Result<(), Failure> {
         if self.use_copied
             && let Ok(part) = store.transfer()
             && part.copied().await?.is_some()
         {
             self.out().note(
-                "note: the mark of the copy stays, because this command only reads; a command that changes something \
-                 removes it",
+                "note: the mark of the copy stays; with --use-copied the first write that it refuses removes it: a submit, \
+                 a command to a task, a worker that starts",
             );
         }
         Ok(())
@@ -276,10 +277,7 @@ impl Global {
         loop {
             match self.open_for_node(&url).await {
                 Ok(store) => {
-                    if self.use_copied {
-                        store.transfer()?.set_copied(None).await?;
-                    }
-                    return Ok(Client::new(&store));
+                    return Ok(Client::new(&self.past_mark(store)));
                 }
                 Err(error) if error.is_retryable() && Instant::now() < end => {
                     if !std::mem::replace(&mut reported, true) {

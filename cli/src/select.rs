@@ -5,151 +5,17 @@ use std::{
     io::{IsTerminal, Write},
 };
 
-use jiff::Timestamp;
 use windlass::{
-    Client, Invalid, Json, Kind, NodeName, StateKind, TaskId,
-    store::{Filter, TaskRecord, TimeRange},
+    Client, TaskId,
+    store::{Filter, TaskRecord},
 };
 
 use crate::{
     exit::{Exit, Failure},
+    filters::FilterArgs,
     output::Output,
-    parse::time,
     view,
 };
-
-/// The filters. A task has to match all of them.
-#[derive(Debug, Clone, Default, clap::Args)]
-#[command(next_help_heading = "Filters")]
-pub(crate) struct FilterArgs {
-    /// Only tasks in this state; separate several states with commas
-    #[arg(long = "state", value_name = "STATE", value_delimiter = ',', value_parser = state)]
-    states: Vec<StateKind>,
-
-    /// Only tasks of this kind
-    #[arg(long, value_name = "KIND")]
-    kind: Option<Kind>,
-
-    /// Only tasks with this label
-    #[arg(long = "label", value_name = "NAME[=VALUE]", value_parser = label_filter)]
-    labels: Vec<(String, Option<String>)>,
-
-    /// Only tasks whose id begins with this text
-    #[arg(long, value_name = "TEXT")]
-    prefix: Option<String>,
-
-    /// Only tasks claimed by this node
-    #[arg(long, value_name = "NODE")]
-    node: Option<NodeName>,
-
-    /// Only tasks that a node has claimed, which are the running ones
-    #[arg(long)]
-    claimed: bool,
-
-    /// Only tasks with this text in one of their errors
-    #[arg(long, value_name = "TEXT")]
-    error: Option<String>,
-
-    /// Only tasks whose last error has this fingerprint ('fingerprint' in '-o json'), which ignores numbers, ids and
-    /// paths
-    #[arg(long, value_name = "FINGERPRINT")]
-    fingerprint: Option<String>,
-
-    /// Only quarantined tasks: their record cannot be read
-    #[arg(long)]
-    quarantined: bool,
-
-    /// Only tasks submitted at this time (RFC 3339) or later
-    #[arg(long, value_name = "TIME", value_parser = time)]
-    submitted_from: Option<Timestamp>,
-
-    /// Only tasks submitted before this time (RFC 3339)
-    #[arg(long, value_name = "TIME", value_parser = time)]
-    submitted_until: Option<Timestamp>,
-
-    /// Only tasks that ended at this time (RFC 3339) or later
-    #[arg(long, value_name = "TIME", value_parser = time)]
-    ended_from: Option<Timestamp>,
-
-    /// Only tasks that ended before this time (RFC 3339)
-    #[arg(long, value_name = "TIME", value_parser = time)]
-    ended_until: Option<Timestamp>,
-
-    /// Only tasks with this value at this place of their props: a JSON pointer and JSON, such as '/to/country="de"'.
-    /// Every task that matches the other filters is read
-    #[arg(long = "props-at", value_name = "POINTER=JSON", value_parser = props_at)]
-    props: Vec<(String, Json)>,
-}
-
-/// Reads a JSON pointer and the value at it. A value that is not JSON is text.
-fn props_at(text: &str) -> Result<(String, Json), String> {
-    let Some((first, rest)) = text.split_once('=') else {
-        return Err(format!(
-            "'{text}' has no value; write it like '/to/country=\"de\"'"
-        ));
-    };
-    // A name may contain '=', so the value is the longest JSON after one.
-    let ends = text.match_indices('=').map(|(at, _)| at);
-    let mut parts = ends.map(|at| (&text[..at], &text[at + 1..]));
-    let whole = parts.find(|(_, value)| Json::parse("value", value).is_ok());
-    let (pointer, value) = whole.unwrap_or((first, rest));
-    if !(pointer.is_empty() || pointer.starts_with('/')) {
-        return Err(format!(
-            "'{pointer}' is not a JSON pointer; a pointer begins with '/', such as /to/country"
-        ));
-    }
-    let value = match Json::parse("value", value) {
-        Ok(value) => value,
-        Err(_) => Json::from(serde_json::Value::from(value)),
-    };
-    Ok((pointer.to_owned(), value))
-}
-
-/// Reads a state. `running` is not a state.
-fn state(text: &str) -> Result<StateKind, String> {
-    text.parse().map_err(|e: Invalid| match text {
-        "running" => {
-            "a task that runs is in the state runnable, and a node has it; --claimed selects the tasks \
-             that a node has"
-                .to_owned()
-        }
-        _ => e.to_string(),
-    })
-}
-
-/// Reads a label to select by, with a value or with any.
-pub(crate) fn label_filter(text: &str) -> Result<(String, Option<String>), String> {
-    let (name, value) = match text.split_once('=') {
-        Some((name, value)) => (name, Some(value.to_owned())),
-        None => (text, None),
-    };
-    if name.is_empty() {
-        return Err(format!(
-            "'{text}' has no name; write it like team or team=billing"
-        ));
-    }
-    Ok((name.to_owned(), value))
-}
-
-impl FilterArgs {
-    /// Converts the options to the library's filter.
-    pub(crate) fn filter(&self) -> Filter {
-        let mut filter = Filter::new()
-            .states(self.states.iter().copied())
-            .quarantined(self.quarantined)
-            .labels(self.labels.iter().cloned())
-            .claimed(self.claimed)
-            .submitted(TimeRange::new(self.submitted_from, self.submitted_until))
-            .ended(TimeRange::new(self.ended_from, self.ended_until))
-            .props(self.props.iter().cloned());
-        filter.kind = self.kind.clone();
-        filter.id_prefix = self.prefix.clone();
-        filter.node = self.node.clone();
-        filter.error = self.error.clone();
-        filter.fingerprint = self.fingerprint.clone();
-        filter
-    }
-}
 
 /// Ids, or filters.
 #[derive(Debug, Clone, clap::Args)]
@@ -192,7 +58,7 @@ impl SelectArgs {
         verb: &str,
         wanted: fn(&TaskRecord) -> bool,
     ) -> Result<Choice, Failure> {
-        let filter = self.filter.filter();
+        let filter = self.filter.filter()?;
         match (self.ids.is_empty(), filter.is_all(), self.all) {
             (false, ..) => {
                 self.has_ids_alone()?;
@@ -207,7 +73,7 @@ impl SelectArgs {
 
     /// Rejects filters in addition to ids.
     pub(crate) fn has_ids_alone(&self) -> Result<(), Failure> {
-        match self.filter.filter().is_all() && !self.all {
+        match self.filter.filter()?.is_all() && !self.all {
             true => Ok(()),
             false => Err(Failure::Usage(
                 "ids and filters do not go together; give one or the other".into(),

@@ -11,10 +11,7 @@ use windlass::{
     wire::RecordForm,
 };
 
-use crate::{exit::Failure, output::Output, remedy::last_error, unblocked::unblocked};
-
-/// How many tasks a table reads at most to determine whether its tasks still wait for them.
-const READS: usize = 200;
+use crate::{exit::Failure, output::Output, remedy::last_error};
 
 /// Returns the name of a task's state.
 pub(crate) fn state_name(record: &TaskRecord) -> &'static str {
@@ -53,12 +50,7 @@ pub(crate) async fn records_of(
     let now = client.store().clock().now();
     let mut reasons = Vec::new();
     if let Some(nodes) = nodes {
-        let unblocked = unblocked(client, records, READS).await?;
-        reasons.extend(
-            unblocked
-                .iter()
-                .map(|record| WaitReason::of(record, &nodes, now)),
-        );
+        reasons = client.wait_reasons(records, &nodes).await?;
     }
     table(out, records, now, reasons)
 }

@@ -96,8 +96,8 @@ where
     }
 }
 
-/// Notes which of these kinds no live node handles: what waits, and what follows. Prints nothing if
-/// the nodes cannot be read, because the action itself succeeded.
+/// Notes which of these kinds no live node handles. Prints nothing where the nodes cannot be read:
+/// the action itself succeeded. The note says what waits, and what follows once such a node starts.
 pub(crate) async fn note_unhandled(
     client: &Client,
     out: &Output,
@@ -115,7 +115,7 @@ pub(crate) async fn note_unhandled(
         });
         if !handled {
             out.note(format!(
-                "{what}: no live node handles kind '{kind}'; {then} when one starts"
+                "{what}: no live node handles kind '{kind}'; {then}"
             ));
             any = true;
         }

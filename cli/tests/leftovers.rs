@@ -177,6 +177,40 @@ fn the_next_attempt_ends_what_left_the_group_when_worker_and_supervisor_were_kil
     until_gone(&pids);
 }
 
+/// What a worker finds that starts while the worker and the supervisor before it, which were killed together, still end;
+/// the task was paused meanwhile, so no attempt ends the command.
+#[test]
+fn a_worker_ends_the_commands_of_workers_that_die_after_it_has_started() {
+    for is_deleted in [false, true] {
+        let place = Place::new();
+        let record = submit_with_record(&place, "t", "touch started");
+        assert_eq!(place.run(&["pause", "t"]).0, 0);
+        let folder = record.with_extension("");
+        fs::create_dir(&folder).unwrap();
+        let mut other = Other::start(&place);
+        let mut holder = Command::new("sleep").arg("600").spawn().unwrap();
+        other.record_held_by(&record, 1, &identity(holder.id()));
+        let worker = place.start(&["worker"]);
+        until("the worker works", || {
+            place.run(&["nodes", "-o", "json"]).1.contains("\"name\"")
+        });
+        if is_deleted {
+            assert_eq!(place.run(&["delete", "t", "--yes"]).0, 0);
+        }
+        assert!(other.lives(), "a process that ends it lives");
+        holder.kill().unwrap();
+        holder.wait().unwrap();
+        until("the command is ended", || !other.lives());
+        until("its record is removed", || !record.exists());
+        until("the folder of a deleted task is removed", || {
+            folder.exists() != is_deleted
+        });
+        worker.signal(nix::sys::signal::Signal::SIGTERM);
+        assert_eq!(worker.wait(), Some(0));
+        assert!(!place.path("started").exists());
+    }
+}
+
 /// A user who is not involved in the test.
 const NOBODY: u32 = 65534;
 

@@ -7,6 +7,7 @@ mod nodes;
 mod of_kind;
 mod pages;
 mod purge;
+mod reasons;
 mod record;
 mod signal;
 mod stats;

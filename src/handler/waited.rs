@@ -23,7 +23,7 @@ impl<J: TaskType> TaskContext<J> {
     /// # is_handler(report);
     /// ```
     pub fn waited(&self) -> &[Waited] {
-        &self.parts.waited
+        &self.run.waited
     }
 }
 

@@ -21,6 +21,7 @@ mod reports;
 mod signals;
 pub(crate) mod spawn;
 mod start;
+mod store_errors;
 
 pub use self::{
     builder::Builder,

@@ -1,5 +1,7 @@
 //! [`Error`]: why a call to a store failed.
 
+mod refused;
+
 use std::{fmt, sync::Arc};
 
 use jiff::Timestamp;

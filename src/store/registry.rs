@@ -199,7 +199,8 @@ pub trait Registry: Send + Sync + 'static {
     async fn audit(&self, limit: u32) -> Result<Vec<AuditEntry>, Error>;
 
     /// Returns the error with which a node cannot join at present; `None`, the default, when nodes
-    /// may join.
+    /// may join. A store with the mark of a [copy](super::copy) returns the error of the mark.
+    /// Case: `copies::a_copied_store_takes_no_tasks_and_no_nodes`.
     ///
     /// # Errors
     ///

@@ -17,7 +17,7 @@ use super::{abort::AbortOnDrop, ran::Ran};
 use crate::{
     NewTask,
     handler::{
-        Ask, AskRunner, Asked, Attempt, ContextParts, Sent, Shared, Signals, StatefulHandler,
+        Ask, AskRunner, Asked, Attempt, RunData, Sent, Shared, Signals, StatefulHandler,
         TaskContext, Typed,
     },
     runner::spawn::{self, Ended},
@@ -341,7 +341,7 @@ impl Call {
             shared: self.shared,
             span,
         };
-        let parts = Arc::new(ContextParts::new(attempt, &state, received, asks));
+        let data = Arc::new(RunData::new(attempt, &state, received, asks));
         let (mut checkpoints, mut replies) = (Vec::new(), Vec::new());
         let mut pending = Some(self.signals);
         let mut deliver = |made: usize| {
@@ -352,7 +352,7 @@ impl Call {
             }
         };
         deliver(0);
-        let context = TaskContext::new(parts.clone());
+        let context = TaskContext::new(data.clone());
         let abort = spawn::spawn(Arc::new(handler), context, move |ended| {
             // Fails only when the call was dropped.
             let _ = tx.send(Event::Ended(ended));
@@ -384,7 +384,7 @@ impl Call {
             message,
             checkpoints,
             replies,
-            progress: parts.progress(),
+            progress: data.progress(),
         })
     }
 }

@@ -7,7 +7,8 @@ use std::fmt;
 
 use serde::de::DeserializeOwned;
 
-pub use self::fields::Fields;
+pub use self::fields::{Fields, fields};
+use self::fields::{Once, TWICE};
 use crate::Invalid;
 
 /// Why a text could not be read as JSON of a type.
@@ -90,6 +91,29 @@ pub fn object<T: DeserializeOwned>(text: &str) -> Result<T, Wrong> {
         return Err(Wrong::whole("is an array, not an object".to_owned()));
     }
     read(text)
+}
+
+/// Checks that no object in a JSON document has two fields with one name. A reader would take one of them, and two readers
+/// need not take the same one. What is no JSON passes: its reader reports that.
+///
+/// # Errors
+///
+/// [`Wrong`], with the place in the text and the name.
+///
+/// # Example
+///
+/// ```
+/// use windlass_statemachine::plain;
+///
+/// assert!(plain::each_once(r#"{"a":{"b":1},"b":2}"#).is_ok());
+/// let twice = plain::each_once(r#"{"a":[{"b":1,"b":2}]}"#).unwrap_err();
+/// assert_eq!(twice.to_string(), "a[0]: 'b' is given twice");
+/// ```
+pub fn each_once(text: &str) -> Result<(), Wrong> {
+    match read::<Once>(text) {
+        Err(wrong) if wrong.reason.ends_with(TWICE) => Err(wrong),
+        _ => Ok(()),
+    }
 }
 
 /// Reads a JSON document.

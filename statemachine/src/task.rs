@@ -1,5 +1,7 @@
 //! [`Task`]: the immutable envelope of a unit of work.
 
+mod terms;
+
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
@@ -53,7 +55,11 @@ pub struct Task {
     #[serde(default, skip_serializing_if = "is_zero")]
     pub priority: i32,
     /// Labels to find the task by and to choose nodes by.
-    #[serde(default, skip_serializing_if = "Labels::is_empty")]
+    #[serde(
+        default,
+        skip_serializing_if = "Labels::is_empty",
+        deserialize_with = "crate::plain::fields"
+    )]
     pub labels: Labels,
     /// The retry policy, which decides what follows a failed attempt; the kind's policy by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -86,7 +92,11 @@ pub struct Task {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unique: Option<Unique>,
     /// Text that travels with the task, such as `traceparent`; none by default.
-    #[serde(default, skip_serializing_if = "Meta::is_empty")]
+    #[serde(
+        default,
+        skip_serializing_if = "Meta::is_empty",
+        deserialize_with = "crate::plain::fields"
+    )]
     pub meta: Meta,
     /// Whether its id is free again when it has completed: each later submit of the id makes a new task in its place,
     /// whatever the submit's rule for existing ids is; `false` by default.

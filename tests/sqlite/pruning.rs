@@ -9,10 +9,10 @@ use std::{
 use futures::StreamExt;
 use jiff::SignedDuration;
 use windlass::{
-    Message, Runner, TaskContext,
+    Json, Message, Runner, StateKind, TaskContext,
     clock::Clock,
     store::{
-        Coordinator, Error, Event, Registry, Store, Submit, memory::MemoryStore,
+        Coordinator, Error, Event, Purge, Registry, Store, Submit, memory::MemoryStore,
         sqlite::SqliteStore,
     },
     testing::ManualClock,
@@ -299,4 +299,29 @@ async fn starts_that_no_longer_count_are_pruned() {
             row.get::<_, String>(0)
         });
     assert_eq!(left.unwrap(), "young");
+}
+
+/// One step deleted up to 1,000 tasks of a megabyte each, and every other writer waited for it.
+#[tokio::test]
+async fn a_step_of_a_purge_is_bounded_in_bytes() {
+    const TASKS: usize = 20;
+    let file = file();
+    let store = file.open().await;
+    let lease = join(&store, "a").await;
+    for n in 0..TASKS {
+        let name = format!("t{n}");
+        let mut large = task(&name);
+        large.props = Json::new("props", &"x".repeat(1_000_000)).unwrap();
+        try_submit(&store, large).await.unwrap();
+        let claimed = claim(&store, &lease, &name).await;
+        commit(&store, &claimed, Message::complete()).await.unwrap();
+    }
+    let purge = Purge::new([StateKind::Completed], jiff::Timestamp::MAX);
+    assert_eq!(store.purge(&purge.limit(1000)).await.unwrap(), TASKS as u64);
+    // Each step leaves a line.
+    let lines = store.audit(10).await.unwrap().len();
+    assert_eq!(
+        lines, 2,
+        "20 MB are more than one step and fewer than three"
+    );
 }

@@ -52,6 +52,11 @@ pub(crate) struct Args {
     #[arg(long)]
     replace: bool,
 
+    /// Copy also where tasks that cannot be read are awaited by others, which then run at once in the target; the exit code
+    /// is 1, since tasks are missing
+    #[arg(long)]
+    accept_missing: bool,
+
     /// Keep the source in use: leave no mark in it
     #[arg(long)]
     backup: bool,
@@ -110,7 +115,10 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     let to = match args.dry_run && absent.is_some() {
         // Opening the file would create it.
         true => nowhere,
-        false => opening::open(&args.to).await.map_err(|e| e.about("to"))?,
+        false => {
+            let to = opening::open(&args.to).await.map_err(|e| e.about("to"))?;
+            global.past_mark(to)
+        }
     };
     if is_same_cluster(&args, &from, &to).await? {
         return Err(to_itself(&args.to));
@@ -127,12 +135,9 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
             windlass::store::without_password(&args.to)
         )));
     }
-    if global.use_copied && !args.dry_run {
-        from.transfer()?.set_copied(None).await?;
-        to.transfer()?.set_copied(None).await?;
-    }
     let transfer = Copier::new(&from, &to)
         .replace(args.replace)
+        .accept_missing(args.accept_missing)
         .dry_run(args.dry_run);
     until_free(&transfer, args.wait).await?;
     let out = global.out();
@@ -142,7 +147,8 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
             let bar = bar.get_or_insert_with(|| out.progress(now.tasks, "copy"));
             bar.set_position(now.done);
         })
-        .await?;
+        .await
+        .map_err(not_copied)?;
     if let Some(bar) = bar {
         bar.finish_and_clear();
     }
@@ -154,6 +160,10 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
         bar.finish_and_clear();
         if !args.backup {
             transfer.finish(&mut report, &place(&args.to)).await?;
+            // The source has the mark now. Where every task was there already, no write has removed that of the target.
+            if global.use_copied && report.is_whole() {
+                to.transfer()?.set_copied(None).await?;
+            }
         }
     }
     show(&out, &report, &args)?;
@@ -163,6 +173,16 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
         report.is_whole()
     };
     Ok(if done { Exit::Ok } else { Exit::No })
+}
+
+/// The failure of a copy that would let tasks run early.
+fn not_copied(error: Error) -> Failure {
+    match error {
+        Error::Invalid(missing) if missing.field() == "from" => {
+            Failure::No(format!("{missing} (--accept-missing); nothing was copied"))
+        }
+        error => error.into(),
+    }
 }
 
 /// Returns a URL that names the same store in any folder, without a password.

@@ -12,6 +12,7 @@ use crate::{
     commands::nodes,
     exit::{Exit, Failure},
     global::Global,
+    hint::Hint,
     remedy::{command, with_command},
     view::text,
 };
@@ -65,14 +66,15 @@ pub(crate) struct Args {
 pub(crate) struct Line<'a> {
     #[serde(flatten)]
     finding: &'a Finding,
-    /// The command or the option for the step of the advice.
+    /// The command that takes the step of the advice, as a line for a shell; absent where one command does not.
     #[serde(skip_serializing_if = "Option::is_none")]
-    command: Option<&'static str>,
+    command: Option<String>,
 }
 
 impl<'a> Line<'a> {
-    fn of(finding: &'a Finding) -> Self {
+    fn of(finding: &'a Finding, hint: &Hint) -> Self {
         let command = finding.remedy.and_then(command);
+        let command = command.map(|words| hint.command(words));
         Self { finding, command }
     }
 }
@@ -96,7 +98,7 @@ fn bytes(input: &str) -> Result<u64, String> {
 
 /// Examines the store.
 pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure> {
-    let out = global.out();
+    let (out, hint) = (global.out(), global.hint());
     let client = match global.reading().await {
         Ok(client) => client,
         Err(failure) => {
@@ -105,7 +107,7 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
                 let found = failure.to_string();
                 let advice = "the store cannot be opened: nothing else was looked at";
                 let finding = Finding::new("reachable", Verdict::Error, found, advice);
-                out.json(&Line::of(&finding))?;
+                out.json(&Line::of(&finding, &hint))?;
             }
             return Err(failure);
         }
@@ -127,7 +129,7 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     };
     if out.is_json() {
         for finding in &findings {
-            out.json(&Line::of(finding))?;
+            out.json(&Line::of(finding, &hint))?;
         }
         return Ok(if bad { Exit::No } else { Exit::Ok });
     }
@@ -150,7 +152,8 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
 
 /// Returns whether every live node can run its kinds.
 async fn machines(client: &Client) -> Finding {
-    let advice = "free the disk, memory or file descriptors of that machine; the node then continues on its own";
+    let advice = "remove the cause that each fault names; the node goes on by itself, except that a limit of its process \
+         (ulimit) takes a restart";
     let nodes = match client.nodes().await {
         Ok(nodes) => nodes,
         Err(error) => return Finding::unknown("machines", &error, "see the check of the nodes"),

@@ -6,7 +6,6 @@ use windlass::{
     Client, Command, TaskId, TaskState,
     client::WaitReason,
     jiff::Timestamp,
-    statemachine::waits::MAX_WAITS,
     store::{Change, ChangeKind, CommandRecord, Error, TaskRecord},
     wire::RecordForm,
 };
@@ -17,7 +16,6 @@ use crate::{
     output::Output,
     parse,
     text::one_line,
-    unblocked::unblocked,
     view::{age, change_text, due, progress_text, state_name, text},
 };
 
@@ -75,8 +73,7 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     let others = others(&client, &record).await?;
     let nodes = client.nodes().await?;
     let one = std::slice::from_ref(&record);
-    let unblocked = unblocked(&client, one, MAX_WAITS).await?;
-    let waits = WaitReason::of(&unblocked[0], &nodes, now);
+    let waits = client.wait_reasons(one, &nodes).await?.pop().flatten();
     let history = match args.history {
         Some(limit) => Some(client.history(&args.id, limit).await?),
         None => None,

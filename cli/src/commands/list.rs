@@ -11,11 +11,10 @@ use windlass::{
 use super::graph;
 use crate::{
     exit::{Exit, Failure},
+    filters::FilterArgs,
     global::Global,
     output::Output,
-    parse,
-    select::FilterArgs,
-    view,
+    parse, view,
 };
 
 /// Which tasks, and how many.
@@ -37,7 +36,8 @@ pub(crate) struct Args {
     limit: u32,
 
     /// Only tasks that could run, but do not run for this reason: 'no_node', 'data_version', 'labels', 'standing',
-    /// 'fault', 'full', 'tasks' (they wait for other tasks), 'limit' or 'lost'. 'windlass stats' counts them. All live
+    /// 'fault', 'full', 'tasks' (they wait for other tasks), 'limit', 'lost' or 'copied' (the store was copied into
+    /// another one). 'windlass stats' counts them. All live
     /// tasks that match the filters are read
     #[arg(long, value_name = "REASON", value_parser = reason, conflicts_with = "watch", help_heading = "Filters")]
     waits: Option<WaitKind>,
@@ -95,9 +95,12 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
         let reason = format!("{} is not from 1 to {MOST}", args.limit);
         return Err(Invalid::new("limit", reason).into());
     }
+    let filter = args.filter.filter()?;
+    if let Some(reason) = args.waits {
+        args.filter.check_waits(reason)?;
+    }
     let client = global.reading().await?;
     let out = global.out();
-    let filter = args.filter.filter();
     if args.watch {
         return watch(&client, &out, &filter, args.limit).await;
     }

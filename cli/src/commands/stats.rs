@@ -11,6 +11,7 @@ use windlass::{
 use crate::{
     exit::{Exit, Failure},
     global::Global,
+    hint::{Hint, option, quoted},
     output::Output,
     text::one_line,
     view::{age, color, due, human, text},
@@ -101,7 +102,7 @@ struct Held {
 /// Prints the counts.
 pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure> {
     let client = global.reading().await?;
-    let out = global.out();
+    let (out, hint) = (global.out(), global.hint());
     let mut stats = client.stats().await?;
     if let Some(prefix) = &args.kind {
         stats
@@ -121,7 +122,7 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
             kinds: stats
                 .kinds
                 .iter()
-                .map(|of| OfKind::of(of, stats.at))
+                .map(|of| OfKind::of(of, stats.at, &hint))
                 .collect(),
             limits: &stats.limits,
             at: stats.at,
@@ -136,7 +137,7 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     }
     show_states(&out, &stats.counts, (tasks, claimed))?;
     show_kinds(&out, &stats)?;
-    show_held_back(&out, &stats.kinds)?;
+    show_held_back(&out, &stats.kinds, &hint)?;
     if !stats.limits.is_empty() {
         out.line("")?;
         show_limits(&out, &stats.limits, stats.at)?;
@@ -151,13 +152,13 @@ fn oldest_age(of: &KindStats, now: Timestamp) -> Option<i64> {
 }
 
 impl<'a> OfKind<'a> {
-    fn of(of: &'a KindStats, now: Timestamp) -> Self {
+    fn of(of: &'a KindStats, now: Timestamp, hint: &Hint) -> Self {
         let held = |held: &HeldBack| Held {
             reason: held.reason.kind().as_str(),
             tasks: held.tasks,
             at_least: held.at_least,
             text: held.reason.to_string(),
-            remedy: remedy(of, &held.reason),
+            remedy: remedy(of, &held.reason, hint),
         };
         Self {
             kind: &of.kind,
@@ -177,23 +178,27 @@ impl<'a> OfKind<'a> {
 }
 
 /// Returns the command that shows or resolves what holds tasks back.
-fn remedy(of: &KindStats, reason: &WaitReason) -> String {
+fn remedy(of: &KindStats, reason: &WaitReason, hint: &Hint) -> String {
     let kind = &of.kind;
-    match reason {
+    let words = match reason {
         // A node without --select takes tasks with any labels.
         WaitReason::NoNode | WaitReason::DataVersion { .. } | WaitReason::Labels(_)
             if kind.as_str() == "exec" =>
         {
-            "windlass worker".to_owned()
+            "worker".to_owned()
         }
         WaitReason::Standing(nodes) => {
             let node = nodes.first().map_or("NODE", |node| node.as_str());
-            format!("windlass node unfreeze {node}")
+            format!("node unfreeze {}", quoted(node))
         }
-        WaitReason::Tasks(_) => format!("windlass list --kind {kind} --state sleeping"),
-        WaitReason::Limit(_) => format!("windlass list --kind {kind} --state runnable"),
-        _ => "windlass nodes".to_owned(),
-    }
+        WaitReason::Copied(_) => "doctor".to_owned(),
+        // The tasks that were counted.
+        reason => {
+            let kind = option("--kind", kind.as_str());
+            format!("list {kind} --waits {}", reason.kind())
+        }
+    };
+    hint.command(&words)
 }
 
 fn show_states(
@@ -255,7 +260,7 @@ fn show_kinds(out: &Output, stats: &client::Stats) -> Result<(), Failure> {
 
 /// Shows why tasks are not run, and what to do, one line each, because a table would cut the lines
 /// off.
-fn show_held_back(out: &Output, kinds: &[KindStats]) -> Result<(), Failure> {
+fn show_held_back(out: &Output, kinds: &[KindStats], hint: &Hint) -> Result<(), Failure> {
     for of in kinds {
         for (n, held) in of.held_back.iter().enumerate() {
             if n == 0 {
@@ -264,7 +269,7 @@ fn show_held_back(out: &Output, kinds: &[KindStats]) -> Result<(), Failure> {
             let more = if held.at_least { "+" } else { "" };
             let why = one_line(&held.reason.to_string());
             out.line(format!("  {}{more}: {why}", held.tasks))?;
-            out.line(format!("     try: {}", remedy(of, &held.reason)))?;
+            out.line(format!("     try: {}", remedy(of, &held.reason, hint)))?;
         }
     }
     Ok(())

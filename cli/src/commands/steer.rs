@@ -180,7 +180,13 @@ async fn note_waiting(client: &Client, out: &Output, report: &Report) {
         }
     }
     let waits = format!("the {action} waits");
-    note_unhandled(client, out, &kinds, (&waits, "it takes effect")).await;
+    note_unhandled(
+        client,
+        out,
+        &kinds,
+        (&waits, "it takes effect when one starts"),
+    )
+    .await;
 }
 
 /// Waits for the outcomes.

@@ -10,10 +10,11 @@ use windlass::{
 use crate::{
     bulk::{Item, Report},
     exit::{Exit, Failure},
+    filters::FilterArgs,
     global::Global,
     output::Output,
     parse::duration,
-    select::{FilterArgs, count},
+    select::count,
     text::one_line,
     waiting::{Deadline, ended, reported},
 };
@@ -56,7 +57,7 @@ pub(crate) struct Args {
 
 /// Waits.
 pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure> {
-    let filter = args.filter.filter();
+    let filter = args.filter.filter()?;
     let is_filtered = !filter.is_all() || args.all;
     match (args.ids.is_empty(), is_filtered) {
         (false, true) => {

@@ -191,13 +191,14 @@ pub(crate) async fn folders(
 ) -> Result<Folders, Failure> {
     let registry = client.store().registry();
     let identity = patiently(PATIENCE, || registry.identity()).await?;
-    let folders = Folders::of_store(&global.store_url()?, &identity, client).map_err(|e| {
+    let mut folders = Folders::of_store(&global.store_url()?, &identity, client).map_err(|e| {
         Failure::Store(format!(
             "could not make the folder for the tasks' own files: {e}"
         ))
     })?;
     folders.end_orphans(grace).await;
     folders.sweep(grace);
+    folders.keep_orphans_ended(grace);
     Ok(folders)
 }
 

@@ -180,9 +180,15 @@ fn a_retry_takes_the_tasks_that_failed_because_of_it_along() {
     env.run(&retry)
         .fails(2, &["this would retry 3 tasks", "--yes"]);
     env.run(&["retry", "--state", "failed", "--with-dependents"])
-        .fails(2, &["<ID>"]);
+        .fails(
+            2,
+            &["--with-dependents takes the ids of tasks, and no filters"],
+        );
     env.run(&["retry", "a", "--kind", "exec", "--with-dependents"])
-        .fails(2, &["do not go together"]);
+        .fails(
+            2,
+            &["--with-dependents takes the ids of tasks, and no filters"],
+        );
     let done = env.json(&[&retry[..], &["--yes"]].concat());
     assert_eq!((&done["done"], &done["failed"]), (&json!(3), &json!(0)));
     work();

@@ -185,3 +185,32 @@ fn a_next_time_that_has_passed_without_a_worker_is_marked() {
         "{got:?}"
     );
 }
+
+/// It advised to start a worker, which would do nothing for the schedule.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_schedule_without_a_next_step_needs_no_worker() {
+    let env = Env::new();
+    create(&env, &[]);
+    let waits = |env: &Env| env.run(&["schedule", "get", "nightly"]).ok().out;
+    assert!(waits(&env).contains("start one (`windlass worker`"));
+    let node = env.node("n").await;
+    assert!(!waits(&env).contains("start one"));
+    env.run(&["kill", "nightly", "--wait"]).ok();
+    node.shutdown().await;
+    let ended = waits(&env);
+    assert!(ended.contains("killed"), "{ended}");
+    assert!(!ended.contains("start one"), "{ended}");
+}
+
+#[test]
+fn a_schedule_with_the_id_of_a_plain_task_is_not_to_be_updated() {
+    let env = Env::new();
+    env.run(&["submit", "report", "--id", "nightly"]).ok();
+    let words = [
+        "schedule", "create", "nightly", "--every", "1h", "--", "true",
+    ];
+    let ran = env
+        .run(&words)
+        .fails(1, &["a task of kind 'report', which is no schedule"]);
+    assert!(!ran.err.contains("schedule update"), "{ran:?}");
+}

@@ -48,6 +48,7 @@ mod group;
 mod lease_tests;
 mod leftover;
 pub mod operators;
+mod orphans;
 mod prepare;
 pub(crate) mod process;
 pub mod programs;
@@ -81,7 +82,7 @@ use self::{
     process::Identity,
     programs::Programs,
     record::{NotWritten, Running},
-    watched::{Ended, Keeping, Watched},
+    watched::{Ended, OutputSinks, Watched},
 };
 use crate::logs::Logs;
 
@@ -233,12 +234,12 @@ impl Exec {
         let written = record.is(group.id());
         written.map_err(|e| NotRun::own_file(&folder.record, &e))?;
         let (run, log) = self.logs.begin(task);
-        let keeping = Keeping {
+        let sinks = OutputSinks {
             run,
             room: self.room(task),
             log: log.as_ref(),
         };
-        let mut watched = Watched::new(&mut group, props, started, keeping);
+        let mut watched = Watched::new(&mut group, props, started, sinks);
         let ended = watched.watch(task, &mut group, props).await;
         let status = match &ended {
             Ended::Exited(Ok(status)) => {

@@ -44,10 +44,10 @@ struct Written {
     #[serde(default)]
     args: Vec<Word>,
     shell: Option<String>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "plain::fields")]
     env: BTreeMap<String, String>,
     env_file: Option<PathBuf>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "plain::fields")]
     env_from_file: BTreeMap<String, PathBuf>,
     cwd: Option<PathBuf>,
     stdin: Option<String>,
@@ -231,7 +231,9 @@ fn program(
     if program.as_bytes().trim_ascii().is_empty() {
         return Err(Invalid::new(field, "is empty; give the program to run"));
     }
-    if program.as_bytes().ends_with(b"/") {
+    let is_folder =
+        |end: &[u8]| program.as_bytes() == &end[1..] || program.as_bytes().ends_with(end);
+    if program.as_bytes().ends_with(b"/") || is_folder(b"/.") || is_folder(b"/..") {
         let reason = "names a folder; give the program to run";
         return Err(Invalid::new(field, reason));
     }
@@ -282,8 +284,14 @@ mod tests {
             ),
             ("[]", "props: is an array, not an object"),
             (r#"{"command":""}"#, "props.command: is empty"),
+            (
+                r#"{"command":"a","env":{"A":"1","A":"2"}}"#,
+                "props: env: 'A' is given twice",
+            ),
             (r#"{"command":" "}"#, "props.command: is empty"),
             (r#"{"command":"bin/"}"#, "props.command: names a folder"),
+            (r#"{"command":".."}"#, "props.command: names a folder"),
+            (r#"{"command":"bin/."}"#, "props.command: names a folder"),
             (r#"{"command":"a","cwd":""}"#, "props.cwd: names no folder"),
             (
                 r#"{"command":5}"#,

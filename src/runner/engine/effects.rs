@@ -216,10 +216,10 @@ impl Engine {
             let order = slot.order;
             if slot.machine.holds_signals() {
                 // Because of its signals it would be claimed again, beyond the limits.
-                self.courtesy
+                self.deferral
                     .release_with_signals(&slot.task.id, order, until);
             } else {
-                self.courtesy.release(&slot.task.id, order, until);
+                self.deferral.release(&slot.task.id, order, until);
             }
         }
         // A handler that was aborted for a lost claim may not have ended yet.
@@ -259,7 +259,7 @@ impl Engine {
             // An event about the node's own claim, which has ended.
             Some(Reported::View(view)) if view.claimed_by.is_some() && view.order == order => {}
             Some(Reported::View(view)) => self.view(view),
-            Some(Reported::Gone { .. }) => self.courtesy.forget_release(task),
+            Some(Reported::Gone { .. }) => self.deferral.forget_release(task),
             None => {}
         }
     }

@@ -22,8 +22,8 @@ impl Engine {
             return;
         }
         if self.slots.len() > 0 {
-            error!(node = %self.parts.node, tasks = self.slots.len(),
-                "stopped every handler: the lease is lost; a node with a lease continues the tasks");
+            error!(node = %self.deps.node, tasks = self.slots.len(),
+                "stopped every handler: the lease is lost; a node that has one goes on with the tasks");
         }
         self.forget_lease();
     }
@@ -35,12 +35,12 @@ impl Engine {
             Error::StoreGone { .. } => "the store is gone",
             _ => "the store has failed too often",
         };
-        if self.parts.failure.set(error).is_err() {
+        if self.deps.failure.set(error).is_err() {
             return;
         }
-        error!(node = %self.parts.node, tasks = self.slots.len(),
+        error!(node = %self.deps.node, tasks = self.slots.len(),
             "{reason}: stopped every handler, the node ends");
-        self.standing.stop(Instant::now());
+        self.mode.stop(Instant::now());
         self.claiming.clear();
         self.forget_lease();
     }
@@ -50,7 +50,7 @@ impl Engine {
     pub(super) fn go_without_the_store(&mut self) {
         if self.lease.is_some() && !self.is_empty() {
             let reason = self.outbox.failing().map(|failing| failing.reason.as_str());
-            warn!(node = %self.parts.node, tasks = self.slots.len() + self.claiming.len(),
+            warn!(node = %self.deps.node, tasks = self.slots.len() + self.claiming.len(),
                 reason = reason.unwrap_or("the store does not answer"),
                 "could not release every task; they are free when the lease ends");
         }

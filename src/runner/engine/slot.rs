@@ -11,7 +11,7 @@ use windlass_statemachine::{
 
 use super::{reported::Reported, timers};
 use crate::{
-    handler::{ContextParts, Signals, Stored},
+    handler::{RunData, Signals, Stored},
     runner::{handle::RunningTask, kinds::KindEntry},
     store::{Claim, NodeCommandId},
     telemetry::{self, KindMetrics, Moved},
@@ -22,7 +22,7 @@ pub(super) struct Run {
     pub(super) number: u64,
     pub(super) abort: AbortHandle,
     pub(super) signals: Signals,
-    pub(super) parts: Arc<ContextParts>,
+    pub(super) data: Arc<RunData>,
     pub(super) since: Timestamp,
     pub(super) began: Instant,
     /// The first command that asked the handler to stop, and when it came.
@@ -135,7 +135,7 @@ impl Returning {
 impl Slot {
     /// Returns the progress that the handler has reported since the last write.
     pub(super) fn take_progress(&self) -> Option<Progress> {
-        self.run.as_ref()?.parts.progress()
+        self.run.as_ref()?.data.progress()
     }
 
     /// Returns when the handler was started, or when the task was claimed if no handler runs.

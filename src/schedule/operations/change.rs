@@ -7,7 +7,7 @@ use windlass_statemachine::{
     Command, Invalid, Json, StateKind, Task, TaskId, message::SendCommand,
 };
 
-use super::{Schedules, data_of, name};
+use super::{Schedules, name, record::data_of};
 use crate::{
     schedule::{
         data::Data,

@@ -13,8 +13,8 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-pub(super) use super::stat::beside;
-use super::{errors, modes, stat::length};
+pub(super) use super::file_identity::beside;
+use super::{errors, file_identity::length, modes};
 use crate::{MachineFault, store::Error};
 
 /// The endings of the files that SQLite keeps next to a database.

@@ -11,7 +11,7 @@ use rusqlite::Connection;
 use super::{
     errors,
     file::beside,
-    stat::{Identity, identity, length},
+    file_identity::{Identity, identity, length},
 };
 use crate::store::Error;
 

@@ -60,7 +60,7 @@ impl SqliteStates {
                 lease_clock: LeaseClock::new(None),
                 limits: options.limits,
                 busy_timeout: options.busy_timeout,
-                ringer: None,
+                notifier: None,
             })?;
             Ok(Self(Arc::new(Inner {
                 readers: Arc::new(Readers::new(files.clone(), Settings::of(&options))),

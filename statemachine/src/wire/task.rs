@@ -1,9 +1,13 @@
 //! [`TaskForm`]: a task to submit, as one JSON object.
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
 use serde::{Deserialize, Deserializer, Serialize};
 
-use crate::{Invalid, Json, Kind, Labels, Limit, Meta, Retry, Task, TaskId, Unique, waits::Waits};
+use crate::{
+    Invalid, Json, Kind, Labels, Limit, Meta, Retry, Task, TaskId, Unique, plain, waits::Waits,
+};
 
 /// A task to submit, as a line of `windlass submit --lines`, `run` and `apply` and a row of the inbox have it.
 ///
@@ -47,7 +51,7 @@ pub struct TaskForm {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub priority: Option<i32>,
     /// Labels to find the task by and to choose nodes by: an object of text; none by default.
-    #[serde(default, deserialize_with = "or_default")]
+    #[serde(default, deserialize_with = "once_or_default")]
     #[serde(skip_serializing_if = "Labels::is_empty")]
     pub labels: Labels,
     /// What follows a failed attempt: an object with the field `policy`, the name of a policy, or a number of
@@ -92,7 +96,7 @@ pub struct TaskForm {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub limits: Vec<Limit>,
     /// Text that travels with it, such as `traceparent`: an object of text; none by default.
-    #[serde(default, deserialize_with = "or_default")]
+    #[serde(default, deserialize_with = "once_or_default")]
     #[serde(skip_serializing_if = "Meta::is_empty")]
     pub meta: Meta,
     /// Whether its id is free again when it has completed: a later submit makes a new task in its place; `false` by
@@ -105,6 +109,15 @@ pub struct TaskForm {
     #[serde(default, deserialize_with = "or_default")]
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub paused: bool,
+}
+
+/// Reads an object with each field once; null is an empty one.
+fn once_or_default<'de, D>(from: D) -> Result<BTreeMap<String, String>, D::Error>
+where
+    D: Deserializer<'de>,
+{
+    let fields = Option::<plain::Fields<String>>::deserialize(from)?;
+    Ok(fields.map_or_else(BTreeMap::new, |plain::Fields(fields)| fields))
 }
 
 fn or_default<'de, D, T>(from: D) -> Result<T, D::Error>
@@ -302,6 +315,24 @@ mod tests {
         let text = r#"{"id":"t","kind":"k","free_id":true,"paused":true}"#;
         let task = TaskForm::parse(text).unwrap().into_task().unwrap();
         assert_eq!(serde_json::to_string(&task).unwrap(), text);
+    }
+
+    #[test]
+    fn a_name_that_is_given_twice_is_refused_at_any_depth() {
+        for (text, says) in [
+            (r#"{"kind":"a","kind":"b"}"#, "kind: is given twice"),
+            (
+                r#"{"labels":{"a":"1","a":"1"}}"#,
+                "labels: 'a' is given twice",
+            ),
+            (r#"{"meta":{"m":"1","m":"2"}}"#, "meta: 'm' is given twice"),
+        ] {
+            let error = TaskForm::parse(text).unwrap_err().to_string();
+            assert!(error.contains("is given twice"), "{text}: {error}");
+            assert!(error.contains(&says[..4]), "{text}: {error}");
+            let stored = text.replacen('{', r#"{"id":"t","kind":"k","#, 1);
+            assert!(serde_json::from_str::<Task>(&stored).is_err(), "{stored}");
+        }
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use serde::{Deserialize, de::IgnoredAny};
+use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use windlass::{
     Invalid, Json, Limit, NewTask,
@@ -18,7 +18,7 @@ use super::{
     args::{Args, DEFAULT_RETRY},
     inputs::{self, Inputs, Stamp},
     names::{default_batch, slug},
-    script::{Script, check_words},
+    script::{Script, check_words, placed, shell_identity},
     words,
 };
 use crate::{
@@ -262,8 +262,8 @@ impl Maker {
         };
         let mut fields: Map<String, Value> = match serde_json::from_str(line).map_err(not_json)? {
             Value::Object(fields) => {
-                let once = plain::object::<plain::Fields<IgnoredAny>>(line);
-                once.map_err(|wrong| wrong.into_invalid("task"))?;
+                // A field of the map that was given twice has lost one of its values.
+                plain::each_once(line).map_err(|wrong| wrong.into_invalid("task"))?;
                 fields
             }
             _ => {
@@ -382,21 +382,4 @@ impl Maker {
         }
         Ok(submit)
     }
-}
-
-/// Returns the text from which the id of a line's script is made. It is never executed.
-fn shell_identity(template: &str, line: &str) -> String {
-    let quoted = shell_words::quote(line);
-    let script = if template.contains("{}") {
-        template.replace("{}", &quoted)
-    } else {
-        format!("{template} {quoted}")
-    };
-    json!({ "shell": script }).to_string()
-}
-
-/// Returns a word of a template in which the line replaces its placeholders.
-fn placed(template: &str, line: &[u8]) -> Word {
-    let parts: Vec<&[u8]> = template.split("{}").map(str::as_bytes).collect();
-    Word::from_bytes(parts.join(line))
 }

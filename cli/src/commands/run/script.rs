@@ -6,6 +6,10 @@
 //! have another meaning. A template with a place elsewhere, or after syntax that shells read
 //! differently, is refused.
 
+use serde_json::json;
+
+use crate::exec::Word;
+
 /// The replacement of a place: the first argument as one word.
 const ARGUMENT: &str = "\"$1\"";
 
@@ -337,6 +341,23 @@ pub(super) fn check_words(words: &[String]) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// Returns the text from which the id of a line's script is made. It is never executed.
+pub(super) fn shell_identity(template: &str, line: &str) -> String {
+    let quoted = shell_words::quote(line);
+    let script = if template.contains("{}") {
+        template.replace("{}", &quoted)
+    } else {
+        format!("{template} {quoted}")
+    };
+    json!({ "shell": script }).to_string()
+}
+
+/// Returns a word of a template in which the line replaces its placeholders.
+pub(super) fn placed(template: &str, line: &[u8]) -> Word {
+    let parts: Vec<&[u8]> = template.split("{}").map(str::as_bytes).collect();
+    Word::from_bytes(parts.join(line))
 }
 
 #[cfg(test)]

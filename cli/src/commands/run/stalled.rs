@@ -5,7 +5,7 @@ use tokio::time::Instant;
 use windlass::{
     TaskId, TaskStatus,
     client::WaitReason,
-    store::{Error, NodeRecord, TaskRecord},
+    store::{Error, TaskRecord},
 };
 
 use super::{batch::Batch, live::Live};
@@ -14,14 +14,14 @@ use crate::{exit::Failure, hint::Hint, view::due};
 /// The most tasks that are examined.
 const LOOKS: usize = 3;
 
-/// Returns what a task waits for, given the live nodes.
+/// Returns what a task waits for, given why it is not run.
 fn reason(
     record: &TaskRecord,
-    nodes: &[NodeRecord],
+    waits: Option<WaitReason>,
     now: Timestamp,
     hint: &Hint,
 ) -> Option<String> {
-    if let Some(reason) = WaitReason::of(record, nodes, now) {
+    if let Some(reason) = waits {
         return Some(reason.to_string());
     }
     let state = record.state.as_ref().ok()?;
@@ -68,7 +68,13 @@ impl Batch {
                 Err(e) if e.is_retryable() => return Ok(()),
                 Err(e) => return Err(e.into()),
             };
-            if let Some(reason) = reason(&record, &nodes, clock.now(), &self.hint) {
+            let one = std::slice::from_ref(&record);
+            let waits = match self.client.wait_reasons(one, &nodes).await {
+                Ok(mut reasons) => reasons.pop().flatten(),
+                Err(e) if e.is_retryable() => return Ok(()),
+                Err(e) => return Err(e.into()),
+            };
+            if let Some(reason) = reason(&record, waits, clock.now(), &self.hint) {
                 self.report.idle(self.live.len(), (line, &id), &reason);
                 return Ok(());
             }

@@ -60,7 +60,7 @@ pub(crate) struct View<'a> {
     runs: Vec<String>,
     /// Future times that submit no run.
     skipped: &'a [Timestamp],
-    /// Why it is paused.
+    /// Why the schedule is paused.
     note: Option<&'a str>,
     /// The time up to which a clock that was ahead has decided its times.
     ahead: Option<Timestamp>,

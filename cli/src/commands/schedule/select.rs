@@ -5,8 +5,9 @@ use windlass::{Client, Json, TaskId, schedule::ScheduleRecord};
 use super::show;
 use crate::{
     exit::{Exit, Failure},
+    filters::label_filter,
     output::Output,
-    select::{ask, can_ask, label_filter, unasked},
+    select::{ask, can_ask, unasked},
 };
 
 /// Ids, patterns or filters.

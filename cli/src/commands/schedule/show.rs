@@ -4,7 +4,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 use windlass::{
-    Client, TaskId,
+    Client, StateKind, TaskId,
     schedule::{self, Schedule, ScheduleRecord, Time},
     store::{Error, Page},
 };
@@ -28,6 +28,23 @@ use crate::{
 /// The reason why no schedule submits runs.
 const NO_NODE: &str =
     "no live node runs schedules: start one (`windlass worker`, or a runner of the library)";
+
+/// Returns why no node does the next thing of a schedule: `None` if a node may, and for a schedule that has ended or is
+/// paused, which has none.
+async fn why_no_node(client: &Client, record: &ScheduleRecord) -> Result<Option<String>, Failure> {
+    let has_next = record.state.is_some_and(|code| match code {
+        StateKind::Paused => record.commands > 0,
+        code => !code.is_terminal(),
+    });
+    if !has_next {
+        return Ok(None);
+    }
+    if let Some(why) = client.store().registry().no_node_may_join().await? {
+        return Ok(Some(format!("no node may run schedules: {why}")));
+    }
+    let is_handled = client.is_handled(schedule::KIND).await?;
+    Ok((!is_handled).then(|| NO_NODE.to_owned()))
+}
 
 /// Returns the reason why a schedule waits if a clock that was ahead has decided its times beyond
 /// the present.
@@ -164,8 +181,7 @@ pub(super) async fn get(id: &TaskId, global: &Global) -> Result<Exit, Failure> {
         .await
         .map_err(Failure::of_schedule)?;
     let last_run = last_run(&client, &record).await?;
-    let is_handled = client.is_handled(schedule::KIND).await?;
-    let no_node = (!is_handled).then(|| NO_NODE.to_owned());
+    let no_node = why_no_node(&client, &record).await?;
     let waits = no_node.into_iter().chain(ahead_text(&record));
     let waits: Vec<String> = waits.chain(commands_text(&record)).collect();
     let waits = (!waits.is_empty()).then(|| waits.join("; "));

@@ -180,7 +180,7 @@ fn by(
 impl Args {
     /// Returns the task of the options.
     pub(super) fn task(&self, now: Timestamp) -> Result<TaskForm, Failure> {
-        let props = match (&self.props, self.command.props()) {
+        let props = match (&self.props, self.command.props()?) {
             (Some(text), _) => input::json("props", text)?,
             (None, props) => props.map(Json::from).unwrap_or_default(),
         };

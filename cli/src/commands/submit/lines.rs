@@ -45,6 +45,9 @@ pub(crate) struct Report {
     /// How many of the new tasks have missed a deadline.
     #[serde(skip)]
     missed: usize,
+    /// Whether a task starts later, or waits for others.
+    #[serde(skip)]
+    is_later: bool,
     #[serde(skip)]
     exits: BTreeSet<u8>,
 }
@@ -79,6 +82,8 @@ impl Report {
             .iter()
             .map(|(line, s)| (*line, s.task.kind.clone(), missed(&s.task, now).is_some()))
             .collect();
+        let mut tasks = batch.iter().map(|(_, submit)| &submit.task);
+        self.is_later |= tasks.any(|task| task.waits.is_some() || task.start_at > Some(now));
         let submits = batch.drain(..).map(|(_, submit)| submit);
         for ((line, kind, is_late), answer) in
             lines.into_iter().zip(client.submit_many(submits).await)
@@ -172,7 +177,13 @@ pub(crate) async fn execute(
         out.note(note);
     }
     let all_fail = report.missed > 0 && report.missed == report.submitted + report.existing;
-    let then = if all_fail { "they fail" } else { "they run" };
+    let then = match (all_fail, report.is_later) {
+        (true, _) => "they fail when one starts",
+        (false, false) => "they run when one starts",
+        (false, true) => {
+            "they run once one has started: those with a later start or a wait after it"
+        }
+    };
     note_unhandled(&client, &out, &report.kinds, ("queued", then)).await;
     if args.wait.wait {
         wait(

@@ -112,9 +112,9 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
             out.note(format!("note: the task {missed}; it fails without a run"));
         }
         let then = if missed.is_some() {
-            "it fails"
+            "it fails when one starts"
         } else {
-            "it runs"
+            starts(&submit.task, client.store().clock().now())
         };
         let waits = note_unhandled(&client, &out, &kinds, ("queued", then)).await;
         if waits
@@ -171,6 +171,15 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     } else {
         Exit::No
     })
+}
+
+/// Says when a task runs whose kind no node handles yet.
+fn starts(task: &Task, now: Timestamp) -> &'static str {
+    match (&task.waits, task.start_at.is_some_and(|at| at > now)) {
+        (None, false) => "it runs when one starts",
+        (None, true) => "it runs at its time, once one has started",
+        (Some(_), _) => "it runs after the tasks that it waits for, once one has started",
+    }
 }
 
 /// Adds to a timeout of the wait how to end the task.

@@ -80,7 +80,7 @@ fn a_wrong_line_is_named_with_its_field() {
     for (wrong, says) in [
         (
             with(r#""order":50"#, r#""order":"x""#),
-            "line 2: order: invalid type",
+            "line 2: order: is \"x\", not a whole number, 0 or more",
         ),
         (with(r#""kind":"k""#, r#""kind":"""#), "line 2: task: "),
         (
@@ -95,11 +95,16 @@ fn a_wrong_line_is_named_with_its_field() {
             with(r#""task":"a","order":70"#, r#""task":"b","order":70"#),
             "line 2: commands: 'c70' is of task 'b', not of 'a'",
         ),
-        ("[]\n".to_owned(), "line 2: invalid type"),
+        ("[]\n".to_owned(), "line 2: is an array, not an object"),
+        ("{\"task\" 1}\n".to_owned(), "line 2: is not JSON: "),
+        (
+            with(r#""order":50"#, r#""order":50,"order":50"#),
+            "line 2: 'order' is given twice",
+        ),
         (good.clone() + &good, "line 3: order: 50 does not follow 50"),
         (
             "{\"left\":{\"id\":\"q\"}}\n".to_owned(),
-            "line 2: left: missing field `reason`",
+            "line 2: left: 'reason' is missing",
         ),
     ] {
         let error = all(&(head(1) + &wrong + &end(1, 0))).unwrap_err();

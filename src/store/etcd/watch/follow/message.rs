@@ -50,7 +50,7 @@ impl Watching {
                     if let Some((id, stored)) = news.ours {
                         self.by.claims.learn(&id, &stored);
                         if stored.command.is_err() {
-                            self.by.adoption.reject(id, stored);
+                            self.by.repairs.reject(id, stored);
                         }
                     }
                 }

@@ -27,7 +27,7 @@ impl When {
         Self { now, is_stuck }
     }
 
-    /// Returns the reason for a line of [`Lines::stuck`](super::Lines::stuck).
+    /// Returns the reason for a line of [`Lines::stuck`](super::super::lines_in_memory::Lines::stuck).
     pub(crate) fn stuck(now: Timestamp) -> Self {
         let is_stuck = true;
         Self { now, is_stuck }
