@@ -1,4 +1,4 @@
-//! Refusals and the errors that they come from and become.
+//! Conversions between refusals and errors.
 
 use super::Error;
 use crate::store::{Reason, Refusal, Refusals};

@@ -1,4 +1,5 @@
-//! [`OperationEdit`]: what one operation of a transaction, or one effect of a message, puts into a write.
+//! [`OperationEdit`]: the contents of one operation of a transaction, or of one effect of a message, in a
+//! write.
 
 use jiff::Timestamp;
 use windlass_statemachine::{Author, TaskId};
@@ -33,7 +34,7 @@ pub(crate) struct OperationEdit {
 }
 
 impl Edits {
-    /// Returns what one operation puts into the write.
+    /// Returns the contents of one operation in the write.
     pub(crate) async fn operation(
         &self,
         step: &Step<'_>,
