@@ -68,7 +68,7 @@ pub(crate) struct Args {
     retention: Retention,
 
     /// Set what follows a failed attempt of a task without its own policy: a number of attempts, 'exponential'
-    /// (8 attempts; random waits of up to 1s, 2s, 4s … 5m, as for a number), 'strikes' (8 failures within 4h
+    /// (8 attempts; random waits of up to 1s, 2s, 4s … 5m, as for a number; of up to a week for '20,cap=7d'), 'strikes' (8 failures within 4h
     /// fail the task; 10m between attempts), 'never', 'abandoned' or JSON. A command that is stopped with its
     /// worker has not failed: it starts again under every policy [default: exponential]
     #[arg(long, value_name = "POLICY", default_value = "exponential", hide_default_value = true,

@@ -110,7 +110,7 @@ mod tests {
             (
                 r#"{"op":"submit","kind":"k","xyz":["b"]}"#,
                 "xyz: 'xyz' is not a field; the fields are op, id, kind, props, start_at, priority, labels, retry, \
-                 after, after_ok, after_deadline, start_by, end_by, unique, limits, meta, if_exists",
+                 after, after_ok, after_deadline, start_by, end_by, unique, limits, meta, free_id, paused, if_exists",
             ),
             (
                 r#"{"op":"submit","kind":"k","command":"ls"}"#,

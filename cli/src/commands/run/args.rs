@@ -89,7 +89,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     pub(super) batch: Option<String>,
 
-    /// Set what follows a failed attempt: a number of attempts, 'exponential' (8 attempts; random waits of up to 1s, 2s, 4s … 5m, as for a number), 'strikes', 'never', 'abandoned' or
+    /// Set what follows a failed attempt: a number of attempts, 'exponential' (8 attempts; random waits of up to 1s, 2s, 4s … 5m, as for a number; of up to a week for '20,cap=7d'), 'strikes', 'never', 'abandoned' or
     /// JSON. The policy is stored with the tasks, and also applies when a worker runs them. A command that is stopped with its process has not failed: it starts again under every policy
     /// [default: abandoned: a command that fails is not run again; a command whose worker died is]
     #[arg(long, value_name = "POLICY", value_parser = read_retry)]
