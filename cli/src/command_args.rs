@@ -62,12 +62,12 @@ impl CommandArgs {
         self.cwd.is_some() || !self.env.is_empty()
     }
 
-    /// Sets the folder and the files of variables in the props of a command, also where the props
-    /// name others.
+    /// Sets the folder and the files of variables in the props of a command, even if the props name
+    /// others.
     ///
     /// # Errors
     ///
-    /// [`Invalid`] for a path that is no text, and for a variable with two files.
+    /// [`Invalid`] for a path that is not text, and for a variable with two files.
     pub(crate) fn set_in(&self, props: &mut Map<String, Value>) -> Result<(), Invalid> {
         if self.cwd.is_some() {
             props.remove("cwd");
@@ -76,12 +76,12 @@ impl CommandArgs {
         self.env.set_in(props)
     }
 
-    /// Adds the folder and the files of variables to the props of a command, where the props do not
-    /// name them.
+    /// Adds the folder and the files of variables to the props of a command, unless the props name
+    /// them.
     ///
     /// # Errors
     ///
-    /// As [`set_in`](Self::set_in).
+    /// The errors of [`set_in`](Self::set_in).
     pub(crate) fn add_to(&self, props: &mut Map<String, Value>) -> Result<(), Invalid> {
         self.add_cwd(props)?;
         self.env.add_to(props)

@@ -71,14 +71,14 @@ pub(crate) struct FilterArgs {
     props: Vec<(String, Json)>,
 }
 
-/// Reads a JSON pointer and the value at it. What is no JSON is a text.
+/// Reads a JSON pointer and the value at it. A value that is not JSON is text.
 fn props_at(text: &str) -> Result<(String, Json), String> {
     let Some((first, rest)) = text.split_once('=') else {
         return Err(format!(
             "'{text}' has no value; write it like '/to/country=\"de\"'"
         ));
     };
-    // A name may contain '=': the value is the longest JSON behind one.
+    // A name may contain '=', so the value is the longest JSON after one.
     let ends = text.match_indices('=').map(|(at, _)| at);
     let mut parts = ends.map(|at| (&text[..at], &text[at + 1..]));
     let whole = parts.find(|(_, value)| Json::parse("value", value).is_ok());
@@ -95,7 +95,7 @@ fn props_at(text: &str) -> Result<(String, Json), String> {
     Ok((pointer.to_owned(), value))
 }
 
-/// Reads a state. A task that runs has none of its own.
+/// Reads a state. `running` is not a state.
 fn state(text: &str) -> Result<StateKind, String> {
     text.parse().map_err(|e: Invalid| match text {
         "running" => {
@@ -122,7 +122,7 @@ pub(crate) fn label_filter(text: &str) -> Result<(String, Option<String>), Strin
 }
 
 impl FilterArgs {
-    /// Converts to the library's filter.
+    /// Converts the options to the library's filter.
     ///
     /// # Errors
     ///

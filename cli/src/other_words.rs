@@ -1,15 +1,15 @@
-//! Subcommands of other programs, and what they are called here.
+//! Subcommands of other programs, with the corresponding ones of this program.
 
 use std::ffi::OsString;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-/// The words of other programs, each with the command line of this one.
-const OTHERS: [(&[&str], &str); 17] = [
+/// Words of other programs, each with the corresponding command line of this one.
+const OTHERS: [(&[&str], &str); 19] = [
     (&["status", "show", "info", "inspect", "describe"], "get ID"),
     (&["stop", "hold", "suspend"], "pause ID"),
     (&["cancel", "abort", "terminate"], "kill ID"),
-    (&["wait", "follow"], "watch ID --until-ended"),
+    (&["follow"], "watch ID --until-ended"),
     (&["unpause", "continue", "wake"], "resume ID"),
     (&["ls", "ps", "tasks", "jobs"], "list"),
     (&["rm", "remove"], "delete ID"),
@@ -23,6 +23,8 @@ const OTHERS: [(&[&str], &str); 17] = [
         "submit KIND",
     ),
     (&["count", "counts", "metrics"], "stats"),
+    (&["join", "await"], "wait ID"),
+    (&["now", "clock", "date"], "time"),
     (&["check", "health"], "doctor"),
     (&["backup", "dump"], "export FILE"),
     (&["restore", "load"], "import FILE"),
@@ -36,8 +38,7 @@ fn command_for(word: &str) -> Option<&'static str> {
     found.map(|(_, command)| *command)
 }
 
-/// Adds a tip to the error of an unknown subcommand of the program itself: those of `schedule` and `node` have words of
-/// their own.
+/// Adds a tip to the error of an unknown subcommand at the top level: `schedule` and `node` have their own subcommands.
 pub(crate) fn add(error: &mut clap::Error, words: &[OsString]) {
     if error.kind() != ErrorKind::InvalidSubcommand {
         return;

@@ -1,4 +1,4 @@
-//! What an operator can do about an error or a finding of the library, as words of this program.
+//! Translates remedies of the library into commands and options of this program.
 
 use windlass::{TaskState, WaitOutcome, store::Remedy};
 
@@ -34,7 +34,7 @@ fn words(remedy: Remedy) -> Option<&'static str> {
     })
 }
 
-/// Returns a text with the command that does what it says.
+/// Returns a text with the command that does what the text says.
 pub(crate) fn with_command(text: &str, remedy: Option<Remedy>) -> String {
     match remedy.and_then(words) {
         Some(command) => format!("{text} ({command})"),

@@ -40,17 +40,17 @@ pub(crate) struct SelectArgs {
     yes: bool,
 }
 
-/// The selection.
+/// The result of the selection.
 pub(crate) enum Choice {
-    /// Act on these.
+    /// Act on these tasks.
     Act(Vec<TaskId>),
-    /// None: a dry run, no match, or no confirmation.
+    /// Do not act: a dry run, no match, or no confirmation.
     Done(Exit),
 }
 
 impl SelectArgs {
-    /// Selects the tasks, and asks for confirmation where needed. `verb` names the action; a
-    /// filter's tasks that are not `wanted` are left out.
+    /// Selects the tasks, and asks for confirmation if needed. `verb` names the action. Leaves out
+    /// tasks of a filter that are not `wanted`.
     pub(crate) async fn choose(
         &self,
         client: &Client,
@@ -71,7 +71,7 @@ impl SelectArgs {
         }
     }
 
-    /// Rejects filters beside ids.
+    /// Rejects filters in addition to ids.
     pub(crate) fn has_ids_alone(&self) -> Result<(), Failure> {
         match self.filter.filter()?.is_all() && !self.all {
             true => Ok(()),
@@ -175,7 +175,7 @@ impl SelectArgs {
     }
 }
 
-/// Reads tasks. Reports those that cannot be read, with the exit code of the last.
+/// Reads tasks. Reports unreadable ones, and returns the exit code of the last.
 async fn read(client: &Client, ids: Vec<TaskId>) -> (Vec<TaskRecord>, Exit) {
     let (mut records, mut exit) = (Vec::new(), Exit::Ok);
     for id in ids {
@@ -194,7 +194,7 @@ fn note_dry_run(out: &Output, verb: &str, tasks: usize) {
     ));
 }
 
-/// `1 task`, `2 tasks`.
+/// Formats a count: `1 task`, `2 tasks`.
 pub(crate) fn count(n: usize) -> String {
     if n == 1 {
         "1 task".to_owned()
@@ -208,7 +208,7 @@ pub(crate) fn can_ask() -> bool {
     std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
 }
 
-/// Returns the error without a terminal, where this many tasks match.
+/// Returns the failure when the question cannot be asked, with the number of matching tasks.
 pub(crate) fn unasked(verb: &str, count: &str) -> Failure {
     Failure::Usage(format!(
         "this would {verb} {count}; without a terminal give --yes, or --dry-run to list them"

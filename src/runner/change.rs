@@ -94,7 +94,7 @@ impl Runner {
     ///
     /// # Errors
     ///
-    /// [`ChangeError`]: the kind already has a handler of its own, the settings are invalid, or the node has stopped.
+    /// [`ChangeError`]: the kind already has its own handler, the settings are invalid, or the node has stopped.
     pub async fn add_handler(
         &self,
         kind: impl AsRef<str>,

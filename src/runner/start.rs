@@ -16,14 +16,15 @@ use windlass_statemachine::{Backoff, Invalid, Kind, NodeName};
 use super::{
     builder::Builder,
     config::{NodeConfig, check_slots},
-    engine::{Engine, Parts},
+    engine::{Dependencies, Engine},
     gauges,
     handle::Unstored,
     input::In,
     kinds::{KindEntry, Kinds},
-    lease::{self, Errors, Keeper, Wanted},
+    lease::{self, Keeper, Wanted},
     maintain,
     node::Runner,
+    store_errors::Errors,
 };
 use crate::{
     handler::{MissingState, Shared},
@@ -143,7 +144,7 @@ impl Builder {
         let peers_changed = Arc::new(Notify::new());
         let failure = Arc::new(OnceLock::new());
         let (unstored, unstored_rx) = watch::channel(Unstored::default());
-        let engine = Engine::new(Parts {
+        let engine = Engine::new(Dependencies {
             coordinator: coordinator.clone(),
             clock: store.clock().clone(),
             node: node.clone(),

@@ -1,4 +1,4 @@
-//! Checks of the fields of a schedule, each by itself.
+//! Checks the fields of a schedule, each on its own.
 
 use jiff::{SignedDuration, Timestamp};
 use windlass_statemachine::{Invalid, Kind, TaskId, task::MAX_LABEL_BYTES};
@@ -33,7 +33,7 @@ pub(crate) fn description(spec: &Schedule) -> Result<(), Invalid> {
     Err(Invalid::new("description", reason))
 }
 
-/// Checks an id: it has to be that of a task, and a label of the runs.
+/// Checks an id: it has to be valid as the id of a task and as a label of the runs.
 pub(crate) fn id(id: &str) -> Result<(), Invalid> {
     TaskId::new(id)?;
     if id.len() <= MAX_LABEL_BYTES && !id.contains(',') {
@@ -46,7 +46,7 @@ pub(crate) fn id(id: &str) -> Result<(), Invalid> {
     Err(Invalid::new("id", reason))
 }
 
-/// Checks the task that every run is.
+/// Checks the task of the runs.
 pub(crate) fn run(spec: &Schedule) -> Result<(), Invalid> {
     let run = &spec.run;
     if let Some(wrong) = &run.wrong {
@@ -58,14 +58,15 @@ pub(crate) fn run(spec: &Schedule) -> Result<(), Invalid> {
         .iter()
         .find(|name| run.form.labels.contains_key(**name))
     {
-        let reason = format!("'{label}' is a label that each run gets by itself; use another name");
+        let reason =
+            format!("'{label}' is a label that every run gets automatically; use another name");
         return Err(Invalid::new("run.labels", reason));
     }
     let id = TaskId::new("run")?;
     run.task(id, Default::default())?.check(usize::MAX)
 }
 
-/// Checks the start, the end, the count, the overlap and the times that are made up for.
+/// Checks the start, the end, the count, the overlap policy and the policy for missed times.
 pub(crate) fn bounds(spec: &Schedule) -> Result<(), Invalid> {
     if let (Some(start), Some(end)) = (spec.start, spec.end)
         && end < start
@@ -77,7 +78,7 @@ pub(crate) fn bounds(spec: &Schedule) -> Result<(), Invalid> {
         let reason = "0 submits no run; give 1 or more, or leave it out";
         return Err(Invalid::new("count", reason));
     }
-    // A schedule counts no live runs beyond those that it follows.
+    // A schedule cannot count more live runs than it follows.
     if let Overlap::Allow(most) = spec.overlap
         && most != u32::MAX
         && !(1..=FOLLOWED).contains(&(most as usize))

@@ -15,7 +15,7 @@ use super::{
 pub(crate) struct Every {
     /// The length of the interval.
     pub(crate) interval: Length,
-    /// One of the times, from which the others are counted; 1970-01-01T00:00:00Z by default.
+    /// One of the times, from which the others are calculated; 1970-01-01T00:00:00Z by default.
     #[serde(default, deserialize_with = "time")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) anchor: Option<Timestamp>,

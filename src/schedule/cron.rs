@@ -101,7 +101,7 @@ impl Expression {
                 .map(|cron| Self { cron, steps: false });
             if alone.is_ok_and(|alone| !alone.ever_comes()) {
                 let reason = format!(
-                    "'{text}' has a day of the month that never comes beside its day of the week: {no_such_day}, \
+                    "'{text}' has a day of the month that never occurs, together with a day of the week: {no_such_day}, \
                      or write * for the day of the month"
                 );
                 return Err(Invalid::new(field, reason));

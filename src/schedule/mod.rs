@@ -7,6 +7,9 @@
 //!
 //! The semantics are in `docs/schedules.md`.
 
+mod budget;
+#[cfg(test)]
+mod budget_tests;
 mod check;
 mod clause;
 mod cron;
@@ -20,9 +23,6 @@ mod missed;
 mod operations;
 mod overlap;
 mod passed;
-mod room;
-#[cfg(test)]
-mod room_tests;
 mod run;
 mod seconds;
 mod set_back;

@@ -64,7 +64,7 @@ pub struct Schedule {
         schemars(with = "windlass_statemachine::wire::TaskForm")
     )]
     pub(crate) run: Template,
-    /// What the schedule is for, in the words of its author; none by default.
+    /// What the schedule is for, as text; none by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) description: Option<String>,
     /// Cron expressions of local times: 5 fields, 6 with the second first, or a name such as `@daily`.
@@ -228,8 +228,8 @@ impl Schedule {
         plain::object(json.as_str()).map_err(|wrong| Invalid::new("schedule", wrong))
     }
 
-    /// Sets what the schedule is for, for those who read [`Schedules::get`](super::Schedules::get): 1 to 1,024 bytes of
-    /// printable text. The runs do not have it.
+    /// Sets the description, which says what the schedule is for: 1 to 1,024 bytes of printable text.
+    /// [`Schedules::get`](super::Schedules::get) returns it; the runs do not have it.
     ///
     /// # Example
     ///

@@ -6,12 +6,12 @@ use windlass_statemachine::{
 };
 
 use super::{
+    budget::{Budget, bytes_of},
     data::{Data, FOLLOWED, RefusedTime},
     due::Due,
     hash::hash,
     left_out::{LeftOut, Why},
     overlap::Overlap,
-    room::{Room, bytes_of},
     run::{By, run_id},
     times::Times,
 };
@@ -55,7 +55,7 @@ pub(crate) struct Step {
     pub(crate) data: Data,
     pub(crate) next: Next,
     /// The remaining capacity of the write.
-    pub(crate) room: Room,
+    pub(crate) room: Budget,
 }
 
 /// A schedule at a moment, before its next write.
@@ -112,7 +112,7 @@ impl<'a> Turn<'a> {
     /// # Errors
     ///
     /// [`Invalid`] when the template yields no valid run, which a checked schedule excludes.
-    pub(crate) fn step(self, states: &[RunState], room: Room) -> Result<Step, Invalid> {
+    pub(crate) fn step(self, states: &[RunState], room: Budget) -> Result<Step, Invalid> {
         let followed = self.followed().to_vec();
         let Self {
             times,

@@ -75,9 +75,9 @@ impl Schedule {
     ///
     /// # Errors
     ///
-    /// [`Invalid`] with the field: `run.kind`, `run.labels`, `description`, `cron`, `every`, `at`, `except.cron`, `start`, `end`,
-    /// `count`, `zone`, `offset`, `jitter`, `start_within`, `end_within`, `overlap`, `missed.within`; `schedule` when it has no time at all;
-    /// `id` for an id that is no task's or too long for those of its runs.
+    /// [`Invalid`] with the field: `run.kind`, `run.labels`, `description`, `cron`, `every`, `at`, `except.cron`, `start`, `end`, `count`,
+    /// `zone`, `offset`, `jitter`, `start_within`, `end_within`, `overlap`, `missed.within`; `schedule` when it has no times; `id` for an id
+    /// that is not valid for a task, or too long for the ids of its runs.
     ///
     /// # Example
     ///
@@ -129,7 +129,7 @@ impl Times {
         let except = expressions("except.cron", &spec.except.cron)?;
         let zone = TimeZone::get(&spec.zone).map_err(|_| {
             let reason = format!(
-                "'{}' is no time zone of this machine; write its IANA name, like Europe/Berlin or UTC",
+                "'{}' is not a time zone that this machine knows; write its IANA name, like Europe/Berlin or UTC",
                 spec.zone
             );
             Invalid::new("zone", reason)

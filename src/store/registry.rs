@@ -252,8 +252,8 @@ pub trait Registry: Send + Sync + 'static {
     /// [`Error::Unavailable`].
     async fn changes(&self, after: Option<u64>) -> Result<ChangeStream, Error>;
 
-    /// Submits tasks, each in a transaction of its own. Implementations do not override this method
-    /// and the next three, which call [`apply`](Self::apply).
+    /// Submits tasks, each in its own transaction. Implementations do not override this method and
+    /// the next three, which call [`apply`](Self::apply).
     ///
     /// # Errors
     ///
@@ -264,7 +264,7 @@ pub trait Registry: Send + Sync + 'static {
         answers.into_iter().map(submitted).collect()
     }
 
-    /// Sends commands, each in a transaction of its own, and returns their orders.
+    /// Sends commands, each in its own transaction, and returns their orders.
     ///
     /// # Errors
     ///
@@ -275,7 +275,7 @@ pub trait Registry: Send + Sync + 'static {
         answers.into_iter().map(sent).collect()
     }
 
-    /// Deletes tasks, each in a transaction of its own.
+    /// Deletes tasks, each in its own transaction.
     ///
     /// # Errors
     ///
@@ -285,7 +285,7 @@ pub trait Registry: Send + Sync + 'static {
         answers.into_iter().map(|answer| answer.map(drop)).collect()
     }
 
-    /// Retries tasks, each in a transaction of its own.
+    /// Retries tasks, each in its own transaction.
     ///
     /// # Errors
     ///

@@ -212,20 +212,23 @@ pub fn words(error: &serde_json::Error) -> String {
 /// ```
 /// use windlass_statemachine::plain::unknown_field;
 ///
-/// let says = "'prop' is no field; write 'props', if that is the one";
+/// let says = "'prop' is not a field; write 'props', if that is the one";
 /// assert_eq!(unknown_field("prop", ["id", "props"]), says);
 /// ```
 pub fn unknown_field<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> String {
     let known: Vec<&str> = known.into_iter().collect();
     // The option named `in` corresponds to a field for a time, not for a duration.
     if name == "in" && known.contains(&"start_at") {
-        return "'in' is no field; write 'start_at' with a time such as \
+        return "'in' is not a field; write 'start_at' with a time such as \
                 \"2030-01-02T03:04:05Z\""
             .to_owned();
     }
     match nearest(name, known.iter().copied()) {
-        Some(near) => format!("'{name}' is no field; write '{near}', if that is the one"),
-        None => format!("'{name}' is no field; the fields are {}", known.join(", ")),
+        Some(near) => format!("'{name}' is not a field; write '{near}', if that is the one"),
+        None => format!(
+            "'{name}' is not a field; the fields are {}",
+            known.join(", ")
+        ),
     }
 }
 
@@ -354,11 +357,11 @@ mod tests {
             ),
             (
                 r#"{"name":["a"]}"#,
-                "'name' is no field; write 'names', if that is the one",
+                "'name' is not a field; write 'names', if that is the one",
             ),
             (
                 r#"{"xyz":["a"]}"#,
-                "'xyz' is no field; the fields are count, names, env, colour",
+                "'xyz' is not a field; the fields are count, names, env, colour",
             ),
             (
                 r#"{"colour":"blue"}"#,

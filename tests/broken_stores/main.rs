@@ -1,8 +1,9 @@
-//! The conformance suite, held to stores that each have one planted defect: a case that cannot fail
-//! protects nothing.
+//! Runs the conformance suite on stores that each have one planted defect, because a case that
+//! cannot fail protects nothing.
 //!
 //! Each test runs one case twice: on a sound store, where it has to pass, and on a store with the
-//! defect, where it has to fail. Time is paused, so that a case that waits in vain fails at once.
+//! defect, where it has to fail. Time is paused, so that a case that waits for something that never
+//! comes fails at once.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,

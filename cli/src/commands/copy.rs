@@ -86,7 +86,7 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     }
     if let Some(path) = absent_file(&args.from).map_err(|e| e.about("from"))? {
         return Err(Failure::Usage(format!(
-            "from: there is no file '{}'; look at its name",
+            "from: there is no file '{}'; check the name",
             path.display()
         )));
     }
@@ -104,7 +104,7 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     let outside = from.transfer()?.outside(NAMED as u32).await?;
     if from.registry().counts().await?.is_empty() && outside.is_empty() {
         return Err(Failure::No(format!(
-            "from: there are no tasks in '{}'; look at its name",
+            "from: there are no tasks in '{}'; check the name",
             args.from
         )));
     }
@@ -201,7 +201,7 @@ fn to_itself(to: &str) -> Failure {
     ))
 }
 
-/// Returns whether two URLs name one file, by whatever path.
+/// Returns whether two URLs name one file, by any path.
 fn is_same_file(from: &str, to: &str) -> bool {
     let file = |url: &str| {
         let file = std::fs::metadata(Location::of(url)?.path()).ok()?;
@@ -210,7 +210,7 @@ fn is_same_file(from: &str, to: &str) -> bool {
     file(from).is_some_and(|from| file(to) == Some(from))
 }
 
-/// Returns whether two URLs name one namespace of a cluster. Files that were copied have one identity, too.
+/// Returns whether two URLs name one namespace of a cluster. Copied files also have the same identity.
 async fn is_same_cluster(args: &Args, from: &Store, to: &Store) -> Result<bool, Failure> {
     let is_etcd = |url: &str| url.starts_with("etcd:") || url.starts_with("etcds:");
     if !is_etcd(&args.from) || !is_etcd(&args.to) {
@@ -219,7 +219,7 @@ async fn is_same_cluster(args: &Args, from: &Store, to: &Store) -> Result<bool, 
     Ok(from.registry().identity().await? == to.registry().identity().await?)
 }
 
-/// Returns the path of the file that the URL of a store names, if there is no such file.
+/// Returns the path of the file in the URL of a store, if that file does not exist.
 fn absent_file(url: &str) -> Result<Option<&Path>, Failure> {
     let path = Location::of(url).map(|file| file.path());
     Ok(match path {
@@ -266,7 +266,7 @@ pub(super) fn name(out: &Output, left: &[Problem], what: &str) {
     }
 }
 
-/// Prints the numbers of a report: `done` is what happened to the tasks, `sides` are the headers of their columns.
+/// Prints the numbers of a report. `done` is the verb for the tasks, `sides` are the headers of the two columns.
 fn totals(
     out: &Output,
     report: &Report,
@@ -363,7 +363,7 @@ fn show(out: &Output, report: &Report, args: &Args) -> Result<(), Failure> {
     }
     if !dry_run && report.is_whole() && !args.backup {
         out.note(format!(
-            "'{}' takes no tasks, commands and nodes from now on; the option --use-copied removes this mark",
+            "'{}' accepts no tasks, commands and nodes from now on; the option --use-copied removes this mark",
             windlass::store::without_password(&args.from)
         ));
     }

@@ -59,7 +59,7 @@ pub(crate) struct Args {
     strict: bool,
 }
 
-/// The finding of one check, with the command that takes the step of its advice.
+/// The finding of one check, with the command for the step of its advice.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[cfg_attr(test, schemars(rename = "Finding"))]
@@ -82,7 +82,7 @@ impl<'a> Line<'a> {
 /// Reads a number of bytes such as 8GiB.
 fn bytes(input: &str) -> Result<u64, String> {
     let like =
-        || format!("'{input}' is no number of bytes; write it like 8GiB, 512MiB or 2147483648");
+        || format!("'{input}' is not a number of bytes; write it like 8GiB, 512MiB or 2147483648");
     let digits = input.trim_end_matches(|c: char| !c.is_ascii_digit());
     let number: u64 = digits.parse().map_err(|_| like())?;
     let unit = match &input[digits.len()..] {
@@ -102,7 +102,7 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     let client = match global.reading().await {
         Ok(client) => client,
         Err(failure) => {
-            // The JSON output has it too.
+            // The JSON output includes it.
             if out.is_json() {
                 let found = failure.to_string();
                 let advice = "the store cannot be opened: nothing else was looked at";
@@ -133,10 +133,10 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
         }
         return Ok(if bad { Exit::No } else { Exit::Ok });
     }
-    // Not where something is wrong with the tables: the findings say so.
+    // Unless something is wrong with the tables, which the findings report.
     let is_empty = client.counts().await.is_ok_and(|counts| counts.is_empty());
     if is_empty && client.nodes().await.is_ok_and(|nodes| nodes.is_empty()) {
-        out.note("there are no tasks and no nodes here: is it the store that you mean?");
+        out.note("there are no tasks and no nodes here: is this the right store?");
     }
     out.table(
         &["CHECK", "VERDICT", "FOUND"],
@@ -152,8 +152,8 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
 
 /// Returns whether every live node can run its kinds.
 async fn machines(client: &Client) -> Finding {
-    let advice = "remove the cause that each fault names; the node goes on by itself, except that a limit of its process \
-         (ulimit) takes a restart";
+    let advice = "remove the cause that each fault names; the node then continues on its own, but a new limit of its process \
+         (ulimit) needs a restart";
     let nodes = match client.nodes().await {
         Ok(nodes) => nodes,
         Err(error) => return Finding::unknown("machines", &error, "see the check of the nodes"),

@@ -117,7 +117,7 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     let mut has_own_ids = false;
     let mut left = args.limit;
     let mut shown = 0;
-    // A table needs all its rows for the layout; JSON lines are printed at once.
+    // A table needs all its rows for the layout; JSON lines are printed immediately.
     let mut rows = Vec::new();
     loop {
         query.limit = left.min(PAGE);
@@ -155,7 +155,7 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
         out.note(if is_all {
             "there are no tasks"
         } else {
-            "there are no such tasks"
+            "no task matches"
         });
     }
     if has_own_ids && order == Order::Id && args.sort.is_none() && is_first {
@@ -167,12 +167,13 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     Ok(Exit::Ok)
 }
 
-/// Returns whether windlass makes such ids: they begin with the time of the submit.
+/// Returns whether windlass could have made the id, which then begins with the time of the submit.
 fn is_default(id: &TaskId) -> bool {
     uuid::Uuid::parse_str(id.as_str()).is_ok_and(|uuid| uuid.get_version_num() == 7)
 }
 
-/// A terminal shows the table again; elsewhere each changed task is printed again.
+/// Prints the tasks again when they change: the whole table on a terminal, otherwise each changed
+/// task.
 async fn watch(
     client: &Client,
     out: &Output,
@@ -191,7 +192,7 @@ async fn watch(
         while let Some(Ok(batch)) = changes.next().await {
             let ids: BTreeSet<TaskId> = batch.into_iter().map(|c| c.task).collect();
             if redraw {
-                // The table is drawn at most a few times a second.
+                // Draws the table at most a few times a second.
                 tokio::time::sleep(Duration::from_millis(200)).await;
                 let page = client.page(&query, None).await?;
                 view::records_of(client, out, &page.tasks, true).await?;

@@ -52,7 +52,7 @@ pub(crate) struct Stats<'a> {
     at: Timestamp,
 }
 
-/// How many tasks of a kind there are. A task counts in one of the fields, except that `held_back` says why tasks of
+/// How many tasks of a kind there are. Each task counts in exactly one of the fields; `held_back` adds why tasks of
 /// `available` and `waiting` are not run.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -73,13 +73,13 @@ struct OfKind<'a> {
     ended: u64,
     /// Tasks whose record cannot be read.
     quarantined: u64,
-    /// Since when the first of the available tasks is due.
+    /// The due time of the first available task.
     oldest_due: Option<Timestamp>,
-    /// The same as an age, in whole seconds.
+    /// The age of `oldest_due`, in whole seconds.
     oldest_due_age_seconds: Option<i64>,
     /// Whether an older task may be available: SQLite reads the first 2,000 live tasks in submit order.
     oldest_at_least: bool,
-    /// Why tasks are not run, the most tasks first.
+    /// Why tasks are not run, the reason with the most tasks first.
     held_back: Vec<Held>,
 }
 
@@ -89,7 +89,7 @@ struct OfKind<'a> {
 struct Held {
     /// The name of the reason.
     reason: &'static str,
-    /// How many tasks.
+    /// The number of tasks.
     tasks: u64,
     /// Whether there may be more: only a part of the tasks was read.
     at_least: bool,
@@ -145,7 +145,7 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     Ok(Exit::Ok)
 }
 
-/// Returns how long the first available task of a kind is due, in whole seconds.
+/// Returns how long the first available task of a kind has been due, in whole seconds.
 fn oldest_age(of: &KindStats, now: Timestamp) -> Option<i64> {
     of.oldest_due
         .map(|due| now.duration_since(due).as_secs().max(0))
@@ -181,7 +181,7 @@ impl<'a> OfKind<'a> {
 fn remedy(of: &KindStats, reason: &WaitReason, hint: &Hint) -> String {
     let kind = &of.kind;
     let words = match reason {
-        // One without --select takes tasks whatever their labels are.
+        // A node without --select takes tasks with any labels.
         WaitReason::NoNode | WaitReason::DataVersion { .. } | WaitReason::Labels(_)
             if kind.as_str() == "exec" =>
         {
@@ -258,7 +258,8 @@ fn show_kinds(out: &Output, stats: &client::Stats) -> Result<(), Failure> {
     out.narrow_table(&header, &["PAUSED", "CLAIMED", "WAITING", "FUTURE"], rows)
 }
 
-/// Shows why tasks are not run, and what to do, a line each: a table would cut them off.
+/// Shows why tasks are not run, and what to do, one line each, because a table would cut the lines
+/// off.
 fn show_held_back(out: &Output, kinds: &[KindStats], hint: &Hint) -> Result<(), Failure> {
     for of in kinds {
         for (n, held) in of.held_back.iter().enumerate() {

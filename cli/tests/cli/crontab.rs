@@ -27,7 +27,7 @@ fn a_crontab_is_imported_once() {
     );
     assert!(ran.err.contains("line 1: mail is not sent"), "{ran:?}");
     assert!(
-        ran.err.contains("line 4: 'start': @reboot is no time"),
+        ran.err.contains("line 4: 'start': @reboot is not a time"),
         "{ran:?}"
     );
     let imported = env
@@ -92,7 +92,7 @@ fn an_import_is_whole_or_nothing_and_its_errors_are_in_the_order_of_the_lines() 
         assert_eq!(ran.out, "");
     }
     assert!(!std::path::Path::new(&env.path("store.db")).exists());
-    // A line whose id another task has stops the others as well.
+    // A line whose id another task has also stops the other lines.
     let crontab = env.write("crontab", "0 1 * * * one\n0 2 * * * two\n");
     let dry = env
         .run(&["schedule", "import", &crontab, "--dry-run", "-o", "json"])
@@ -133,7 +133,7 @@ fn an_import_notes_what_is_no_longer_in_the_crontab() {
         for at in [0, 1] {
             let gone = id(&first, at);
             let says = format!(
-                "note: '{gone}' is no longer in this crontab, from which it was imported, and goes on"
+                "note: '{gone}' is no longer in this crontab, from which it was imported, and still runs"
             );
             assert!(ran.err.contains(&says), "{ran:?}");
             assert!(
@@ -190,7 +190,7 @@ fn the_zone_of_an_imported_line_is_that_of_the_machine() {
     assert!(!shown.err.contains("zone"), "{}", shown.err);
 }
 
-/// `create` took UTC without a word, and `import` the zone of the machine.
+/// Regression: `create` silently used UTC, and `import` the zone of the machine.
 #[test]
 fn a_created_schedule_says_which_zone_it_has_taken() {
     let env = Env::new();

@@ -31,6 +31,8 @@ mod signals;
 mod stats;
 mod steering;
 mod stores;
+mod submit_waits;
 mod submitting;
 mod tips;
 mod variables;
+mod waiting;

@@ -62,14 +62,14 @@ async fn filters_say_which_tasks() {
     env.run(&["list", "--cursor", cursor])
         .fails(2, &["cursor", "ascending", "the same list"]);
     env.run(&["list", "--cursor", "7"])
-        .fails(2, &["'7' is no cursor"]);
+        .fails(2, &["'7' is not a cursor"]);
     let newest = env.run(&["list", "-o", "json"]).ok().lines();
     assert_eq!(newest[0]["id"], "s1", "the newest comes first");
     assert_eq!(ids(&["--sort", "ended"]), ["d1", "f1"]);
     assert!(ids(&["--sort", "due"]).is_empty(), "no task sleeps");
     assert_eq!(ids(&["--props-at", "=1"]), ["d1"]);
     env.run(&["list", "--props-at", "to=1"])
-        .fails(2, &["'to' is no JSON pointer"]);
+        .fails(2, &["'to' is not a JSON pointer"]);
     let begun = newest[0]["submitted_at"].as_str().unwrap();
     assert_eq!(ids(&["--submitted-from", begun]), ["s1"]);
     assert_eq!(ids(&["--submitted-until", begun]), ["d1", "f1"]);
@@ -301,7 +301,7 @@ fn a_missed_deadline_is_a_field_of_the_json() {
     }
 }
 
-/// Numbers beyond 64 bits never matched, and a name with '=' could not be given.
+/// Regression: numbers beyond 64 bits never matched, and a name with '=' could not be given.
 #[test]
 fn a_filter_of_props_compares_digit_by_digit_and_takes_every_name() {
     let env = Env::new();

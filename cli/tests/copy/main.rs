@@ -57,7 +57,8 @@ fn a_copy_is_the_same_and_can_be_made_again() {
     assert!(said.contains("0 copied, 5 there already"), "{said}");
 }
 
-/// A copy was repeated after a task had been deleted in the source, said nothing of it, and the task ran in the target.
+/// Regression: a copy was repeated after a task had been deleted in the source, did not report it, and the task ran in
+/// the target.
 #[test]
 fn tasks_that_only_the_target_has_are_named() {
     let place = filled();
@@ -88,7 +89,7 @@ fn another_task_is_reported_and_replaced_only_when_asked() {
         "{said}"
     );
     assert_eq!(listed(&place, "sqlite:t.db").len(), 5);
-    // Run again, it finds nothing to do: what was replaced comes last, and that is no fault.
+    // Run again, it finds nothing to do: what was replaced comes last, and that is not a fault.
     for again in [&copy[..], &[&copy[..], &["--replace"]].concat()] {
         let said = ok(&place, again, 0);
         assert!(said.contains("0 copied, 5 there already"), "{said}");
@@ -127,7 +128,7 @@ fn no_node_may_work_meanwhile() {
     let said = ok(&place, &copy, 1);
     assert!(said.contains("from: has nodes that work: busy"), "{said}");
     ok(&place, &[&copy[..], &["--wait", "300ms"]].concat(), 5);
-    // The other way round a frozen node is one too many, too.
+    // In the other direction even a frozen node is an obstacle.
     ok(&place, &["node", "freeze", "busy", "--wait"], 0);
     let other = ["--store", "sqlite:t.db", "submit", "other", "--id", "z"];
     ok(&place, &other, 0);
@@ -142,7 +143,7 @@ fn no_node_may_work_meanwhile() {
     let said = ok(&place, &back, 1);
     assert!(said.contains("to: has nodes that live: busy"), "{said}");
     until("a frozen node is no hindrance", || place.run(&copy).0 == 0);
-    // A node that is killed has given nothing back; its tasks are free all the same.
+    // A killed node has released nothing; its tasks are free anyway.
     let sleep = r#"{"command":"sleep","args":["600"]}"#;
     ok(&place, &["node", "unfreeze", "busy", "--wait"], 0);
     ok(
@@ -169,7 +170,7 @@ fn a_copy_that_has_changed_since_is_not_called_another_task() {
     assert!(said.contains("repeats what"), "{said}");
 }
 
-/// Pauses a task by a command of this id, which the command line cannot choose.
+/// Pauses a task with a command of this id, which the command line cannot choose.
 fn pause(place: &Place, file: &str, task: &str, id: &str) {
     let path = place.path(file);
     let send = windlass::store::SendCommand {
@@ -258,7 +259,7 @@ fn what_cannot_be_read_is_left_out_by_name() {
     );
 }
 
-/// A worker or a submit that was forgotten used the old file without a sign, and the same tasks ran twice.
+/// Regression: a forgotten worker or submit silently used the old file, and the same tasks ran twice.
 #[test]
 fn a_copied_store_is_marked_and_takes_no_more() {
     let place = filled();
@@ -266,7 +267,7 @@ fn a_copied_store_is_marked_and_takes_no_more() {
     let file = rusqlite::Connection::open(place.path("s.db")).unwrap();
     let copy = ["copy", "--from", "sqlite:s.db", "--to", "sqlite:t.db"];
     let said = ok(&place, &copy, 0);
-    assert!(said.contains("'sqlite:s.db' takes no tasks"), "{said}");
+    assert!(said.contains("'sqlite:s.db' accepts no tasks"), "{said}");
     let target = format!("copied to 'sqlite:{}' at ", place.path("t.db").display());
     for command in [
         &["worker", "--until-idle"][..],
@@ -288,7 +289,7 @@ fn a_copied_store_is_marked_and_takes_no_more() {
     );
     let said = ok(&place, &["doctor", "--strict"], 1);
     assert!(said.contains("copied") && said.contains(&target), "{said}");
-    // Back into it: only when asked.
+    // A copy back into it needs the option.
     let back = [
         "copy",
         "--backup",
@@ -350,11 +351,11 @@ fn a_backup_leaves_its_source_in_use() {
         "sqlite:t.db",
     ];
     let said = ok(&place, &backup, 0);
-    assert!(!said.contains("takes no tasks"), "{said}");
+    assert!(!said.contains("accepts no tasks"), "{said}");
     ok(&place, &["submit", "k"], 0);
 }
 
-/// They stayed behind, with exit code 0 and without a word.
+/// Regression: they stayed behind silently, with exit code 0.
 #[test]
 fn committed_rows_of_the_inbox_are_copied_or_named() {
     let place = filled();

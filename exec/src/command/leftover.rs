@@ -247,7 +247,7 @@ impl Leftover {
 impl Drop for Leftover {
     fn drop(&mut self) {
         if let Err(error) = self.signal(Signal::SIGKILL) {
-            warn!(%error, "a command that was left could not be killed");
+            warn!(%error, "a command that an earlier worker left could not be killed");
         }
     }
 }

@@ -58,7 +58,7 @@ impl Orphan {
         }
         let grace = self.grace.map_or(longest, |grace| grace.min(longest));
         match self.leftover.end(grace, future::pending()).await {
-            // The claim that has replaced the record has ended the command before.
+            // A later claim that replaced the record has already ended the command.
             Ok(()) | Err(NotEnded::OtherClaim(_)) => {
                 record::ended(&self.folder, self.fence);
                 true

@@ -189,7 +189,7 @@ fn check_names(written: &Written) -> Result<(), Invalid> {
             return Err(Invalid::new("props.env_from_file", reason));
         }
         if written.env.contains_key(name) {
-            let reason = format!("{name} stands in 'env' too; give it once");
+            let reason = format!("{name} is in 'env' too; give it once");
             return Err(Invalid::new("props.env_from_file", reason));
         }
     }
@@ -220,7 +220,7 @@ fn program(
             ("props.shell", "sh".into(), all)
         }
         (Some(_), Some(_)) => {
-            let reason = "stands beside 'command'; give one of them";
+            let reason = "is given together with 'command'; give one of them";
             return Err(Invalid::new("props.shell", reason));
         }
         (None, None) => {
@@ -239,7 +239,7 @@ fn program(
     }
     let has_nul = |word: &Word| word.as_bytes().contains(&0);
     if has_nul(&program) || args.iter().any(has_nul) {
-        let reason = "or one of 'args' has a NUL, which no command can be given";
+        let reason = "or one of 'args' has a NUL, which a command cannot receive";
         return Err(Invalid::new(field, reason));
     }
     Ok((program, args))
@@ -303,11 +303,11 @@ mod tests {
             ),
             (
                 r#"{"command":"a","shell":"b"}"#,
-                "props.shell: stands beside",
+                "props.shell: is given together",
             ),
             (
                 r#"{"comand":"a"}"#,
-                "props: 'comand' is no field; write 'command', if that is the one",
+                "props: 'comand' is not a field; write 'command', if that is the one",
             ),
             (
                 r#"{"command":"a","timeout":45}"#,
@@ -372,7 +372,7 @@ mod tests {
         for field in FIELDS {
             let text = format!("{{\"command\":\"a\",\"{field}\":{{\"no\":[]}}}}");
             let error = parse(&text).unwrap_err().to_string();
-            assert!(!error.contains("is no field"), "{field}: {error}");
+            assert!(!error.contains("is not a field"), "{field}: {error}");
         }
     }
 }

@@ -314,13 +314,13 @@ mod tests {
             ("0 , * * *", "has an empty part; write 0 to 23"),
             (
                 "0 0 31 2 MON",
-                "has a day of the month that never comes beside its day of the week",
+                "has a day of the month that never occurs, together with a day of the week",
             ),
         ] {
             let refused = Expression::parse("cron", text).unwrap_err();
             assert!(refused.reason().contains(says), "{text}: {refused}");
         }
-        // Texts that are accepted: a step of the whole field means what it says.
+        // A step of the whole field is accepted.
         for text in [
             "*/60 * * * *",
             "0 */24 * * *",

@@ -50,7 +50,7 @@ impl Head {
     }
 }
 
-/// The last line of an export. A file without it was cut.
+/// The last line of an export. A file without it is incomplete.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 struct End {
@@ -95,7 +95,7 @@ enum LineForm {
         /// The task, and why it could not be read.
         left: Problem,
     },
-    /// An operation that is in no task.
+    /// An operation that does not belong to a task.
     Outside {
         /// The operation.
         outside: Outside,
@@ -201,7 +201,7 @@ impl<R: BufRead> Lines<R> {
         let line = self.number;
         let wrong = |reason: String| FileError::Line { line, reason };
         if self.has_ended {
-            return Err(wrong("the file goes on after its last line".to_owned()));
+            return Err(wrong("the file continues after its last line".to_owned()));
         }
         let fields: Fields = match plain::object(&text) {
             Ok(plain::Fields(fields)) => fields,
@@ -370,7 +370,7 @@ fn alone<T: DeserializeOwned>(mut fields: Fields, name: &str) -> Result<T, Strin
 
 fn no_other(fields: &Fields) -> Result<(), String> {
     match fields.keys().next() {
-        Some(other) => Err(format!("{other}: is no field of this line")),
+        Some(other) => Err(format!("{other}: is not a field of this line")),
         None => Ok(()),
     }
 }

@@ -25,7 +25,7 @@ impl Copied {
         let found = match mark {
             Ok(None) => return None,
             Ok(Some(mark)) => {
-                format!("this store was {mark}, and takes no tasks, commands and nodes")
+                format!("this store was {mark}, and accepts no tasks, commands and nodes")
             }
             Err(error) => error.to_string(),
         };

@@ -5,8 +5,6 @@ use std::fmt;
 use jiff::Timestamp;
 use windlass_statemachine::{Fence, Invalid, Kind, StateKind, TaskId};
 
-use crate::store::Error;
-
 /// How many refusals the text of [`Refusals`] shows.
 const SHOWN: usize = 5;
 
@@ -74,7 +72,7 @@ pub enum Reason {
         /// What the guard requires.
         required: u64,
     },
-    /// The last claim has another fence.
+    /// The last claim of the task has another fence.
     Fence {
         /// Its fence.
         is: Fence,
@@ -103,34 +101,6 @@ pub enum Reason {
         /// The limit in bytes.
         limit: usize,
     },
-}
-
-impl Reason {
-    /// Converts the error of one operation into a reason.
-    ///
-    /// # Errors
-    ///
-    /// The error itself, when the store failed and the operation is not at fault.
-    pub(crate) fn of(error: Error) -> Result<Self, Error> {
-        Ok(match error {
-            Error::NotFound { .. } => Self::Missing,
-            Error::AlreadyExists { .. } => Self::Exists,
-            Error::AlreadyFinished(_) => Self::Finished,
-            Error::NotUnique { key, task, until } => Self::NotUnique { key, task, until },
-            Error::Corrupt { reason, .. } => Self::Unreadable(reason),
-            Error::Invalid(invalid) => Self::Invalid(invalid),
-            Error::TooLarge {
-                field,
-                bytes,
-                limit,
-            } => Self::TooLarge {
-                field,
-                bytes,
-                limit,
-            },
-            other => return Err(other),
-        })
-    }
 }
 
 /// One refused guard or operation. Its text is one sentence that names the task.
@@ -238,11 +208,6 @@ impl Refusals {
         Self(refusals)
     }
 
-    /// Returns the refusals as an error; `None` for an empty list.
-    pub(crate) fn error(refusals: Vec<Refusal>) -> Option<Error> {
-        (!refusals.is_empty()).then(|| Error::Refused(Self(refusals)))
-    }
-
     /// Returns each refusal.
     pub fn iter(&self) -> std::slice::Iter<'_, Refusal> {
         self.0.iter()
@@ -277,6 +242,7 @@ impl fmt::Display for Refusals {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::Error;
 
     fn refusal(reason: Reason) -> Refusal {
         Refusal {

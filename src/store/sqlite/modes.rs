@@ -3,7 +3,7 @@
 use std::path::Path;
 
 #[cfg(unix)]
-use super::stat::beside;
+use super::file_identity::beside;
 use crate::store::examine::{Finding, Verdict};
 
 /// Examines whether other users can read the tasks.

@@ -1,4 +1,4 @@
-//! The list of the cases of stores: what clients do and see.
+//! The list of the cases of stores: clients.
 
 #[doc(hidden)]
 #[macro_export]

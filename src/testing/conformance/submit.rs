@@ -40,8 +40,8 @@ pub async fn a_future_start_sleeps(harness: &dyn Harness) {
     assert!(kit.try_claim(&node, "a").await.unwrap().is_none());
 }
 
-/// A task that is submitted paused is paused, and no node claims it before it is resumed. Then it runs, and what is read
-/// of it says nothing of a pause.
+/// A task that is submitted paused is paused, and no node claims it before it is resumed. Then it runs, and its record
+/// does not show the pause.
 pub async fn a_paused_task_is_paused_from_its_submit_on(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;
     let mut paused = task("a");
@@ -59,7 +59,8 @@ pub async fn a_paused_task_is_paused_from_its_submit_on(harness: &dyn Harness) {
     assert_eq!(claimed.unwrap().state.code(), StateKind::Paused);
 }
 
-/// The id of a task that says so is free when it has completed, for each rule of a submit, and only then.
+/// The id of a task with `free_id` is free when the task has completed, for each rule of a submit, and
+/// only then.
 pub async fn the_id_of_a_completed_task_may_be_free(harness: &dyn Harness) {
     let (kit, node) = Kit::with_node(harness).await;
     let freeing = || {
@@ -78,17 +79,13 @@ pub async fn the_id_of_a_completed_task_may_be_free(harness: &dyn Harness) {
     ] {
         let mut claimed = kit.claim(&node, "a").await;
         kit.commit(&mut claimed, &Message::complete()).await;
-        let order = kit.get("a").await.order;
-        assert_eq!(
-            kit.get("a").await.task,
-            freeing(),
-            "its record stays until then"
-        );
+        let ended = kit.get("a").await;
+        assert_eq!(ended.task, freeing(), "its record stays until then");
         let task = freeing();
         let again = kit.try_submit(Submit { task, if_exists }).await;
         assert_eq!(again.unwrap(), Submitted::New, "{if_exists:?}");
         let record = kit.get("a").await;
-        assert!(record.order > order, "{if_exists:?}");
+        assert!(record.order > ended.order, "{if_exists:?}");
         assert_eq!(record.state.unwrap().code(), StateKind::Runnable);
     }
     let mut claimed = kit.claim(&node, "a").await;

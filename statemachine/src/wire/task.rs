@@ -104,8 +104,8 @@ pub struct TaskForm {
     #[serde(default, deserialize_with = "or_default")]
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub free_id: bool,
-    /// Whether it is paused from its submit on, until it is resumed; `false` by default. Not beside `start_at`, `after`
-    /// and `after_ok`.
+    /// Whether it is paused from its submit on, until it is resumed; `false` by default. Not allowed together with
+    /// `start_at`, `after` and `after_ok`.
     #[serde(default, deserialize_with = "or_default")]
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub paused: bool,
@@ -154,7 +154,7 @@ impl TaskForm {
     ///
     /// # Errors
     ///
-    /// [`Invalid`] that names the field; the field is `task` for a text that is no JSON object.
+    /// [`Invalid`] that names the field; the field is `task` for a text that is not a JSON object.
     pub fn parse(text: &str) -> Result<Self, Invalid> {
         crate::plain::object(text).map_err(|wrong| wrong.into_invalid("task"))
     }
@@ -246,7 +246,7 @@ impl TaskForm {
             (ids, []) => Waits::new("after", ids.iter().cloned())?,
             ([], ids) => Waits::new("after_ok", ids.iter().cloned())?.ok(),
             _ => {
-                let reason = "is given beside `after`; put every task into one of them";
+                let reason = "is given together with `after`; put every task into one of them";
                 return Err(Invalid::new("after_ok", reason));
             }
         };
@@ -404,7 +404,7 @@ mod tests {
             (r#"{"id":"a/b","kind":"k"}"#, "id: "),
             (
                 r#"{"after":["a"],"after_ok":["b"]}"#,
-                "after_ok: is given beside `after`; put every task into one of them",
+                "after_ok: is given together with `after`; put every task into one of them",
             ),
             (
                 r#"{"after_deadline":"2030-01-01T00:00:00Z"}"#,

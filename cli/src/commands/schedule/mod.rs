@@ -6,6 +6,7 @@ pub(crate) mod form;
 pub(crate) mod import;
 mod last;
 mod origin;
+mod run_args;
 mod select;
 mod show;
 mod spec;
@@ -214,7 +215,7 @@ async fn skip(
     done(out, id, &format!("skips {time}"))
 }
 
-/// What was done with a schedule.
+/// An action on a schedule.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct Action<'a> {
@@ -227,7 +228,7 @@ pub(crate) struct Action<'a> {
     runs: Option<&'a [TaskId]>,
 }
 
-/// Prints that something was done with a schedule.
+/// Prints the result of an action on a schedule.
 fn done(out: &Output, id: &TaskId, action: &str) -> Result<Exit, Failure> {
     match out.is_json() {
         true => out.json(&Action {
@@ -240,7 +241,7 @@ fn done(out: &Output, id: &TaskId, action: &str) -> Result<Exit, Failure> {
     Ok(Exit::Ok)
 }
 
-/// Prints that something was done with a schedule, and the runs of it.
+/// Prints the result of an action on a schedule, with its runs.
 fn runs(out: &Output, id: &TaskId, action: &str, runs: &[TaskId]) -> Result<Exit, Failure> {
     if out.is_json() {
         out.json(&Action {

@@ -25,7 +25,7 @@ use crate::{
     view::{age, color, text},
 };
 
-/// Why no schedule submits runs.
+/// The reason why no schedule submits runs.
 const NO_NODE: &str =
     "no live node runs schedules: start one (`windlass worker`, or a runner of the library)";
 
@@ -46,7 +46,8 @@ async fn why_no_node(client: &Client, record: &ScheduleRecord) -> Result<Option<
     Ok((!is_handled).then(|| NO_NODE.to_owned()))
 }
 
-/// Returns why a schedule waits that a clock that was ahead has taken beyond the present.
+/// Returns the reason why a schedule waits if a clock that was ahead has decided its times beyond
+/// the present.
 fn ahead_text(record: &ScheduleRecord) -> Option<String> {
     let (ahead, id) = (record.ahead?, &record.id);
     Some(format!(
@@ -55,10 +56,10 @@ fn ahead_text(record: &ScheduleRecord) -> Option<String> {
     ))
 }
 
-/// A time that passed longer ago than this is reported: a worker submits its run earlier.
+/// How long ago a time must have passed to be reported: a worker submits its run earlier.
 const OVERDUE: SignedDuration = SignedDuration::from_secs(3);
 
-/// How many times to come are shown of a schedule.
+/// How many future times of a schedule are shown.
 pub(super) const UPCOMING: usize = 5;
 
 /// How many last runs are read at the same time.
@@ -112,7 +113,7 @@ impl PreviewArgs {
     }
 }
 
-/// The most times of one preview: all of them are in memory, as a table or a JSON array.
+/// The most times of one preview: all of them are in memory.
 const MOST_PREVIEWED: usize = 10_000;
 
 /// Reads how many times a preview prints.
@@ -124,7 +125,7 @@ fn text_of(at: Timestamp) -> String {
     at.to_string()
 }
 
-/// Says that commands wait, which change what the schedule does next.
+/// Returns a note that queued commands will change what the schedule does next.
 fn commands_text(record: &ScheduleRecord) -> Option<String> {
     let id = &record.id;
     match record.commands {

@@ -26,7 +26,8 @@ use crate::{
     waiting::note_unhandled,
 };
 
-/// Why an update is not made: the store's reason, in the words of a schedule, or that of the options.
+/// Why an update is not made: the store's error, expressed for a schedule, or the error of the
+/// options.
 struct OfSchedule(Failure);
 
 impl From<windlass::store::Error> for OfSchedule {
@@ -149,7 +150,7 @@ pub(super) async fn update(
     }
     args.load()?;
     let (mut action, mut notes) = ("updated", Vec::new());
-    // Called again when another update was first: the merge is then one of what that has written.
+    // Called again when another update came first, so that it merges with that one.
     let mut merged = |record: &ScheduleRecord| -> Result<Schedule, OfSchedule> {
         let is_ended = record.state.is_some_and(StateKind::is_terminal);
         action = if is_ended {

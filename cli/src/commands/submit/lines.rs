@@ -31,7 +31,7 @@ use crate::{
 pub(crate) struct Report {
     /// How many tasks are new.
     submitted: usize,
-    /// How many tasks were there already.
+    /// How many tasks existed already.
     existing: usize,
     /// The lines that were not submitted.
     failed: Vec<Bad>,
@@ -70,7 +70,7 @@ impl Report {
         self.exits.insert(failure.exit().code());
     }
 
-    /// Submits the lines that were read. Each has an answer of its own.
+    /// Submits the lines that were read. Each has its own result.
     async fn flush(
         &mut self,
         client: &Client,
@@ -114,7 +114,7 @@ impl Report {
     }
 }
 
-/// Submits the lines. The first invalid one ends it, unless `--keep-going`: the lines before it
+/// Submits the lines. Ends at the first invalid line unless `--keep-going`: the lines before it
 /// have been submitted, and none after it.
 pub(crate) async fn execute(
     mut lines: Box<dyn BufRead>,
@@ -171,7 +171,7 @@ pub(crate) async fn execute(
     report.flush(&client, &out, &mut batch).await?;
     spinner.finish_and_clear();
     if stopped {
-        out.note("nothing after that line was submitted; --keep-going goes on");
+        out.note("nothing after that line was submitted; --keep-going continues");
     }
     if let Some(note) = missed::note(report.missed) {
         out.note(note);
@@ -197,7 +197,7 @@ pub(crate) async fn execute(
     print(&out, &report)?;
     Ok(match (report.exits.len(), report.exits.first()) {
         (0, _) => Exit::Ok,
-        // An invalid line that ended it is bad input; otherwise some items of a bulk failed.
+        // An invalid line that ended the command is bad input; otherwise some lines of many failed.
         (1, Some(code)) if stopped || report.ids.is_empty() => Exit::from_code(*code),
         _ => Exit::No,
     })
@@ -209,7 +209,7 @@ async fn wait(client: &Client, out: &Output, report: &mut Report, deadline: Dead
     let mut answers = futures::stream::iter(report.ids.clone())
         .map(|id| async move {
             let report = |waiting: Waiting| match reported(&waiting) {
-                // With many tasks only failures get a line each, not waits for a slot.
+                // With many tasks only failures are printed, not waits for a slot.
                 Some(text) if matches!(waiting, Waiting::Failed(_)) => {
                     bar.suspend(|| out.note(format!("{id}: {text}")));
                 }

@@ -58,7 +58,10 @@ fn a_file_is_refused_wherever_it_was_cut() {
             continue;
         };
         let error = all(begin).unwrap_err();
-        let says = ["the file is cut: ", "is not the first line of an export"];
+        let says = [
+            "the file is incomplete: ",
+            "is not the first line of an export",
+        ];
         assert!(
             says.iter().any(|says| error.contains(says)),
             "{at}: {error}"
@@ -86,7 +89,7 @@ fn a_wrong_line_is_named_with_its_field() {
         ),
         (
             with(r#"{"task":"#, r#"{"more":1,"task":"#),
-            "line 2: more: is no field of this line",
+            "line 2: more: is not a field of this line",
         ),
         (
             with(r#""task":"a","order":70"#, r#""task":"b","order":70"#),
@@ -124,7 +127,7 @@ fn the_counts_of_the_last_line_are_compared() {
     }
     let more = head(1) + &good + &end(1, 0) + &good;
     let error = all(&more).unwrap_err();
-    assert_eq!(error, "line 4: the file goes on after its last line");
+    assert_eq!(error, "line 4: the file continues after its last line");
 }
 
 #[test]
