@@ -10,7 +10,7 @@ use windlass_statemachine::StateKind;
 use super::data::AHEAD;
 use crate::{
     Client,
-    clock::{Clock, SystemClock},
+    clock::SystemClock,
     store::{Error, Page, Store},
 };
 

@@ -12,7 +12,7 @@ mod update;
 use windlass_statemachine::{Command, Invalid, StateKind, TaskId};
 
 use self::record::data_of;
-use super::{KIND, LABEL, ScheduledFor, Time, data::Data, spec::Schedule, times::Times};
+use super::{KIND, LABEL, ScheduledFor, Time, spec::Schedule, times::Times};
 use crate::{
     Client,
     store::{Error, Filter, Page, TaskRecord},
