@@ -32,7 +32,7 @@ async fn release(task: TaskContext) -> Result<Message, BoxError> {
                     let message = Message::complete_with(format!("approved by {by}"));
                     return Ok(message.answer(&signal, &"released"));
                 }
-                // The reply is durable, and the task goes on waiting.
+                // The reply is durable, and the task still waits.
                 task.answer(&signal, &format!("refused: only {approver} may approve")).await?;
             }
             stop = task.stop_requested() => return Ok(stop.message()),

@@ -1,7 +1,7 @@
 //! A schedule: a task that submits a run every two seconds, three times.
 //!
-//! The schedule sleeps in the store between its times, so another node goes on where this one stops: stop
-//! the program with ctrl-c and start it again.
+//! The schedule sleeps in the store between its times, so another node continues where this one stops:
+//! stop the program with ctrl-c and start it again.
 
 #![allow(clippy::print_stdout, reason = "an example shows what it does")]
 

@@ -99,12 +99,14 @@ impl MachineFault {
     pub fn advice(self) -> &'static str {
         match self {
             Self::Descriptors => "raise the limit with ulimit -n, or LimitNOFILE= of the service",
-            Self::SystemDescriptors => "raise fs.file-max, or end what holds so many files open",
+            Self::SystemDescriptors => {
+                "raise fs.file-max, or end the processes that have many files open"
+            }
             Self::Processes => "raise the limit with ulimit -u, or TasksMax= of the service",
             Self::Memory => "free memory, or run fewer tasks at once",
             Self::DiskFull => "free space on that disk",
             Self::Quota => "delete files, or raise the quota",
-            Self::Disk => "look at the log of the kernel (dmesg)",
+            Self::Disk => "check the log of the kernel (dmesg)",
             Self::ProgramBusy => "end the process that has it open for writing",
         }
     }

@@ -230,9 +230,9 @@ impl<J> NewTask<J> {
         self
     }
 
-    /// Its id is free again when it has completed: each later submit of the id makes a new task in its place, also one
-    /// that would be refused or be the same. The record of the task stays until then, and at most for its retention. A
-    /// task that has failed or was killed keeps its id.
+    /// Frees its id when it has completed: each later submit of the id makes a new task in its place, even a submit
+    /// that would otherwise be refused or return the same task. The record of the completed task stays until then, and
+    /// at most for the retention. A task that has failed or was killed keeps its id.
     ///
     /// # Example
     ///
@@ -253,8 +253,9 @@ impl<J> NewTask<J> {
         self
     }
 
-    /// It is paused from its submit on: no node claims it before a command resumes it
-    /// ([`Command::Run`](crate::Command::Run)). Not beside a start and tasks to wait for.
+    /// Submits it paused: no node claims it before a command resumes it
+    /// ([`Command::Run`](crate::Command::Run)). Not allowed together with a start or tasks to wait
+    /// for.
     ///
     /// # Example
     ///

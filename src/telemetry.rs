@@ -110,25 +110,25 @@ const fn metric(
 #[rustfmt::skip]
 pub const METRICS: [Metric; 21] = [
     metric(CLAIMS, MetricKind::Counter, "count", &["kind"], "Tasks that a node has claimed"),
-    metric(ABANDONED, MetricKind::Counter, "count", &["kind"], "Claimed tasks whose claim before was lost with its node or its lease; each costs an attempt"),
-    metric(LATENESS, MetricKind::Histogram, "seconds", &["kind"], "The time from when a task was due until a node had claimed it"),
+    metric(ABANDONED, MetricKind::Counter, "count", &["kind"], "Claimed tasks whose previous claim was lost with its node or its lease; each costs an attempt"),
+    metric(LATENESS, MetricKind::Histogram, "seconds", &["kind"], "The time from the due time of a task until a node claimed it"),
     metric(RUNNING, MetricKind::Gauge, "count", &["kind"], "Handlers that run in this process"),
     metric(RUN_DURATION, MetricKind::Histogram, "seconds", &["kind"], "The duration of one run of a handler"),
     metric(ATTEMPTS, MetricKind::Counter, "count", &["kind", "outcome"], "Runs of handlers that have ended; `outcome` is `returned`, `failed` (an error or a panic) or `aborted`"),
     metric(TRANSITIONS, MetricKind::Counter, "count", &["kind", "to"], "Durable transitions; `to` is the state, `fault` counts failed attempts and `failed` tasks without a further retry"),
-    metric(FENCED, MetricKind::Counter, "count", &[], "Writes that the store refused because the claim was over"),
+    metric(FENCED, MetricKind::Counter, "count", &[], "Writes that the store refused because the claim had ended"),
     metric(COMMIT_DURATION, MetricKind::Histogram, "seconds", &[], "The duration of one call that writes transitions"),
     metric(COMMIT_BATCH, MetricKind::Histogram, "count", &[], "The number of writes in one such call"),
     metric(RENEWALS, MetricKind::Counter, "count", &["outcome"], "Renewals of leases; `outcome` is `renewed` or `failed`"),
     metric(MARGIN, MetricKind::Gauge, "seconds", &[], "How long the node would still have trusted its lease when the last renewal was answered"),
     metric(STORE_ERRORS, MetricKind::Counter, "count", &["operation", "class"], "Errors of the store; `operation` is `claim`, `commit` or `renew`, `class` is `fenced`, `superseded`, `unavailable`, `corrupt`, `too_large`, `invalid` or `other`"),
-    metric(COMMAND_STOP, MetricKind::Histogram, "seconds", &["command"], "The time from when a node had a command that stops a running handler until the handler had ended; `command` is `sleep`, `pause`, `release`, `complete` or `kill`"),
-    metric(SCHEDULE_TIMES, MetricKind::Counter, "count", &["outcome"], "Times of schedules that were decided; `outcome` is `fired`, `missed`, `skipped`, `overlapped` or `refused`. A decision that has to be written again is counted again"),
-    metric(SKEW, MetricKind::Gauge, "seconds", &[], "How far ahead of the clock of this node the times are that other clocks have written into the tasks which it claimed since the last interval, at least; 0 when none is ahead"),
-    metric(SLOTS, MetricKind::Gauge, "count", &["kind", "used"], "Slots of this node by kind; `used` is `true` for those in use, `false` for how many more tasks of the kind it could start now. Kinds share the slots of the node, so the free ones of several kinds have no sum"),
+    metric(COMMAND_STOP, MetricKind::Histogram, "seconds", &["command"], "The time from when a node received a command that stops a running handler until the handler ended; `command` is `sleep`, `pause`, `release`, `complete` or `kill`"),
+    metric(SCHEDULE_TIMES, MetricKind::Counter, "count", &["outcome"], "Times of schedules that were decided; `outcome` is `fired`, `missed`, `skipped`, `overlapped` or `refused`. A decision whose write is repeated is counted again"),
+    metric(SKEW, MetricKind::Gauge, "seconds", &[], "How far other clocks are ahead of the clock of this node, at least: from the times in the tasks that the node has claimed since the last interval; 0 when none is ahead"),
+    metric(SLOTS, MetricKind::Gauge, "count", &["kind", "used"], "Slots of this node by kind; `used` is `true` for those in use, `false` for how many more tasks of the kind it could start now. Kinds share the slots of the node, so do not add up the free ones of several kinds"),
     metric(TASKS, MetricKind::Gauge, "count", &["kind", "state"], "Tasks of the namespace; `state` is a state or `quarantined`"),
     metric(OLDEST_DUE, MetricKind::Gauge, "seconds", &["kind"], "How long the first task of the namespace is due that no node has claimed; 0 when there is none: the figure to scale by"),
-    metric(WAITING, MetricKind::Gauge, "count", &["kind", "reason"], "Tasks of the namespace that are not run, by the reason: `no_node`, `data_version`, `labels`, `standing`, `fault`, `full`, `limit` or `tasks`"),
+    metric(WAITING, MetricKind::Gauge, "count", &["kind", "reason"], "Tasks of the namespace that are not run, by the reason: `no_node`, `data_version`, `labels`, `standing`, `fault`, `full`, `limit`, `tasks` or `copied`"),
     metric(WORKERS, MetricKind::Gauge, "count", &["kind", "sdk"], "Live nodes of the namespace with a handler of the kind; `kind` is `any` for those with a default handler, `sdk` is `rust`"),
 ];
 
@@ -161,7 +161,7 @@ pub fn page() -> String {
          `windlass_oldest_due_age_seconds` of the kinds that it runs, and that of kinds which no node runs. On a store \
          that keeps no counts (etcd without `memory-index=true`) there is no `windlass_tasks`, no `windlass_waiting_tasks`, and no age of a kind \
          that no node runs.\n\n\
-         No metric has a task id as a label. This page is made of the table in `src/telemetry.rs`: \
+         No metric has a task id as a label. This page is generated from the table in `src/telemetry.rs`: \
          `cargo test --all-features --test telemetry -- --ignored write_the_page` writes it.\n\n\
          | metric | type | unit | labels | what |\n|---|---|---|---|---|\n",
     );

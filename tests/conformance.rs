@@ -1,4 +1,4 @@
-//! Every store that ships with windlass, held to the duties of the traits.
+//! Runs the conformance suite on every store that ships with windlass.
 #![cfg(feature = "conformance")]
 #![allow(
     clippy::unwrap_used,
@@ -20,8 +20,8 @@ use windlass::{
     },
 };
 
-/// Stores in memory that follow tokio's clock, and the last one that was made: it is damaged by its
-/// own hand.
+/// Stores in memory that follow tokio's clock, and the last one that was made, which damages its
+/// own records.
 #[derive(Default)]
 struct Memory {
     store: std::sync::Mutex<Option<Arc<MemoryStore>>>,
@@ -62,7 +62,7 @@ impl Harness for Memory {
     }
 }
 
-/// Any store with its states beside it.
+/// Any store with a separate state store.
 #[derive(Default)]
 struct Split<H> {
     inner: H,
@@ -121,7 +121,7 @@ impl StateHarness for States {
     }
 }
 
-/// A SQLite file of its own for each store.
+/// A separate SQLite file for each store.
 #[cfg(feature = "sqlite")]
 mod sqlite_file {
     use std::{
@@ -188,7 +188,8 @@ mod sqlite_file {
             Some(open(&self.path()).await)
         }
 
-        /// A busy machine makes a few calls in a second of real time, each a sync of the file.
+        /// On a busy machine only a few calls fit into a second of real time, because each syncs
+        /// the file.
         fn short_lease(&self) -> Duration {
             Duration::from_secs(1)
         }

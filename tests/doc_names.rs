@@ -1,4 +1,4 @@
-//! Names in the documents: the paths, tests, modules, chores and commands that they name exist.
+//! Checks that the paths, tests, modules, chores and commands named in the documents exist.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -94,7 +94,7 @@ fn is_lower_case(name: &str) -> bool {
     !name.is_empty() && name.chars().all(|c| c.is_ascii_lowercase() || c == '-')
 }
 
-/// A name with two underscores or more is that of a test.
+/// Returns whether a name is that of a test: it has two underscores or more.
 fn is_test(name: &str) -> bool {
     is_identifier(name) && name.matches('_').count() >= 2 && name == name.to_ascii_lowercase()
 }

@@ -1,8 +1,7 @@
-//! The duties in the docs of the store traits and the cases of the conformance suite, held against
-//! each other.
+//! Compares the duties in the docs of the store traits with the cases of the conformance suite.
 //!
-//! Each numbered duty ends with the cases that hold a store to it: "Cases: `topic::case`, ….". A case
-//! that checks more than any duty is listed in the docs of its topic: "Beyond the duties: `case`.".
+//! Each numbered duty ends with the cases that check it: "Cases: `topic::case`, ….". A case that
+//! checks more than any duty is listed in the docs of its topic: "Beyond the duties: `case`.".
 #![allow(
     clippy::unwrap_used,
     clippy::panic,

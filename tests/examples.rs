@@ -1,5 +1,4 @@
-//! Each example is run as a program: its exit status and its output are what it promises, within a
-//! bounded time.
+//! Each example is run as a program: it ends with the promised exit status and output in time.
 //!
 //! The cluster on one machine (`examples/cluster/run.sh`) is run by `cli/tests/cluster_example.rs`.
 #![cfg(feature = "sqlite")]
@@ -28,7 +27,7 @@ use tempfile::TempDir;
 /// The longest that an example may take for anything.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// The program of an example, which cargo puts beside the tests.
+/// Returns the program of an example, which cargo puts next to the tests.
 fn program(name: &str) -> PathBuf {
     let test = env::current_exe().unwrap();
     let target = test.ancestors().nth(2).unwrap();
@@ -44,7 +43,7 @@ fn program(name: &str) -> PathBuf {
     program
 }
 
-/// An example that runs in a folder of its own. It is killed when this is dropped.
+/// An example that runs in its own folder. It is killed when this is dropped.
 struct Example {
     folder: TempDir,
     child: Child,
@@ -113,7 +112,7 @@ fn inbox_submits_a_task_with_an_order() {
     assert_eq!(output, ["invoice for o-17"]);
 }
 
-/// It is killed after a step, and goes on there.
+/// It is killed after a step, and continues there.
 #[test]
 fn countdown_goes_on_after_a_kill() {
     let mut first = Example::start("countdown", &["3"]);

@@ -1,5 +1,5 @@
-//! A state store as a user writes it (the example's folder of JSON files), held to the suite, alone
-//! and beside a coordinator.
+//! Runs the suite on a state store as a user writes it (the example's folder of JSON files), alone
+//! and with a coordinator.
 #![cfg(all(feature = "conformance", feature = "sqlite"))]
 #![allow(
     clippy::unwrap_used,

@@ -1,4 +1,4 @@
-//! What a program without a log of its own gets to see: failed attempts, on standard error.
+//! A program without a log shows failed attempts on standard error.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -10,7 +10,7 @@ use std::process::Command;
 
 use windlass::{Client, Message, NewTask, Runner, TaskContext, store::Store};
 
-/// Says what the program does; without it, it is a program as most are at first.
+/// Selects what the program does; without it, the program sets up no log.
 const CASE: &str = "WINDLASS_TEST_CASE";
 
 /// The program: it submits a task that fails, and waits for its end.

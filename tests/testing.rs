@@ -92,7 +92,7 @@ async fn a_clock_that_is_moved_ends_leases() {
     tokio::time::timeout(Duration::from_secs(1), unclaimed(&mut events))
         .await
         .unwrap();
-    // A clock that is set back gives nothing back, and takes nothing away.
+    // A clock that is set back does not change leases.
     clock.set(Timestamp::UNIX_EPOCH);
     let status = NodeStatus::default();
     assert!(store.coordinator().renew(&lost, &status).await.is_err());
@@ -100,7 +100,7 @@ async fn a_clock_that_is_moved_ends_leases() {
     assert!(claim(&store, &survivor).await.unwrap());
 }
 
-/// A dropped watch costs nothing, and the others go on.
+/// A dropped watch costs nothing, and the others continue.
 #[tokio::test(start_paused = true)]
 async fn a_dropped_watch_is_forgotten() {
     let store = Store::open("memory:").await.unwrap();
@@ -140,7 +140,7 @@ async fn faults_come_as_asked_for() {
     assert!(claim(&store, &node).await.unwrap());
 }
 
-/// A lost lease is fenced, its watch ends, and in the store it ends with its time.
+/// A lost lease is fenced and its watch ends; in the store it ends when its time is over.
 #[tokio::test(start_paused = true)]
 async fn a_lease_can_be_lost() {
     let clock = Arc::new(TokioClock::new(Timestamp::UNIX_EPOCH));

@@ -20,7 +20,7 @@ pub(crate) fn transitions_in_memory(count: u64, _: &Path) {
     });
 }
 
-/// The same on SQLite: each transition is a transaction of its own.
+/// The same on SQLite: each transition is its own transaction.
 pub(crate) fn transitions_on_sqlite(count: u64, dir: &Path) {
     runtime().block_on(async {
         transitions(count, store::on_sqlite(dir).await).await;

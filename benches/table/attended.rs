@@ -1,5 +1,5 @@
-//! A run has a folder and a process group of its own. The process that was started attends to them: however
-//! the run ends, it ends what the run has started, and removes the folder.
+//! A run has a folder and its own process group. The process that was started attends to them: however the
+//! run ends, it ends what the run has started, and removes the folder.
 
 use std::{
     os::unix::process::{CommandExt, ExitStatusExt},
@@ -66,7 +66,7 @@ async fn attend(mut command: Command) -> ExitStatus {
 }
 
 async fn interrupted(group: Pid, ended: &mut tokio::task::JoinHandle<ExitStatus>) -> ExitStatus {
-    // A group that has ended meanwhile has no processes.
+    // A group that has ended in the meantime has no processes.
     let _ = killpg(group, Signal::SIGTERM);
     if let Ok(status) = timeout(PATIENCE, &mut *ended).await {
         return status.unwrap();

@@ -42,7 +42,7 @@ pub(crate) fn svg(json: &str) -> Result<String, String> {
     Ok(draw(&topics))
 }
 
-/// The bars of each topic. The label of a share is the row before it that has a name of its own.
+/// The bars of each topic. The label of a share is the row before it that has its own name.
 fn topics(rows: &[Row]) -> Vec<(String, Vec<Bar>)> {
     let (mut topics, mut name) = (Vec::<(String, Vec<Bar>)>::new(), "");
     for row in rows {

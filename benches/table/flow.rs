@@ -1,4 +1,4 @@
-//! Submits a second, and how fast claimed tasks come to their end, beside raw inserts.
+//! Submits a second, and how fast claimed tasks come to their end, compared with raw inserts.
 
 use std::{
     sync::{

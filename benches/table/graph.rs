@@ -1,5 +1,5 @@
-//! Tasks that wait for each other, beside as many that wait for none; and what the end of a task for which many
-//! wait costs the other tasks.
+//! Tasks that wait for each other, compared with as many that wait for none; and what the end of a task for
+//! which many wait costs the other tasks.
 
 use std::{
     path::{Path, PathBuf},
@@ -54,7 +54,7 @@ fn layers(setting: &Setting, report: &mut Report, place: impl Fn(&str) -> PathBu
     let rounds = setting.pick(3, 1);
     let kinds = [
         (Waits::None, SLOTS, "tasks that wait for none"),
-        // As many at once as a graph has at the most.
+        // As many at once as a graph has at most.
         (Waits::None, WIDE as u32, "the same, 100 slots"),
         (
             Waits::One,
@@ -163,7 +163,7 @@ struct Fan {
 struct Ran {
     /// From the end of the first tasks to the start of each last one.
     until: Mutex<Times>,
-    /// The lateness of tasks of another kind meanwhile.
+    /// The lateness of tasks of another kind in the meantime.
     others: Mutex<Times>,
     began: Mutex<Option<Instant>>,
     left: AtomicUsize,
@@ -178,7 +178,7 @@ impl Fan {
         setting: &Setting,
         place: &impl Fn(&str) -> PathBuf,
     ) {
-        // The tasks are submitted meanwhile.
+        // The tasks are submitted in the meantime.
         let ahead = Duration::from_secs(setting.pick(15, 3));
         let ran = support::runtime().block_on(self.run(&place(self.name), ahead));
         let until = ran.until.lock().unwrap();

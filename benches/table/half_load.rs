@@ -21,7 +21,7 @@ use crate::{
 
 /// How many submit at once when the highest load is measured.
 const CALLERS: usize = 256;
-/// How often commands are sent beside the load, and tasks of the quiet kind submitted.
+/// How often commands are sent during the load, and tasks of the quiet kind submitted.
 const EVERY: Duration = Duration::from_millis(10);
 
 pub(crate) fn run(setting: &Setting, report: &mut Report) {
@@ -147,7 +147,7 @@ impl Node {
         while self.started.try_recv().is_ok() {}
     }
 
-    /// Submits at this rate, and sends commands beside it.
+    /// Submits at this rate, and sends commands at the same time.
     async fn paced(&mut self, rate: f64, time: Duration) -> Latency {
         let commands = tokio::spawn(commands(self.client.clone(), time));
         let client = self.client.clone();

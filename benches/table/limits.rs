@@ -1,4 +1,5 @@
-//! Tasks behind limits, beside as many without: their rate, what a start reads, and what a line costs.
+//! Tasks behind limits, compared with as many without: their rate, what a start reads, and what a line
+//! costs.
 
 use std::{
     path::{Path, PathBuf},

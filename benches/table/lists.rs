@@ -18,7 +18,7 @@ use crate::{
 
 /// How often each call is made.
 const ROUNDS: usize = 21;
-/// How many ended tasks there are beside the others.
+/// How many ended tasks there are in addition to the others.
 const ENDED: usize = 10_000;
 /// The median of a first page and of the counts on SQLite, in milliseconds.
 const GOAL: f64 = 5.0;

@@ -1,14 +1,14 @@
 //! The measurements behind `docs/performance.md`, as a table: `cargo xtask bench [ARGS]`.
 //!
-//! Every figure that has a goal is a ratio, or is taken beside what it is compared with, in turns
+//! Every figure that has a goal is a ratio, or is measured together with its comparison, in turns
 //! and in one run: absolute figures differ from machine to machine.
 //!
 //! | module | what it measures |
 //! |---|---|
 //! | [`chart`] | nothing: it draws rows that were measured |
 //! | [`attended`] | nothing: it removes what an interrupted run leaves behind |
-//! | [`transitions`] | durable transitions beside the raw rate of SQLite |
-//! | [`flow`] | submits, claims and ends beside raw inserts |
+//! | [`transitions`] | durable transitions compared with the raw rate of SQLite |
+//! | [`flow`] | submits, claims and ends compared with raw inserts |
 //! | [`commands`] | from a command to its outcome, and from a submit to the handler |
 //! | [`half_load`] | latency at half of the highest load, and behind a flood |
 //! | [`transactions`] | ten submits as one transaction, and the inbox |
@@ -17,7 +17,7 @@
 //! | [`kills`] | tasks that run twice after their node was killed |
 //! | [`graph`] | tasks that wait for each other |
 //! | [`limits`] | tasks behind limits |
-//! | [`size`] | what a step costs beside 10,000 and beside a million tasks |
+//! | [`size`] | what a step costs with 10,000 and with a million tasks |
 //! | [`counts`] | the counts, and what is available |
 //! | [`lists`] | the first page of a list, and the counts |
 //! | [`waiters`] | a no-op task in a process that waits for thousands of other tasks |

@@ -88,7 +88,7 @@ pub(crate) async fn holds(file: &Path) {
     runner.shutdown().await;
 }
 
-/// Starts a node in a process of its own, and asks it when it has come to rest.
+/// Starts a node in its own process, and asks it when it has come to rest.
 pub(crate) fn facts(file: &Path) -> (Facts, Other) {
     let mut other = Other::start("holds", file);
     let mut ask = || {

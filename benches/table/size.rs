@@ -1,4 +1,4 @@
-//! What a transition, a wake-up with its claim and its end, and a submit cost beside 10,000 and beside a million
+//! What a transition, a wake-up with its claim and its end, and a submit cost with 10,000 and with a million
 //! tasks in the namespace, in turns.
 
 use std::{

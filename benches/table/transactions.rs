@@ -1,5 +1,5 @@
-//! Ten submits as one transaction, beside the same ten one after the other and as one batch; and from the
-//! commit of a row of the inbox to the start of the handler.
+//! Ten submits as one transaction, compared with the same ten one after the other and as one batch; and
+//! from the commit of a row of the inbox to the start of the handler.
 
 use std::{
     path::Path,

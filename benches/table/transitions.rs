@@ -1,9 +1,9 @@
-//! Durable transitions a second, with 1,000 tasks in flight, beside the rate at which SQLite alone
-//! takes updates of rows of the same size, in turns.
+//! Durable transitions a second, with 1,000 tasks in flight, compared with the rate at which SQLite
+//! alone takes updates of rows of the same size, in turns.
 //!
-//! Two populations: the 1,000 tasks are alone in the file (every page that is written holds many
-//! of them), or they are spread among 100,000 (every task is on a page of its own). The raw file
-//! has as many rows, and the same ones of them are updated.
+//! Two populations: the 1,000 tasks are alone in the file (every page that is written holds many of
+//! them), or they are spread among 100,000 (every task is on its own page). The raw file has as
+//! many rows, and the same ones of them are updated.
 
 use std::{
     path::Path,
@@ -88,8 +88,8 @@ fn stored(file: &Path) -> usize {
     size as usize
 }
 
-/// As [`run`], with few tasks in flight, alone in their file: beside transactions of as many updates, one
-/// transaction after the other.
+/// As [`run`], with few tasks in flight, alone in their file: compared with transactions of as many
+/// updates, one transaction after the other.
 pub(crate) fn few(setting: &Setting, report: &mut Report) {
     let runtime = support::runtime();
     let (folder, rounds) = (setting.folder(), setting.pick(5, 2));

@@ -16,7 +16,7 @@ use crate::{
 
 /// How many waits a process has.
 const WAITS: [usize; 4] = [0, 100, 1_000, 10_000];
-/// The processor time of a task beside any number of waits, compared with none.
+/// The processor time of a task with any number of waits, compared with none.
 const GOAL: f64 = 1.3;
 
 /// Returns the processor time that this process has used.

@@ -1,4 +1,4 @@
-//! The command line: its commands, and what each of them runs.
+//! The command line: its commands, and the function that each of them runs.
 
 use std::{ffi::OsString, io, process::ExitCode, time::Duration};
 
@@ -54,6 +54,8 @@ pub(crate) enum Command {
     Logs(commands::logs::Args),
     /// Print changes of tasks as they happen
     Watch(commands::watch::Args),
+    /// Wait until tasks have ended, or until no live task matches a filter
+    Wait(commands::wait::Args),
     /// Pause tasks until they are resumed
     #[command(after_help = steer::PAUSE)]
     Pause(steer::Args),
@@ -103,6 +105,8 @@ pub(crate) enum Command {
     Nodes(commands::nodes::Args),
     /// Send a command to a node
     Node(commands::node::Args),
+    /// Print the time with which start times and deadlines are compared
+    Time(commands::time::Args),
     /// Show the settings in effect, and where each comes from
     Config(commands::config::Args),
     /// Print a completion script for your shell
@@ -180,6 +184,7 @@ impl Command {
             Self::Graph(args) => commands::graph::execute(args, global).await,
             Self::Logs(args) => commands::logs::execute(args, global).await,
             Self::Watch(args) => commands::watch::execute(args, global).await,
+            Self::Wait(args) => commands::wait::execute(args, global).await,
             Self::Pause(args) => steer::execute(TaskCommand::Pause, args, global).await,
             Self::Resume(args) => steer::execute(TaskCommand::Run, args, global).await,
             Self::Release(args) => steer::execute(TaskCommand::Release, args, global).await,
@@ -201,6 +206,7 @@ impl Command {
             Self::Audit(args) => commands::audit::execute(args, global).await,
             Self::Nodes(args) => commands::nodes::execute(args, global).await,
             Self::Node(args) => commands::node::execute(args, global).await,
+            Self::Time(args) => commands::time::execute(args, global).await,
             Self::Config(args) => commands::config::execute(args, Cli::command(), global),
             Self::Completions(args) => commands::completions::execute(args, Cli::command(), global),
             Self::Run(args) => commands::run::execute(args, global).await,

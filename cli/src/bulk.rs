@@ -36,7 +36,7 @@ pub(crate) struct Item {
 }
 
 impl Item {
-    /// The action succeeded.
+    /// Returns the item of an action that succeeded.
     pub(crate) fn done(id: TaskId) -> Self {
         Self {
             id,
@@ -47,7 +47,7 @@ impl Item {
         }
     }
 
-    /// The action failed.
+    /// Returns the item of an action that failed.
     pub(crate) fn failed(id: TaskId, failure: impl Into<Failure>) -> Self {
         let failure = failure.into();
         let error = Some(failure.to_string());
@@ -73,9 +73,9 @@ impl Item {
 pub(crate) struct Report {
     /// The action: the name of the command.
     pub(crate) action: &'static str,
-    /// For how many tasks it succeeded.
+    /// The number of tasks for which the action succeeded.
     done: usize,
-    /// For how many tasks it failed, or had no effect.
+    /// The number of tasks for which the action failed, or had no effect.
     failed: usize,
     /// The outcome of each task.
     pub(crate) tasks: Vec<Item>,

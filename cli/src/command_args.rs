@@ -1,6 +1,6 @@
 //! [`CommandArgs`]: a command of the operating system, as words and options of a command line.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value, json};
 use windlass::Invalid;
@@ -37,12 +37,24 @@ impl CommandArgs {
     }
 
     /// Returns the props of the command that is given, without its folder and its variables.
-    pub(crate) fn props(&self) -> Option<Value> {
-        match (&self.shell, self.command.as_slice()) {
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`] for the path of a folder.
+    pub(crate) fn props(&self) -> Result<Option<Value>, Invalid> {
+        Ok(match (&self.shell, self.command.as_slice()) {
             (Some(line), _) => Some(json!({ "shell": line })),
-            (None, [program, args @ ..]) => Some(json!({ "command": program, "args": args })),
+            (None, [program, args @ ..]) => {
+                let at = self.cwd.as_deref().unwrap_or(Path::new("")).join(program);
+                // A name without '/' is searched in PATH.
+                if program.contains('/') && at.is_dir() {
+                    let reason = format!("'{program}' is a folder; give the program to run");
+                    return Err(Invalid::new("command", reason));
+                }
+                Some(json!({ "command": program, "args": args }))
+            }
             (None, []) => None,
-        }
+        })
     }
 
     /// Returns whether a folder or a file of variables is given.
@@ -50,12 +62,12 @@ impl CommandArgs {
         self.cwd.is_some() || !self.env.is_empty()
     }
 
-    /// Sets the folder and the files of variables in the props of a command, also where the props
-    /// name others.
+    /// Sets the folder and the files of variables in the props of a command, even if the props name
+    /// others.
     ///
     /// # Errors
     ///
-    /// [`Invalid`] for a path that is no text, and for a variable with two files.
+    /// [`Invalid`] for a path that is not text, and for a variable with two files.
     pub(crate) fn set_in(&self, props: &mut Map<String, Value>) -> Result<(), Invalid> {
         if self.cwd.is_some() {
             props.remove("cwd");
@@ -64,12 +76,12 @@ impl CommandArgs {
         self.env.set_in(props)
     }
 
-    /// Adds the folder and the files of variables to the props of a command, where the props do not
-    /// name them.
+    /// Adds the folder and the files of variables to the props of a command, unless the props name
+    /// them.
     ///
     /// # Errors
     ///
-    /// As [`set_in`](Self::set_in).
+    /// The errors of [`set_in`](Self::set_in).
     pub(crate) fn add_to(&self, props: &mut Map<String, Value>) -> Result<(), Invalid> {
         self.add_cwd(props)?;
         self.env.add_to(props)

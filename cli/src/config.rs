@@ -1,5 +1,4 @@
-//! [`Config`]: settings from a file, with the names of the options. Options and environment
-//! variables take precedence.
+//! [`Config`]: settings from a file, named like the options. Options and environment variables take precedence.
 
 use std::{
     io,
@@ -22,8 +21,8 @@ use crate::{
 /// The commands that may have a table.
 pub(crate) const TABLES: [&str; 2] = ["worker", "run"];
 /// Options of a single call, which cannot be settings.
-// Those of the last line belong to another option of the same call: alone they would change how every
-// file of tasks is read, or nothing.
+// The options in the last line belong to another option of the same call: on their own they would
+// change how every file of tasks is read, or have no effect.
 const NO_SETTINGS: [&str; 9] = [
     "help",
     "version",
@@ -51,7 +50,7 @@ struct Setting {
     values: Vec<String>,
 }
 
-/// A file while it is read.
+/// A file that is being read.
 struct Source<'a> {
     path: &'a Path,
     text: &'a str,
@@ -84,8 +83,8 @@ pub(crate) fn load(given: Option<&Path>, command: &Command) -> Result<Option<Con
 /// The largest configuration file.
 const MAX_BYTES: u64 = 1 << 20;
 
-/// Returns whether there is no file for this user: none at all, or one in the home of another user,
-/// which this user may not look into (after `sudo -u`, say).
+/// Returns whether this user has no file: it does not exist, or it is in the home of another user
+/// that this user may not access (after `sudo -u`, say).
 fn is_out_of_reach(path: &Path, error: &io::Error) -> bool {
     match error.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => true,
@@ -94,7 +93,7 @@ fn is_out_of_reach(path: &Path, error: &io::Error) -> bool {
     }
 }
 
-/// Returns the path of the file that is read if it exists. An empty path means no file.
+/// Returns the path of the file to read if it exists. An empty path means no file.
 pub(crate) fn path(given: Option<&Path>) -> Option<PathBuf> {
     match given {
         Some(path) => Some(path.to_owned()).filter(|path| !path.as_os_str().is_empty()),
@@ -108,14 +107,14 @@ fn default_path() -> Option<PathBuf> {
 }
 
 impl Config {
-    /// Returns whether the file sets this option: of a command, or of all of them.
+    /// Returns whether the file sets this option, for a command or for all of them.
     pub(crate) fn sets(&self, table: Option<&str>, id: &str) -> bool {
         let mut settings = self.settings.iter();
         settings.any(|setting| setting.table == table && setting.id == id)
     }
 
-    /// Returns the definitions of the options, with the settings as their defaults.
-    /// Flags that the command line turns off stay off.
+    /// Returns the definitions of the options with the settings as their defaults. Flags that the
+    /// command line turns off stay off.
     pub(crate) fn apply(&self, mut command: Command, off: &[String]) -> Command {
         let is_off = |id: &str| off.iter().any(|name| name.replace('-', "_") == id);
         for setting in self.settings.iter().filter(|setting| !is_off(&setting.id)) {
@@ -150,10 +149,10 @@ impl Source<'_> {
             let Some(table) = TABLES.into_iter().find(|table| *table == key) else {
                 let reason = match plain::nearest(key, TABLES) {
                     Some(near) => {
-                        format!("is no table of settings; write [{near}], if that is the one")
+                        format!("is not a table of settings; write [{near}], if that is the one")
                     }
                     None => format!(
-                        "is no table of settings; there are {}",
+                        "is not a table of settings; the tables are {}",
                         TABLES.join(" and ")
                     ),
                 };
@@ -209,7 +208,7 @@ impl Source<'_> {
         })
     }
 
-    /// Returns the URL of a store, with the path of a file made from the folder of this file: a
+    /// Returns the URL of a store with a file path relative to the folder of this file, so that a
     /// setting means the same store in every working folder.
     fn beside(&self, url: &str) -> String {
         let folder = std::path::absolute(self.path);
@@ -249,7 +248,7 @@ impl Source<'_> {
             }
             ErrorKind::ValueValidation => Err(std::error::Error::source(&error)
                 .map_or_else(|| "has a wrong value".to_owned(), ToString::to_string)),
-            // It lacks what is typed beside it.
+            // Values that other options would have to complete are valid here.
             _ => Ok(()),
         }
     }
@@ -293,8 +292,11 @@ fn unknown(command: &Command, table: Option<&str>, key: &str) -> String {
     let of = table.and_then(|table| command.find_subcommand(table));
     let known = names(of.unwrap_or(command));
     match plain::nearest(key, known.iter().map(String::as_str)) {
-        Some(near) => format!("'{key}' is no setting; write '{near}', if that is the one"),
-        None => format!("'{key}' is no setting; there are {}", known.join(", ")),
+        Some(near) => format!("'{key}' is not a setting; write '{near}', if that is the one"),
+        None => format!(
+            "'{key}' is not a setting; the settings are {}",
+            known.join(", ")
+        ),
     }
 }
 

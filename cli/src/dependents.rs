@@ -1,4 +1,5 @@
-//! The tasks that failed because tasks before them did not complete (`after_ok`), down the graph.
+//! Tasks that failed because tasks that they wait for did not complete (`after_ok`), directly or
+//! indirectly.
 
 use std::collections::{HashMap, HashSet};
 
@@ -20,21 +21,21 @@ pub(crate) struct Dependents {
     pub(crate) roots: Vec<TaskId>,
     /// The named tasks that are live or have completed: they need no retry.
     pub(crate) settled: Vec<(TaskId, StateKind)>,
-    /// All tasks to retry: each waits for tasks of earlier waves. A task that is retried before its predecessor fails
-    /// again.
+    /// All tasks to retry: each waits only for tasks of earlier waves. A task that is retried before its predecessor
+    /// would fail again.
     pub(crate) waves: Vec<Vec<TaskId>>,
-    /// Those that failed because of others, in the same order.
+    /// The tasks that failed because of others, in the same order.
     pub(crate) others: Vec<TaskRecord>,
 }
 
-/// Returns these tasks and those that failed only because they wait for one of them, or for one that failed for that
-/// reason. A task whose other predecessors did not complete would fail again, and is left out.
+/// Returns these tasks, and those that failed only because they wait for one of them, or for one that failed for
+/// that reason. Leaves out a task whose other predecessors did not complete, because it would fail again.
 ///
-/// The walk down the graph goes through tasks that are live or have completed: on etcd the retries are several writes,
-/// and a repeat of a command that was interrupted finds what that one did not retry.
+/// The search also passes through tasks that are live or have completed: on etcd the retries are several writes, and a
+/// repeated command has to find what an interrupted one did not retry.
 ///
-/// Reads every failed task of the store, for a task does not know which others wait for it, and the other tasks that
-/// these wait for.
+/// Reads every failed task of the store, because a task does not know which others wait for it, and the other tasks
+/// that these wait for.
 pub(crate) async fn dependents(client: &Client, named: &[TaskId]) -> Result<Dependents, Failure> {
     let mut graph = Graph::default();
     let filter = Filter::new().states([StateKind::Failed]);
@@ -68,7 +69,7 @@ struct Graph {
     records: HashMap<TaskId, TaskRecord>,
     /// The tasks because of which each of them failed.
     unmet: HashMap<TaskId, Vec<TaskId>>,
-    /// The tasks that are live or have completed, of those that were read.
+    /// The tasks that were read and are live or have completed.
     settled: HashMap<TaskId, StateKind>,
     /// The tasks that failed because of each task, in submit order; and those that are settled and wait or waited for
     /// that task to complete.
@@ -114,7 +115,7 @@ impl Graph {
         }
     }
 
-    /// Notes that the walk goes from these tasks to another one.
+    /// Notes that the search goes from these tasks to another one.
     fn link(&mut self, tasks: &[TaskId], to: &TaskId) {
         for task in tasks {
             self.waiters
@@ -133,8 +134,8 @@ impl Graph {
         unread
     }
 
-    /// Chooses the named tasks that are not settled, and those that the walk from a named task reaches and that failed
-    /// because of chosen or settled ones alone.
+    /// Chooses the named tasks that are not settled, and the tasks that the search reaches from a named task and that
+    /// failed only because of chosen or settled ones.
     fn choose(&mut self, named: &[TaskId]) {
         let mut reached: HashSet<TaskId> = named.iter().cloned().collect();
         let roots = named.iter().filter(|id| !self.settled.contains_key(*id));
@@ -154,13 +155,14 @@ impl Graph {
         }
     }
 
-    /// Returns whether a task failed because of chosen or settled tasks alone.
+    /// Returns whether a task failed only because of chosen or settled tasks.
     fn is_free(&self, id: &TaskId) -> bool {
         let mut unmet = self.unmet.get(id).into_iter().flatten();
         unmet.all(|id| self.chosen.contains(id) || self.settled.contains_key(id))
     }
 
-    /// Returns the tasks to retry for the named ones in waves: each failed because of tasks of earlier waves.
+    /// Returns the tasks to retry for the named ones, in waves: each failed because of tasks of earlier
+    /// waves.
     fn dependents(mut self, named: &[TaskId]) -> Dependents {
         self.choose(named);
         let mut before: HashMap<TaskId, usize> = HashMap::new();
@@ -174,7 +176,7 @@ impl Graph {
         let mut waves = Vec::new();
         while !before.is_empty() {
             if wave.is_empty() {
-                // A circle, which an operator has made of tasks that ended.
+                // A circle, which an operator has created from tasks that ended.
                 wave.extend(before.keys().cloned());
             }
             wave.sort_by_key(|id| self.records.get(id).map(|record| record.order));
@@ -306,7 +308,7 @@ mod tests {
         assert_eq!(names(&waves), [vec!["a", "b"]]);
     }
 
-    /// The walk ended at a task that an interrupted command had retried.
+    /// Regression: the search ended at a task that an interrupted command had retried.
     #[test]
     fn the_walk_goes_through_live_and_completed_tasks() {
         for (settle, expected) in [

@@ -36,11 +36,11 @@ impl EnvArgs {
         self.env_file.is_none() && self.env_from.is_empty()
     }
 
-    /// Sets the files in the props of a command, also where the props name others.
+    /// Sets the files in the props of a command, even if the props name others.
     ///
     /// # Errors
     ///
-    /// As [`add_to`](Self::add_to).
+    /// The errors of [`add_to`](Self::add_to).
     pub(crate) fn set_in(&self, props: &mut Map<String, Value>) -> Result<(), Invalid> {
         if self.env_file.is_some() {
             props.remove("env_file");
@@ -54,11 +54,11 @@ impl EnvArgs {
         self.add_to(props)
     }
 
-    /// Adds the files to the props of a command, where the props do not name them.
+    /// Adds the files to the props of a command, unless the props name them.
     ///
     /// # Errors
     ///
-    /// [`Invalid`] for a file whose absolute path is no text.
+    /// [`Invalid`] for a file whose absolute path is not text.
     pub(crate) fn add_to(&self, props: &mut Map<String, Value>) -> Result<(), Invalid> {
         if let Some(file) = &self.env_file
             && !props.contains_key("env_file")
@@ -69,7 +69,7 @@ impl EnvArgs {
             return Ok(());
         }
         let files = props.entry("env_from_file").or_insert_with(|| json!({}));
-        // What is no object is an error of the props.
+        // A value that is not an object is reported as an error of the props.
         if let Some(files) = files.as_object_mut() {
             for (at, (name, file)) in self.env_from.iter().enumerate() {
                 if self.env_from[..at]
@@ -87,11 +87,11 @@ impl EnvArgs {
     }
 }
 
-/// Returns the path from the root: the worker runs in another folder.
+/// Returns the absolute path, because the worker runs in another folder.
 ///
 /// # Errors
 ///
-/// [`Invalid`] for an absolute path that is no text.
+/// [`Invalid`] for an absolute path that is not text.
 pub(crate) fn absolute(field: &'static str, path: &Path) -> Result<String, Invalid> {
     let path = std::path::absolute(path).map_err(|e| Invalid::new(field, e.to_string()))?;
     path.into_os_string()

@@ -9,18 +9,18 @@ use crate::remedy::with_command;
 /// How the program ends. Scripts rely on these numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
-    /// 0: it was done.
+    /// 0: done.
     Ok,
-    /// 1: the answer is no: a task failed, a command was rejected or overridden, the id is taken,
-    /// some items of a bulk failed, the confirmation was denied.
+    /// 1: not done: a task failed, a command was rejected or overridden, an id exists already, some
+    /// tasks of a command on many failed, a confirmation was denied.
     No,
     /// 2: bad usage or input.
     Usage,
-    /// 3: there is no such task, node or command.
+    /// 3: the task, node or command does not exist.
     NotFound,
     /// 4: the store cannot be used or reached, or the output cannot be written.
     Store,
-    /// 5: the `--timeout` was over.
+    /// 5: the time of `--timeout` has passed.
     Timeout,
     /// 130: interrupted.
     #[allow(
@@ -56,7 +56,7 @@ impl Exit {
         }
     }
 
-    /// Returns the one with this number.
+    /// Returns the exit with this number.
     pub(crate) fn from_code(code: u8) -> Self {
         let all = [
             Self::Ok,
@@ -71,32 +71,31 @@ impl Exit {
     }
 }
 
-/// Why a command did not do what it was asked. Printed as one line; it names the field and says
-/// what to do next.
+/// Why a command failed. Printed as one line, which names the field and says what to do next.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
-    /// The answer is no.
+    /// The command was not carried out, or a task failed.
     #[error("{0}")]
     No(String),
     /// Bad usage or input.
     #[error("{0}")]
     Usage(String),
-    /// There is no such thing.
+    /// The task, node or command does not exist.
     #[error("{0}")]
     NotFound(String),
-    /// The store cannot be used or reached, or the machine fails us.
+    /// The store cannot be used or reached, or the machine has a fault.
     #[error("{0}")]
     Store(String),
-    /// The `--timeout` was over.
+    /// The time of `--timeout` has passed.
     #[error("{0}")]
     Timeout(String),
-    /// The reader of the output is gone: there is nothing to report, and no reader for it.
-    #[error("the reader of the output went away")]
+    /// The reader of the output is gone, so nothing can be reported.
+    #[error("the reader has closed the output")]
     Pipe,
 }
 
 impl Failure {
-    /// The same, which is of this argument.
+    /// Returns the same failure, with the name of the argument.
     pub(crate) fn about(self, what: &str) -> Self {
         let named = |text: String| match text.strip_prefix("store: ") {
             Some(text) => format!("{what}: {text}"),
@@ -112,7 +111,7 @@ impl Failure {
         }
     }
 
-    /// Returns how the program ends with it.
+    /// Returns the exit of the failure.
     pub(crate) fn exit(&self) -> Exit {
         match self {
             Self::No(_) => Exit::No,
@@ -124,17 +123,17 @@ impl Failure {
         }
     }
 
-    /// Prints the line on standard error; answers how the program ends.
+    /// Prints the failure on standard error. Returns the exit of the program.
     pub(crate) fn report(&self) -> Exit {
         if !matches!(self, Self::Pipe) {
             let text = crate::text::one_line(&self.to_string());
-            // Where standard error is closed there is no reader.
+            // If standard error is closed, there is no reader.
             let _ = writeln!(std::io::stderr(), "error: {text}");
         }
         self.exit()
     }
 
-    /// As [`report`](Self::report), as a line of a log in JSON.
+    /// Prints the failure like [`report`](Self::report), as a JSON log line.
     pub(crate) fn report_json(&self) -> Exit {
         if !matches!(self, Self::Pipe) {
             let line = serde_json::json!({
@@ -143,7 +142,7 @@ impl Failure {
                 "message": self.to_string(),
                 "target": "windlass",
             });
-            // Where standard error is closed no program reads it.
+            // If standard error is closed, there is no reader.
             let _ = writeln!(
                 std::io::stderr(),
                 "{}",
@@ -167,7 +166,7 @@ impl Failure {
         }
     }
 
-    /// A file that could not be read or written.
+    /// Returns the failure of a file that could not be read or written.
     pub(crate) fn file(path: &str, error: &std::io::Error) -> Self {
         Self::Usage(format!("{path}: {error}"))
     }
@@ -185,7 +184,8 @@ impl From<store::Error> for Failure {
                 }
                 Self::NotFound(text)
             }
-            // The state of a task or a schedule forbids it: no mistake in the words.
+            // The state of a task or a schedule does not allow it, so the command line is not at
+            // fault.
             store::Error::Invalid(e) if e.field() == "state" => Self::No(text),
             store::Error::Invalid(error) => error.into(),
             store::Error::TooLarge { .. }
@@ -210,7 +210,7 @@ impl From<store::Error> for Failure {
                  handler"
             )),
             store::Error::Corrupt { .. } => {
-                text.push_str("; `windlass retry` reads it again or starts it again, and what it cannot read either \
+                text.push_str("; `windlass retry` reads it again or starts it again; a task that it cannot read either \
                      can only be deleted: `windlass delete`");
                 Self::No(text)
             }
@@ -225,7 +225,7 @@ impl From<Invalid> for Failure {
     }
 }
 
-/// Returns the text of an error about a field. Names the option where the field was given by one: `--start-at` for
+/// Returns the text of an error about a field. Names the option if the field was set by one: `--start-at` for
 /// `start_at`.
 fn named(error: &Invalid, words: impl Iterator<Item = String>) -> String {
     let name = error.field().replace('_', "-");
@@ -259,7 +259,7 @@ impl From<std::io::Error> for Failure {
             Self::Pipe
         } else {
             Self::Store(format!(
-                "could not write the output: {error}; look at the disk or the program that it goes to"
+                "could not write the output: {error}; check the disk or the program that reads it"
             ))
         }
     }

@@ -9,14 +9,14 @@ use crate::config;
 /// The words of a command line, and the flags that they turn off.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Words {
-    /// Without `--FLAG=false`, and with `--FLAG` for `--FLAG=true`.
+    /// The words without `--FLAG=false`, and with `--FLAG` for `--FLAG=true`.
     pub(crate) words: Vec<OsString>,
     /// The names of the flags that are off.
     pub(crate) off: Vec<String>,
 }
 
 impl Words {
-    /// Those of this process.
+    /// Returns the words of this process.
     pub(crate) fn typed(command: &Command) -> Self {
         Self::of(std::env::args_os(), command)
     }

@@ -39,7 +39,7 @@ pub(crate) enum Color {
     Never,
 }
 
-/// How lines of the log look.
+/// The format of log lines.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum LogFormat {
     /// For people.
@@ -119,24 +119,25 @@ pub(crate) struct Global {
     #[arg(skip)]
     pub(crate) is_store_typed: bool,
 
-    /// Use a store that `windlass copy` has copied into another one: removes the mark that the copy left
+    /// Use a store that `windlass copy` has copied into another one: the first write that the mark of the copy refuses
+    /// removes the mark
     #[arg(long, global = true, hide_short_help = true)]
     pub(crate) use_copied: bool,
 
-    /// What this process receives from its supervisor, if it has one.
+    /// The link to the supervisor of this process, if it has one.
     #[arg(skip)]
     pub(crate) link: Link,
 }
 
 impl Global {
-    /// Begins to log to standard error: what `WINDLASS_LOG` says, or as loud as `-v` and `-q` ask,
-    /// from this level on.
+    /// Starts logging to standard error, with the filter of `WINDLASS_LOG`, or with the level of
+    /// `-v` and `-q` relative to this one.
     ///
     /// # Errors
     ///
     /// When `WINDLASS_LOG` is not a filter.
     pub(crate) fn log(&self, usual: LevelFilter) -> Result<(), Failure> {
-        // The first -v is for what can be seen to happen: warnings alone are of little use.
+        // The first -v shows normal events, because warnings alone are of little use.
         let levels = [
             LevelFilter::ERROR,
             LevelFilter::INFO,
@@ -150,7 +151,7 @@ impl Global {
         };
         let filter = match std::env::var_os("WINDLASS_LOG").filter(|text| !text.is_empty()) {
             None if self.quiet => EnvFilter::new(format!("warn,windlass={level}")),
-            // What a node waits for is of interest to every command that has one.
+            // What a node waits for matters to every command that runs one.
             None => EnvFilter::new(format!(
                 "warn,windlass={level},{REPORTS}={}",
                 level.max(LevelFilter::WARN)
@@ -183,8 +184,8 @@ impl Global {
         Ok(())
     }
 
-    /// Reports what stopped the program on standard error, in the format of the log; returns how the
-    /// program ends.
+    /// Prints the failure that ended the program on standard error, in the format of the log.
+    /// Returns the exit code.
     pub(crate) fn report(&self, failure: &Failure) -> Exit {
         match self.log_format {
             LogFormat::Text => failure.report(),
@@ -192,7 +193,7 @@ impl Global {
         }
     }
 
-    /// Returns whether to use colours on something that is, or is not, a terminal.
+    /// Returns whether to use colours on an output that is, or is not, a terminal.
     pub(crate) fn colors(&self, terminal: bool) -> bool {
         match self.color {
             Color::Always => true,
@@ -204,12 +205,12 @@ impl Global {
         }
     }
 
-    /// Returns what makes the command lines that messages print.
+    /// Returns the maker of command lines for messages.
     pub(crate) fn hint(&self) -> Hint {
         Hint::new(self.store.as_deref().filter(|_| self.is_store_typed))
     }
 
-    /// Returns where to print.
+    /// Returns the output of the program.
     pub(crate) fn out(&self) -> Output {
         let color = self.colors(std::io::stdout().is_terminal());
         Output::new(self.output, color, self.quiet)

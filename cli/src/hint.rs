@@ -9,7 +9,8 @@ use crate::text::is_unprintable;
 /// Makes command lines that act on the store of this call.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Hint {
-    /// The store, if it was named on the command line: a command without it acts on another one.
+    /// The store, if it was named on the command line: a command line without it would use another
+    /// one.
     store: Option<String>,
 }
 
@@ -21,7 +22,7 @@ impl Hint {
         }
     }
 
-    /// Returns the command line of `windlass` with these words. The caller has quoted the variable ones.
+    /// Returns the command line of `windlass` with these words. The caller must quote variable words.
     pub(crate) fn command(&self, words: &str) -> String {
         match &self.store {
             Some(url) => format!("windlass {words} --store {}", quoted(url)),
@@ -35,20 +36,20 @@ impl Hint {
     }
 }
 
-/// Returns an argument that is no option, also when the text begins with `-`.
+/// Returns an argument that is not read as an option, even if the text begins with `-`.
 fn argument(text: &str) -> String {
     let options_end = if text.starts_with('-') { "-- " } else { "" };
     format!("{options_end}{}", quoted(text))
 }
 
-/// Returns an option with its value, also when the value begins with `-`.
+/// Returns an option with its value, even if the value begins with `-`.
 pub(crate) fn option(name: &str, value: &str) -> String {
     let between = if value.starts_with('-') { '=' } else { ' ' };
     format!("{name}{between}{}", quoted(value))
 }
 
-/// Returns the text as one word that no shell expands. `shell_words::quote` leaves braces and `~` as they are, which
-/// shells expand, and control characters, which a terminal obeys.
+/// Returns the text as one word that no shell expands. `shell_words::quote` does not quote braces and `~`, which
+/// shells expand, nor control characters, which terminals interpret.
 pub(crate) fn quoted(text: &str) -> Cow<'_, str> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_@%+=:,./".contains(c);
     if !text.is_empty() && !text.starts_with('=') && text.chars().all(is_plain) {
@@ -63,7 +64,7 @@ pub(crate) fn quoted(text: &str) -> Cow<'_, str> {
             '\'' | '\\' => word.extend(['\\', c]),
             c if is_unprintable(c) => {
                 for byte in c.encode_utf8(&mut [0; 4]).bytes() {
-                    // Three octal digits, so that a digit behind them is no part of the escape.
+                    // Three octal digits, so that a following digit is not part of the escape.
                     let _ = write!(word, "\\{byte:03o}");
                 }
             }

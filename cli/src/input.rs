@@ -1,11 +1,11 @@
-//! Reading what is given as an argument, a file (`@FILE`) or standard input (`-`).
+//! Reads values given as an argument, a file (`@FILE`) or standard input (`-`).
 
 use std::{
     io::{BufRead, BufReader, Read},
     path::Path,
 };
 
-use windlass::{Invalid, Json};
+use windlass::{Invalid, Json, statemachine::plain};
 
 use windlass_exec::text::MARK;
 pub(crate) use windlass_exec::text::without_mark;
@@ -21,14 +21,17 @@ pub(crate) fn json(field: &'static str, text: &str) -> Result<Json, Failure> {
             .map_err(|e| Failure::file(&format!("{field}: standard input"), &e))?,
         None => text.to_owned(),
     };
-    Ok(Json::parse(field, without_mark(&read))?)
+    let json = Json::parse(field, without_mark(&read))?;
+    plain::each_once(json.as_str()).map_err(|wrong| Invalid::new(field, wrong))?;
+    Ok(json)
 }
 
 /// Reads the text of a file of at most `most` bytes.
 ///
 /// # Errors
 ///
-/// Those of the file; and for a folder, a longer file, and one without an end (`/dev/zero`).
+/// The errors of the file; and an error for a folder, a longer file, and an endless one
+/// (`/dev/zero`).
 pub(crate) fn text_of(path: &Path, most: u64) -> std::io::Result<String> {
     let file = std::fs::File::open(path)?;
     if file.metadata()?.is_dir() {
@@ -41,7 +44,7 @@ pub(crate) fn text_of(path: &Path, most: u64) -> std::io::Result<String> {
 ///
 /// # Errors
 ///
-/// As [`text_of`].
+/// The errors of [`text_of`].
 pub(crate) fn whole(path: &str, most: u64) -> std::io::Result<String> {
     match path {
         "-" => text_from(std::io::stdin().lock(), most),
@@ -49,8 +52,8 @@ pub(crate) fn whole(path: &str, most: u64) -> std::io::Result<String> {
     }
 }
 
-/// Reads all text. Everything that a command reads as a whole comes through here, so that no input without an end
-/// fills the memory.
+/// Reads all text. Every input that a command reads as a whole is read here, so that an endless one does not fill
+/// the memory.
 fn text_from(from: impl Read, most: u64) -> std::io::Result<String> {
     let mut text = Vec::new();
     from.take(most + 1).read_to_end(&mut text)?;
@@ -77,11 +80,11 @@ pub(crate) fn lines(field: &str, path: &str) -> Result<Box<dyn BufRead>, Failure
     Ok(Box::new(BufReader::new(SkipMark::new(file))))
 }
 
-/// Skips a byte order mark at the start. Reads nothing before the first call, and then no more than is needed.
+/// Skips a byte order mark at the start. Reads nothing before the first call, and then no more than needed.
 pub(crate) struct SkipMark<R> {
     from: R,
     begun: bool,
-    /// The first bytes, if they are no mark.
+    /// The first bytes, if they are not a mark.
     held: Vec<u8>,
 }
 
@@ -94,7 +97,8 @@ impl<R: Read> SkipMark<R> {
         }
     }
 
-    /// Reads the first bytes: a further one only while they may be a mark, since a pipe may have no more for now.
+    /// Reads the first bytes, each further one only while they may be a mark, because a pipe may have no more for
+    /// now.
     fn begin(&mut self) -> std::io::Result<()> {
         while !self.begun {
             let mut next = [0; MARK.len()];
@@ -123,10 +127,10 @@ impl<R: Read> Read for SkipMark<R> {
     }
 }
 
-/// The longest line of a file of tasks: props of the largest size, and room for the rest.
+/// The longest line of a file of tasks, in bytes: props of the largest size, and room for the rest.
 pub(crate) const MAX_LINE: u64 = 64 << 20;
 
-/// Reads the next line; `None` at the end. Bad text is an error of that line alone.
+/// Reads the next line; `None` at the end. Invalid text is an error of that line only.
 pub(crate) fn next_line(
     from: &mut dyn BufRead,
 ) -> std::io::Result<Option<Result<String, Invalid>>> {
@@ -138,7 +142,7 @@ pub(crate) fn next_line(
 ///
 /// # Errors
 ///
-/// When it is no UTF-8.
+/// When it is not UTF-8.
 pub(crate) fn text(line: Vec<u8>) -> Result<String, Invalid> {
     String::from_utf8(line).map_err(|e| {
         let at = e.utf8_error().valid_up_to() + 1;
@@ -146,8 +150,8 @@ pub(crate) fn text(line: Vec<u8>) -> Result<String, Invalid> {
     })
 }
 
-/// As [`next_line`], of lines that end with this byte and need not be text. Of lines that end with
-/// another byte than a line break nothing else is taken off.
+/// Reads the next line like [`next_line`], for lines that end with this byte and need not be text.
+/// Only that byte is removed from the end, except for line breaks.
 pub(crate) fn next_bytes(
     mut from: &mut dyn BufRead,
     end: u8,
@@ -176,7 +180,7 @@ pub(crate) fn next_bytes(
 mod tests {
     use super::*;
 
-    /// Gives one byte at a time, and fails once that is more than was wanted.
+    /// Returns one byte at a time, and fails when more is read than was wanted.
     struct Slow(Vec<u8>);
 
     impl Read for Slow {

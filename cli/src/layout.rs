@@ -1,19 +1,19 @@
 //! Fitting a table to a narrow terminal.
 //!
 //! `comfy-table` draws the table. Its own arrangement breaks cells into lines and narrows every column. A list has one line
-//! for each task, and leaves out its less important columns first, so the columns are fitted here.
+//! for each task, and first leaves out its less important columns, so the columns are fitted here.
 
 use comfy_table::Cell;
 use unicode_width::UnicodeWidthStr;
 
 /// The space between two columns.
 pub(crate) const GAP: usize = 2;
-/// A column that is shortened keeps this width, or its own if that is smaller.
+/// The minimum width of a shortened column; a narrower column keeps its own width.
 const LEAST: usize = 12;
 
-/// Fits a table to a width: leaves out the columns of `less`, in that order, until the others fit with
-/// the widest of them shortened, then shortens that one. The first column is the last to be shortened.
-/// Returns the header that is left.
+/// Fits a table to a width: leaves out the columns of `less`, in order, until the others fit with the
+/// widest of them shortened, then shortens that one. The first column is shortened last. Returns the
+/// remaining header.
 pub(crate) fn fit<'a>(
     width: usize,
     header: &[&'a str],
@@ -35,7 +35,7 @@ pub(crate) fn fit<'a>(
             });
         }
     }
-    // The widest one, and where that does not do, the others in turn.
+    // The widest one, and if that is not enough, the others in turn.
     for _ in 0..header.len() {
         let widths = widths(&header, rows);
         let over = total(&widths).saturating_sub(width);
@@ -63,14 +63,14 @@ fn total(widths: &[usize]) -> usize {
     widths.iter().sum::<usize>() + GAP * widths.len().saturating_sub(1)
 }
 
-/// Returns the column to shorten: the widest but the first, as long as it is worth it.
+/// Returns the column to shorten: the widest except the first, if shortening it helps.
 fn widest(widths: &[usize]) -> Option<usize> {
     let others = (1..widths.len()).filter(|at| widths[*at] > LEAST);
     let first = (!widths.is_empty()).then_some(0);
     others.max_by_key(|at| widths[*at]).or(first)
 }
 
-/// Returns the width with the widest column shortened as far as it goes.
+/// Returns the total width with the widest column shortened as far as possible.
 fn at_least(widths: &[usize]) -> usize {
     let others = (1..widths.len()).filter(|at| widths[*at] > LEAST);
     let gained = others.map(|at| widths[at] - LEAST).max().unwrap_or(0);

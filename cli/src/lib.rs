@@ -5,7 +5,7 @@
 //! | `args` | the command line: its commands, and what each of them runs |
 //! | `parse` | parsers of durations, sizes, times, priorities and labels |
 //! | `global` | the options of every command: store, output, colours, log |
-//! | `opening` | opens the store that they name |
+//! | `opening` | opens the store that the options name |
 //! | `exit` | the exit codes, and the errors that lead to them |
 //! | `output` | tables, JSON, notes, progress bars |
 //! | `hint` | the command lines that messages print, quoted for a shell |
@@ -17,7 +17,7 @@
 //! | `input`, `line` | reading JSON from arguments, files and standard input; tasks as JSON lines |
 //! | `view` | rows of tables, and the texts of a task |
 //! | `commands` | a file per command |
-//! | `schemas` | the JSON Schemas of what the program reads and prints, `docs/json.md`: of tests only |
+//! | `schemas` | tests only: the JSON Schemas of what the program reads and prints, and `docs/json.md` |
 //! | `config` | settings from a file, as defaults of the options |
 //! | `command_args` | a command as words and options |
 //! | `env_args` | the options that name files with variables for commands |
@@ -32,6 +32,7 @@ mod config;
 mod dependents;
 mod env_args;
 mod exit;
+mod filters;
 mod flags;
 mod global;
 mod hint;
@@ -49,7 +50,7 @@ mod remedy;
 mod schemas;
 mod select;
 mod text;
-mod unblocked;
+mod use_copied;
 mod view;
 mod waiting;
 
@@ -69,7 +70,7 @@ use crate::{
 };
 
 /// Runs the program with the arguments of this process, and returns its exit code. It is a library
-/// function, so that tests of other packages can start real `windlass` processes.
+/// function so that tests of other packages can start real `windlass` processes.
 pub fn main() -> ExitCode {
     if std::env::args_os().skip(1).eq([reference::WORD]) {
         let printed = reference::execute(Cli::command());
@@ -89,9 +90,9 @@ pub fn main() -> ExitCode {
         Err(code) => return code,
     };
     let logs = cli.global.log(match cli.command {
-        // It stays, and its log is all there is to see.
+        // A worker keeps running, and only its log shows what it does.
         Command::Worker(_) => LevelFilter::INFO,
-        // The one line of the error says what is wrong.
+        // The error line says what is wrong.
         _ => LevelFilter::ERROR,
     });
     if let Err(failure) = logs {
@@ -119,13 +120,13 @@ pub fn main() -> ExitCode {
             cli.command.execute(&cli.global).await
         })
         .unwrap_or_else(|failure| cli.global.report(&failure));
-    // What still runs in the background (a read of standard input, say) must not hold the exit up.
+    // Background work (a read of standard input, say) must not delay the exit.
     runtime.shutdown_background();
     exit.into()
 }
 
-/// Has a write past the limit of the size of files (`ulimit -f`) fail with an error. Without a handler the signal
-/// ends the program, even after it has acknowledged a write.
+/// Makes a write beyond the limit of the file size (`ulimit -f`) fail with an error. Without a handler the signal
+/// would end the program, even after it has acknowledged a write.
 fn outlive_file_limits() {
     let number = nix::sys::signal::Signal::SIGXFSZ as i32;
     let kind = tokio::signal::unix::SignalKind::from_raw(number);

@@ -1,4 +1,4 @@
-//! Reads a task of one line of JSON: a [`TaskForm`].
+//! Reads a task from one line of JSON: a [`TaskForm`].
 
 use std::collections::BTreeMap;
 
@@ -10,19 +10,19 @@ use windlass::{
 
 use crate::exec;
 
-/// The form of a line.
+/// The example for a line.
 const EXAMPLE: &str = r#"write it like {"id":"a","kind":"exec","props":{…}}"#;
 
-/// The form of a line with a command.
+/// The example for a line with a command.
 const COMMAND: &str = r#"write it like {"kind":"exec","props":{"command":"ls"}}"#;
 
 /// Reads a line.
 ///
 /// # Errors
 ///
-/// [`Invalid`] that says what is wrong where in the line.
+/// [`Invalid`] that says what is wrong, and where in the line.
 pub(crate) fn parse(text: &str) -> Result<TaskForm, Invalid> {
-    // serde reads an array too, and reports it by the names of our types.
+    // serde also reads an array, and reports it by the names of Rust types.
     if !text.trim_start().starts_with('{') && Json::parse("task", text).is_ok() {
         return Err(Invalid::new(
             "task",
@@ -35,7 +35,7 @@ pub(crate) fn parse(text: &str) -> Result<TaskForm, Invalid> {
     plain::object(text).map_err(|reason| Invalid::new("task", format!("{reason}; {EXAMPLE}")))
 }
 
-/// Refuses the fields of a command among those of a task.
+/// Refuses the fields of a command among the fields of a task.
 ///
 /// # Errors
 ///
@@ -45,7 +45,7 @@ pub(crate) fn check_names<'a>(mut names: impl Iterator<Item = &'a str>) -> Resul
         None => Ok(()),
         Some(name) => Err(Invalid::new(
             "task",
-            format!("'{name}' is a field of a command, and stands in 'props'; {COMMAND}"),
+            format!("'{name}' is a field of a command, and belongs in 'props'; {COMMAND}"),
         )),
     }
 }
@@ -54,7 +54,7 @@ pub(crate) fn check_names<'a>(mut names: impl Iterator<Item = &'a str>) -> Resul
 ///
 /// # Errors
 ///
-/// [`Invalid`] that names the field, such as a kind that is missing.
+/// [`Invalid`] that names the field, such as a missing kind.
 pub(crate) fn new_task(line: TaskForm) -> Result<NewTask, Invalid> {
     if line.kind.is_none() {
         let reason = "is missing; put it in the line, or give --kind";
@@ -83,16 +83,16 @@ mod tests {
             ),
             (
                 r#"{"kind":"a","prop":1}"#,
-                "task: 'prop' is no field; write 'props', if that is the one",
+                "task: 'prop' is not a field; write 'props', if that is the one",
             ),
             (
                 r#"{"kind":"exec","command":"true"}"#,
-                "'command' is a field of a command, and stands in 'props'; \
+                "'command' is a field of a command, and belongs in 'props'; \
                  write it like {\"kind\":\"exec\",\"props\":{\"command\":\"ls\"}}",
             ),
             (
                 r#"{"kind":"a","in":"2h"}"#,
-                "'in' is no field; write 'start_at' with a time",
+                "'in' is not a field; write 'start_at' with a time",
             ),
             (r#"{"kind":"a","retry":"often"}"#, "retry: 'often' is not"),
             (

@@ -1,4 +1,4 @@
-//! The program `windlass`; everything is in the library beside it.
+//! The program `windlass`; its code is in the library of this package.
 
 fn main() -> std::process::ExitCode {
     windlass_cli::main()

@@ -3,12 +3,12 @@
 use jiff::Timestamp;
 use windlass::{Task, TaskState};
 
-/// Returns which deadline of a new task has passed: the task fails without a run.
+/// Returns the deadline of a new task that has passed: the task will fail without a run.
 pub(crate) fn missed(task: &Task, now: Timestamp) -> Option<String> {
     TaskState::first(task, now).missed(now)
 }
 
-/// Returns the note about this many submitted tasks that have missed a deadline; `None` for none.
+/// Returns the note about this many submitted tasks that have missed a deadline; `None` for zero.
 pub(crate) fn note(tasks: usize) -> Option<String> {
     let have = match tasks {
         0 => return None,

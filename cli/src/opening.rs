@@ -20,9 +20,9 @@ use windlass::{
     },
 };
 
-use crate::{exit::Failure, global::Global, text::one_line};
+use crate::{exit::Failure, global::Global, text::one_line, use_copied};
 
-/// The most rows of the inbox that a command looks at for its note.
+/// The most rows of the inbox that a command examines for its note.
 const OUTSIDE: u32 = 100;
 
 /// Opens the store with this URL.
@@ -60,7 +60,7 @@ async fn open_to_read(path: &Path) -> Result<Client, store::Error> {
     )))
 }
 
-/// Creates the folder, which only its owner can enter, and its parents where they do not exist.
+/// Creates the folder, accessible only to its owner, and its missing parents.
 fn private_folder(path: &Path) -> std::io::Result<()> {
     let mut builder = std::fs::DirBuilder::new();
     builder.recursive(true);
@@ -74,7 +74,7 @@ impl Global {
     ///
     /// # Errors
     ///
-    /// When the default file has no place.
+    /// When there is no place for the default file.
     pub(crate) fn store_url(&self) -> Result<String, Failure> {
         if let Some(url) = &self.store {
             return Ok(url.clone());
@@ -114,23 +114,25 @@ impl Global {
         self.default_folder()?;
         let opened_at = Timestamp::now();
         let store = open(&self.store_url()?).await?;
-        if self.use_copied
-            && let Ok(part) = store.transfer()
-            && part.copied().await?.is_some()
-        {
-            part.set_copied(None).await?;
-            self.out().note("the mark of the copy is removed");
-        }
         self.opened(&store, opened_at).await?;
-        Ok(store)
+        Ok(self.past_mark(store))
     }
 
-    /// Notes the operations that the store has refused while it was opened: no command has sent them.
+    /// Returns the store; with `--use-copied` one whose mark of a copy goes with the first write that it refuses.
+    pub(crate) fn past_mark(&self, store: Store) -> Store {
+        match self.use_copied {
+            true => use_copied::wrapped(store, self.out()),
+            false => store,
+        }
+    }
+
+    /// Notes the operations that the store refused while it was opened, because no command has sent
+    /// them.
     async fn opened(&self, store: &Store, at: Timestamp) -> Result<(), Failure> {
         let Ok(part) = store.transfer() else {
             return Ok(());
         };
-        // A note is no reason to fail.
+        // A note must not make the command fail.
         let outside = part.outside(OUTSIDE).await.unwrap_or_default();
         let refused: Vec<&Outside> = (outside.iter())
             .filter(|one| one.refused_at.is_some_and(|refused| refused >= at))
@@ -151,23 +153,24 @@ impl Global {
         Ok(())
     }
 
-    /// Opens the store and answers a client of it, for commands that are of no use on a store that
-    /// does not exist yet. They create no file, neither the named one nor the default one.
+    /// Opens the store and returns a client, for commands that are of no use on a store that does
+    /// not exist. Creates no file, neither the named one nor the default one.
     ///
     /// # Errors
     ///
-    /// As [`open`](Self::open), and when there is no such file or only its log.
+    /// The errors of [`open`](Self::open), and an error when the file does not exist, or only its
+    /// log.
     pub(crate) async fn existing(&self) -> Result<Client, Failure> {
         self.exists()?;
         self.client().await
     }
 
-    /// As [`existing`](Self::existing), for commands that only read: also of a file that cannot be
-    /// written, for its mode or for a full disk.
+    /// Opens the store like [`existing`](Self::existing), for commands that only read: even a file
+    /// that cannot be written, because of its mode or a full disk.
     ///
     /// # Errors
     ///
-    /// As [`existing`](Self::existing).
+    /// The errors of [`existing`](Self::existing).
     pub(crate) async fn reading(&self) -> Result<Client, Failure> {
         self.exists()?;
         let url = self.store_url()?;
@@ -192,7 +195,7 @@ impl Global {
         }
     }
 
-    /// Opens a store without a file of this machine, for commands that only read.
+    /// Opens a store that is not a file on this machine, for commands that only read.
     async fn reader(&self) -> Result<Client, Failure> {
         let opened_at = Timestamp::now();
         let store = open(&self.store_url()?).await?;
@@ -201,21 +204,21 @@ impl Global {
         Ok(Client::new(&store))
     }
 
-    /// Notes that a command which only reads leaves the mark of a copy, which another one removes.
+    /// Notes that a command which makes no write that the mark of a copy refuses leaves the mark.
     async fn note_kept_mark(&self, store: &Store) -> Result<(), Failure> {
         if self.use_copied
             && let Ok(part) = store.transfer()
             && part.copied().await?.is_some()
         {
             self.out().note(
-                "note: the mark of the copy stays, because this command only reads; a command that changes something \
-                 removes it",
+                "note: the mark of the copy stays; with --use-copied the first write that it refuses removes it: a submit, \
+                 a command to a task, a worker that starts",
             );
         }
         Ok(())
     }
 
-    /// Returns whether the file is there and holds tables of windlass, if the store is one.
+    /// Checks that the file exists and has tables of windlass, if the store is a file.
     fn exists(&self) -> Result<(), Failure> {
         let url = self.store_url()?;
         let Some(file) = Location::of(&url) else {
@@ -226,22 +229,23 @@ impl Global {
         let shown = path.display();
         if !SqliteStore::exists(path)? {
             return Err(Failure::Store(format!(
-                "store: there is no file {shown}; look at --store or WINDLASS_STORE (`windlass submit` and `windlass worker` make a new store)"
+                "store: there is no file {shown}; check --store or WINDLASS_STORE (`windlass submit` and `windlass worker` make a new store)"
             )));
         }
         if SqliteStore::is_foreign(path) {
             return Err(Failure::Store(format!(
-                "store: '{shown}' is a database of another program, without tables of windlass; look at --store or WINDLASS_STORE (`windlass submit` and `windlass worker` add the tables)"
+                "store: '{shown}' is a database of another program, without tables of windlass; check --store or WINDLASS_STORE (`windlass submit` and `windlass worker` add the tables)"
             )));
         }
         Ok(())
     }
 
-    /// As [`client`](Self::client), for tasks that others run after this program has ended.
+    /// Returns a client like [`client`](Self::client), for tasks that other processes run after
+    /// this program has ended.
     ///
     /// # Errors
     ///
-    /// As [`open`](Self::open), and when the store ends with this program.
+    /// The errors of [`open`](Self::open), and an error when the store ends with this program.
     pub(crate) async fn lasting(&self) -> Result<Client, Failure> {
         if self.store.as_deref() == Some("memory:") {
             let text = "store: memory: is gone when this program ends, and the task with it; write \
@@ -251,21 +255,21 @@ impl Global {
         self.client().await
     }
 
-    /// Opens the store and answers a client of it.
+    /// Opens the store and returns a client.
     ///
     /// # Errors
     ///
-    /// As [`open`](Self::open).
+    /// The errors of [`open`](Self::open).
     pub(crate) async fn client(&self) -> Result<Client, Failure> {
         Ok(Client::new(&self.open().await?))
     }
 
-    /// As [`client`](Self::client), for a node: while the store is unavailable it goes on trying for
-    /// so long.
+    /// Returns a client like [`client`](Self::client), for a node: retries for this long while the
+    /// store is unavailable.
     ///
     /// # Errors
     ///
-    /// As [`open`](Self::open).
+    /// The errors of [`open`](Self::open).
     pub(crate) async fn client_within(&self, wait: Duration) -> Result<Client, Failure> {
         self.default_folder()?;
         let url = self.store_url()?;
@@ -273,10 +277,7 @@ impl Global {
         loop {
             match self.open_for_node(&url).await {
                 Ok(store) => {
-                    if self.use_copied {
-                        store.transfer()?.set_copied(None).await?;
-                    }
-                    return Ok(Client::new(&store));
+                    return Ok(Client::new(&self.past_mark(store)));
                 }
                 Err(error) if error.is_retryable() && Instant::now() < end => {
                     if !std::mem::replace(&mut reported, true) {
@@ -290,8 +291,8 @@ impl Global {
         }
     }
 
-    /// Opens the store for a node. On SQLite its leases are the supervisor's too: the tasks of a worker
-    /// that was killed are free when the supervisor has ended their commands.
+    /// Opens the store for a node. On SQLite its supervisor also holds its leases: the tasks of a
+    /// killed worker become free when the supervisor has ended their commands.
     async fn open_for_node(&self, url: &str) -> Result<Store, store::Error> {
         let (Some(file), Some(_)) = (Location::of(url), self.link.supervisor()) else {
             return Store::open(url).await;

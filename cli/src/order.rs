@@ -7,22 +7,23 @@ use std::{
 
 use windlass::{Invalid, Task, TaskId};
 
-/// The ids of the lines that were read, and those that they wait for.
+/// The ids of the lines that were read, and the ids that they wait for.
 #[derive(Debug, Default)]
 pub(crate) struct Order {
-    /// Each with the number of its first line, and a hash of its work.
+    /// Each id with the number of its first line, and a hash of its work.
     ids: HashMap<TaskId, (u64, u64)>,
     /// Each id that a line waits for, with the number and the task of the first such line.
     named: HashMap<TaskId, (u64, TaskId)>,
 }
 
 impl Order {
-    /// Takes in the task of a line. `has_id` is whether the line names the task: other lines cannot wait for a
-    /// task without a name.
+    /// Adds the task of a line. `has_id`: the line names the task; other lines cannot wait for a task without
+    /// a name.
     ///
     /// # Errors
     ///
-    /// [`Invalid`] (field `id`) when an earlier line waits for this task: it may run already.
+    /// [`Invalid`] (field `id`) when an earlier line waits for this task, because that line may
+    /// already run.
     pub(crate) fn check(&mut self, line: u64, task: &Task, has_id: bool) -> Result<(), Invalid> {
         let id = &task.id;
         if let (Some((earlier, _)), None) = (self.named.get(id), self.ids.get(id)) {
@@ -62,8 +63,8 @@ impl Order {
         }
     }
 
-    /// Returns each id that a line waits for and that no line has, with the number and the task of the first line
-    /// that waits for it, in the order of these lines.
+    /// Returns each id that a line waits for and that no line has, with the number and the task of the first such
+    /// line, in the order of these lines.
     pub(crate) fn unknown(self) -> Vec<(TaskId, u64, TaskId)> {
         let Self { ids, named } = self;
         let named = named.into_iter().filter(|(id, _)| !ids.contains_key(id));

@@ -24,7 +24,7 @@ pub(crate) enum Format {
     Json,
 }
 
-/// Where to print. A write that fails is an error, not a panic: readers go away.
+/// The output. A failed write is an error, not a panic, because readers may close it.
 #[derive(Debug, Clone)]
 pub(crate) struct Output {
     format: Format,
@@ -33,7 +33,8 @@ pub(crate) struct Output {
 }
 
 impl Output {
-    /// Prints in this form, with colours or without; `quiet` leaves the notes and the bars out.
+    /// Returns an output in this format, with or without colours. With `quiet` it prints no notes
+    /// and bars.
     pub(crate) fn new(format: Format, color: bool, quiet: bool) -> Self {
         Self {
             format,
@@ -55,7 +56,7 @@ impl Output {
         Ok(())
     }
 
-    /// Prints bytes of a command's stream to the same stream of ours.
+    /// Prints bytes of a command's stream to the same stream of this program.
     pub(crate) fn stream(&self, stream: Stream, bytes: &[u8]) -> Result<(), Failure> {
         match stream {
             Stream::Stdout => self.bytes(bytes),
@@ -68,7 +69,7 @@ impl Output {
         self.bytes(format!("{text}\n").as_bytes())
     }
 
-    /// Prints a JSON document on a line of its own.
+    /// Prints a JSON document on its own line.
     pub(crate) fn json<T: Serialize + ?Sized>(&self, value: &T) -> Result<(), Failure> {
         match serde_json::to_string(value) {
             Ok(text) => self.line(json(&text)),
@@ -76,24 +77,25 @@ impl Output {
         }
     }
 
-    /// Prints a table; nothing when it has no rows.
-    /// On a terminal that is too narrow for all of it, long cells are wrapped.
+    /// Prints a table; nothing if it has no rows. On a terminal that is too narrow, long cells are
+    /// wrapped.
     pub(crate) fn table(&self, header: &[&str], rows: Vec<Vec<Cell>>) -> Result<(), Failure> {
         if rows.is_empty() {
             return Ok(());
         }
         let mut table = Table::new();
         table.load_style(presets::NOTHING);
-        // Columns that are squeezed to a letter are worse than lines that are too long; some
-        // terminals say that they are no column wide.
+        // Overlong lines are better than columns of one letter; some terminals report a width of
+        // zero.
         if table.width().is_some_and(|width| width >= 60) {
             table.set_content_arrangement(ContentArrangement::Dynamic);
         }
         self.print(table, header, rows)
     }
 
-    /// As [`table`](Self::table). On a terminal that is too narrow each row keeps its one line: the
-    /// columns of `less` are left out in that order, then the widest one is shortened.
+    /// Prints a table like [`table`](Self::table). On a terminal that is too narrow each row stays
+    /// on one line: the columns of `less` are left out in that order, then the widest one is
+    /// shortened.
     pub(crate) fn narrow_table(
         &self,
         header: &[&str],
@@ -112,8 +114,8 @@ impl Output {
         self.print(table, &header, rows)
     }
 
-    /// Returns how wide the terminal is; `None` where there is none. Some say that they are no
-    /// column wide.
+    /// Returns the width of the terminal; `None` without one. Some terminals report a width of
+    /// zero.
     fn width(&self, table: &Table) -> Option<usize> {
         table.width().filter(|width| *width > 0).map(usize::from)
     }
@@ -138,22 +140,22 @@ impl Output {
         self.line(table.trim_fmt())
     }
 
-    /// Says something on standard error that is not what was asked for; `-q` leaves it out.
+    /// Prints a note on standard error; not with `-q`.
     pub(crate) fn note(&self, text: impl std::fmt::Display) {
         if !self.quiet {
-            // Where standard error is closed there is no reader.
+            // If standard error is closed, there is no reader.
             let _ = writeln!(std::io::stderr(), "{text}");
         }
     }
 
-    /// Says on standard error what went wrong with a part of the work.
+    /// Prints an error about a part of the work on standard error.
     pub(crate) fn complain(&self, text: impl std::fmt::Display) {
-        // Where standard error is closed there is no reader.
+        // If standard error is closed, there is no reader.
         let _ = writeln!(std::io::stderr(), "error: {}", one_line(&text.to_string()));
     }
 
-    /// Returns a progress bar on standard error; one that is not seen where that is no terminal,
-    /// with `-q`, or when there is little to do.
+    /// Returns a progress bar on standard error; a hidden one without a terminal, with `-q`, or
+    /// when there is little to do.
     pub(crate) fn progress(&self, total: u64, what: &'static str) -> ProgressBar {
         if total < 200 {
             return ProgressBar::hidden();
@@ -162,7 +164,7 @@ impl Output {
         self.bar(ProgressBar::new(total), template, what)
     }
 
-    /// As [`progress`](Self::progress), where the total is not known.
+    /// Returns a progress bar like [`progress`](Self::progress), for an unknown total.
     pub(crate) fn count_up(&self, what: &'static str) -> ProgressBar {
         self.bar(
             ProgressBar::no_length(),

@@ -38,7 +38,7 @@ pub(crate) fn slots(text: &str) -> Result<u32, String> {
 /// The most commands that a node runs at once.
 const MOST_SLOTS: u32 = 1_000_000;
 
-/// Reads a number from 1 on.
+/// Reads a number that is at least 1.
 pub(crate) fn from_one<T>(text: &str) -> Result<T, String>
 where
     T: FromStr + PartialOrd + Display + From<u8>,
@@ -46,7 +46,7 @@ where
     number(text, T::from(1)..)
 }
 
-/// Reads a number from 0 on.
+/// Reads a number that is at least 0.
 pub(crate) fn from_zero<T>(text: &str) -> Result<T, String>
 where
     T: FromStr + PartialOrd + Display,
@@ -54,7 +54,7 @@ where
     number(text, ..)
 }
 
-/// Reads how long commands have to end: 0 is as long as they take.
+/// Reads how long commands have to end; 0 for no limit.
 pub(crate) fn grace(text: &str) -> Result<Duration, String> {
     if text == "0" {
         return Ok(NO_LIMIT);
@@ -132,7 +132,7 @@ pub(crate) fn meta(text: &str) -> Result<(String, String), String> {
     }
 }
 
-/// A time, or how long it is until then.
+/// A time, or a duration until then.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Moment {
     At(Timestamp),
@@ -147,7 +147,7 @@ pub(crate) fn moment(text: &str) -> Result<Moment, String> {
         Err(_) => {}
     }
     time(text).map(Moment::At).map_err(|reason| {
-        // What is almost a time gets the error of one.
+        // A text that looks like a time gets the error of one.
         let is_date = text.starts_with(|c: char| c.is_ascii_digit()) && text.contains('-');
         match is_date {
             true => reason,
@@ -177,11 +177,11 @@ fn of_period(error: &Invalid, within: &str) -> String {
     }
 }
 
-/// What `--at-once` does.
+/// The help of `--at-once`.
 pub(crate) const AT_ONCE: &str =
     "Run at most N tasks with this key at once, in the whole namespace";
 
-/// What `--rate` does.
+/// The help of `--rate`.
 pub(crate) const RATE: &str = "Start at most N tasks with this key within any DURATION, in the whole \
     namespace. Claims are counted: an attempt that follows a failed one within the --park-after of its node (10s) \
     belongs to the same claim and is not counted, except with 'worker --park-after 0s'";
@@ -198,7 +198,7 @@ pub(crate) fn at_once(text: &str) -> Result<Limit, String> {
     Limit::at_once(key, most).map_err(|e| e.to_string())
 }
 
-/// Refuses a key that ends a limit and begins the next one: `api=3,x` of `api=3,x=4`.
+/// Refuses a key that ends one limit and starts another: `api=3,x` of `api=3,x=4`.
 fn one_limit(key: &str, option: &str) -> Result<(), String> {
     let ends_a_limit = |part: &str| {
         let number = part.rsplit_once('=').map_or("", |(_, number)| number);

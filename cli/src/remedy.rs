@@ -1,9 +1,22 @@
-//! What an operator can do about an error or a finding of the library, as words of this program.
+//! Translates remedies of the library into commands and options of this program.
 
 use windlass::{TaskState, WaitOutcome, store::Remedy};
 
-/// Returns the command or the option that takes the step.
+/// Returns the words of the command that takes the step, as it can be run: `None` where it takes more than that.
 pub(crate) fn command(remedy: Remedy) -> Option<&'static str> {
+    Some(match remedy {
+        Remedy::Repair => "doctor --repair",
+        Remedy::FullCheck => "doctor --full",
+        Remedy::Compact => "doctor --compact",
+        Remedy::RaiseFences => "doctor --raise-fences",
+        Remedy::ReadQuarantined => "list --quarantined",
+        Remedy::ListSchedules => "schedule list",
+        _ => return None,
+    })
+}
+
+/// Returns the commands or the option that take the step, for a sentence.
+fn words(remedy: Remedy) -> Option<&'static str> {
     Some(match remedy {
         Remedy::Repair => "windlass doctor --repair",
         Remedy::FullCheck => "windlass doctor --full",
@@ -21,9 +34,9 @@ pub(crate) fn command(remedy: Remedy) -> Option<&'static str> {
     })
 }
 
-/// Returns a text with the command that does what it says.
+/// Returns a text with the command that does what the text says.
 pub(crate) fn with_command(text: &str, remedy: Option<Remedy>) -> String {
-    match remedy.and_then(command) {
+    match remedy.and_then(words) {
         Some(command) => format!("{text} ({command})"),
         None => text.to_owned(),
     }

@@ -18,8 +18,8 @@ pub(crate) fn one_line(text: &str) -> String {
     line
 }
 
-/// Returns a JSON document whose strings have escapes such as `\u202e` for the characters that are
-/// not printed as they are. A line break at its end stays.
+/// Returns a JSON document in which strings have escapes such as `\u202e` for characters that are
+/// not printed as they are. A final line break stays.
 pub(crate) fn json(document: &str) -> Cow<'_, str> {
     let escapes = |c: char| c != '\n' && is_unprintable(c);
     if !document.contains(escapes) {
@@ -36,7 +36,7 @@ pub(crate) fn json(document: &str) -> Cow<'_, str> {
     line.into()
 }
 
-/// Standard error, where each write is whole lines of JSON.
+/// Writes whole lines of JSON to standard error.
 pub(crate) struct JsonLines;
 
 impl io::Write for JsonLines {

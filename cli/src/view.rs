@@ -1,4 +1,4 @@
-//! The rows of tables, and the texts of a task.
+//! The rows of tables, and texts about a task.
 
 use std::time::Duration;
 
@@ -11,10 +11,7 @@ use windlass::{
     wire::RecordForm,
 };
 
-use crate::{exit::Failure, output::Output, remedy::last_error, unblocked::unblocked};
-
-/// How many tasks a table reads to find out whether its tasks still wait for them.
-const READS: usize = 200;
+use crate::{exit::Failure, output::Output, remedy::last_error};
 
 /// Returns the name of a task's state.
 pub(crate) fn state_name(record: &TaskRecord) -> &'static str {
@@ -24,8 +21,8 @@ pub(crate) fn state_name(record: &TaskRecord) -> &'static str {
     }
 }
 
-/// Returns whether a task wakes at this time: one that waits for others without a deadline has the
-/// last second of all. Stores cut it to milliseconds.
+/// Returns whether a task wakes at this time. The wake-up of a task that waits for others without a
+/// deadline is the last second of all; stores cut it to milliseconds.
 fn has_time(until: Timestamp) -> bool {
     until.as_second() < Timestamp::MAX.as_second()
 }
@@ -35,8 +32,8 @@ pub(crate) fn records(out: &Output, records: &[TaskRecord], now: Timestamp) -> R
     table(out, records, now, vec![None; records.len()])
 }
 
-/// As [`records`]; the table says of a task that could run why it does not, given the live nodes.
-/// On a screen that is wiped before if `redraw`.
+/// Prints tasks like [`records`]. The table shows why a task that could run does not, given the
+/// live nodes. With `redraw`, clears the screen first.
 pub(crate) async fn records_of(
     client: &Client,
     out: &Output,
@@ -53,12 +50,7 @@ pub(crate) async fn records_of(
     let now = client.store().clock().now();
     let mut reasons = Vec::new();
     if let Some(nodes) = nodes {
-        let unblocked = unblocked(client, records, READS).await?;
-        reasons.extend(
-            unblocked
-                .iter()
-                .map(|record| WaitReason::of(record, &nodes, now)),
-        );
+        reasons = client.wait_reasons(records, &nodes).await?;
     }
     table(out, records, now, reasons)
 }
@@ -93,7 +85,7 @@ fn table(
             text(state.map_or(0, |s| s.attempts)),
             text(record.node.as_ref().map_or("-", |n| n.as_str())),
             text(match reason {
-                // A worker of this program is such a node.
+                // A worker of this program would be such a node.
                 Some(WaitReason::NoNode) if record.task.kind.as_str() == "exec" => {
                     format!("{} (windlass worker)", WaitReason::NoNode)
                 }
@@ -138,7 +130,7 @@ fn info(record: &TaskRecord) -> String {
         Ok(state) => state,
         Err(e) => return e.to_string(),
     };
-    // What went wrong before a retry, or before it went well again, is in `get`.
+    // `get` shows errors before a retry, and before a success.
     let went_wrong = match state.code() {
         StateKind::Completed => false,
         StateKind::Failed | StateKind::Killed => true,
@@ -153,7 +145,7 @@ fn info(record: &TaskRecord) -> String {
     }
 }
 
-/// `42 % halfway there`.
+/// Formats progress: `42 % halfway there`.
 pub(crate) fn progress_text(progress: &Progress) -> String {
     match progress.fraction {
         Some(fraction) => format!("{:.0} % {}", fraction * 100.0, progress.text),
@@ -237,12 +229,12 @@ pub(crate) fn human(wait: Duration) -> String {
     }
 }
 
-/// Returns the time since then.
+/// Returns the time since this moment.
 pub(crate) fn age(since: Timestamp, now: Timestamp) -> String {
     human(now.duration_since(since).try_into().unwrap_or_default())
 }
 
-/// Returns how long it is until then.
+/// Returns the time until this moment.
 pub(crate) fn due(until: Timestamp, now: Timestamp) -> String {
     match Duration::try_from(until.duration_since(now)) {
         Ok(wait) if !wait.is_zero() => format!("in {}", human(wait)),

@@ -31,9 +31,9 @@ pub(crate) struct WaitArgs {
 pub(crate) struct Deadline(Option<(Instant, Duration)>);
 
 impl Deadline {
-    /// That long from now; `None` for ever.
+    /// Returns the deadline after this time; `None` waits for ever.
     pub(crate) fn after(timeout: Option<Duration>) -> Self {
-        // One that no clock reaches is none.
+        // A deadline beyond the range of the clock is not a limit.
         Self(timeout.and_then(|t| Some((Instant::now().checked_add(t)?, t))))
     }
 
@@ -62,18 +62,18 @@ impl Deadline {
     }
 }
 
-/// How long a store that does not answer is asked again by what has a node: a cluster elects a leader
+/// How long commands that run a node retry a store that does not respond: a cluster elects a leader
 /// within seconds, a backup or a restart takes longer.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
-/// The pauses between two calls of a store that does not answer.
+/// The pauses between two calls of a store that does not respond.
 pub(crate) const PAUSES: Backoff = Backoff::new(Duration::from_millis(20), Duration::from_secs(2));
 
-/// Retries until there is an answer or a permanent error. After `limit` every error is returned. A
-/// limit beyond the range of the clock means none.
+/// Retries until there is a result or a permanent error. After `limit` every error is returned. A
+/// limit beyond the range of the clock means no limit.
 ///
 /// # Errors
 ///
-/// The last one.
+/// The last error.
 pub(crate) async fn patiently<T, Answer>(
     limit: Duration,
     mut ask: impl FnMut() -> Answer,
@@ -97,7 +97,7 @@ where
 }
 
 /// Notes which of these kinds no live node handles. Prints nothing where the nodes cannot be read:
-/// the action itself succeeded. The note says what waits, and what follows.
+/// the action itself succeeded. The note says what waits, and what follows once such a node starts.
 pub(crate) async fn note_unhandled(
     client: &Client,
     out: &Output,
@@ -115,7 +115,7 @@ pub(crate) async fn note_unhandled(
         });
         if !handled {
             out.note(format!(
-                "{what}: no live node handles kind '{kind}'; {then} when one starts"
+                "{what}: no live node handles kind '{kind}'; {then}"
             ));
             any = true;
         }
@@ -127,11 +127,11 @@ pub(crate) async fn note_unhandled(
 pub(crate) async fn nodes_for_a_note(client: &Client) -> Option<Vec<NodeRecord>> {
     let nodes = client.nodes().await;
     nodes
-        .inspect_err(|e| debug!(error = %e, "whether a node is there is not known"))
+        .inspect_err(|e| debug!(error = %e, "could not determine whether a live node exists"))
         .ok()
 }
 
-/// Waits until a task has ended, and reports what happens meanwhile.
+/// Waits until a task has ended, and reports events in the meantime.
 pub(crate) async fn ended(
     client: &Client,
     id: &TaskId,
@@ -143,8 +143,7 @@ pub(crate) async fn ended(
     deadline.within(&what, wait).await
 }
 
-/// Returns which reports of a wait are printed: all but the missing node and the end, which are
-/// printed elsewhere.
+/// Returns the text of a report to print. The missing node and the end are printed elsewhere.
 pub(crate) fn reported(waiting: &Waiting) -> Option<String> {
     match waiting {
         Waiting::Failed(failed) if failed.is_last() => None,
@@ -159,7 +158,7 @@ mod tests {
 
     use super::*;
 
-    /// Fails so many times, then answers how often it was asked.
+    /// Fails this many times, then returns how often it was called.
     async fn asked(failures: u32, limit: Duration) -> Result<u32, Error> {
         let asked = Cell::new(0);
         let ask = || {

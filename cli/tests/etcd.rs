@@ -23,7 +23,7 @@ fn json(out: &str) -> Value {
     serde_json::from_str(out.trim()).unwrap()
 }
 
-/// The program is to end with this code; answers what it printed.
+/// Asserts that the program ends with this code, and returns what it printed.
 fn ok(place: &Place, args: &[&str], expected: i32) -> String {
     let (code, out, err) = place.run(args);
     assert_eq!(code, expected, "{args:?}: {out}{err}");
@@ -130,7 +130,7 @@ fn what_ended_long_ago_is_purged() {
     assert!(place.list(&[]).is_empty());
 }
 
-/// As on a file: what had completed is not run again, what was running is.
+/// As on a file: completed tasks are not run again, interrupted ones are.
 #[test]
 fn a_run_that_is_killed_goes_on() {
     let server = Server::start();
@@ -159,8 +159,8 @@ fn a_run_that_is_killed_goes_on() {
     );
 }
 
-/// While the server is away the commands of a run go on, and what came of them is told when it is back.
-/// There is a task of another kind too: whether somebody is there for it is read all the time.
+/// While the server is down the commands of a run continue, and their results are printed when it is
+/// back. A task of another kind makes the run read all the time whether a node handles it.
 #[test]
 fn a_run_outlives_a_server_that_is_away() {
     let mut server = Server::start();
@@ -176,7 +176,7 @@ fn a_run_outlives_a_server_that_is_away() {
     server.kill();
     place.write("go", "");
     place.until_lines("ends", 4);
-    // No signal tells what does not happen: it does not end.
+    // The run must not end, so there is no signal to wait for.
     sleep(Duration::from_secs(3));
     server.restart();
     assert_eq!(running.wait(), Some(1), "one is left");
@@ -185,9 +185,8 @@ fn a_run_outlives_a_server_that_is_away() {
     assert_eq!(place.list(&["--state", "completed"]).len(), 8);
 }
 
-/// What a command has kept of its own progress is there for its next attempt, though the process that
-/// ran the first one was killed, there is no file of the store to lie beside, and the URL is
-/// spelled in another way.
+/// The next attempt of a command finds its progress, although the process of the first attempt was
+/// killed, the store has no file to put the folder next to, and the URL has another form.
 #[test]
 fn the_folder_of_a_task_outlives_its_process() {
     let server = Server::start();
@@ -201,7 +200,7 @@ fn the_folder_of_a_task_outlives_its_process() {
     place.until_lines("attempts", 1);
     running.kill();
     place.write("go", "");
-    // The same store, by another spelling of its URL.
+    // The same store, with another form of its URL.
     let spelled = format!("{}?compact-after=1h", server.url("folders"));
     ok(&place, &[&args[..], &["--store", &spelled]].concat(), 0);
     let attempts = place.read("attempts");
@@ -209,7 +208,8 @@ fn the_folder_of_a_task_outlives_its_process() {
     assert_eq!(attempts, ["1", "2"]);
 }
 
-/// Another machine has another data directory. It prints what the store keeps, and says so.
+/// Another machine has another data directory. It prints the part that the store keeps, with a
+/// note.
 #[test]
 fn on_another_machine_logs_print_what_the_store_keeps() {
     let server = Server::start();
@@ -242,7 +242,7 @@ fn on_another_machine_logs_print_what_the_store_keeps() {
 }
 
 /// From a file to etcd, in the middle of which the program is killed, and back to another file: the
-/// same tasks in the same order, and the worker there goes on with them.
+/// same tasks in the same order, and the worker there continues with them.
 #[test]
 fn tasks_move_to_a_cluster_and_back() {
     let server = Server::start();
@@ -308,7 +308,7 @@ fn tasks_move_to_a_cluster_and_back() {
         before == after,
         "the list of the second file is that of the first"
     );
-    // Names of batches and lines are known there: nothing of the run is done again.
+    // The names of batches and lines are the same there: no line runs again.
     let run = ["run", "--store", &cluster, "--each", "echo {}", "-j", "4"];
     let (code, _, err) = place.run_with(&run, b"1\n2\n3\n");
     assert_eq!(code, 0, "{err}");
@@ -319,7 +319,7 @@ fn tasks_move_to_a_cluster_and_back() {
 fn what_cannot_be_reached_is_named() {
     let place = Place::on("etcd://127.0.0.1:1/x".to_owned());
     let said = ok(&place, &["stats"], 4);
-    let says = "http://127.0.0.1:1: Connection refused: no server listens there; start etcd, or look at host and port";
+    let says = "http://127.0.0.1:1: Connection refused: no server listens there; start etcd, or check host and port";
     assert!(said.contains(says) && !said.contains("transport"), "{said}");
     let place = Place::on("etcd://127.0.0.1:1".to_owned());
     let said = ok(&place, &["stats"], 2);
@@ -327,7 +327,7 @@ fn what_cannot_be_reached_is_named() {
     assert!(!said.contains("sqlite:jobs.db"), "{said}");
 }
 
-/// What comes up together need not come up in order.
+/// Services that start together need not start in order.
 #[test]
 fn a_worker_that_starts_before_its_store_waits_for_it() {
     let mut server = Server::start();

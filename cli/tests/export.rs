@@ -74,14 +74,15 @@ fn a_store_goes_through_a_pipe() {
     let (code, out, err) = place.run_with(&import, cut.as_bytes());
     assert_eq!((code, out.as_str()), (2, ""));
     assert!(
-        err.contains("the file is cut: it ends after line 6"),
+        err.contains("the file is incomplete: it ends after line 6"),
         "{err}"
     );
     assert!(err.contains("nothing was written"), "{err}");
     assert!(!place.path("u.db").exists(), "no store was made");
 }
 
-/// Parts of a task were left out, and the others were written; an unknown field was dropped without a word.
+/// Regression: parts of a task were left out, and the others were written; an unknown field was silently
+/// dropped.
 #[test]
 fn a_line_that_the_store_does_not_take_whole_is_refused_before_anything_is_written() {
     let place = filled();
@@ -120,7 +121,7 @@ fn a_line_that_the_store_does_not_take_whole_is_refused_before_anything_is_writt
     }
 }
 
-/// It ended without a word, as a list does whose reader has seen enough.
+/// Regression: the export ended silently, like a list whose reader has closed the pipe.
 #[test]
 fn an_export_whose_reader_closes_the_pipe_fails() {
     let place = filled();
@@ -228,7 +229,8 @@ fn has_a_file_in(process: u32, folder: &std::path::Path) {
     }
 }
 
-/// An export that a signal ended left its temporary file, and so did an import from a pipe.
+/// Regression: an export that a signal ended left its temporary file, and so did an import from a
+/// pipe.
 #[test]
 fn an_export_or_import_that_is_killed_leaves_no_file() {
     use std::{
@@ -288,7 +290,7 @@ fn an_export_or_import_that_is_killed_leaves_no_file() {
     worker.wait().unwrap();
 }
 
-/// An endless stream that only began like an export filled the disk.
+/// Regression: an endless stream that only began like an export filled the disk.
 #[test]
 fn a_stream_that_is_no_export_is_refused_at_its_first_wrong_line() {
     use std::io::Write;

@@ -11,7 +11,7 @@ use std::{fs, process::Stdio};
 
 use live::{Place, Running, until};
 
-/// A command that fails, and says why.
+/// A command that fails with a message.
 const FAILS: &str = r#"{"shell":"echo no disk >&2; exit 3"}"#;
 
 /// Starts a worker whose log is kept.
@@ -75,7 +75,7 @@ fn the_log_of_a_worker_and_watch_report_each_failed_attempt() {
 fn a_command_that_cannot_be_is_not_retried() {
     let place = Place::new();
     let _worker = worker(&place);
-    // A submit refuses such props: they come from another program.
+    // `submit` would refuse such props, so another program submits them.
     let store = place.store();
     let (code, _, err) = place.run(&[
         "submit", "exec", "--id", "t", "--props", FAILS, "--in", "1h",

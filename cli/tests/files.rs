@@ -34,7 +34,7 @@ fn may_unshare(kind: &str) -> bool {
     may
 }
 
-/// What `docker run -v /srv/jobs.db:/jobs.db` makes.
+/// As made by `docker run -v /srv/jobs.db:/jobs.db`.
 #[test]
 fn a_file_that_is_mounted_by_itself_is_refused() {
     if !may_unshare("--mount") {
@@ -54,14 +54,14 @@ fn a_file_that_is_mounted_by_itself_is_refused() {
     let err = String::from_utf8_lossy(&ran.stderr);
     assert_eq!(ran.status.code(), Some(4), "{err}");
     assert!(
-        err.contains("mounted by itself") && err.contains("mount the folder"),
+        err.contains("mounted on its own") && err.contains("mount the folder"),
         "{err}"
     );
     assert!(err.contains(&mounted.display().to_string()), "{err}");
     assert_eq!(place.list(&[]).len(), 1);
 }
 
-/// The log may hold acknowledged tasks. A new file beside it would make SQLite delete it.
+/// The log may hold acknowledged tasks. A new file next to it would make SQLite delete it.
 #[test]
 fn a_log_whose_file_is_missing_is_refused_by_every_command() {
     let place = Place::new();
@@ -144,8 +144,8 @@ fn no_umask_lets_other_users_read_the_tasks() {
     worker.kill();
 }
 
-/// Inside, `/proc` still shows the processes of the machine, by other numbers. What it says of the
-/// number of the worker is about another process, so nothing is noted and nothing is concluded.
+/// Inside, `/proc` still shows the processes of the machine, with other numbers. Its entry for the
+/// number of the worker is about another process, so nothing is recorded and nothing is concluded.
 #[test]
 fn a_worker_in_a_pid_namespace_with_the_proc_of_the_machine_lives() {
     if !may_unshare("--pid") {
@@ -179,7 +179,7 @@ fn a_worker_in_a_pid_namespace_with_the_proc_of_the_machine_lives() {
     assert_eq!(noted.unwrap(), None, "the start of another process");
 }
 
-/// They filled the memory.
+/// Regression: such inputs filled the memory.
 #[test]
 fn input_without_an_end_is_refused() {
     let place = Place::new();
@@ -208,13 +208,13 @@ fn input_without_an_end_is_refused() {
         assert_eq!(ended.status.code(), Some(2), "{args:?}: {err}");
         assert!(
             err.contains("has more than ") && err.contains(" bytes")
-                || args == ["import", "-"] && err.contains("it is no file of `windlass export`"),
+                || args == ["import", "-"] && err.contains("it is not a file of `windlass export`"),
             "{args:?}: {err}"
         );
     }
 }
 
-/// A command that only lists takes the rows that wait, too.
+/// Even a command that only lists takes the waiting rows.
 #[test]
 fn a_command_notes_the_rows_that_it_has_refused() {
     let place = Place::new();

@@ -1,4 +1,4 @@
-//! The folders in which commands keep their own progress: whose they are, and who can read them.
+//! The folders in which commands keep their own progress: their owners and modes.
 
 #![allow(
     clippy::unwrap_used,
@@ -67,7 +67,7 @@ fn a_worker_on_another_store_leaves_folders_alone() {
     submit(&place);
     work(&place, &[]);
     assert_eq!(place.get("t")["state"], "failed");
-    // Another file takes the place of the store for a while.
+    // Another file replaces the store for a while.
     rename(&place, "s.db", "kept.db");
     work(&place, &[]);
     rename(&place, "s.db", "other.db");
@@ -87,7 +87,7 @@ fn a_task_submitted_again_begins_with_an_empty_folder() {
         assert_eq!(place.get("t")["state"], "failed");
         assert_eq!(place.run(&["delete", "t", "--yes"]).0, 0);
     }
-    // What the deleted ones have left is removed by the next worker.
+    // The next worker removes the folders of the deleted tasks.
     work(&place, &[]);
     assert!(!place.path("s.db.tasks").exists(), "no folder is left");
 }
@@ -135,14 +135,15 @@ fn folders_and_records_are_only_for_their_user() {
     assert_eq!(worker.wait(), Some(0));
 }
 
-/// The name that such a folder had could be foretold, and a link put there first led elsewhere.
+/// Regression: the name of such a folder was predictable, so a link at that path could lead
+/// elsewhere.
 #[test]
 fn the_store_in_memory_trusts_no_folder_that_is_there() {
     let place = Place::new();
     let kept = place.write("others/t/kept", "");
     fs::create_dir(place.path("tmp")).unwrap();
     let mut shell = std::process::Command::new("sh");
-    // The program has the number of the shell that it takes the place of.
+    // `exec` gives the program the process number of the shell.
     let script = "ln -s \"$PWD/others\" \"tmp/windlass-$$.tasks\"; exec \"$0\" \"$@\"";
     shell
         .args(["-c", script, env!("CARGO_BIN_EXE_windlass")])
@@ -158,7 +159,7 @@ fn the_store_in_memory_trusts_no_folder_that_is_there() {
     assert_eq!(left, 1, "only the link is left");
 }
 
-/// The folder of the attempt that a worker has lost is that of the next one.
+/// The next attempt uses the folder of the attempt that a worker has lost.
 #[test]
 fn a_worker_that_has_lost_a_task_leaves_its_folder_to_the_next() {
     let place = Place::new();
@@ -169,7 +170,7 @@ fn a_worker_that_has_lost_a_task_leaves_its_folder_to_the_next() {
     assert_eq!(code, 0, "{err}");
     let zombie = place.start(&["worker", "--name", "zombie", "--lease-ttl", "1s"]);
     place.pids("pid-1");
-    // Its supervisor, too: it would end the command of a worker that stands still.
+    // Also stops its supervisor, which would end the command of a worker that stands still.
     zombie.signal(Signal::SIGSTOP);
     zombie.signal_worker(Signal::SIGSTOP);
     let next = place.start(&["worker", "--name", "next", "--lease-ttl", "1s"]);
@@ -193,7 +194,7 @@ fn folders_that_a_command_left_without_write_permission_are_removed_with_its_tas
     let place = Place::new();
     let script = "cd \"$WINDLASS_STATE_DIR\" && mkdir -p mod/cache && echo x > mod/cache/f && chmod -R a-w . && \
                   chmod 0 mod/cache";
-    // Root may remove everything. So it is another user then.
+    // Root may remove everything, so another user runs it then.
     let is_root = nix::unistd::geteuid().is_root();
     if is_root {
         std::os::unix::fs::chown(place.path(""), Some(NOBODY), Some(NOBODY)).unwrap();

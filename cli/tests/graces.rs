@@ -1,5 +1,5 @@
-//! How long commands have to end: measured from SIGTERM, at both ends. A grace that is too short costs a command its
-//! work, one that is too long holds up its task.
+//! How long commands have to end after SIGTERM, with both bounds. A grace that is too short loses the work of a
+//! command, one that is too long delays its task.
 #![cfg(target_os = "linux")]
 #![allow(
     clippy::unwrap_used,
@@ -22,13 +22,13 @@ const GRACE: Duration = Duration::from_secs(3);
 /// A grace that no test waits for.
 const NEVER: &str = "10m";
 
-/// What a grace may last: little less than it says, and not twice as long.
+/// The range of a measured grace: slightly less than the setting, and less than twice as long.
 fn about(grace: Duration) -> Range<Duration> {
     grace.mul_f64(0.9)..grace.mul_f64(1.9)
 }
 
-/// A command that notes SIGTERM and goes on. Its children ignore the signal. A shell that says "Terminated" on a pipe
-/// that nobody reads would end by SIGPIPE.
+/// A command that notes SIGTERM and continues. Its children ignore the signal. A shell that says "Terminated" on a
+/// pipe that nobody reads would end by SIGPIPE.
 const STUBBORN: &str = "exec >/dev/null 2>&1; trap 'echo told >> told; trap \"\" TERM' TERM; echo $$ > pid.new; mv pid.new pid; \
                         while :; do sleep 0.05; done";
 

@@ -1,4 +1,4 @@
-//! The commands that other claims of a task have left on this machine: which of them a worker ends.
+//! Which commands a worker ends that other claims of a task have left on this machine.
 #![cfg(target_os = "linux")]
 #![allow(
     clippy::unwrap_used,
@@ -27,7 +27,7 @@ fn submit(place: &Place, id: &str, script: &str) {
     assert_eq!(code, 0, "{err}");
 }
 
-/// A process that stands for the command of another claim; it ignores SIGTERM.
+/// A process in the role of the command of another claim; it ignores SIGTERM.
 struct Other {
     child: Child,
     marker: PathBuf,
@@ -53,8 +53,8 @@ impl Other {
         self.child.try_wait().unwrap().is_none() && self.marker.exists()
     }
 
-    /// Writes the record of a claim with this fence that names the process as its command, in the
-    /// place of the one that is there.
+    /// Writes the record of a claim with this fence that names the process as its command,
+    /// replacing the existing record.
     fn record(&self, path: &Path, fence: u64) {
         self.record_held_by(path, fence, &identity(std::process::id()));
     }
@@ -102,8 +102,8 @@ fn submit_with_record(place: &Place, id: &str, script: &str) -> PathBuf {
     store.join(format!("{id}@{order}.run"))
 }
 
-/// What a worker finds that stood still between the claim and the start of the command, while the next
-/// owner started its own.
+/// A worker stood still between the claim and the start of the command, while the next owner started
+/// its own command.
 #[test]
 fn a_worker_leaves_the_command_of_a_later_claim_alone() {
     let place = Place::new();
@@ -126,7 +126,7 @@ fn a_worker_leaves_the_command_of_a_later_claim_alone() {
     assert!(other.lives());
 }
 
-/// The claim is lost after the search for what an earlier attempt left.
+/// The claim is lost after the search for processes of an earlier attempt.
 #[test]
 fn a_worker_that_ends_a_leftover_stops_when_a_later_claim_has_a_command() {
     let place = Place::new();
@@ -177,7 +177,41 @@ fn the_next_attempt_ends_what_left_the_group_when_worker_and_supervisor_were_kil
     until_gone(&pids);
 }
 
-/// A user who has nothing to do with the test.
+/// What a worker finds that starts while the worker and the supervisor before it, which were killed together, still end;
+/// the task was paused meanwhile, so no attempt ends the command.
+#[test]
+fn a_worker_ends_the_commands_of_workers_that_die_after_it_has_started() {
+    for is_deleted in [false, true] {
+        let place = Place::new();
+        let record = submit_with_record(&place, "t", "touch started");
+        assert_eq!(place.run(&["pause", "t"]).0, 0);
+        let folder = record.with_extension("");
+        fs::create_dir(&folder).unwrap();
+        let mut other = Other::start(&place);
+        let mut holder = Command::new("sleep").arg("600").spawn().unwrap();
+        other.record_held_by(&record, 1, &identity(holder.id()));
+        let worker = place.start(&["worker"]);
+        until("the worker works", || {
+            place.run(&["nodes", "-o", "json"]).1.contains("\"name\"")
+        });
+        if is_deleted {
+            assert_eq!(place.run(&["delete", "t", "--yes"]).0, 0);
+        }
+        assert!(other.lives(), "a process that ends it lives");
+        holder.kill().unwrap();
+        holder.wait().unwrap();
+        until("the command is ended", || !other.lives());
+        until("its record is removed", || !record.exists());
+        until("the folder of a deleted task is removed", || {
+            folder.exists() != is_deleted
+        });
+        worker.signal(nix::sys::signal::Signal::SIGTERM);
+        assert_eq!(worker.wait(), Some(0));
+        assert!(!place.path("started").exists());
+    }
+}
+
+/// A user who is not involved in the test.
 const NOBODY: u32 = 65534;
 
 /// Gives a file or folder to another user; false where this one has no right to.
@@ -262,7 +296,7 @@ fn a_link_beside_the_store_is_not_followed() {
     assert_eq!(code, 4, "{err}");
     assert!(err.contains("s.db.tasks' is a link"), "{err}");
     fs::remove_file(place.path("s.db.tasks")).unwrap();
-    // Without a folder for logs, the command runs all the same.
+    // Even without a folder for logs, the command runs.
     symlink("target", place.path("s.db.logs")).unwrap();
     let (code, _, err) = place.run(&["worker", "--until-idle"]);
     assert_eq!(code, 0, "{err}");

@@ -1,4 +1,4 @@
-//! Faults of the machine: no attempt of a task, one line in the log, and the node goes on.
+//! Faults of the machine: no attempt of a task, one line in the log, and the node continues.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -50,7 +50,7 @@ fn submit(place: &Place, id: &str, program: &str) {
     assert_eq!(code, 0, "{err}");
 }
 
-/// Sets how many file descriptors a process may have; the ones that it has stay.
+/// Limits the file descriptors of a process; open ones stay open.
 fn limit_files(pid: i32, files: Option<u64>) {
     let pid = Pid::from_raw(pid).unwrap();
     let before = prlimit(
@@ -64,7 +64,7 @@ fn limit_files(pid: i32, files: Option<u64>) {
     before.unwrap();
 }
 
-/// What every task has that met no fault but the machine's.
+/// Asserts that a task has no attempt and no error: only the machine was at fault.
 fn has_no_attempt(place: &Place, id: &str) {
     let task = place.get(id);
     assert_eq!(task["attempts"], 0, "{task}");
@@ -127,7 +127,7 @@ fn file_descriptors_that_run_out_are_no_attempt_and_the_node_goes_on() {
 fn a_folder_that_cannot_be_made_is_no_attempt() {
     let place = Place::new();
     let _worker = worker(&place);
-    // The folder of the store's tasks; a file takes its place.
+    // Replaces the folder of the store's tasks by a file.
     let above = place.path("s.db.tasks");
     let root = fs::read_dir(&above)
         .unwrap()
@@ -155,7 +155,7 @@ fn a_command_waits_for_a_program_that_is_being_replaced() {
     let writing = fs::OpenOptions::new().write(true).open(&program).unwrap();
     submit(&place, "t", program.to_str().unwrap());
     until("it is claimed", || !place.get("t")["node"].is_null());
-    // Another command runs meanwhile.
+    // Another command runs in the meantime.
     submit(&place, "other", "true");
     until("it completes", || {
         place.get("other")["state"] == "completed"
@@ -217,7 +217,8 @@ fn run_says_at_once_what_it_waits_for() {
     assert_eq!(run.wait(), Some(0), "{}", place.read("log"));
 }
 
-/// The signal of a write past the limit ended the program without a word, even behind an acknowledged submit.
+/// Regression: the signal of a write past the limit ended the program silently, even after an acknowledged
+/// submit.
 #[test]
 fn a_limit_of_the_size_of_files_is_an_error_and_no_submit_before_it_looks_failed() {
     let place = Place::new();

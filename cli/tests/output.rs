@@ -1,4 +1,5 @@
-//! What commands print, as `logs` prints it: all of it, at once, of each attempt, and within a limit.
+//! The output of commands, as `logs` prints it: complete, immediate, of each attempt, and within a
+//! limit.
 
 #![allow(
     clippy::unwrap_used,
@@ -41,7 +42,7 @@ fn logs(place: &Place, args: &[&str]) -> (String, String) {
     (out, err)
 }
 
-/// Every line of 60,000 once, although far more leaves than what the store keeps.
+/// Prints each of 60,000 lines once, although the store keeps far fewer.
 #[test]
 fn following_prints_every_line_once_and_at_once() {
     let place = Place::new();
@@ -51,7 +52,7 @@ fn following_prints_every_line_once_and_at_once() {
     let mut follow = piped(&place, &["logs", "t", "--follow"]);
     let worker = place.start(&["worker"]);
     let printed = Printed::by(&mut follow);
-    // The command waits until its lines were seen: they are there while it runs.
+    // The command waits until its lines were seen, so they are printed while it runs.
     is_seq(&printed.lines(60_000), 1, 60_000);
     place.write("go", "");
     assert!(printed.lines(60_001).ends_with("60000\nlast\n"));

@@ -33,7 +33,7 @@ impl Shared {
     /// With the tasks `done`, which has printed a line, and `waits`.
     fn new() -> Self {
         let place = Place::new();
-        // The folder of the build may be one that only its owner enters.
+        // Possibly only the owner may enter the folder of the build.
         let program = place.path("windlass");
         fs::copy(env!("CARGO_BIN_EXE_windlass"), &program).unwrap();
         place.write(
@@ -82,13 +82,13 @@ impl Shared {
         );
     }
 
-    /// What every command that reads prints.
+    /// Asserts the output of every command that reads.
     fn can_be_read(&self) {
         self.reads(&["list"], "waits");
         self.reads(&["get", "done"], "completed");
         self.reads(&["stats"], "exec");
         self.reads(&["nodes", "-o", "json"], "[");
-        // An end of the past is not watched for: the time is over.
+        // The task ended in the past, so the watch times out.
         let (code, _, said) = self.run(&["watch", "--timeout", "50ms"]);
         assert_eq!(code, 5, "{said}");
         self.reads(&["watch", "--after", "0", "--limit", "1"], "submitted");
@@ -123,7 +123,7 @@ fn a_file_and_a_folder_that_are_read_only_are_read() {
     }
 }
 
-/// Modes do not bind root, whose file it is only when root runs the tests.
+/// Modes do not restrict root; the file belongs to root only when root runs the tests.
 #[test]
 fn a_file_of_another_user_is_reported_with_its_owner_and_mode() {
     if !nix::unistd::geteuid().is_root() {
@@ -172,7 +172,7 @@ fn a_store_in_use_is_read_as_it_is_now() {
         out.contains("busy")
     });
     set_mode(&shared.place.path(""), 0o755);
-    // What is in the log alone is read too.
+    // A change that is only in the log is read too.
     assert_eq!(shared.place.run(&["submit", "k", "--id", "new"]).0, 0);
     shared.reads(&["list"], "new");
     shared.reads(&["nodes"], "busy");

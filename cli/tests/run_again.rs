@@ -1,4 +1,5 @@
-//! A second `windlass run`: what it takes from an earlier run, and what it runs again.
+//! A second `windlass run`: which results it takes from an earlier run, and which lines it runs
+//! again.
 
 #![allow(
     clippy::unwrap_used,
@@ -97,7 +98,7 @@ fn a_file_is_changed_as_make_has_it() {
     make_old(&place, "f", 9999);
     assert_eq!((run(&[]), starts(&place)), (json!(0), 2));
     assert_eq!((run(&[]), starts(&place)), (json!(1), 2));
-    // What is gone was read.
+    // A missing file does not count as changed.
     fs::remove_file(place.path("f")).unwrap();
     assert_eq!((run(&[]), starts(&place)), (json!(1), 2));
     place.write("f", "1");
@@ -117,7 +118,7 @@ fn a_command_that_writes_its_own_line_is_not_run_again() {
     assert_eq!(starts(&place), 1);
 }
 
-/// It was planned with the old file, and its command read the new one.
+/// The task was submitted with the old file, and its command read the new one.
 #[test]
 fn a_file_that_changes_between_the_plan_and_the_command_is_not_run_again() {
     let place = Place::new();
@@ -222,7 +223,7 @@ fn again_runs_what_has_ended_and_equal_lines_once() {
     assert!(err.contains("is from an earlier run ("), "{err}");
 }
 
-/// A live task is never replaced.
+/// Live tasks are never replaced.
 #[test]
 fn what_an_interrupted_run_left_goes_on_with_again() {
     let place = Place::new();
@@ -288,8 +289,8 @@ fn an_edited_line_with_an_id_says_what_to_do() {
     assert_eq!(place.get("t")["props"]["args"], json!(["3"]));
 }
 
-/// The wrong line once took the task of the good one out of what the run may claim: the run waited for
-/// it for ever.
+/// Regression: the wrong line removed the task of the valid one from the tasks that the run may claim,
+/// and the run waited for it for ever.
 #[test]
 fn two_lines_with_one_id_and_different_commands_do_not_stop_the_run() {
     let place = Place::new();
@@ -320,7 +321,7 @@ fn two_lines_with_one_id_and_different_commands_do_not_stop_the_run() {
     assert_eq!(starts, ["a", "b", "x"]);
 }
 
-/// `--again` once counted such a task as completed by this run, and ran nothing.
+/// Regression: `--again` counted such a task as completed by this run, and ran nothing.
 #[test]
 fn a_task_that_another_batch_completed_is_not_run_again_in_silence() {
     let place = Place::new();

@@ -40,7 +40,7 @@ fn run_prints_more_than_a_log_keeps_and_keeps_no_more() {
     let task = files(&of_store(&place)).remove(0);
     assert!(size(&task) <= 64 << 20, "{}", size(&task));
 
-    // What is dropped before it is printed is reported.
+    // Output that is dropped before it is printed is reported.
     let args = [&args[..], &["--log-limit", "64KiB"]].concat();
     let (code, out, err) = place.run_with(&args, b"100000\n");
     assert_eq!(code, 1, "{err}");
@@ -110,7 +110,7 @@ fn run_prints_lines_with_a_prefix_while_their_task_runs() {
     assert_eq!(Running::of(run).wait(), Some(0));
 }
 
-/// The tasks complete all the same, and a signal ends the wait for the reader.
+/// The tasks complete anyway, and a signal ends the wait for the reader.
 #[test]
 fn a_reader_that_does_not_read_holds_nothing_up() {
     let place = Place::new();

@@ -52,7 +52,8 @@ fn shell(place: &Place, text: &str) {
     assert!(output.status.success(), "{text}: {output:?}");
 }
 
-/// The id was printed as it is: the shell ran what it held, and took one that begins with `-` for an option.
+/// Regression: the id was printed without quotes: the shell ran parts of it, and read an id that begins with
+/// `-` as an option.
 #[test]
 fn a_shell_reads_the_id_in_an_advised_command_as_one_word() {
     let place = Place::new();
@@ -79,7 +80,7 @@ fn a_shell_reads_the_id_in_an_advised_command_as_one_word() {
     assert!(!place.path("ran").exists());
 }
 
-/// The advised commands acted on the default store.
+/// Regression: the advised commands acted on the default store.
 #[test]
 fn advised_commands_name_the_store_of_the_command_line() {
     let place = Place::new();
@@ -100,7 +101,7 @@ fn advised_commands_name_the_store_of_the_command_line() {
     assert_eq!(code, 1, "{err}");
     assert_eq!(advised(&err, "windlass delete"), ["windlass delete t"]);
 
-    // A task of the batch that no line names any more.
+    // A task of the batch that is no longer named by a line.
     place.write("lines", &line("long", "sleep 600"));
     let args = [&["run", "--batch", "b c", "lines"], &store[..]].concat();
     let started = place.start(&args);
@@ -118,7 +119,7 @@ fn advised_commands_name_the_store_of_the_command_line() {
     assert_eq!(on(&["get", "long"]).0, 3, "{delete}");
 }
 
-/// `--again` and `--retry-failed` were advised for a task that they do not replace.
+/// Regression: `--again` and `--retry-failed` were advised for a task that they do not replace.
 #[test]
 fn an_option_is_advised_only_for_a_task_that_it_replaces() {
     let place = Place::new();
@@ -164,7 +165,7 @@ fn an_option_is_advised_only_for_a_task_that_it_replaces() {
     assert_eq!(code, 0, "{err}");
 }
 
-/// The advice was that the line runs alone.
+/// Regression: the advice said that only the line itself runs.
 #[test]
 fn the_advice_says_that_lines_behind_a_deleted_one_run_again() {
     let place = Place::new();

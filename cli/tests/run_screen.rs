@@ -1,4 +1,4 @@
-//! What `windlass run` says while it works and stops, and where its output goes.
+//! The messages of `windlass run` while it works and stops, and its output streams.
 
 #![allow(
     clippy::unwrap_used,
@@ -77,7 +77,7 @@ fn after_an_interrupt_it_says_what_it_waits_for() {
     assert_eq!(run.wait(), Some(130));
 }
 
-/// Another program keeps every write out, as a full disk does.
+/// Another program blocks every write, as a full disk does.
 #[test]
 fn a_store_that_takes_no_writes_is_waited_for_in_one_line() {
     let place = Place::new();
@@ -101,7 +101,7 @@ fn a_store_that_takes_no_writes_is_waited_for_in_one_line() {
         .busy_timeout(std::time::Duration::from_secs(20))
         .unwrap();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
-    until_shown("the store takes no writes: waiting; is there room on the disk of /");
+    until_shown("the store accepts no writes: waiting; is there room on the disk of /");
     other.execute_batch("COMMIT").unwrap();
     until_shown("the store works again after ");
     place.write("go", "");
@@ -109,7 +109,7 @@ fn a_store_that_takes_no_writes_is_waited_for_in_one_line() {
     assert_eq!(run.wait(), Some(0));
 }
 
-/// It waited for ever where the lease was renewed: a second signal ended it.
+/// Regression: with a renewed lease the run waited for ever, and only a second signal ended it.
 #[test]
 fn one_signal_ends_a_run_whose_results_cannot_be_stored() {
     let place = Place::new();
@@ -136,7 +136,7 @@ fn one_signal_ends_a_run_whose_results_cannot_be_stored() {
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
     place.write("go", "");
     let says = |text: &str| place.read("err").contains(text);
-    until("it says that the store takes no writes", || {
+    until("it says that the store accepts no writes", || {
         says("the store does not answer: waiting (could not commit")
     });
     run.signal(Signal::SIGTERM);
@@ -248,7 +248,7 @@ fn output_that_cannot_be_written_is_kept_and_ends_with_4() {
     let (code, err) = on(full(), &["-o", "json"]);
     assert_eq!(code, Some(4), "{err}");
 
-    // A reader that goes away wants no more.
+    // The reader closes the pipe.
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
     let (code, err) = on(Stdio::from(writer), &[]);
@@ -261,7 +261,7 @@ fn output_that_cannot_be_written_is_kept_and_ends_with_4() {
     assert_eq!((code, lines), (0, vec!["a", "b"]));
 }
 
-/// Without a terminal a line says now and then how far it is.
+/// Without a terminal a line reports the progress at intervals.
 #[test]
 fn progress_counts_what_runs_and_what_waits() {
     let place = Place::new();

@@ -1,5 +1,5 @@
-//! The two processes of `windlass worker` and `windlass run`: whichever of them dies, no command
-//! outlives it.
+//! The two processes of `windlass worker` and `windlass run`: no command survives the death of
+//! either.
 #![cfg(target_os = "linux")]
 
 mod live;
@@ -25,8 +25,8 @@ fn submit(place: &Place, id: &str, script: &str) {
     assert_eq!(code, 0, "{err}");
 }
 
-/// A command that writes its number, and those of a child and of one that has left its group and its
-/// parent, then waits for ever.
+/// A command that writes its process number, that of a child, and that of a process that has left
+/// its group and its parent, and then waits for ever.
 fn family(file: &str) -> String {
     format!(
         "sleep 600 & c=$!; (setsid sh -c 'echo $$ > {file}.far; exec sleep 600' &); \
@@ -137,7 +137,7 @@ fn a_supervisor_that_is_killed_stops_its_worker_and_the_commands() {
     let pid = worker.worker();
     worker.signal(Signal::SIGKILL);
     until_gone(&[pid]);
-    // What left the group belongs to another process then.
+    // The process that left the group then has another parent.
     until_gone(&pids[..2]);
     place.assert_released("t");
     let _ = kill(Pid::from_raw(pids[2]), Signal::SIGKILL);
@@ -261,7 +261,7 @@ fn an_interrupt_of_the_whole_group_stops_once_and_a_second_aborts() {
         if second {
             killpg(group, Signal::SIGINT).unwrap();
         } else {
-            // Time enough for a signal that is counted twice to do its harm.
+            // Enough time for the effect of a signal that is counted twice.
             std::thread::sleep(Duration::from_millis(300));
             assert!(is_alive(pids[0]), "it has ten minutes to end");
             place.write("go", "");
@@ -283,8 +283,8 @@ fn what_has_left_its_command_ends_with_the_worker() {
     assert!(!is_alive(place.pids("far")[0]), "{err}");
 }
 
-/// Submits a task whose command writes "told" at SIGTERM and goes on, kills its worker and supervisor,
-/// and returns the processes of the command and the next worker, which has sent SIGTERM.
+/// Submits a task whose command writes "told" at SIGTERM and continues, kills its worker and
+/// supervisor, and returns the processes of the command and the next worker, which has sent SIGTERM.
 fn while_the_next_worker_ends_what_is_left(place: &Place, grace: &str) -> (Vec<i32>, Running) {
     // A shell that says "Terminated" on a pipe that nobody reads would end by SIGPIPE.
     let script = "exec 2>/dev/null; trap 'echo told >> told' TERM; echo $$ > pids.new; mv pids.new pids; \
@@ -355,7 +355,7 @@ fn the_grace_of_the_worker_bounds_the_end_of_what_an_earlier_attempt_left() {
     assert_eq!(second.wait(), Some(0));
 }
 
-/// A command that is stopped for reading a terminal in the background would never end.
+/// A command that the system stops because it reads the terminal in the background would never end.
 #[test]
 fn a_command_that_opens_the_terminal_fails_and_says_so() {
     let place = Place::new();

@@ -24,7 +24,7 @@ fn on_a_terminal(place: &Place, columns: u16, args: &[&str]) -> Vec<String> {
     let mut command = place.windlass(args);
     command.env("NO_COLOR", "1").stdout(pty.slave);
     let mut child = command.spawn().unwrap();
-    // The side of the terminal that this process has.
+    // Closes this process's copies of the terminal.
     drop(command);
     let mut seen = Vec::new();
     // It ends with an error when the program does.

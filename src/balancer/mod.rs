@@ -103,8 +103,8 @@ pub struct Peer {
     pub labels: Labels,
     /// The most handlers that it runs at once.
     pub slots: u32,
-    /// The most handlers of one kind that it runs at once, for kinds with a limit of their own; 0 for a kind
-    /// of which it starts no task.
+    /// The most handlers of one kind that it runs at once, for kinds with their own limit; 0 for a kind of
+    /// which it starts no task.
     pub slots_of: BTreeMap<Kind, u32>,
     /// How many claims it holds.
     pub claims: u64,

@@ -72,7 +72,7 @@ impl Client {
         self.store.registry().apply(transactions.collect()).await
     }
 
-    /// Applies operations, each in a transaction of its own.
+    /// Applies operations, each in its own transaction.
     pub(super) async fn apply_each<T>(
         &self,
         items: Vec<T>,

@@ -9,7 +9,7 @@ use crate::store::{CommandRecord, Error, SendCommand};
 
 impl Client {
     /// Sends a command to a task, and returns the id of the command. The command stays in the queue
-    /// while no node has the task, and gets exactly one outcome.
+    /// until a node claims the task, and gets exactly one outcome.
     ///
     /// # Errors
     ///
@@ -30,13 +30,13 @@ impl Client {
         Ok(id)
     }
 
-    /// Like [`command`](Self::command), with an id of your choice. Sending it again is the same
-    /// command, even when the time of a sleep has passed in the meantime.
+    /// Sends a command like [`command`](Self::command), with an id of your choice. Sending the same
+    /// id again has no further effect, even when the time of a sleep has passed in the meantime.
     ///
     /// # Errors
     ///
-    /// As [`command`](Self::command); [`Error::Invalid`] (field `name`, `payload` or `command`) for a signal
-    /// whose id was given to another command of the task.
+    /// The errors of [`command`](Self::command); [`Error::Invalid`] (field `name`, `payload` or `command`)
+    /// for a signal whose id was given to another command of the task.
     pub async fn command_with_id(
         &self,
         task: impl TryInto<TaskId, Error: Into<Invalid>>,

@@ -8,6 +8,7 @@ mod nodes;
 mod of_kind;
 mod pages;
 mod purge;
+mod reasons;
 mod record;
 mod signal;
 mod stats;
@@ -83,6 +84,25 @@ impl Client {
             store: store.clone(),
             by: author::of_process(),
         }
+    }
+
+    /// Returns the time by the clock of the store, with which start times, deadlines and schedules are compared: by default
+    /// that of this machine. Nodes use the clocks of their machines; etcd has no clock.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use jiff::SignedDuration;
+    /// use windlass::{Client, NewTask, store::Store};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), windlass::store::Error> {
+    /// let client = Client::new(&Store::open("memory:").await?);
+    /// let later = client.now() + SignedDuration::from_mins(5);
+    /// client.submit(NewTask::new("report").start_at(later)).await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn now(&self) -> jiff::Timestamp {
+        self.store.clock().now()
     }
 
     /// Returns the store.
@@ -234,7 +254,7 @@ impl Client {
     /// with this number.
     ///
     /// All streams from now on share one feed, so the store is read once for each change, however many streams there
-    /// are. A stream that is read too slowly for the shared feed switches to a feed of its own, and loses no change.
+    /// are. A stream that is read too slowly for the shared feed switches to its own feed, and loses no change.
     ///
     /// # Errors
     ///

@@ -2,7 +2,7 @@
 
 use windlass_statemachine::StateKind;
 
-use super::{Client, WaitReason};
+use super::{Client, WaitReason, reasons::Lookup};
 use crate::store::{Cursor, Error, Filter, Query, Span, TaskRecord, WaitKind, rules::list::place};
 
 /// How many tasks a page of [`Client::every`] has.
@@ -83,17 +83,17 @@ impl Client {
             filter.states = live.collect();
         }
         let nodes = self.nodes().await?;
-        let now = self.store.clock().now();
-        let is_it = |record: &TaskRecord| {
-            WaitReason::of(record, &nodes, now).is_some_and(|of| of.kind() == reason)
-        };
+        let mut lookup = Lookup::new(self);
         let mut found = Vec::new();
         span.limit = wanted.max(PAGE as usize);
         loop {
             let records = self.store.registry().span(&filter, span.clone()).await?;
             let is_last = records.len() < span.limit;
             span.after = records.last().and_then(|last| place(last, span.order));
-            found.extend(records.into_iter().filter(is_it));
+            let reasons = lookup.reasons(&records, &nodes).await?;
+            let is_it = |of: Option<WaitReason>| of.is_some_and(|of| of.kind() == reason);
+            let judged = records.into_iter().zip(reasons);
+            found.extend(judged.filter_map(|(one, of)| is_it(of).then_some(one)));
             if found.len() >= wanted || is_last || span.after.is_none() {
                 found.truncate(wanted);
                 return Ok(found);

@@ -15,8 +15,8 @@ pub enum SignalError {
     /// The handler received the signal, and returned without a reply.
     #[error("the handler returned without a reply to the signal")]
     Unanswered,
-    /// The task did not take the signal: it had ended, or its kind takes no signals. The text is the
-    /// reason.
+    /// The task rejected the signal: it had ended, or its kind does not accept signals. The text is
+    /// the reason.
     #[error("the signal was rejected: {0}")]
     Rejected(String),
     /// The reply is of another type.

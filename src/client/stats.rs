@@ -7,11 +7,12 @@ use windlass_statemachine::{Kind, StateKind};
 
 use super::{
     Client, WaitReason,
+    reasons::mark,
     waits::{CLAIMED_WITHIN, Wanted},
 };
 use crate::store::{
     Availability, Error, Filter, LimitUse, LimitedBy, NodeRecord, Page, TaskCount, TaskStats,
-    rules::stats::by_state,
+    copy::Copied, rules::stats::by_state,
 };
 
 /// How many tasks of a kind are read for their labels at most.
@@ -78,6 +79,46 @@ pub struct HeldBack {
 }
 
 impl KindStats {
+    /// Gives the tasks that a node could claim the mark of a copy as their reason.
+    fn are_copied(&mut self, mark: &Copied) {
+        let (of_nodes, mut rest) = std::mem::take(&mut self.held_back)
+            .into_iter()
+            .partition::<Vec<HeldBack>, _>(|held| {
+                held.reason.is_of_nodes() || matches!(held.reason, WaitReason::Copied(_))
+            });
+        let tasks = of_nodes.iter().map(|held| held.tasks).sum();
+        if tasks > 0 {
+            rest.push(HeldBack {
+                reason: WaitReason::Copied(mark.clone()),
+                tasks,
+                at_least: of_nodes.iter().any(|held| held.at_least),
+            });
+        }
+        sort(&mut rest);
+        self.held_back = rest;
+    }
+
+    /// Moves tasks whose waits are over to other reasons; the rest of them a node will claim.
+    pub(super) fn waits_are_over(&mut self, over: u64, found: impl Iterator<Item = HeldBack>) {
+        for held in &mut self.held_back {
+            if let WaitReason::Tasks(_) = held.reason {
+                held.tasks = held.tasks.saturating_sub(over);
+            }
+        }
+        self.held_back.retain(|held| held.tasks > 0);
+        for held in found {
+            let mut known = self.held_back.iter_mut();
+            match known.find(|known| known.reason == held.reason) {
+                Some(known) => {
+                    known.tasks += held.tasks;
+                    known.at_least |= held.at_least;
+                }
+                None => self.held_back.push(held),
+            }
+        }
+        sort(&mut self.held_back);
+    }
+
     /// Adds the tasks whose labels no node selects. As for a single task, this reason takes precedence over the state of
     /// the nodes, so these tasks no longer count under that.
     fn labels_hold(&mut self, found: Vec<HeldBack>) {
@@ -113,6 +154,9 @@ impl Client {
     /// milliseconds, however many tasks there are. It reads an index entry for each sleeping task whose time has come,
     /// and up to 2,000 live tasks to find the oldest. Other stores read every task. The reason `labels` is determined
     /// from the first 1,000 live tasks of a kind, and only if every node of the kind selects labels.
+    /// Of a kind that has waiting tasks and no node with room, the first 1,000 sleeping tasks are read, and those that they
+    /// wait for: tasks whose waits are over count for what else holds them back, as in
+    /// [`wait_reasons`](Self::wait_reasons).
     ///
     /// # Errors
     ///
@@ -144,6 +188,17 @@ impl Client {
         for (of, by_labels) in &mut kinds {
             if *by_labels {
                 self.read_labels(of, &nodes, at).await?;
+            }
+            if of.waiting > 0 && is_held(of, &nodes, &limits) {
+                self.read_waits(of, &nodes).await?;
+            }
+        }
+        let mut held = kinds.iter().flat_map(|(of, _)| &of.held_back);
+        if held.any(|held| held.reason.is_of_nodes())
+            && let Some(mark) = mark(self).await?
+        {
+            for (of, _) in &mut kinds {
+                of.are_copied(&mark);
             }
         }
         Ok(Stats {
@@ -190,6 +245,19 @@ impl Client {
         of.labels_hold(found.into_values().collect());
         Ok(())
     }
+}
+
+/// Returns whether tasks of the kind may stay unclaimed after the tasks that they wait for have ended: no node with room
+/// takes every one, or limits are in use.
+fn is_held(of: &KindStats, nodes: &[NodeRecord], limits: &[LimitUse]) -> bool {
+    let wanted = Wanted {
+        kind: &of.kind,
+        version: 0,
+        labels: None,
+        overdue: true,
+    };
+    let selects = nodes.iter().any(|node| !node.spec.labels.is_empty());
+    selects || !limits.is_empty() || WaitReason::for_room(wanted, nodes).is_err()
 }
 
 /// Sorts reasons, the most tasks first.

@@ -106,7 +106,7 @@ impl TransactionBuilder {
         })
     }
 
-    /// Sends a command to a task, with an id of its own.
+    /// Sends a command to a task, with its own id.
     pub fn send(self, task: impl TryInto<TaskId, Error: Into<Invalid>>, command: Command) -> Self {
         let id = CommandId::new(Uuid::now_v7().to_string());
         self.then(|transaction, _| {
@@ -281,7 +281,7 @@ mod tests {
         let first = client.transaction().id("t").submit(unique("a"));
         first.check().await.unwrap();
         first.commit().await.unwrap();
-        // A repeat has no effect, and is no error.
+        // A repeat has no effect, and is not an error.
         first.check().await.unwrap();
         let other = client.transaction().id("t").submit(NewTask::new("k"));
         let error = other.check().await.unwrap_err().to_string();

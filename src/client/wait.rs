@@ -215,8 +215,9 @@ impl Client {
             || async move {
                 let record = self.get(id).await?;
                 let nodes = self.nodes().await?;
-                let now = self.store().clock().now();
-                reporter().look(&record, &nodes, now);
+                let one = std::slice::from_ref(&record);
+                let waits = self.wait_reasons(one, &nodes).await?.pop().flatten();
+                reporter().look(&record, waits);
                 ended(record)
             },
         )

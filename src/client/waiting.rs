@@ -2,11 +2,10 @@
 
 use std::fmt;
 
-use jiff::Timestamp;
 use windlass_statemachine::FailedAttempt;
 
 use super::WaitReason;
-use crate::store::{NodeRecord, TaskRecord};
+use crate::store::TaskRecord;
 
 /// A report about a task that a client waits for. Its text is one line.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,7 +45,7 @@ impl<F: FnMut(Waiting)> Reporter<F> {
 
     /// Reports new failed attempts, and the reason why no node runs the task if it has changed. The first
     /// look reports the latest attempts that failed in a row.
-    pub(super) fn look(&mut self, record: &TaskRecord, nodes: &[NodeRecord], now: Timestamp) {
+    pub(super) fn look(&mut self, record: &TaskRecord, waits: Option<WaitReason>) {
         let Ok(state) = &record.state else { return };
         let total = state.errors.total();
         let before = total.saturating_sub(state.attempts.into());
@@ -54,7 +53,6 @@ impl<F: FnMut(Waiting)> Reporter<F> {
             (self.report)(Waiting::Failed(failed));
         }
         self.errors = Some(total);
-        let waits = WaitReason::of(record, nodes, now);
         if waits != self.waits
             && let Some(waits) = &waits
         {

@@ -9,7 +9,7 @@ use super::Client;
 use crate::{
     balancer::selects,
     schedule,
-    store::{Error, LimitUse, LimitedBy, NodeRecord, TaskRecord, WaitKind},
+    store::{Error, LimitUse, LimitedBy, NodeRecord, TaskRecord, WaitKind, copy::Copied},
 };
 
 /// A node with room claims a due task within this time.
@@ -90,6 +90,8 @@ pub enum WaitReason {
     /// The node that has claimed the task is dead: other nodes continue the task once the lease has
     /// ended.
     Lost(NodeName),
+    /// The store has the mark of a copy: the task runs in the other store.
+    Copied(Copied),
 }
 
 /// The labels that a node selects ([`Builder::select`](crate::runner::Builder::select)): the node takes only tasks that
@@ -115,7 +117,20 @@ impl WaitReason {
     /// Returns why no node runs this task, given the live nodes. `None` when the task is not due
     /// (it sleeps until a time, is paused, has ended), when a live node has claimed it, or when a
     /// node with room will claim it.
+    ///
+    /// Reads no other task: a task whose awaited tasks have ended, and which no node has claimed since, still waits for
+    /// them. [`Client::wait_reasons`] looks them up.
     pub fn of(record: &TaskRecord, nodes: &[NodeRecord], now: Timestamp) -> Option<Self> {
+        Self::judged(record, nodes, now, false)
+    }
+
+    /// As [`of`](Self::of), given whether all tasks that it waits for have ended.
+    pub(super) fn judged(
+        record: &TaskRecord,
+        nodes: &[NodeRecord],
+        now: Timestamp,
+        is_over: bool,
+    ) -> Option<Self> {
         let state = record.state.as_ref().ok()?;
         if state.code().is_terminal() {
             return None;
@@ -124,12 +139,17 @@ impl WaitReason {
             let lives = nodes.iter().any(|n| n.spec.name == *owner);
             return (!lives).then(|| Self::Lost(owner.clone()));
         }
-        if !state.is_due(now) && record.commands == 0 {
+        if !is_over && !state.is_due(now) && record.commands == 0 {
             let waits = state.waits.as_deref().filter(|_| state.is_waiting());
             return waits.map(|waits| Self::Tasks(waits.tasks.clone()));
         }
         let limit = record.limited_by.clone().map(Self::Limit);
-        let overdue = now.duration_since(due_since(state)) >= CLAIMED_WITHIN;
+        let due = if is_over {
+            state.since
+        } else {
+            due_since(state)
+        };
+        let overdue = now.duration_since(due) >= CLAIMED_WITHIN;
         let wanted = Wanted {
             kind: &record.task.kind,
             version: state.data_version,
@@ -144,6 +164,11 @@ impl WaitReason {
         }
     }
 
+    /// Returns whether a task with this reason could be claimed once something changes about the nodes.
+    pub(super) fn is_of_nodes(&self) -> bool {
+        !matches!(self, Self::Tasks(_) | Self::Lost(_) | Self::Copied(_))
+    }
+
     /// Returns the reason without its details.
     pub fn kind(&self) -> WaitKind {
         match self {
@@ -156,6 +181,7 @@ impl WaitReason {
             Self::Tasks(_) => WaitKind::Tasks,
             Self::Limit(_) => WaitKind::Limit,
             Self::Lost(_) => WaitKind::Lost,
+            Self::Copied(_) => WaitKind::Copied,
         }
     }
 
@@ -313,6 +339,7 @@ impl fmt::Display for WaitReason {
                     "its node {node} is lost: others take it when the lease ends"
                 )
             }
+            Self::Copied(mark) => write!(f, "this store was {mark}, and its tasks run there"),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use tokio::sync::oneshot;
 use windlass_statemachine::{
-    Json,
+    Json, StateKind,
     machine::{Answer, Input},
 };
 
@@ -39,7 +39,14 @@ pub(crate) enum Sent {
     Ask(Ask),
     /// The handler has reported progress, which the runner reads when it stores it.
     Progress,
+    /// The handler is about to return a message, and a caller waits until it is stored.
+    Returns(Stored),
 }
+
+/// Receives the state of the task when the message of a handler is stored, or the reason why the store refused the
+/// message. Dropped if the claim ends before that.
+#[derive(Debug)]
+pub(crate) struct Stored(pub(crate) oneshot::Sender<Result<StateKind, String>>);
 
 /// Passes a message of the handler to the runner. Returns false when the runner is gone.
 pub(crate) struct AskRunner(pub(crate) Box<dyn Fn(Sent) -> bool + Send + Sync>);

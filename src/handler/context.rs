@@ -1,5 +1,7 @@
 //! [`TaskContext`]: a running handler's view of its task, and the requests that it can make.
 
+mod values;
+
 use std::{
     fmt,
     sync::{Arc, MutexGuard, PoisonError},
@@ -14,8 +16,8 @@ use windlass_statemachine::{
 };
 
 use super::{
-    asks::{Ask, Asked, Sent},
-    parts::{ContextParts, Data},
+    asks::{Ask, Asked, Sent, Stored},
+    run_data::{Data, RunData},
     signals::{Commands, Stop},
 };
 
@@ -41,14 +43,14 @@ pub enum CheckpointError {
 ///
 /// See [`job`](crate::job).
 pub struct TaskContext<J: TaskType = Untyped> {
-    pub(super) parts: Arc<ContextParts>,
+    pub(super) run: Arc<RunData>,
     props: J::Props,
 }
 
 impl<J: TaskType> Clone for TaskContext<J> {
     fn clone(&self) -> Self {
         Self {
-            parts: self.parts.clone(),
+            run: self.run.clone(),
             props: self.props.clone(),
         }
     }
@@ -57,7 +59,7 @@ impl<J: TaskType> Clone for TaskContext<J> {
 impl<J: TaskType> fmt::Debug for TaskContext<J> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("TaskContext")
-            .field("parts", &self.parts)
+            .field("run", &self.run)
             .finish_non_exhaustive()
     }
 }
@@ -70,8 +72,8 @@ impl<J: Job> TaskContext<J> {
 }
 
 impl TaskContext {
-    pub(crate) fn new(parts: Arc<ContextParts>) -> Self {
-        Self { parts, props: () }
+    pub(crate) fn new(run: Arc<RunData>) -> Self {
+        Self { run, props: () }
     }
 
     /// Reads the props as those of a job, and migrates the data.
@@ -81,10 +83,10 @@ impl TaskContext {
     /// [`Invalid`]: field `props` when they are not of this type, field `data` when older data could not
     /// be migrated.
     pub(super) fn typed<J: TaskType>(self) -> Result<TaskContext<J>, Invalid> {
-        let props = J::read_props(&self.parts.task.props)?;
+        let props = J::read_props(&self.run.task.props)?;
         self.migrate::<J>()?;
         Ok(TaskContext {
-            parts: self.parts,
+            run: self.run,
             props,
         })
     }
@@ -92,7 +94,7 @@ impl TaskContext {
     /// Replaces data of an older version by the migrated data, for this run. The next data that the
     /// handler writes has the new version.
     fn migrate<J: TaskType>(&self) -> Result<(), Invalid> {
-        let to = self.parts.writes_version;
+        let to = self.run.writes_version;
         let Some(data) = self.stored().clone().filter(|data| data.version < to) else {
             return Ok(());
         };
@@ -110,7 +112,7 @@ impl TaskContext {
 
     /// Makes the message of a panic about unreadable props an error that is not retried.
     pub(crate) fn judged_panic(&self, message: Message) -> Message {
-        match self.parts.panicked_with_props_error() {
+        match self.run.panicked_with_props_error() {
             true => message.not_retried(),
             false => message,
         }
@@ -128,39 +130,39 @@ impl TaskContext {
 impl<J: TaskType> TaskContext<J> {
     /// Returns the task's id.
     pub fn id(&self) -> &TaskId {
-        &self.parts.task.id
+        &self.run.task.id
     }
 
     /// Returns the task's kind.
     pub fn kind(&self) -> &Kind {
-        &self.parts.task.kind
+        &self.run.task.kind
     }
 
     /// Returns the task's labels.
     pub fn labels(&self) -> &Labels {
-        &self.parts.task.labels
+        &self.run.task.labels
     }
 
     /// Returns the text that travels with the task, such as `traceparent`.
     pub fn meta(&self) -> &Meta {
-        &self.parts.task.meta
+        &self.run.task.meta
     }
 
     /// Returns the queue position of the command that ended a pause of the task, if no other command was applied since.
     pub(crate) fn resumed_by(&self) -> Option<u64> {
-        self.parts.resumed
+        self.run.resumed
     }
 
     /// Returns the task as it was submitted.
     pub fn task(&self) -> &Task {
-        &self.parts.task
+        &self.run.task
     }
 
     /// Returns the task's submit order: its place among all submits of its store. It never changes,
     /// and a task that is deleted and submitted again under the same id gets another one. Id and
     /// order together identify what belongs to this task outside of the store.
     pub fn order(&self) -> u64 {
-        self.parts.order
+        self.run.order
     }
 
     /// Returns the data of the last checkpoint (or of the last message that brought data), as the data of
@@ -203,24 +205,24 @@ impl<J: TaskType> TaskContext<J> {
     }
 
     fn stored(&self) -> MutexGuard<'_, Option<Data>> {
-        let data = self.parts.data.lock();
+        let data = self.run.data.lock();
         data.unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the number of this attempt: 1 for the first. Failed and abandoned attempts in a row
     /// count; a graceful release does not.
     pub fn attempt(&self) -> u32 {
-        self.parts.attempt
+        self.run.attempt
     }
 
     /// Returns how often a retry has started the task again: 0 for the first time.
     pub fn incarnation(&self) -> u32 {
-        self.parts.incarnation
+        self.run.incarnation
     }
 
     /// Returns the last error of the task, if there has been one.
     pub fn last_error(&self) -> Option<&ErrorEntry> {
-        self.parts.last_error.as_ref()
+        self.run.last_error.as_ref()
     }
 
     /// Persists data and continues. When this returns, the data is durable: a later run, on any
@@ -245,45 +247,51 @@ impl<J: TaskType> TaskContext<J> {
     pub(super) async fn ask(&self, what: Asked) -> Result<(), String> {
         let gone = || "the claim on this task is gone".to_owned();
         let (answer, answered) = oneshot::channel();
-        if !(self.parts.asks.0)(Sent::Ask(Ask { what, answer })) {
+        if !(self.run.asks.0)(Sent::Ask(Ask { what, answer })) {
             return Err(gone());
         }
         answered.await.map_err(|_| gone())?
     }
 
+    /// Asks the runner to report when the message that the handler returns is stored.
+    pub(crate) fn expect_stored(&self, stored: Stored) {
+        // A runner that is gone drops the request, which reports that the claim is over.
+        let _ = (self.run.asks.0)(Sent::Returns(stored));
+    }
+
     /// Remembers data that the store has.
     pub(super) fn has_stored(&self, json: Json) {
-        let version = self.parts.writes_version;
+        let version = self.run.writes_version;
         *self.stored() = Some(Data { json, version });
     }
 
     /// Resolves when the handler should stop, with the reason. It stays resolved.
     pub async fn stop_requested(&self) -> Stop {
-        self.parts.received.stop_requested().await
+        self.run.received.stop_requested().await
     }
 
     /// Returns whether the handler should stop. For code that cannot await
     /// [`stop_requested`](Self::stop_requested).
     pub fn should_stop(&self) -> bool {
-        self.parts.received.stop().is_some()
+        self.run.received.stop().is_some()
     }
 
     /// Returns a stream of the commands that are sent to the task while the handler runs, and of the
     /// signals in its queue.
     pub fn commands(&self) -> Commands {
-        Commands::new(self.parts.received.clone())
+        Commands::new(self.run.received.clone())
     }
 
     /// Returns the fence of the claim, to protect what the handler writes to other systems: such a
     /// system rejects a fence that is smaller than the greatest it has seen.
     pub fn fence(&self) -> Fence {
-        self.parts.fence
+        self.run.fence
     }
 
     /// Returns the time for which the node's lease certainly still holds, by the node's own
     /// monotonic clock. Every renewal extends it. At zero, stop: another node may have the task.
     pub fn lease_left(&self) -> Duration {
-        self.parts
+        self.run
             .lease_until
             .borrow()
             .saturating_duration_since(Instant::now())
@@ -314,7 +322,7 @@ impl<J: TaskType> TaskContext<J> {
     /// # is_handler(spool);
     /// ```
     pub fn node_fault(&self, reason: impl fmt::Display) -> Message<J> {
-        let fault = self.parts.node_fault.lock();
+        let fault = self.run.node_fault.lock();
         *fault.unwrap_or_else(PoisonError::into_inner) = Some(reason.to_string());
         Message::release()
     }
@@ -322,6 +330,6 @@ impl<J: TaskType> TaskContext<J> {
     /// Returns the tracing span of this run, with task, kind, attempt and fence. The handler runs
     /// inside it; pass it to the tasks that you spawn.
     pub fn span(&self) -> &tracing::Span {
-        &self.parts.span
+        &self.run.span
     }
 }

@@ -70,11 +70,12 @@
 
 mod answer;
 mod asks;
+mod batch;
 mod context;
-mod parts;
 mod progress;
 mod props;
 mod returned;
+mod run_data;
 mod signals;
 mod state;
 mod typed;
@@ -88,11 +89,12 @@ use windlass_statemachine::{Message, TaskType, Untyped};
 pub use answer::AnswerError;
 #[cfg(feature = "testing")]
 pub(crate) use asks::Asked;
-pub(crate) use asks::{Ask, AskRunner, Sent};
+pub(crate) use asks::{Ask, AskRunner, Sent, Stored};
+pub use batch::{IntoMessages, TaskBatch};
 pub use context::{CheckpointError, TaskContext};
-pub(crate) use parts::{Attempt, ContextParts};
 pub use props::PropsError;
 pub use returned::{IntoMessage, Output, OutputResult};
+pub(crate) use run_data::{Attempt, RunData};
 pub(crate) use signals::Signals;
 pub use signals::{Commands, Stop};
 pub use state::MissingState;
@@ -183,10 +185,10 @@ where
     Fut::Output: IntoMessage<J, M>,
 {
     async fn run(&self, task: TaskContext<J>) -> Message<J> {
-        let parts = task.parts.clone();
+        let run = task.run.clone();
         let returned = self(task).await;
         // Must be checked before an error becomes text.
-        let holds_props_error = parts.holds_props_error();
+        let holds_props_error = run.holds_props_error();
         match returned.into_message() {
             message if holds_props_error => message.not_retried(),
             message => message,

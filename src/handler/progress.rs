@@ -4,9 +4,9 @@ use std::sync::{PoisonError, atomic::Ordering};
 
 use windlass_statemachine::{Progress, TaskType};
 
-use super::{TaskContext, asks::Sent, parts::ContextParts};
+use super::{TaskContext, asks::Sent, run_data::RunData};
 
-impl ContextParts {
+impl RunData {
     /// Returns the last reported progress, for the runner to store. The next report notifies the runner again.
     pub(crate) fn progress_to_keep(&self) -> Option<Progress> {
         self.progress_sent.store(false, Ordering::SeqCst);
@@ -31,13 +31,13 @@ impl<J: TaskType> TaskContext<J> {
             .map(|f| f.clamp(0.0, 1.0));
         let progress = Progress::new(fraction, text);
         *self
-            .parts
+            .run
             .progress
             .lock()
             .unwrap_or_else(PoisonError::into_inner) = Some(progress);
-        if !self.parts.progress_sent.swap(true, Ordering::SeqCst) {
+        if !self.run.progress_sent.swap(true, Ordering::SeqCst) {
             // A runner that is gone stores nothing.
-            let _ = (self.parts.asks.0)(Sent::Progress);
+            let _ = (self.run.asks.0)(Sent::Progress);
         }
     }
 }

@@ -9,10 +9,7 @@ use std::{
     thread,
 };
 
-use serde::de::DeserializeOwned;
 use windlass_statemachine::Invalid;
-
-use super::TaskContext;
 
 /// The props of a task do not parse as the type that its handler reads. Names the field (`props`) and
 /// what is wrong.
@@ -43,6 +40,10 @@ pub struct PropsError {
 }
 
 impl PropsError {
+    pub(super) fn new(invalid: Invalid, held: Arc<Held>) -> Self {
+        Self { invalid, held }
+    }
+
     /// Returns the error of the field `props`.
     pub fn invalid(&self) -> &Invalid {
         &self.invalid
@@ -82,21 +83,5 @@ impl Held {
     /// Returns whether a panic has dropped one of the errors.
     pub(super) fn by_panic(&self) -> bool {
         self.by_panic.load(Ordering::Relaxed)
-    }
-}
-
-impl TaskContext {
-    /// Returns the task's props as a type of your choice.
-    ///
-    /// # Errors
-    ///
-    /// [`PropsError`] when they do not parse as that type. An attempt that ends with this error is not
-    /// retried, because props never change.
-    pub fn props<T: DeserializeOwned>(&self) -> Result<T, PropsError> {
-        let props = self.parts.task.props.get("props");
-        props.map_err(|invalid| PropsError {
-            invalid,
-            held: self.parts.props_error.get_or_init(Arc::default).clone(),
-        })
     }
 }

@@ -82,6 +82,6 @@ impl<J: Job, E: Display> IntoMessage<J, OutputResult> for Result<J::Output, E> {
     }
 }
 
-fn failed<J>(error: impl Display) -> Message<J> {
+pub(super) fn failed<J>(error: impl Display) -> Message<J> {
     Message::error(format_args!("{error:#}"))
 }

@@ -7,14 +7,12 @@ use std::{
     sync::Arc,
 };
 
-use windlass_statemachine::{Invalid, TaskType};
-
-use super::TaskContext;
+use windlass_statemachine::Invalid;
 
 /// The node has no shared value of a type that a handler needs.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "there is no state of the type {type_name}; give the node one with `.state(value)` before it starts"
+    "there is no state of the type {type_name}; add it to the node with `.state(value)` before the start"
 )]
 pub struct MissingState {
     type_name: &'static str,
@@ -79,7 +77,7 @@ impl Shared {
         })
     }
 
-    fn get<T: Send + Sync + 'static>(&self) -> Result<&T, MissingState> {
+    pub(super) fn get<T: Send + Sync + 'static>(&self) -> Result<&T, MissingState> {
         let value = self.values.get(&TypeId::of::<T>());
         let value = value.and_then(|value| value.downcast_ref());
         value.ok_or(MissingState {
@@ -92,45 +90,5 @@ impl fmt::Debug for Shared {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let values = self.values.len();
         f.debug_struct("Shared").field("values", &values).finish()
-    }
-}
-
-impl<J: TaskType> TaskContext<J> {
-    /// Returns the value of this type that the handlers of the node share
-    /// ([`Builder::state`](crate::runner::Builder::state)).
-    ///
-    /// # Errors
-    ///
-    /// [`MissingState`], which names the type. An attempt that fails with it is retried like every
-    /// failed attempt: another node may have the value. With
-    /// [`KindConfig::needs_state`](crate::KindConfig::needs_state) the start of the node reports it
-    /// instead.
-    ///
-    /// # Example
-    ///
-    /// ```
-    /// use windlass::{BoxError, Client, Message, NewTask, Runner, Store, TaskContext};
-    ///
-    /// struct Mailer { from: &'static str }
-    ///
-    /// async fn mail(task: TaskContext) -> Result<Message, BoxError> {
-    ///     let mailer = task.state::<Mailer>()?;
-    ///     Ok(Message::complete_with(format!("sent by {}", mailer.from)))
-    /// }
-    ///
-    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), BoxError> {
-    /// let store = Store::open("memory:").await?;
-    /// let runner = Runner::builder(&store)
-    ///     .state(Mailer { from: "a@b.example" })
-    ///     .handler("mail", mail)
-    ///     .start()
-    ///     .await?;
-    /// let task = Client::new(&store).submit(NewTask::new("mail")).await?;
-    /// assert_eq!(task.wait::<String>().await?, "sent by a@b.example");
-    /// runner.shutdown().await;
-    /// # Ok(()) }
-    /// ```
-    pub fn state<T: Send + Sync + 'static>(&self) -> Result<&T, MissingState> {
-        self.parts.shared.get()
     }
 }

@@ -23,13 +23,13 @@ impl<J: TaskType> TaskContext<J> {
     /// # is_handler(report);
     /// ```
     pub fn waited(&self) -> &[Waited] {
-        &self.parts.waited
+        &self.run.waited
     }
 }
 
 impl TaskContext {
-    /// Returns an error if the message waits for the task that returned it, which cannot end
-    /// meanwhile.
+    /// Returns an error if the message waits for the task that returned it, which cannot end in the
+    /// meantime.
     pub(super) fn waits_for_itself(&self, message: &Message) -> Option<Invalid> {
         let waits = message.waits()?;
         waits.check_other("wait_for", self.id()).err()

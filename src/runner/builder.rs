@@ -5,13 +5,14 @@ use std::{sync::Arc, time::Duration};
 use windlass_statemachine::task::Labels;
 
 use super::{
+    batched::Batched,
     config::{KindConfig, NodeConfig},
     kinds::KindEntry,
     node::Runner,
 };
 use crate::{
     balancer::{Balancer, Greedy},
-    handler::{Shared, StatefulHandler, Typed},
+    handler::{IntoMessages, Shared, StatefulHandler, TaskBatch, Typed},
     job::Job,
     store::Store,
 };
@@ -110,7 +111,52 @@ impl Builder {
         )
     }
 
-    /// Sets a handler for every kind without a handler of its own. The node then claims every kind.
+    /// Sets a handler of a kind that works on up to `up_to` tasks in one call: as many as this node has claimed within
+    /// `within` of the first one. Each task keeps its own claim, commands, attempts and message.
+    ///
+    /// The tasks of a batch have a slot each: give the node at least `up_to` slots. An error and a panic fail the
+    /// attempt of every task of the batch.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use windlass::{BoxError, Client, Message, NewTask, Runner, handler::TaskBatch, store::Store};
+    ///
+    /// # #[tokio::main] async fn main() -> Result<(), BoxError> {
+    /// let store = Store::open("memory:").await?;
+    /// let client = Client::new(&store);
+    /// let insert = |batch: TaskBatch| async move {
+    ///     let rows = batch.tasks().iter().map(|task| task.props::<u32>());
+    ///     let rows: Vec<u32> = rows.collect::<Result<_, _>>()?;
+    ///     println!("one INSERT of {} rows", rows.len());
+    ///     Ok::<_, BoxError>(Message::complete())
+    /// };
+    /// let runner = Runner::builder(&store)
+    ///     .batch_handler("row", 100, Duration::from_millis(20), insert)
+    ///     .start()
+    ///     .await?;
+    /// let id = client.submit(NewTask::new("row").props(&7)).await?;
+    /// client.wait(&id).await?;
+    /// runner.shutdown().await;
+    /// # Ok(()) }
+    /// ```
+    pub fn batch_handler<H, Fut>(
+        self,
+        kind: impl Into<String>,
+        up_to: usize,
+        within: Duration,
+        handler: H,
+    ) -> Self
+    where
+        H: Fn(TaskBatch) -> Fut + Send + Sync + 'static,
+        Fut: Future + Send + 'static,
+        Fut::Output: IntoMessages,
+    {
+        self.handler(kind, Batched::new(up_to, within, handler))
+    }
+
+    /// Sets a handler for every kind without its own handler. The node then claims every kind.
     pub fn default_handler(mut self, config: KindConfig, handler: impl StatefulHandler) -> Self {
         self.default = Some(KindEntry::new(config, handler));
         self
@@ -128,8 +174,8 @@ impl Builder {
     }
 
     /// Leaves [schedules](crate::schedule) to other nodes. By default a node runs schedules, unless it
-    /// has a handler of its own for the kind `schedule`. If the node has a default handler, that
-    /// handler then runs them.
+    /// has its own handler for the kind `schedule`. If the node has a default handler, that handler
+    /// then runs them.
     pub fn without_schedules(mut self) -> Self {
         self.schedules = false;
         self
@@ -195,8 +241,8 @@ impl Builder {
     /// Ends the node when its lease could not be renewed or joined this many times in a row, because the store did not
     /// answer or failed: its handlers stop, and [`Runner::failure`](super::Runner::failure) and
     /// [`Runner::run_until`](super::Runner::run_until) return the last error. A supervisor may then start it again on a
-    /// sound machine. By default, and with 0, the node tries again for as long as it runs. The tries follow each other
-    /// after a 60th to a 6th of the lease, and after at most 5 s once the lease is lost.
+    /// sound machine. By default, and with 0, there is no limit. The interval between two tries is a 60th to a 6th of
+    /// the lease time, and at most 5 s once the lease is lost.
     ///
     /// # Example
     ///

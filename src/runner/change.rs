@@ -43,8 +43,8 @@ pub enum ChangeError {
 /// another lease. While the store does not respond, the node applies the change, and keeps trying to report it.
 ///
 /// | to | call |
+/// |---|---|
 /// | finish the running tasks of a kind, and start no more | [`set_capacity`](Self::set_capacity) with 0 |
-/// | finish what runs of a kind, and start no more | [`set_capacity`](Self::set_capacity) with 0 |
 /// | hand the tasks of a kind over to other nodes | [`remove_kind`](Self::remove_kind) |
 /// | start no task of any kind | [`freeze`](Self::freeze) |
 /// | hand all tasks over | [`drain`](Self::drain) |
@@ -94,7 +94,7 @@ impl Runner {
     ///
     /// # Errors
     ///
-    /// [`ChangeError`]: the kind already has a handler of its own, the settings are invalid, or the node has stopped.
+    /// [`ChangeError`]: the kind already has its own handler, the settings are invalid, or the node has stopped.
     pub async fn add_handler(
         &self,
         kind: impl AsRef<str>,

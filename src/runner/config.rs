@@ -75,7 +75,7 @@ impl KindConfig {
         self
     }
 
-    /// Sets the retry policy of tasks without a policy of their own.
+    /// Sets the retry policy of tasks without their own policy.
     #[must_use]
     pub fn retry(mut self, policy: impl RetryPolicy + 'static) -> Self {
         self.retry = Arc::new(policy);
@@ -174,6 +174,8 @@ pub(crate) const PARK_AFTER: Duration = Duration::from_secs(10);
 #[derive(Debug, Clone)]
 pub(super) struct NodeConfig {
     pub(super) slots: u32,
+    /// Whether callers set the slots while the node runs, so that it may start with none.
+    pub(super) on_demand: bool,
     pub(super) lease_ttl: Duration,
     pub(super) park_after: Duration,
     pub(super) retention: Option<Duration>,
@@ -189,6 +191,7 @@ impl Default for NodeConfig {
     fn default() -> Self {
         Self {
             slots: 100,
+            on_demand: false,
             lease_ttl: Duration::from_secs(15),
             park_after: PARK_AFTER,
             retention: Some(Duration::from_secs(7 * 24 * 60 * 60)),
@@ -209,7 +212,9 @@ pub(super) const MAX_SLOTS: u32 = 1_000_000;
 
 impl NodeConfig {
     pub(super) fn check(&self) -> Result<(), Invalid> {
-        check_slots("slots", self.slots)?;
+        if !self.on_demand {
+            check_slots("slots", self.slots)?;
+        }
         let ttl = self.lease_ttl;
         // Leases below 5 s are for tests: a busy machine can be late by seconds.
         if ttl < Duration::from_millis(200) || ttl > Duration::from_secs(3600) {

@@ -3,9 +3,9 @@
 //! A parked task is one entry here: no claim, no async task, no timer, no watch. `benches/` checks that
 //! it takes at most 256 bytes.
 
+mod fair_share;
 mod interned;
 mod ready;
-mod turns;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -19,7 +19,7 @@ use jiff::Timestamp;
 use tokio::time::Instant;
 use windlass_statemachine::{Kind, TaskId, task::Labels};
 
-use self::{interned::Interned, ready::Ready, turns::KeyId};
+use self::{fair_share::KeyId, interned::Interned, ready::Ready};
 use crate::store::TaskView;
 
 /// The number of a kind with a data version.
@@ -161,7 +161,7 @@ impl DueIndex {
         self.remove(&view.id);
         let deadline = view.deadline.map(millis);
         let kind = self.kinds.intern((view.kind, view.data_version));
-        let key = self.ready.turns.enter(view.fair_key);
+        let key = self.ready.fair_share.enter(view.fair_key);
         let entry = Entry {
             due: view.due.map_or(NEVER, millis),
             wait,
@@ -245,7 +245,7 @@ impl DueIndex {
     pub(crate) fn remove(&mut self, id: &TaskId) -> Option<TaskView> {
         let at = self.find(id)?;
         let view = self.remove_at(at)?;
-        if !self.ready.turns.is_empty() {
+        if !self.ready.fair_share.is_empty() {
             self.ready.forget_if_idle(view.priority);
         }
         Some(view)
@@ -283,7 +283,7 @@ impl DueIndex {
             sleeping: entry.sleeping,
             claimed_by: None,
             commanded: entry.commanded,
-            fair_key: self.ready.turns.leave(entry.key),
+            fair_key: self.ready.fair_share.leave(entry.key),
         })
     }
 
@@ -355,7 +355,7 @@ impl DueIndex {
     pub(crate) fn claims(&mut self, view: &TaskView) {
         if !view.commanded {
             self.ready.claims(view.priority, view.fair_key.as_ref());
-        } else if !self.ready.turns.is_empty() {
+        } else if !self.ready.fair_share.is_empty() {
             self.ready.forget_if_idle(view.priority);
         }
     }

@@ -4,7 +4,7 @@ use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use super::{control::Control, spawn::Ended};
 use crate::{
-    handler::Ask,
+    handler::{Ask, Stored},
     store::{Claimed, Error, Event, Lease, NodeRecord, TaskView},
 };
 
@@ -21,6 +21,8 @@ pub(super) enum In {
     Ask(SlotId, Ask),
     /// The handler has reported progress.
     Progress(SlotId),
+    /// A caller waits until the message of the handler is stored.
+    Returns(SlotId, Stored),
     Control(Control),
     Nodes(Vec<NodeRecord>),
 }
@@ -60,6 +62,6 @@ pub(super) enum LeaseEvent {
     Gained(Lease),
     /// The lease is lost. The engine notifies the sender when every handler has ended.
     Lost(oneshot::Sender<()>),
-    /// The store is gone for good, or has failed too often.
+    /// The store is gone for good, or has failed too often in a row.
     StoreGone(Error),
 }

@@ -18,7 +18,10 @@ use tokio::{
 use tracing::{error, info, warn};
 use windlass_statemachine::Backoff;
 
-use super::input::{In, LeaseEvent};
+use super::{
+    input::{In, LeaseEvent},
+    store_errors::Errors,
+};
 use crate::{
     store::{Coordinator, Error, Lease, NodeSpec, NodeStatus},
     telemetry,
@@ -42,36 +45,6 @@ pub(super) struct Keeper {
     pub(super) until: watch::Sender<Instant>,
     pub(super) wanted: watch::Receiver<Wanted>,
     pub(super) errors: Errors,
-}
-
-/// The failures of the store in a row, and how many of them end the node.
-#[derive(Debug)]
-pub(super) struct Errors {
-    /// 0 for any number.
-    most: u32,
-    in_row: u32,
-}
-
-impl Errors {
-    pub(super) fn new(most: u32) -> Self {
-        Self { most, in_row: 0 }
-    }
-
-    /// Counts a failure. Returns why the node ends, if this one was the last that it may bear.
-    fn count(&mut self, reason: impl std::fmt::Display) -> Option<Error> {
-        self.in_row = self.in_row.saturating_add(1);
-        let failed = self.in_row;
-        (self.most > 0 && failed >= self.most).then(|| {
-            let reason = format!(
-                "the store has failed {failed} times in a row, which ends the node; the last time: {reason}"
-            );
-            Error::unavailable("keep the lease", reason)
-        })
-    }
-
-    fn succeeded(&mut self) {
-        self.in_row = 0;
-    }
 }
 
 /// Returns how long before its end a node considers its lease lost, and has stopped its handlers. A
@@ -163,7 +136,7 @@ impl Keeper {
             Err(_) => "the store did not answer".to_owned(),
         };
         warn!(node = %self.spec.name, lease = lease.id, why,
-            "could not end the lease; it ends by itself within {:?}", self.ttl);
+            "could not end the lease; it ends on its own within {:?}", self.ttl);
     }
 
     /// Returns how long a node that leaves waits for the store.
@@ -260,7 +233,7 @@ impl Keeper {
                         }
                         Err(error) => {
                             warn!(%node, lease = lease.id, %error,
-                                "could not report what the node runs now; trying again");
+                                "could not update the node's description in the store; trying again");
                             next = Instant::now() + self.ttl / 15;
                         }
                     }

@@ -1,7 +1,9 @@
 //! [`Runner`]: a node. It claims tasks of the kinds for which it has handlers, and runs them.
 
+mod batched;
 mod builder;
 mod change;
+mod claimer;
 pub(crate) mod commit;
 pub(crate) mod config;
 mod control;
@@ -19,10 +21,12 @@ mod reports;
 mod signals;
 pub(crate) mod spawn;
 mod start;
+mod store_errors;
 
 pub use self::{
     builder::Builder,
     change::ChangeError,
+    claimer::{ClaimError, ClaimedTask, Claimer, FinishError},
     config::KindConfig,
     handle::{RunningTask, Snapshot, Unstored},
     lease::lease_margin,

@@ -81,9 +81,9 @@ impl Runner {
         self.ended.as_ref().is_none_or(JoinHandle::is_finished)
     }
 
-    /// Returns why the node has stopped, or is stopping, on its own: its store is gone
-    /// ([`Error::StoreGone`]), or has failed as often as
-    /// [`exit_after_store_errors`](super::Builder::exit_after_store_errors) allows ([`Error::Unavailable`]). `None` while it works, and when it was asked to stop.
+    /// Returns why the node has stopped, or is stopping, on its own: its store is gone ([`Error::StoreGone`]), or has failed as often as
+    /// [`exit_after_store_errors`](super::Builder::exit_after_store_errors) allows ([`Error::Unavailable`]). `None` while the node works, and when it was asked to
+    /// stop.
     pub fn failure(&self) -> Option<Error> {
         self.failure.get().cloned()
     }
@@ -235,7 +235,7 @@ impl Runner {
         if let Some(ended) = self.ended.take()
             && let Err(e) = ended.await
         {
-            tracing::error!(node = %self.node, error = %e, "the runner ended badly");
+            tracing::error!(node = %self.node, error = %e, "the runner failed");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Runs one handler in a task of its own, and catches its panics with their place.
+//! Runs one handler in its own task, and catches its panics with their place.
 
 use std::{
     any::Any,
@@ -40,7 +40,7 @@ pub(crate) fn panic_text(payload: &(dyn Any + Send)) -> String {
         .downcast_ref::<&str>()
         .map(|s| (*s).to_owned())
         .or_else(|| payload.downcast_ref::<String>().cloned())
-        .unwrap_or_else(|| "a value that is no text".to_owned())
+        .unwrap_or_else(|| "a value that is not text".to_owned())
 }
 
 fn panic_message(payload: &(dyn Any + Send)) -> Message {

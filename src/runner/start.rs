@@ -16,18 +16,19 @@ use windlass_statemachine::{Backoff, Invalid, Kind, NodeName};
 use super::{
     builder::Builder,
     config::{NodeConfig, check_slots},
-    engine::{Engine, Parts},
+    engine::{Dependencies, Engine},
     gauges,
     handle::Unstored,
     input::In,
     kinds::{KindEntry, Kinds},
-    lease::{self, Errors, Keeper, Wanted},
+    lease::{self, Keeper, Wanted},
     maintain,
     node::Runner,
+    store_errors::Errors,
 };
 use crate::{
     handler::{MissingState, Shared},
-    schedule::{KIND, Scheduler, watch_clock},
+    schedule::{KIND, Scheduler, report_boot, watch_clock},
     store::{
         Coordinator, Error, NodeSpec, NodeStatus, Store, model::data_versions::check_data_version,
     },
@@ -143,7 +144,7 @@ impl Builder {
         let peers_changed = Arc::new(Notify::new());
         let failure = Arc::new(OnceLock::new());
         let (unstored, unstored_rx) = watch::channel(Unstored::default());
-        let engine = Engine::new(Parts {
+        let engine = Engine::new(Dependencies {
             coordinator: coordinator.clone(),
             clock: store.clock().clone(),
             node: node.clone(),
@@ -164,12 +165,13 @@ impl Builder {
         let maintain = tokio::spawn(maintain::run(coordinator, retention));
         let gauges = tokio::spawn(gauges::run(store.clone(), gauges_every));
         let clock = schedules.then(|| tokio::spawn(watch_clock(store.clone())));
+        let boot = schedules.then(|| tokio::spawn(report_boot(store.clone())));
         let ended = tokio::spawn(async move {
             engine.run().await;
             maintain.abort();
             gauges.abort();
-            if let Some(clock) = clock {
-                clock.abort();
+            for watch in [clock, boot].into_iter().flatten() {
+                watch.abort();
             }
             peers.abort();
             // The lease is ended when the keeper returns.

@@ -1,19 +1,12 @@
-//! Checks of the fields of a schedule, each by itself.
+//! Checks the fields of a schedule, each on its own.
 
-use jiff::{SignedDuration, Timestamp};
 use windlass_statemachine::{Invalid, Kind, TaskId, task::MAX_LABEL_BYTES};
 
-use super::{clause::Every, data::FOLLOWED, overlap::Overlap, run::RESERVED, spec::Schedule};
-
-/// Checks an interval, and returns its anchor and its length.
-pub(crate) fn interval(every: &Every) -> Result<(Timestamp, SignedDuration), Invalid> {
-    let interval = every.interval.check("every")?;
-    if interval < SignedDuration::from_secs(1) {
-        let reason = format!("{} is less than a second; give 1s or more", every.interval);
-        return Err(Invalid::new("every", reason));
-    }
-    Ok((every.anchor.unwrap_or(Timestamp::UNIX_EPOCH), interval))
-}
+use super::{
+    cron::interval_of, data::FOLLOWED, interval::Interval, overlap::Overlap, run::RESERVED,
+    spec::Schedule,
+};
+use jiff::Timestamp;
 
 /// The longest description of a schedule, in bytes.
 const MOST_DESCRIPTION: usize = 1024;
@@ -33,7 +26,25 @@ pub(crate) fn description(spec: &Schedule) -> Result<(), Invalid> {
     Err(Invalid::new("description", reason))
 }
 
-/// Checks an id: it has to be that of a task, and a label of the runs.
+/// Checks the intervals, those of `@every` too, and returns them with their anchors.
+pub(crate) fn intervals(spec: &Schedule) -> Result<Vec<(Interval, Option<Timestamp>)>, Invalid> {
+    let mut intervals = Vec::new();
+    for every in &spec.every {
+        intervals.push((every.interval.check()?, every.anchor));
+    }
+    for text in &spec.cron {
+        let Some(interval) = interval_of(text) else {
+            continue;
+        };
+        let wrong = |reason: String| Invalid::new("cron", format!("'{text}': {reason}"));
+        let interval: Interval = interval.parse().map_err(wrong)?;
+        let checked = interval.check().map_err(|e| wrong(e.reason().to_owned()))?;
+        intervals.push((checked, None));
+    }
+    Ok(intervals)
+}
+
+/// Checks an id: it has to be valid as the id of a task and as a label of the runs.
 pub(crate) fn id(id: &str) -> Result<(), Invalid> {
     TaskId::new(id)?;
     if id.len() <= MAX_LABEL_BYTES && !id.contains(',') {
@@ -46,7 +57,7 @@ pub(crate) fn id(id: &str) -> Result<(), Invalid> {
     Err(Invalid::new("id", reason))
 }
 
-/// Checks the task that every run is.
+/// Checks the task of the runs.
 pub(crate) fn run(spec: &Schedule) -> Result<(), Invalid> {
     let run = &spec.run;
     if let Some(wrong) = &run.wrong {
@@ -58,14 +69,15 @@ pub(crate) fn run(spec: &Schedule) -> Result<(), Invalid> {
         .iter()
         .find(|name| run.form.labels.contains_key(**name))
     {
-        let reason = format!("'{label}' is a label that each run gets by itself; use another name");
+        let reason =
+            format!("'{label}' is a label that every run gets automatically; use another name");
         return Err(Invalid::new("run.labels", reason));
     }
     let id = TaskId::new("run")?;
     run.task(id, Default::default())?.check(usize::MAX)
 }
 
-/// Checks the start, the end, the count, the overlap and the times that are made up for.
+/// Checks the start, the end, the count, the overlap policy and the policy for missed times.
 pub(crate) fn bounds(spec: &Schedule) -> Result<(), Invalid> {
     if let (Some(start), Some(end)) = (spec.start, spec.end)
         && end < start
@@ -77,7 +89,7 @@ pub(crate) fn bounds(spec: &Schedule) -> Result<(), Invalid> {
         let reason = "0 submits no run; give 1 or more, or leave it out";
         return Err(Invalid::new("count", reason));
     }
-    // A schedule counts no live runs beyond those that it follows.
+    // A schedule cannot count more live runs than it follows.
     if let Overlap::Allow(most) = spec.overlap
         && most != u32::MAX
         && !(1..=FOLLOWED).contains(&(most as usize))

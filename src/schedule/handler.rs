@@ -10,10 +10,10 @@ use windlass_statemachine::{
 };
 
 use super::{
+    budget::Budget,
     data::{Counts, Data, RefusedTime},
     left_out::Why,
     passed::{Passed, skip_passed},
-    room::Room,
     run::{ScheduledFor, run_id},
     spec::Schedule,
     step::{Next, RunState, Step, Taken, Turn},
@@ -75,7 +75,7 @@ impl Scheduler {
         }
         let before = data.counts;
         let room =
-            Room::of(&self.store.registry().limits()).after(task.attempt().saturating_sub(1));
+            Budget::of(&self.store.registry().limits()).after(task.attempt().saturating_sub(1));
         let step = decide(&self.store, &times, (data, now), room).await?;
         log(task.id(), &before, &step.data);
         Ok(message(step))
@@ -122,7 +122,7 @@ pub(crate) async fn decide(
     store: &Store,
     times: &Times,
     (data, now): (Data, Timestamp),
-    room: Room,
+    room: Budget,
 ) -> Result<Step, Error> {
     let turn = Turn::new(times, data, now);
     let taken = taken(store, times, &turn.wanted()).await?;

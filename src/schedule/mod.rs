@@ -7,6 +7,10 @@
 //!
 //! The semantics are in `docs/schedules.md`.
 
+mod boot;
+mod budget;
+#[cfg(test)]
+mod budget_tests;
 mod check;
 mod clause;
 mod cron;
@@ -15,14 +19,12 @@ mod deadlines;
 mod due;
 mod handler;
 mod hash;
+mod interval;
 mod left_out;
 mod missed;
 mod operations;
 mod overlap;
 mod passed;
-mod room;
-#[cfg(test)]
-mod room_tests;
 mod run;
 mod seconds;
 mod set_back;
@@ -34,6 +36,7 @@ mod template;
 mod times;
 mod zone;
 
+pub(crate) use boot::report as report_boot;
 pub use data::{Counts, RefusedTime};
 pub use handler::KIND;
 pub(crate) use handler::Scheduler;

@@ -1,25 +1,20 @@
 //! [`Schedules`]: the operations of a client on schedules.
 
+mod boot;
 mod change;
+mod create;
 mod limits;
+mod record;
 mod runs;
 mod trigger;
 mod update;
 
-use jiff::Timestamp;
-use windlass_statemachine::{Command, Invalid, Json, StateKind, TaskId, task::Labels};
+use windlass_statemachine::{Command, Invalid, StateKind, TaskId};
 
-use super::{
-    Counts, KIND, LABEL, LeftOut, RefusedTime, ScheduledFor, Time,
-    data::Data,
-    handler::{first_data, spec_of},
-    run::run_id,
-    spec::Schedule,
-    step::{Next, next},
-    times::Times,
-};
+use self::record::data_of;
+use super::{KIND, LABEL, ScheduledFor, Time, data::Data, spec::Schedule, times::Times};
 use crate::{
-    Client, NewTask,
+    Client,
     store::{Error, Filter, Page, TaskRecord},
 };
 
@@ -32,56 +27,6 @@ pub enum LiveRuns {
     Keep,
     /// The runs get the command `kill`.
     Kill,
-}
-
-/// A schedule, as it was read from the store.
-#[derive(Debug, Clone)]
-#[non_exhaustive]
-pub struct ScheduleRecord {
-    /// The id of the schedule and of its task.
-    pub id: TaskId,
-    /// The state of the task; `None` when its record cannot be read.
-    pub state: Option<StateKind>,
-    /// The labels of the task. Those of the runs are in the spec.
-    pub labels: Labels,
-    /// The present spec, or the reason why it cannot be read.
-    pub spec: Result<Schedule, Invalid>,
-    /// The present spec as it is stored, even if it cannot be read.
-    pub stored: Json,
-    /// How the times of the schedule were decided so far.
-    pub counts: Counts,
-    /// The last nominal time that was decided. `None` after an update, and after a resume that skipped times, until
-    /// the next time is decided. An update of a paused schedule keeps it if the new spec has the same times.
-    pub last: Option<Timestamp>,
-    /// The next time that will submit a run, if the schedule is live and not paused.
-    pub next: Option<Time>,
-    /// The nominal times of the runs that were live when the schedule last checked.
-    pub runs: Vec<Timestamp>,
-    /// Future times that submit no run.
-    pub skipped: Vec<Timestamp>,
-    /// Why the schedule is paused.
-    pub note: Option<String>,
-    /// How many commands (such as a pause) wait for a node that runs schedules.
-    pub commands: u64,
-    /// The last time that submitted no run because another task has its id.
-    pub refused: Option<RefusedTime>,
-    /// The nominal time of the last run, including runs that an operator requested. `None` before the first
-    /// run.
-    pub last_run: Option<Timestamp>,
-    /// The last times that submitted no run, oldest first: at most 10 entries.
-    pub left_out: Vec<LeftOut>,
-    /// The time up to which the schedule has decided, if that is more than a minute in the future: a clock that was
-    /// ahead has decided it. The schedule continues from the present when a node handles it next, which happens when a
-    /// node notices that its clock was set back, and on [`Schedules::resume`].
-    pub ahead: Option<Timestamp>,
-}
-
-impl ScheduleRecord {
-    /// Returns the id of the last run. That task may have been deleted.
-    pub fn last_run_id(&self) -> Option<TaskId> {
-        let nominal = self.last_run?;
-        run_id(self.id.as_str(), nominal).ok()
-    }
 }
 
 /// The operations of a client on schedules. See [`Client::schedules`].
@@ -130,87 +75,6 @@ fn name(id: impl TryInto<TaskId, Error: Into<Invalid>>) -> Result<TaskId, Error>
 }
 
 impl Schedules {
-    /// Creates a schedule. It sleeps until its first time.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::AlreadyExists`]; [`Error::ScheduleEnded`] when an ended schedule has the id;
-    /// [`Error::AlreadyFinished`] when another ended task has it; [`Error::Invalid`] as for [`Schedule::check`].
-    pub async fn create(
-        &self,
-        id: impl TryInto<TaskId, Error: Into<Invalid>>,
-        schedule: Schedule,
-    ) -> Result<TaskId, Error> {
-        let task = self.task(name(id)?, schedule)?;
-        self.submit_new(task).await
-    }
-
-    /// Creates a schedule that is paused from the beginning: it submits no run before
-    /// [`resume`](Self::resume), which skips the times until then or catches up on them.
-    ///
-    /// # Errors
-    ///
-    /// As [`create`](Self::create).
-    ///
-    /// # Example
-    ///
-    /// ```
-    /// use windlass::{Client, NewTask, StateKind, schedule::Schedule, store::Store};
-    ///
-    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), windlass::BoxError> {
-    /// let client = Client::new(&Store::open("memory:").await?);
-    /// let report = Schedule::new(NewTask::new("report")).cron("0 6 * * MON");
-    /// client.schedules().create_paused("weekly", report).await?;
-    /// let created = client.schedules().get("weekly").await?;
-    /// assert_eq!((created.state, created.next), (Some(StateKind::Paused), None));
-    /// # Ok(()) }
-    /// ```
-    pub async fn create_paused(
-        &self,
-        id: impl TryInto<TaskId, Error: Into<Invalid>>,
-        schedule: Schedule,
-    ) -> Result<TaskId, Error> {
-        let (task, _) = self.new_task(name(id)?, schedule)?;
-        self.submit_new(task.paused()).await
-    }
-
-    async fn submit_new(&self, task: NewTask) -> Result<TaskId, Error> {
-        match self.client.submit(task).await {
-            Ok(created) => Ok(created.into_id()),
-            Err(Error::AlreadyFinished(id)) => match self.get(&id).await {
-                Ok(_) => Err(Error::ScheduleEnded(id)),
-                Err(_) => Err(Error::AlreadyFinished(id)),
-            },
-            Err(error) => Err(error),
-        }
-    }
-
-    /// Returns the task that [`create`](Self::create) submits, for a transaction or an effect.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Invalid`] as for [`Schedule::check`].
-    pub fn task(&self, id: TaskId, schedule: Schedule) -> Result<NewTask, Error> {
-        let (task, due) = self.new_task(id, schedule)?;
-        Ok(match due {
-            Next::Sleep(due) => task.start_at(due),
-            _ => task,
-        })
-    }
-
-    /// Returns the task of a new schedule, and what it waits for.
-    fn new_task(&self, id: TaskId, schedule: Schedule) -> Result<(NewTask, Next), Error> {
-        let now = self.client.store().clock().now();
-        let spec = Schedule {
-            since: Some(now),
-            ..schedule
-        };
-        spec.check(id.as_str(), now)?;
-        let times = Times::new(id.as_str(), &spec)?;
-        let task = NewTask::new(KIND).id(id.to_string()).props(&spec);
-        Ok((task, next(&times, &Data::default(), now)))
-    }
-
     /// Returns a schedule.
     ///
     /// # Errors
@@ -366,64 +230,8 @@ impl Schedules {
             kind: kind.clone(),
         })
     }
-
-    fn record(&self, record: TaskRecord) -> ScheduleRecord {
-        let now = self.client.store().clock().now();
-        let state = record.state.ok();
-        let code = state.as_ref().map(|state| state.code());
-        let data = state.and_then(|state| state.data);
-        let data = data_of(data.as_ref(), &record.task.props);
-        let data = data.unwrap_or_default();
-        let spec = spec_of(&data, &record.task.props);
-        let stored = match &data.spec {
-            Some(spec) => Json::new("schedule", spec).unwrap_or_else(|_| Json::null()),
-            None => stored_props(&spec, &record.task.props),
-        };
-        let is_waiting = code.is_some_and(|code| !code.is_terminal() && code != StateKind::Paused);
-        let times = spec.as_ref().ok().filter(|_| is_waiting);
-        let times = times.and_then(|spec| Times::new(record.task.id.as_str(), spec).ok());
-        let next = times.and_then(|times| {
-            let nominal = data.coming(&times, now, 1).pop()?;
-            Some(times.time(nominal))
-        });
-        let read = spec.as_ref().ok();
-        let ahead = read.and_then(|spec| data.ahead(spec, now));
-        ScheduleRecord {
-            id: record.task.id,
-            labels: record.task.labels,
-            state: code,
-            spec,
-            stored,
-            counts: data.counts,
-            // Without its local time, `last` is only the position to which an update or a resume
-            // has moved.
-            last: data.last.filter(|_| data.local.is_some()),
-            ahead,
-            next,
-            runs: data.runs,
-            skipped: data.skip,
-            commands: record.commands,
-            note: data.note.filter(|_| code == Some(StateKind::Paused)),
-            refused: data.refused,
-            last_run: data.last_run,
-            left_out: data.left_out,
-        }
-    }
 }
 
-/// Reads the data of a schedule. A schedule that has decided no time yet starts with the data that
-/// its props bring.
-fn data_of(json: Option<&Json>, props: &Json) -> Result<Data, Invalid> {
-    json.map_or_else(|| Ok(first_data(props)), |json| json.get("data"))
-}
-
-/// Returns the props without the data of the ended schedule that this one replaced.
-fn stored_props(spec: &Result<Schedule, Invalid>, props: &Json) -> Json {
-    let read = Schedule::from_json(props).is_ok_and(|spec| spec.earlier.is_some());
-    let without = spec.as_ref().ok().filter(|_| read);
-    let without = without.and_then(|spec| Json::new("schedule", spec).ok());
-    without.unwrap_or_else(|| props.clone())
-}
-
+pub use record::ScheduleRecord;
 pub use runs::Backfill;
 pub use trigger::Trigger;

@@ -84,7 +84,7 @@ async fn wake(store: &Store) -> Result<(), Error> {
             let Some(ahead) = record.ahead.filter(|_| sleeps) else {
                 continue;
             };
-            warn!(schedule = %record.id, %ahead, "goes on from the present: a clock that was ahead has decided its times");
+            warn!(schedule = %record.id, %ahead, "continues from the present: a clock that was ahead has already decided these times");
             match store
                 .registry()
                 .send(vec![run(&record.id, ahead)?])

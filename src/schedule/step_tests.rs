@@ -16,8 +16,8 @@ fn hourly() -> Schedule {
 }
 
 /// The room of a store that takes this many operations.
-fn room(max_operations: usize) -> Room {
-    Room::of(&Limits {
+fn room(max_operations: usize) -> Budget {
+    Budget::of(&Limits {
         max_operations,
         ..Limits::default()
     })

@@ -5,6 +5,7 @@ mod export;
 mod import;
 mod lines;
 mod mark;
+mod missing;
 mod pages;
 mod report;
 mod target;
@@ -68,6 +69,7 @@ pub struct Copier<'a> {
     from: &'a Store,
     to: &'a Store,
     replace: bool,
+    accept_missing: bool,
     dry_run: bool,
 }
 
@@ -87,6 +89,7 @@ impl<'a> Copier<'a> {
             from,
             to,
             replace: false,
+            accept_missing: false,
             dry_run: false,
         }
     }
@@ -96,6 +99,14 @@ impl<'a> Copier<'a> {
     #[must_use]
     pub fn replace(mut self, replace: bool) -> Self {
         self.replace = replace;
+        self
+    }
+
+    /// Leaves out tasks that cannot be read also where other tasks wait for them: these run at once in the target. By
+    /// default [`run`](Self::run) refuses such a copy.
+    #[must_use]
+    pub fn accept_missing(mut self, accept_missing: bool) -> Self {
+        self.accept_missing = accept_missing;
         self
     }
 
@@ -139,8 +150,12 @@ impl<'a> Copier<'a> {
     ///
     /// # Errors
     ///
-    /// The errors of either store that concern all tasks. The report has the errors of single tasks.
+    /// The errors of either store that concern all tasks; [`Error::Invalid`] (field `from`) when a task waits for one that
+    /// cannot be read, unless [`accept_missing`](Self::accept_missing). The report has the errors of single tasks.
     pub async fn run(&self, mut progress: impl FnMut(Progress)) -> Result<Report, Error> {
+        if !self.accept_missing {
+            missing::check(self.from).await?;
+        }
         let ids = self.from.transfer()?.ids().await?;
         let mut report = Report {
             tasks: ids.len() as u64,

@@ -1,5 +1,7 @@
 //! [`Error`]: why a call to a store failed.
 
+mod refused;
+
 use std::{fmt, sync::Arc};
 
 use jiff::Timestamp;
@@ -103,7 +105,7 @@ pub enum Error {
         name: String,
     },
 
-    /// The task has ended. It takes no commands, and its id can only be used by a submit that
+    /// The task has ended. It accepts no commands, and its id can only be used by a submit that
     /// replaces it.
     #[error(
         "task '{0}' has ended already; retry it to start it again, or let a submit replace it to use its id again"
@@ -162,7 +164,7 @@ pub enum Error {
 
     /// The tasks of the store were copied into another store, which runs them now.
     #[error(
-        "this store was {0}, and takes no tasks, commands and nodes since; use that store, or remove the mark of the \
+        "this store was {0}, and accepts no tasks, commands and nodes since; use that store, or remove the mark of the \
          copy to use this one again"
     )]
     Copied(Copied),

@@ -145,7 +145,7 @@ impl Store {
             _ => Err(windlass_statemachine::Invalid::new(
                 "store",
                 format!(
-                    "'{}' is none of memory:, sqlite:PATH, etcd://HOST:PORT/NAMESPACE, etcds://HOST:PORT/NAMESPACE",
+                    "'{}' is not one of memory:, sqlite:PATH, etcd://HOST:PORT/NAMESPACE, etcds://HOST:PORT/NAMESPACE",
                     without_password(url)
                 ),
             )

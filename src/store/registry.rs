@@ -202,7 +202,8 @@ pub trait Registry: Send + Sync + 'static {
     async fn audit(&self, limit: u32) -> Result<Vec<AuditEntry>, Error>;
 
     /// Returns the error with which a node cannot join at present; `None`, the default, when nodes
-    /// may join.
+    /// may join. A store with the mark of a [copy](super::copy) returns the error of the mark.
+    /// Case: `copies::a_copied_store_takes_no_tasks_and_no_nodes`.
     ///
     /// # Errors
     ///
@@ -254,8 +255,8 @@ pub trait Registry: Send + Sync + 'static {
     /// [`Error::Unavailable`].
     async fn changes(&self, after: Option<u64>) -> Result<ChangeStream, Error>;
 
-    /// Submits tasks, each in a transaction of its own. Implementations do not override this method
-    /// and the next three, which call [`apply`](Self::apply).
+    /// Submits tasks, each in its own transaction. Implementations do not override this method and
+    /// the next three, which call [`apply`](Self::apply).
     ///
     /// # Errors
     ///
@@ -266,7 +267,7 @@ pub trait Registry: Send + Sync + 'static {
         answers.into_iter().map(submitted).collect()
     }
 
-    /// Sends commands, each in a transaction of its own, and returns their orders.
+    /// Sends commands, each in its own transaction, and returns their orders.
     ///
     /// # Errors
     ///
@@ -288,7 +289,7 @@ pub trait Registry: Send + Sync + 'static {
         answers.into_iter().map(|answer| answer.map(drop)).collect()
     }
 
-    /// Retries tasks, each in a transaction of its own.
+    /// Retries tasks, each in its own transaction.
     ///
     /// # Errors
     ///

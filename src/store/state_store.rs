@@ -1,4 +1,4 @@
-//! [`StateStore`]: the states of tasks, for programs that keep them in a place of their own.
+//! [`StateStore`]: the states of tasks, for programs that keep them in their own place.
 
 use async_trait::async_trait;
 use windlass_statemachine::{Fence, TaskId, TaskState};

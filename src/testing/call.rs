@@ -17,7 +17,7 @@ use super::{abort::AbortOnDrop, ran::Ran};
 use crate::{
     NewTask,
     handler::{
-        Ask, AskRunner, Asked, Attempt, ContextParts, Sent, Shared, Signals, StatefulHandler,
+        Ask, AskRunner, Asked, Attempt, RunData, Sent, Shared, Signals, StatefulHandler,
         TaskContext, Typed,
     },
     runner::spawn::{self, Ended},
@@ -69,7 +69,7 @@ pub async fn run<J: TaskType, M: 'static>(
 ///
 /// # Flow
 ///
-/// 1. The handler starts as on a node: in a task of its own, with its panics caught.
+/// 1. The handler starts as on a node: in its own task, with its panics caught.
 /// 2. Each checkpoint is recorded and acknowledged.
 /// 3. After the number of checkpoints set by [`after_checkpoints`](Self::after_checkpoints), the
 ///    handler gets the commands of [`command`](Self::command) and the stop of [`stop`](Self::stop).
@@ -326,7 +326,7 @@ impl Call {
         let asks = tx.clone();
         let asks = AskRunner(Box::new(move |sent| match sent {
             Sent::Ask(ask) => asks.send(Event::Ask(ask)).is_ok(),
-            Sent::Progress => true,
+            Sent::Progress | Sent::Returns(_) => true,
         }));
         let (_lease, lease_until) = watch::channel(Instant::now() + self.lease_left);
         let span = tracing::info_span!("task", task = %task.id, kind = %task.kind,
@@ -341,7 +341,7 @@ impl Call {
             shared: self.shared,
             span,
         };
-        let parts = Arc::new(ContextParts::new(attempt, &state, received, asks));
+        let data = Arc::new(RunData::new(attempt, &state, received, asks));
         let (mut checkpoints, mut replies) = (Vec::new(), Vec::new());
         let mut pending = Some(self.signals);
         let mut deliver = |made: usize| {
@@ -352,7 +352,7 @@ impl Call {
             }
         };
         deliver(0);
-        let context = TaskContext::new(parts.clone());
+        let context = TaskContext::new(data.clone());
         let abort = spawn::spawn(Arc::new(handler), context, move |ended| {
             // Fails only when the call was dropped.
             let _ = tx.send(Event::Ended(ended));
@@ -384,7 +384,7 @@ impl Call {
             message,
             checkpoints,
             replies,
-            progress: parts.progress(),
+            progress: data.progress(),
         })
     }
 }

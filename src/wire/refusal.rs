@@ -35,7 +35,7 @@ pub struct RefusalForm<'a> {
     pub task: &'a TaskId,
     /// The reason as a sentence.
     pub text: String,
-    /// The reason with what belongs to it.
+    /// The reason, with its details.
     #[serde(flatten)]
     pub reason: ReasonForm<'a>,
 }
@@ -46,9 +46,9 @@ pub struct RefusalForm<'a> {
 #[serde(tag = "reason", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ReasonForm<'a> {
-    /// There is no such task.
+    /// The task does not exist.
     Missing,
-    /// A task has this id; for a submit, a live one.
+    /// A task has this id; for a submit, a live task.
     Exists,
     /// The task has ended.
     Finished,
@@ -58,12 +58,12 @@ pub enum ReasonForm<'a> {
         key: &'a str,
         /// The other task.
         holder: &'a TaskId,
-        /// When the key is free.
+        /// When the key becomes free.
         until: Timestamp,
     },
     /// A node has claimed the task.
     Claimed,
-    /// The task is the one whose message has the effect. Only a command may go to it.
+    /// The effect is in a message of this task itself. Only a command may go to it.
     Own,
     /// The task is in another state.
     State {
@@ -79,7 +79,7 @@ pub enum ReasonForm<'a> {
         /// The required one.
         required: u64,
     },
-    /// The last claim has another fence.
+    /// The last claim of the task has another fence.
     Fence {
         /// Its fence.
         is: Fence,
@@ -100,14 +100,14 @@ pub enum ReasonForm<'a> {
         /// Why not.
         error: &'a str,
     },
-    /// The operation itself is wrong.
+    /// The operation itself is invalid.
     Invalid {
         /// The field.
         field: &'a str,
-        /// What is wrong with it, and what would be right.
+        /// What is wrong with it, and what would be valid.
         error: &'a str,
     },
-    /// A field is larger than the store takes.
+    /// A field is larger than the store accepts.
     TooLarge {
         /// The field.
         field: &'a str,

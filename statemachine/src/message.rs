@@ -13,8 +13,7 @@ use serde::Serialize;
 pub use crate::operation::SendCommand;
 use crate::{
     Invalid, Json,
-    job::{TaskData, TaskOutput, Untyped},
-    state::FIRST_DATA_VERSION,
+    job::{FIRST_DATA_VERSION, TaskData, TaskOutput, Untyped},
     waits::Waits,
 };
 pub use action::{Action, ActionKind, Wake};

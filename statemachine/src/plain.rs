@@ -7,7 +7,8 @@ use std::fmt;
 
 use serde::de::DeserializeOwned;
 
-pub use self::fields::Fields;
+pub use self::fields::{Fields, fields};
+use self::fields::{Once, TWICE};
 use crate::Invalid;
 
 /// Why a text could not be read as JSON of a type.
@@ -90,6 +91,29 @@ pub fn object<T: DeserializeOwned>(text: &str) -> Result<T, Wrong> {
         return Err(Wrong::whole("is an array, not an object".to_owned()));
     }
     read(text)
+}
+
+/// Checks that no object in a JSON document has two fields with one name. A reader would take one of them, and two readers
+/// need not take the same one. What is no JSON passes: its reader reports that.
+///
+/// # Errors
+///
+/// [`Wrong`], with the place in the text and the name.
+///
+/// # Example
+///
+/// ```
+/// use windlass_statemachine::plain;
+///
+/// assert!(plain::each_once(r#"{"a":{"b":1},"b":2}"#).is_ok());
+/// let twice = plain::each_once(r#"{"a":[{"b":1,"b":2}]}"#).unwrap_err();
+/// assert_eq!(twice.to_string(), "a[0]: 'b' is given twice");
+/// ```
+pub fn each_once(text: &str) -> Result<(), Wrong> {
+    match read::<Once>(text) {
+        Err(wrong) if wrong.reason.ends_with(TWICE) => Err(wrong),
+        _ => Ok(()),
+    }
 }
 
 /// Reads a JSON document.
@@ -188,20 +212,23 @@ pub fn words(error: &serde_json::Error) -> String {
 /// ```
 /// use windlass_statemachine::plain::unknown_field;
 ///
-/// let says = "'prop' is no field; write 'props', if that is the one";
+/// let says = "'prop' is not a field; write 'props', if that is the one";
 /// assert_eq!(unknown_field("prop", ["id", "props"]), says);
 /// ```
 pub fn unknown_field<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> String {
     let known: Vec<&str> = known.into_iter().collect();
     // The option named `in` corresponds to a field for a time, not for a duration.
     if name == "in" && known.contains(&"start_at") {
-        return "'in' is no field; write 'start_at' with a time such as \
+        return "'in' is not a field; write 'start_at' with a time such as \
                 \"2030-01-02T03:04:05Z\""
             .to_owned();
     }
     match nearest(name, known.iter().copied()) {
-        Some(near) => format!("'{name}' is no field; write '{near}', if that is the one"),
-        None => format!("'{name}' is no field; the fields are {}", known.join(", ")),
+        Some(near) => format!("'{name}' is not a field; write '{near}', if that is the one"),
+        None => format!(
+            "'{name}' is not a field; the fields are {}",
+            known.join(", ")
+        ),
     }
 }
 
@@ -330,11 +357,11 @@ mod tests {
             ),
             (
                 r#"{"name":["a"]}"#,
-                "'name' is no field; write 'names', if that is the one",
+                "'name' is not a field; write 'names', if that is the one",
             ),
             (
                 r#"{"xyz":["a"]}"#,
-                "'xyz' is no field; the fields are count, names, env, colour",
+                "'xyz' is not a field; the fields are count, names, env, colour",
             ),
             (
                 r#"{"colour":"blue"}"#,

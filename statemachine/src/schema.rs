@@ -12,7 +12,7 @@ use crate::{
     wire::{Line, LineForm, MessageForm},
 };
 
-/// Gives types a schema without a name of its own.
+/// Gives types a schema without its own name.
 macro_rules! inline {
     ($($name:ident: $schema:expr;)*) => {$(
         impl JsonSchema for $name {
@@ -115,7 +115,7 @@ pub(crate) enum MessageName {
     Sleep,
     /// Wait for a command.
     Pause,
-    /// Release the claim, so that another node goes on.
+    /// Release the claim, so that another node continues.
     Release,
     /// Persist the data, and run the handler again.
     Checkpoint,
@@ -123,6 +123,6 @@ pub(crate) enum MessageName {
     Error,
     /// The task is done.
     Complete,
-    /// The task is ended for good.
+    /// End the task for good.
     Kill,
 }

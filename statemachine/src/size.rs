@@ -1,6 +1,6 @@
 //! [`Size`]: how many bytes of a state count against a store's limit.
 
-use crate::{Outcome, TaskState, TaskStatus, machine::Write};
+use crate::{TaskState, TaskStatus};
 
 /// The bytes of a state that count against the limit of a store, together with the task's props.
 ///
@@ -37,18 +37,6 @@ impl Size {
             data: state.data.as_ref().map_or(0, |json| json.len()),
             result,
             reply: 0,
-        }
-    }
-
-    /// Returns the size of a write: its state, and the replies to signals.
-    pub fn of_write(write: &Write) -> Self {
-        let replies = write.outcomes.iter().map(|(_, outcome)| match outcome {
-            Outcome::Answered { reply } => reply.len(),
-            _ => 0,
-        });
-        Self {
-            reply: replies.sum(),
-            ..Self::of(&write.state)
         }
     }
 

@@ -5,6 +5,7 @@ mod kind;
 mod waits;
 
 pub use self::{deadlines::Deadlines, kind::StateKind};
+pub use crate::job::FIRST_DATA_VERSION;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -112,9 +113,6 @@ pub struct SettledSignal {
     /// The outcome of the signal.
     pub outcome: Outcome,
 }
-
-/// The data version of a kind that declares none.
-pub const FIRST_DATA_VERSION: u32 = 1;
 
 /// The state of a task: its status, its data, and its counters.
 ///

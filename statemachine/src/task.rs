@@ -1,5 +1,7 @@
 //! [`Task`]: the immutable envelope of a unit of work.
 
+mod terms;
+
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
@@ -53,7 +55,11 @@ pub struct Task {
     #[serde(default, skip_serializing_if = "is_zero")]
     pub priority: i32,
     /// Labels to find the task by and to choose nodes by.
-    #[serde(default, skip_serializing_if = "Labels::is_empty")]
+    #[serde(
+        default,
+        skip_serializing_if = "Labels::is_empty",
+        deserialize_with = "crate::plain::fields"
+    )]
     pub labels: Labels,
     /// The retry policy, which decides what follows a failed attempt; the kind's policy by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -86,14 +92,18 @@ pub struct Task {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unique: Option<Unique>,
     /// Text that travels with the task, such as `traceparent`; none by default.
-    #[serde(default, skip_serializing_if = "Meta::is_empty")]
+    #[serde(
+        default,
+        skip_serializing_if = "Meta::is_empty",
+        deserialize_with = "crate::plain::fields"
+    )]
     pub meta: Meta,
     /// Whether its id is free again when it has completed: each later submit of the id makes a new task in its place,
-    /// whatever the submit says of ids that are taken; `false` by default.
+    /// whatever the submit's rule for existing ids is; `false` by default.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub free_id: bool,
     /// Whether it is paused from its submit on, until a command resumes it; `false` by default. A store moves it into
-    /// the [state](crate::TaskState::status) of the task: a task that is read from a store has `false` here.
+    /// the [state](crate::TaskState::status) of the task: in a task that is read from a store this field is `false`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub paused: bool,
 }
@@ -168,7 +178,7 @@ impl Task {
             self.check_waits(waits)?;
         }
         if self.paused && (self.start_at.is_some() || self.waits.is_some()) {
-            let reason = "has no effect beside 'start_at', 'after' or 'after_ok': the command that resumes a task starts it; \
+            let reason = "has no effect together with 'start_at', 'after' or 'after_ok': the command that resumes a task starts it; \
                           leave one of them out";
             return Err(Invalid::new("paused", reason));
         }

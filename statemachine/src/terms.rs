@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
 use serde_json::Value;
 
-use crate::{Invalid, Meta, Task, retry::MAX_WAIT};
+use crate::{Invalid, Meta, retry::MAX_WAIT};
 
 /// How many limits a task may have.
 pub const MAX_LIMITS: usize = 8;
@@ -273,7 +273,7 @@ impl From<Unique> for UniqueForm {
     }
 }
 
-/// The rarely used fields of a [`Task`], in the form in which a store keeps them next to the
+/// The rarely used fields of a [`Task`](crate::Task), in the form in which a store keeps them next to the
 /// others.
 ///
 /// # Example
@@ -291,22 +291,22 @@ impl From<Unique> for UniqueForm {
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Terms {
-    /// [`Task::limits`].
+    /// [`Task::limits`](crate::Task::limits).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub limits: Vec<Limit>,
-    /// [`Task::start_by`].
+    /// [`Task::start_by`](crate::Task::start_by).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start_by: Option<Timestamp>,
-    /// [`Task::end_by`].
+    /// [`Task::end_by`](crate::Task::end_by).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub end_by: Option<Timestamp>,
-    /// [`Task::unique`].
+    /// [`Task::unique`](crate::Task::unique).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unique: Option<Unique>,
-    /// [`Task::meta`].
+    /// [`Task::meta`](crate::Task::meta).
     #[serde(default, skip_serializing_if = "Meta::is_empty")]
     pub meta: Meta,
-    /// [`Task::free_id`].
+    /// [`Task::free_id`](crate::Task::free_id).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub free_id: bool,
 }
@@ -337,52 +337,6 @@ pub fn check_limits(limits: &[Limit]) -> Result<(), Invalid> {
         }
     }
     Ok(())
-}
-
-impl Task {
-    /// Returns the terms of the task; `None` when it has none.
-    pub fn terms(&self) -> Option<Terms> {
-        let terms = Terms {
-            limits: self.limits.clone(),
-            start_by: self.start_by,
-            end_by: self.end_by,
-            unique: self.unique.clone(),
-            meta: self.meta.clone(),
-            free_id: self.free_id,
-        };
-        (terms != Terms::default()).then_some(terms)
-    }
-
-    /// Sets the terms of the task.
-    pub fn set_terms(&mut self, terms: Terms) {
-        self.limits = terms.limits;
-        self.start_by = terms.start_by;
-        self.end_by = terms.end_by;
-        self.unique = terms.unique;
-        self.meta = terms.meta;
-        self.free_id = terms.free_id;
-    }
-
-    /// Checks that the terms fit together.
-    pub(crate) fn check_terms(&self) -> Result<(), Invalid> {
-        check_limits(&self.limits)?;
-        let starts = self.start_at;
-        for (field, at) in [("start_by", self.start_by), ("end_by", self.end_by)] {
-            if let (Some(at), Some(starts)) = (at, starts)
-                && at < starts
-            {
-                let reason = format!("{at} is before start_at {starts}; give a later time");
-                return Err(Invalid::new(field, reason));
-            }
-        }
-        match (self.start_by, self.end_by) {
-            (Some(start), Some(end)) if end < start => {
-                let reason = format!("{end} is before start_by {start}; give a later time");
-                Err(Invalid::new("end_by", reason))
-            }
-            _ => Ok(()),
-        }
-    }
 }
 
 #[cfg(test)]

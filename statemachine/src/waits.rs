@@ -85,7 +85,7 @@ impl Waited {
     }
 }
 
-/// Whether a wait goes on.
+/// Whether a wait continues.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]

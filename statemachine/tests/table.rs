@@ -18,7 +18,7 @@ use windlass_statemachine::{
 };
 
 /// The table of the design: rows are states, columns Run, Sleep, Pause, Release, Checkpoint, Error,
-/// Complete, Kill. A dash is no transition.
+/// Complete, Kill. A dash is not a transition.
 #[rustfmt::skip] // It reads as a table.
 const DESIGN: [(&str, [&str; 8]); 7] = [
     ("runnable",  ["runnable", "sleeping", "paused", "runnable", "runnable", "fault",  "completed", "killed"]),

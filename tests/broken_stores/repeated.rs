@@ -1,4 +1,4 @@
-//! A store that takes an item once when one call names it twice.
+//! A store that handles an item once when one call names it twice.
 
 use std::collections::HashMap;
 

@@ -41,7 +41,7 @@ pub(crate) struct Memory {
     pub(crate) counts: Option<Vec<TaskCount>>,
 }
 
-/// A store that passes the suite, but for one defect.
+/// A store that passes the suite except for one defect.
 pub(crate) struct PlantedStore {
     pub(crate) inner: MemoryStore,
     pub(crate) clock: Arc<ReplayClock>,
@@ -134,7 +134,7 @@ impl Harness for Planted {
         Some(Store::from_parts(store.clone(), store, clock))
     }
 
-    /// To the memory store, a state that cannot be read and an envelope that cannot are one.
+    /// For the memory store, an unreadable state and an unreadable envelope are the same.
     async fn corrupt_envelope(&self, store: &Store, task: &TaskId) -> bool {
         self.corrupt_state(store, task).await
     }

@@ -80,8 +80,8 @@ async fn a_node_with_a_role_of_its_namespace_compacts() {
     .await;
 }
 
-/// Runs tasks while `disturb` happens: each goes on with its one claim, and those that are submitted
-/// meanwhile and behind it come to their handlers.
+/// Runs tasks while `disturb` happens: each continues under its one claim, and tasks that are
+/// submitted meanwhile and afterwards reach their handlers.
 async fn goes_on(server: &mut Server, disturb: impl AsyncFnOnce(&mut Server)) {
     let (store, client) = in_time("the store opens", as_worker(server)).await;
     let node = Runner::builder(&store).node("n").handler("steps", steps);
@@ -97,7 +97,7 @@ async fn goes_on(server: &mut Server, disturb: impl AsyncFnOnce(&mut Server)) {
     })
     .await;
     in_time("the servers are disturbed", disturb(server)).await;
-    // A call that was refused did nothing, and says that it may be tried again.
+    // A refused call did nothing, and its error says that it may be tried again.
     until("a submit is taken", async || {
         let task = NewTask::new("steps").props(&1);
         match client.submit(task).await {
@@ -143,8 +143,8 @@ async fn a_server_that_forgot_the_tokens_is_asked_for_new_ones() {
     goes_on(&mut server, async |server| server.restart()).await;
 }
 
-/// A JSON web token says which revision of users and roles it is of; the client library renews it
-/// when it has expired, and not when it is older than a change.
+/// A JSON web token contains the revision of users and roles; the client library renews it when it
+/// has expired, but not when it is older than a change.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_token_that_is_older_than_a_change_of_roles_is_renewed() {
     let folder = tempfile::tempdir().unwrap();
@@ -181,7 +181,7 @@ async fn a_node_waits_while_its_password_is_rejected() {
     .await;
 }
 
-/// A role that is revoked and granted again, the same.
+/// The same for a role that is revoked and granted again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_waits_while_its_role_is_gone() {
     let mut server = Server::start();

@@ -142,7 +142,7 @@ async fn a_retry_leaves_props_that_cannot_be_read() {
     );
     let kept = raw.get("/ns/tasks/t/props", None).await.unwrap();
     assert_eq!(kept.kvs()[0].value(), b"no json");
-    // Repaired by hand, it goes on.
+    // Repaired by hand, it continues.
     raw.put("/ns/tasks/t/props", "7", None).await.unwrap();
     client.retry(&id).await.unwrap();
     let claimed = claim().await.unwrap().unwrap();

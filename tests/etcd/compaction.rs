@@ -15,7 +15,7 @@ use crate::{
     support::{raw, secs, spec, task, until},
 };
 
-/// A node that looks after its servers with every renewal.
+/// A node that maintains its servers with every renewal.
 async fn node(url: &str, name: &str, compact_after: Option<Duration>) -> (EtcdStore, Lease) {
     let mut options = Options::parse(url).unwrap();
     options.compact_after = compact_after;
@@ -74,7 +74,7 @@ async fn history_older_than_configured_is_compacted() {
     let error = store.changes(Some(after)).await.map(|_| ()).unwrap_err();
     assert!(matches!(error, Error::Invalid(_)), "{error}");
     assert!(error.to_string().contains("is pruned"), "{error}");
-    // It goes on, with what comes later.
+    // It continues, with what comes later.
     let later = revision(&mut etcd).await;
     store.submit(vec![task("c")]).await;
     until("and again", async || {

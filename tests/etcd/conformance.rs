@@ -1,5 +1,5 @@
-//! The store on etcd, held to the duties of the traits. One server serves all cases, each with
-//! namespaces of its own.
+//! Runs the conformance suite on the store on etcd. One server serves all cases, each with its own
+//! namespaces.
 
 use std::sync::{
     Arc, Mutex, Weak,

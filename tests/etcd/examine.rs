@@ -1,4 +1,4 @@
-//! Defects that are planted in a namespace, and what an examination says of each.
+//! Defects that are planted in a namespace, and the finding of an examination for each.
 
 use std::sync::Arc;
 
@@ -40,14 +40,14 @@ async fn a_namespace_in_order_has_nothing_wrong() {
     let lease = store.join(&spec("n"), secs(60)).await.unwrap();
     let claimed = store.claim(&lease, vec!["a".parse().unwrap()]).await;
     assert!(claimed[0].as_ref().unwrap().is_some());
-    // What a node, a worker and retention leave in the namespace.
+    // The keys that a node, a worker and retention leave in the namespace.
     store.identity().await.unwrap();
     store.maintain(Some(secs(3600))).await.unwrap();
     let findings = examine(&store, &Examination::default()).await;
     let wrong: Vec<_> = findings
         .iter()
-        // The version is that of the server at hand, which may be one to be warned of. On a busy machine the
-        // server may be slow, which is a finding too.
+        // The version of the installed server may cause a warning. On a busy machine the server may be slow,
+        // which is a finding too.
         .filter(|f| f.verdict != Verdict::Ok && !["version", "latency"].contains(&f.check))
         .collect();
     assert!(wrong.is_empty(), "{wrong:#?}");
@@ -56,7 +56,7 @@ async fn a_namespace_in_order_has_nothing_wrong() {
     assert!(of(&findings, "version").found.starts_with("etcd 3."));
 }
 
-/// Each planted key is found by its check, and gone after a repair, where it may be.
+/// Each planted key is found by its check, and deleted by a repair if that is safe.
 #[tokio::test]
 async fn planted_keys_are_found_and_repaired() {
     let server = Server::start();
@@ -97,7 +97,7 @@ async fn planted_keys_are_found_and_repaired() {
         ("keys", Verdict::Warning, "somebody/else", "x", false),
         ("nodes", Verdict::Error, "nodes/dead/_metafora", "{}", false),
     ];
-    // Of no task, and not to be read either: `retry` could do nothing with it.
+    // It belongs to no task and cannot be read: `retry` could do nothing with it.
     etcd.put("/ns/state/lost", "{", None).await.unwrap();
     for (_, _, key, value, _) in plants {
         etcd.put(format!("/ns/{key}"), value, None).await.unwrap();
@@ -126,7 +126,7 @@ async fn planted_keys_are_found_and_repaired() {
     assert_eq!(store.ids().await.unwrap().len(), 2);
 }
 
-/// What a node has claimed is left alone, also when the node has lost its name.
+/// Claimed tasks are left alone, even when the node has lost its registration.
 #[tokio::test]
 async fn a_claimed_task_is_not_repaired() {
     let server = Server::start();
@@ -165,7 +165,7 @@ async fn a_quota_that_fills_is_reported_before_it_is_full() {
         filled.verdict == Verdict::Warning
     })
     .await;
-    // A quota that is given is the one that counts.
+    // A given quota is used.
     let mut how = Examination::default();
     how.quota = Some(1 << 40);
     assert_eq!(

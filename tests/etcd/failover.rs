@@ -1,5 +1,5 @@
-//! Three members, and a store that is given all of them: whichever dies or stands still, requests,
-//! watches and leases go on.
+//! Three members, and a store that knows all of them: whichever member dies or stands still,
+//! requests, watches and leases continue.
 
 use std::{
     sync::atomic::{AtomicUsize, Ordering},
@@ -28,7 +28,7 @@ struct Scene {
 static ALONE: Mutex<()> = Mutex::const_new(());
 
 impl Scene {
-    /// A node that runs ten tasks, so long that they outlast the test.
+    /// A node that runs ten tasks that outlast the test.
     async fn new() -> Self {
         let alone = ALONE.lock().await;
         let cluster = Cluster::start(Setup::of(3)).unwrap();
@@ -55,7 +55,7 @@ impl Scene {
         }
     }
 
-    /// Requests are answered, and the node hears of what they did.
+    /// Asserts that requests are answered, and that the node notices their effects.
     async fn works(&self) {
         let mut other = None;
         until("another store is opened", async || {
@@ -82,7 +82,7 @@ impl Scene {
         }
     }
 
-    /// No claim was lost, and the lease is the one that it was.
+    /// Asserts that no claim was lost, and that the lease is the same.
     async fn lost_nothing(self) {
         let mut nodes = Vec::new();
         until("the nodes are listed", async || {
@@ -135,8 +135,8 @@ async fn a_leader_that_stays_dead_for_longer_than_the_lease_costs_no_claim() {
     scene.lost_nothing().await;
 }
 
-/// A member that answers nothing, and ends no connection either: the node's streams and calls may
-/// well be with it.
+/// A member that does not respond, and does not close connections: the node's streams and calls may
+/// be on it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_member_that_stands_still_for_longer_than_the_lease_costs_no_claim() {
     let scene = Scene::new().await;
@@ -151,7 +151,7 @@ async fn a_member_that_stands_still_for_longer_than_the_lease_costs_no_claim() {
     scene.lost_nothing().await;
 }
 
-/// A store is opened whichever member is dead, and whichever it happens to ask first.
+/// A store is opened whichever member is dead, and whichever it asks first.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_store_is_opened_while_one_member_is_dead() {
     let mut cluster = Cluster::start(Setup::of(3)).unwrap();

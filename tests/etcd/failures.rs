@@ -54,7 +54,8 @@ async fn a_server_that_is_killed_and_restarted_costs_nothing() {
     node.shutdown().await;
 }
 
-/// Its lease lives on, and it would run its tasks without hearing of commands, and unseen by the others.
+/// Its lease lives on: it would run its tasks without receiving commands, and the others would not see
+/// it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_whose_registration_was_deleted_stops_its_handlers_and_joins_again() {
     let server = Server::start();
@@ -211,7 +212,7 @@ async fn history_that_is_compacted_under_a_watch_is_listed_again() {
     assert_eq!(listed, ["before", "after"]);
 }
 
-/// A watch whose connection breaks goes on where it was, without a list.
+/// A watch whose connection breaks continues where it was, without a list.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_broken_watch_goes_on_where_it_was() {
     let server = Server::start();
@@ -243,8 +244,8 @@ async fn a_broken_watch_goes_on_where_it_was() {
     }
 }
 
-/// A write whose answer is lost is repeated and happens once. Of every tenth write the answer is
-/// lost; the connections break all the time besides.
+/// A write whose answer is lost is repeated and happens once. The answer to every tenth write is
+/// lost, and the connections break all the time.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn writes_through_a_connection_that_breaks_happen_once() {
     let server = Server::start();
@@ -261,7 +262,7 @@ async fn writes_through_a_connection_that_breaks_happen_once() {
             match store.submit(vec![task(&name)]).await.remove(0) {
                 Ok(_) => break,
                 Err(e) if e.is_retryable() => gave_up = true,
-                // The call before gave up, but its write was done.
+                // The previous call gave up, but its write was done.
                 Err(Error::AlreadyExists { .. }) if gave_up => break,
                 Err(e) => panic!("{e}"),
             }

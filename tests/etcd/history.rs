@@ -55,7 +55,7 @@ async fn the_history_of_a_task_has_16_keys_at_most_and_is_in_order() {
     assert!(version > 100, "{version}");
     assert!(lines.is_sorted_by_key(|line| line.seq), "{lines:#?}");
     assert!(lines.len() >= 64, "{}", lines.len());
-    // The next incarnation goes on where this one ended.
+    // The next incarnation continues where this one ended.
     client.retry(&id()).await.unwrap();
     let again = history(&store).await;
     assert_eq!(again.last().unwrap().what, ChangeKind::Retried);
@@ -155,7 +155,8 @@ async fn a_feed_that_is_open_before_the_first_write_reports_all() {
     assert_eq!(lines[lines.len() - 64..], reported[reported.len() - 64..]);
 }
 
-/// A copy into a namespace raises the fences of the claims that follow. A feed is no node, so it may be open meanwhile.
+/// A copy into a namespace raises the fences of the claims that follow. A feed is not a node, so it may be open in the
+/// meantime.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_open_feed_reports_the_fences_that_a_copy_has_raised() {
     let server = Server::start();
@@ -246,7 +247,7 @@ async fn a_node_that_repairs_the_state_of_its_task_keeps_the_lines() {
     assert_eq!((after.len(), &after[..2]), (3, &before[..]));
 }
 
-/// Neither the state nor the value before it can be read: what they had is lost, but no version is used again.
+/// Neither the state nor its previous value can be read: their lines are lost, but no version is used again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_task_whose_newest_lines_are_lost_goes_on_with_a_greater_version() {
     let server = Server::start();
@@ -278,7 +279,7 @@ async fn a_task_whose_newest_lines_are_lost_goes_on_with_a_greater_version() {
         assert!(new > old, "{new} after {old}");
         assert!(state.incarnation > before.incarnation);
         let after = history(&store).await;
-        // What is not lost is there, and the retry is the last.
+        // The other lines exist, and the retry is the last.
         let (last, kept) = after.split_last().unwrap();
         assert_eq!(last.what, ChangeKind::Retried);
         assert!(kept.len() > 8, "{after:#?}");

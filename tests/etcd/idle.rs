@@ -1,4 +1,4 @@
-//! What a node that has nothing to do asks of its server: to be kept alive, and nothing else.
+//! An idle node only sends keep-alives to its server.
 
 use std::collections::BTreeMap;
 
@@ -62,7 +62,7 @@ async fn an_idle_node_with_parked_tasks_asks_for_nothing() {
     let handler = |_: TaskContext| async { Message::complete() };
     let mut nodes = Vec::new();
     for name in ["a", "b"] {
-        // Without a retention nothing has to be looked for that is past it.
+        // Without a retention the node does not look for old records.
         let node = Runner::builder(&store).node(name).retention(None);
         nodes.push(node.handler("k", handler).start().await.unwrap());
     }
@@ -115,7 +115,7 @@ async fn an_idle_node_with_parked_tasks_asks_for_nothing() {
     // Every five seconds each.
     assert!(sent.values().all(|count| *count <= 2 * 4), "{sent:?}");
 
-    // What they know of each other is in step all the same.
+    // Their view of each other is current anyway.
     nodes.remove(0).shutdown().await;
     until("the other is alone", async || peers().await == 1).await;
     nodes.remove(0).shutdown().await;

@@ -1,4 +1,4 @@
-//! The index in memory: what it lists and counts is what a read of every task lists and counts.
+//! The index in memory has the same lists and counts as a read of every task.
 
 use jiff::{SignedDuration, Timestamp};
 use windlass::{
@@ -29,7 +29,7 @@ async fn ids(client: &Client, query: &Query) -> Vec<String> {
     }
 }
 
-/// Everything that an index answers.
+/// Returns everything that an index can answer.
 async fn answers(client: &Client) -> String {
     let kind = Filter::new().kind("b".parse().unwrap());
     let paused = Filter::new().states([StateKind::Paused]);

@@ -1,4 +1,4 @@
-//! Servers that take less in one request than usual: configured by the URL, or learned.
+//! Servers that accept less in one request than usual: configured by the URL, or learned.
 
 use jiff::{SignedDuration, Timestamp};
 use windlass::{
@@ -21,7 +21,7 @@ fn small(operations: u32, bytes: u32) -> Server {
     Server::start_with("http", &arguments)
 }
 
-/// Many tasks at once, of all that nodes and clients do with tasks.
+/// Many tasks at once, with every operation of nodes and clients.
 async fn work(url: &str) {
     let (store, client) = open(url).await;
     let tasks: Vec<NewTask> = (0..300)
@@ -86,7 +86,8 @@ async fn one_task_that_is_too_large_fails_alone() {
     store.submit(vec![task("c")]).await.remove(0).unwrap();
 }
 
-/// A handler whose data are more than the server takes hears of it; others of its node do not.
+/// A handler whose data are larger than the server accepts gets an error; other handlers of its
+/// node do not.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn data_that_are_too_large_for_the_server_are_an_error_of_their_task() {
     let server = small(128, 16_384);
@@ -156,14 +157,15 @@ async fn settle_many(server: &Server, count: usize) {
     node.shutdown().await;
 }
 
-/// One write held all of them, and every server refused it: no node could run the task.
+/// Regression: one write contained all of them, and every server refused it: no node could run the
+/// task.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_hundred_commands_that_waited_are_settled() {
     let server = Server::start();
     settle_many(&server, 200).await;
 }
 
-/// The first claim finds out that the server takes less than is known.
+/// The first claim learns that the server accepts less than configured.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn commands_that_waited_are_settled_by_a_server_with_small_limits() {
     let server = small(24, 16_384);
@@ -194,7 +196,7 @@ async fn a_command_to_complete_may_bring_as_large_a_result_as_any() {
     node.shutdown().await;
 }
 
-/// Who has not learned yet what the servers take deletes and purges as well.
+/// A process that has not learned the servers' limits yet can also delete and purge.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_deleted_and_purged_fits_small_limits() {
     for operations in [24, 16] {

@@ -1,5 +1,5 @@
-//! Writes that were done and whose answers were lost: they are done once, whatever happened
-//! meanwhile.
+//! Writes that were done and whose answers were lost: they are done once, whatever happened in the
+//! meantime.
 
 use std::{
     sync::{
@@ -110,8 +110,8 @@ async fn a_retry_without_an_answer_runs_once_though_it_has_ended_meanwhile() {
     world.node.shutdown().await;
 }
 
-/// A task with more commands than go with it in one write: what is known of them is known as long
-/// as it is there, so that no id is applied twice.
+/// A task with more commands than go with it in one write: their ids are known until the task is
+/// deleted, so that no id is applied twice.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_delete_without_an_answer_forgets_no_command_of_a_live_task() {
     let server = Server::start();

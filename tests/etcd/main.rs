@@ -1,4 +1,4 @@
-//! The store on etcd, on servers that the tests start by themselves.
+//! The store on etcd, on servers that the tests start on their own.
 //!
 //! They need the program `etcd` (in the PATH, or named by `ETCD_BIN`) and fail without it.
 #![cfg(feature = "etcd")]

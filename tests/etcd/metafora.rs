@@ -1,5 +1,5 @@
-//! A namespace that is shared with Metafora: what its clients, commanders and nodes write, byte for
-//! byte, as its code at 78a2f87 (January 2026) does, and what its nodes leave behind.
+//! A namespace that is shared with Metafora: the writes of its clients, commanders and nodes, byte
+//! for byte as in its code at 78a2f87 (January 2026), and the keys that its nodes leave.
 
 use std::time::Duration;
 
@@ -92,7 +92,7 @@ async fn runs_on(client: &Client, id: &str, node: &str) {
     .await;
 }
 
-/// What Metafora's client and commander write, byte for byte.
+/// The writes of Metafora's client and commander, byte for byte.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_task_of_metafora_is_run_and_commanded() {
     let server = Server::start();
@@ -142,8 +142,8 @@ async fn a_task_of_metafora_is_run_and_commanded() {
     node.shutdown().await;
 }
 
-/// A node of Metafora takes a parked task, runs it for a while and gives it back, as its code does:
-/// it writes owner and state, and knows nothing of what else is kept.
+/// A node of Metafora takes a parked task, runs it for a while and releases it, as its code does:
+/// it writes only owner and state.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_parked_task_goes_to_a_node_of_metafora_and_comes_back() {
     let server = Server::start();
@@ -187,7 +187,7 @@ async fn a_parked_task_goes_to_a_node_of_metafora_and_comes_back() {
     node.shutdown().await;
 }
 
-/// Everything that a commander sends, to a task that is run and parked here.
+/// Every message of a commander, to a task that is run and parked here.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_message_of_a_commander_is_obeyed() {
     let server = Server::start();
@@ -207,7 +207,7 @@ async fn every_message_of_a_commander_is_obeyed() {
         (r#"{"message":"release"}"#, StateKind::Sleeping),
         (r#"{"message":"pause"}"#, StateKind::Paused),
         (r#"{"message":"run"}"#, StateKind::Runnable),
-        // An error is a handler's to return: this one is rejected, and harms nothing.
+        // Only a handler may return an error: this one is rejected, and has no effect.
         (r#"{"message":"error","error":{}}"#, StateKind::Runnable),
         (r#"{"message":"complete"}"#, StateKind::Completed),
     ] {
@@ -259,14 +259,14 @@ async fn a_task_that_has_ended_is_removed_from_the_live_ones() {
     node.shutdown().await;
 }
 
-/// States that Metafora stores and that ours never are.
+/// States that only Metafora stores.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn states_of_metafora_are_continued() {
     let server = Server::start();
     let (store, client) = open(&shared(&server)).await;
     let metafora = Metafora::new(&server).await;
     for (id, state) in [
-        // A handler returned a sleep and named no time: Metafora goes on at once.
+        // A handler returned a sleep and named no time: Metafora continues at once.
         ("endless", r#"{"state":"sleeping"}"#),
         (
             "early",
@@ -333,7 +333,8 @@ async fn an_outdated_mark_parks_no_task() {
     second.shutdown().await;
 }
 
-/// Metafora knows nothing of `start_at`: it sleeps by the state, so there has to be one.
+/// Metafora does not know `start_at`: it reads the sleep from the state, so there has to be a
+/// state.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_task_with_a_start_time_sleeps_for_metafora_too() {
     let server = Server::start();
@@ -355,7 +356,7 @@ async fn a_task_with_a_start_time_sleeps_for_metafora_too() {
 }
 
 /// A node of Metafora is listed and obeys node commands, but no node balances with it: it reports
-/// neither what it has nor what it could take.
+/// neither its claims nor its capacity.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nodes_of_metafora_are_listed_and_not_balanced_with() {
     let server = Server::start();

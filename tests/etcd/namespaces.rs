@@ -1,4 +1,4 @@
-//! Namespaces side by side, and one inside the keys of another, as Metafora lets them be made.
+//! Namespaces side by side, and one inside the keys of another, which Metafora allows.
 
 use std::collections::BTreeMap;
 
@@ -81,7 +81,7 @@ async fn plant(etcd: &mut Client, from: &str, to: &str) {
     }
 }
 
-/// Every planted key is as it was, and of the tasks beside them nothing is left.
+/// Asserts that every planted key is unchanged, and that nothing is left of the other tasks.
 async fn assert_untouched(
     etcd: &mut Client,
     planted: &BTreeMap<String, (Vec<u8>, i64)>,
@@ -186,7 +186,7 @@ async fn a_namespace_inside_the_keys_of_another_is_not_opened() {
     assert!(error.to_string().contains("'tasks'"), "{error}");
 }
 
-/// `a/b` is no folder of `a`.
+/// `a/b` is not a folder of `a`.
 #[tokio::test]
 async fn a_namespace_below_the_name_of_another_has_keys_of_its_own() {
     let server = Server::start();

@@ -1,4 +1,4 @@
-//! A new task is claimed without a read. Whatever happened to it since its submit, its claim does not miss it.
+//! A new task is claimed without a read. Its claim detects whatever happened to it since its submit.
 
 use std::net::ToSocketAddrs;
 

@@ -120,7 +120,7 @@ async fn the_props_of_a_new_namespace_are_outside_of_the_watched_keys() {
     assert!(apart(&mut etcd).await.is_empty());
 }
 
-/// Metafora's client was there first: it goes on to find the props.
+/// Metafora's client was there first, and still finds the props.
 #[tokio::test]
 async fn a_namespace_that_was_used_before_keeps_props_beside_the_task() {
     let server = Server::start();
@@ -173,7 +173,7 @@ async fn a_task_without_props_gets_none_of_a_task_that_metafora_deleted() {
     assert_eq!(keys(&mut etcd, "meta/props/").await.len(), 0);
 }
 
-/// What changes nothing does not decide where props are.
+/// An operation without effect does not decide where props are.
 #[tokio::test]
 async fn a_command_to_no_task_leaves_a_namespace_undecided() {
     let server = Server::start();
@@ -200,7 +200,7 @@ async fn a_namespace_for_nodes_of_metafora_is_made_with_its_option_and_not_chang
     let (_, client) = open(&shared).await;
     client.submit(with_props("a")).await.unwrap();
     assert_eq!(keys(&mut etcd, "tasks/a/props").await.len(), 1);
-    // The others find what the first has decided.
+    // The others find the decision of the first.
     let (_, client) = open(&server.url("ns")).await;
     client.submit(with_props("b")).await.unwrap();
     assert_eq!(keys(&mut etcd, "tasks/b/props").await.len(), 1);
@@ -212,7 +212,7 @@ async fn a_namespace_for_nodes_of_metafora_is_made_with_its_option_and_not_chang
     assert!(refused.contains("'other' was made without it"), "{refused}");
 }
 
-/// A node of Metafora that joins all the same would run tasks without props: the operator hears of it.
+/// A node of Metafora that joins anyway would run tasks without props: the operator is warned.
 #[tokio::test]
 async fn a_node_of_metafora_where_props_are_apart_is_reported() {
     let (_server, store, _client, mut etcd) = with_a_task("a").await;

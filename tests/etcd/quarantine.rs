@@ -17,12 +17,11 @@ use crate::{
 /// How many tasks are quarantined at once.
 const TASKS: usize = 60;
 
-/// How often it is tried before the test fails because one node was always over before the other
-/// began.
+/// The most tries before the test fails because one node always ended before the other began.
 const ROUNDS: usize = 50;
 
-/// The second quarantine of one record wrote its mark and its line of history again: the feed of changes
-/// reported both.
+/// Regression: the second quarantine of a record wrote its mark and its line of history again, and the
+/// feed of changes reported both.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nodes_that_find_a_damaged_record_at_once_quarantine_it_once() {
     let server = Server::start();
@@ -38,7 +37,7 @@ async fn nodes_that_find_a_damaged_record_at_once_quarantine_it_once() {
         let ids = damage(&one, &mut etcd, round).await;
         tasks += TASKS;
         let mut changes = one.changes(None).await.unwrap();
-        // Each begins in its turn: where one is slower, the other does not always come first.
+        // Each begins in turn, so that a slower one does not always come second.
         let (near, far) = match round % 2 {
             0 => ((&one, &first), (&two, &second)),
             _ => ((&two, &second), (&one, &first)),
@@ -64,7 +63,7 @@ async fn nodes_that_find_a_damaged_record_at_once_quarantine_it_once() {
     panic!("no record was found by both: nothing is shown");
 }
 
-/// Submits tasks and writes what is no state to each.
+/// Submits tasks and writes an invalid state to each.
 async fn damage(store: &EtcdStore, etcd: &mut etcd_client::Client, round: usize) -> Vec<TaskId> {
     let names: Vec<String> = (0..TASKS).map(|n| format!("bad-{round}-{n}")).collect();
     let submits = names.iter().map(|name| task(name)).collect();

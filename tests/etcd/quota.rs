@@ -47,7 +47,7 @@ async fn looks(server: &Server) -> u64 {
     calls.get("Status").copied().unwrap_or(0)
 }
 
-/// On one thread: what the store does by itself is in this test's log, too.
+/// On one thread: what the store does on its own is in this test's log, too.
 #[tokio::test]
 async fn a_node_reports_once_that_the_quota_fills() {
     let log = Log::default();

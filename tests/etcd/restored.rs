@@ -38,7 +38,7 @@ impl Kept {
         self.0.url_of(&[self.0.endpoint(0)], "ns")
     }
 
-    /// Ends the server, lets `change` see its data and those that are kept, and starts it again.
+    /// Ends the server, calls `change` with its data and the kept copy, and starts it again.
     fn between(&mut self, change: impl FnOnce(&Path, &Path)) {
         let (data, kept) = (self.0.folder().join("m0"), self.0.folder().join("kept"));
         self.0.terminate(0).unwrap();

@@ -1,4 +1,5 @@
-//! What ended long ago goes, however it is found: by when its record was written, or by reading it.
+//! Tasks that ended long ago are pruned, whether found by the time of their record or by reading
+//! it.
 
 use std::{
     sync::{Arc, Mutex},
@@ -68,7 +69,7 @@ impl World {
         let store = Store::open_with_clock(&url, clock.clone()).await.unwrap();
         let node = Runner::builder(&store)
             .node("n")
-            // The node of a world before leaves in the background.
+            // The node of an earlier world leaves in the background.
             .wait_for_name(Duration::from_secs(30))
             .retention(None)
             .handler("k", |_: TaskContext| async { Message::complete() })
@@ -110,7 +111,7 @@ impl World {
         ids
     }
 
-    /// Prunes until there is nothing more to prune; answers how many went.
+    /// Prunes until there is nothing more to prune, and returns the number of deleted tasks.
     async fn maintain(&self) -> u64 {
         let mut gone = 0;
         loop {
@@ -144,7 +145,8 @@ async fn retention_takes_what_is_old_and_nothing_else() {
     assert_eq!(world.left().await, Vec::<String>::new());
 }
 
-/// One list of the tasks to purge serves several steps. A task that was retried meanwhile stays.
+/// One list of the tasks to purge serves several steps. A task that was retried in the meantime
+/// stays.
 #[tokio::test]
 async fn what_is_retried_while_it_is_purged_lives() {
     let server = Server::start();
@@ -176,7 +178,7 @@ async fn what_is_retried_while_it_is_purged_lives() {
     assert_eq!(world.left().await, ["b"]);
 }
 
-/// A record that cannot be read is for an operator, however old it is.
+/// A record that cannot be read is left to an operator, however old it is.
 #[tokio::test]
 async fn what_cannot_be_read_is_not_purged() {
     let server = Server::start();
@@ -208,7 +210,7 @@ async fn what_cannot_be_read_is_not_purged() {
     assert_eq!(kept.kvs().len(), 1);
 }
 
-/// The word of a clock that is ahead is not enough to delete what has ended.
+/// A clock that is ahead does not prune ended tasks early.
 #[tokio::test]
 async fn a_clock_that_is_ahead_prunes_nothing_early() {
     let server = Server::start();
@@ -216,7 +218,7 @@ async fn a_clock_that_is_ahead_prunes_nothing_early() {
     world.ended(&["a"]).await;
     assert_eq!(world.maintain().await, 0, "it notes the revision of now");
     drop(world);
-    // Ahead at the start: its own marks are no witnesses of its clock.
+    // Ahead at the start: its own marks do not confirm its clock.
     let clock = ByHand::at("2030-01-31T00:00:00Z".parse().unwrap());
     let world = World::with(&server, clock).await;
     for _ in 0..3 {

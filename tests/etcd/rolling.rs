@@ -90,8 +90,8 @@ async fn a_rolling_restart_under_load_loses_no_task_and_costs_no_attempt() {
     }
 }
 
-/// What the doc promises of a machine that has time, and what a busy machine may add to it. Leases
-/// last for 15 s: one that has to end is far too late.
+/// The promised time, plus a margin for a busy machine. Leases last for 15 s, so a claim that waits
+/// for the end of a lease is far too late.
 const HANDED_OVER: SignedDuration = SignedDuration::from_secs(3);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -75,7 +75,7 @@ async fn a_schedule_with_more_to_do_than_a_transaction_takes_goes_on() {
     assert!(deleted.len() >= 70);
 }
 
-/// The URL gives more than the servers take.
+/// The URL allows more than the servers accept.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_schedule_goes_on_when_the_servers_take_less_than_the_store_says() {
     let limits = ["--max-txn-ops", "40", "--max-request-bytes", "100000"];

@@ -1,4 +1,4 @@
-//! TLS, users and roles; and what is said when something of it is wrong.
+//! TLS, users and roles, and the errors when something is wrong with them.
 
 use std::path::Path;
 
@@ -210,7 +210,7 @@ async fn a_server_that_is_no_etcd_is_reported() {
     });
     let url = format!("etcd://{address}/ns");
     let said = refused(Options::parse(&url).unwrap()).await;
-    assert!(said.contains("is no etcd"), "{said}");
+    assert!(said.contains("is not an etcd"), "{said}");
 }
 
 /// It may be a balancer before members that are all away for a moment: trying again may help.

@@ -1,4 +1,4 @@
-//! Servers that are not what is needed, and what is said; names that are taken; clocks that jump.
+//! Unsuitable servers, and their errors; names that are in use; clocks that jump.
 
 use std::{
     sync::{
@@ -93,8 +93,8 @@ async fn a_server_without_a_quorum_is_unavailable() {
     assert!(error.to_string().contains("quorum"), "{error}");
 }
 
-/// Connections that begin with a TLS hello are reset before a word is said; the others are let
-/// through: what a plain server looks like that is quick to close.
+/// Resets connections that begin with a TLS hello before an answer, and passes the others: like a
+/// server without TLS that closes quickly.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_resets_a_tls_hello_is_reported_as_without_tls() {
     let server = Server::start();
@@ -107,7 +107,7 @@ async fn a_server_that_resets_a_tls_hello_is_reported_as_without_tls() {
             tokio::spawn(async move {
                 let mut first = [0];
                 if inside.peek(&mut first).await.is_ok_and(|n| n == 1) && first == [0x16] {
-                    // What is unread, or this, makes the closing a reset.
+                    // Unread bytes, or this setting, turn the close into a reset.
                     inside.set_zero_linger().unwrap();
                     return;
                 }
@@ -118,7 +118,7 @@ async fn a_server_that_resets_a_tls_hello_is_reported_as_without_tls() {
             });
         }
     });
-    // The front does what it is there for.
+    // Checks that the front resets TLS connections.
     let mut hello = TcpStream::connect(front).await.unwrap();
     tokio::io::AsyncWriteExt::write_all(&mut hello, &[0x16, 3, 1])
         .await

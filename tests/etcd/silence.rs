@@ -1,4 +1,4 @@
-//! Connections that stay open and say nothing any more: found, left, and nothing is lost.
+//! Connections that stay open and go silent: they are detected and left, and nothing is lost.
 
 use futures::StreamExt;
 use windlass::{
@@ -65,7 +65,7 @@ async fn a_watch_that_went_silent_goes_on_where_it_was() {
     assert_eq!(fed, ["a", "b", "c"]);
 }
 
-/// Two ways to the server, and the one in use swallows everything for good.
+/// Two paths to the server; the one in use goes silent for good.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_path_that_went_silent_is_left_for_another() {
     let server = Server::start();
@@ -86,12 +86,12 @@ async fn a_path_that_went_silent_is_left_for_another() {
         near.submit(vec![task(&name)]).await;
         reported(&mut events, &[&name]).await;
         far.renew(&lease, &Default::default()).await.unwrap();
-        // What is open there stays silent; a new connection would work.
+        // Open connections there stay silent; a new one would work.
         silent.mend();
     }
 }
 
-/// The lease outlives a silent connection, and what runs under it is not disturbed.
+/// The lease outlives a silent connection, and its handlers are not disturbed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_keeps_its_claims_when_its_connection_goes_silent() {
     let server = Server::start();
@@ -111,7 +111,7 @@ async fn a_node_keeps_its_claims_when_its_connection_goes_silent() {
     .await;
     let far = Client::new(&store);
     proxy.lose();
-    // The first call finds out. The calls after it get through.
+    // The first call detects the silence. Later calls succeed.
     proxy.mend();
     for id in &ids {
         let done = far.wait(id).await.unwrap();

@@ -107,7 +107,7 @@ pub(crate) async fn until(what: &str, mut is: impl AsyncFnMut() -> bool) {
     }
 }
 
-/// Waits for work that hangs when something is wrong: a hang becomes a failure that names it.
+/// Waits for work with a time limit, so that a hang becomes a failure with a name.
 pub(crate) async fn in_time<T>(what: &str, work: impl Future<Output = T>) -> T {
     match timeout(DEADLINE, work).await {
         Ok(answer) => answer,
@@ -140,7 +140,7 @@ pub(crate) fn write(claimed: &Claimed, message: &Message) -> Commit {
     Commit::new(claim, write)
 }
 
-/// A client of etcd itself: for what others write.
+/// Returns a plain client of etcd, for the writes of other programs.
 pub(crate) async fn raw(endpoint: &str) -> etcd_client::Client {
     let endpoints = [format!("http://{endpoint}")];
     etcd_client::Client::connect(endpoints, None).await.unwrap()

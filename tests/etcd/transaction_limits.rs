@@ -17,7 +17,7 @@ fn most_of(store: &EtcdStore) -> usize {
     Registry::limits(store).max_operations
 }
 
-/// The URL gives more than the servers take: the first refusal of the servers is learned.
+/// The URL allows more than the servers accept: the first refusal teaches the limit.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_transaction_over_the_limit_of_the_servers_names_the_number() {
     let limited = |operations: u32| {
@@ -58,7 +58,7 @@ async fn a_transaction_over_the_limit_of_the_servers_names_the_number() {
     assert!(text.is_none_or(|text| text.contains("--max-txn-ops")));
 }
 
-/// A dry run counted operations only, not what etcd makes of them.
+/// Regression: a dry run counted only the operations, not their comparisons and writes on etcd.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_check_refuses_what_the_servers_would_refuse() {
     let server = Server::start();

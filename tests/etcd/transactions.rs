@@ -272,7 +272,7 @@ async fn a_lease_of_records_that_is_taken_away_is_replaced() {
     }
 }
 
-/// More commands and history than one write holds are deleted after it.
+/// Commands and history that do not fit into one write are deleted after it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn deleted_and_replaced_tasks_take_their_commands_along() {
     let server = Server::start();

@@ -1,4 +1,4 @@
-//! What the two streams report after faults and compactions.
+//! Watches and feeds of changes after faults and compactions.
 
 use std::{
     sync::{
@@ -180,8 +180,8 @@ async fn a_task_deleted_in_compacted_history_is_gone_for_its_node() {
     assert_eq!(gone, ids[1..]);
 }
 
-/// Claims are released all the time; other tasks come meanwhile, and are reported as soon as etcd
-/// reports them to anybody.
+/// Claims are released all the time; other tasks come in the meantime, and are reported as soon as
+/// etcd reports them to anybody.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn releases_do_not_delay_the_events_of_other_tasks() {
     const RELEASED: usize = 16;

@@ -63,7 +63,7 @@ async fn eight_idle_nodes_make_about_one_claim_for_each_free_task() {
     );
 }
 
-/// What was left to another node once was claimed by both the next time.
+/// Regression: a task that was left to another node once was claimed by both the next time.
 #[tokio::test(start_paused = true)]
 async fn a_task_that_is_due_again_and_again_costs_one_claim_each_time() {
     let world = World::new().await;
@@ -177,7 +177,8 @@ async fn fair_nodes_share_with_one_that_comes_later_and_come_to_rest() {
     assert_eq!(claims(&nodes).await, shared);
 }
 
-/// A node with too many tasks released them again and again, though no other node could take them.
+/// Regression: a node with too many tasks released them again and again, although no other node
+/// could take them.
 #[tokio::test(start_paused = true)]
 async fn fair_nodes_keep_what_no_other_can_take() {
     for same_kind in [false, true] {
@@ -204,8 +205,8 @@ async fn fair_nodes_keep_what_no_other_can_take() {
     }
 }
 
-/// Idle nodes of another kind or zone, and full ones, lowered the average: the nodes that could run the
-/// tasks took a few of them and left the others for ever.
+/// Regression: idle nodes of another kind or zone, and full ones, lowered the average: the nodes that
+/// could run the tasks took a few of them and left the others for ever.
 #[tokio::test(start_paused = true)]
 async fn fair_nodes_take_what_idle_and_full_nodes_cannot() {
     let world = World::new().await;

@@ -94,7 +94,7 @@ async fn other_nodes_do_not_wait_for_a_node_without_slots_for_the_kind() {
     let second = world.node("second").handler("k", completes);
     let second = second.start().await.unwrap();
     first.set_capacity("k", 0).await.unwrap();
-    // The nodes look at each other every few seconds.
+    // The nodes check each other every few seconds.
     tokio::time::sleep(secs(5)).await;
     for _ in 0..20 {
         let before = world.now();
@@ -172,7 +172,7 @@ async fn a_removed_kind_is_handed_over_within_its_grace() {
     node.shutdown().await;
 }
 
-/// The list of the kinds of now does not name the task, which is here all the same.
+/// A list with the present kinds does not name the task, although the node still has it.
 #[tokio::test(start_paused = true)]
 async fn a_task_of_a_removed_kind_keeps_its_claim_until_it_is_released() {
     let world = World::new().await;
@@ -255,9 +255,9 @@ async fn changes_that_make_no_sense_are_refused_with_the_reason() {
         (node.set_slots(1_000_001).await, "from 0 to 1000000"),
         (node.set_capacity("k", u32::MAX).await, "from 0 to 1000000"),
         (node.set_capacity("x", 1).await, "no handler for 'x'"),
-        (node.set_capacity("schedule", 1).await, "by itself"),
+        (node.set_capacity("schedule", 1).await, "by default"),
         (node.remove_kind("x").await, "no handler of its own"),
-        (node.remove_kind("schedule").await, "by itself"),
+        (node.remove_kind("schedule").await, "by default"),
     ] {
         let reason = reason(refused);
         assert!(reason.contains(says), "{reason}");

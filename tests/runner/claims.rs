@@ -1,4 +1,4 @@
-//! Claims that turn out to be something else than what the node knew of the task.
+//! Claims whose task differs from what the node knew.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ async fn listed(world: &World, node: &Runner) {
     world.listed(node).await;
 }
 
-/// What the node answers to a command.
+/// Returns the answer of the node to a command.
 async fn outcome_of(world: &World, order: NodeCommandId) -> String {
     let look = || async { world.client.node_outcome(order).await.unwrap() };
     world
@@ -94,8 +94,8 @@ async fn a_claim_whose_answer_was_lost_is_released_when_the_node_does_not_run_it
     assert!(done.expect("it is stuck").unwrap().is_completed());
 }
 
-/// The answer to the claim comes late: a node command stops a task that the node does not know yet
-/// that it has it.
+/// The answer to the claim comes late: a node command stops a task before the node knows that it
+/// has it.
 #[tokio::test(start_paused = true)]
 async fn a_task_that_is_stopped_while_it_is_claimed_is_released() {
     let world = World::new().await;
@@ -111,7 +111,7 @@ async fn a_task_that_is_stopped_while_it_is_claimed_is_released() {
     assert_eq!(released, "released");
     assert!(world.client.get(&id).await.unwrap().node.is_none());
 
-    // A stop of a task that is not here gets that outcome.
+    // Stopping a task that the node does not have gets that outcome.
     let lost = Fault::LostLate(secs(2));
     world.faults.fail(Operation::Claim, lost, 1);
     let other = world.running("k").await;

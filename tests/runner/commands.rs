@@ -129,7 +129,7 @@ async fn a_checkpoint_command_does_not_stop_the_handler() {
     assert_eq!(world.command(&id, Command::Checkpoint).await, still);
     let record = world.client.get(&id).await.unwrap();
     assert_eq!(record.state.unwrap().data.unwrap().as_str(), "\"saved\"");
-    // One that does not answer goes on all the same.
+    // A handler that does not reply continues anyway.
     let id = world.running("ignores").await;
     let fence = world.client.get(&id).await.unwrap().fence;
     assert_eq!(world.command(&id, Command::Checkpoint).await, still);

@@ -81,7 +81,7 @@ async fn new(world: &World) -> Runner {
     world.node("new").job(count_v2).start().await.unwrap()
 }
 
-/// A task that has counted once, on a node of its own that is gone.
+/// A task that has counted once, on its own node that is gone.
 async fn counted_by<J: Job<Output = String>>(
     world: &World,
     node: Runner,
@@ -268,7 +268,7 @@ async fn a_claim_of_data_that_became_newer_is_given_back() {
     old.shutdown().await;
 }
 
-/// A node that reads less is no reason to release what only this one reads.
+/// A node that reads only older versions is not a reason to release tasks that only this one reads.
 #[tokio::test(start_paused = true)]
 async fn a_balanced_node_keeps_what_the_others_cannot_read() {
     let world = World::new().await;

@@ -37,7 +37,7 @@ async fn effects_are_done_with_the_transition_or_not_at_all() {
         world.code(&"c1".parse().unwrap()).await,
         StateKind::Runnable
     );
-    // The second parent's child exists already: it fails as a whole, and says why.
+    // The second parent's child exists already: the whole message fails, with the reason.
     let id = world
         .client
         .submit(NewTask::new("parent").id("p2").props("c1"))

@@ -261,7 +261,7 @@ async fn a_wait_reports_no_failure_from_before_the_task_made_progress() {
     assert_eq!(reports, []);
 }
 
-/// A handler that was not registered left its client waiting without a word.
+/// Regression: without a registered handler the client waited silently.
 #[tokio::test(start_paused = true)]
 async fn a_wait_for_a_kind_that_no_node_handles_is_logged_once() {
     let log = Log::default();

@@ -195,7 +195,7 @@ async fn a_shutdown_while_the_store_is_down_ends_with_the_lease() {
     assert_eq!(world.code(&id).await, StateKind::Runnable);
 }
 
-/// A second signal is for those who do not want to wait: not for a lease of an hour either.
+/// A second signal aborts at once, even with a lease of an hour.
 #[tokio::test(start_paused = true)]
 async fn an_abort_waits_for_no_store() {
     use Operation::{Claim, Commit, Join, Leave, Renew};
@@ -271,7 +271,8 @@ async fn waiting_outlives_a_store_that_is_down_for_a_moment() {
     );
 }
 
-/// The node waited for ever: its lease was renewed, and no write of a task was taken.
+/// Regression: the node waited for ever: its lease was renewed, and no write of a task was
+/// accepted.
 #[tokio::test(start_paused = true)]
 async fn a_shutdown_gives_up_results_that_the_store_does_not_take() {
     let world = World::new().await;
@@ -337,7 +338,7 @@ async fn a_shutdown_waits_for_a_store_that_takes_the_results_again() {
     assert_eq!(world.code(id.id()).await, StateKind::Completed);
 }
 
-/// The node tried again for ever, and nothing started it on a sound machine.
+/// Regression: the node tried again for ever, and nothing started it on a sound machine.
 #[tokio::test(start_paused = true)]
 async fn a_node_ends_after_as_many_failures_of_its_store_in_a_row_as_it_may_bear() {
     let world = World::new().await;

@@ -1,4 +1,4 @@
-//! What handlers are given, and what follows from what they return.
+//! The inputs of handlers, and the effects of their messages.
 
 use std::sync::{
     Arc, Mutex,
@@ -84,7 +84,7 @@ async fn data_goes_from_run_to_run_and_a_long_sleep_releases_the_claim() {
             _ => None,
         })
         .collect();
-    // The second wake-up is the claim's own doing, the first a transition of its own.
+    // The second wake-up is the claim's own doing, the first its own transition.
     assert_eq!(messages[..4], ["run", "sleep", "run", "sleep"]);
     assert_eq!(messages[messages.len() - 2..], ["checkpoint", "complete"]);
 }

@@ -98,7 +98,8 @@ async fn props_and_results_of_another_type_fail_by_name() {
     node.shutdown().await;
 }
 
-/// A failed task was once read as one without a result: `wait(..)?.result()?` was `None` for both.
+/// Regression: a failed task was read as one without a result: `wait(..)?.result()?` was `None` for
+/// both.
 #[tokio::test(start_paused = true)]
 async fn a_failure_is_no_absent_result() {
     let world = World::new().await;

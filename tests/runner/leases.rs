@@ -43,7 +43,7 @@ async fn handlers_are_stopped_before_the_lease_can_have_ended() {
         after.as_millis() < 12_100,
         "with a margin before {ttl:?}: {after:?}"
     );
-    // The store is well again: the node comes back by itself and goes on with the task.
+    // The store is well again: the node comes back on its own and continues with the task.
     world.faults.heal();
     world
         .until("it runs again", || async {
@@ -73,7 +73,7 @@ async fn a_node_with_a_store_wait_waits_for_an_absent_store() {
     assert!(matches!(refused, Err(StartError::Store(_))));
     world.faults.heal();
 
-    // The answer to one that joined is lost: the name is its own then.
+    // The answer to a successful join is lost: the node already has the name.
     world.faults.fail(Operation::Join, Fault::After, 1);
     let patient = node("n").wait_for_store(secs(60)).wait_for_name(secs(20));
     let running = patient.start().await.unwrap();
@@ -124,8 +124,8 @@ async fn a_join_that_was_answered_late_is_renewed_before_it_is_used() {
     node.shutdown().await;
 }
 
-/// The engine had stopped the handlers, while the lease was renewed on and on: no node could have
-/// the tasks any more.
+/// Regression: the engine had stopped the handlers while the lease was still renewed, so no node
+/// could claim the tasks.
 #[tokio::test(start_paused = true)]
 async fn a_renewal_that_is_seen_after_its_time_counts_as_lost_for_all() {
     let world = World::new().await;
@@ -154,8 +154,8 @@ async fn a_renewal_that_is_seen_after_its_time_counts_as_lost_for_all() {
     assert!(stood_still.elapsed() < secs(30));
 }
 
-/// The store had carried out a renewal whose answer came too late. So the lease that the node had lost was as long as a
-/// new one, and the node waited for its end.
+/// Regression: the store had carried out a renewal whose answer came too late. So the lost lease was as long as a new
+/// one, and the node waited for its end.
 #[tokio::test(start_paused = true)]
 async fn a_node_ends_the_lease_that_it_has_lost_and_joins_again_at_once() {
     let world = World::new().await;
@@ -213,7 +213,7 @@ async fn a_node_that_loses_its_lease_stops_its_handlers_and_comes_back() {
         .await
         .unwrap();
     let id = world.running("ignores").await;
-    // Somebody ends the lease behind the node's back.
+    // Another program ends the lease.
     let before = node.snapshot().await.unwrap().lease.unwrap();
     let lease = windlass::store::Lease::new(before, node.node().clone(), secs(15));
     world.store.coordinator().leave(&lease).await.unwrap();

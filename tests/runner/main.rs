@@ -10,6 +10,7 @@
 mod abandoned;
 mod balancing;
 mod changes;
+mod claimer;
 mod claims;
 mod clock;
 mod commands;

@@ -249,8 +249,8 @@ async fn three_nodes_share_the_work_and_no_task_runs_twice() {
     }
 }
 
-/// A store prunes some at a time. A node that came again only after an hour fell behind for ever
-/// where more ends in an hour than one step takes.
+/// A store prunes some at a time. Regression: a node that pruned one step an hour fell behind for
+/// ever if more tasks end in an hour than one step deletes.
 #[tokio::test(start_paused = true)]
 async fn a_node_goes_on_pruning_until_there_is_nothing_more() {
     let world = World::new().await;

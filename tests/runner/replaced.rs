@@ -33,7 +33,7 @@ impl Log {
     }
 }
 
-/// Notes that it was dropped: an aborted handler says nothing itself.
+/// Records its drop, because an aborted handler cannot.
 struct OnDrop(Log, u64);
 
 impl Drop for OnDrop {
@@ -122,7 +122,7 @@ async fn the_handler_is_stopped_when_the_next_task_of_its_id_is_not_for_this_nod
         .await;
 }
 
-/// What happened while the watch was broken is only in the list that follows.
+/// Changes while the watch was broken are only in the next list.
 #[tokio::test(start_paused = true)]
 async fn what_is_deleted_and_submitted_again_under_a_broken_watch_is_stopped_and_run() {
     let (world, log) = (World::new().await, Log::default());
@@ -154,7 +154,7 @@ async fn the_handler_of_a_task_that_is_missing_in_a_list_is_stopped() {
     assert_eq!(log.of(orders.0), ["started"]);
 }
 
-/// The claim succeeds and its answer is late; meanwhile its task is replaced.
+/// The claim succeeds and its answer is late; in the meantime its task is replaced.
 #[tokio::test(start_paused = true)]
 async fn a_claim_that_is_answered_after_its_task_was_replaced_starts_nothing() {
     for broken in [false, true] {
@@ -172,7 +172,7 @@ async fn a_claim_that_is_answered_after_its_task_was_replaced_starts_nothing() {
     }
 }
 
-/// The claim succeeds and its answer is late; meanwhile its task is deleted.
+/// The claim succeeds and its answer is late; in the meantime its task is deleted.
 #[tokio::test(start_paused = true)]
 async fn a_claim_that_is_answered_after_its_task_was_deleted_starts_nothing() {
     for broken in [false, true] {
@@ -229,7 +229,7 @@ async fn the_next_task_of_an_id_does_not_wait_as_a_released_one_does() {
     assert!(took < jiff::SignedDuration::from_secs(5), "{took}");
 }
 
-/// A kill that was sent to the first task while it was being claimed is none of the second.
+/// A kill that was sent to the first task while it was being claimed does not affect the second.
 #[tokio::test(start_paused = true)]
 async fn a_command_of_the_first_task_does_not_reach_the_next() {
     let (world, log) = (World::new().await, Log::default());

@@ -137,7 +137,8 @@ async fn an_update_of_an_ended_schedule_is_one_write() {
     assert_eq!((counts.fired, counts.skipped), (4, 1));
 }
 
-/// Another program's update between the read of a spec and the write of what was made of it was lost.
+/// Regression: another program's update between the read of a spec and the write of the new one was
+/// lost.
 #[tokio::test(start_paused = true)]
 async fn an_update_keeps_what_another_has_changed_since_it_read_the_spec() {
     let world = World::new().await;
@@ -237,7 +238,7 @@ async fn each_way_to_resume_a_schedule_skips_the_times_of_its_pause() {
                 (after.fired + 3, after.skipped)
             );
         }
-        // With the wish to catch up, each runs.
+        // With `catch_up`, each runs.
         schedules.pause("s", None).await.unwrap();
         world.rest(&id, StateKind::Paused).await;
         let before = schedules.get("s").await.unwrap().counts;

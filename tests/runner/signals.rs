@@ -23,7 +23,7 @@ fn answered(reply: u64) -> Outcome {
     }
 }
 
-/// Adds what it gets to its data, and replies with the sum. The signal `pause` pauses it.
+/// Adds each payload to its data, and replies with the sum. The signal `pause` pauses it.
 async fn sums(task: TaskContext) -> Result<Message, BoxError> {
     let commands = task.commands();
     loop {
@@ -87,8 +87,8 @@ async fn looks_once(task: TaskContext) -> Result<Message, BoxError> {
     }
 }
 
-/// The handler ran on another thread, and had returned before the signal that woke it was delivered. The
-/// signal counted as left without a reply.
+/// Regression: the handler ran on another thread, and had returned before the signal that woke it was
+/// delivered. The signal counted as unanswered.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_handler_that_ends_at_once_has_seen_the_signals_that_woke_it() {
     let world = World::new().await;
@@ -220,7 +220,7 @@ async fn a_kind_without_signals_rejects_them_and_stays_parked() {
     let world = World::new().await;
     let _node = world.node("n").handler("deaf", Deaf).start().await.unwrap();
     let id = world.running("deaf").await;
-    let reason = "the kind takes no signals".to_owned();
+    let reason = "the kind does not accept signals".to_owned();
     let rejected = Outcome::Rejected { reason };
     assert_eq!(world.command(&id, signal("a", 0)).await, rejected);
     world.command(&id, Command::Pause).await;

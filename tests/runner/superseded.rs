@@ -1,4 +1,4 @@
-//! Another writer of the claim was first: the node goes on from the state of the store.
+//! Another writer of the claim was first: the node continues from the state of the store.
 
 use windlass::{
     Message, NewTask, TaskContext, TaskStatus,
@@ -38,7 +38,7 @@ async fn a_node_claims_a_task_again_whose_write_was_superseded() {
         })
         .await;
 
-    // A second writer of the same claim, as a server that speaks for a worker.
+    // A second writer of the same claim, such as a server that acts for a worker.
     let record = world.client.get(&id).await.unwrap();
     let nodes = world.client.nodes().await.unwrap();
     let state = record.state.unwrap();
@@ -51,7 +51,7 @@ async fn a_node_claims_a_task_again_whose_write_was_superseded() {
     coordinator.commit(vec![second]).await.remove(0).unwrap();
 
     // The handler's next checkpoint follows the state before. Its node runs the task again, on the data of the
-    // second writer, under a claim of its own.
+    // second writer, under its own claim.
     let done = world.client.wait(&id).await.unwrap();
     let TaskStatus::Completed { result } = &done.state.status else {
         panic!("{done:?}");

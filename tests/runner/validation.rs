@@ -1,4 +1,4 @@
-//! Settings that cannot be right are refused by name, before anything starts.
+//! Invalid settings are refused by name, before anything starts.
 
 use std::time::Duration;
 

@@ -29,7 +29,7 @@ async fn world() -> (World, Arc<Notify>, windlass::Runner) {
 }
 
 /// Works through many quick tasks while something is waited for, and returns how often the store was
-/// read meanwhile.
+/// read in the meantime.
 async fn reads_meanwhile(world: &World, wait: impl Future) -> u64 {
     let mut wait = std::pin::pin!(wait);
     let work = async {
@@ -38,7 +38,7 @@ async fn reads_meanwhile(world: &World, wait: impl Future) -> u64 {
             world.client.submit(quick).await.unwrap();
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
-        // Without a look of its own at the registry, which would count.
+        // Without its own look at the registry, which would count.
         tokio::time::sleep(secs(1)).await;
     };
     let before = world.faults.calls(Operation::Read);
@@ -112,6 +112,6 @@ async fn a_wait_for_a_sleeping_task_reads_the_task_and_no_nodes() {
     let before = world.faults.calls(Operation::Read);
     let waited = tokio::time::timeout(secs(9), task.done()).await;
     assert!(waited.is_err(), "it sleeps");
-    // The first look, and the look after five seconds.
+    // The first read, and the read after five seconds.
     assert_eq!(world.faults.calls(Operation::Read) - before, 2);
 }

@@ -48,7 +48,7 @@ async fn a_task_resumes_after_every_write() {
     assert_eq!(crashes.ends, [StateKind::Completed; 11]);
 }
 
-/// The claim of the lost node is lost at each point but the end, and the attempts say so.
+/// The claim of the lost node is lost at each point except the end, and the attempts show it.
 #[tokio::test]
 async fn each_crash_loses_one_claim() {
     for (point, lost) in [
@@ -69,7 +69,7 @@ async fn each_crash_loses_one_claim() {
     }
 }
 
-/// A handler that keeps its place in memory: the node takes it along.
+/// A handler that keeps its progress in memory loses it with the node.
 #[tokio::test]
 async fn a_handler_that_forgets_is_found_out() {
     let forgets = |task: TaskContext| async move {

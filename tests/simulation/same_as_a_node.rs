@@ -48,7 +48,7 @@ fn config() -> KindConfig {
     KindConfig::default().retry(Retry::strikes())
 }
 
-/// What happened, without what differs from node to node: names, fences and times.
+/// Returns the history without the parts that differ from node to node: names, fences and times.
 async fn story(client: &Client, id: &TaskId) -> Vec<String> {
     let history = History::read(client, id).await.unwrap();
     let changes = history.changes().iter();

@@ -1,4 +1,4 @@
-//! Changes of schedules, and runs that operators ask for, in virtual time.
+//! Changes of schedules, and triggered runs, in virtual time.
 
 use std::time::Duration;
 

@@ -16,7 +16,7 @@ fn at_two(kind: &str) -> Schedule {
     of(kind).at(at("2030-01-01T02:00:00Z"))
 }
 
-/// What became of the time 02:00: the deadlines of its run, or `missed`.
+/// Returns the outcome of the time 02:00: the deadlines of its run, or `missed`.
 async fn outcome(client: &Client) -> Result<String, windlass::BoxError> {
     let task = match client.get("s@2030-01-01T02:00:00Z").await {
         Ok(record) => record.task,
@@ -40,7 +40,7 @@ async fn outcome(client: &Client) -> Result<String, windlass::BoxError> {
         .join(", "))
 }
 
-/// Each row of the second table of docs/schedules.md is what happens.
+/// Each row of the second table of docs/schedules.md is true.
 #[tokio::test]
 async fn the_page_of_schedules_shows_the_deadlines_of_runs() -> Test {
     let page = include_str!("../../docs/schedules.md");
@@ -138,7 +138,7 @@ async fn a_queued_run_fails_at_its_start() -> Test {
     Ok(())
 }
 
-/// The deadlines of an update are those of the times after it.
+/// New deadlines apply to the times after the update.
 #[tokio::test]
 async fn an_update_changes_the_deadlines_of_later_runs() -> Test {
     let mut simulation = simulation().await?;

@@ -27,7 +27,7 @@ async fn a_time_whose_id_another_task_has_is_refused_and_not_counted_as_fired() 
     let says =
         "'s@2030-01-01T01:00:00Z' is a task of kind 'report' that schedule 's' has not submitted";
     assert!(refused.reason.starts_with(says), "{}", refused.reason);
-    // It is none of the runs that the count bounds, and runs that are asked for do not take its place.
+    // It does not count towards `count`, and triggered runs do not either.
     let range = Backfill::new(at("2030-01-01T00:00:00Z"), at("2030-01-01T01:00:00Z"));
     for error in [
         schedules.backfill("s", range.all(true)).await.unwrap_err(),
@@ -73,7 +73,7 @@ async fn an_update_starts_an_ended_schedule_again_and_repeats_no_time() -> Test 
     let mut simulation = simulation().await?;
     let client = simulation.client().clone();
     let schedules = client.schedules();
-    // It fails by itself: its props are no schedule.
+    // It fails on its own: its props are no schedule.
     client
         .submit(NewTask::new("schedule").id("failed").label("team", "a"))
         .await?;

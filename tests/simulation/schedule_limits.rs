@@ -25,7 +25,7 @@ async fn node(store: &Store) -> Result<Lease, windlass::BoxError> {
     Ok(lease.await?)
 }
 
-/// Whether a node gets the claim of a task.
+/// Returns whether a node gets the claim of a task.
 async fn claims(store: &Store, lease: &Lease, id: &TaskId) -> Result<bool, windlass::BoxError> {
     let answers = store.coordinator().claim(lease, vec![id.clone()]);
     let answer = answers.await.pop().ok_or("no answer")?;

@@ -252,7 +252,7 @@ async fn a_crash_between_a_backfill_and_its_time_counts_it_once() -> Test {
     Ok(())
 }
 
-/// No node is there when the times are due, so the update is the first to look.
+/// No node runs when the times are due, so the update decides them first.
 #[tokio::test(start_paused = true)]
 async fn an_update_that_meets_a_failed_run_leaves_the_pause_to_a_node() -> Test {
     let clock = Arc::new(TokioClock::new(at("2030-01-01T00:00:00Z")));

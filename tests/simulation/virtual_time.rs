@@ -1,4 +1,4 @@
-//! Time passes at once, and nothing is lost or repeated by it.
+//! Virtual time passes at once, without lost or repeated work.
 
 use std::{
     future::pending,
@@ -36,7 +36,7 @@ async fn polls_of_a_year() {
     assert_eq!(history.claims(), 8_761);
     let state = simulation.client().get(&id).await.unwrap().state.unwrap();
     assert_eq!(state.data.unwrap().as_str(), "8761");
-    // The bound is for a busy machine: alone it takes about a second.
+    // The limit allows for a busy machine; otherwise it takes about a second.
     let took = began.elapsed();
     assert!(took < Duration::from_secs(20), "{took:?}");
 }

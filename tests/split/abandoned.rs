@@ -32,7 +32,8 @@ fn abandonments(state: &TaskState) -> usize {
     errors.filter(|e| e.error.contains("abandoned")).count()
 }
 
-/// The claim after the released one is still the first after a lost one: the retry policy is asked.
+/// The claim after the released one is still the first after the lost one, so the retry policy is
+/// asked.
 #[tokio::test]
 async fn a_released_claim_does_not_hide_a_lost_one() {
     let kit = Kit::new().await;
@@ -45,7 +46,7 @@ async fn a_released_claim_does_not_hide_a_lost_one() {
     assert!(claimed.abandoned);
     assert_eq!(claimed.state.attempts, 1);
     assert_eq!(abandonments(&claimed.state), 1);
-    // It has been reported now: once it was handed out, a released claim is a released claim.
+    // The loss has been reported now, so a later release counts as a release.
     kit.store.coordinator().leave(&node).await.unwrap();
     let node = kit.node("m").await;
     let claimed = kit.claim(&node, "a").await.unwrap().unwrap();
@@ -53,7 +54,7 @@ async fn a_released_claim_does_not_hide_a_lost_one() {
     assert_eq!(claimed.state.attempts, 1);
 }
 
-/// The state store is ahead by a write that knows nothing of the lost claims after it.
+/// The state store is ahead by a write from before the lost claims.
 #[tokio::test]
 async fn catching_up_keeps_every_lost_attempt() {
     for outages in [false, true] {

@@ -1,4 +1,4 @@
-//! A claim that is lost while it is being made does no harm to the next owner.
+//! A claim that is lost while it is being made does not harm the next owner.
 
 use std::sync::Arc;
 
@@ -53,8 +53,8 @@ async fn a_lost_first_claim_leaves_the_next_owners_state() {
     }
 }
 
-/// What an earlier task left under a greater fence is removed by a first claim, but not what the
-/// next owner has put in its place.
+/// A first claim removes the state that an earlier task left under a greater fence, but not the
+/// state that the next owner has stored since.
 #[tokio::test]
 async fn a_lost_first_claim_removes_only_what_it_has_seen() {
     for call in [Call::Load, Call::Write] {
@@ -94,7 +94,7 @@ async fn a_late_delete_leaves_the_next_tasks_state() {
     assert_eq!(data.as_str(), r#""kept""#);
 }
 
-/// A write after the delete of its task brings a state back, which no task reads.
+/// A write after the delete of its task stores a state again, which no task reads.
 #[tokio::test]
 async fn a_write_after_the_delete_is_not_read_by_the_next_task() {
     let kit = Kit::new().await;

@@ -116,7 +116,7 @@ async fn a_checkpoint_is_not_lost() {
     kit.moves("a").await;
 }
 
-/// Claims that die before they have written anything do not hide what is ahead.
+/// Claims that are lost before they have written anything do not hide a newer state.
 #[tokio::test]
 async fn nothing_is_lost_by_many_crashes() {
     let pause = Message::pause().with_data(&2);
@@ -128,7 +128,7 @@ async fn nothing_is_lost_by_many_crashes() {
         assert!(claimed[0].as_ref().unwrap().is_some());
         kit.store.coordinator().leave(&node).await.unwrap();
         let node = kit.node(&format!("m{n}")).await;
-        // And one that dies before the coordinator is brought up to it.
+        // And one that is lost before the coordinator has caught up.
         kit.faulty.fail(Operation::Commit, Fault::Before, 1);
         let refused = kit.claim(&node, "a").await.unwrap_err();
         assert!(refused.is_retryable(), "{refused}");
@@ -164,8 +164,8 @@ async fn a_lost_answer_is_resolved_by_repeating() {
     assert_eq!(kit.moves("a").await.len(), 1);
 }
 
-/// Two commands were settled in the write that the coordinator missed. The first got the outcome of the
-/// second.
+/// Regression: two commands were settled in the write that the coordinator missed, and the first got
+/// the outcome of the second.
 #[tokio::test]
 async fn commands_of_one_missed_write_have_outcomes_of_their_own() {
     let (kit, node, mut claimed) = claimed().await;
@@ -197,8 +197,8 @@ async fn commands_of_one_missed_write_have_outcomes_of_their_own() {
     );
 }
 
-/// The last command that was settled in the write that the coordinator missed was rejected. The commands
-/// before it got its outcome, and no command made the step.
+/// Regression: the last command that was settled in the write that the coordinator missed was rejected.
+/// The earlier commands got its outcome, and no command made the step.
 #[tokio::test]
 async fn a_command_before_a_rejected_one_of_a_missed_write_keeps_its_effect() {
     let (kit, node, mut claimed) = claimed().await;
@@ -223,8 +223,9 @@ async fn a_command_before_a_rejected_one_of_a_missed_write_keeps_its_effect() {
     assert_eq!(kit.moves("a").await[1..], [(from, to, Some(complete))]);
 }
 
-/// The handler failed instead of the command in the write that the coordinator missed. The history had the
-/// shortest path to the state, a sleep, and no error that would say what overrode the command.
+/// Regression: in the write that the coordinator missed, the handler failed instead of following the
+/// command. The history had the shortest path to the state, a sleep, without the error that overrode the
+/// command.
 #[tokio::test]
 async fn the_return_that_overrode_a_command_of_a_missed_write_is_a_step() {
     let (kit, node, mut claimed) = claimed().await;

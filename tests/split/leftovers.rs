@@ -1,4 +1,4 @@
-//! What stays behind in the state store is never taken for the state of a later task.
+//! A leftover in the state store is never used as the state of a later task.
 
 use windlass::{Message, store::IfExists};
 
@@ -22,7 +22,7 @@ async fn a_state_of_an_earlier_task_is_not_read() {
     assert_eq!(kit.state("a").await.data.unwrap().as_str(), "1");
 }
 
-/// The first claims die one after the other before they could clear it away.
+/// The first claims are lost one after the other before they can remove it.
 #[tokio::test]
 async fn a_crashed_first_claim_does_not_make_it_ours() {
     let kit = Kit::new().await;

@@ -1,4 +1,4 @@
-//! A coordinator with the states in another store: what is particular to two writes without a common
+//! A coordinator with the states in another store: the effects of two writes without a common
 //! transaction. Everything else is in the conformance suite.
 #![cfg(feature = "testing")]
 #![allow(

@@ -1,4 +1,4 @@
-//! The coordinator refuses a write that the state store has taken.
+//! The coordinator refuses a write that the state store has accepted.
 
 use windlass::{
     Json, Message, StateKind, TaskStatus,
@@ -8,7 +8,7 @@ use windlass::{
 
 use crate::support::*;
 
-/// Another write of the same version is not taken for the refused one.
+/// Another write of the same version is not confused with the refused one.
 #[tokio::test]
 async fn what_follows_a_refused_write_is_stored() {
     let kit = Kit::new().await;
@@ -32,8 +32,9 @@ async fn what_follows_a_refused_write_is_stored() {
     assert_eq!(state.data.unwrap().as_str(), r#""taken""#);
 }
 
-/// When the coordinator refuses what a crash left to be caught up with, the task fails with the
-/// reason, instead of being claimed and refused for ever. A retry goes on from what is stored.
+/// When the coordinator refuses the write that it has to catch up with after a crash, the task
+/// fails with the reason, instead of being claimed and refused for ever. A retry continues from the
+/// stored state.
 #[tokio::test]
 async fn a_catch_up_that_is_refused_fails_the_task() {
     let kit = Kit::new().await;

@@ -33,7 +33,7 @@ pub(crate) struct Flaky {
     gate: Mutex<Option<Gate>>,
 }
 
-/// A call to hold on to.
+/// A call to hold.
 struct Gate {
     at: Call,
     reached: oneshot::Sender<()>,
@@ -61,7 +61,7 @@ impl Flaky {
     }
 
     /// Holds the next call of this kind. The first channel reports that the call was made; a message
-    /// on the second lets the call go on.
+    /// on the second lets the call continue.
     pub(crate) fn hold(&self, at: Call) -> (oneshot::Receiver<()>, oneshot::Sender<()>) {
         let (reached, is_reached) = oneshot::channel();
         let (release, released) = oneshot::channel();
@@ -110,12 +110,12 @@ impl StateStore for Flaky {
 }
 
 pub(crate) struct Kit {
-    /// The coordinator alone.
+    /// The coordinator, without the state store.
     pub(crate) inner: Store,
     /// Between the two: its faults are those of the coordinator's write.
     pub(crate) faulty: FaultyStore,
     pub(crate) states: Arc<Flaky>,
-    /// The whole.
+    /// The split store.
     pub(crate) store: Store,
 }
 
@@ -199,7 +199,8 @@ impl Kit {
             .unwrap()
     }
 
-    /// The write of a message, as the answer to a command if it is one. The claim goes on from it.
+    /// The write of a message, as the answer to a command if it is one. The claim continues from
+    /// it.
     pub(crate) fn write(
         &self,
         claimed: &mut Claimed,
@@ -288,8 +289,8 @@ impl Kit {
         record.unwrap().outcome
     }
 
-    /// The moves of a task's history, each checked to be one of the table and to go on from the one
-    /// before.
+    /// The moves of a task's history, each checked to be one of the table and to continue from the
+    /// one before.
     pub(crate) async fn moves(&self, name: &str) -> Vec<(StateKind, StateKind, Option<u64>)> {
         let history = self
             .store

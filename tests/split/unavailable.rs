@@ -6,7 +6,7 @@ use windlass::{Message, StateKind};
 
 use crate::support::*;
 
-/// A short outage is waited for; the claim comes late, but it comes.
+/// A claim waits for the end of a short outage.
 #[tokio::test(start_paused = true)]
 async fn a_claim_waits_for_a_short_outage() {
     let kit = Kit::new().await;
@@ -61,7 +61,7 @@ async fn a_release_does_not_hide_a_newer_state() {
     kit.moves("a").await;
 }
 
-/// A commit that the state store did not get reaches the coordinator neither.
+/// A commit that the state store did not get does not reach the coordinator either.
 #[tokio::test]
 async fn a_commit_without_its_state_changes_nothing() {
     let kit = Kit::new().await;

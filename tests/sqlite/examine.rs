@@ -1,4 +1,4 @@
-//! Defects that are planted in a file, and what an examination says of each.
+//! Defects that are planted in a file, and the finding of an examination for each.
 
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ async fn a_file_in_order_has_nothing_wrong() {
     claim(&store, &lease, "a").await;
     for repair in [false, true] {
         let findings = examine(&store, repair).await;
-        // How full the disk is, is not up to us.
+        // The free space of the disk does not depend on the test.
         let mut wrong = findings.iter().filter(|f| f.check != "space");
         assert!(wrong.all(|f| f.verdict == Verdict::Ok), "{findings:#?}");
         assert_eq!(of(&findings, "nodes").found, "1 live");
@@ -45,7 +45,7 @@ async fn a_file_in_order_has_nothing_wrong() {
     );
 }
 
-/// SQLite's own check of JSON rejects what is nested deeper than about 1,000.
+/// SQLite's check of JSON rejects texts that are nested more than about 1,000 levels deep.
 #[tokio::test]
 async fn a_record_with_deep_json_is_readable() {
     let file = file();
@@ -149,7 +149,8 @@ async fn planted_rows_are_found_and_repaired() {
     assert!(claim(&store, &next, "held").await.abandoned);
 }
 
-/// The doctor itself failed when an index was gone, and said nothing of a column.
+/// Regression: the doctor itself failed when an index was missing, and did not report a missing
+/// column.
 #[tokio::test]
 async fn a_table_or_index_that_is_not_that_of_the_program_is_named() {
     let file = file();
@@ -186,7 +187,7 @@ async fn a_table_or_index_that_is_not_that_of_the_program_is_named() {
     assert!(!refused.is_retryable(), "{refused}");
 }
 
-/// The file could not be opened, so that no doctor could make the index again.
+/// Regression: the file could not be opened, so the doctor could not create the index again.
 #[tokio::test]
 async fn a_file_without_the_index_of_its_inbox_opens_and_is_repaired() {
     let file = file();
@@ -201,7 +202,7 @@ async fn a_file_without_the_index_of_its_inbox_opens_and_is_repaired() {
     submit(&store, "b").await;
 }
 
-/// No list showed it, and an export was said to be whole.
+/// Regression: no list showed it, and an export counted as complete.
 #[tokio::test]
 async fn a_task_whose_id_cannot_be_read_is_named_by_an_export() {
     let file = file();
@@ -281,8 +282,8 @@ async fn a_node_that_ended_without_leaving_is_reported() {
     assert!(nodes.found.contains("dead"), "{nodes:?}");
 }
 
-/// On a full disk the examination once ended with the error of its own write, without the finding that
-/// names the disk.
+/// Regression: on a full disk the examination ended with the error of its own write, without the
+/// finding that names the disk.
 #[tokio::test]
 async fn a_store_that_takes_no_writes_is_examined() {
     let mut file = file();
@@ -300,7 +301,7 @@ async fn a_store_that_takes_no_writes_is_examined() {
     assert!(findings.iter().all(|finding| finding.check != "writes"));
 }
 
-/// What was written under a clock that was ahead is in the future of one that is right.
+/// Records from a clock that was ahead are in the future of a correct one.
 #[tokio::test]
 async fn a_clock_that_was_ahead_is_reported() {
     let file = file();
@@ -349,7 +350,7 @@ async fn a_file_that_other_users_can_read_is_a_warning() {
         "{finding:?}"
     );
 
-    // The command that it names is right.
+    // The command in the finding works.
     let shell = finding.found.split("run: ").nth(1).unwrap();
     let ran = std::process::Command::new("sh")
         .args(["-c", shell])

@@ -1,5 +1,5 @@
-//! A store goes through a file: what is in it arrives, and what is wrong with a file is named before anything is
-//! written.
+//! Exports a store to a file and imports it: everything arrives, and errors in a file are reported before
+//! anything is written.
 
 use windlass::{
     BoxError, Client, Message, NewTask, Runner, TaskContext,

@@ -1,4 +1,4 @@
-//! Full disks and locked files: an error with the cause, nothing lost, and the store goes on.
+//! Full disks and locked files: an error with the cause, nothing lost, and the store continues.
 
 use std::time::Duration;
 
@@ -36,13 +36,13 @@ async fn a_full_disk_loses_nothing_and_it_goes_on_when_there_is_room() {
         text.contains("nothing was written") && text.contains("free space"),
         "{text}"
     );
-    // What was acknowledged is there, what was refused is not.
+    // Acknowledged tasks exist, refused ones do not.
     let all = store
         .list(&Filter::default(), Page::default())
         .await
         .unwrap();
     assert_eq!(all.len(), accepted + 1);
-    // Deleting needs no room to speak of, and makes some.
+    // Deleting needs almost no space, and frees some.
     for n in 0..5 {
         store
             .delete(vec![id(&format!("t{n}"))])
@@ -54,7 +54,7 @@ async fn a_full_disk_loses_nothing_and_it_goes_on_when_there_is_room() {
     let mut large = task("later");
     large.props = Json::new("props", &"x".repeat(20_000)).unwrap();
     try_submit(&store, large).await.unwrap();
-    // Another process that has more room goes on from there.
+    // Another process that has more room continues from there.
     file.options.max_file_bytes = None;
     let store = file.open().await;
     let all = store
@@ -69,7 +69,8 @@ async fn an_item_that_is_too_large_does_not_touch_the_others() {
     let mut file = file();
     file.options.max_file_bytes = Some(1 << 20);
     let store = file.open().await;
-    // The writer waits for the lock with the first; the others come meanwhile, and go together.
+    // The writer waits for the lock with the first; the others come in the meantime, and go
+    // together.
     let lock = file.raw();
     lock.execute_batch("BEGIN IMMEDIATE").unwrap();
     let submit = |task| Box::pin(try_submit(&store, task));
@@ -99,7 +100,7 @@ async fn a_long_lock_is_an_error_and_a_short_one_is_waited_for() {
     let error = try_submit(&store, task("t")).await.unwrap_err();
     assert!(matches!(error, Error::Unavailable { .. }), "{error:?}");
     assert!(error.to_string().contains("locked for too long"), "{error}");
-    // Reading goes on meanwhile.
+    // Reading continues in the meantime.
     assert!(store.get(&id("t")).await.is_err_and(|e| !e.is_retryable()));
     let waits = try_submit(&store, task("t"));
     let unlocks = async {
@@ -115,7 +116,7 @@ async fn a_transaction_that_fails_at_its_end_fails_all_its_items() {
     let file = file();
     let store = file.open().await;
     submit(&store, "t").await;
-    // A constraint that is looked at when the transaction is committed.
+    // A constraint that is checked when the transaction is committed.
     file.raw()
         .execute_batch(
             "CREATE TABLE parents (x INTEGER PRIMARY KEY);

@@ -1,4 +1,4 @@
-//! The file on the disk: by which names it can be opened, and what may lie beside it.
+//! The file on the disk: the names by which it can be opened, and the files that may be next to it.
 #![cfg(unix)]
 
 use std::{
@@ -101,8 +101,7 @@ async fn what_is_no_regular_file_is_refused() {
     assert!(text.contains("not a regular file"), "{text}");
 }
 
-/// Leaves the files of a store as a process that was killed leaves them: what was acknowledged is in
-/// the log.
+/// Leaves the files of a store like a killed process: with the acknowledged writes in the log.
 async fn killed(path: &Path) {
     let folder = tempfile::tempdir().unwrap();
     let alive = folder.path().join("alive.db");
@@ -139,7 +138,8 @@ async fn a_log_without_its_file_is_refused_and_left_alone() {
     }
 }
 
-/// The file was moved without its log, and a link took its place: the tasks in the log were not there.
+/// Regression: the file was moved without its log, and replaced by a link: the tasks in the log were
+/// missing.
 #[tokio::test]
 async fn a_link_with_a_log_beside_it_is_refused() {
     for ending in ["-wal", "-journal"] {
@@ -180,7 +180,7 @@ async fn a_log_beside_an_empty_file_is_refused_and_left_alone() {
     assert_eq!(fs::metadata(file.path()).unwrap().len(), 0);
 }
 
-/// SQLite deletes or overwrites what lies in the place of a log.
+/// SQLite deletes or overwrites a file with the name of a log.
 #[tokio::test]
 async fn a_name_that_sqlite_gives_to_a_log_is_refused() {
     for ending in ["-wal", "-shm", "-journal"] {
@@ -197,7 +197,7 @@ async fn a_name_that_sqlite_gives_to_a_log_is_refused() {
     }
 }
 
-/// A database that another program has put there.
+/// A database of another program with the name of a log.
 #[tokio::test]
 async fn a_database_in_the_place_of_a_log_is_refused_and_left_alone() {
     for ending in ["-wal", "-journal"] {

@@ -16,10 +16,10 @@ use crate::{
     support::*,
 };
 
-/// The facts of the file itself, which belong to no row.
+/// The facts about the file itself, which do not belong to a task.
 const META: &str = "windlass_meta";
 
-/// Fills every table, with the tasks that nothing happens to at the end.
+/// Fills every table; the tasks that do not change are last.
 async fn fill(file: &File) {
     let store = file.open().await;
     submit(&store, "ended").await;
@@ -115,7 +115,7 @@ fn plant(file: &File, table: &str, column: &str) {
     assert!(changed > 0, "{table}.{column} has no text");
 }
 
-/// Uses the store in every way that has to go on.
+/// Uses the store in every way that must still work.
 async fn works(store: &SqliteStore) {
     let all = Filter::default();
     store.list(&all, Page::default()).await.unwrap();

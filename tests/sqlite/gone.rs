@@ -1,4 +1,4 @@
-//! The files go away under an open store: nothing more is acknowledged, and a node stops.
+//! The files of an open store are moved or deleted: nothing more is acknowledged, and a node stops.
 #![cfg(unix)]
 
 use std::{
@@ -38,7 +38,7 @@ fn is_gone<T: std::fmt::Debug>(result: Result<T, Error>) -> String {
     }
 }
 
-/// A way for the files to go away, and back.
+/// A way to remove the files, and to put them back.
 struct Away {
     name: &'static str,
     go: fn(&Path),
@@ -71,7 +71,7 @@ const AWAYS: [Away; 6] = [
         },
         back: |path| fs::rename(moved(path), path).unwrap(),
     },
-    // Another program would follow the link, and use the logs beside the file to which it leads.
+    // Another program would follow the link, and use the logs next to its target.
     Away {
         name: "replaced by a link to it",
         go: |path| {
@@ -130,7 +130,7 @@ async fn nothing_is_acknowledged_once_the_files_are_gone() {
     }
 }
 
-/// Nobody calls the store meanwhile: the watch and the feed notice by themselves.
+/// Nobody calls the store in the meantime: the watch and the feed notice on their own.
 #[tokio::test]
 async fn a_watch_and_a_feed_end_when_the_file_is_gone() {
     let file = file();
@@ -208,7 +208,7 @@ async fn closing_a_store_whose_file_was_replaced_leaves_the_new_one_alone() {
     old.await.unwrap().get(&id("old")).await.unwrap();
 }
 
-/// Says that a handler has ended, in whatever way.
+/// Reports that a handler has ended, in whatever way.
 struct Ends(tokio::sync::mpsc::UnboundedSender<&'static str>);
 
 impl Drop for Ends {
@@ -274,8 +274,8 @@ async fn a_node_whose_file_is_gone_stops_its_handlers_and_says_why() {
     }
 }
 
-/// Tasks that another process submitted by the other name are in another log. A node that stood still meanwhile
-/// went on with a log that did not have them.
+/// Tasks that another process submitted by the other name are in another log. A node that stood still in the
+/// meantime continued with a log that did not have them.
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_whose_file_was_away_and_is_back_ends() {

@@ -134,7 +134,7 @@ async fn the_helper_refuses_what_a_submit_refuses() {
     assert_eq!(ids(&store).await, ["same"]);
 }
 
-/// It was taken, and left no number for the rows behind it, for ever.
+/// Regression: it was accepted, and left no number for later rows, for ever.
 #[tokio::test]
 async fn a_row_with_the_greatest_number_is_refused_by_the_table() {
     let file = file();
@@ -379,7 +379,7 @@ async fn a_row_waits_for_other_tasks() {
     for (row, says) in [
         (
             r#"{"op":"submit","id":"c","kind":"k","after":["a"],"after_ok":["b"]}"#,
-            "after_ok: is given beside",
+            "after_ok: is given together with",
         ),
         (
             r#"{"op":"submit","id":"c","kind":"k","after_deadline":"2100-01-01T00:00:00Z"}"#,

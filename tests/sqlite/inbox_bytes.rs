@@ -10,7 +10,7 @@ use crate::{
     support::*,
 };
 
-/// The row was read as text with all others, and the inbox stood still for ever.
+/// Regression: the row was read as text with all others, which blocked the inbox for ever.
 #[tokio::test]
 async fn a_transaction_id_that_is_no_utf8_is_refused_alone() {
     let file = file();
@@ -30,7 +30,7 @@ async fn a_transaction_id_that_is_no_utf8_is_refused_alone() {
     let store = file.open().await;
     assert_eq!(ids(&store).await, ["a", "c"]);
     let rows = left(&file);
-    let why = "transaction_id: is no UTF-8";
+    let why = "transaction_id: is not UTF-8";
     assert!(
         rows.iter()
             .all(|(_, refused)| refused.as_ref().is_some_and(|text| text.contains(why))),
@@ -44,7 +44,7 @@ async fn a_transaction_id_that_is_no_utf8_is_refused_alone() {
     assert_eq!(ids(&file.open().await).await, ["a", "c", "b", "d"]);
 }
 
-/// 400 rows of 1 MB were one write, which kept every other program waiting for 3 s.
+/// Regression: 400 rows of 1 MB were one write, which blocked every other program for 3 s.
 #[tokio::test]
 async fn a_write_takes_rows_of_bounded_bytes() {
     let file = file();

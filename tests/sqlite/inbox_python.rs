@@ -50,7 +50,7 @@ impl Drop for Shop {
     }
 }
 
-/// Whether the order is there, and whether its task is.
+/// Returns whether the order exists, and whether its task does.
 async fn ordered(file: &File, order: &str) -> (bool, bool) {
     let orders = "SELECT EXISTS (SELECT 1 FROM orders WHERE id = ?1)";
     let has_order = file

@@ -1,4 +1,4 @@
-//! Files whose pages or indexes are damaged, and what an examination says of them.
+//! Files whose pages or indexes are damaged, and the findings of an examination.
 
 use windlass::store::examine::{Examination, Verdict};
 
@@ -35,7 +35,7 @@ async fn a_damaged_file_is_reported() {
     );
 }
 
-/// Changes a table behind the back of one of its indexes.
+/// Changes a table without updating one of its indexes.
 fn change_without(file: &File, index: &str, change: &str) {
     let schema = |sql: &str| {
         let raw = file.raw();
@@ -50,7 +50,7 @@ fn change_without(file: &File, index: &str, change: &str) {
     schema("INSERT INTO sqlite_schema SELECT * FROM kept; DROP TABLE kept");
 }
 
-/// A quick check counts the rows of an index, and compares none.
+/// A quick check counts the rows of an index, but does not compare them.
 #[tokio::test]
 async fn a_full_check_finds_an_index_that_contradicts_its_table() {
     let file = file();
@@ -79,7 +79,7 @@ async fn a_full_check_finds_an_index_that_contradicts_its_table() {
     );
 }
 
-/// SQLite's own check passes over entries of partial indexes that no row has.
+/// SQLite's own check ignores entries of partial indexes that have no row.
 #[tokio::test]
 async fn a_full_check_finds_entries_of_a_partial_index_without_a_row() {
     let file = file();

@@ -66,7 +66,7 @@ async fn another_node_learns_of_the_loss_without_a_write() {
     let mut watch = b.watch(&other, None).await.unwrap();
     until(&mut watch, |e| matches!(e, Event::Listed)).await;
     let mut own = a.watch(&dead, None).await.unwrap();
-    // The process of the dead node is gone, without a word; only a stream of it is left open.
+    // The process of the dead node ended without a leave; only its stream is still open.
     until(
         &mut watch,
         |e| matches!(e, Event::Task(view) if view.claimed_by.is_none()),

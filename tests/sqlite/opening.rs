@@ -6,7 +6,8 @@ use windlass::{
     Command, Message, StateKind,
     clock::SystemClock,
     store::{
-        Coordinator, Error, Filter, Page, Registry, SendCommand, Store,
+        Coordinator, Doctor, Error, Filter, Page, Registry, SendCommand, Store,
+        examine::Examination,
         sqlite::{Options, SqliteStore, Synchronous},
     },
 };
@@ -244,4 +245,25 @@ async fn a_read_only_file_is_reported_with_advice() {
     } else {
         file.open().await;
     }
+}
+
+/// A worker on such a file failed with each call, and tried again for ever.
+#[tokio::test]
+async fn a_node_does_not_join_a_file_that_lacks_an_index() {
+    let file = file();
+    let store = file.open().await;
+    let drop_index = "DROP INDEX windlass_states_owned";
+    file.raw().execute_batch(drop_index).unwrap();
+    let ttl = std::time::Duration::from_secs(15);
+    let error = store.join(&node("n"), ttl).await.unwrap_err();
+    let text = error.to_string();
+    assert!(matches!(error, Error::Unusable(_)), "{text}");
+    assert!(
+        text.contains("index windlass_states_owned is missing; let the doctor repair it"),
+        "{text}"
+    );
+    let mut how = Examination::default();
+    how.repair = true;
+    Doctor::examine(&store, &how).await.unwrap();
+    store.join(&node("n"), ttl).await.unwrap();
 }

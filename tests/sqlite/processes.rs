@@ -1,4 +1,4 @@
-//! Two open stores on one file know nothing of one another: they are as two processes.
+//! Two open stores on one file do not know each other, like two processes.
 
 use std::{collections::HashSet, sync::Arc, time::Duration};
 

@@ -9,10 +9,10 @@ use std::{
 use futures::StreamExt;
 use jiff::SignedDuration;
 use windlass::{
-    Message, Runner, TaskContext,
+    Json, Message, Runner, StateKind, TaskContext,
     clock::Clock,
     store::{
-        Coordinator, Error, Event, Registry, Store, Submit, memory::MemoryStore,
+        Coordinator, Error, Event, Purge, Registry, Store, Submit, memory::MemoryStore,
         sqlite::SqliteStore,
     },
     testing::ManualClock,
@@ -27,7 +27,7 @@ async fn a_watch_that_was_behind_lists_again() {
     let lease = join(&store, "a").await;
     let mut watch = store.watch(&lease, None).await.unwrap();
     until(&mut watch, |e| matches!(e, Event::Listed)).await;
-    // More than the queue of a watch holds that nobody reads.
+    // More than fits into the queue of a watch that is not read.
     for n in 0..40 {
         submit(&store, &format!("t{n}")).await;
         tokio::time::sleep(Duration::from_millis(1)).await;
@@ -104,7 +104,7 @@ async fn a_feed_behind_pruned_history_is_refused() {
         matches!(&error, Error::Invalid(e) if e.field() == "after"),
         "{error:?}"
     );
-    // The newest change of all is kept, so one who knows it misses nothing.
+    // The newest change is kept, so a reader who knows it misses nothing.
     submit(&store, "last").await;
     let mut feed = store.changes(Some(first + 20)).await.unwrap();
     let next = feed.next().await.unwrap().unwrap();
@@ -144,7 +144,7 @@ fn changes(file: &File) -> i64 {
     raw.query_row(count, (), |row| row.get(0)).unwrap()
 }
 
-/// The word of a clock that is ahead of everything in the file is not enough to delete it.
+/// A clock that is ahead of everything in the file does not prune anything early.
 #[tokio::test]
 async fn a_clock_that_is_ahead_prunes_nothing_early() {
     let (file, clock) = (file(), clock());
@@ -155,7 +155,7 @@ async fn a_clock_that_is_ahead_prunes_nothing_early() {
     assert_eq!(store.maintain(Some(WEEK)).await.unwrap(), 0);
     clock.set(clock.now() - days(30));
     drop(store);
-    // Ahead at the start; what this process writes is no witness of its own clock.
+    // Ahead at the start; what this process writes is not a witness of its own clock.
     clock.set(clock.now() + days(30));
     let store = open(&file, &clock).await;
     ended(&store, &clock, "b").await;
@@ -208,7 +208,7 @@ async fn short_run(file: &File, clock: &Arc<ManualClock>) {
     node.shutdown().await;
 }
 
-/// The next node believes the times that this one has written.
+/// The next node trusts the times that this one has written.
 #[tokio::test]
 async fn a_node_that_ends_at_once_warns_of_a_clock_that_is_ahead() {
     let log = Log::default();
@@ -234,7 +234,7 @@ async fn changes_from_the_future_do_not_stop_pruning() {
     let now = clock.now();
     for n in 0..1200 {
         submit(&store, &format!("t{n}")).await;
-        // A session of a wrong clock that is longer than what one step prunes.
+        // A session with a wrong clock that has more changes than one step prunes.
         let is_wrong = (10..1150).contains(&n);
         clock.set(if is_wrong { now + days(3000) } else { now });
     }
@@ -299,4 +299,29 @@ async fn starts_that_no_longer_count_are_pruned() {
             row.get::<_, String>(0)
         });
     assert_eq!(left.unwrap(), "young");
+}
+
+/// One step deleted up to 1,000 tasks of a megabyte each, and every other writer waited for it.
+#[tokio::test]
+async fn a_step_of_a_purge_is_bounded_in_bytes() {
+    const TASKS: usize = 20;
+    let file = file();
+    let store = file.open().await;
+    let lease = join(&store, "a").await;
+    for n in 0..TASKS {
+        let name = format!("t{n}");
+        let mut large = task(&name);
+        large.props = Json::new("props", &"x".repeat(1_000_000)).unwrap();
+        try_submit(&store, large).await.unwrap();
+        let claimed = claim(&store, &lease, &name).await;
+        commit(&store, &claimed, Message::complete()).await.unwrap();
+    }
+    let purge = Purge::new([StateKind::Completed], jiff::Timestamp::MAX);
+    assert_eq!(store.purge(&purge.limit(1000)).await.unwrap(), TASKS as u64);
+    // Each step leaves a line.
+    let lines = store.audit(10).await.unwrap().len();
+    assert_eq!(
+        lines, 2,
+        "20 MB are more than one step and fewer than three"
+    );
 }

@@ -41,7 +41,7 @@ async fn an_unreadable_record_is_quarantined_and_retried() {
             "kind",
             "UPDATE windlass_tasks SET kind = 'a/b' WHERE n = ?1",
         ),
-        // A number out of range failed every list, and ended each worker.
+        // Regression: a number out of range failed every list, and ended each worker.
         (
             "priority",
             "UPDATE windlass_tasks SET priority = 4294967296 WHERE n = ?1",

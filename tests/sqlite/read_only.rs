@@ -55,7 +55,7 @@ async fn a_read_beside_a_program_that_begins_to_write_ends_with_an_error() {
     let error = listed.unwrap_err();
     assert!(error.is_retryable(), "{error:?}");
     assert!(error.to_string().contains("try again"), "{error}");
-    // Opened again, it reads beside the program.
+    // Opened again, it reads while the program has the file open.
     assert_eq!(ids(&to_read(&file).await.unwrap()).await, ["t"]);
 }
 

@@ -1,4 +1,4 @@
-//! States alone, beside another coordinator.
+//! Only states, with another coordinator.
 
 use windlass::{
     Fence, Json, TaskState,

@@ -1,4 +1,4 @@
-//! A file in a folder of its own, and the calls that the tests make again and again.
+//! A file in its own folder, and the calls that the tests make again and again.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -48,7 +48,7 @@ impl File {
         SqliteStore::open(self.path(), self.options.clone(), SystemClock::shared()).await
     }
 
-    /// A connection beside the store's own.
+    /// Returns a connection in addition to the store's own.
     pub(crate) fn raw(&self) -> rusqlite::Connection {
         rusqlite::Connection::open(self.path()).unwrap()
     }

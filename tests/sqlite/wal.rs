@@ -1,4 +1,4 @@
-//! The write-ahead log stays short: under many small writes, beside readers, on a small disk.
+//! The write-ahead log stays short: under many small writes, with readers, on a small disk.
 
 use std::{
     env,
@@ -114,8 +114,8 @@ async fn readers_that_take_turns_cannot_keep_the_log_growing() {
     assert!(longest < 2 * LIMIT + WRITE, "{longest}");
 }
 
-/// A truncation waited for 100 ms, whatever the size of the log: with readers of 150 ms it reached 14 times
-/// the size of the file.
+/// Regression: a truncation waited for 100 ms, whatever the size of the log: with readers of 150 ms the log
+/// reached 14 times the size of the file.
 #[tokio::test]
 async fn readers_that_take_turns_of_a_sixth_of_a_second_cannot_either() {
     let longest = beside_readers_of(Duration::from_millis(150), 20 * LIMIT).await;

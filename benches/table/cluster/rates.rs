@@ -1,4 +1,4 @@
-//! Durable transitions a second beside what the same etcd takes of transactions with as many bytes,
+//! Durable transitions a second compared with transactions of the same etcd with as many bytes,
 //! packed as tightly, in turns.
 
 use std::{
@@ -24,7 +24,7 @@ use crate::{
 const EACH: usize = 120;
 const UNDER_WAY: usize = 4;
 
-/// Etcd without windlass: each transition compares a key, puts a state, and a line of history as a key of its own.
+/// Etcd without windlass: each transition compares a key, puts a state, and a line of history as its own key.
 struct Raw {
     client: Client,
     state: String,
@@ -88,7 +88,7 @@ impl Raw {
     }
 
     /// One caller for each task, who puts its state without a fence or a history, one put after the other. What a
-    /// program can do at most that writes each task by itself.
+    /// program can do at most that writes each task on its own.
     async fn puts(&self, time: Duration) -> Rate {
         let meter = Meter::start();
         let callers = (0..self.in_flight).map(|task| {
@@ -143,7 +143,8 @@ pub(crate) fn rates(setting: &Setting, report: &mut Report) {
     with(setting, &cluster, IN_FLIGHT, report);
 }
 
-/// As [`rates`], with few tasks in flight: beside transactions of as many items, one after the other.
+/// As [`rates`], with few tasks in flight: compared with transactions of as many items, one after the
+/// other.
 pub(crate) fn few(setting: &Setting, report: &mut Report) {
     for in_flight in FEW {
         let cluster = Cluster::start(setting, 1);

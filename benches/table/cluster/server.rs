@@ -26,7 +26,7 @@ fn free_ports(count: usize) -> Vec<u16> {
 }
 
 impl Cluster {
-    /// Starts so many members and waits until they answer.
+    /// Starts this many members and waits until they answer.
     pub(crate) fn start(setting: &Setting, members: usize) -> Self {
         let folder = setting.folder();
         let (clients, peers) = (free_ports(members), free_ports(members));

@@ -1,5 +1,5 @@
-//! How soon a handler starts after a submit and has a command, beside how soon a watch of the same etcd
-//! delivers a put, in turns.
+//! How soon a handler starts after a submit and has a command, compared with how soon a watch of the
+//! same etcd delivers a put, in turns.
 
 use std::{path::Path, time::Duration};
 

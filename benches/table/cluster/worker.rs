@@ -1,4 +1,4 @@
-//! A node in a process of its own, which can be asked and killed.
+//! A node in its own process, which can be asked and killed.
 
 use std::{
     path::Path,

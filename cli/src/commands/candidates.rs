@@ -3,8 +3,8 @@
 //! The scripts of `windlass completions` run this at each TAB. It prints only candidates, creates
 //! nothing, and ends within a second.
 //!
-//! The engine of `clap_complete` is not used: it is marked as unstable, and gives a completer the word to complete
-//! without the words before it, of which one may name the store.
+//! The engine of `clap_complete` is not used: it is marked as unstable, and gives a completer only the word to
+//! complete, not the words before it, one of which may name the store.
 
 use std::{collections::BTreeSet, path::PathBuf, time::Duration};
 
@@ -19,7 +19,8 @@ use windlass::{
 
 use crate::{config, global::Global, output::Format, output::Output};
 
-/// The word that asks for it. It is no subcommand, so that no help, suggestion or completion names it.
+/// The word that runs this function. It is not a subcommand, so that help, suggestions and completions
+/// do not show it.
 pub(crate) const WORD: &str = "__candidates";
 
 /// How many candidates are printed at most.
@@ -56,7 +57,7 @@ pub(crate) fn execute(cli: &Command, words: &[String]) {
         let found = tokio::time::timeout(PATIENCE, found(&url, what, prefix)).await;
         found.ok().flatten()
     });
-    // A store that does not answer must not delay the exit.
+    // A store that does not respond must not delay the exit.
     runtime.shutdown_background();
     let out = Output::new(Format::Table, false, true);
     for candidate in found.into_iter().flatten() {
@@ -72,7 +73,7 @@ fn store_of(cli: &Command, words: &[String]) -> Option<String> {
     let mut typed = None;
     while let Some(word) = given.next() {
         match word.strip_prefix("--store") {
-            // The words of bash end at a '='.
+            // bash splits words at a '='.
             Some("") => typed = given.find(|word| *word != "=").cloned(),
             Some(rest) => typed = rest.strip_prefix('=').map(str::to_owned),
             None => {}
@@ -124,7 +125,7 @@ async fn found(url: &str, what: What, prefix: &str) -> Option<Vec<String>> {
     Some(names.into_iter().take(MOST as usize).collect())
 }
 
-/// Returns which names of the store can stand at the next word.
+/// Returns which names of the store can be the next word.
 fn what_stands(root: &Command, before: &[String], last: &str) -> Option<What> {
     if last.starts_with('-') {
         return None;

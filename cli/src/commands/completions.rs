@@ -42,7 +42,7 @@ _windlass_or_store() {
 complete -F _windlass_or_store -o bashdefault -o default windlass
 "#;
 
-/// As for bash.
+/// Like the script for bash.
 const ZSH: &str = r#"
 _windlass_or_store() {
     local -a found

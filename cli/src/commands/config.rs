@@ -29,7 +29,7 @@ Examples:
   windlass config -o json | jq -r 'select(.source == \"file\") | .setting'")]
 pub(crate) struct Args {}
 
-/// Environment variables that are no options, and whether their value is a secret.
+/// Environment variables that are not options, and whether their value is a secret.
 const VARIABLES: [(&str, bool); 9] = [
     ("WINDLASS_LOG", false),
     ("WINDLASS_ETCD_USER", false),
@@ -42,23 +42,23 @@ const VARIABLES: [(&str, bool); 9] = [
     ("WINDLASS_ETCD_MAX_REQUEST_BYTES", false),
 ];
 
-/// What stands for a value that is a secret.
+/// The text in place of a secret value.
 const HIDDEN: &str = "(not printed: it holds a password)";
 
-/// What stands for the URL of a store that is empty.
-const EMPTY_STORE: &str = "(empty, which is no store: unset it, or name one)";
+/// The text in place of an empty store URL.
+const EMPTY_STORE: &str = "(empty, which is not a store: unset it, or name one)";
 
 /// A setting in effect.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct Setting {
-    /// The command whose option it is; none for an option of all commands.
+    /// The command of the option; `null` for an option of all commands.
     table: Option<&'static str>,
     /// The name of the option, or of the variable.
     setting: String,
-    /// The values, as they would be typed; none where nothing is set.
+    /// The values, as they would be typed; empty if nothing is set.
     values: Vec<String>,
-    /// flag, environment, file or default.
+    /// `flag`, `environment`, `file` or `default`.
     source: &'static str,
     /// The variable, or the file.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -120,7 +120,7 @@ fn settings(command: Command, global: &Global) -> Result<Vec<Setting>, Failure> 
         default_store,
     };
     let typed = parse(words)?;
-    // Global options may stand behind the name of the command.
+    // Global options may come after the name of the command.
     let typed = typed.subcommand().map_or(&typed, |(_, typed)| typed);
     let mut settings = vec![reader.used(typed)];
     settings.extend(reader.settings(None, &with_file, typed));
@@ -150,7 +150,7 @@ fn settings(command: Command, global: &Global) -> Result<Vec<Setting>, Failure> 
     Ok(settings)
 }
 
-/// Where values come from, beside the command line and the environment.
+/// The sources of values, in addition to the command line and the environment.
 struct Reader {
     file: Option<Config>,
     path: Option<PathBuf>,
@@ -177,7 +177,7 @@ impl Reader {
         }
     }
 
-    /// Returns the value of an option without a value: what the commands do then.
+    /// Returns the text for an option without a value: what the commands then do.
     fn unset(&self, table: Option<&str>, id: &str) -> Option<String> {
         match (table, id) {
             (None, "store") => self.default_store.clone(),

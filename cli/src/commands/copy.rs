@@ -52,6 +52,11 @@ pub(crate) struct Args {
     #[arg(long)]
     replace: bool,
 
+    /// Copy also where tasks that cannot be read are awaited by others, which then run at once in the target; the exit code
+    /// is 1, since tasks are missing
+    #[arg(long)]
+    accept_missing: bool,
+
     /// Keep the source in use: leave no mark in it
     #[arg(long)]
     backup: bool,
@@ -81,7 +86,7 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     }
     if let Some(path) = absent_file(&args.from).map_err(|e| e.about("from"))? {
         return Err(Failure::Usage(format!(
-            "from: there is no file '{}'; look at its name",
+            "from: there is no file '{}'; check the name",
             path.display()
         )));
     }
@@ -99,7 +104,7 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     let outside = from.transfer()?.outside(NAMED as u32).await?;
     if from.registry().counts().await?.is_empty() && outside.is_empty() {
         return Err(Failure::No(format!(
-            "from: there are no tasks in '{}'; look at its name",
+            "from: there are no tasks in '{}'; check the name",
             args.from
         )));
     }
@@ -110,7 +115,10 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     let to = match args.dry_run && absent.is_some() {
         // Opening the file would create it.
         true => nowhere,
-        false => opening::open(&args.to).await.map_err(|e| e.about("to"))?,
+        false => {
+            let to = opening::open(&args.to).await.map_err(|e| e.about("to"))?;
+            global.past_mark(to)
+        }
     };
     if is_same_cluster(&args, &from, &to).await? {
         return Err(to_itself(&args.to));
@@ -127,12 +135,9 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
             windlass::store::without_password(&args.to)
         )));
     }
-    if global.use_copied && !args.dry_run {
-        from.transfer()?.set_copied(None).await?;
-        to.transfer()?.set_copied(None).await?;
-    }
     let transfer = Copier::new(&from, &to)
         .replace(args.replace)
+        .accept_missing(args.accept_missing)
         .dry_run(args.dry_run);
     until_free(&transfer, args.wait).await?;
     let out = global.out();
@@ -142,7 +147,8 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
             let bar = bar.get_or_insert_with(|| out.progress(now.tasks, "copy"));
             bar.set_position(now.done);
         })
-        .await?;
+        .await
+        .map_err(not_copied)?;
     if let Some(bar) = bar {
         bar.finish_and_clear();
     }
@@ -154,6 +160,10 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
         bar.finish_and_clear();
         if !args.backup {
             transfer.finish(&mut report, &place(&args.to)).await?;
+            // The source has the mark now. Where every task was there already, no write has removed that of the target.
+            if global.use_copied && report.is_whole() {
+                to.transfer()?.set_copied(None).await?;
+            }
         }
     }
     show(&out, &report, &args)?;
@@ -163,6 +173,16 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
         report.is_whole()
     };
     Ok(if done { Exit::Ok } else { Exit::No })
+}
+
+/// The failure of a copy that would let tasks run early.
+fn not_copied(error: Error) -> Failure {
+    match error {
+        Error::Invalid(missing) if missing.field() == "from" => {
+            Failure::No(format!("{missing} (--accept-missing); nothing was copied"))
+        }
+        error => error.into(),
+    }
 }
 
 /// Returns a URL that names the same store in any folder, without a password.
@@ -181,7 +201,7 @@ fn to_itself(to: &str) -> Failure {
     ))
 }
 
-/// Returns whether two URLs name one file, by whatever path.
+/// Returns whether two URLs name one file, by any path.
 fn is_same_file(from: &str, to: &str) -> bool {
     let file = |url: &str| {
         let file = std::fs::metadata(Location::of(url)?.path()).ok()?;
@@ -190,7 +210,7 @@ fn is_same_file(from: &str, to: &str) -> bool {
     file(from).is_some_and(|from| file(to) == Some(from))
 }
 
-/// Returns whether two URLs name one namespace of a cluster. Files that were copied have one identity, too.
+/// Returns whether two URLs name one namespace of a cluster. Copied files also have the same identity.
 async fn is_same_cluster(args: &Args, from: &Store, to: &Store) -> Result<bool, Failure> {
     let is_etcd = |url: &str| url.starts_with("etcd:") || url.starts_with("etcds:");
     if !is_etcd(&args.from) || !is_etcd(&args.to) {
@@ -199,7 +219,7 @@ async fn is_same_cluster(args: &Args, from: &Store, to: &Store) -> Result<bool, 
     Ok(from.registry().identity().await? == to.registry().identity().await?)
 }
 
-/// Returns the path of the file that the URL of a store names, if there is no such file.
+/// Returns the path of the file in the URL of a store, if that file does not exist.
 fn absent_file(url: &str) -> Result<Option<&Path>, Failure> {
     let path = Location::of(url).map(|file| file.path());
     Ok(match path {
@@ -246,7 +266,7 @@ pub(super) fn name(out: &Output, left: &[Problem], what: &str) {
     }
 }
 
-/// Prints the numbers of a report: `done` is what happened to the tasks, `sides` are the headers of their columns.
+/// Prints the numbers of a report. `done` is the verb for the tasks, `sides` are the headers of the two columns.
 fn totals(
     out: &Output,
     report: &Report,
@@ -343,7 +363,7 @@ fn show(out: &Output, report: &Report, args: &Args) -> Result<(), Failure> {
     }
     if !dry_run && report.is_whole() && !args.backup {
         out.note(format!(
-            "'{}' takes no tasks, commands and nodes from now on; the option --use-copied removes this mark",
+            "'{}' accepts no tasks, commands and nodes from now on; the option --use-copied removes this mark",
             windlass::store::without_password(&args.from)
         ));
     }

@@ -12,6 +12,7 @@ use crate::{
     commands::nodes,
     exit::{Exit, Failure},
     global::Global,
+    hint::Hint,
     remedy::{command, with_command},
     view::text,
 };
@@ -58,21 +59,22 @@ pub(crate) struct Args {
     strict: bool,
 }
 
-/// The finding of one check, with the command that takes the step of its advice.
+/// The finding of one check, with the command for the step of its advice.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[cfg_attr(test, schemars(rename = "Finding"))]
 pub(crate) struct Line<'a> {
     #[serde(flatten)]
     finding: &'a Finding,
-    /// The command or the option that takes the step of the advice.
+    /// The command that takes the step of the advice, as a line for a shell; absent where one command does not.
     #[serde(skip_serializing_if = "Option::is_none")]
-    command: Option<&'static str>,
+    command: Option<String>,
 }
 
 impl<'a> Line<'a> {
-    fn of(finding: &'a Finding) -> Self {
+    fn of(finding: &'a Finding, hint: &Hint) -> Self {
         let command = finding.remedy.and_then(command);
+        let command = command.map(|words| hint.command(words));
         Self { finding, command }
     }
 }
@@ -80,7 +82,7 @@ impl<'a> Line<'a> {
 /// Reads a number of bytes such as 8GiB.
 fn bytes(input: &str) -> Result<u64, String> {
     let like =
-        || format!("'{input}' is no number of bytes; write it like 8GiB, 512MiB or 2147483648");
+        || format!("'{input}' is not a number of bytes; write it like 8GiB, 512MiB or 2147483648");
     let digits = input.trim_end_matches(|c: char| !c.is_ascii_digit());
     let number: u64 = digits.parse().map_err(|_| like())?;
     let unit = match &input[digits.len()..] {
@@ -96,16 +98,16 @@ fn bytes(input: &str) -> Result<u64, String> {
 
 /// Examines the store.
 pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure> {
-    let out = global.out();
+    let (out, hint) = (global.out(), global.hint());
     let client = match global.reading().await {
         Ok(client) => client,
         Err(failure) => {
-            // The JSON output has it too.
+            // The JSON output includes it.
             if out.is_json() {
                 let found = failure.to_string();
                 let advice = "the store cannot be opened: nothing else was looked at";
                 let finding = Finding::new("reachable", Verdict::Error, found, advice);
-                out.json(&Line::of(&finding))?;
+                out.json(&Line::of(&finding, &hint))?;
             }
             return Err(failure);
         }
@@ -127,14 +129,14 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     };
     if out.is_json() {
         for finding in &findings {
-            out.json(&Line::of(finding))?;
+            out.json(&Line::of(finding, &hint))?;
         }
         return Ok(if bad { Exit::No } else { Exit::Ok });
     }
-    // Not where something is wrong with the tables: the findings say so.
+    // Unless something is wrong with the tables, which the findings report.
     let is_empty = client.counts().await.is_ok_and(|counts| counts.is_empty());
     if is_empty && client.nodes().await.is_ok_and(|nodes| nodes.is_empty()) {
-        out.note("there are no tasks and no nodes here: is it the store that you mean?");
+        out.note("there are no tasks and no nodes here: is this the right store?");
     }
     out.table(
         &["CHECK", "VERDICT", "FOUND"],
@@ -150,8 +152,8 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
 
 /// Returns whether every live node can run its kinds.
 async fn machines(client: &Client) -> Finding {
-    let advice =
-        "free the disk, memory or file descriptors of that machine; the node goes on by itself";
+    let advice = "remove the cause that each fault names; the node goes on by itself, except that a limit of its process \
+         (ulimit) takes a restart";
     let nodes = match client.nodes().await {
         Ok(nodes) => nodes,
         Err(error) => return Finding::unknown("machines", &error, "see the check of the nodes"),

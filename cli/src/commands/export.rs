@@ -65,11 +65,11 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     })
 }
 
-/// A file that gets its name when it is whole.
+/// A file that gets its name only when it is complete.
 enum New {
-    /// It has no name yet: it is gone with this process, however that ends.
+    /// It has no name yet, so it disappears with this process, however that ends.
     Nameless(File),
-    /// Its folder takes no file without a name.
+    /// Its folder does not allow a file without a name.
     Named(NamedTempFile),
 }
 
@@ -119,14 +119,14 @@ impl New {
     }
 }
 
-/// Creates a file without a name, where the system can.
+/// Creates a file without a name, if the system can.
 #[cfg(target_os = "linux")]
 fn nameless(folder: &Path) -> Option<File> {
     use std::os::unix::fs::OpenOptionsExt;
     let flags = nix::fcntl::OFlag::O_TMPFILE.bits();
     let mut options = File::options();
     options.write(true).mode(0o600).custom_flags(flags);
-    // Without /proc it could get no name.
+    // Without /proc the file could not get a name.
     let can_be_named = Path::new("/proc/self/fd").is_dir();
     can_be_named.then(|| options.open(folder).ok()).flatten()
 }
@@ -213,7 +213,7 @@ fn show(out: &Output, written: &Written, file: &str) -> Result<(), Failure> {
         (_, false) => out.line(line)?,
     }
     if written.tasks == 0 {
-        out.note("note: the store has no tasks; if that is wrong, look at --store");
+        out.note("note: the store has no tasks; if that is wrong, check --store");
     }
     if !written.left.is_empty() {
         out.note("tasks that cannot be read are named in the file; retry or delete them, then export again");

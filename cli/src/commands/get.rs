@@ -6,7 +6,6 @@ use windlass::{
     Client, Command, TaskId, TaskState,
     client::WaitReason,
     jiff::Timestamp,
-    statemachine::waits::MAX_WAITS,
     store::{Change, ChangeKind, CommandRecord, Error, TaskRecord},
     wire::RecordForm,
 };
@@ -17,11 +16,10 @@ use crate::{
     output::Output,
     parse,
     text::one_line,
-    unblocked::unblocked,
     view::{age, change_text, due, progress_text, state_name, text},
 };
 
-/// Among how many of the last changes the claim of a task is searched.
+/// The number of recent changes in which the claim of a task is looked up.
 const CLAIM_WITHIN: u32 = 100;
 
 /// Which task.
@@ -42,7 +40,7 @@ pub(crate) struct Args {
     history: Option<u32>,
 }
 
-/// A task with its commands, and its history if it is asked for.
+/// A task with its commands, and with its history if requested.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct Full<'a> {
@@ -51,14 +49,14 @@ pub(crate) struct Full<'a> {
     /// When its node has claimed it.
     #[serde(skip_serializing_if = "Option::is_none")]
     claimed_at: Option<Timestamp>,
-    /// Why it does not run, if it could.
+    /// Why it does not run although it could.
     waits: Option<String>,
     /// The deadline that has passed, until a node of its kind fails it.
     missed: Option<String>,
     /// The tasks that it waits for, with their states now.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     waits_for_now: Vec<Other>,
-    /// Its commands that are kept, in their order.
+    /// Its commands, in order.
     commands: &'a [CommandRecord],
     /// Its last changes, oldest first, with `--history`.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -75,8 +73,7 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     let others = others(&client, &record).await?;
     let nodes = client.nodes().await?;
     let one = std::slice::from_ref(&record);
-    let unblocked = unblocked(&client, one, MAX_WAITS).await?;
-    let waits = WaitReason::of(&unblocked[0], &nodes, now);
+    let waits = client.wait_reasons(one, &nodes).await?.pop().flatten();
     let history = match args.history {
         Some(limit) => Some(client.history(&args.id, limit).await?),
         None => None,
@@ -106,7 +103,7 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     Ok(Exit::Ok)
 }
 
-/// Returns when the node of a task has claimed it, if that change is among the last ones.
+/// Returns when the node of a task claimed it, if that is among the recent changes.
 async fn claimed_at(client: &Client, record: &TaskRecord) -> Result<Option<Timestamp>, Failure> {
     if record.node.is_none() {
         return Ok(None);
@@ -227,7 +224,7 @@ fn show(
     Ok(())
 }
 
-/// Returns the deadline that a task has missed, and that no node has noticed yet.
+/// Returns the deadline that a task has missed, if no node has noticed it yet.
 fn missed(record: &TaskRecord, now: Timestamp) -> Option<String> {
     record.state.as_ref().ok()?.missed(now)
 }
@@ -242,7 +239,7 @@ struct Other {
     state: &'static str,
 }
 
-/// Returns the tasks that a task waits for, or has waited for, as they are now.
+/// Returns the tasks that a task waits for, or has waited for, with their present states.
 async fn others(client: &Client, record: &TaskRecord) -> Result<Vec<Other>, Failure> {
     let waits = record.state.as_ref().ok().and_then(|s| s.waits.as_deref());
     let tasks = waits.map_or_else(Vec::new, |waits| waits.tasks.clone());
@@ -316,7 +313,7 @@ fn show_commands(out: &Output, commands: &[CommandRecord]) -> Result<(), Failure
     out.narrow_table(&header, &["SENT", "BY"], rows.collect())
 }
 
-/// Returns the name of a command; that of a signal with its own.
+/// Returns the name of a command; for a signal, with the name of the signal.
 fn named(command: &Command) -> String {
     match command {
         Command::Signal(signal) => format!("signal {}", signal.name()),

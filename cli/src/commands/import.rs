@@ -40,7 +40,7 @@ pub(crate) struct Args {
 pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure> {
     let mut how = Import::new();
     how.accept_missing = args.accept_missing;
-    // A refused file makes no store.
+    // A refused file must not create a store.
     let file = open(&args.file, &how)?;
     let client = global.lasting().await?;
     let out = global.out();
@@ -64,14 +64,14 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     })
 }
 
-/// Opens the file. What comes from standard input is checked line by line while it is kept, so that what is no export is
-/// not kept to its end, in a file without a name: it is gone with this process, however that ends.
+/// Opens the file. Standard input is copied to a file without a name and checked line by line on the way, so that an
+/// input that is not an export is rejected early. The copy disappears with this process, however that ends.
 fn open(path: &str, how: &Import) -> Result<File, Failure> {
     if path != "-" {
         let file = File::open(path).map_err(|e| Failure::file(path, &e))?;
         let found = file.metadata().map_err(|e| Failure::file(path, &e))?;
         if !found.is_file() {
-            let reason = "is no regular file; name one, or - for standard input";
+            let reason = "is not a regular file; name one, or - for standard input";
             return Err(Failure::Usage(format!("file: '{path}' {reason}")));
         }
         how.check(&file).map_err(|error| failure(path, error))?;
@@ -87,7 +87,7 @@ fn open(path: &str, how: &Import) -> Result<File, Failure> {
     Ok(kept)
 }
 
-/// A reader whose bytes are kept in a file.
+/// A reader that copies its bytes to a file.
 struct Kept<'a, R> {
     from: R,
     to: &'a File,

@@ -11,11 +11,10 @@ use windlass::{
 use super::graph;
 use crate::{
     exit::{Exit, Failure},
+    filters::FilterArgs,
     global::Global,
     output::Output,
-    parse,
-    select::FilterArgs,
-    view,
+    parse, view,
 };
 
 /// Which tasks, and how many.
@@ -37,7 +36,8 @@ pub(crate) struct Args {
     limit: u32,
 
     /// Only tasks that could run, but do not run for this reason: 'no_node', 'data_version', 'labels', 'standing',
-    /// 'fault', 'full', 'tasks' (they wait for other tasks), 'limit' or 'lost'. 'windlass stats' counts them. All live
+    /// 'fault', 'full', 'tasks' (they wait for other tasks), 'limit', 'lost' or 'copied' (the store was copied into
+    /// another one). 'windlass stats' counts them. All live
     /// tasks that match the filters are read
     #[arg(long, value_name = "REASON", value_parser = reason, conflicts_with = "watch", help_heading = "Filters")]
     waits: Option<WaitKind>,
@@ -95,9 +95,12 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
         let reason = format!("{} is not from 1 to {MOST}", args.limit);
         return Err(Invalid::new("limit", reason).into());
     }
+    let filter = args.filter.filter()?;
+    if let Some(reason) = args.waits {
+        args.filter.check_waits(reason)?;
+    }
     let client = global.reading().await?;
     let out = global.out();
-    let filter = args.filter.filter();
     if args.watch {
         return watch(&client, &out, &filter, args.limit).await;
     }
@@ -114,7 +117,7 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     let mut has_own_ids = false;
     let mut left = args.limit;
     let mut shown = 0;
-    // A table needs all its rows for the layout; JSON lines are printed at once.
+    // A table needs all its rows for the layout; JSON lines are printed immediately.
     let mut rows = Vec::new();
     loop {
         query.limit = left.min(PAGE);
@@ -152,7 +155,7 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
         out.note(if is_all {
             "there are no tasks"
         } else {
-            "there are no such tasks"
+            "no task matches"
         });
     }
     if has_own_ids && order == Order::Id && args.sort.is_none() && is_first {
@@ -164,12 +167,13 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     Ok(Exit::Ok)
 }
 
-/// Returns whether windlass makes such ids: they begin with the time of the submit.
+/// Returns whether windlass could have made the id, which then begins with the time of the submit.
 fn is_default(id: &TaskId) -> bool {
     uuid::Uuid::parse_str(id.as_str()).is_ok_and(|uuid| uuid.get_version_num() == 7)
 }
 
-/// A terminal shows the table again; elsewhere each changed task is printed again.
+/// Prints the tasks again when they change: the whole table on a terminal, otherwise each changed
+/// task.
 async fn watch(
     client: &Client,
     out: &Output,
@@ -188,7 +192,7 @@ async fn watch(
         while let Some(Ok(batch)) = changes.next().await {
             let ids: BTreeSet<TaskId> = batch.into_iter().map(|c| c.task).collect();
             if redraw {
-                // The table is drawn at most a few times a second.
+                // Draws the table at most a few times a second.
                 tokio::time::sleep(Duration::from_millis(200)).await;
                 let page = client.page(&query, None).await?;
                 view::records_of(client, out, &page.tasks, true).await?;

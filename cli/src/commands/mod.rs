@@ -26,5 +26,7 @@ pub(crate) mod signal;
 pub(crate) mod stats;
 pub(crate) mod steer;
 pub(crate) mod submit;
+pub(crate) mod time;
+pub(crate) mod wait;
 pub(crate) mod watch;
 pub(crate) mod worker;

@@ -130,7 +130,8 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     Ok(if is_done { Exit::Ok } else { Exit::No })
 }
 
-/// Notes that a task is not claimed by the node that is asked to release it: the command then does nothing.
+/// Notes that the node which is asked to release a task has not claimed it, so that the command has no
+/// effect.
 async fn note_other_owner(client: &Client, out: &Output, (node, task): (&NodeName, &TaskId)) {
     let why = match client.get(task).await {
         Err(Error::NotFound { .. }) => format!("there is no task '{task}'"),
@@ -138,14 +139,14 @@ async fn note_other_owner(client: &Client, out: &Output, (node, task): (&NodeNam
             Some(other) => format!("task '{task}' is claimed by node '{other}'"),
             None => format!("no node has claimed task '{task}'"),
         },
-        // A store that does not answer is reported by the command itself.
+        // The command itself reports a store that does not respond.
         _ => return,
     };
     out.note(format!("note: {why}; node '{node}' has nothing to release"));
 }
 
-/// Returns whether an answer reports success. The release of a task that the node did not have is
-/// no success, nor is a drain that was cancelled.
+/// Returns whether an answer reports success. Releasing a task that the node did not have is not a
+/// success, nor is a cancelled drain.
 fn is_done(name: &str, answer: &str) -> bool {
     match name {
         "stop-task" => answer == "released",
@@ -154,7 +155,7 @@ fn is_done(name: &str, answer: &str) -> bool {
     }
 }
 
-/// Waits for the node's answer by polling: nodes are few and answer soon.
+/// Waits for the node's answer by polling: nodes are few and answer quickly.
 async fn answer(client: &Client, order: NodeCommandId) -> Result<String, Failure> {
     let mut backoff = Backoff::new(Duration::from_millis(5), Duration::from_millis(250));
     loop {

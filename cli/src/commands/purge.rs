@@ -46,14 +46,14 @@ pub(crate) struct Args {
 fn ended(text: &str) -> Result<StateKind, String> {
     match text.parse::<StateKind>() {
         Ok(code) if code.is_terminal() => Ok(code),
-        _ => Err(format!("'{text}' is none of completed, failed, killed")),
+        _ => Err(format!("'{text}' is not one of completed, failed, killed")),
     }
 }
 
 /// How many tasks one step deletes. A store on etcd reads all ended tasks for each step.
 const STEP: u32 = 10_000;
 
-/// What a purge has deleted.
+/// The result of a purge.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct Purged {
@@ -80,7 +80,7 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     };
     let filter = Filter::new().states(states.clone());
 
-    // With --yes there is no confirmation that needs the count.
+    // With --yes there is no confirmation, which would need the count.
     let selected = if args.dry_run || !args.yes {
         select(&client, &out, &filter, before, args.dry_run).await?
     } else {

@@ -9,7 +9,8 @@ use crate::{
     output::{Format, Output},
 };
 
-/// The word that asks for it. It is no subcommand, so that no help, suggestion or completion names it.
+/// The word that runs this function. It is not a subcommand, so that help, suggestions and completions
+/// do not show it.
 pub(crate) const WORD: &str = "reference";
 
 /// Prints it.
@@ -59,7 +60,7 @@ fn describe(page: &mut String, command: &Command, path: &str, depth: usize) -> s
     }
     if let Some(after) = command.get_after_long_help().or(command.get_after_help()) {
         let mut after = after.to_string();
-        // What stands before the examples is a paragraph of its own.
+        // The text before the examples becomes a separate paragraph.
         if let Some(at) = after.find("\n\nExamples:\n") {
             let examples = after.split_off(at + 2);
             writeln!(page, "{}\n", after.trim_end())?;

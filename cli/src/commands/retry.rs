@@ -29,7 +29,7 @@ pub(crate) struct Args {
     /// Also retry the tasks that failed only because they wait for one of these (after_ok), directly or
     /// indirectly. A named task that is live or has completed is not retried itself, so that an interrupted
     /// command can be repeated. Asks for confirmation, as with filters
-    #[arg(long, requires = "ids")]
+    #[arg(long)]
     with_dependents: bool,
 
     /// Start the one named task with this data instead of its own: JSON, @FILE, or - for standard input
@@ -49,7 +49,16 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
         return edited(args, &client, &out).await;
     }
     let (choice, waves) = if args.with_dependents {
-        args.select.has_ids_alone()?;
+        if !args
+            .select
+            .has_ids_alone()
+            .is_ok_and(|()| !args.select.ids().is_empty())
+        {
+            return Err(Failure::Usage(
+                "--with-dependents takes the ids of tasks, and no filters; `windlass list` with the filters shows the ids"
+                    .into(),
+            ));
+        }
         let found = dependents(&client, &args.select.ids()).await?;
         let Dependents {
             roots,

@@ -104,7 +104,7 @@ async fn note(client: &Client, out: &Output, record: TaskRecord) {
     }
     if record.commands > 0 {
         let kinds = [record.task.kind].into();
-        let note = ("the signal waits", "the task gets it");
+        let note = ("the signal waits", "the task gets it when one starts");
         note_unhandled(client, out, &kinds, note).await;
     }
 }

@@ -11,6 +11,7 @@ use windlass::{
 use crate::{
     exit::{Exit, Failure},
     global::Global,
+    hint::{Hint, option, quoted},
     output::Output,
     text::one_line,
     view::{age, color, due, human, text},
@@ -51,7 +52,7 @@ pub(crate) struct Stats<'a> {
     at: Timestamp,
 }
 
-/// How many tasks of a kind there are. A task counts in one of the fields, except that `held_back` says why tasks of
+/// How many tasks of a kind there are. Each task counts in exactly one of the fields; `held_back` adds why tasks of
 /// `available` and `waiting` are not run.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -72,13 +73,13 @@ struct OfKind<'a> {
     ended: u64,
     /// Tasks whose record cannot be read.
     quarantined: u64,
-    /// Since when the first of the available tasks is due.
+    /// The due time of the first available task.
     oldest_due: Option<Timestamp>,
-    /// The same as an age, in whole seconds.
+    /// The age of `oldest_due`, in whole seconds.
     oldest_due_age_seconds: Option<i64>,
     /// Whether an older task may be available: SQLite reads the first 2,000 live tasks in submit order.
     oldest_at_least: bool,
-    /// Why tasks are not run, the most tasks first.
+    /// Why tasks are not run, the reason with the most tasks first.
     held_back: Vec<Held>,
 }
 
@@ -88,7 +89,7 @@ struct OfKind<'a> {
 struct Held {
     /// The name of the reason.
     reason: &'static str,
-    /// How many tasks.
+    /// The number of tasks.
     tasks: u64,
     /// Whether there may be more: only a part of the tasks was read.
     at_least: bool,
@@ -101,7 +102,7 @@ struct Held {
 /// Prints the counts.
 pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure> {
     let client = global.reading().await?;
-    let out = global.out();
+    let (out, hint) = (global.out(), global.hint());
     let mut stats = client.stats().await?;
     if let Some(prefix) = &args.kind {
         stats
@@ -121,7 +122,7 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
             kinds: stats
                 .kinds
                 .iter()
-                .map(|of| OfKind::of(of, stats.at))
+                .map(|of| OfKind::of(of, stats.at, &hint))
                 .collect(),
             limits: &stats.limits,
             at: stats.at,
@@ -136,7 +137,7 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     }
     show_states(&out, &stats.counts, (tasks, claimed))?;
     show_kinds(&out, &stats)?;
-    show_held_back(&out, &stats.kinds)?;
+    show_held_back(&out, &stats.kinds, &hint)?;
     if !stats.limits.is_empty() {
         out.line("")?;
         show_limits(&out, &stats.limits, stats.at)?;
@@ -144,20 +145,20 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     Ok(Exit::Ok)
 }
 
-/// Returns how long the first available task of a kind is due, in whole seconds.
+/// Returns how long the first available task of a kind has been due, in whole seconds.
 fn oldest_age(of: &KindStats, now: Timestamp) -> Option<i64> {
     of.oldest_due
         .map(|due| now.duration_since(due).as_secs().max(0))
 }
 
 impl<'a> OfKind<'a> {
-    fn of(of: &'a KindStats, now: Timestamp) -> Self {
+    fn of(of: &'a KindStats, now: Timestamp, hint: &Hint) -> Self {
         let held = |held: &HeldBack| Held {
             reason: held.reason.kind().as_str(),
             tasks: held.tasks,
             at_least: held.at_least,
             text: held.reason.to_string(),
-            remedy: remedy(of, &held.reason),
+            remedy: remedy(of, &held.reason, hint),
         };
         Self {
             kind: &of.kind,
@@ -177,23 +178,27 @@ impl<'a> OfKind<'a> {
 }
 
 /// Returns the command that shows or resolves what holds tasks back.
-fn remedy(of: &KindStats, reason: &WaitReason) -> String {
+fn remedy(of: &KindStats, reason: &WaitReason, hint: &Hint) -> String {
     let kind = &of.kind;
-    match reason {
-        // One without --select takes tasks whatever their labels are.
+    let words = match reason {
+        // A node without --select takes tasks with any labels.
         WaitReason::NoNode | WaitReason::DataVersion { .. } | WaitReason::Labels(_)
             if kind.as_str() == "exec" =>
         {
-            "windlass worker".to_owned()
+            "worker".to_owned()
         }
         WaitReason::Standing(nodes) => {
             let node = nodes.first().map_or("NODE", |node| node.as_str());
-            format!("windlass node unfreeze {node}")
+            format!("node unfreeze {}", quoted(node))
         }
-        WaitReason::Tasks(_) => format!("windlass list --kind {kind} --state sleeping"),
-        WaitReason::Limit(_) => format!("windlass list --kind {kind} --state runnable"),
-        _ => "windlass nodes".to_owned(),
-    }
+        WaitReason::Copied(_) => "doctor".to_owned(),
+        // The tasks that were counted.
+        reason => {
+            let kind = option("--kind", kind.as_str());
+            format!("list {kind} --waits {}", reason.kind())
+        }
+    };
+    hint.command(&words)
 }
 
 fn show_states(
@@ -253,8 +258,9 @@ fn show_kinds(out: &Output, stats: &client::Stats) -> Result<(), Failure> {
     out.narrow_table(&header, &["PAUSED", "CLAIMED", "WAITING", "FUTURE"], rows)
 }
 
-/// Shows why tasks are not run, and what to do, a line each: a table would cut them off.
-fn show_held_back(out: &Output, kinds: &[KindStats]) -> Result<(), Failure> {
+/// Shows why tasks are not run, and what to do, one line each, because a table would cut the lines
+/// off.
+fn show_held_back(out: &Output, kinds: &[KindStats], hint: &Hint) -> Result<(), Failure> {
     for of in kinds {
         for (n, held) in of.held_back.iter().enumerate() {
             if n == 0 {
@@ -263,7 +269,7 @@ fn show_held_back(out: &Output, kinds: &[KindStats]) -> Result<(), Failure> {
             let more = if held.at_least { "+" } else { "" };
             let why = one_line(&held.reason.to_string());
             out.line(format!("  {}{more}: {why}", held.tasks))?;
-            out.line(format!("     try: {}", remedy(of, &held.reason)))?;
+            out.line(format!("     try: {}", remedy(of, &held.reason, hint)))?;
         }
     }
     Ok(())

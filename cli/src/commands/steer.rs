@@ -99,7 +99,7 @@ pub(crate) async fn sleep(args: SleepArgs, global: &Global) -> Result<Exit, Fail
     let until = match (args.when.until, args.when.span) {
         (Some(until), _) => until,
         (None, Some(Duration::ZERO)) => {
-            let reason = "is no time; give a longer one, or run the tasks now with `resume`";
+            let reason = "is too short; give a longer one, or run the tasks now with `resume`";
             return Err(Invalid::new("--for", reason).into());
         }
         (None, span) => after(Timestamp::now(), span.unwrap_or_default(), "--for")?,
@@ -171,7 +171,7 @@ async fn note_waiting(client: &Client, out: &Output, report: &Report) {
         return;
     }
     let mut kinds: BTreeSet<Kind> = BTreeSet::new();
-    // A few tasks are enough for the note; reading a million would cost too much.
+    // A few tasks are enough for the note; reading a million would take too long.
     for task in tasks.iter().filter(|t| t.error.is_none()).take(100) {
         if let Ok(record) = client.get(&task.id).await
             && record.commands > 0
@@ -180,7 +180,13 @@ async fn note_waiting(client: &Client, out: &Output, report: &Report) {
         }
     }
     let waits = format!("the {action} waits");
-    note_unhandled(client, out, &kinds, (&waits, "it takes effect")).await;
+    note_unhandled(
+        client,
+        out,
+        &kinds,
+        (&waits, "it takes effect when one starts"),
+    )
+    .await;
 }
 
 /// Waits for the outcomes.

@@ -67,10 +67,10 @@ async fn follow(args: &Args, global: &Global, client: &Client) -> Result<Exit, F
     let mut after = args.after;
     let mut left = args.limit;
     let mut changes = changes_of(args, client, after).await?;
-    // The number of the change that ended the task, where its history is printed up to there.
+    // The number of the change that ended the task, if its history is printed up to it.
     let mut ended_by = 0;
     if let Some(id) = &args.id {
-        // The stream has begun already, so the end is seen here or there.
+        // The stream has already started, so the end is seen either here or there.
         let record = client.get(id).await?;
         let code = record.state.as_ref().map(windlass::TaskState::code);
         if args.until_ended && code.as_ref().map_or(true, |c| c.is_terminal()) {
@@ -148,10 +148,10 @@ async fn last_end(client: &Client, id: &TaskId) -> Result<u64, Error> {
     Ok(last.map_or(0, |change| change.seq))
 }
 
-/// Few changes follow the end of a task: commands that are rejected.
+/// Only a few changes follow the end of a task: commands that are rejected.
 const HISTORY: u32 = 64;
 
-/// Returns the name of a command that was sent: the change itself holds only its number.
+/// Returns the name of a command that was sent; the change itself contains only its number.
 async fn command_of(client: &Client, change: &Change) -> Option<String> {
     let ChangeKind::Commanded { command: order } = change.what else {
         return None;
@@ -164,7 +164,7 @@ async fn command_of(client: &Client, change: &Change) -> Option<String> {
     })
 }
 
-/// Returns the error text of a failed attempt: the change itself holds only states.
+/// Returns the error text of a failed attempt; the change itself contains only states.
 async fn error_of(client: &Client, change: &Change) -> Option<String> {
     if !matches!(
         &change.what,
@@ -177,7 +177,7 @@ async fn error_of(client: &Client, change: &Change) -> Option<String> {
     }
     let record = client.get(&change.task).await.ok()?;
     let state = record.state.ok()?;
-    // `None` when the task has continued meanwhile.
+    // `None` if the task has continued in the meantime.
     let state = Some(state).filter(|state| state.since <= change.at)?;
     match change.what {
         ChangeKind::Moved {

@@ -67,10 +67,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true, default_value = "7d", value_parser = retention)]
     retention: Retention,
 
-    /// Set what follows a failed attempt of a task without a policy of its own: a number of attempts,
-    /// 'exponential' (8 attempts; random waits of up to 1s, 2s, 4s … 5m, as for a number), 'strikes' (8 failures
-    /// within 4h fail the task; 10m between attempts), 'never', 'abandoned' or JSON. A command that is stopped
-    /// with its worker has not failed: it starts again under every policy [default: exponential]
+    /// Set what follows a failed attempt of a task without its own policy: a number of attempts, 'exponential'
+    /// (8 attempts; random waits of up to 1s, 2s, 4s … 5m, as for a number), 'strikes' (8 failures within 4h
+    /// fail the task; 10m between attempts), 'never', 'abandoned' or JSON. A command that is stopped with its
+    /// worker has not failed: it starts again under every policy [default: exponential]
     #[arg(long, value_name = "POLICY", default_value = "exponential", hide_default_value = true,
         value_parser = read_retry)]
     retry: Retry,
@@ -80,8 +80,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "LABEL=VALUE", value_parser = parse::label)]
     select: Vec<(String, String)>,
 
-    /// End with exit code 4 when the store has failed this many times in a row: its lease could not be renewed or joined.
-    /// 0 for never. For a supervisor that starts the worker again, or elsewhere
+    /// End with exit code 4 when the lease could not be renewed or joined this many times in a row because the store
+    /// failed; 0 for never. For use with a supervisor that starts the worker again, here or elsewhere
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = parse::from_zero::<u32>)]
     exit_after_store_errors: u32,
 
@@ -91,7 +91,7 @@ pub(crate) struct Args {
     until_idle: bool,
 }
 
-/// Options of every command that is a node.
+/// The options of every command that runs a node.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct NodeArgs {
     /// Let other nodes take over this process's tasks after this long without a renewal of its
@@ -99,7 +99,7 @@ pub(crate) struct NodeArgs {
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true, default_value = "15s", value_parser = parse::lease_ttl)]
     pub(crate) lease_ttl: Duration,
 
-    /// Kill a command at most this long after SIGTERM; 0 for no limit. A task has a grace of its own ('grace' in its
+    /// Kill a command at most this long after SIGTERM; 0 for no limit. A task has its own grace ('grace' in its
     /// props, 10s by default): the shorter of both counts
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true, default_value = "30s", value_parser = parse::grace)]
     pub(crate) grace: Duration,
@@ -163,7 +163,7 @@ impl NodeArgs {
             .logs(logs)
             .longest_grace(self.grace)
             .supervised_by(global.link.supervisor());
-        // A store that is open has one.
+        // An open store has a URL.
         if let Ok(url) = global.store_url() {
             exec = exec.store(&url);
         }
@@ -175,7 +175,7 @@ impl NodeArgs {
     }
 }
 
-/// A worker that starts while a backup holds the file, or while a cluster has no leader, waits.
+/// How long a start waits while a backup locks the file, or while a cluster has no leader.
 pub(crate) const STORE_WAIT: Duration = Duration::from_secs(60);
 
 /// Returns the folders of the store's tasks, after the commands that an earlier worker left running
@@ -191,13 +191,14 @@ pub(crate) async fn folders(
 ) -> Result<Folders, Failure> {
     let registry = client.store().registry();
     let identity = patiently(PATIENCE, || registry.identity()).await?;
-    let folders = Folders::of_store(&global.store_url()?, &identity, client).map_err(|e| {
+    let mut folders = Folders::of_store(&global.store_url()?, &identity, client).map_err(|e| {
         Failure::Store(format!(
             "could not make the folder for the tasks' own files: {e}"
         ))
     })?;
     folders.end_orphans(grace).await;
     folders.sweep(grace);
+    folders.keep_orphans_ended(grace);
     Ok(folders)
 }
 
@@ -226,7 +227,7 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
         builder = builder.select(name, value);
     }
     let mut stops = global.link.stops().map_err(signals)?;
-    // A start can wait for the name of an earlier worker.
+    // The start may wait for the name of an earlier worker.
     let runner = tokio::select! {
         started = builder.start() => started.map_err(|e| not_started(e, "--slots"))?,
         Some(signal) = stops.next() => {
@@ -263,8 +264,8 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     }
 }
 
-/// Returns the error of a node that did not start; `slots` is the flag that sets how many tasks run
-/// at once.
+/// Returns the failure of a node that did not start. `slots` is the flag that sets how many tasks
+/// run at once.
 pub(crate) fn not_started(error: StartError, slots: &str) -> Failure {
     let StartError::Invalid(invalid) = &error else {
         return error.into();
@@ -279,12 +280,12 @@ pub(crate) fn not_started(error: StartError, slots: &str) -> Failure {
     Failure::Usage(format!("{flag}: {}", invalid.reason()))
 }
 
-/// Signals cannot be listened for.
+/// Returns the failure of a process that cannot listen for signals.
 pub(crate) fn signals(error: std::io::Error) -> Failure {
     Failure::Store(format!("signals cannot be listened for: {error}"))
 }
 
-/// Waits until no task matches any more. A node does not end because its store is away.
+/// Waits until no task matches any more. A node does not end because its store is unavailable.
 async fn idle(client: &Client, filter: &Filter) -> Result<(), windlass::store::Error> {
     patiently(Duration::MAX, || client.wait_none(filter)).await
 }

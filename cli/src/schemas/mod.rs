@@ -1,5 +1,5 @@
-//! The JSON Schemas of what the program reads and prints: `docs/schemas/` and `docs/json.md`, which are made of the
-//! types themselves.
+//! The JSON Schemas of what the program reads and prints: `docs/schemas/` and `docs/json.md`, generated from the
+//! types.
 
 mod page;
 mod strict;
@@ -24,7 +24,7 @@ use crate::{
     commands::{
         apply, config, doctor, get, graph, logs, node, purge,
         run::{printing, report::summary},
-        schedule, stats, submit, watch,
+        schedule, stats, submit, time, watch,
     },
 };
 
@@ -32,7 +32,7 @@ use crate::{
 struct Form {
     /// The name of its schema.
     name: &'static str,
-    /// Who reads or prints it.
+    /// Which command or file reads or prints it.
     of: &'static str,
     is_input: bool,
 }
@@ -87,7 +87,7 @@ fn forms() -> Vec<(Form, Value)> {
         output::<bulk::Report>(
             "report",
             "The commands that act on tasks: `pause`, `resume`, `sleep`, `release`, `checkpoint`, `complete`, \
-             `kill`, `signal`, `retry`, `delete`.",
+             `kill`, `signal`, `retry`, `delete`; and `wait`.",
         ),
         output::<apply::AppliedForm<'_>>("applied", "`windlass apply`."),
         output::<apply::Checked>("checked", "`windlass apply --dry-run`."),
@@ -123,6 +123,7 @@ fn forms() -> Vec<(Form, Value)> {
             "schedule-imported",
             "A line of `windlass schedule import`, and `create` and `update` with `--dry-run`.",
         ),
+        output::<time::Now>("time", "`windlass time`."),
         output::<doctor::Line<'_>>("finding", "A line of `windlass doctor`."),
         output::<config::Setting>("setting", "A line of `windlass config`."),
         output::<Report>("copied", "`windlass copy` and `windlass import`."),

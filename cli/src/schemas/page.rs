@@ -1,4 +1,4 @@
-//! Makes `docs/json.md` of the schemas.
+//! Generates `docs/json.md` from the schemas.
 
 use std::{collections::BTreeMap, fmt::Write as _};
 
@@ -33,7 +33,7 @@ pub(super) fn page(forms: &[(Form, Value)]) -> String {
         }
     }
     let mut types: BTreeMap<&str, &Value> = BTreeMap::new();
-    // Of an input and an output with one type, the input has the defaults.
+    // If an input and an output share a type, the input has the defaults.
     for (_, schema) in forms.iter().rev() {
         let defs = schema.get("$defs").and_then(Value::as_object);
         types.extend(

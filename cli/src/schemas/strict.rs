@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 /// The keywords that apply schemas to the object itself.
 const IN_PLACE: [&str; 3] = ["oneOf", "anyOf", "allOf"];
 
-/// Refuses the fields that are not named, in the schema and in those below it.
+/// Refuses unnamed fields, in the schema and in its sub-schemas.
 pub(super) fn close(schema: &mut Value) {
     walk(schema, true);
 }
@@ -26,7 +26,7 @@ fn walk(schema: &mut Value, is_whole: bool) {
     for keyword in IN_PLACE {
         let branches = object.get_mut(keyword).and_then(Value::as_array_mut);
         for branch in branches.into_iter().flatten() {
-            // A branch beside fields knows its own fields alone.
+            // A branch next to fields knows only its own fields.
             walk(branch, is_whole && !has_fields);
         }
     }
@@ -43,7 +43,7 @@ fn walk(schema: &mut Value, is_whole: bool) {
     }
 }
 
-/// Puts the fields of a referenced object beside those that stand with the reference: a variant has its tag and the
+/// Merges the fields of a referenced object with the fields next to the reference: a variant has its tag and the
 /// fields of its type.
 pub(super) fn join(schema: &mut Value) {
     let defs = schema.get("$defs").cloned().unwrap_or_default();
@@ -52,7 +52,7 @@ pub(super) fn join(schema: &mut Value) {
     for (_, of) in types.into_iter().flatten() {
         join_branches(of, &defs);
     }
-    // Those that only a variant had.
+    // Definitions that only a variant referenced.
     let text = schema.to_string();
     if let Some(defs) = schema.get_mut("$defs").and_then(Value::as_object_mut) {
         defs.retain(|name, _| text.contains(&format!("#/$defs/{name}\"")));
@@ -91,10 +91,10 @@ fn join_one(branch: &mut Value, defs: &Value) {
     }
 }
 
-/// The types whose fields may be left out, but not be `null`.
+/// The types whose optional fields may not be `null`.
 const NEVER_NULL: [&str; 1] = ["Retry"];
 
-/// Lets each field that may be left out be `null` too.
+/// Allows each optional field to be `null` as well.
 pub(super) fn allow_null(schema: &mut Value) {
     let Some(object) = schema.as_object_mut() else {
         return;
@@ -122,7 +122,8 @@ pub(super) fn allow_null(schema: &mut Value) {
     }
 }
 
-/// Leaves of each description what is for readers of JSON: no section, code and link of the library's pages.
+/// Reduces each description to what readers of JSON need: removes sections, code and links to the library's
+/// pages.
 pub(super) fn describe(schema: &mut Value) {
     match schema {
         Value::Object(fields) => {
@@ -143,7 +144,7 @@ fn plain(text: &str) -> String {
     let lines: Vec<&str> = text.lines().take_while(is_own).collect();
     let text = lines.join("\n");
     let text = text.trim();
-    // What announced the code.
+    // The sentence that introduced the code.
     let text = match text.rsplit_once("\n\n") {
         Some((before, last)) if last.ends_with(':') => before,
         _ => text,

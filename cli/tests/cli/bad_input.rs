@@ -43,7 +43,7 @@ fn wrong_input_names_the_field() {
         ),
         (
             r#"submit exec --props {"comand":"true"}"#,
-            "props: 'comand' is no field; write 'command'",
+            "props: 'comand' is not a field; write 'command'",
         ),
         (
             "submit k --priority high",
@@ -70,7 +70,7 @@ fn wrong_input_names_the_field() {
         ("sleep a --for -5s", "'-5s' is negative"),
         (
             "sleep a --for 0s",
-            "--for: is no time; give a longer one, or run the tasks now with `resume`",
+            "--for: is too short; give a longer one, or run the tasks now with `resume`",
         ),
         (
             "run --each true --batch ''",
@@ -133,7 +133,7 @@ fn wrong_input_names_the_field() {
         ),
         (
             "run --timeout 0s --each true /dev/null",
-            "'--timeout <DURATION>': '0s' is no time; give a longer one, or leave it out",
+            "'--timeout <DURATION>': '0s' is too short; give a longer one, or leave it out",
         ),
         ("list -o xml", "--output"),
         ("worker --slots many", "'many' is not a number"),
@@ -166,7 +166,7 @@ fn wrong_input_names_the_field() {
         ("[]", "task: is not a JSON object"),
         (
             r#"{"command":"true","timeot":"1s"}"#,
-            "task: 'timeot' is no field; write 'timeout'",
+            "task: 'timeot' is not a field; write 'timeout'",
         ),
     ] {
         env.run_with(&["run"], line).fails(2, &["line 1", says]);
@@ -216,7 +216,7 @@ fn files_that_are_no_store_of_ours_are_refused_as_they_are() {
         env.run(&["--store", &url, "list"]).fails(4, &[says]);
         assert_eq!(std::fs::read(path).ok(), before, "{path} was touched");
     }
-    // A change adds the tables of windlass beside those of the other program.
+    // A command that writes adds the tables of windlass to those of the other program.
     let url = format!("sqlite:{other}");
     env.run(&["--store", &url, "submit", "k", "--id", "a"]).ok();
     env.run(&["--store", &url, "get", "a"]).ok();

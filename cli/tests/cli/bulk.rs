@@ -1,4 +1,4 @@
-//! Filters: dry runs, confirmations, and what they touch.
+//! Filters: dry runs, confirmations, and the tasks that they affect.
 
 use std::{
     fs::File,
@@ -63,7 +63,7 @@ fn on_a_terminal(env: &Env, words: &[&str], typed: &str) -> (Option<i32>, String
     let mut terminal = File::from(pty.master);
     terminal.write_all(typed.as_bytes()).unwrap();
     let mut seen = Vec::new();
-    // It ends with an error when the program does: then nobody has the other side.
+    // Reading ends with an error when the program ends, because the other side is closed.
     let _ = terminal.read_to_end(&mut seen);
     (
         child.wait().unwrap().code(),
@@ -180,9 +180,15 @@ fn a_retry_takes_the_tasks_that_failed_because_of_it_along() {
     env.run(&retry)
         .fails(2, &["this would retry 3 tasks", "--yes"]);
     env.run(&["retry", "--state", "failed", "--with-dependents"])
-        .fails(2, &["<ID>"]);
+        .fails(
+            2,
+            &["--with-dependents takes the ids of tasks, and no filters"],
+        );
     env.run(&["retry", "a", "--kind", "exec", "--with-dependents"])
-        .fails(2, &["do not go together"]);
+        .fails(
+            2,
+            &["--with-dependents takes the ids of tasks, and no filters"],
+        );
     let done = env.json(&[&retry[..], &["--yes"]].concat());
     assert_eq!((&done["done"], &done["failed"]), (&json!(3), &json!(0)));
     work();
@@ -191,7 +197,7 @@ fn a_retry_takes_the_tasks_that_failed_because_of_it_along() {
         let is_completed = completed.contains(&id.as_str());
         assert_eq!(state == "completed", is_completed, "{id} {state}");
     }
-    // What else held it back is repaired by now, and does not fail because of it again.
+    // The other cause is fixed by now, so the task does not fail because of it again.
     env.run(&["delete", "other"]).ok();
     let other = [
         "submit",
@@ -212,8 +218,8 @@ fn a_retry_takes_the_tasks_that_failed_because_of_it_along() {
     assert_eq!(failed, [("e".to_owned(), "failed".to_owned())]);
 }
 
-/// On etcd the retries are several writes. After the client was killed between two of them, a repeat was refused while
-/// the first task was live, and found no task behind it once it had completed.
+/// Regression: on etcd the retries are several writes. After the client was killed between two of them, a repeat was
+/// refused while the first task was live, and found no dependent task when it had completed.
 #[test]
 fn a_repeat_of_an_interrupted_retry_with_dependents_finishes_it() {
     let env = Env::new();
@@ -231,7 +237,8 @@ fn a_repeat_of_an_interrupted_retry_with_dependents_finishes_it() {
     let work = || env.run(&["worker", "--until-idle"]).ok();
     let state = |id: &str| env.json(&["get", id])["state"].clone();
     let retry = ["retry", "a", "--with-dependents", "--yes"];
-    // What the interrupted command had retried, and whether that has completed by the repeat.
+    // The task that the interrupted command had retried, and whether it has completed at the
+    // repeat.
     for (retried, completes) in [
         (&["a"][..], false),
         (&["a"], true),

@@ -53,7 +53,7 @@ fn a_store_that_does_not_exist_or_answer_has_no_candidates() {
     for url in ["memory:", "nonsense:x"] {
         assert_eq!(asked(&env, &format!("--store {url} get ")), [""; 0]);
     }
-    // A server that takes the connection and says nothing.
+    // A server that accepts the connection and never responds.
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = silent.local_addr().unwrap().port();
     let began = Instant::now();
@@ -102,6 +102,6 @@ fn bash_completes_ids_with_the_script() {
         String::from_utf8(output.stdout).unwrap()
     };
     assert_eq!(complete("windlass get rep"), "report-1\n");
-    // What the store knows nothing of is completed as before.
+    // Words that do not come from the store are completed as before.
     assert!(complete("windlass get --hist").contains("--history"));
 }

@@ -28,7 +28,8 @@ fn of<'a>(settings: &'a [Value], table: Option<&str>, name: &str) -> &'a Value {
         .unwrap()
 }
 
-/// They were accepted: `config` showed them, and the worker that read them named an option.
+/// Regression: such values were accepted: `config` showed them, and the error of the worker that
+/// read them named an option.
 #[test]
 fn a_value_that_the_option_rejects_is_named_with_its_file_and_line() {
     let env = Env::new();
@@ -81,7 +82,7 @@ fn config_shows_every_default() {
     let settings = shown(&env, &[("WINDLASS_STORE", "")], &[]);
     let store = of(&settings, None, "store");
     let text = store["values"][0].as_str().unwrap();
-    assert!(text.contains("empty, which is no store"), "{text}");
+    assert!(text.contains("empty, which is not a store"), "{text}");
     assert_eq!(store["source"], "environment");
     let file = env.write("settings.toml", "[run]\nretry = \"3\"\n");
     let settings = shown(&env, &[], &["--config", &file]);
@@ -90,7 +91,7 @@ fn config_shows_every_default() {
     assert_eq!(of(&settings, Some("run"), "retry")["values"][0], "3");
 }
 
-/// Only a user and a password before the host were recognized.
+/// Regression: only a user and a password before the host were recognized.
 #[test]
 fn a_password_in_the_query_of_a_store_is_neither_printed_nor_accepted() {
     let env = Env::new();
@@ -104,7 +105,7 @@ fn a_password_in_the_query_of_a_store_is_neither_printed_nor_accepted() {
     assert!(!ran.err.contains("secret"), "{ran:?}");
 }
 
-/// It was rejected, although the file may name the command that it belongs to.
+/// Regression: it was rejected, although the file may also name the command that it belongs to.
 #[test]
 fn the_file_may_say_that_the_command_of_each_line_is_a_script() {
     let env = Env::new();

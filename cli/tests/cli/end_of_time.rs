@@ -1,4 +1,4 @@
-//! The last time that there is, in each option and field that takes a time.
+//! The last possible time, in each option and field with a time.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,7 @@ use crate::env::Env;
 
 /// The last time, in whole seconds.
 const LAST: &str = "9999-12-30T22:00:00Z";
-/// The usual time for "never": it is later.
+/// A common time for "never", later than the last one.
 const NEVER: &str = "9999-12-31T23:59:59Z";
 
 /// Each option with a time, in a command that works with the last one. `T` is the time.
@@ -75,7 +75,7 @@ fn every_option_takes_the_last_time_and_names_it_for_a_later_one() {
         let given: Vec<&str> = given.iter().map(String::as_str).collect();
         let ran = env.run(&given);
         assert!(!ran.err.contains("panicked"), "{ran:?}");
-        // A time to come is none to make up for, and the schedule has no such time.
+        // A future time cannot be backfilled, and the schedule does not have this one.
         let is_no = ["--from", "--to", "[TIME]"].contains(&option);
         assert!(ran.code == 0 || is_no, "{text}: {ran:?}");
     }

@@ -1,4 +1,4 @@
-//! [`Env`]: a store file of one test's own, the program on it, and nodes.
+//! [`Env`]: the store file of one test, with the program and nodes on it.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ pub(crate) struct Env {
     dir: TempDir,
 }
 
-/// What a run of the program came to.
+/// The result of a run of the program.
 #[derive(Debug)]
 pub(crate) struct Ran {
     pub(crate) code: i32,
@@ -132,7 +132,7 @@ async fn double(task: TaskContext) -> Result<Message, BoxError> {
 }
 
 impl Ran {
-    /// It ended with this code.
+    /// Asserts that it ended with this code.
     #[track_caller]
     pub(crate) fn code(self, code: i32) -> Self {
         assert_eq!(self.code, code, "{self:?}");
@@ -145,7 +145,8 @@ impl Ran {
         self.code(0)
     }
 
-    /// It ended with this code, and one line on standard error that says all of this.
+    /// Asserts that it ended with this code, and with one line on standard error that contains all
+    /// of these texts.
     #[track_caller]
     pub(crate) fn fails(self, code: i32, says: &[&str]) -> Self {
         let ran = self.code(code);

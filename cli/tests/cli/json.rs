@@ -178,6 +178,8 @@ async fn every_output_has_the_fields_of_its_schema() {
     see.run("stats", 0, &["stats"]);
     see.run("node", 0, &["node", "balance", "n1", "--wait"]);
     see.run("finding", 0, &["doctor"]);
+    see.run("time", 0, &["time"]);
+    see.run("report", 1, &["wait", "done", "failed"]);
     see.run("setting", 0, &["config"]);
     schedules(&see);
     let lines = r#"{"op":"submit","id":"applied","kind":"double","props":1,"if_exists":"skip"}
@@ -354,7 +356,7 @@ fn an_input_that_is_taken_has_the_form_of_its_schema() {
         assert!(read.is_ok(), "{message}: {read:?}");
     }
     let lines: Vec<String> = operations.iter().map(Value::to_string).collect();
-    // Each of them is taken; the tasks are not there.
+    // Each line is valid, but the tasks do not exist.
     let ran = Env::new().run_with(&["apply", "-", "--dry-run"], &lines[..1].join("\n"));
     assert!(!ran.err.contains("wrong"), "{ran:?}");
     for wrong in [

@@ -2,7 +2,8 @@
 
 use crate::env::Env;
 
-/// A line break in a path wrote a line of its own into the log, which could look like any other line.
+/// Regression: a line break in a path wrote a separate line into the log, which could look like any
+/// other line.
 #[test]
 fn no_value_writes_a_line_of_its_own_into_the_log() {
     let env = Env::new();
@@ -37,8 +38,8 @@ fn no_value_writes_a_line_of_its_own_into_the_log() {
     }
 }
 
-/// A command's output could turn the text of a list around, or clear the terminal, with characters that are no
-/// ASCII.
+/// Regression: the output of a command could reverse the text of a list, or clear the terminal, with
+/// characters that are not ASCII.
 #[test]
 fn no_invisible_character_of_an_error_is_printed() {
     let env = Env::new();

@@ -60,13 +60,13 @@ async fn nodes_are_listed_and_steered() {
     assert_eq!(env.json(&["nodes"]), json!([]));
 }
 
-/// A missing node is only a warning: the results are printed even when the nodes cannot be read. A script
-/// without the ids would submit again.
+/// A missing node is only a warning: the results are printed even when the nodes cannot be read. Without
+/// the ids a script would submit again.
 #[tokio::test(flavor = "multi_thread")]
 async fn results_are_printed_though_the_nodes_cannot_be_read() {
     let env = Env::new();
     let node = env.node("n1").await;
-    // One bad record hides no node.
+    // One damaged record does not hide other nodes.
     env.sql("UPDATE windlass_leases SET spec = 'spoiled', status = 'spoiled'");
     assert_eq!(env.json(&["nodes"])[0]["name"], "n1");
     env.sql("ALTER TABLE windlass_leases RENAME COLUMN spec TO moved");
@@ -102,7 +102,7 @@ async fn a_task_names_the_full_nodes_or_the_labels_that_it_waits_for() {
     while env.json(&["get", "first"])["node"].is_null() {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    // Since when it runs there, not since when it could run.
+    // The time of the claim, not the time from which it could run.
     assert!(env.json(&["get", "first"])["claimed_at"].is_string());
     let shown = env.run(&["get", "first"]).ok().out;
     let node = shown

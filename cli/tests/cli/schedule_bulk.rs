@@ -41,7 +41,7 @@ fn schedules_are_deleted_by_pattern_and_by_label() {
         dry.out.contains("backup-a") && !dry.out.contains("my-backup-c"),
         "{dry:?}"
     );
-    // Without a terminal a filter needs --yes, and says how many it would be.
+    // Without a terminal a filter needs --yes, and the error has the number of schedules.
     env.run(&["schedule", "delete", "backup-*"]).fails(
         2,
         &["this would delete 2 schedules; without a terminal give --yes"],
@@ -62,7 +62,7 @@ fn schedules_are_deleted_by_pattern_and_by_label() {
         .run(&["schedule", "delete", "--label", "team=z", "--yes"])
         .ok();
     assert_eq!(none.err, "delete: no schedule matches\n");
-    // Ids alone need no confirmation; one that is not there does not stop the others.
+    // Ids need no confirmation; a missing one does not stop the others.
     let some = env
         .run(&["schedule", "delete", "backup-b", "nothing"])
         .code(1);
@@ -73,7 +73,7 @@ fn schedules_are_deleted_by_pattern_and_by_label() {
     assert_eq!(ids(&env), Vec::<String>::new());
 }
 
-/// A pattern would hide the schedule that is named.
+/// Read as a pattern, the id would not select that schedule.
 #[test]
 fn an_id_that_looks_like_a_pattern_is_that_schedule() {
     let env = Env::new();

@@ -94,12 +94,12 @@ fn an_update_changes_the_given_options_of_a_command() {
         line.retain(|name, _| name != "command" && name != "args");
     }
     assert_eq!(props(&env), line);
-    // Props replace all of it, and options stand above them.
+    // Props replace the whole command, and options take precedence over them.
     update(&["--props", r#"{"shell":"true","cwd":"/x"}"#, "--cwd", "/y"]);
     assert_eq!(props(&env), json!({"shell": "true", "cwd": "/y"}));
 }
 
-/// Of four updates at once, one was kept.
+/// Regression: of four updates at the same time, one was kept.
 #[test]
 fn updates_at_once_are_all_kept() {
     let env = Env::new();

@@ -8,7 +8,7 @@ use crate::{env::Env, schedules::create};
 #[tokio::test(flavor = "multi_thread")]
 async fn a_failed_schedule_is_updated_and_a_taken_id_is_named() {
     let env = Env::new();
-    // Its props are no schedule.
+    // Its props are not a schedule.
     env.run(&["submit", "schedule", "--id", "wrong"]).ok();
     let node = env.node("n1").await;
     let store = Store::open(&env.url()).await.unwrap();
@@ -99,7 +99,7 @@ fn the_runs_of_a_schedule_have_deadlines() {
     assert!(text.contains(&line), "{text}");
     let table = env.run(&["schedule", "preview", "nightly"]).ok().out;
     assert!(table.contains(next["end_by"].as_str().unwrap()), "{table}");
-    // A run that is asked for has its time from then on.
+    // The durations of a triggered run count from its submit.
     let run = &env.json(&["schedule", "trigger", "nightly"])["runs"][0];
     let task = env.json(&["get", run.as_str().unwrap()]);
     let wait = time(&task["end_by"]) - time(&task["start_by"]);
@@ -157,7 +157,7 @@ fn wrong_deadlines_and_wrong_fields_of_cron_are_named() {
     }
 }
 
-/// It printed "updated", as if something had changed.
+/// Regression: it printed "updated", as if something had changed.
 #[test]
 fn an_update_without_options_is_refused() {
     let env = Env::new();
@@ -184,4 +184,33 @@ fn a_next_time_that_has_passed_without_a_worker_is_marked() {
         got.out.contains("ago, and no worker has submitted its run"),
         "{got:?}"
     );
+}
+
+/// It advised to start a worker, which would do nothing for the schedule.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_schedule_without_a_next_step_needs_no_worker() {
+    let env = Env::new();
+    create(&env, &[]);
+    let waits = |env: &Env| env.run(&["schedule", "get", "nightly"]).ok().out;
+    assert!(waits(&env).contains("start one (`windlass worker`"));
+    let node = env.node("n").await;
+    assert!(!waits(&env).contains("start one"));
+    env.run(&["kill", "nightly", "--wait"]).ok();
+    node.shutdown().await;
+    let ended = waits(&env);
+    assert!(ended.contains("killed"), "{ended}");
+    assert!(!ended.contains("start one"), "{ended}");
+}
+
+#[test]
+fn a_schedule_with_the_id_of_a_plain_task_is_not_to_be_updated() {
+    let env = Env::new();
+    env.run(&["submit", "report", "--id", "nightly"]).ok();
+    let words = [
+        "schedule", "create", "nightly", "--every", "1h", "--", "true",
+    ];
+    let ran = env
+        .run(&words)
+        .fails(1, &["a task of kind 'report', which is no schedule"]);
+    assert!(!ran.err.contains("schedule update"), "{ran:?}");
 }

@@ -105,7 +105,8 @@ fn each_field_is_removed_by_clear_and_by_null() {
         let (parent, field) = pointer.rsplit_once('/').unwrap();
         let inner = expected.pointer_mut(parent).unwrap().as_object_mut();
         assert!(inner.unwrap().remove(field).is_some(), "{name}");
-        // What has its default is not written; the policy of missed times is written whole.
+        // Fields with their defaults are not written; the policy of missed times is written
+        // completely.
         match name {
             "missed" => expected["missed"]["run"] = json!("last"),
             "within" => expected["missed"]["within"] = json!("1h"),

@@ -23,7 +23,7 @@ pub(crate) fn create(env: &Env, more: &[&str]) {
         .ok();
 }
 
-/// Its clock was ahead when it was created: it would be silent until then.
+/// The clock was ahead when the schedule was created, so it submits no run until that time.
 #[test]
 fn a_schedule_that_waits_for_the_time_of_a_wrong_clock_says_so() {
     let env = Env::new();
@@ -153,7 +153,7 @@ fn each_wrong_field_of_a_schedule_is_named() {
         ),
         (
             &["--cron", "@daily", "--zone", "Mars/Base"],
-            "zone: 'Mars/Base' is no time zone",
+            "zone: 'Mars/Base' is not a time zone",
         ),
         (
             &[
@@ -195,7 +195,7 @@ fn each_wrong_field_of_a_schedule_is_named() {
         ),
         (
             &["--spec", "{\"corn\":1}"],
-            "schedule: 'corn' is no field; write 'cron'",
+            "schedule: 'corn' is not a field; write 'cron'",
         ),
         (
             &["--spec", "{\"cron\":5}"],
@@ -342,7 +342,7 @@ async fn the_last_run_and_the_times_without_a_run_are_shown() {
     let shown = env.json(&["schedule", "get", "bad"]);
     assert_eq!(shown["last_run"], json!(null), "its task was deleted");
 
-    // As a node of a later version would store it.
+    // As a later version stores it.
     let entry = |why: &str, last: &str, times: u64| json!({"first": "2030-01-01T00:00:00Z", "last": last, "times": times, "why": why});
     let data = json!({"left_out": [
         entry("missed", "2030-01-01T09:00:00Z", 10),

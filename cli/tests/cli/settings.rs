@@ -55,7 +55,7 @@ fn the_default_file_is_in_the_configuration_directory() {
     env.write("config/windlass/config.toml", "output = \"json\"\n");
     env.run(&["submit", "k", "--id", "a"]).ok();
     assert_eq!(env.run(&["get", "a"]).ok().lines()[0]["id"], "a");
-    // An empty variable is no file.
+    // An empty variable is not a file.
     let ran = ran(&env, &[("WINDLASS_CONFIG", "")], &["get", "a"]).ok();
     assert!(serde_json::from_str::<Value>(&ran.out).is_err(), "{ran:?}");
 }
@@ -95,14 +95,14 @@ fn what_is_no_setting_is_named_with_its_file_and_line() {
     for (text, says) in [
         (
             "stroe = \"x\"",
-            "line 1: 'stroe' is no setting; write 'store'",
+            "line 1: 'stroe' is not a setting; write 'store'",
         ),
         (
             "\n[worker]\nslot = 3",
-            "line 3: 'slot' is no setting; write 'slots'",
+            "line 3: 'slot' is not a setting; write 'slots'",
         ),
         ("[worker]\nslots = \"many\"", "line 2: slots: "),
-        // It belongs to --each: with it alone no file of tasks could be read.
+        // The option belongs to --each: in a file it would make reading a file of tasks impossible.
         (
             "[run]\nnull = true",
             "line 2: 'null' is for one call only; give --null",
@@ -141,11 +141,11 @@ fn what_is_no_setting_is_named_with_its_file_and_line() {
         ),
         (
             "[wroker]\n",
-            "line 1: [wroker] is no table of settings; write [worker]",
+            "line 1: [wroker] is not a table of settings; write [worker]",
         ),
         (
             "[delete]\nyes = true",
-            "line 1: [delete] is no table of settings; there are worker and run",
+            "line 1: [delete] is not a table of settings; the tables are worker and run",
         ),
         ("store = ", "line 1: is not TOML: "),
         (
@@ -210,7 +210,8 @@ fn an_error_that_ends_a_program_with_a_log_in_json_is_json_too() {
     );
 }
 
-/// A program that reads JSON keeps the last of two values with one name: the text of the event was lost.
+/// Regression: readers of JSON keep the last of two values with one name, so the text of the event was
+/// lost.
 #[test]
 fn no_event_in_json_has_two_messages() {
     let env = Env::new();

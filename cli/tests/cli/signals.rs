@@ -142,7 +142,10 @@ fn an_operating_system_command_takes_no_signals() {
     worker.kill().unwrap();
     worker.wait().unwrap();
     let out = ran.code(1).out;
-    assert_eq!(out, "a: signal: rejected: the kind takes no signals\n");
+    assert_eq!(
+        out,
+        "a: signal: rejected: the kind does not accept signals\n"
+    );
     assert_eq!(got["state"], "paused");
 }
 
@@ -180,7 +183,7 @@ fn a_transaction_sends_signals() {
         .fails(2, &["name: is missing"]);
 }
 
-/// It was accepted without a word, and rejected when a worker ran the command.
+/// Regression: the signal was silently accepted, and rejected when a worker ran the command.
 #[test]
 fn a_signal_to_a_command_is_noted_at_once() {
     let env = Env::new();

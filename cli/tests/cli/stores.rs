@@ -1,4 +1,5 @@
-//! Stores of other versions, stores by other names, files that are none, and what a taken id says.
+//! Stores of other versions, stores with other names, files that are not stores, and errors about
+//! existing ids.
 
 use crate::env::Env;
 

@@ -67,47 +67,6 @@ fn an_id_that_is_taken_is_refused_unless_it_is_the_same() {
         .fails(1, &["exists already"]);
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn wait_prints_the_result_and_its_exit_code_says_whether_it_completed() {
-    let env = Env::new();
-    let node = env.node("n1").await;
-    let ran = env
-        .run(&["submit", "double", "--id", "a", "--props", "21", "--wait"])
-        .ok();
-    assert_eq!(ran.out, "a\ncompleted: 42\n");
-    let done = env.json(&[
-        "submit",
-        "double",
-        "--props",
-        "4",
-        "--wait",
-        "--timeout",
-        "30s",
-    ]);
-    assert_eq!(
-        (&done["state"], &done["result"]),
-        (&json!("completed"), &json!(8))
-    );
-    let failed = env.run(&["submit", "fail", "--wait", "-o", "json"]).code(1);
-    assert_eq!(failed.lines()[0]["error"], "out of luck");
-    env.run(&["submit", "double", "--id", "a"])
-        .fails(1, &["has ended already", "retry", "replace"]);
-    env.run(&[
-        "submit",
-        "double",
-        "--id",
-        "a",
-        "--props",
-        "1",
-        "--replace",
-        "--wait",
-    ])
-    .ok();
-    env.run(&["submit", "stay", "--wait", "--timeout", "200ms"])
-        .fails(5, &["has not ended after 200ms"]);
-    node.shutdown().await;
-}
-
 #[test]
 fn a_bad_line_is_reported_by_number_and_nothing_after_it_is_submitted() {
     let env = Env::new();
@@ -123,7 +82,7 @@ fn a_bad_line_is_reported_by_number_and_nothing_after_it_is_submitted() {
         "{ran:?}"
     );
     env.run(&["get", "d"]).code(3);
-    // Those that are there are the same; the rest is submitted, and the answer is still no.
+    // The existing tasks are the same; the rest is submitted, and the exit code is still 1.
     let ran = env
         .run(&[
             "submit",
@@ -152,11 +111,11 @@ fn every_kind_of_bad_line_names_its_field() {
         (r#"{"kind":"k","props":{]}}"#, "task: "),
         (
             r#"{"kind":"k","colour":1}"#,
-            "task: 'colour' is no field; the fields are id, kind",
+            "task: 'colour' is not a field; the fields are id, kind",
         ),
         (
             r#"{"kind":"exec","command":"true"}"#,
-            "task: 'command' is a field of a command, and stands in 'props'",
+            "task: 'command' is a field of a command, and belongs in 'props'",
         ),
         (r#"{"id":"a"}"#, "kind: is missing"),
         (r#"{"kind":"k","id":""}"#, "id: is empty"),
@@ -214,81 +173,6 @@ fn lines_take_what_they_lack_from_the_options() {
         (&listed[7]["props"], &listed[7]["state"]),
         (&json!(7), &json!("sleeping"))
     );
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn lines_are_waited_for() {
-    let env = Env::new();
-    let node = env.node("n1").await;
-    let lines = "{\"kind\":\"double\",\"props\":1}\n{\"kind\":\"fail\",\"id\":\"f\"}\n{\"kind\":\"double\",\"props\":3}\n";
-    let ran = env
-        .run_with(&["submit", "--lines", "-", "--wait", "-o", "json"], lines)
-        .code(1);
-    assert_eq!(ran.lines()[0]["completed"], 2);
-    assert!(ran.err.contains("f: failed: out of luck"), "{ran:?}");
-    node.shutdown().await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_wait_for_lines_reports_attempts_that_fail() {
-    let env = Env::new();
-    let node = env.node("n1").await;
-    let retry = r#"{"policy":"exponential","attempts":3,"base":"10ms"}"#;
-    let ran = env
-        .run_with(
-            &["submit", "--lines", "-", "--retry", retry, "--wait"],
-            "{\"kind\":\"fail\",\"id\":\"f\"}\n{\"kind\":\"flaky\",\"id\":\"g\"}\n",
-        )
-        .code(1);
-    let count = |text: &str| ran.err.lines().filter(|l| l.starts_with(text)).count();
-    assert_eq!(count("f: attempt 1 failed: out of luck"), 1, "{ran:?}");
-    assert_eq!(count("f: attempt 2 failed: out of luck"), 1, "{ran:?}");
-    // The last one is the end, which has a line of its own.
-    assert_eq!(count("f: attempt 3"), 0, "{ran:?}");
-    assert_eq!(count("error: f: failed: out of luck"), 1, "{ran:?}");
-    assert_eq!(count("g: attempt 1 failed: timed out;"), 1, "{ran:?}");
-    node.shutdown().await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn wait_reports_failed_attempts() {
-    let env = Env::new();
-    let node = env.node("n1").await;
-    let retry = r#"{"policy":"exponential","attempts":3,"base":"10ms"}"#;
-    let ran = env
-        .run(&["submit", "fail", "--retry", retry, "--wait"])
-        .code(1);
-    let lines: Vec<&str> = ran.err.lines().filter(|l| l.contains("attempt")).collect();
-    // Standard output has the end.
-    let [first, second] = lines.as_slice() else {
-        panic!("{ran:?}")
-    };
-    assert!(
-        first.starts_with("attempt 1 failed: out of luck"),
-        "{ran:?}"
-    );
-    assert!(
-        second.starts_with("attempt 2 failed: out of luck"),
-        "{ran:?}"
-    );
-    assert!(ran.out.contains("failed: "), "{ran:?}");
-    node.shutdown().await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn wait_reports_when_the_next_attempt_is_and_how_many_are_left() {
-    let env = Env::new();
-    let node = env.node("n1").await;
-    // The command looks at the task before this time is over, on a busy machine too.
-    let retry = r#"{"policy":"strikes","sleep":"3s"}"#;
-    let ran = env
-        .run(&["submit", "flaky", "--id", "f", "--retry", retry, "--wait"])
-        .ok();
-    let lines: Vec<&str> = ran.err.lines().filter(|l| l.contains("attempt")).collect();
-    let expected = ["attempt 1 failed: timed out; next in 3 s (7 left)"];
-    assert_eq!(lines, expected, "{ran:?}");
-    assert_eq!(ran.out, "f\ncompleted\n");
-    node.shutdown().await;
 }
 
 #[test]
@@ -385,6 +269,19 @@ fn a_command_line_that_cannot_be_a_task_is_rejected() {
             &["--cwd, --env-file or --env-from: is for commands"],
         ),
         (&["--", ""], &["props.command: is empty"]),
+        (
+            &["--", "/"],
+            &["command: '/' is a folder; give the program to run"],
+        ),
+        (
+            &["--", "/usr"],
+            &["command: '/usr' is a folder; give the program to run"],
+        ),
+        (
+            &["--cwd", "/", "--", "./usr"],
+            &["command: './usr' is a folder"],
+        ),
+        (&["--", ".."], &["props.command: names a folder"]),
         (&["exec", "--cwd", "/x"], &["props.command: is missing"]),
         (&["exec"], &["props.command: is missing; give the program"]),
         (&["--wait"], &["KIND"]),
@@ -395,49 +292,26 @@ fn a_command_line_that_cannot_be_a_task_is_rejected() {
     assert!(!store.exists(), "nothing was written");
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_task_is_submitted_paused_and_runs_when_it_is_resumed() {
-    let env = Env::new();
-    let words = ["submit", "double", "--id", "a", "--props", "2", "--paused"];
-    let submitted = env.run(&words).ok();
-    assert_eq!(submitted.out, "a\n");
-    let says = "note: the task is paused; `windlass resume a` starts it\n";
-    assert_eq!(submitted.err, says);
-    let node = env.node("n1").await;
-    env.run(&["submit", "double", "--props", "1", "--wait"])
-        .ok();
-    assert_eq!(env.json(&["get", "a"])["state"], "paused");
-    env.run(&["resume", "a"]).ok();
-    env.run(&["watch", "a", "--until-ended"]).ok();
-    assert_eq!(env.json(&["get", "a"])["state"], "completed");
-    node.shutdown().await;
-    env.run(&["submit", "k", "--paused", "--in", "1h"]).code(2);
-    let line = r#"{"id":"b","kind":"k","paused":true,"start_at":"2999-01-01T00:00:00Z"}"#;
-    env.run_with(&["submit", "--lines", "-"], line)
-        .fails(2, &["paused: has no effect beside 'start_at'"]);
-}
-
+/// A task that starts in an hour "runs when one starts".
 #[test]
-fn an_id_is_free_after_success() {
+fn a_note_of_a_missing_node_says_when_the_task_runs() {
     let env = Env::new();
-    let submit = |command: &str| {
-        env.run(&[
-            "submit",
-            "--id",
-            "a",
-            "--free-id",
-            "--retry",
-            "never",
-            "--",
-            command,
-        ])
-    };
-    submit("true").ok();
-    submit("true").fails(1, &["'a' exists already"]);
-    env.run(&["worker", "--until-idle"]).ok();
-    assert_eq!(env.json(&["get", "a"])["state"], "completed");
-    submit("false").ok();
-    assert_eq!(env.json(&["get", "a"])["state"], "runnable");
-    env.run(&["worker", "--until-idle"]).ok();
-    submit("true").fails(1, &["'a' has ended already"]);
+    for (words, says) in [
+        (&["k", "--id", "a"][..], "it runs when one starts"),
+        (
+            &["k", "--in", "1h"],
+            "it runs at its time, once one has started",
+        ),
+        (
+            &["k", "--after", "a"],
+            "it runs after the tasks that it waits for, once one has started",
+        ),
+    ] {
+        let ran = env.run(&[&["submit"], words].concat()).ok();
+        assert!(ran.err.contains(says), "{ran:?}");
+    }
+    let line = r#"{"kind":"k","start_at":"2100-01-01T00:00:00Z"}"#;
+    let ran = env.run_with(&["submit", "--lines", "-"], line).ok();
+    let says = "they run once one has started: those with a later start or a wait after it";
+    assert!(ran.err.contains(says), "{ran:?}");
 }

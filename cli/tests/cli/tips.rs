@@ -24,7 +24,7 @@ fn a_timeout_is_of_the_wait_and_the_task_goes_on() {
         let words = ["submit", "k", "--id", id, "--wait", "--timeout", "50ms"];
         let ran = env.run(&[&words[..], options].concat());
         let says = format!(
-            "task '{id}' has not ended after 50ms (--timeout); it goes on; end it with: {kill}\n"
+            "task '{id}' has not ended after 50ms (--timeout); it continues; end it with: {kill}\n"
         );
         assert!(ran.code == 5 && ran.err.ends_with(&says), "{ran:?}");
     }

@@ -17,7 +17,7 @@ fn worked(env: &Env) -> Ran {
     env.run(&words).ok()
 }
 
-/// Every byte that the store, the folders and the logs keep.
+/// Returns every byte in the store, the folders and the logs.
 fn kept(env: &Env) -> Vec<u8> {
     let mut all = Vec::new();
     let mut folders = vec![std::path::PathBuf::from(env.path(""))];
@@ -51,7 +51,7 @@ fn a_command_finds_variables_of_files_that_nothing_stores() {
     let test = format!(
         "[ \"$HOST\" = 'a b' ] && [ \"$TOKEN\" = {0} ] && [ \"$PASSWORD\" = {0} ] && \
          [ \"$BOTH\" = {0} ] && [ \"$OWN\" = props ] && echo found",
-        // Not as it is kept, or the test of what is kept would find it.
+        // Split in two, so that the search of stored bytes does not find it in the command.
         "s3cr3t\"\"-of-nobody"
     );
     let props = serde_json::json!({"shell": test, "env": {"OWN": "props"}}).to_string();

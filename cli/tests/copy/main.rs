@@ -57,7 +57,8 @@ fn a_copy_is_the_same_and_can_be_made_again() {
     assert!(said.contains("0 copied, 5 there already"), "{said}");
 }
 
-/// A copy was repeated after a task had been deleted in the source, said nothing of it, and the task ran in the target.
+/// Regression: a copy was repeated after a task had been deleted in the source, did not report it, and the task ran in
+/// the target.
 #[test]
 fn tasks_that_only_the_target_has_are_named() {
     let place = filled();
@@ -88,7 +89,7 @@ fn another_task_is_reported_and_replaced_only_when_asked() {
         "{said}"
     );
     assert_eq!(listed(&place, "sqlite:t.db").len(), 5);
-    // Run again, it finds nothing to do: what was replaced comes last, and that is no fault.
+    // Run again, it finds nothing to do: what was replaced comes last, and that is not a fault.
     for again in [&copy[..], &[&copy[..], &["--replace"]].concat()] {
         let said = ok(&place, again, 0);
         assert!(said.contains("0 copied, 5 there already"), "{said}");
@@ -127,7 +128,7 @@ fn no_node_may_work_meanwhile() {
     let said = ok(&place, &copy, 1);
     assert!(said.contains("from: has nodes that work: busy"), "{said}");
     ok(&place, &[&copy[..], &["--wait", "300ms"]].concat(), 5);
-    // The other way round a frozen node is one too many, too.
+    // In the other direction even a frozen node is an obstacle.
     ok(&place, &["node", "freeze", "busy", "--wait"], 0);
     let other = ["--store", "sqlite:t.db", "submit", "other", "--id", "z"];
     ok(&place, &other, 0);
@@ -142,7 +143,7 @@ fn no_node_may_work_meanwhile() {
     let said = ok(&place, &back, 1);
     assert!(said.contains("to: has nodes that live: busy"), "{said}");
     until("a frozen node is no hindrance", || place.run(&copy).0 == 0);
-    // A node that is killed has given nothing back; its tasks are free all the same.
+    // A killed node has released nothing; its tasks are free anyway.
     let sleep = r#"{"command":"sleep","args":["600"]}"#;
     ok(&place, &["node", "unfreeze", "busy", "--wait"], 0);
     ok(
@@ -169,7 +170,7 @@ fn a_copy_that_has_changed_since_is_not_called_another_task() {
     assert!(said.contains("repeats what"), "{said}");
 }
 
-/// Pauses a task by a command of this id, which the command line cannot choose.
+/// Pauses a task with a command of this id, which the command line cannot choose.
 fn pause(place: &Place, file: &str, task: &str, id: &str) {
     let path = place.path(file);
     let send = windlass::store::SendCommand {
@@ -258,7 +259,7 @@ fn what_cannot_be_read_is_left_out_by_name() {
     );
 }
 
-/// A worker or a submit that was forgotten used the old file without a sign, and the same tasks ran twice.
+/// Regression: a forgotten worker or submit silently used the old file, and the same tasks ran twice.
 #[test]
 fn a_copied_store_is_marked_and_takes_no_more() {
     let place = filled();
@@ -266,7 +267,7 @@ fn a_copied_store_is_marked_and_takes_no_more() {
     let file = rusqlite::Connection::open(place.path("s.db")).unwrap();
     let copy = ["copy", "--from", "sqlite:s.db", "--to", "sqlite:t.db"];
     let said = ok(&place, &copy, 0);
-    assert!(said.contains("'sqlite:s.db' takes no tasks"), "{said}");
+    assert!(said.contains("'sqlite:s.db' accepts no tasks"), "{said}");
     let target = format!("copied to 'sqlite:{}' at ", place.path("t.db").display());
     for command in [
         &["worker", "--until-idle"][..],
@@ -288,7 +289,7 @@ fn a_copied_store_is_marked_and_takes_no_more() {
     );
     let said = ok(&place, &["doctor", "--strict"], 1);
     assert!(said.contains("copied") && said.contains(&target), "{said}");
-    // Back into it: only when asked.
+    // A copy back into it needs the option.
     let back = [
         "copy",
         "--backup",
@@ -350,11 +351,11 @@ fn a_backup_leaves_its_source_in_use() {
         "sqlite:t.db",
     ];
     let said = ok(&place, &backup, 0);
-    assert!(!said.contains("takes no tasks"), "{said}");
+    assert!(!said.contains("accepts no tasks"), "{said}");
     ok(&place, &["submit", "k"], 0);
 }
 
-/// They stayed behind, with exit code 0 and without a word.
+/// Regression: they stayed behind silently, with exit code 0.
 #[test]
 fn committed_rows_of_the_inbox_are_copied_or_named() {
     let place = filled();
@@ -384,4 +385,196 @@ fn committed_rows_of_the_inbox_are_copied_or_named() {
     ok(&place, &copy, 0);
     let rows = "SELECT count(*) FROM windlass_inbox";
     assert_eq!(file.query_row(rows, (), |row| row.get(0)), Ok(0));
+}
+
+/// Opening the store removed the mark, whatever the command did.
+#[test]
+fn the_mark_of_a_copy_goes_with_the_first_write_that_it_refuses() {
+    let place = filled();
+    ok(
+        &place,
+        &["copy", "--from", "sqlite:s.db", "--to", "sqlite:t.db"],
+        0,
+    );
+    for (args, code) in [
+        (
+            &[
+                "copy",
+                "--from",
+                "sqlite:s.db",
+                "--to",
+                "sqlite:u.db",
+                "--dry-run",
+            ][..],
+            0,
+        ),
+        (
+            &[
+                "copy",
+                "--from",
+                "sqlite:s.db",
+                "--to",
+                "sqlite:u.db",
+                "--backup",
+            ],
+            0,
+        ),
+        (
+            &[
+                "copy",
+                "--from",
+                "sqlite:t.db",
+                "--to",
+                "sqlite:s.db",
+                "--dry-run",
+            ],
+            0,
+        ),
+        (&["export", "out.jsonl"], 0),
+        (&["kill", "--all"], 2),
+        (&["kill", "--all", "--dry-run"], 0),
+        (&["kill", "nosuch"], 3),
+        (&["submit", "k", "--id", "a"], 1),
+        (&["retry", "a"], 1),
+        (&["delete", "b", "--yes"], 0),
+        (&["doctor", "--repair"], 0),
+    ] {
+        let said = ok(&place, &[args, &["--use-copied"]].concat(), code);
+        assert!(!said.contains("is removed"), "{args:?}: {said}");
+        let said = ok(&place, &["submit", "k"], 4);
+        assert!(said.contains("copied to"), "{args:?}: {said}");
+    }
+    let said = ok(&place, &["kill", "a", "--use-copied"], 0);
+    assert!(said.contains("the mark of the copy is removed"), "{said}");
+    ok(&place, &["submit", "k"], 0);
+    // A worker that starts uses the store.
+    ok(
+        &place,
+        &["copy", "--from", "sqlite:s.db", "--to", "sqlite:v.db"],
+        0,
+    );
+    ok(&place, &["worker", "--until-idle"], 4);
+    ok(&place, &["submit", "k"], 4);
+    let said = ok(&place, &["worker", "--until-idle", "--use-copied"], 0);
+    assert!(said.contains("the mark of the copy is removed"), "{said}");
+    ok(&place, &["submit", "k"], 0);
+    // Back again: the target is used from now on, also where every task is there.
+    ok(
+        &place,
+        &["copy", "--from", "sqlite:s.db", "--to", "sqlite:w.db"],
+        0,
+    );
+    ok(
+        &place,
+        &[
+            "copy",
+            "--from",
+            "sqlite:w.db",
+            "--to",
+            "sqlite:s.db",
+            "--use-copied",
+        ],
+        0,
+    );
+    ok(&place, &["submit", "k"], 0);
+    ok(&place, &["--store", "sqlite:w.db", "submit", "k"], 4);
+}
+
+/// They advised to start a worker, which the store refuses.
+#[test]
+fn a_copied_store_is_no_reason_to_start_a_worker() {
+    let place = filled();
+    ok(&place, &["submit", "--id", "c", "--", "true"], 0);
+    ok(
+        &place,
+        &["copy", "--from", "sqlite:s.db", "--to", "sqlite:t.db"],
+        0,
+    );
+    for args in [
+        &["list"][..],
+        &["list", "--waits", "copied"],
+        &["get", "c"],
+        &["stats"],
+        &["nodes"],
+    ] {
+        let said = ok(&place, args, 0);
+        assert!(said.contains("copied to 'sqlite:"), "{args:?}: {said}");
+        assert!(!said.contains("windlass worker"), "{args:?}: {said}");
+        assert!(!said.contains("start one"), "{args:?}: {said}");
+    }
+    let said = ok(&place, &["list", "--waits", "no_node"], 0);
+    assert!(said.contains("there are no such tasks"), "{said}");
+    let said = ok(&place, &["node", "unfreeze", "n"], 4);
+    assert!(said.contains("copied to 'sqlite:"), "{said}");
+}
+
+/// They were sentences, lists and options.
+#[test]
+fn the_commands_of_the_doctor_can_be_run() {
+    let place = filled();
+    let file = rusqlite::Connection::open(place.path("s.db")).unwrap();
+    let spoil = "UPDATE windlass_states SET state = '{' WHERE n = (SELECT n FROM windlass_tasks WHERE id = 'b')";
+    assert_eq!(file.execute(spoil, ()).unwrap(), 1);
+    drop(file);
+    ok(
+        &place,
+        &["copy", "--from", "sqlite:s.db", "--to", "sqlite:t.db"],
+        1,
+    );
+    ok(
+        &place,
+        &["copy", "--from", "sqlite:t.db", "--to", "sqlite:u.db"],
+        0,
+    );
+    let mut commands = Vec::new();
+    for store in ["sqlite:s.db", "sqlite:t.db"] {
+        let (_, out, _) = place.run(&["doctor", "-o", "json", "--store", store]);
+        let findings = out
+            .lines()
+            .map(|l| serde_json::from_str::<Value>(l).unwrap());
+        for finding in findings {
+            assert!(finding["check"] != "copied" || finding["command"].is_null());
+            commands.extend(finding["command"].as_str().map(str::to_owned));
+        }
+    }
+    assert_eq!(
+        commands,
+        ["windlass list --quarantined --store sqlite:s.db"]
+    );
+    for command in commands {
+        let words: Vec<&str> = command.split(' ').skip(1).collect();
+        let said = ok(&place, &words, 0);
+        assert!(said.contains("quarantined"), "{said}");
+    }
+}
+
+/// A copy left the unreadable task out, and the task that waits for it ran at once in the target.
+#[test]
+fn a_copy_lets_no_task_run_before_one_that_cannot_be_read() {
+    let place = filled();
+    ok(
+        &place,
+        &["submit", "--id", "w", "--after", "b", "--", "true"],
+        0,
+    );
+    let file = rusqlite::Connection::open(place.path("s.db")).unwrap();
+    let spoil = "UPDATE windlass_states SET state = '{' WHERE n = (SELECT n FROM windlass_tasks WHERE id = 'b')";
+    assert_eq!(file.execute(spoil, ()).unwrap(), 1);
+    drop(file);
+    let said = ok(&place, &["list", "--waits", "tasks"], 0);
+    assert!(said.contains("it waits for 1 task: b"), "{said}");
+    let copy = ["copy", "--from", "sqlite:s.db", "--to", "sqlite:t.db"];
+    for dry_run in [&[][..], &["--dry-run"]] {
+        let said = ok(&place, &[&copy[..], dry_run].concat(), 1);
+        assert!(
+            said.contains("task 'w' waits for 'b', which cannot be read"),
+            "{said}"
+        );
+        assert!(said.contains("--accept-missing"), "{said}");
+    }
+    if place.path("t.db").exists() {
+        assert!(place.list(&["--store", "sqlite:t.db"]).is_empty());
+    }
+    let said = ok(&place, &[&copy[..], &["--accept-missing"]].concat(), 1);
+    assert!(said.contains("6 tasks: 5 copied, 1 left out"), "{said}");
 }

@@ -1,4 +1,4 @@
-//! A store in a folder of its own, and the program on it.
+//! A store in its own folder, and the program on it.
 #![allow(dead_code, reason = "each test file uses its own part of it")]
 #![allow(
     clippy::unwrap_used,
@@ -38,7 +38,7 @@ impl Place {
         Self { dir, store }
     }
 
-    /// One whose store is elsewhere.
+    /// Returns a place whose store is elsewhere.
     pub(crate) fn on(store: String) -> Self {
         let dir = tempfile::tempdir().unwrap();
         Self { dir, store }
@@ -70,7 +70,7 @@ impl Place {
             .args(args)
             .current_dir(self.dir.path())
             .env("WINDLASS_STORE", &self.store)
-            // What is kept beside a store that is no file lies in the place too.
+            // Folders of a store that is not a file are in the place too.
             .env("XDG_DATA_HOME", self.path("data"))
             .env_remove("WINDLASS_LOG")
             .env_remove("WINDLASS_CONFIG")
@@ -80,7 +80,7 @@ impl Place {
         command
     }
 
-    /// Runs it to its end; answers its exit code, standard output and standard error.
+    /// Runs it to its end, and returns its exit code, standard output and standard error.
     pub(crate) fn run(&self, args: &[&str]) -> (i32, String, String) {
         ended(self.windlass(args).output().unwrap())
     }
@@ -94,14 +94,14 @@ impl Place {
         ended(command.output().unwrap())
     }
 
-    /// Starts it; what it says is thrown away.
+    /// Starts it, and discards its output.
     pub(crate) fn start(&self, args: &[&str]) -> Running {
         let mut command = self.windlass(args);
         command.stdout(Stdio::null()).stderr(Stdio::null());
         Running(command.spawn().unwrap())
     }
 
-    /// The same, as the leader of a process group of its own, as a shell on a terminal starts it.
+    /// Starts it as the leader of its own process group, as a shell on a terminal does.
     pub(crate) fn start_in_group(&self, args: &[&str]) -> Running {
         let mut command = self.windlass(args);
         command.stdout(Stdio::null()).stderr(Stdio::null());
@@ -119,14 +119,14 @@ impl Place {
         assert_eq!(self.run(&["nodes", "-o", "json"]).1, "[]\n");
     }
 
-    /// What `get` says of a task.
+    /// Returns the output of `get` for a task.
     pub(crate) fn get(&self, id: &str) -> Value {
         let (code, out, err) = self.run(&["get", id, "-o", "json"]);
         assert_eq!(code, 0, "{err}");
         serde_json::from_str(&out).unwrap()
     }
 
-    /// What `list` says, with these filters.
+    /// Returns the output of `list` with these filters.
     pub(crate) fn list(&self, filters: &[&str]) -> Vec<Value> {
         let args = [
             &["list", "--reverse", "-o", "json", "--limit", "10000"],
@@ -209,7 +209,7 @@ impl Running {
         ended.unwrap()
     }
 
-    /// Kills it and its worker at once: neither can do anything about the other's death.
+    /// Kills it and its worker together, so that neither reacts to the other's death.
     pub(crate) fn kill(mut self) {
         kill_both(&mut self.0);
     }
@@ -239,7 +239,7 @@ fn worker_of(supervisor: i32) -> Option<i32> {
 
 fn kill_both(supervisor: &mut Child) {
     let pid = supervisor.id() as i32;
-    // It starts no worker meanwhile, and does nothing about its death.
+    // It starts no worker in the meantime, and does nothing about its death.
     let _ = kill(Pid::from_raw(pid), Signal::SIGSTOP);
     if let Some(worker) = worker_of(pid) {
         let _ = kill(Pid::from_raw(worker), Signal::SIGKILL);

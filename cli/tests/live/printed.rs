@@ -1,4 +1,4 @@
-//! What commands print, and where it is kept.
+//! The output of commands, and its files.
 #![allow(dead_code, reason = "each test file uses its own part of it")]
 
 use std::{

@@ -18,14 +18,14 @@ fn a_line_before_the_one_that_it_waits_for_and_bad_waits_are_refused() {
         "line 2: id: 'a' is a task for which line 1 waits; put this line before line 1",
         "line 3: after: names the task 'c' itself; name other tasks",
         "line 4: after: names task 'e' twice; name it once",
-        "line 5: after_ok: is given beside `after`; put every task into one of them",
+        "line 5: after_ok: is given together with `after`; put every task into one of them",
         "line 6: after_deadline: is the end of a wait, and the task waits for none",
     ] {
         assert!(err.contains(says), "{says}: {err}");
     }
 }
 
-/// Defect B3: lines behind a refused one ran.
+/// Regression: lines that wait for a refused one ran.
 #[test]
 fn lines_behind_a_line_that_was_refused_are_not_run() {
     let place = Place::new();
@@ -56,7 +56,7 @@ fn lines_behind_a_line_that_was_refused_are_not_run() {
     assert_eq!(there, [false, false, false, true]);
 }
 
-/// A line behind an invalid one, or behind a name that is mistyped, ran at once.
+/// Regression: a line that waits for an invalid one, or for a mistyped name, ran at once.
 #[test]
 fn a_line_that_waits_for_what_is_no_line_and_no_task_is_not_run() {
     let place = Place::new();
@@ -68,7 +68,7 @@ fn a_line_that_waits_for_what_is_no_line_and_no_task_is_not_run() {
     let (code, _, err) = place.run(&["run", "--keep-going", "graph"]);
     assert_eq!(code, 1, "{err}");
     for says in [
-        "line 2: after: names 'a', which is no earlier line and no task of this store; correct the name, or put",
+        "line 2: after: names 'a', which is neither an earlier line nor a task of this store; correct the name, or put",
         "error: 1 line (3) was not submitted: it waits for a line that has an error\n",
         "line 4: id: 'd' is a task for which line 3 waits",
     ] {
@@ -77,14 +77,14 @@ fn a_line_that_waits_for_what_is_no_line_and_no_task_is_not_run() {
     assert!(!place.path("b").exists() && !place.path("c").exists());
 }
 
-/// Lines ran though another one was wrong, and `--keep-going` was not given.
+/// Regression: lines ran although another one was wrong, and `--keep-going` was not given.
 #[test]
 fn an_unknown_name_and_an_id_of_other_work_are_wrong_before_anything_runs() {
     let place = Place::new();
     for (line, says) in [
         (
             "{\"id\":\"b\",\"shell\":\"touch b\",\"after_ok\":[\"never\"]}",
-            "graph: line 2: after: names 'never', which is no earlier line and no task of this store",
+            "graph: line 2: after: names 'never', which is neither an earlier line nor a task of this store",
         ),
         (
             "{\"id\":\"a\",\"shell\":\"touch b\"}",

@@ -94,7 +94,7 @@ fn again_runs_a_task_of_two_lines_once() {
     }
 }
 
-/// Such a line once counted as completed, and its command did not run.
+/// Regression: such a line counted as completed, and its command did not run.
 #[test]
 fn again_refuses_other_work_with_the_id_of_a_line_that_has_ended() {
     let place = Place::new();

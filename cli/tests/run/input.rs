@@ -14,10 +14,10 @@ fn malformed_lines_are_reported_by_number_and_nothing_is_run() {
     place.write("tasks", lines);
     let wrong = [
         "line 3: task: is not JSON: EOF while parsing a value at character 11",
-        "line 4: task: 'kommand' is no field; write 'command'",
+        "line 4: task: 'kommand' is not a field; write 'command'",
         "line 5: id: 'a/b' contains '/'",
         "line 6: props.timeout: 'soon' is not a duration",
-        "line 7: props: stand beside the fields of a command",
+        "line 7: props: are given together with the fields of a command",
         "line 8: kind: 'mail' takes props",
         "line 9: labels: 'batch' is set by --batch",
     ];
@@ -122,7 +122,7 @@ fn input_lines_are_never_executed() {
         fs::remove_file(place.path("shown")).unwrap();
         assert!(!place.path("canary").exists(), "{each}");
     }
-    // Names that end with NUL may hold anything else.
+    // Names that end with NUL may contain any other byte.
     let names = b"a\nb\0 \0\t\r\n\0-rf\0";
     let each = "printf '%s\\0' {} >> shown";
     let args = ["run", "--each", each, "--shell", "-0", "-j", "1"];
@@ -185,7 +185,7 @@ fn wrong_options_are_reported() {
         ),
         (
             &["run", "--timeout", "0s", "/dev/null"],
-            "'0s' is no time; give a longer one",
+            "'0s' is too short; give a longer one",
         ),
         (&["run", "no-such-file"], "no-such-file: No such file"),
         (&["run", "/"], "/: is a folder"),
@@ -231,7 +231,7 @@ fn lines_that_were_taken_out_of_the_input_are_not_run() {
         err.contains("2 tasks of this batch are from an earlier input and were not run"),
         "{err}"
     );
-    // What the message says to run them is right.
+    // The command in the message runs them.
     let hint = err.split('`').nth(1).unwrap();
     let words: Vec<&str> = hint.split(' ').skip(1).collect();
     let (code, _, err) = place.run(&words);
@@ -241,7 +241,7 @@ fn lines_that_were_taken_out_of_the_input_are_not_run() {
     assert_eq!((code, &summary(&out)["left_out"]), (0, &0.into()));
 }
 
-/// The id is that of another task in the store: neither is it run, nor does the line take its place.
+/// Another task in the store has the id: that task does not run, and the line does not replace it.
 #[test]
 fn a_line_that_was_changed_does_not_run_the_task_that_had_its_id() {
     let place = Place::new();
@@ -268,7 +268,8 @@ fn a_line_that_was_changed_does_not_run_the_task_that_had_its_id() {
     assert_eq!(place.get("a")["state"], "runnable");
 }
 
-/// A path is kept for a second: one that is gone is no error while another folder has the program.
+/// A path is cached for a second; a missing one is not an error while another folder has the
+/// program.
 #[test]
 fn a_program_that_is_removed_is_found_in_a_later_folder_of_path() {
     use std::os::unix::fs::PermissionsExt;
@@ -298,14 +299,14 @@ fn a_number_sign_in_each_is_an_ordinary_character() {
     let (code, out, err) = place.run_with(&["run", "--each", each, "--print-output"], b"7\n");
     assert_eq!((code, out.as_str()), (0, "issue|#7|end|"), "{err}");
 
-    // The line is an argument of the program `#touch`, and no program of its own.
+    // The line is an argument of the program `#touch`, and not a program.
     let each = ["run", "--each", "#touch {}", "--retry", "1"];
     let (code, _, err) = place.run_with(&each, b"true\n");
     assert_eq!(code, 1, "{err}");
     assert!(err.contains("#touch"), "{err}");
 }
 
-/// A line that was too large ran the others, and ended with exit code 1.
+/// Regression: with a line that was too large the others ran, and the exit code was 1.
 #[test]
 fn a_line_that_is_too_large_is_wrong_before_anything_runs() {
     let place = Place::new();
@@ -332,7 +333,7 @@ fn a_line_that_is_too_large_is_wrong_before_anything_runs() {
     assert!(place.path("ran").exists());
 }
 
-/// Its node listed the kind `schedule`, and claimed no schedule.
+/// Regression: the node listed the kind `schedule`, and claimed no schedule.
 #[test]
 fn the_node_of_a_run_lists_no_schedules() {
     let place = Place::new();

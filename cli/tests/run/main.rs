@@ -62,8 +62,8 @@ fn checksums_of_a_tree() {
     );
 }
 
-/// Three times in the middle of the work everything is killed. What had completed is not run again;
-/// what was running is, and nothing of its first attempt is left.
+/// Kills everything three times in the middle of the work. Completed tasks are not run again;
+/// interrupted ones are, and nothing of their first attempt is left.
 #[test]
 fn killed_and_started_again_it_repeats_nothing_that_had_completed() {
     let place = Place::new();
@@ -271,7 +271,7 @@ fn tasks_that_no_worker_takes_are_reported() {
     assert_eq!(waiting["of kind 'mail', for which no worker is there"], 1);
 }
 
-/// Enough of them to fill the window that is followed at a time.
+/// Enough tasks to fill the window of followed ones.
 #[test]
 fn many_that_wait_for_others_do_not_wait_for_ever() {
     let place = Place::new();
@@ -306,7 +306,7 @@ fn a_task_of_another_batch_is_not_taken() {
     assert_eq!(place.get("a")["state"], "runnable");
 }
 
-/// A worker has a policy of its own, that of Metafora by default: ten minutes between two attempts.
+/// A worker has its own policy, that of Metafora by default: ten minutes between two attempts.
 #[test]
 fn a_worker_beside_it_follows_the_policy_of_the_tasks() {
     let place = Place::new();
@@ -322,7 +322,7 @@ fn a_worker_beside_it_follows_the_policy_of_the_tasks() {
     assert_eq!(place.list(&["--state", "failed"]).len(), 40);
     assert_eq!(place.read("starts").lines().count(), 40);
 
-    // A policy that is given is that of the tasks too.
+    // A given policy also applies to the tasks.
     let retry = r#"{"policy":"exponential","attempts":2,"base":"10ms"}"#;
     let args = [
         "run", "--each", each, "--shell", "-j", "1", "--batch", "b", "--retry", retry, "lines",

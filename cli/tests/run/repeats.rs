@@ -1,10 +1,10 @@
-//! Lines of an earlier run that run again, and those behind them.
+//! Lines of an earlier run that run again, and lines that wait for them.
 
 use std::time::{Duration, SystemTime};
 
 use super::*;
 
-/// Lines behind one whose file had changed kept their old results.
+/// Regression: lines that wait for one whose file had changed kept their old results.
 #[test]
 fn a_line_behind_one_that_runs_again_runs_again() {
     let place = Place::new();
@@ -37,7 +37,8 @@ fn a_line_behind_one_that_runs_again_runs_again() {
     assert!(err.contains("4 completed, 4 from an earlier run"), "{err}");
 }
 
-/// The line behind it went on beside it, with what it had made before, and the run succeeded.
+/// Regression: the line that waits for it ran at the same time, with the old result, and the run
+/// succeeded.
 #[test]
 fn a_line_that_was_interrupted_begins_again_after_one_before_it_that_runs_again() {
     for end in [Signal::SIGINT, Signal::SIGKILL] {
@@ -72,7 +73,8 @@ fn a_line_that_was_interrupted_begins_again_after_one_before_it_that_runs_again(
     }
 }
 
-/// The first run counted the old result of the line behind it, and the next one repeated it.
+/// Regression: the first run counted the old result of the line that waits for it, and the next one
+/// repeated it.
 #[test]
 fn a_line_behind_one_whose_task_was_deleted_runs_again() {
     let place = Place::new();
@@ -89,7 +91,7 @@ fn a_line_behind_one_whose_task_was_deleted_runs_again() {
     }
 }
 
-/// Only `--again`, which repeats every line, ran the corrected line.
+/// Regression: only `--again`, which repeats every line, ran the corrected line.
 #[test]
 fn a_failed_line_that_was_corrected_runs_with_retry_failed() {
     let place = Place::new();
@@ -105,7 +107,7 @@ fn a_failed_line_that_was_corrected_runs_with_retry_failed() {
     place.write("graph", &lines("echo b >> log"));
     let (code, _, err) = place.run(&["run", "graph"]);
     assert_eq!(code, 1, "{err}");
-    // The remedy comes first, and once; the line behind it has no error of its own.
+    // The remedy comes first, and once; the line that waits has no separate error.
     let says = "error: line 2: --retry-failed runs the lines that failed, as they are now; ";
     assert!(err.contains(says), "{err}");
     assert_eq!(err.matches("--retry-failed").count(), 1, "{err}");
@@ -119,7 +121,8 @@ fn a_failed_line_that_was_corrected_runs_with_retry_failed() {
     assert_eq!(place.read("log"), "a\nb\nc\n");
 }
 
-/// The task behind it was submitted again, with a deadline that had passed, and failed again.
+/// Regression: the task that waits for it was submitted again, with a deadline that had passed, and
+/// failed again.
 #[test]
 fn retry_failed_retries_a_graph_whose_deadlines_have_passed() {
     let place = Place::new();
@@ -159,7 +162,8 @@ fn has_options(place: &Place, task: &serde_json::Value) -> bool {
         && task["limits"][0]["key"] == "disk"
 }
 
-/// The failed line and the one that never ran had those of the first run, without a word.
+/// Regression: the failed line and the one that never ran silently had the options of the first
+/// run.
 #[test]
 fn the_options_of_a_run_hold_for_lines_that_failed_and_for_lines_that_never_ran() {
     let place = Place::new();
@@ -201,7 +205,7 @@ fn the_options_of_a_run_hold_for_lines_that_failed_and_for_lines_that_never_ran(
     assert!(has("b-") != err.contains(keeps), "{err}");
 }
 
-/// It cannot have those of the second run before it has ended.
+/// It cannot get the options of the second run before it has ended.
 #[test]
 fn a_line_that_has_begun_keeps_its_options_and_a_note_says_so() {
     let place = Place::new();

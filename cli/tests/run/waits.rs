@@ -133,7 +133,8 @@ fn a_command_behind_a_failed_one_is_not_run_and_counts() {
     );
 }
 
-/// The summary did not say so: the counts were those of a run in which nothing depended on the failure.
+/// Regression: the summary did not report it: the counts were those of a run in which nothing depended
+/// on the failure.
 #[test]
 fn lines_that_ran_behind_a_failed_one_are_counted_and_the_end_says_how_to_go_on() {
     let place = Place::new();
@@ -160,7 +161,7 @@ fn lines_that_ran_behind_a_failed_one_are_counted_and_the_end_says_how_to_go_on(
     let (code, _, err) = place.run(&args);
     assert_eq!(code, 1, "{err}");
     assert!(!err.contains("although") && err.ends_with(hint), "{err}");
-    // What failed in an earlier run counts for a new line.
+    // A failure of an earlier run counts for a new line.
     place.write(
         "graph",
         &format!("{lines}{{\"id\":\"e\",\"shell\":\"true\",\"after\":[\"a\"]}}\n"),
@@ -175,7 +176,7 @@ fn lines_that_ran_behind_a_failed_one_are_counted_and_the_end_says_how_to_go_on(
     assert!(!err.contains(hint), "nothing is kept: {err}");
 }
 
-/// It advised a retry of each task before, of which only the first had run.
+/// Regression: it advised a retry of each earlier task, of which only the first had run.
 #[test]
 fn the_summary_names_the_first_failure_of_a_chain() {
     let place = Place::new();
@@ -278,7 +279,8 @@ fn a_line_waits_for_the_task_that_has_the_unique_key_of_its_line() {
     }
 }
 
-/// Defect B2: the line was refused ("was not submitted by run"), and the line behind it waited for ever.
+/// Regression: the line was refused ("was not submitted by run"), and the line that waits for it waited
+/// for ever.
 #[test]
 fn a_live_task_of_another_program_with_the_unique_key_of_a_line_counts_as_its_task() {
     let place = Place::new();
@@ -322,7 +324,7 @@ fn a_line_whose_task_is_there_already_may_wait_for_a_pruned_task() {
     assert!(err.contains("1 completed, 1 from an earlier run"), "{err}");
 }
 
-/// It said "it waits for 1 task", though nothing held the task back but that no node ran.
+/// Regression: it said "it waits for 1 task", although only a missing node held the task back.
 #[test]
 fn a_task_whose_wait_is_over_says_what_else_it_waits_for() {
     let place = Place::new();

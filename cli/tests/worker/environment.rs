@@ -99,7 +99,7 @@ fn a_command_submits_to_the_store_of_its_worker_whatever_names_it() {
         windlass(how, &["get", &name]);
         assert_eq!(fs::read_dir(place.path("other")).unwrap().count(), 0);
     }
-    // A variable of the task stands above it.
+    // A variable of the task takes precedence.
     let props = json!({"shell": "echo $WINDLASS_STORE", "env": {"WINDLASS_STORE": "its own"}});
     submit(&place, "own", &props);
     windlass("variable", &["worker", "--until-idle"]);

@@ -1,4 +1,4 @@
-//! `windlass worker`: its end in every way, and what becomes of the commands then.
+//! `windlass worker`: every way to end, and the effect on its commands.
 
 mod environment;
 #[path = "../live/mod.rs"]
@@ -87,7 +87,7 @@ fn sigterm_gives_every_task_back() {
     place.assert_released("t");
 }
 
-/// A stop is no failure: no policy counts it.
+/// A stop is not a failure: no policy counts it.
 #[test]
 fn a_command_with_the_policy_never_starts_again_after_a_graceful_stop_of_its_worker() {
     let place = Place::new();
@@ -163,7 +163,7 @@ fn the_grace_of_the_worker_bounds_a_timeout_and_what_is_left_after_an_exit() {
     assert_eq!(place.get("leaves")["state"], "completed");
 }
 
-/// The first attempt of the command waits for ever; the second tells whether the first still ran.
+/// The first attempt of the command waits for ever; the second reports whether the first still ran.
 fn twice(place: &Place) -> serde_json::Value {
     let script = format!(
         "if [ -e pids ]; then for p in $(cat pids); do kill -0 $p 2>/dev/null && \
@@ -184,7 +184,7 @@ fn what_a_killed_worker_leaves_running_ends_before_the_next_attempt() {
     let (code, _, err) = place.run(&["worker", "--lease-ttl", "1s", "--until-idle"]);
     assert_eq!(code, 0, "{err}");
     assert!(
-        // The look at the start and that of the attempt race.
+        // The check at the start and that of the attempt race.
         err.contains("still runs: ending it"),
         "{err}"
     );
@@ -256,7 +256,7 @@ fn a_worker_that_waits_for_its_name_stops_at_a_signal() {
     first.kill();
 }
 
-/// Its lease would hold for ten minutes more, which is longer than this test waits for anything.
+/// Its lease would last ten minutes longer, more than this test waits for anything.
 #[cfg(target_os = "linux")]
 #[test]
 fn the_tasks_of_a_worker_that_was_killed_are_taken_over_at_once() {

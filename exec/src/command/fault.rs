@@ -58,6 +58,11 @@ impl NotRun {
                     let folder = folder.display();
                     format!(" in {folder}, the worker's folder; give --cwd ('cwd' in the props)")
                 });
+                if is_folder(props) {
+                    return Self::Attempt(format!(
+                        "'{program}' cannot be run: it is a folder{place}; give the program to run"
+                    ));
+                }
                 Self::Attempt(format!("'{program}' cannot be run: {error}{place}{hint}"))
             }
         }
@@ -93,6 +98,13 @@ impl NotRun {
             }
         }
     }
+}
+
+/// Returns whether the path of the program is that of a folder on this machine.
+fn is_folder(props: &Props) -> bool {
+    let program = PathBuf::from(props.program.to_os_string());
+    let at = props.cwd.as_ref().map(|cwd| cwd.join(&program));
+    props.program.as_bytes().contains(&b'/') && at.unwrap_or(program).is_dir()
 }
 
 /// Returns the worker's folder, if the path of the program is relative to it.
@@ -134,6 +146,16 @@ mod tests {
             r#"{"command":"here.sh"}"#,
         ] {
             assert!(!start(text).contains("folder"), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_folder_is_no_program() {
+        for text in [r#"{"command":"/usr"}"#, r#"{"command":"./usr","cwd":"/"}"#] {
+            let NotRun::Attempt(reason) = NotRun::start(&props(text), &Errno::EACCES.into()) else {
+                panic!("{text} is a machine's fault");
+            };
+            assert!(reason.contains("it is a folder"), "{reason}");
         }
     }
 

@@ -24,7 +24,7 @@ use std::{
 
 use tempfile::TempDir;
 use tokio::time::{Instant, sleep};
-use tokio_util::task::TaskTracker;
+use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 use tracing::{debug, warn};
 use windlass::{Client, TaskId, statemachine::Backoff};
 
@@ -52,6 +52,8 @@ pub struct Folders {
     logs: Logs,
     client: Client,
     removals: TaskTracker,
+    /// Looks for the commands of killed workers; ends with the last clone.
+    looking: Option<Arc<AbortOnDropHandle<()>>>,
 }
 
 impl Folders {
@@ -86,7 +88,12 @@ impl Folders {
             logs,
             client: client.clone(),
             removals: TaskTracker::new(),
+            looking: None,
         })
+    }
+
+    pub(super) fn set_looking(&mut self, looking: AbortOnDropHandle<()>) {
+        self.looking = Some(Arc::new(looking));
     }
 
     /// Returns the logs of the tasks' commands.
@@ -119,14 +126,8 @@ impl Folders {
         }
     }
 
-    /// Ends the commands that workers of this machine left running and whose supervisor has ended, too: SIGTERM, and
-    /// SIGKILL after the grace. Logs the commands that could not be ended.
-    pub async fn end_orphans(&self, grace: Duration) {
-        leftover::end_orphans(self.with_record(), grace).await;
-    }
-
     /// Returns the folders whose command runs, or was left running.
-    fn with_record(&self) -> Vec<Folder> {
+    pub(super) fn with_record(&self) -> Vec<Folder> {
         let entries = fs::read_dir(&self.place.root)
             .into_iter()
             .flatten()
@@ -192,30 +193,35 @@ impl Folders {
         self.removals
             .spawn(async move { logs.sweep(&client).await });
         let this = self.clone();
-        self.removals.spawn(async move {
-            let Ok(entries) = fs::read_dir(&this.place.root) else {
-                return;
-            };
-            for entry in entries.flatten() {
-                let name = entry.file_name();
-                let name = name.to_string_lossy();
-                let name = name.strip_suffix(".run").unwrap_or(&name);
-                if !is_over(Fate::ask_by_name(&this.client, name).await) {
-                    continue;
-                }
-                let folder = this.named(name);
-                // A command can outlive the end of its task.
-                if leftover::is_held(&folder) {
-                    continue;
-                }
-                if let Err(error) = leftover::end(&folder, For::Nobody, grace.min(GRACE), pending()).await {
-                    warn!(folder = %folder.path.display(), %error, "the command of a task that is over still runs");
-                    continue;
-                }
-                let _ = fs::remove_file(&folder.record);
-                remove(&folder.path);
+        self.removals
+            .spawn(async move { this.remove_needless(grace).await });
+    }
+
+    /// Removes the folders of tasks that completed, or are gone.
+    pub(super) async fn remove_needless(&self, grace: Duration) {
+        let Ok(entries) = fs::read_dir(&self.place.root) else {
+            return;
+        };
+        for entry in entries.flatten() {
+            let name = entry.file_name();
+            let name = name.to_string_lossy();
+            let name = name.strip_suffix(".run").unwrap_or(&name);
+            if !is_over(Fate::ask_by_name(&self.client, name).await) {
+                continue;
             }
-        });
+            let folder = self.named(name);
+            // The task may have ended, or be deleted, before its command has.
+            if leftover::is_held(&folder) {
+                continue;
+            }
+            let ended = leftover::end(&folder, For::Nobody, grace.min(GRACE), pending());
+            if let Err(error) = ended.await {
+                warn!(folder = %folder.path.display(), %error, "the command of a task that is over still runs");
+                continue;
+            }
+            let _ = fs::remove_file(&folder.record);
+            remove(&folder.path);
+        }
     }
 }
 

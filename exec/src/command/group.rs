@@ -20,7 +20,7 @@ use super::process::{self, Stat};
 /// take longer.
 const AFTER_KILL: Duration = Duration::from_secs(5);
 
-/// A command in a process group of its own. Dropping it kills the whole group at once.
+/// A command in its own process group. Dropping it kills the whole group at once.
 #[derive(Debug)]
 pub(crate) struct Group {
     leader: Child,

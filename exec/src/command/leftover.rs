@@ -4,10 +4,9 @@
 //! both are killed at once, or if there is no supervisor. So every running command is recorded next to
 //! the task's folder before it starts ([`Record`]), with the processes that would end it:
 //!
-//! - The next attempt on the same machine ends what still lives before it starts its own command
-//!   ([`end`]).
-//! - A worker that starts ends the commands whose worker and supervisor have ended, whether or not
-//!   their tasks run again ([`end_orphans`]).
+//! - The next attempt on the same machine ends whatever still lives before it starts its own ([`end`]).
+//! - A worker ends the commands whose processes have ended, when it starts and while it works, whether or not
+//!   their tasks run again ([`orphans`](super::orphans)).
 //!
 //! A process is identified by its number, its start time and the start of the machine. If the worker
 //! died before it could record them, the process is identified by the variable `WINDLASS_STATE_DIR`
@@ -21,19 +20,14 @@
 
 use std::{future::Future, pin::pin, time::Duration};
 
-use futures::{FutureExt, future};
+use futures::FutureExt;
 use nix::sys::signal::Signal;
 use thiserror::Error;
 use tokio::time::{Instant, sleep};
 use tracing::warn;
 use windlass::{Fence, statemachine::Backoff};
 
-use super::{
-    folder::Folder,
-    process,
-    record::{self, Record},
-    tagged::groups_of,
-};
+use super::{folder::Folder, process, record::Record, tagged::groups_of};
 
 /// How long to wait for a killed group to disappear.
 const AFTER_KILL: Duration = Duration::from_secs(5);
@@ -77,60 +71,9 @@ fn group_of_held(folder: &Folder, record: &Record) -> Vec<i32> {
     groups
 }
 
-/// A command whose worker and supervisor have ended.
-struct Orphan {
-    folder: Folder,
-    fence: Fence,
-    grace: Option<Duration>,
-    leftover: Leftover,
-}
-
-impl Orphan {
-    /// Returns the command of the folder if no process is left to end it.
-    fn of(folder: Folder) -> Option<Self> {
-        let record = Record::read(&folder).filter(Record::is_orphan)?;
-        Some(Self {
-            fence: record.fence,
-            grace: record.grace(),
-            leftover: Leftover {
-                groups: groups_of_orphan(&folder, &record),
-                folder: folder.clone(),
-                of: Some(record.fence),
-            },
-            folder,
-        })
-    }
-
-    /// Ends the command. SIGKILL comes after the task's grace, or after `longest` if that is
-    /// shorter.
-    async fn end(self, longest: Duration) {
-        let groups = &self.leftover.groups;
-        if !groups.is_empty() {
-            let folder = self.folder.path.display();
-            warn!(%folder, fence = %self.fence, ?groups,
-                "the command of a worker that was killed still runs: ending it");
-        }
-        let grace = self.grace.map_or(longest, |grace| grace.min(longest));
-        match self.leftover.end(grace, future::pending()).await {
-            // A later claim that replaced the record has already ended the command.
-            Ok(()) | Err(NotEnded::OtherClaim(_)) => record::ended(&self.folder, self.fence),
-            Err(error) => warn!(%error, "a command that was left could not be ended"),
-        }
-    }
-}
-
 /// Returns whether a process that ends the command of the folder certainly lives.
 pub(crate) fn is_held(folder: &Folder) -> bool {
     Record::read(folder).is_some_and(|record| record.is_held())
-}
-
-/// Ends the commands on this machine whose worker and supervisor have ended: SIGTERM, and SIGKILL
-/// after the grace. Commands that could not be ended are logged, and their records stay.
-pub(crate) async fn end_orphans(folders: Vec<Folder>, grace: Duration) {
-    let look = move || folders.into_iter().filter_map(Orphan::of).collect();
-    let found: Vec<Orphan> = tokio::task::spawn_blocking(look).await.unwrap_or_default();
-    let all = found.into_iter().map(|orphan| orphan.end(grace));
-    futures::future::join_all(all).await;
 }
 
 /// On whose behalf leftovers are ended.
@@ -194,6 +137,20 @@ pub(super) struct Leftover {
 }
 
 impl Leftover {
+    /// Returns what still lives of the command of an orphan's record.
+    pub(super) fn of_orphan(folder: &Folder, record: &Record) -> Self {
+        Self {
+            groups: groups_of_orphan(folder, record),
+            folder: folder.clone(),
+            of: Some(record.fence),
+        }
+    }
+
+    /// Returns the groups that were found.
+    pub(super) fn groups(&self) -> &[i32] {
+        &self.groups
+    }
+
     /// Looks for processes that an earlier attempt left.
     pub(super) fn find(folder: &Folder, whose: For) -> Result<Self, NotEnded> {
         let found = Record::read(folder);
@@ -290,7 +247,7 @@ impl Leftover {
 impl Drop for Leftover {
     fn drop(&mut self) {
         if let Err(error) = self.signal(Signal::SIGKILL) {
-            warn!(%error, "a command that was left could not be killed");
+            warn!(%error, "a command that an earlier worker left could not be killed");
         }
     }
 }

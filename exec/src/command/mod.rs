@@ -4,8 +4,8 @@
 //!
 //! 1. The handler ends what an earlier attempt left running on this machine ([`leftover`]). A stop
 //!    waits for that.
-//! 2. The command starts in a process group of its own ([`group`]), with the task's folder
-//!    ([`folders`]) in its environment.
+//! 2. The command starts in its own process group ([`group`]), with the task's folder ([`folders`])
+//!    in its environment.
 //! 3. The output ([`capture`]) goes to the files of the log ([`logs`](crate::logs)). While the command
 //!    runs, the last part of it is persisted from time to time.
 //! 4. The command ends. An exit code that counts as success completes the task, with [`Output`] as
@@ -48,6 +48,7 @@ mod group;
 mod lease_tests;
 mod leftover;
 pub mod operators;
+mod orphans;
 mod prepare;
 pub(crate) mod process;
 pub mod programs;
@@ -81,7 +82,7 @@ use self::{
     process::Identity,
     programs::Programs,
     record::{NotWritten, Running},
-    watched::{Ended, Keeping, Watched},
+    watched::{Ended, OutputSinks, Watched},
 };
 use crate::logs::Logs;
 
@@ -122,7 +123,7 @@ impl StatefulHandler for Exec {
             },
             Err(e) => Message::fail(format_args!("the task cannot be run: {e}")),
         };
-        debug!(returned = %message.kind(), "the command's task goes on");
+        debug!(returned = %message.kind(), "the command's task continues");
         message
     }
 
@@ -233,12 +234,12 @@ impl Exec {
         let written = record.is(group.id());
         written.map_err(|e| NotRun::own_file(&folder.record, &e))?;
         let (run, log) = self.logs.begin(task);
-        let keeping = Keeping {
+        let sinks = OutputSinks {
             run,
             room: self.room(task),
             log: log.as_ref(),
         };
-        let mut watched = Watched::new(&mut group, props, started, keeping);
+        let mut watched = Watched::new(&mut group, props, started, sinks);
         let ended = watched.watch(task, &mut group, props).await;
         let status = match &ended {
             Ended::Exited(Ok(status)) => {
@@ -316,7 +317,7 @@ impl Exec {
 }
 
 /// Fails when the lease has ended: a process that stood still notices it here, before the engine does.
-/// Another node may then have the task, with a command of its own on this machine.
+/// Another node may then have the task, with its own command on this machine.
 fn has_lease(task: &TaskContext) -> Result<(), NotRun> {
     match task.lease_left().is_zero() {
         true => Err(NotRun::ClaimLost("the lease of this node is over".into())),

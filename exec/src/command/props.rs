@@ -44,10 +44,10 @@ struct Written {
     #[serde(default)]
     args: Vec<Word>,
     shell: Option<String>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "plain::fields")]
     env: BTreeMap<String, String>,
     env_file: Option<PathBuf>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "plain::fields")]
     env_from_file: BTreeMap<String, PathBuf>,
     cwd: Option<PathBuf>,
     stdin: Option<String>,
@@ -189,7 +189,7 @@ fn check_names(written: &Written) -> Result<(), Invalid> {
             return Err(Invalid::new("props.env_from_file", reason));
         }
         if written.env.contains_key(name) {
-            let reason = format!("{name} stands in 'env' too; give it once");
+            let reason = format!("{name} is in 'env' too; give it once");
             return Err(Invalid::new("props.env_from_file", reason));
         }
     }
@@ -220,7 +220,7 @@ fn program(
             ("props.shell", "sh".into(), all)
         }
         (Some(_), Some(_)) => {
-            let reason = "stands beside 'command'; give one of them";
+            let reason = "is given together with 'command'; give one of them";
             return Err(Invalid::new("props.shell", reason));
         }
         (None, None) => {
@@ -231,13 +231,15 @@ fn program(
     if program.as_bytes().trim_ascii().is_empty() {
         return Err(Invalid::new(field, "is empty; give the program to run"));
     }
-    if program.as_bytes().ends_with(b"/") {
+    let is_folder =
+        |end: &[u8]| program.as_bytes() == &end[1..] || program.as_bytes().ends_with(end);
+    if program.as_bytes().ends_with(b"/") || is_folder(b"/.") || is_folder(b"/..") {
         let reason = "names a folder; give the program to run";
         return Err(Invalid::new(field, reason));
     }
     let has_nul = |word: &Word| word.as_bytes().contains(&0);
     if has_nul(&program) || args.iter().any(has_nul) {
-        let reason = "or one of 'args' has a NUL, which no command can be given";
+        let reason = "or one of 'args' has a NUL, which a command cannot receive";
         return Err(Invalid::new(field, reason));
     }
     Ok((program, args))
@@ -282,8 +284,14 @@ mod tests {
             ),
             ("[]", "props: is an array, not an object"),
             (r#"{"command":""}"#, "props.command: is empty"),
+            (
+                r#"{"command":"a","env":{"A":"1","A":"2"}}"#,
+                "props: env: 'A' is given twice",
+            ),
             (r#"{"command":" "}"#, "props.command: is empty"),
             (r#"{"command":"bin/"}"#, "props.command: names a folder"),
+            (r#"{"command":".."}"#, "props.command: names a folder"),
+            (r#"{"command":"bin/."}"#, "props.command: names a folder"),
             (r#"{"command":"a","cwd":""}"#, "props.cwd: names no folder"),
             (
                 r#"{"command":5}"#,
@@ -295,11 +303,11 @@ mod tests {
             ),
             (
                 r#"{"command":"a","shell":"b"}"#,
-                "props.shell: stands beside",
+                "props.shell: is given together",
             ),
             (
                 r#"{"comand":"a"}"#,
-                "props: 'comand' is no field; write 'command', if that is the one",
+                "props: 'comand' is not a field; write 'command', if that is the one",
             ),
             (
                 r#"{"command":"a","timeout":45}"#,
@@ -364,7 +372,7 @@ mod tests {
         for field in FIELDS {
             let text = format!("{{\"command\":\"a\",\"{field}\":{{\"no\":[]}}}}");
             let error = parse(&text).unwrap_err().to_string();
-            assert!(!error.contains("is no field"), "{field}: {error}");
+            assert!(!error.contains("is not a field"), "{field}: {error}");
         }
     }
 }

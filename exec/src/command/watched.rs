@@ -37,7 +37,7 @@ pub(super) enum Ended {
 }
 
 /// Where the output of a command goes.
-pub(super) struct Keeping<'a> {
+pub(super) struct OutputSinks<'a> {
     pub(super) run: Run,
     /// How many bytes the output may take as JSON, in the store.
     pub(super) room: usize,
@@ -59,9 +59,9 @@ impl Watched {
         group: &mut Group,
         props: &Props,
         started: Instant,
-        keeping: Keeping<'_>,
+        sinks: OutputSinks<'_>,
     ) -> Self {
-        let Keeping { run, room, log } = keeping;
+        let OutputSinks { run, room, log } = sinks;
         let to = |stream| log.map(|log| (stream, log.sender()));
         let (stdin, stdout, stderr) = group.pipes();
         if let (Some(mut stdin), Some(text)) = (stdin, props.stdin.clone()) {
@@ -81,7 +81,7 @@ impl Watched {
     }
 
     /// Waits until the command has ended, exceeded its time limit, or should stop. Persists the
-    /// output meanwhile.
+    /// output in the meantime.
     pub(super) async fn watch(
         &mut self,
         task: &TaskContext,

@@ -119,7 +119,7 @@ impl<'de> serde::de::Visitor<'de> for Visitor {
     type Value = Word;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("text in quotes, or {\"percent\":\"caf%E9\"} for one that is no UTF-8")
+        f.write_str("text in quotes, or {\"percent\":\"caf%E9\"} for one that is not UTF-8")
     }
 
     fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Word, E> {

@@ -40,7 +40,7 @@ impl Recorder {
     pub(crate) async fn finish(self) {
         drop(self.pieces);
         if timeout(LAST_WRITE, self.writing).await.is_err() {
-            warn!("the disk does not take the log of a command; its end may be missing");
+            warn!("could not write the log of a command to the disk; its end may be missing");
         }
     }
 }

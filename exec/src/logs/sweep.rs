@@ -25,7 +25,7 @@ pub(super) async fn sweep(root: &Path, client: &Client) {
             let folder = entry.path();
             match remove_all(&folder) {
                 Ok(()) => {
-                    debug!(folder = %folder.display(), "deleted the logs of a task that is gone");
+                    debug!(folder = %folder.display(), "deleted the logs of a task that no longer exists");
                 }
                 Err(e) if e.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => {

@@ -182,7 +182,7 @@ impl Writer {
     fn warn(&mut self, error: &io::Error) {
         if !std::mem::replace(&mut self.warned, true) {
             let (folder, run) = (self.dir.display(), self.run);
-            warn!(%folder, %run, %error, "could not write the log of a command; the command goes on, and its log has a gap");
+            warn!(%folder, %run, %error, "could not write the log of a command; the command continues, and its log has a gap");
         }
     }
 

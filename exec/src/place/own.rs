@@ -224,7 +224,7 @@ impl OwnFolder {
         self.owners.check(&path(), &found)?;
         match found.is_file() {
             true => Ok((file, found)),
-            false => Err(refused(&path(), "is no regular file; remove it")),
+            false => Err(refused(&path(), "is not a regular file; remove it")),
         }
     }
 }
@@ -325,7 +325,7 @@ mod tests {
         let own = OwnFolder::open(dir.path(), Owners::us()).unwrap();
         nix::unistd::mkfifo(&dir.path().join("pipe"), Mode::S_IRWXU).unwrap();
         let refused = own.read("pipe".as_ref()).unwrap_err();
-        assert!(reason(&refused).contains("is no regular file"));
+        assert!(reason(&refused).contains("is not a regular file"));
     }
 
     #[test]

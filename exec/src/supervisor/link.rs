@@ -81,7 +81,7 @@ pub(super) fn find() -> Found {
             Found::Worker(Link(Some(Arc::new(pipes))))
         }
         Err(error) => {
-            tracing::warn!(%error, "the worker cannot receive of its supervisor");
+            tracing::warn!(%error, "the worker cannot read from its supervisor");
             Found::Worker(Link::default())
         }
     }

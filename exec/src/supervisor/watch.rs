@@ -263,7 +263,7 @@ impl Supervisor {
             if reported.is_empty() {
                 warn!(
                     processes = left.len(),
-                    "the worker has ended: ending what it left running"
+                    "the worker has ended: ending the processes that it left running"
                 );
             }
             kills |= Instant::now() >= term_until;

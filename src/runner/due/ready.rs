@@ -1,6 +1,6 @@
 //! [`Ready`]: the tasks that could be claimed now, in the order of claims.
 //!
-//! Commanded tasks come first (they are quick). Then the order is: priority, the turn of the key ([`Turns`]),
+//! Commanded tasks come first (they are quick). Then the order is: priority, the turn of the key ([`FairShare`]),
 //! the turn of the kind, due time, submit order.
 //!
 //! Kinds take turns so that many tasks of one kind do not keep those of another waiting. A kind has a virtual time,
@@ -13,7 +13,7 @@ use hashbrown::HashMap;
 
 use super::{
     KindId,
-    turns::{KeyId, Moved, NO_KEY, Turns},
+    fair_share::{FairShare, KeyId, Moved, NO_KEY},
 };
 
 /// The position of a task among those of its priority and key: due time, submit order, and the index of its
@@ -124,7 +124,7 @@ impl Queue {
 #[derive(Debug, Default)]
 pub(super) struct Ready {
     queues: HashMap<KindId, Queue>,
-    pub(super) turns: Turns,
+    pub(super) fair_share: FairShare,
     /// The virtual time at which the last task was taken out.
     now: u64,
 }
@@ -139,7 +139,7 @@ impl Ready {
             queue.plain.insert(task.rank());
             return;
         }
-        let time = self.turns.joins(task.priority, task.key);
+        let time = self.fair_share.joins(task.priority, task.key);
         queue.change(task, time, |lane, place| {
             lane.insert(place);
         });
@@ -153,11 +153,11 @@ impl Ready {
             queue.plain.remove(&task.rank());
             return;
         }
-        let time = self.turns.time(task.priority, task.key);
+        let time = self.fair_share.time(task.priority, task.key);
         queue.change(task, time, |lane, place| {
             lane.remove(&place);
         });
-        self.turns.leaves(task.priority, task.key);
+        self.fair_share.leaves(task.priority, task.key);
     }
 
     /// Drops a kind without tasks.
@@ -176,7 +176,7 @@ impl Ready {
             let plain = queue.plain.first().map(|&(commanded, priority, place)| {
                 let times = match commanded.0 {
                     true => (0, 0),
-                    false => (self.turns.plain(priority.0), queue.time),
+                    false => (self.fair_share.plain(priority.0), queue.time),
                 };
                 (commanded, priority, times, place)
             });
@@ -203,11 +203,11 @@ impl Ready {
 
     /// Records the claim of a task that is no longer among the ready ones, and that had no command.
     pub(super) fn claims(&mut self, priority: i32, key: Option<&Arc<str>>) {
-        if self.turns.is_empty() && key.is_none() {
+        if self.fair_share.is_empty() && key.is_none() {
             return;
         }
         if !self.forget_if_idle(priority)
-            && let Some(moved) = self.turns.claims(priority, key)
+            && let Some(moved) = self.fair_share.claims(priority, key)
         {
             for queue in self.queues.values_mut() {
                 queue.moved(priority, moved);
@@ -217,10 +217,10 @@ impl Ready {
 
     /// Drops the turns of a priority without ready tasks. Returns whether it did.
     pub(super) fn forget_if_idle(&mut self, priority: i32) -> bool {
-        let is_any = self.turns.has_ready(priority)
+        let is_any = self.fair_share.has_ready(priority)
             || self.queues.values().any(|queue| queue.has_plain(priority));
         if !is_any {
-            self.turns.forget(priority);
+            self.fair_share.forget(priority);
         }
         !is_any
     }

@@ -1,6 +1,6 @@
 //! Tests of the due index.
 
-mod turns;
+mod fair_share;
 
 use super::*;
 

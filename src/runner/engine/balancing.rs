@@ -4,12 +4,12 @@ use tokio::time::Instant;
 use tracing::info;
 use windlass_statemachine::machine::{Input, StopReason};
 
-use super::{Engine, courtesy::Running};
+use super::{Engine, deferral::Running};
 
 impl Engine {
     /// Releases the tasks that the balancer chooses, and returns their number.
     pub(super) fn balance(&mut self) -> usize {
-        if self.standing.is_emptying() {
+        if self.mode.is_emptying() {
             // The node already releases every task.
             return 0;
         }
@@ -21,7 +21,7 @@ impl Engine {
             task: &slot.task,
             state: slot.machine.state(),
         });
-        let back = self.courtesy.released_by_balancer(running, load);
+        let back = self.deferral.released_by_balancer(running, load);
         let mut released = 0;
         for task in back {
             if let Some(slot) = self.slots.of(&task) {
@@ -30,7 +30,7 @@ impl Engine {
             }
         }
         if released > 0 {
-            info!(node = %self.parts.node, tasks = released, "released tasks for other nodes");
+            info!(node = %self.deps.node, tasks = released, "released tasks for other nodes");
         }
         released
     }

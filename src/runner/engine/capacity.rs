@@ -15,7 +15,7 @@ const COMMANDED_EXTRA: u32 = 64;
 #[derive(Debug)]
 pub(super) struct Capacity {
     slots: u32,
-    /// The kinds with a handler of their own, and the slots of each.
+    /// The kinds with their own handler, and the slots of each.
     of_kind: HashMap<Kind, u32>,
     /// The kinds whose tasks do not count against the slots of the node.
     apart: Vec<Kind>,
@@ -26,7 +26,7 @@ pub(super) struct Capacity {
 }
 
 impl Capacity {
-    /// Returns the capacity of a node. `of_kind` are the limits of kinds with a handler of their own,
+    /// Returns the capacity of a node. `of_kind` are the limits of kinds with their own handler,
     /// `of_others` is that of the default handler. `None` means only the limit of the node.
     pub(super) fn new(
         slots: u32,
@@ -102,7 +102,7 @@ impl Capacity {
         is_full || of_kind.saturating_add(more) > limit
     }
 
-    /// Returns the slots of each kind with a handler of its own or an active task, except the exempt kinds.
+    /// Returns the slots of each kind with its own handler or an active task, except the exempt kinds.
     pub(super) fn usage(&self) -> impl Iterator<Item = SlotsOfKind> {
         let kinds: BTreeSet<&Kind> = self.of_kind.keys().chain(self.active_of.keys()).collect();
         let counted = kinds.into_iter().filter(|kind| !self.apart.contains(kind));

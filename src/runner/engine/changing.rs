@@ -36,7 +36,7 @@ impl Engine {
             Change::SlotsOf(kind, slots) => self.set_slots_of(kind, slots),
             Change::Add(kind, entry) => self.add_kind(kind, entry),
             Change::Labels(labels) => {
-                self.parts.selector = labels;
+                self.deps.selector = labels;
                 self.describe();
                 self.list_again();
                 Ok(())
@@ -54,7 +54,7 @@ impl Engine {
     }
 
     fn set_slots_of(&mut self, kind: Kind, slots: u32) -> Result<(), Invalid> {
-        let Some(entry) = self.parts.kinds.entry(&kind) else {
+        let Some(entry) = self.deps.kinds.entry(&kind) else {
             let reason = format!("this node has no handler for '{kind}'; add one first");
             return Err(Invalid::new("kind", reason));
         };
@@ -64,12 +64,12 @@ impl Engine {
     }
 
     fn add_kind(&mut self, kind: Kind, entry: KindEntry) -> Result<(), Invalid> {
-        let named = &mut self.parts.kinds.named;
+        let named = &mut self.deps.kinds.named;
         if named.contains_key(&kind) {
             let reason = format!("'{kind}' has a handler; remove that one first");
             return Err(Invalid::new("handler", reason));
         }
-        info!(node = %self.parts.node, %kind, "added a handler");
+        info!(node = %self.deps.node, %kind, "added a handler");
         self.capacity.set_slots_of(kind.clone(), entry.config.slots);
         named.insert(kind, Arc::new(entry));
         self.describe();
@@ -79,18 +79,18 @@ impl Engine {
 
     /// Removes the handler of a kind, and releases its running tasks. Returns the handler.
     fn remove_kind(&mut self, kind: &Kind) -> Result<Arc<KindEntry>, Invalid> {
-        let Some(entry) = self.parts.kinds.named.get(kind).cloned() else {
+        let Some(entry) = self.deps.kinds.named.get(kind).cloned() else {
             let reason = format!("this node has no handler of its own for '{kind}'");
             return Err(Invalid::new("kind", reason));
         };
         may_change(kind, &entry)?;
-        self.parts.kinds.named.remove(kind);
+        self.deps.kinds.named.remove(kind);
         self.capacity.forget_kind(kind);
         self.describe();
         self.list_again();
         let of_entry = self.slots.ids().into_iter();
         let of_entry: Vec<_> = of_entry.filter(|id| self.is_of(*id, &entry)).collect();
-        info!(node = %self.parts.node, %kind, tasks = of_entry.len(), "removed a handler");
+        info!(node = %self.deps.node, %kind, tasks = of_entry.len(), "removed a handler");
         for slot in of_entry {
             self.feed(slot, Input::Stop(StopReason::Drain));
         }
@@ -115,20 +115,27 @@ impl Engine {
 
     /// Computes the present description of the node, and has the store record it.
     fn describe(&mut self) {
-        let before = self.parts.wanted.borrow().spec.clone();
-        let spec = NodeSpec {
-            kinds: self.parts.kinds.listed(),
-            data_versions: self.parts.kinds.data_versions(),
-            labels: self.parts.selector.clone(),
+        let before = self.deps.wanted.borrow().spec.clone();
+        let mut spec = NodeSpec {
+            kinds: self.deps.kinds.listed(),
+            data_versions: self.deps.kinds.data_versions(),
+            labels: self.deps.selector.clone(),
             slots: self.capacity.slots(),
             slots_of: self.capacity.slots_of(),
             ..(*before).clone()
         };
+        if self.deps.config.on_demand {
+            // The slots change with each task: they are not worth a write, and no node should defer a task to them.
+            self.deferral.set_me(spec.clone());
+            spec.slots = before.slots;
+        }
         if spec == *before {
             return;
         }
-        self.courtesy.set_me(spec.clone());
-        self.parts
+        if !self.deps.config.on_demand {
+            self.deferral.set_me(spec.clone());
+        }
+        self.deps
             .wanted
             .send_modify(|wanted| wanted.spec = Arc::new(spec));
     }
@@ -144,7 +151,7 @@ impl Engine {
     /// Returns the kinds to watch: those with a handler, and those of the tasks that are here. A list names
     /// every task of its kinds, and the claim of a task that the list does not name counts as ended.
     pub(super) fn watched_kinds(&self) -> Option<Vec<Kind>> {
-        let mut kinds = self.parts.kinds.listed()?;
+        let mut kinds = self.deps.kinds.listed()?;
         for slot in self.slots.iter() {
             if !kinds.contains(&slot.task.kind) {
                 kinds.push(slot.task.kind.clone());
@@ -157,7 +164,7 @@ impl Engine {
 fn may_change(kind: &Kind, entry: &KindEntry) -> Result<(), Invalid> {
     if entry.config.is_apart {
         let reason =
-            format!("the node runs '{kind}' by itself; start it without schedules instead");
+            format!("the node runs '{kind}' by default; start it without schedules instead");
         return Err(Invalid::new("kind", reason));
     }
     Ok(())

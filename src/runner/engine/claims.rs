@@ -12,10 +12,10 @@ use windlass_statemachine::{
 use super::{
     Engine,
     claiming::PendingClaim,
-    courtesy::Load,
+    deferral::Load,
+    mode::Mode,
     reported::Reported,
     slot::{Asks, Slot},
-    standing::Mode,
     timers,
 };
 use crate::{
@@ -35,8 +35,8 @@ impl Engine {
     pub(super) fn claim_pass(&mut self) {
         let now = self.moment();
         self.due.advance(now);
-        self.courtesy.forget_past(now.at);
-        if self.standing.mode() != Mode::Normal || !self.watch.is_listed() {
+        self.deferral.forget_past(now.at);
+        if self.mode.current() != Mode::Normal || !self.watch.is_listed() {
             return;
         }
         let Some(lease) = self.lease.clone() else {
@@ -62,7 +62,7 @@ impl Engine {
             });
             let Some(view) = taken else { break };
             let load = self.load(now.at);
-            if let Some(until) = self.courtesy.deferred_until(&view, load) {
+            if let Some(until) = self.deferral.deferred_until(&view, load) {
                 self.due.put_off(view, until, now);
                 continue;
             }
@@ -86,7 +86,7 @@ impl Engine {
 
     fn send_claims(&mut self, lease: &Lease, views: Vec<TaskView>) {
         let call = self.claiming.send(Instant::now());
-        let (coordinator, lease) = (self.parts.coordinator.clone(), lease.clone());
+        let (coordinator, lease) = (self.deps.coordinator.clone(), lease.clone());
         self.outbox.claim(async move {
             let ids = views.iter().map(|v| v.id.clone()).collect();
             let answers = coordinator.claim(&lease, ids).await;
@@ -120,11 +120,11 @@ impl Engine {
 
     /// Reports that the store fails, or works again.
     fn judge_claims(&mut self, claimed: &ClaimAnswers) {
-        let (now, node) = (Instant::now(), &self.parts.node);
+        let (now, node) = (Instant::now(), &self.deps.node);
         let failed = |answer: &Result<_, Error>| answer.as_ref().is_err_and(Error::is_retryable);
         let works = claimed.answers.iter().any(|(_, answer)| !failed(answer));
         if works && let Some(time) = self.claiming.succeeded(now) {
-            info!(%node, seconds = time.as_secs(), "the store takes claims again");
+            info!(%node, seconds = time.as_secs(), "the store accepts claims again");
         }
         if let Some((view, Err(error))) = claimed.answers.first()
             && !works
@@ -217,7 +217,7 @@ impl Engine {
                 self.put_off(view);
             }
             Some(Reported::View(view)) if view.claimed_by.is_none() => self.view(view),
-            Some(Reported::Gone { .. }) => self.courtesy.forget_release(task),
+            Some(Reported::Gone { .. }) => self.deferral.forget_release(task),
             Some(Reported::View(_)) | None => {}
         }
     }
@@ -234,7 +234,7 @@ impl Engine {
     fn release_claim(&mut self, claim: Claim, order: u64, state: TaskState) {
         // The watch may still report this claim; its answer is not lost.
         let until = Instant::now() + NOT_FOR_THIS_NODE;
-        self.courtesy.release(&claim.task, order, until);
+        self.deferral.release(&claim.task, order, until);
         let write = Write::releasing(state);
         let slot = self.slots.reserve();
         self.outbox.push(slot, Commit::new(claim, write));
@@ -253,11 +253,11 @@ impl Engine {
                 pending.latest = None;
             }
         }
-        let fits = self.courtesy.fits(Requirements::new(task, &claimed.state));
-        let kind = self.parts.kinds.entry(&task.kind).filter(|_| fits).cloned();
+        let fits = self.deferral.fits(Requirements::new(task, &claimed.state));
+        let kind = self.deps.kinds.entry(&task.kind).filter(|_| fits).cloned();
         let Some(kind) = kind else {
             info!(task = %task.id, kind = %task.kind, fence = fence.0,
-                "claimed, but it is no longer for this node: released");
+                "claimed, but no longer for this node: released");
             self.not_here(pending.take_stop_orders());
             let id = task.id.clone();
             self.release_claim(claimed.claim, order, claimed.state);
@@ -277,10 +277,10 @@ impl Engine {
             abandoned,
             over_limit,
         } = claimed;
-        let limits = self.parts.coordinator.limits();
-        let park_after = self.parts.config.park_after;
+        let limits = self.deps.coordinator.limits();
+        let park_after = self.deps.config.park_after;
         let config = kind.config.machine(&task, limits, park_after);
-        debug!(task = %task.id, kind = %task.kind, node = %self.parts.node,
+        debug!(task = %task.id, kind = %task.kind, node = %self.deps.node,
             fence = claim.fence.0, abandoned, "claimed");
         let has_stop_order = !pending.stop_orders.is_empty();
         self.capacity.take(&task.kind);
@@ -304,6 +304,7 @@ impl Engine {
             claimed_at: self.now(),
             claimed: Instant::now(),
             progress_kept: None,
+            returning: None,
         });
         let reported = pending.commands.into_iter();
         let reported = reported.filter_map(|(of, command)| (of == order).then_some(command));
@@ -311,7 +312,7 @@ impl Engine {
             self.feed(id, Input::Command(command));
         }
         let is_missing = pending.unlisted && self.watch.claimed_unlisted(id);
-        let stop = match self.standing.mode() {
+        let stop = match self.mode.current() {
             Mode::Stopping => Some(StopReason::Shutdown),
             Mode::Draining => Some(StopReason::Drain),
             Mode::Normal | Mode::Frozen if has_stop_order => Some(StopReason::StopTask),

@@ -19,19 +19,19 @@ impl Engine {
     pub(super) fn control(&mut self, control: Control) {
         match control {
             Control::Shutdown => {
-                info!(node = %self.parts.node, tasks = self.slots.len(), "shutting down");
-                self.standing.stop(Instant::now());
+                info!(node = %self.deps.node, tasks = self.slots.len(), "shutting down");
+                self.mode.stop(Instant::now());
                 self.stop_all(StopReason::Shutdown, false);
             }
             Control::Abort => {
-                self.standing.abort(Instant::now());
+                self.mode.abort(Instant::now());
                 self.stop_all(StopReason::Shutdown, true);
             }
             Control::Freeze => self.freeze(),
             Control::Unfreeze => self.unfreeze(),
             Control::Drain(done) => {
                 self.drain();
-                self.standing.await_empty(done);
+                self.mode.await_empty(done);
             }
             Control::Change(request) => self.change(request),
             Control::Snapshot(answer) => {
@@ -41,14 +41,14 @@ impl Engine {
     }
 
     fn freeze(&mut self) {
-        if self.standing.freeze() {
-            info!(node = %self.parts.node, "frozen: it claims nothing until it is unfrozen");
+        if self.mode.freeze() {
+            info!(node = %self.deps.node, "frozen: it claims nothing until it is unfrozen");
         }
     }
 
     fn unfreeze(&mut self) {
-        if self.standing.unfreeze() {
-            info!(node = %self.parts.node, "unfrozen");
+        if self.mode.unfreeze() {
+            info!(node = %self.deps.node, "unfrozen");
             // The node works again, and may never be empty.
             let outcome = if self.is_empty() {
                 "drained"
@@ -60,8 +60,8 @@ impl Engine {
     }
 
     fn drain(&mut self) {
-        if self.standing.drain() {
-            info!(node = %self.parts.node, tasks = self.slots.len(), "draining");
+        if self.mode.drain() {
+            info!(node = %self.deps.node, tasks = self.slots.len(), "draining");
             self.stop_all(StopReason::Drain, false);
         }
     }
@@ -85,10 +85,10 @@ impl Engine {
         });
         let tasks: Vec<RunningTask> = slots.into_iter().map(Slot::describe).collect();
         Snapshot {
-            node: self.parts.node.clone(),
+            node: self.deps.node.clone(),
             lease: self.lease.as_ref().map(|l| l.id),
-            frozen: self.standing.is_frozen(),
-            draining: self.standing.is_emptying(),
+            frozen: self.mode.is_frozen(),
+            draining: self.mode.is_emptying(),
             listed: self.watch.is_listed(),
             parked: self.due.len(),
             ready: self.due.ready_len(),
@@ -98,7 +98,7 @@ impl Engine {
 
     pub(super) fn node_command(&mut self, queued: QueuedNodeCommand) {
         let QueuedNodeCommand { id: order, command } = queued;
-        debug!(node = %self.parts.node, ?command, "a node command");
+        debug!(node = %self.deps.node, ?command, "a node command");
         match command {
             NodeCommand::Freeze => {
                 self.freeze();
@@ -109,7 +109,7 @@ impl Engine {
                 self.acknowledge(order, "unfrozen");
             }
             NodeCommand::Drain => {
-                if self.standing.await_drain(order) {
+                if self.mode.await_drain(order) {
                     self.drain();
                 }
             }
@@ -142,7 +142,7 @@ impl Engine {
 
     /// Notifies the callers and answers the drain commands that wait until this node is empty.
     pub(super) fn answer_drains(&mut self, outcome: &str) {
-        for order in self.standing.take_drains() {
+        for order in self.mode.take_drains() {
             self.acknowledge(order, outcome);
         }
     }
@@ -159,7 +159,7 @@ impl Engine {
             return;
         };
         let outcome = outcome.into();
-        let coordinator = self.parts.coordinator.clone();
+        let coordinator = self.deps.coordinator.clone();
         tokio::spawn(async move {
             let mut backoff = Backoff::new(Duration::from_millis(20), Duration::from_secs(5));
             let give_up = Instant::now() + Duration::from_secs(10);

@@ -144,6 +144,9 @@ impl Engine {
             return;
         };
         slot.failed = failures::of_write(&write);
+        if let Some(returning) = slot.returning.as_mut().filter(|_| slot.run.is_none()) {
+            returning.writes(write.state.code());
+        }
         slot.moved = Moved::to(write.steps.iter().map(|step| step.to));
         for step in &write.steps {
             debug!(task = %slot.task.id, kind = %slot.task.kind, fence = slot.claim.fence.0,
@@ -157,11 +160,11 @@ impl Engine {
         if let Err(error @ Error::StoreGone { .. }) = answer {
             return self.store_gone(error);
         }
-        let Some(slot) = self.slots.get(id) else {
+        let Some(slot) = self.slots.get_mut(id) else {
             // A claim that was not for this node was released, or the task was lost in the
             // meantime.
             if let Err(error) = answer {
-                debug!(%error, "the store refused a write of a task that is no longer here");
+                debug!(%error, "the store refused a write of a task that this node no longer has");
             }
             return;
         };
@@ -171,6 +174,9 @@ impl Engine {
             Err(Error::Fenced(_)) => self.metrics.fenced(),
             Err(_) => {}
         }
+        let returned = slot
+            .returning
+            .take_if(|returning| is_durable && returning.is_written());
         let superseded = match &answer {
             Err(error @ Error::Superseded { .. }) => Some(error.to_string()),
             _ => None,
@@ -184,8 +190,16 @@ impl Engine {
             warn!(task = %slot.task.id, kind = %slot.task.kind, fence = slot.claim.fence.0,
                 ?reason, "a write was fenced: this node no longer has the task");
         }
+        if let Input::Refused { reason, .. } = &input
+            && let Some(returning) = self.slots.get_mut(id).and_then(|s| s.returning.as_mut())
+        {
+            returning.refused(reason);
+        }
         self.report_failure(id, is_durable);
         self.feed(id, input);
+        if let Some(returned) = returned {
+            returned.report();
+        }
     }
 
     fn done(&mut self, id: SlotId, end: End) {
@@ -202,10 +216,10 @@ impl Engine {
             let order = slot.order;
             if slot.machine.holds_signals() {
                 // Because of its signals it would be claimed again, beyond the limits.
-                self.courtesy
+                self.deferral
                     .release_with_signals(&slot.task.id, order, until);
             } else {
-                self.courtesy.release(&slot.task.id, order, until);
+                self.deferral.release(&slot.task.id, order, until);
             }
         }
         // A handler that was aborted for a lost claim may not have ended yet.
@@ -245,7 +259,7 @@ impl Engine {
             // An event about the node's own claim, which has ended.
             Some(Reported::View(view)) if view.claimed_by.is_some() && view.order == order => {}
             Some(Reported::View(view)) => self.view(view),
-            Some(Reported::Gone { .. }) => self.courtesy.forget_release(task),
+            Some(Reported::Gone { .. }) => self.deferral.forget_release(task),
             None => {}
         }
     }

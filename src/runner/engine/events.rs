@@ -25,11 +25,11 @@ impl Engine {
             return;
         };
         let follow = Follow {
-            coordinator: self.parts.coordinator.clone(),
+            coordinator: self.deps.coordinator.clone(),
             lease,
             kinds: self.watched_kinds(),
             epoch: self.watch.begin(),
-            to_engine: self.parts.tx.clone(),
+            to_engine: self.deps.tx.clone(),
         };
         self.watch
             .attach(tokio::spawn(follow.run(pause)).abort_handle());
@@ -45,10 +45,10 @@ impl Engine {
         if matches!(why, None | Some(Error::Fenced(_))) {
             // The lease may be lost. A renewal shows that, and would otherwise only come after a third
             // of the lease.
-            self.parts.wanted.send_modify(|_| {});
+            self.deps.wanted.send_modify(|_| {});
         }
         let why = why.map_or_else(|| "the stream ended".to_owned(), |e| e.to_string());
-        warn!(node = %self.parts.node, why, "the watch broke off; watching again");
+        warn!(node = %self.deps.node, why, "the watch broke off; watching again");
         self.start_watch(Duration::from_millis(200 + fastrand::u64(0..800)));
     }
 
@@ -64,7 +64,7 @@ impl Engine {
                 commands,
             } => self.commands(&id, order, commands),
             Event::Node(command) => self.node_command(command),
-            Event::Peers => self.parts.peers_changed.notify_one(),
+            Event::Peers => self.deps.peers_changed.notify_one(),
         }
     }
 
@@ -95,7 +95,7 @@ impl Engine {
     /// not name has ended.
     fn list_ends(&mut self) {
         let unnamed = self.watch.list_ends();
-        info!(node = %self.parts.node, tasks = self.due.len(), "listed");
+        info!(node = %self.deps.node, tasks = self.due.len(), "listed");
         for (id, when) in unnamed {
             match when {
                 Unlisted::Before => self.lose_slot(id),
@@ -188,8 +188,8 @@ impl Engine {
     /// Applies an event about a task that this node neither has nor claims.
     fn free_view(&mut self, mut view: TaskView) {
         let now = self.moment();
-        let fits = self.courtesy.fits((&view).into());
-        let deferred = self.courtesy.released_until(&view, now.at);
+        let fits = self.deferral.fits((&view).into());
+        let deferred = self.deferral.released_until(&view, now.at);
         // A claim of a task that is not for this node is also claimed again, to be released, unless that
         // was just done.
         let own = self.is_own(&view) && (fits || deferred.is_none());
@@ -199,18 +199,18 @@ impl Engine {
         }
         if view.claimed_by.is_some() || !(fits || own) {
             // Another node has the task. When it is due again, it is deferred again.
-            self.courtesy.forget_deferred(&view.id);
+            self.deferral.forget_deferred(&view.id);
             self.due.remove(&view.id);
             return;
         }
-        view.commanded &= !self.courtesy.waits_for_room(&view, now.at);
+        view.commanded &= !self.deferral.waits_for_room(&view, now.at);
         match deferred {
             Some(until) if !view.commanded => {
                 if (view.due).is_some_and(|due| !view.sleeping || due <= now.clock) {
                     return self.due.put_off(view, until, now);
                 }
             }
-            _ => self.courtesy.forget_release(&view.id),
+            _ => self.deferral.forget_release(&view.id),
         }
         self.due.upsert(view, now);
     }
@@ -219,9 +219,9 @@ impl Engine {
         // Another task may have taken the id in the meantime.
         if self.due.order(task).is_some_and(|known| known <= order) {
             self.due.remove(task);
-            self.courtesy.forget_deferred(task);
+            self.deferral.forget_deferred(task);
         }
-        self.courtesy.forget_release_upto(task, order);
+        self.deferral.forget_release_upto(task, order);
         let gone = Reported::Gone { order, fence };
         if let Some(pending) = self.claiming.get_mut(task) {
             pending.report(gone);

@@ -43,14 +43,14 @@ impl Engine {
         let Some(failed) = slot.failed.take().filter(|_| durable) else {
             return;
         };
-        warn!(task = %slot.task.id, kind = %slot.task.kind, node = %self.parts.node, "{failed}");
+        warn!(task = %slot.task.id, kind = %slot.task.kind, node = %self.deps.node, "{failed}");
         let (task, kind) = (slot.task.id.clone(), slot.task.kind.clone());
         self.to_stderr(format_args!("task '{task}' ({kind}): {failed}"));
     }
 
     /// Writes a line to standard error, in a program without a subscriber.
     fn to_stderr(&self, line: fmt::Arguments<'_>) {
-        if self.parts.config.failures_to_stderr && !dispatcher::has_been_set() {
+        if self.deps.config.failures_to_stderr && !dispatcher::has_been_set() {
             let line = format!("windlass: {}\n", escaped(&line.to_string()));
             // A program whose standard error is closed gets no report.
             let _ = std::io::stderr().write_all(line.as_bytes());
@@ -59,7 +59,7 @@ impl Engine {
 
     /// Records a fault of this machine, or its end, after a run has returned.
     pub(super) fn judge_node(&mut self, id: SlotId, run: &Run, message: &Message) {
-        let fault = run.parts.node_fault(message);
+        let fault = run.data.node_fault(message);
         if fault.is_none() && self.node_faults.is_empty() {
             return;
         }
@@ -76,10 +76,10 @@ impl Engine {
         let met = self.node_faults.met(&kind, &reason, now, fastrand::f64());
         let wait = Rounded(met.wait);
         if met.report {
-            warn!(target: REPORTS, %kind, node = %self.parts.node, "{reason}; trying again in {wait}");
+            warn!(target: REPORTS, %kind, node = %self.deps.node, "{reason}; trying again in {wait}");
             self.to_stderr(format_args!("{kind}: {reason}; trying again in {wait}"));
         } else {
-            debug!(%kind, node = %self.parts.node, "{reason}; trying again in {wait}");
+            debug!(%kind, node = %self.deps.node, "{reason}; trying again in {wait}");
         }
     }
 
@@ -92,7 +92,7 @@ impl Engine {
 
     fn report_end_of_fault(&self, kind: &Kind, lasted: Duration) {
         let lasted = Rounded(lasted);
-        warn!(target: REPORTS, %kind, node = %self.parts.node, "the machine runs tasks again, after {lasted}");
+        warn!(target: REPORTS, %kind, node = %self.deps.node, "the machine runs tasks again, after {lasted}");
         self.to_stderr(format_args!(
             "{kind}: the machine runs tasks again, after {lasted}"
         ));
@@ -104,7 +104,7 @@ impl Engine {
         if let Some(slot) = self.slots.get(id)
             && runs.is_multiple_of(REPORT_EVERY)
         {
-            warn!(task = %slot.task.id, kind = %slot.task.kind, node = %self.parts.node, runs,
+            warn!(task = %slot.task.id, kind = %slot.task.kind, node = %self.deps.node, runs,
                 "the handler runs again and again and changes nothing: slowing it to a run a second; \
                  return a sleep to wait, or new data with each step");
         }

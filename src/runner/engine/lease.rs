@@ -22,34 +22,35 @@ impl Engine {
             return;
         }
         if self.slots.len() > 0 {
-            error!(node = %self.parts.node, tasks = self.slots.len(),
+            error!(node = %self.deps.node, tasks = self.slots.len(),
                 "stopped every handler: the lease is lost; a node that has one goes on with the tasks");
         }
         self.forget_lease();
     }
 
-    /// Stops the node: the store is gone for good, or has failed as often as the node may bear.
+    /// Stops the node, because the store is gone for good or has failed as often as the
+    /// configuration allows.
     pub(super) fn store_gone(&mut self, error: Error) {
         let reason = match &error {
             Error::StoreGone { .. } => "the store is gone",
             _ => "the store has failed too often",
         };
-        if self.parts.failure.set(error).is_err() {
+        if self.deps.failure.set(error).is_err() {
             return;
         }
-        error!(node = %self.parts.node, tasks = self.slots.len(),
+        error!(node = %self.deps.node, tasks = self.slots.len(),
             "{reason}: stopped every handler, the node ends");
-        self.standing.stop(Instant::now());
+        self.mode.stop(Instant::now());
         self.claiming.clear();
         self.forget_lease();
     }
 
-    /// Ends a stop that has waited for the store for long enough. A task that is not stored by now
+    /// Ends a stop that has waited long enough for the store. A task that is not stored by now
     /// keeps its last persisted state, and is free when the lease has ended.
     pub(super) fn go_without_the_store(&mut self) {
         if self.lease.is_some() && !self.is_empty() {
             let reason = self.outbox.failing().map(|failing| failing.reason.as_str());
-            warn!(node = %self.parts.node, tasks = self.slots.len() + self.claiming.len(),
+            warn!(node = %self.deps.node, tasks = self.slots.len() + self.claiming.len(),
                 reason = reason.unwrap_or("the store does not answer"),
                 "could not release every task; they are free when the lease ends");
         }

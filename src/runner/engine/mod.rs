@@ -10,12 +10,12 @@
 //! |---|---|
 //! | [`capacity`] | slots in use, of the node and of each kind |
 //! | [`claiming`] | the claims that are under way |
-//! | [`courtesy`] | which tasks are deferred to other nodes, and for how long |
-//! | [`gather`] | whether to wait for handlers that return together |
+//! | [`deferral`] | which tasks are deferred to other nodes, and for how long |
+//! | [`group_returns`] | whether to wait for handlers that return together |
 //! | [`gauges`] | the gauges of this node |
 //! | [`outbox`] | the writes that are under way |
 //! | [`progress`] | when the progress of a running handler is written |
-//! | [`standing`] | normal, frozen, draining or stopping, and the status that follows |
+//! | [`mode`] | normal, frozen, draining or stopping, and the status that follows |
 //! | [`table`], [`slot`] | the claimed tasks of this node |
 //! | [`timers`] | the timers of the slots |
 //! | [`watching`] | the watch, and the list that it begins with |
@@ -26,19 +26,19 @@ mod changing;
 mod claiming;
 mod claims;
 mod control;
-mod courtesy;
+mod deferral;
 mod effects;
 mod events;
 mod failures;
-mod gather;
 mod gauges;
+mod group_returns;
 mod lease;
+mod mode;
 mod outbox;
 mod progress;
 mod reported;
 mod runs;
 mod slot;
-mod standing;
 mod table;
 mod timers;
 mod unstored;
@@ -63,11 +63,11 @@ use self::{
     capacity::Capacity,
     changing::Removal,
     claiming::Claiming,
-    courtesy::Courtesy,
-    gather::Gather,
+    deferral::Deferral,
     gauges::Gauges,
+    group_returns::GroupReturns,
+    mode::{Mode, NodeMode, Report},
     outbox::Outbox,
-    standing::{Mode, Report, Standing},
     table::SlotTable,
     timers::Timers,
     watching::Watch,
@@ -90,7 +90,7 @@ use crate::{
 };
 
 /// The parts of an engine.
-pub(super) struct Parts {
+pub(super) struct Dependencies {
     pub(super) coordinator: Arc<dyn Coordinator>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) node: NodeName,
@@ -111,8 +111,8 @@ pub(super) struct Parts {
 }
 
 pub(super) struct Engine {
-    parts: Parts,
-    standing: Standing,
+    deps: Dependencies,
+    mode: NodeMode,
     lease: Option<Lease>,
     /// Notified when every handler of the lost lease has ended.
     lost: Option<oneshot::Sender<()>>,
@@ -125,14 +125,14 @@ pub(super) struct Engine {
     capacity: Capacity,
     /// Handlers that were removed, and may still run.
     removals: Vec<Removal>,
-    courtesy: Courtesy,
+    deferral: Deferral,
     next_balance: Instant,
     /// The kinds that this machine cannot run at present.
     node_faults: NodeFaults,
     metrics: NodeMetrics,
     gauges: Gauges,
     outbox: Outbox,
-    gather: Gather,
+    group_returns: GroupReturns,
     /// Empty between two inputs; kept for its memory.
     effects: Vec<machine::Effect>,
     /// Signals for the handler that is being started; otherwise empty.
@@ -147,18 +147,18 @@ const BALANCE_EVERY: Duration = Duration::from_secs(5);
 const INPUTS: usize = 256;
 
 impl Engine {
-    pub(super) fn new(parts: Parts) -> Self {
-        let me = Peer::from((*parts.wanted.borrow().spec).clone());
-        let named = parts.kinds.named.iter();
+    pub(super) fn new(deps: Dependencies) -> Self {
+        let me = Peer::from((*deps.wanted.borrow().spec).clone());
+        let named = deps.kinds.named.iter();
         let slots_of = named.map(|(kind, entry)| (kind.clone(), entry.config.slots));
-        let apart = parts.kinds.named.iter();
+        let apart = deps.kinds.named.iter();
         let apart = apart.filter(|(_, entry)| entry.config.is_apart);
         let apart = apart.map(|(kind, _)| kind.clone());
-        let default = parts.kinds.default.as_ref();
+        let default = deps.kinds.default.as_ref();
         let slots_of_default = default.and_then(|entry| entry.config.slots);
         let now = Instant::now();
         Self {
-            standing: Standing::default(),
+            mode: NodeMode::default(),
             lease: None,
             lost: None,
             watch: Watch::default(),
@@ -166,24 +166,24 @@ impl Engine {
             claiming: Claiming::default(),
             slots: SlotTable::default(),
             timers: Timers::new(now),
-            capacity: Capacity::new(parts.config.slots, slots_of, slots_of_default)
+            capacity: Capacity::new(deps.config.slots, slots_of, slots_of_default)
                 .with_apart(apart),
             removals: Vec::new(),
-            courtesy: Courtesy::new(me, parts.balancer.clone()),
+            deferral: Deferral::new(me, deps.balancer.clone()),
             next_balance: now + BALANCE_EVERY,
             node_faults: NodeFaults::default(),
             metrics: NodeMetrics::new(),
-            gauges: Gauges::new(now, parts.config.gauges_every),
-            outbox: Outbox::new(parts.coordinator.clone()),
-            gather: Gather::default(),
+            gauges: Gauges::new(now, deps.config.gauges_every),
+            outbox: Outbox::new(deps.coordinator.clone()),
+            group_returns: GroupReturns::default(),
             effects: Vec::new(),
             waiting: Vec::new(),
-            parts,
+            deps,
         }
     }
 
     fn now(&self) -> Timestamp {
-        self.parts.clock.now()
+        self.deps.clock.now()
     }
 
     fn moment(&self) -> Moment {
@@ -203,7 +203,10 @@ impl Engine {
                 () = poll_fn(|cx| self.poll_arrivals(cx, &mut arrived)) => {}
                 () = sleep(wait) => {}
             }
-            if self.gather.waits(arrived.ended(), self.slots.running()) {
+            if self
+                .group_returns
+                .waits(arrived.ended(), self.slots.running())
+            {
                 tokio::task::yield_now().await;
                 poll_fn(|cx| {
                     let _ = self.poll_arrivals(cx, &mut arrived);
@@ -212,14 +215,14 @@ impl Engine {
                 .await;
             }
             self.turn(&mut arrived);
-            if self.standing.mode() == Mode::Stopping && self.is_empty() {
+            if self.mode.current() == Mode::Stopping && self.is_empty() {
                 break;
             }
         }
         self.watch.end();
         self.outbox.finish();
-        self.parts.wanted.send_modify(|wanted| wanted.leave = true);
-        debug!(node = %self.parts.node, "the runner has stopped");
+        self.deps.wanted.send_modify(|wanted| wanted.leave = true);
+        debug!(node = %self.deps.node, "the runner has stopped");
     }
 
     /// Takes all answers and inputs that have arrived. Polling the outbox also sends the calls that the
@@ -232,10 +235,7 @@ impl Engine {
         while let Poll::Ready(claimed) = self.outbox.poll_claims(cx) {
             arrived.inputs.push(In::Claimed(claimed));
         }
-        let inputs = self
-            .parts
-            .rx
-            .poll_recv_many(cx, &mut arrived.inputs, INPUTS);
+        let inputs = self.deps.rx.poll_recv_many(cx, &mut arrived.inputs, INPUTS);
         if inputs.is_pending() && arrived.answers.is_empty() && arrived.inputs.is_empty() {
             return Poll::Pending;
         }
@@ -245,10 +245,10 @@ impl Engine {
     fn turn(&mut self, arrived: &mut Arrived) {
         // A process that was stopped for longer than its lease notices this here, before it handles an
         // input or a due task.
-        if self.lease.is_some() && *self.parts.until.borrow() <= Instant::now() {
+        if self.lease.is_some() && *self.deps.until.borrow() <= Instant::now() {
             self.lease_lost();
         }
-        if self.standing.abort_is_over(Instant::now()) || self.stop_is_over() {
+        if self.mode.abort_is_over(Instant::now()) || self.stop_is_over() {
             self.go_without_the_store();
         }
         for (slot, answer) in arrived.answers.drain(..) {
@@ -262,7 +262,7 @@ impl Engine {
         if Instant::now() >= self.next_balance {
             // Nodes that were started together should not balance at the same time.
             self.next_balance = Instant::now() + BALANCE_EVERY.mul_f64(0.5 + fastrand::f64());
-            if self.standing.mode() == Mode::Normal {
+            if self.mode.current() == Mode::Normal {
                 self.balance();
             }
         }
@@ -271,7 +271,7 @@ impl Engine {
         self.claim_pass();
         self.report_unstored();
         self.report_status();
-        let clock = &*self.parts.clock;
+        let clock = &*self.deps.clock;
         self.gauges
             .set(Instant::now(), clock, &self.capacity, &self.due);
     }
@@ -305,18 +305,19 @@ impl Engine {
             In::Claimed(answers) => self.claimed(answers),
             In::Ended(ended) => self.ended(ended),
             In::Ask(slot, ask) => self.ask(slot, ask),
+            In::Returns(slot, stored) => self.expect(slot, stored),
             In::Progress(slot) => self.progress_changed(slot),
             In::Control(control) => self.control(control),
-            In::Nodes(nodes) => self.courtesy.set_nodes(nodes.into_iter().map(Peer::from)),
+            In::Nodes(nodes) => self.deferral.set_nodes(nodes.into_iter().map(Peer::from)),
         }
     }
 
     fn report_status(&mut self) {
-        let faults = self.node_faults.report(self.parts.clock.now());
-        if let Some((status, report)) = self.standing.status(self.slots.running(), faults) {
+        let faults = self.node_faults.report(self.deps.clock.now());
+        if let Some((status, report)) = self.mode.status(self.slots.running(), faults) {
             // A notification renews the lease at once; without one the status is sent with the next
             // renewal.
-            self.parts.wanted.send_if_modified(|wanted| {
+            self.deps.wanted.send_if_modified(|wanted| {
                 wanted.status = status;
                 report == Report::AtOnce
             });

@@ -33,8 +33,8 @@ type Answered = (Batch, Vec<Result<(), Error>>);
 
 /// Collects the writes of one turn, sends them to the store in one call, and receives the answers.
 ///
-/// The engine polls the calls itself, immediately after it has enqueued them. In a task of their own
-/// they would wait for a thread until the engine has no more inputs, while the store is idle.
+/// The engine polls the calls itself, immediately after it has enqueued them. In their own task they
+/// would wait for a thread until the engine has no more inputs, while the store is idle.
 pub(super) struct Outbox {
     coordinator: Arc<dyn Coordinator>,
     next: Vec<(SlotId, Commit)>,
@@ -150,7 +150,7 @@ impl Outbox {
         });
     }
 
-    /// Moves the calls under way to a task of their own, because the engine ends.
+    /// Moves the calls under way to their own task, because the engine ends.
     pub(super) fn finish(mut self) {
         self.enqueue();
         if !self.calls.is_empty() {

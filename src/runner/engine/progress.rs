@@ -40,7 +40,7 @@ impl Engine {
         if slot.machine.is_storing() {
             return self.wait_until(id, Wait::Progress, now + AGAIN);
         }
-        let progress = run.parts.progress_to_keep();
+        let progress = run.data.progress_to_keep();
         slot.progress_kept = Some(now);
         if let Some(progress) = progress {
             self.feed(id, Input::Progress(progress));

@@ -9,9 +9,14 @@ use windlass_statemachine::{
     machine::{Input, Signal},
 };
 
-use super::{Engine, slot::Run, standing::STUCK_AFTER, timers::Wait};
+use super::{
+    Engine,
+    mode::STUCK_AFTER,
+    slot::{Returning, Run},
+    timers::Wait,
+};
 use crate::{
-    handler::{AskRunner, Attempt, ContextParts, Sent, Signals, TaskContext},
+    handler::{AskRunner, Attempt, RunData, Sent, Signals, Stored, TaskContext},
     runner::{
         input::{In, RunEnded, SlotId},
         spawn::{self, Ended},
@@ -26,16 +31,21 @@ impl Engine {
         let Some(slot) = self.slots.get_mut(id) else {
             return self.waiting.clear();
         };
+        // The previous message changed nothing in the store.
+        if let Some(returning) = slot.returning.take() {
+            returning.report();
+        }
         let (signals, delivered) = Signals::new();
         let state = slot.machine.state();
         let has_progress = state.progress.is_some();
         let fence = slot.claim.fence;
-        let span = telemetry::task_span(&slot.task, &self.parts.node, fence, attempt);
-        let asks = self.parts.tx.clone();
+        let span = telemetry::task_span(&slot.task, &self.deps.node, fence, attempt);
+        let asks = self.deps.tx.clone();
         let asks = AskRunner(Box::new(move |sent| {
             let input = match sent {
                 Sent::Ask(ask) => In::Ask(id, ask),
                 Sent::Progress => In::Progress(id),
+                Sent::Returns(stored) => In::Returns(id, stored),
             };
             asks.send(input).is_ok()
         }));
@@ -45,16 +55,16 @@ impl Engine {
             number: attempt,
             fence: slot.claim.fence,
             data_version: slot.kind.config.writes_version(),
-            lease_until: self.parts.until.clone(),
-            shared: self.parts.kinds.shared.clone(),
+            lease_until: self.deps.until.clone(),
+            shared: self.deps.kinds.shared.clone(),
             span,
         };
-        let parts = Arc::new(ContextParts::new(attempt, state, delivered, asks));
+        let data = Arc::new(RunData::new(attempt, state, delivered, asks));
         self.waiting.drain(..).for_each(|s| signals.deliver(s));
-        let done = self.parts.tx.clone();
+        let done = self.deps.tx.clone();
         let abort = spawn::spawn(
             slot.kind.handler.clone(),
-            TaskContext::new(parts.clone()),
+            TaskContext::new(data.clone()),
             move |ended| {
                 let _ = done.send(In::Ended(RunEnded {
                     slot: id,
@@ -69,7 +79,7 @@ impl Engine {
             number,
             abort,
             signals,
-            parts,
+            data,
             since: now,
             began,
             stopping: None,
@@ -78,7 +88,14 @@ impl Engine {
         if has_progress {
             self.progress_changed(id);
         }
-        self.gather.started();
+        self.group_returns.started();
+    }
+
+    /// A caller waits until the message that the handler is about to return is stored.
+    pub(super) fn expect(&mut self, id: SlotId, stored: Stored) {
+        if let Some(slot) = self.slots.get_mut(id).filter(|slot| slot.run.is_some()) {
+            slot.returning = Some(Returning::new(stored));
+        }
     }
 
     pub(super) fn signal(&mut self, id: SlotId, signal: Signal) {
@@ -124,7 +141,7 @@ impl Engine {
         let Some(run) = self.slots.end_run(id, Some(run)) else {
             return;
         };
-        let (progress, took) = (run.parts.progress(), run.parts.received.took());
+        let (progress, took) = (run.data.progress(), run.data.received.took());
         let outcome = match &ended {
             Ended::Returned(message) if message.kind() == ActionKind::Error => RunOutcome::Failed,
             Ended::Returned(_) => RunOutcome::Returned,

@@ -5,11 +5,13 @@ use std::{collections::VecDeque, sync::Arc};
 use futures::future::AbortHandle;
 use jiff::Timestamp;
 use tokio::{sync::oneshot, time::Instant};
-use windlass_statemachine::{ActionKind, Command, FailedAttempt, Machine, Progress, Task, machine};
+use windlass_statemachine::{
+    ActionKind, Command, FailedAttempt, Machine, Progress, StateKind, Task, machine,
+};
 
 use super::{reported::Reported, timers};
 use crate::{
-    handler::{ContextParts, Signals},
+    handler::{RunData, Signals, Stored},
     runner::{handle::RunningTask, kinds::KindEntry},
     store::{Claim, NodeCommandId},
     telemetry::{self, KindMetrics, Moved},
@@ -20,7 +22,7 @@ pub(super) struct Run {
     pub(super) number: u64,
     pub(super) abort: AbortHandle,
     pub(super) signals: Signals,
-    pub(super) parts: Arc<ContextParts>,
+    pub(super) data: Arc<RunData>,
     pub(super) since: Timestamp,
     pub(super) began: Instant,
     /// The first command that asked the handler to stop, and when it came.
@@ -81,12 +83,59 @@ pub(super) struct Slot {
     pub(super) claimed: Instant,
     /// When its progress was last stored.
     pub(super) progress_kept: Option<Instant>,
+    /// The caller that waits until the message of the handler is stored.
+    pub(super) returning: Option<Returning>,
+}
+
+/// A message of a handler on its way to the store, for a caller that waits for it.
+pub(super) struct Returning {
+    stored: Stored,
+    /// The state of the pending write, if that write has the message.
+    written: Option<StateKind>,
+    /// Why the store has refused the message. The failed attempt is stored instead.
+    refused: Option<String>,
+}
+
+impl Returning {
+    pub(super) fn new(stored: Stored) -> Self {
+        let (written, refused) = (None, None);
+        Self {
+            stored,
+            written,
+            refused,
+        }
+    }
+
+    /// Records a write that has the message.
+    pub(super) fn writes(&mut self, state: StateKind) {
+        self.written = Some(state);
+    }
+
+    /// Records a refusal of the pending write.
+    pub(super) fn refused(&mut self, reason: &str) {
+        if self.written.take().is_some() {
+            self.refused.get_or_insert_with(|| reason.to_owned());
+        }
+    }
+
+    /// Returns whether the pending write has the message.
+    pub(super) fn is_written(&self) -> bool {
+        self.written.is_some()
+    }
+
+    /// Reports that the write is durable; without a write the task runs again.
+    pub(super) fn report(self) {
+        let state = self.written.unwrap_or(StateKind::Runnable);
+        let result = self.refused.map_or(Ok(state), Err);
+        // A caller that has stopped waiting needs no report.
+        let _ = self.stored.0.send(result);
+    }
 }
 
 impl Slot {
     /// Returns the progress that the handler has reported since the last write.
     pub(super) fn take_progress(&self) -> Option<Progress> {
-        self.run.as_ref()?.parts.progress()
+        self.run.as_ref()?.data.progress()
     }
 
     /// Returns when the handler was started, or when the task was claimed if no handler runs.

@@ -10,7 +10,7 @@ use windlass_statemachine::{Fence, Machine, Message, Task, TaskState};
 use super::*;
 use crate::{
     BoxError, TaskContext,
-    handler::{AskRunner, Attempt, ContextParts, Signals},
+    handler::{AskRunner, Attempt, RunData, Signals},
     runner::{config::KindConfig, kinds::KindEntry},
     store::{Claim, Limits},
 };
@@ -55,6 +55,7 @@ fn slot(id: &str) -> Slot {
         claimed_at: Timestamp::UNIX_EPOCH,
         claimed: Instant::now(),
         progress_kept: None,
+        returning: None,
     }
 }
 
@@ -73,12 +74,12 @@ fn run(table: &mut SlotTable, id: SlotId) -> u64 {
         span: tracing::Span::none(),
     };
     let asks = AskRunner(Box::new(|_| false));
-    let parts = ContextParts::new(attempt, slot.machine.state(), delivered, asks);
+    let parts = RunData::new(attempt, slot.machine.state(), delivered, asks);
     let run = Run {
         number,
         abort: AbortHandle::new_pair().0,
         signals,
-        parts: Arc::new(parts),
+        data: Arc::new(parts),
         since: Timestamp::UNIX_EPOCH,
         began: Instant::now(),
         stopping: None,

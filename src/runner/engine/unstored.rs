@@ -3,7 +3,7 @@
 
 use tokio::time::Instant;
 
-use super::{Engine, standing::Mode};
+use super::{Engine, mode::Mode};
 use crate::runner::handle::Unstored;
 
 impl Engine {
@@ -17,14 +17,14 @@ impl Engine {
         }
         let graces = self.slots.iter().map(|slot| slot.kind.config.stop_grace);
         let grace = graces.max().unwrap_or_default();
-        (self.standing).stop_is_over(Instant::now(), grace, failing.since)
+        (self.mode).stop_is_over(Instant::now(), grace, failing.since)
     }
 
     /// Publishes the results that the store has not accepted. Results that were given up stay in
     /// the list.
     pub(super) fn report_unstored(&self) {
         let failing = self.outbox.failing();
-        let reported = self.parts.unstored.borrow();
+        let reported = self.deps.unstored.borrow();
         if reported.given_up || failing.is_none() && reported.tasks.is_empty() {
             return;
         }
@@ -38,7 +38,7 @@ impl Engine {
             reason: failing.reason.clone(),
             given_up: false,
         });
-        self.parts.unstored.send_if_modified(|reported| {
+        self.deps.unstored.send_if_modified(|reported| {
             let changed = *reported != unstored;
             *reported = unstored;
             changed
@@ -47,11 +47,11 @@ impl Engine {
 
     /// Publishes that a stopping node gives up the results that the store has not accepted.
     pub(super) fn give_up_unstored(&self) {
-        if self.standing.mode() != Mode::Stopping {
+        if self.mode.current() != Mode::Stopping {
             return;
         }
         self.report_unstored();
-        self.parts.unstored.send_if_modified(|unstored| {
+        self.deps.unstored.send_if_modified(|unstored| {
             let given_up = !unstored.tasks.is_empty();
             unstored.given_up |= given_up;
             given_up

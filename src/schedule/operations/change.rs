@@ -7,7 +7,7 @@ use windlass_statemachine::{
     Command, Invalid, Json, StateKind, Task, TaskId, message::SendCommand,
 };
 
-use super::{Schedules, data_of, name};
+use super::{Schedules, name, record::data_of};
 use crate::{
     schedule::{
         data::Data,
@@ -254,7 +254,7 @@ impl Schedules {
                     .next(last)
                     .map(|at| format!("; the next is {at}"));
                 let reason = format!(
-                    "{time} is no time to come of '{}'{}",
+                    "{time} is not a future time of '{}'{}",
                     read.id,
                     next.unwrap_or_default()
                 );

@@ -7,8 +7,8 @@ use super::{Schedules, change::Change, name};
 use crate::{
     schedule::{
         By,
+        budget::{Budget, bytes_of},
         handler::taken_by,
-        room::{Room, bytes_of},
         run::run_id,
         times::{Cursor, Times, before},
     },
@@ -116,7 +116,7 @@ impl Schedules {
         let bytes = bytes_of(&times.run(Timestamp::UNIX_EPOCH, false, By::Backfill)?);
         let operations = if all { REPLACES } else { 1 };
         // In addition to the guard and the change of the schedule.
-        let mut room = Room::of(&self.client.store().registry().limits()).beside(2);
+        let mut room = Budget::of(&self.client.store().registry().limits()).beside(2);
         let more = (0..AT_ONCE).take_while(|_| room.take(operations, bytes));
         Ok(more.count().max(1))
     }
@@ -209,7 +209,7 @@ fn range_of(
         return Err(Invalid::new("to", reason));
     }
     if to > now {
-        let reason = format!("{to} is to come; the schedule runs such times by itself");
+        let reason = format!("{to} is in the future; the schedule runs such times on its own");
         return Err(Invalid::new("to", reason));
     }
     let mut cursor = Cursor::from(before(from));

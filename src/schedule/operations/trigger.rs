@@ -1,4 +1,4 @@
-//! A run that an operator asks for.
+//! Runs that are submitted on request.
 
 use jiff::{Timestamp, ToSpan};
 use windlass_statemachine::{Invalid, TaskId};
@@ -34,20 +34,20 @@ pub struct Trigger {
 }
 
 impl Trigger {
-    /// Returns a run of the present, with the default priority.
+    /// Returns a run for the present, with the default priority.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Sets the nominal time that the run stands for: any past or future time. By default it is the present, or the
-    /// first millisecond after it that has no run.
+    /// Sets the nominal time of the run: any past or future time. By default it is the present, or the first
+    /// millisecond after it that has no run.
     pub fn nominal(mut self, time: Timestamp) -> Self {
         self.nominal = Some(time);
         self
     }
 
     /// Sets the priority of the run. By default it is one above that of the other runs, so that it is claimed before
-    /// those of them that wait for a slot.
+    /// runs that wait for a slot.
     pub fn priority(mut self, priority: i32) -> Self {
         self.priority = Some(priority);
         self
@@ -55,7 +55,7 @@ impl Trigger {
 }
 
 impl Schedules {
-    /// Submits a run now, whatever the overlap policy says, also of a paused schedule. Its nominal time is
+    /// Submits a run now, whatever the overlap policy is, and even if the schedule is paused. Its nominal time is
     /// the present, or the first millisecond after it that has no run. Its priority is one above that of the other
     /// runs. Returns its id.
     ///
@@ -69,8 +69,8 @@ impl Schedules {
         self.trigger_with(id, Trigger::new()).await
     }
 
-    /// Submits a run now that stands for this nominal time, as [`trigger_with`](Self::trigger_with). A time that has a
-    /// run already gets no second one, and the id of that run is returned. Returns the id of the run.
+    /// Submits a run for this nominal time now, like [`trigger_with`](Self::trigger_with). If the time has a run
+    /// already, no second one is submitted, and the id of the existing run is returned. Returns the id of the run.
     ///
     /// # Errors
     ///
@@ -87,15 +87,14 @@ impl Schedules {
         }
     }
 
-    /// Submits a run now as [`trigger`](Self::trigger), for a nominal time or with a priority that the caller chooses.
-    /// Returns its id. A time has at most one run: the run of a time to come is also the one that the schedule would
-    /// submit at that time.
+    /// Submits a run now like [`trigger`](Self::trigger), with a nominal time or a priority of your choice. Returns
+    /// its id. A time has at most one run: after a run for a future time, the schedule submits none at that time.
     ///
     /// # Errors
     ///
-    /// As [`trigger`](Self::trigger). For a nominal time that was given: [`Error::AlreadyExists`] when it has a live
-    /// run, [`Error::AlreadyFinished`] when it has one that has ended, and [`Error::Invalid`] (field `time`) when a
-    /// task that is no run of the schedule has the id of the run.
+    /// The errors of [`trigger`](Self::trigger). For a nominal time that was set: [`Error::AlreadyExists`] when it
+    /// has a live run, [`Error::AlreadyFinished`] when it has an ended run, and [`Error::Invalid`] (field `time`)
+    /// when a task that is not a run of the schedule has the id of the run.
     ///
     /// # Example
     ///
@@ -155,7 +154,7 @@ impl Schedules {
         }
     }
 
-    /// Returns the error for a time whose run is there.
+    /// Returns the error for a time that already has a run.
     async fn taken(&self, id: &TaskId, run: &TaskId) -> Result<Error, Error> {
         Ok(match self.found(id, run).await? {
             Found::Run { has_ended: true } => Error::AlreadyFinished(run.clone()),
@@ -194,9 +193,9 @@ impl Schedules {
     }
 }
 
-/// Whether a run was submitted.
+/// Whether a run was submitted, or existed.
 enum Triggered {
     Submitted(TaskId),
-    /// The time has this run already.
+    /// The time has this run already, which was not submitted now.
     There(TaskId),
 }

@@ -6,17 +6,18 @@ use windlass_statemachine::{IfExists, Invalid, StateKind, TaskId};
 use super::{
     ScheduleRecord, Schedules,
     change::{Change, PAUSE, Read, TRIES, busy, skipping},
-    data_of, name,
+    name,
+    record::data_of,
 };
 use crate::{
     schedule::{
         By,
+        budget::{Budget, bytes_of},
         data::Data,
         due::RUNS_AT_ONCE,
         handler::{decide, taken},
         left_out::{LeftOut, Why},
         passed::{Passed, skip_passed},
-        room::{Room, bytes_of},
         spec::Schedule,
         step::{Next, next},
         times::Times,
@@ -135,7 +136,7 @@ impl Schedules {
         if !is_paused {
             let moment = (read.data.clone(), now);
             // A run has failed, so a node would pause the schedule at its next time.
-            let room = Room::of(&self.client.store().registry().limits()).beside(2);
+            let room = Budget::of(&self.client.store().registry().limits()).beside(2);
             let step = decide(self.client.store(), &read.times, moment, room).await?;
             // The earlier spec has paused it: a run of it failed.
             is_paused = step.next == Next::Pause;
@@ -175,7 +176,7 @@ impl Schedules {
         &self,
         times: &Times,
         change: &mut Change,
-        (mut room, now): (Room, Timestamp),
+        (mut room, now): (Budget, Timestamp),
     ) -> Result<bool, Error> {
         let mut cursor = change.data.cursor(times.spec(), now);
         let mut waiting = Vec::new();

@@ -41,7 +41,7 @@ struct Stream {
 
 impl Changes {
     /// Returns all changes from now on, in order and without gaps. A stream that is too slow for the shared feed
-    /// continues with a feed of its own, after the last change that it has delivered.
+    /// continues with its own feed, after the last change that it has delivered.
     ///
     /// # Errors
     ///

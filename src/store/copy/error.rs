@@ -32,7 +32,7 @@ pub enum FileError {
     },
     /// The file ends before its last line.
     #[error(
-        "the file is cut: it ends after line {lines}, without its last line; export the store again, or fetch the \
+        "the file is incomplete: it ends after line {lines}, without its last line; export the store again, or fetch the \
          whole file"
     )]
     Cut {

@@ -5,13 +5,13 @@
 
 use std::{
     collections::BTreeMap,
-    io::{self, BufRead, Read, Write},
+    io::{BufRead, Read, Write},
 };
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::value::RawValue;
-use windlass_statemachine::Json;
+use windlass_statemachine::{Json, plain};
 
 use super::{FORMAT, FileError, Outside, Problem, pages};
 use crate::store::{Exported, Limits};
@@ -50,7 +50,7 @@ impl Head {
     }
 }
 
-/// The last line of an export. A file without it was cut.
+/// The last line of an export. A file without it is incomplete.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 struct End {
@@ -95,7 +95,7 @@ enum LineForm {
         /// The task, and why it could not be read.
         left: Problem,
     },
-    /// An operation that is in no task.
+    /// An operation that does not belong to a task.
     Outside {
         /// The operation.
         outside: Outside,
@@ -164,7 +164,8 @@ impl<R: BufRead> Lines<R> {
                 .to_owned(),
         };
         let text = text(&mut from, 1)?.ok_or_else(foreign)?;
-        let fields: Fields = serde_json::from_str(&text).map_err(|_| foreign())?;
+        let plain::Fields(fields): plain::Fields<Box<RawValue>> =
+            plain::object(&text).map_err(|_| foreign())?;
         let of = |name: &str| fields.get(name).map(|raw| raw.get());
         if of("windlass") != Some(r#""export""#) {
             return Err(foreign());
@@ -173,9 +174,9 @@ impl<R: BufRead> Lines<R> {
         if let Some(newer) = format.filter(|format| *format > FORMAT) {
             return Err(FileError::Newer(newer));
         }
-        let head = serde_json::from_str(&text).map_err(|e| FileError::Line {
+        let head = plain::object(&text).map_err(|wrong| FileError::Line {
             line: 1,
-            reason: plain(&e),
+            reason: wrong.to_string(),
         })?;
         Ok(Self {
             from,
@@ -200,13 +201,13 @@ impl<R: BufRead> Lines<R> {
         let line = self.number;
         let wrong = |reason: String| FileError::Line { line, reason };
         if self.has_ended {
-            return Err(wrong("the file goes on after its last line".to_owned()));
+            return Err(wrong("the file continues after its last line".to_owned()));
         }
-        let fields: Fields = match serde_json::from_str(&text) {
-            Ok(fields) => fields,
+        let fields: Fields = match plain::object(&text) {
+            Ok(plain::Fields(fields)) => fields,
             // The rest of the line is missing.
             Err(_) if !text.ends_with('\n') => return Err(FileError::Cut { lines: line - 1 }),
-            Err(e) => return Err(wrong(plain(&e))),
+            Err(e) => return Err(wrong(e.to_string())),
         };
         if fields.contains_key("windlass") {
             self.check_end(fields).map_err(wrong)?;
@@ -305,17 +306,12 @@ fn text(from: &mut impl BufRead, line: u64) -> Result<Option<String>, FileError>
             format!("has more than {LONGEST} bytes; give a file that an export has written");
         return Err(FileError::Line { line, reason });
     }
-    let text = String::from_utf8(text).map_err(|e| failed(io::Error::other(e)))?;
+    let text = String::from_utf8(text).map_err(|e| {
+        let at = e.utf8_error().valid_up_to() + 1;
+        let reason = format!("is no text in UTF-8, at byte {at}");
+        FileError::Line { line, reason }
+    })?;
     Ok(Some(text).filter(|text| !text.is_empty()))
-}
-
-/// Returns the error without its place, because a reader sees each line as one line.
-fn plain(error: &serde_json::Error) -> String {
-    let text = error.to_string();
-    match text.rsplit_once(" at line 1") {
-        Some((text, place)) => format!("{text} (at{place})"),
-        None => text,
-    }
 }
 
 /// Takes a field out of a line. The error names it.
@@ -323,8 +319,8 @@ fn field<T: DeserializeOwned>(fields: &mut Fields, name: &str) -> Result<T, Stri
     let raw = fields.remove(name);
     // An optional field may be absent.
     let text = raw.as_ref().map_or("null", |raw| raw.get());
-    serde_json::from_str(text).map_err(|e| match raw {
-        Some(_) => format!("{name}: {}", plain(&e)),
+    plain::read(text).map_err(|wrong| match raw {
+        Some(_) => format!("{name}: {wrong}"),
         None => format!("{name}: is missing"),
     })
 }
@@ -374,7 +370,7 @@ fn alone<T: DeserializeOwned>(mut fields: Fields, name: &str) -> Result<T, Strin
 
 fn no_other(fields: &Fields) -> Result<(), String> {
     match fields.keys().next() {
-        Some(other) => Err(format!("{other}: is no field of this line")),
+        Some(other) => Err(format!("{other}: is not a field of this line")),
         None => Ok(()),
     }
 }

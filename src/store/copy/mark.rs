@@ -9,7 +9,7 @@ use crate::store::{
     Advice, Remedy,
     examine::{Finding, Verdict},
 };
-use crate::store::{Error, Operation, Transaction};
+use crate::store::{Error, NodeCommand, Operation, Transaction};
 
 impl Copied {
     /// Returns the error of a call that the mark refuses.
@@ -25,7 +25,7 @@ impl Copied {
         let found = match mark {
             Ok(None) => return None,
             Ok(Some(mark)) => {
-                format!("this store was {mark}, and takes no tasks, commands and nodes")
+                format!("this store was {mark}, and accepts no tasks, commands and nodes")
             }
             Err(error) => error.to_string(),
         };
@@ -43,6 +43,18 @@ impl Copied {
             Some(mark) if !operations.all(|one| matches!(one, Operation::Delete(_))) => {
                 Err(mark.refusal())
             }
+            _ => Ok(()),
+        }
+    }
+
+    /// Like [`check`](Self::check), for a command to a node: none resumes work.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Copied`].
+    pub(crate) fn check_node(mark: Option<&Self>, command: &NodeCommand) -> Result<(), Error> {
+        match command {
+            NodeCommand::Unfreeze => Self::refuse(mark),
             _ => Ok(()),
         }
     }
@@ -117,5 +129,7 @@ mod tests {
             assert!(text.contains("remove the mark"), "{text}");
         }
         assert!(Copied::refuse(Some(&mark)).is_err() && Copied::refuse(None).is_ok());
+        assert!(Copied::check_node(Some(&mark), &NodeCommand::Unfreeze).is_err());
+        assert!(Copied::check_node(Some(&mark), &NodeCommand::Drain).is_ok());
     }
 }

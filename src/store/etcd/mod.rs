@@ -24,10 +24,10 @@
 mod client;
 mod coordinator;
 mod doctor;
+mod edits;
 mod index;
 mod node;
 mod order;
-mod parts;
 mod read;
 mod registry;
 mod schema;

@@ -102,7 +102,11 @@ impl Registry for EtcdStore {
     }
 
     async fn no_node_may_join(&self) -> Result<Option<Error>, Error> {
-        self.0.leases.no_node_may_join().await
+        let restored = self.0.leases.no_node_may_join().await?;
+        Ok(match restored {
+            Some(error) => Some(error),
+            None => self.copied().await?.as_ref().map(Copied::refusal),
+        })
     }
 
     async fn purge(&self, purge: &Purge) -> Result<u64, Error> {

@@ -9,12 +9,12 @@ use super::{
         options::{self, Options},
     },
     doctor::Doctor,
+    edits::{Clearing, Edits},
     index::Index,
-    node::{Adoption, Claimer, Claims, Committer, Effects, Leases, NewTasks, NodeCommands, Peers},
-    parts::{Clearing, Parts},
+    node::{Claimer, Claims, Committer, Effects, Leases, NewTasks, NodeCommands, Peers, Repairs},
     read::{Access, Mark, Reader},
     schema::{Fences, KeyValue, Keys, namespace},
-    tasks::{Commands, Deletes, Imports, Keeping, Queries, Retries, Submits, Transactions},
+    tasks::{Commands, Deletes, Imports, Queries, RecordLease, Retries, Submits, Transactions},
     upkeep::{Compaction, Members, Purges, Upkeep},
     watch::{Feed, Watcher},
     write::Pipeline,
@@ -158,13 +158,13 @@ impl Components {
         // Each component gets its own handle of the shared parts.
         let access = || access.clone();
         let clearing = || Clearing { access: access() };
-        let adoption = Adoption { access: access() };
+        let repairs = Repairs { access: access() };
         let peers = Peers::new(access().reader);
         let node_commands = NodeCommands { access: access() };
-        let parts = || Parts {
+        let edits = || Edits {
             clearing: clearing(),
         };
-        let deletes = Deletes { parts: parts() };
+        let deletes = Deletes { edits: edits() };
         let leases = Leases {
             access: access(),
             claims: claims.clone(),
@@ -174,14 +174,14 @@ impl Components {
         Self {
             claimer: Claimer {
                 leases: leases.clone(),
-                adoption: adoption.clone(),
+                repairs: repairs.clone(),
                 new: new.clone(),
             },
             committer: Committer {
                 access: access(),
                 claims: claims.clone(),
                 effects: Effects {
-                    parts: parts(),
+                    edits: edits(),
                     limits,
                 },
             },
@@ -190,22 +190,22 @@ impl Components {
                 claims,
                 new,
                 peers: peers.clone(),
-                adoption,
+                repairs,
                 commands: node_commands.clone(),
             },
             feed: Feed { access: access() },
             submits: Submits {
-                parts: parts(),
+                edits: edits(),
                 max_bytes,
             },
             commands: Commands {
                 access: access(),
                 max_bytes,
             },
-            retries: Retries { parts: parts() },
+            retries: Retries { edits: edits() },
             transactions: Transactions {
-                parts: parts(),
-                keeping: Keeping::new(access()),
+                edits: edits(),
+                record_lease: RecordLease::new(access()),
                 limits,
             },
             queries: Queries {

@@ -40,7 +40,7 @@ impl Latency {
         if reads.most().max(writes.most()) < Duration::from_millis(500) {
             return Finding::ok("latency", found);
         }
-        let advice = "look at the disk and the network of the store: leases are renewed through it";
+        let advice = "check the disk and the network of the store: leases are renewed through it";
         Finding::new("latency", Verdict::Warning, found, advice)
     }
 }

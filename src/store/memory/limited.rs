@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use jiff::{SignedDuration, Timestamp};
 use windlass_statemachine::{Bound, Limit};
 
-use crate::store::rules::limits::{self, Pool, Start, Taken, Used, lines::Lines};
+use crate::store::rules::limits::{self, Pool, Start, Taken, Used, lines_in_memory::Lines};
 
 /// The limits of a namespace. Empty while no task has one.
 #[derive(Default)]

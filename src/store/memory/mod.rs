@@ -1,8 +1,8 @@
 //! The store for tests: all data is in the memory of the process and ends with it.
 //!
 //! It fulfils every duty of the traits except one: acknowledged writes last only as long as the process.
-//! It uses the given clock, also for leases, so that a test can move the time with a clock of its own,
-//! or with tokio's paused time.
+//! It uses the given clock, also for leases, so that a test can move the time with its own clock, or
+//! with tokio's paused time.
 //!
 //! | module | what |
 //! |---|---|

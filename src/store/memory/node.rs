@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use windlass_statemachine::NodeName;
 
 use super::{row::NodeCommandRow, world::World};
-use crate::store::{Error, Lease, NodeCommand, NodeCommandId, NodeRecord};
+use crate::store::{Error, Lease, NodeCommand, NodeCommandId, NodeRecord, copy::Copied};
 
 /// How many answered node commands are kept for their senders.
 const OUTCOMES_KEPT: usize = 1000;
@@ -38,6 +38,7 @@ impl World {
         node: &NodeName,
         command: NodeCommand,
     ) -> Result<NodeCommandId, Error> {
+        Copied::check_node(self.copied.as_ref(), &command)?;
         let lease = self.node(node).ok_or_else(|| Error::no_node(node))?;
         let id = NodeCommandId(self.number());
         let row = NodeCommandRow {

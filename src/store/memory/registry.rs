@@ -7,7 +7,7 @@ use super::MemoryStore;
 use crate::store::{
     Applied, AuditAction, AuditEntry, Change, ChangeStream, CommandRecord, Error, Filter, LimitUse,
     Limits, NodeCommand, NodeCommandId, NodeRecord, Page, Purge, Registry, Span, TaskCount,
-    TaskRecord, TaskStats, Transaction, Transfer,
+    TaskRecord, TaskStats, Transaction, Transfer, copy::Copied,
 };
 
 #[async_trait]
@@ -83,6 +83,10 @@ impl Registry for MemoryStore {
         let (world, _) = self.shared.lock();
         let skipped = world.audit.len().saturating_sub(limit as usize);
         Ok(world.audit.iter().skip(skipped).cloned().collect())
+    }
+
+    async fn no_node_may_join(&self) -> Result<Option<Error>, Error> {
+        Ok(self.shared.lock().0.copied.as_ref().map(Copied::refusal))
     }
 
     async fn nodes(&self) -> Result<Vec<NodeRecord>, Error> {

@@ -1,4 +1,4 @@
-//! [`Applied`]: what a transaction has done.
+//! [`Applied`]: the results of a transaction.
 
 use serde::{Deserialize, Serialize};
 use windlass_statemachine::Invalid;

@@ -81,7 +81,7 @@ pub struct Commit {
 }
 
 impl Commit {
-    /// Returns the commit of a write, with an id of its own. Send the same commit again when its answer is lost.
+    /// Returns the commit of a write, with its own id. Send the same commit again when its answer is lost.
     pub fn new(claim: Claim, mut write: Write) -> Self {
         write.state.commit = Some(CommitId(fastrand::u64(..)));
         Self { claim, write }

@@ -149,7 +149,7 @@ impl FromStr for Cursor {
             })
         };
         read().ok_or_else(|| {
-            let reason = format!("'{text}' is no cursor; give one that a list has returned");
+            let reason = format!("'{text}' is not a cursor; give one that a list has returned");
             Invalid::new("cursor", reason)
         })
     }

@@ -26,12 +26,12 @@ pub fn read_line(text: &str) -> Result<Line, Invalid> {
     Line::read(text, new_id)
 }
 
-/// As [`read_line`]; times may also be relative, such as `in 5m`, and count from `now`
-/// ([`read_moment`](windlass_statemachine::wire::read_moment)).
+/// Reads a line like [`read_line`]; times may also be relative, such as `in 5m`, and count from
+/// `now` ([`read_moment`](windlass_statemachine::wire::read_moment)).
 ///
 /// # Errors
 ///
-/// As [`read_line`].
+/// The errors of [`read_line`].
 pub fn read_line_at(text: &str, now: Timestamp) -> Result<Line, Invalid> {
     Line::read_at(text, now, new_id)
 }

@@ -37,7 +37,7 @@ pub struct NodeSpec {
     pub labels: Labels,
     /// The most handlers that run at once.
     pub slots: u32,
-    /// The most handlers of one kind that run at once, for kinds with a limit of their own. With 0 the node
+    /// The most handlers of one kind that run at once, for kinds with their own limit. With 0 the node
     /// starts no task of the kind. Empty for a node with an earlier version of windlass.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub slots_of: BTreeMap<Kind, u32>,

@@ -51,7 +51,7 @@ impl FromStr for Order {
         found.ok_or_else(|| {
             Invalid::new(
                 "order",
-                format!("'{text}' is none of submitted, due, ended and id"),
+                format!("'{text}' is not one of submitted, due, ended and id"),
             )
         })
     }

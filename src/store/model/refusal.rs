@@ -5,8 +5,6 @@ use std::fmt;
 use jiff::Timestamp;
 use windlass_statemachine::{Fence, Invalid, Kind, StateKind, TaskId};
 
-use crate::store::Error;
-
 /// How many refusals the text of [`Refusals`] shows.
 const SHOWN: usize = 5;
 
@@ -74,7 +72,7 @@ pub enum Reason {
         /// What the guard requires.
         required: u64,
     },
-    /// The last claim has another fence.
+    /// The last claim of the task has another fence.
     Fence {
         /// Its fence.
         is: Fence,
@@ -103,35 +101,6 @@ pub enum Reason {
         /// The limit in bytes.
         limit: usize,
     },
-}
-
-impl Reason {
-    /// Converts the error of one operation into a reason.
-    ///
-    /// # Errors
-    ///
-    /// The error itself, when the store failed and the operation is not at fault.
-    pub(crate) fn of(error: Error) -> Result<Self, Error> {
-        Ok(match error {
-            Error::NotFound { .. } => Self::Missing,
-            Error::AlreadyExists { .. } => Self::Exists,
-            Error::AlreadyFinished(_) => Self::Finished,
-            Error::Claimed(_) => Self::Claimed,
-            Error::NotUnique { key, task, until } => Self::NotUnique { key, task, until },
-            Error::Corrupt { reason, .. } => Self::Unreadable(reason),
-            Error::Invalid(invalid) => Self::Invalid(invalid),
-            Error::TooLarge {
-                field,
-                bytes,
-                limit,
-            } => Self::TooLarge {
-                field,
-                bytes,
-                limit,
-            },
-            other => return Err(other),
-        })
-    }
 }
 
 /// One refused guard or operation. Its text is one sentence that names the task.
@@ -233,39 +202,10 @@ impl fmt::Display for Refusal {
 #[serde(transparent)]
 pub struct Refusals(Vec<Refusal>);
 
-impl Error {
-    /// Returns the refusal of the only operation of a transaction as the error of that operation, where there is one.
-    pub(crate) fn of_operation(self) -> Self {
-        let Self::Refused(Refusals(refusals)) = &self else {
-            return self;
-        };
-        let [Refusal { task, reason, .. }] = refusals.as_slice() else {
-            return self;
-        };
-        match reason {
-            Reason::Missing => Self::no_task(task),
-            Reason::Finished => Self::AlreadyFinished(task.clone()),
-            Reason::Unreadable(reason) => Self::corrupt_task(task, reason.clone()),
-            Reason::Invalid(invalid) => invalid.clone().into(),
-            Reason::TooLarge {
-                field,
-                bytes,
-                limit,
-            } => Self::too_large(field, *bytes, *limit),
-            _ => self,
-        }
-    }
-}
-
 impl Refusals {
     /// Returns these refusals, for a custom store, which must list at least one.
     pub fn new(refusals: Vec<Refusal>) -> Self {
         Self(refusals)
-    }
-
-    /// Returns the refusals as an error; `None` for an empty list.
-    pub(crate) fn error(refusals: Vec<Refusal>) -> Option<Error> {
-        (!refusals.is_empty()).then(|| Error::Refused(Self(refusals)))
     }
 
     /// Returns each refusal.
@@ -302,6 +242,7 @@ impl fmt::Display for Refusals {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::Error;
 
     fn refusal(reason: Reason) -> Refusal {
         Refusal {

@@ -83,7 +83,7 @@ impl Default for Transaction {
 }
 
 impl Transaction {
-    /// Returns a transaction without operations, with an id of its own: a UUIDv7.
+    /// Returns a transaction without operations, with its own id: a UUIDv7.
     pub fn new() -> Self {
         Self {
             // The text of a UUID is always a valid name.

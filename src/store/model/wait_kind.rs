@@ -39,11 +39,13 @@ pub enum WaitKind {
     Limit,
     /// The node that has claimed the task no longer renews its lease.
     Lost,
+    /// The store was copied into another one, where the task runs.
+    Copied,
 }
 
 impl WaitKind {
     /// Every kind.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::NoNode,
         Self::DataVersion,
         Self::Labels,
@@ -53,10 +55,11 @@ impl WaitKind {
         Self::Tasks,
         Self::Limit,
         Self::Lost,
+        Self::Copied,
     ];
 
     /// Returns the name that metrics and JSON use: `no_node`, `data_version`, `labels`, `standing`, `fault`, `full`,
-    /// `tasks`, `limit` or `lost`.
+    /// `tasks`, `limit`, `lost` or `copied`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::NoNode => "no_node",
@@ -68,6 +71,7 @@ impl WaitKind {
             Self::Tasks => "tasks",
             Self::Limit => "limit",
             Self::Lost => "lost",
+            Self::Copied => "copied",
         }
     }
 }

@@ -1,8 +1,8 @@
 //! Decides whether a commit is applied: the writers of one claim write one after the other.
 //!
 //! Several processes may write under one claim (two servers that act for one worker), and one process may
-//! repeat a write whose answer was lost. A commit names the version that it follows and has an id of its
-//! own, so a store can distinguish these cases without a record of earlier writes.
+//! repeat a write whose answer was lost. A commit names the version that it follows and has its own id,
+//! so a store can distinguish these cases without a record of earlier writes.
 
 use windlass_statemachine::{CommitId, TaskId, TaskState, machine::Write};
 

@@ -13,6 +13,7 @@ use jiff::{SignedDuration, Timestamp};
 use windlass_statemachine::{Bound, Limit};
 
 pub(crate) mod lines;
+pub(crate) mod lines_in_memory;
 pub(crate) mod reserve;
 pub(crate) mod usage;
 

@@ -26,14 +26,15 @@ pub(crate) enum Verdict {
     Replace,
 }
 
-/// Whether the rule of a submit looks at the other task and its state: then [`Taken::task`] and
-/// [`Taken::code`] have to be read. Of an ended task they say whether its id is free.
+/// Returns whether the rule of a submit depends on the other task and its state: then
+/// [`Taken::task`] and [`Taken::code`] have to be read. For an ended task they show whether its id
+/// is free.
 #[cfg(any(test, feature = "sqlite"))]
 pub(crate) fn compares(if_exists: IfExists, has_ended: bool) -> bool {
     has_ended || matches!(if_exists, IfExists::Same | IfExists::Skip)
 }
 
-/// Whether a task has completed that lets go of its id then ([`Task::free_id`]).
+/// Returns whether the task has completed and has a free id then ([`Task::free_id`]).
 fn is_free(taken: &Taken<'_>) -> bool {
     taken.has_ended
         && matches!(taken.code, Ok(StateKind::Completed))

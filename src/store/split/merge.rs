@@ -38,7 +38,7 @@ fn writes(state: &TaskState) -> u64 {
 }
 
 /// Returns whether the coordinator has no write of this state. A stored state of the task is then left
-/// over from an earlier task: the first claim of a task is handed out only after a write of its own.
+/// over from an earlier task: the first claim of a task is handed out only after its own write.
 pub(super) fn is_fresh(state: &TaskState) -> bool {
     state.incarnation == 0 && writes(state) == 0
 }
@@ -144,10 +144,10 @@ fn recovery(follows: u64, state: TaskState) -> Write {
     }
 }
 
-/// Returns the steps and outcomes of a write that only the state store has: a path of the table from
-/// one state to the other, through the applied commands. The state has the outcome of the last one. If a
-/// return of the handler overrode that one, the return is a step of its own. Earlier commands were applied
-/// in their order, if the table has a path from them to the last one.
+/// Returns the steps and outcomes of a write that only the state store has: a path of the table from one
+/// state to the other, through the applied commands. The state has the outcome of the last one. If a
+/// return of the handler overrode that one, the return is its own step. Earlier commands were applied in
+/// their order, if the table has a path from them to the last one.
 fn replay(
     from: StateKind,
     to: StateKind,

@@ -110,7 +110,7 @@ impl Registry for Split {
 
     async fn apply(&self, transactions: Vec<Transaction>) -> Vec<Result<Applied, Error>> {
         if transactions.iter().any(touches_data) {
-            let reason = "is kept in a state store beside the coordinator, which no transaction can change \
+            let reason = "is kept in a state store apart from the coordinator, which no transaction can change \
                           with it; keep states in the coordinator to change data";
             let refused = Error::from(Invalid::new("data", reason));
             return transactions.iter().map(|_| Err(refused.clone())).collect();

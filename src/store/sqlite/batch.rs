@@ -11,10 +11,10 @@ use windlass_statemachine::{Author, StateKind, TaskId};
 
 use super::{
     boot::LeaseClock,
+    claim_cache::ClaimCache,
     codes::{CLAIMED, Log, micros},
     counts::{self, Group, Kinds, Move, Moves, group_columns},
     errors::{self, Stop},
-    heads::Heads,
     lines::{self, Line},
 };
 use crate::store::{Limits, rules::limits::reserve::Reserver};
@@ -44,7 +44,7 @@ pub(super) struct Lost {
 pub(super) struct Environment<'c> {
     pub(super) limits: Limits,
     pub(super) clock: &'c LeaseClock,
-    pub(super) heads: &'c Heads,
+    pub(super) claim_cache: &'c ClaimCache,
     pub(super) kinds: &'c Kinds,
 }
 
@@ -58,7 +58,7 @@ pub(super) struct Batch<'c> {
     pub(super) limits: Limits,
     pub(super) clock: &'c LeaseClock,
     /// The newest changes of tasks, from one transaction to the next.
-    pub(super) heads: &'c Heads,
+    pub(super) claim_cache: &'c ClaimCache,
     /// The numbers of the kinds, cached from one transaction to the next.
     kinds: &'c Kinds,
     /// How this transaction changes the counts.
@@ -98,7 +98,7 @@ impl<'c> Batch<'c> {
             now,
             limits: environment.limits,
             clock: environment.clock,
-            heads: environment.heads,
+            claim_cache: environment.claim_cache,
             kinds: environment.kinds,
             moves: Moves::default(),
             by: (None, 0),

@@ -8,11 +8,11 @@ use windlass_statemachine::{Fence, Task, TaskId, TaskState};
 
 use super::{
     batch::{Batch, Sql},
+    claim_cache::CachedClaim,
     codes::{Log, from_code, micros},
     columns, command,
     counts::{Group, Move},
     errors::{Stop, item},
-    heads::Head,
     limits::{self, Admission},
     retry::quarantine,
     rows,
@@ -226,7 +226,7 @@ fn claim(
         );
         batch.write_state(CHANGES, row, step)?;
     }
-    batch.heads.set(n, Head { last: seq, group });
+    batch.claim_cache.set(n, CachedClaim { last: seq, group });
     if has_waited {
         waits::clear(batch, n)?;
     }

@@ -6,11 +6,11 @@ use windlass_statemachine::{
 
 use super::{
     batch::Batch,
+    claim_cache::CachedClaim,
     codes::{Log, from_code, micros},
     command,
     counts::{Group, Move, group_columns},
     errors::Stop,
-    heads::Head,
     limits, texts, transaction, waits,
 };
 use crate::store::{
@@ -93,7 +93,7 @@ fn texts(fence: Fence, write: Write) -> Result<Texts, Error> {
 
 /// A task, as a commit reads it.
 struct Held {
-    head: Head,
+    head: CachedClaim,
     pending: i64,
     /// The bytes of the props.
     props: usize,
@@ -119,7 +119,7 @@ pub(super) fn commit(batch: &mut Batch<'_>, commit: &Prepared) -> Result<(), Sto
         ),
         (claim.token as i64, claim.fence.0 as i64),
         |row| {
-            let head = Head {
+            let head = CachedClaim {
                 last: row.get(0)?,
                 group: Group::read(row, 6)?,
             };
@@ -281,7 +281,7 @@ impl Texts {
 /// and returns `false`.
 fn at_once(batch: &mut Batch<'_>, claim: &Claim, texts: &Texts) -> Result<bool, Stop> {
     let n = claim.token as i64;
-    let Some(Head { last: head, group }) = batch.heads.of(n) else {
+    let Some(CachedClaim { last: head, group }) = batch.claim_cache.of(n) else {
         return Ok(false);
     };
     let last = match texts.lines.len() {
@@ -345,22 +345,27 @@ fn at_once(batch: &mut Batch<'_>, claim: &Claim, texts: &Texts) -> Result<bool, 
     for line in &texts.lines {
         prev = batch.change(n, prev, *line)?;
     }
-    remember(batch, claim, texts, Head { last, group: to });
+    remember(batch, claim, texts, CachedClaim { last, group: to });
     Ok(true)
 }
 
 /// Remembers the present state of the task for the next commit of the claim.
-fn remember(batch: &Batch<'_>, claim: &Claim, texts: &Texts, head: Head) {
+fn remember(batch: &Batch<'_>, claim: &Claim, texts: &Texts, head: CachedClaim) {
     let n = claim.token as i64;
     if texts.drop_claim || texts.code.is_terminal() {
-        batch.heads.forget(n);
+        batch.claim_cache.forget(n);
     } else {
-        batch.heads.set(n, head);
+        batch.claim_cache.set(n, head);
     }
 }
 
 /// Writes the transition, and returns the new state of the task's row.
-fn write(batch: &mut Batch<'_>, claim: &Claim, texts: &Texts, held: &Held) -> Result<Head, Stop> {
+fn write(
+    batch: &mut Batch<'_>,
+    claim: &Claim,
+    texts: &Texts,
+    held: &Held,
+) -> Result<CachedClaim, Stop> {
     let n = claim.token as i64;
     let (mut last, mut pending) = (held.head.last, held.pending);
     let group = texts.group(held.head.group);
@@ -384,5 +389,5 @@ fn write(batch: &mut Batch<'_>, claim: &Claim, texts: &Texts, held: &Held) -> Re
         let at = (n, code, due, last, pending, version, state, data, deadline);
         batch.write_state(sql, at, step)?;
     }
-    Ok(Head { last, group })
+    Ok(CachedClaim { last, group })
 }

@@ -6,9 +6,19 @@ use async_trait::async_trait;
 use windlass_statemachine::{Kind, TaskId, size::Size};
 
 use super::{
-    Inner, SqliteStore, all_failed, audit, batch::Batch, claim, codes::micros, commit,
-    errors::item, hub::Message, jobs::Load, json, lease as leases, node as nodes, progress::QUEUE,
-    retention, stream, transaction, watch::Watch,
+    Inner, SqliteStore, all_failed, audit,
+    batch::Batch,
+    claim,
+    codes::micros,
+    commit,
+    errors::item,
+    hub::Message,
+    jobs::Load,
+    json, lease as leases, node as nodes,
+    progress::QUEUE,
+    retention::{self, Purged},
+    schema, stream, transaction,
+    watch::Watch,
 };
 use crate::store::{
     Claimed, Commit, Coordinator, Error, EventStream, Lease, Limits, NodeCommandId, NodeRecord,
@@ -25,6 +35,10 @@ impl Coordinator for SqliteStore {
     }
 
     async fn join(&self, node: &NodeSpec, ttl: Duration) -> Result<Lease, Error> {
+        // On such a file a node would fail with each call, for ever.
+        let compare = |conn: &_| Ok(schema::differences(conn)?);
+        let differences = self.0.readers.run("compare the tables", compare).await?;
+        differences.check(&self.0.path)?;
         let (spec, status) = (json("node", node)?, json("node", &NodeStatus::default())?);
         let node = node.clone();
         let joined = self.0.writer.run("join", 1, move |batch| {
@@ -153,8 +167,8 @@ impl Coordinator for SqliteStore {
         let mut purged = 0;
         for _ in 0..PRUNE_STEPS {
             let (tasks, changes) = self.0.prune(retention).await?;
-            purged += tasks;
-            if tasks.max(changes) < u64::from(retention::STEP) {
+            purged += tasks.tasks;
+            if !tasks.is_full && changes < u64::from(retention::STEP) {
                 break;
             }
         }
@@ -183,10 +197,10 @@ impl Inner {
         Ok(())
     }
 
-    /// Prunes one step. Returns the number of tasks and the number of changes that it deleted.
-    async fn prune(&self, retention: Duration) -> Result<(u64, u64), Error> {
+    /// Prunes one step. Returns the tasks and the number of changes that it deleted.
+    async fn prune(&self, retention: Duration) -> Result<(Purged, u64), Error> {
         let Some(before) = self.prune_clock.before(retention) else {
-            return Ok((0, 0));
+            return Ok((Purged::NONE, 0));
         };
         let times = (before, self.prune_clock.now());
         let before = micros(before);

@@ -15,12 +15,12 @@ use super::{
     codes::time,
     copied,
     errors::Stop,
-    file, inbox, lease,
+    file, file_identity, inbox,
+    inconsistent::{self, Repaired},
+    lease,
     modes::{not_writable, permissions},
     schema,
     space::free,
-    stat,
-    strays::{self, Repaired},
     texts::Text,
     waits, wal,
 };
@@ -63,9 +63,9 @@ impl Doctor for SqliteStore {
             let mut findings = first(conn, &clock, full)?;
             // Only a program that writes turns the write-ahead log on.
             findings.retain(|finding| writes || finding.check != "journal");
-            Ok((findings, strays::find(conn)?))
+            Ok((findings, inconsistent::find(conn)?))
         });
-        let (mut findings, strays) = read.await?;
+        let (mut findings, inconsistent) = read.await?;
         let (mut reads, mut writes) = (Latency::default(), Latency::default());
         for _ in 0..CALLS {
             let read = inner.readers.run("read the schema's version", |conn| {
@@ -99,10 +99,12 @@ impl Doctor for SqliteStore {
         findings.insert(2, tables);
         let mut repaired = Repaired::default();
         if how.repair {
-            let repair = inner.writer.run("repair the store", 1, strays::repair);
+            let repair = inner
+                .writer
+                .run("repair the store", 1, inconsistent::repair);
             repaired = repair.await?;
         }
-        findings.extend(strays.findings(&repaired));
+        findings.extend(inconsistent.findings(&repaired));
         findings.push(log(&inner.path, self, how.repair).await?);
         findings.push(permissions(&inner.path));
         findings.extend(inner.writer.refuses().then(|| not_writable(&inner.path)));
@@ -248,7 +250,7 @@ fn clocks(conn: &Connection) -> Result<Finding, Stop> {
         return Ok(Finding::ok("clock", "nothing was written in the future"));
     }
     let found = format!("the newest change was written {ahead} s in the future of this clock");
-    let advice = "look at the clock of this machine: wake-ups follow it";
+    let advice = "check the clock of this machine: wake-ups follow it";
     Ok(Finding::new("clock", Verdict::Warning, found, advice))
 }
 
@@ -270,7 +272,7 @@ fn mib(bytes: u64) -> String {
 }
 
 fn bytes_of(path: &Path, ending: &str) -> u64 {
-    stat::length(&file::beside(path, ending))
+    file_identity::length(&file::beside(path, ending))
 }
 
 /// Examines the log of the file, and writes it back on request.
@@ -289,8 +291,7 @@ async fn log(path: &Path, store: &SqliteStore, repair: bool) -> Result<Finding, 
     let bytes = bytes_of(path, "-wal");
     if is_kept && bytes > 0 {
         let found = format!("{}; a program that reads keeps it", mib(bytes));
-        let advice =
-            "writes go on; repeat the repair once no backup and no shell keeps a transaction open";
+        let advice = "writes continue; repeat the repair when no backup and no shell keeps a transaction open";
         return Ok(Finding::new("log", Verdict::Warning, found, advice));
     }
     if bytes < LARGE_WAL {

@@ -145,7 +145,7 @@ fn of_operation(
             let advice = match fault() {
                 Some(fault) => fault.to_string(),
                 None => format!(
-                    "{error}; look at the disk, at the limit of the size of files (ulimit -f), and at the log \
+                    "{error}; check the disk, the limit of the size of files (ulimit -f), and the log \
                      of the kernel (dmesg)"
                 ),
             };

@@ -13,8 +13,8 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-pub(super) use super::stat::beside;
-use super::{errors, modes, stat::length};
+pub(super) use super::file_identity::beside;
+use super::{errors, file_identity::length, modes};
 use crate::{MachineFault, store::Error};
 
 /// The endings of the files that SQLite keeps next to a database.
@@ -40,7 +40,7 @@ pub(super) fn prepare(path: &Path) -> Result<PathBuf, Error> {
         None => {
             create(&real)?;
             look(&real)?.ok_or_else(|| {
-                Error::unavailable("create the file", "it was deleted at the same moment")
+                Error::unavailable("create the file", "it was deleted at the same time")
             })?
         }
     };
@@ -156,7 +156,7 @@ fn has_no_log_beside_links(path: &Path, real: &Path) -> Result<(), Error> {
             return Err(not_opened(
                 path,
                 format!(
-                    "it is a link to '{real}', but beside the link lies the log '{log}', which may hold acknowledged \
+                    "it is a link to '{real}', but next to the link is the log '{log}', which may hold acknowledged \
                      tasks; stop every program that uses them, and move the log to '{real}{ending}' if it belongs to \
                      that file, or away if it does not",
                     real = real.display(),
@@ -313,7 +313,7 @@ fn has_one_name(path: &Path, found: &fs::Metadata) -> Result<(), Error> {
     if mounted {
         return Err(not_opened(
             path,
-            "the file is mounted by itself, so that its log does not lie beside it and \
+            "the file is mounted on its own, so that its log is not next to it and \
              acknowledged tasks are lost; mount the folder of the file instead (docker run -v \
              /host/folder:/data, then sqlite:/data/FILE)",
         ));

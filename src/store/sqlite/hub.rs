@@ -1,7 +1,7 @@
 //! [`Hub`]: the one thread of an open store that reads the log of changes, for the nodes and the clients of this process.
 //!
 //! The thread sleeps until the writer of this process has committed, or another process writes to the log
-//! file ([`Alarm`]). Then it asks SQLite whether any process has committed (`data_version`, about two
+//! file ([`FileWatch`]). Then it asks SQLite whether any process has committed (`data_version`, about two
 //! microseconds). A notice about another process comes before its commit is visible, so the thread asks
 //! again, first at once and then less and less often ([`Pace`]). Without a watch or a feed the thread
 //! sleeps until one is added.
@@ -19,17 +19,17 @@ use std::{
 use rusqlite::Connection;
 
 use super::{
-    alarm::{Alarm, Notice, OwnWrites},
     batch::Sql,
     errors::Stop,
     feed::Feed,
-    mail::Mail,
+    file_watch::{FileWatch, Notice, OwnWrites},
+    inbox_watch::InboxWatch,
     open,
     open_files::OpenFiles,
     progress::Progress,
     settings::Settings,
     views::Views,
-    wake::{self, Bell, Pace, Ringer},
+    wake::{self, CommitNotifier, Pace, WakeFlags},
     watch::Watch,
     writer::Poster,
 };
@@ -41,7 +41,7 @@ const FULL: Duration = Duration::from_millis(1);
 const FULL_FOR_LONG: u32 = 20;
 /// How often the thread checks that the files still exist. With an alarm it checks as well.
 const CHECK_EVERY: Duration = Duration::from_millis(100);
-const CHECK_BESIDE_ALARM: Duration = Duration::from_secs(1);
+const CHECK_BESIDE_FILE_WATCH: Duration = Duration::from_secs(1);
 /// How long the thread waits after a failure of the store.
 const FAILED: Duration = Duration::from_millis(200);
 
@@ -59,7 +59,7 @@ pub(super) enum Message {
 /// The handle of the thread. Dropping it ends the thread.
 pub(super) struct Hub {
     messages: mpsc::Sender<Message>,
-    bell: Arc<Bell>,
+    flags: Arc<WakeFlags>,
     own: Arc<OwnWrites>,
     thread: Option<JoinHandle<()>>,
 }
@@ -67,7 +67,10 @@ pub(super) struct Hub {
 impl Hub {
     pub(super) fn start(files: Arc<OpenFiles>, settings: Settings) -> Result<Self, Error> {
         let (messages, queue) = mpsc::channel();
-        let (bell, own) = (Arc::new(Bell::default()), Arc::new(OwnWrites::default()));
+        let (flags, own) = (
+            Arc::new(WakeFlags::default()),
+            Arc::new(OwnWrites::default()),
+        );
         let mut thread = Thread {
             files,
             checked: None,
@@ -75,16 +78,16 @@ impl Hub {
             conn: None,
             failed: None,
             messages: messages.clone(),
-            bell: bell.clone(),
+            flags: flags.clone(),
             own: own.clone(),
-            alarm: None,
+            file_watch: None,
             pace: Pace::default(),
             seen: None,
             full: 0,
             views: Views::default(),
             watches: Vec::new(),
             feeds: Vec::new(),
-            mail: Mail::default(),
+            inbox_watch: InboxWatch::default(),
         };
         let thread = std::thread::Builder::new()
             .name("windlass-sqlite-watch".into())
@@ -95,23 +98,23 @@ impl Hub {
             .map_err(|e| Error::unavailable_by("start the thread that watches", e))?;
         Ok(Self {
             messages,
-            bell,
+            flags,
             own,
             thread: Some(thread),
         })
     }
 
     /// Returns the handle with which the writer wakes the thread.
-    pub(super) fn ringer(&self) -> Ringer {
-        let (messages, bell) = (self.messages.clone(), self.bell.clone());
-        let ring = move || {
-            if bell.rings(&bell.rung) {
+    pub(super) fn notifier(&self) -> CommitNotifier {
+        let (messages, flags) = (self.messages.clone(), self.flags.clone());
+        let notify = move || {
+            if flags.must_send(&flags.committed) {
                 // A thread that has stopped need not be woken.
                 let _ = messages.send(Message::Committed);
             }
         };
-        Ringer {
-            ring: Box::new(ring),
+        CommitNotifier {
+            notify: Box::new(notify),
             own: self.own.clone(),
         }
     }
@@ -139,12 +142,12 @@ struct Thread {
     conn: Option<Connection>,
     /// Why the last read failed; `None` when it succeeded.
     failed: Option<String>,
-    /// The thread's own queue, for the alarm.
+    /// The thread's own queue, for the reports of the system.
     messages: mpsc::Sender<Message>,
-    bell: Arc<Bell>,
+    flags: Arc<WakeFlags>,
     own: Arc<OwnWrites>,
     /// The alarm, while the thread has readers and the system reports writes.
-    alarm: Option<Alarm>,
+    file_watch: Option<FileWatch>,
     pace: Pace,
     /// The `data_version` up to which every reader has received everything.
     seen: Option<i64>,
@@ -153,7 +156,7 @@ struct Thread {
     views: Views,
     watches: Vec<Watch>,
     feeds: Vec<Feed>,
-    mail: Mail,
+    inbox_watch: InboxWatch,
 }
 
 impl Thread {
@@ -181,7 +184,7 @@ impl Thread {
                     self.feeds.push(feed);
                     self.seen = None;
                 }
-                Ok(Message::Inbox(writer)) => self.mail.writer = Some(writer),
+                Ok(Message::Inbox(writer)) => self.inbox_watch.writer = Some(writer),
                 Ok(Message::Notice(Notice::Written)) => self.pace.written(Instant::now()),
                 Ok(Message::Notice(Notice::PerhapsWritten)) => {
                     self.pace.perhaps_written(Instant::now());
@@ -195,10 +198,10 @@ impl Thread {
                 Ok(Message::Committed) | Err(RecvTimeoutError::Timeout) => {}
                 Ok(Message::Stop) | Err(RecvTimeoutError::Disconnected) => return,
             }
-            let bell = &self.bell;
-            bell.rung.store(false, Ordering::Release);
-            bell.noticed.store(false, Ordering::Release);
-            bell.perhaps.store(false, Ordering::Release);
+            let flags = &self.flags;
+            flags.committed.store(false, Ordering::Release);
+            flags.written.store(false, Ordering::Release);
+            flags.perhaps_written.store(false, Ordering::Release);
             wait = match self.turn() {
                 Ok(wait) => {
                     self.failed = self.failed.take().filter(|_| self.conn.is_none());
@@ -208,32 +211,32 @@ impl Thread {
                     self.note_failure(&error.to_string());
                     self.conn = None;
                     self.seen = None;
-                    // Each new connection sees a write of its own, so without a pause it would be tried again
-                    // at once.
+                    // Each new connection sees its own write, so without a pause it would be tried again at
+                    // once.
                     std::thread::sleep(FAILED);
                     Some(FAILED)
                 }
             };
             let watching = wait.is_some();
-            self.bell.watching.store(watching, Ordering::Release);
+            self.flags.watching.store(watching, Ordering::Release);
         }
     }
 
     /// Starts to listen for writes of other processes.
-    fn listen(&self) -> Option<Alarm> {
-        let (messages, bell) = (self.messages.clone(), self.bell.clone());
+    fn listen(&self) -> Option<FileWatch> {
+        let (messages, flags) = (self.messages.clone(), self.flags.clone());
         let notice = move |notice| {
             // Several writes cause one message to the thread.
-            let rings = match notice {
-                Notice::Written => bell.rings(&bell.noticed),
-                Notice::PerhapsWritten => bell.rings(&bell.perhaps),
+            let must_send = match notice {
+                Notice::Written => flags.must_send(&flags.written),
+                Notice::PerhapsWritten => flags.must_send(&flags.perhaps_written),
                 Notice::Moved | Notice::Changed => true,
             };
-            if rings {
+            if must_send {
                 let _ = messages.send(Message::Notice(notice));
             }
         };
-        Alarm::start(
+        FileWatch::start(
             self.files.log()?,
             self.files.others(),
             self.own.clone(),
@@ -243,8 +246,8 @@ impl Thread {
 
     /// Returns whether the files are gone. If so, ends every watch and every feed, with the reason.
     fn is_gone(&mut self) -> bool {
-        let every = match self.alarm {
-            Some(_) => CHECK_BESIDE_ALARM,
+        let every = match self.file_watch {
+            Some(_) => CHECK_BESIDE_FILE_WATCH,
             None => CHECK_EVERY,
         };
         if self.checked.is_some_and(|at| at.elapsed() < every) {
@@ -257,7 +260,7 @@ impl Thread {
         self.watches.clear();
         self.feeds.drain(..).for_each(|feed| feed.fail(&error));
         self.conn = None;
-        self.alarm = None;
+        self.file_watch = None;
         self.checked = None;
         true
     }
@@ -270,7 +273,7 @@ impl Thread {
         if self.watches.is_empty() && self.feeds.is_empty() {
             // The next watch begins with a new connection and a new cache.
             self.conn = None;
-            self.alarm = None;
+            self.file_watch = None;
             self.seen = None;
             self.views = Views::default();
             return Ok(None);
@@ -281,7 +284,7 @@ impl Thread {
         if self.conn.is_none() {
             // Before the first read, so that nothing is missed in between. An earlier write may belong to a commit
             // that becomes visible after the read.
-            self.alarm = self.listen();
+            self.file_watch = self.listen();
             self.pace.perhaps_written(Instant::now());
         }
         let conn = match self.conn.take() {
@@ -297,14 +300,15 @@ impl Thread {
         };
         let conn = self.conn.insert(conn);
         let version = open::data_version(conn)?;
-        let has_alarm = self.alarm.is_some();
+        let has_file_watch = self.file_watch.is_some();
         if self.seen == Some(version) {
-            self.mail.ask_again(version);
-            return Ok(Some(self.pace.wait(has_alarm, Instant::now())));
+            self.inbox_watch.ask_again(version);
+            return Ok(Some(self.pace.wait(has_file_watch, Instant::now())));
         }
         self.pace.committed(Instant::now());
         let views = &mut self.views;
-        let (watches, feeds, mail) = (&mut self.watches, &mut self.feeds, &mut self.mail);
+        let (watches, feeds, inbox_watch) =
+            (&mut self.watches, &mut self.feeds, &mut self.inbox_watch);
         let furthest = at_once(conn, || {
             let (mut furthest, mut failed) = (Progress::Done, None);
             let mut stays = |advanced: Sql<Progress>| {
@@ -317,7 +321,7 @@ impl Thread {
             };
             watches.retain_mut(|watch| stays(watch.advance(conn, views)));
             feeds.retain_mut(|feed| stays(feed.advance(conn)));
-            mail.look(conn, version)?;
+            inbox_watch.look(conn, version)?;
             failed.map_or(Ok(furthest), Err)
         })?;
         self.full = if furthest == Progress::Full {
@@ -330,7 +334,7 @@ impl Thread {
             Progress::Full => FULL * self.full,
             Progress::Done | Progress::Ended => {
                 self.seen = Some(version);
-                self.pace.wait(has_alarm, Instant::now())
+                self.pace.wait(has_file_watch, Instant::now())
             }
         }))
     }

@@ -124,7 +124,7 @@ pub(super) fn waits(conn: &Connection) -> Sql<bool> {
     }
 }
 
-/// The rows of one transaction; a row without a `transaction_id` is a unit of its own.
+/// The rows of one transaction; a row without a `transaction_id` is its own unit.
 struct Unit {
     /// The bytes of its `transaction_id`, which another program has written.
     id: Option<Vec<u8>>,
@@ -269,7 +269,7 @@ fn read(batch: &Batch<'_>, seq: i64) -> Result<Line, Stop> {
         Ok(row.get_ref(0)?.as_bytes().unwrap_or_default().to_vec())
     })?;
     let text = String::from_utf8(text.unwrap_or_default())
-        .map_err(|e| Invalid::new("operation", format!("is no UTF-8: {e}")))?;
+        .map_err(|e| Invalid::new("operation", format!("is not UTF-8: {e}")))?;
     Ok(read_line(&text)?)
 }
 
@@ -291,7 +291,7 @@ fn apply(batch: &mut Batch<'_>, unit: &Unit) -> Result<(), Stop> {
         (id, _) => {
             let wrong = |reason: String| Invalid::new("transaction_id", reason);
             let id = std::str::from_utf8(id.as_deref().unwrap_or_default());
-            let id = id.map_err(|e| wrong(format!("is no UTF-8: {e}")))?;
+            let id = id.map_err(|e| wrong(format!("is not UTF-8: {e}")))?;
             let id = TransactionId::new(id).map_err(|e| wrong(e.reason().to_owned()))?;
             // Checked before the texts of its rows are read.
             rules::size::check_operations(unit.bytes)?;

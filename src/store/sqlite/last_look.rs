@@ -1,7 +1,7 @@
-//! [`LastLook`]: removes a log that remains when several processes close the file at the same moment.
+//! [`LastLook`]: removes a log that remains when several processes close the file at the same time.
 //!
 //! SQLite copies the log to the file and deletes it when the last connection is closed. When two processes
-//! close theirs at the same moment, each finds the other, and neither deletes the log. So a process whose
+//! close theirs at the same time, each finds the other, and neither deletes the log. So a process whose
 //! log still exists checks again: if no process has the file open any more, it opens the file and closes
 //! it once more.
 
@@ -19,7 +19,7 @@ use super::{
     settings::Settings,
 };
 
-/// How often a process checks: two that check at the same moment would find each other again.
+/// How often a process checks: two that check at the same time would find each other again.
 const LOOKS: u32 = 5;
 /// The longest pause before the first check. The pause doubles each time.
 const PAUSE: Duration = Duration::from_millis(1);
@@ -52,7 +52,7 @@ impl Drop for LastLook {
                 tracing::debug!(%error, "could not remove the log of the file");
                 return;
             }
-            // Random, so that two processes do not check at the same moment again.
+            // Random, so that two processes do not check at the same time again.
             let most = PAUSE.as_micros() as u64 * (1 << look);
             thread::sleep(Duration::from_micros(fastrand::u64(..most)));
         }

@@ -22,19 +22,19 @@
 //!
 //! - The file is on a local disk. Network file systems do not keep SQLite's locks.
 //! - The processes run on one machine, since its last start. Containers that share the file also share
-//!   the clock, unless they have a time namespace of their own.
+//!   the clock, unless they have their own time namespace.
 //!
 //! # Errors
 //!
 //! [`Error::Unusable`] when a newer version or one before 0.1 wrote the file, or when the file is damaged or cannot
 //! be written. Its text says what to do.
 
-mod alarm;
 mod apply;
 mod audit;
 mod batch;
 mod boot;
 mod claim;
+mod claim_cache;
 mod codes;
 mod columns;
 mod command;
@@ -48,11 +48,14 @@ mod doctor;
 mod errors;
 mod feed;
 mod file;
+mod file_identity;
+mod file_watch;
 mod groups;
-mod heads;
 mod history;
 mod hub;
 pub mod inbox;
+mod inbox_watch;
+mod inconsistent;
 mod jobs;
 mod last_look;
 mod lease;
@@ -61,7 +64,6 @@ mod lines;
 mod list;
 mod location;
 mod log;
-mod mail;
 mod modes;
 mod node;
 mod open;
@@ -79,9 +81,7 @@ mod rows;
 mod schema;
 mod settings;
 mod space;
-mod stat;
 mod state_store;
-mod strays;
 mod submit;
 mod texts;
 mod transaction;
@@ -227,7 +227,7 @@ impl SqliteStore {
                 lease_clock: lease_clock.clone(),
                 limits: options.limits,
                 busy_timeout: options.busy_timeout,
-                ringer: Some(hub.ringer()),
+                notifier: Some(hub.notifier()),
             })?;
             hub.add(hub::Message::Inbox(writer.poster()))?;
             let store = Self(Arc::new(Inner {

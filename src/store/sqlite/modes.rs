@@ -3,7 +3,7 @@
 use std::path::Path;
 
 #[cfg(unix)]
-use super::stat::beside;
+use super::file_identity::beside;
 use crate::store::examine::{Finding, Verdict};
 
 /// Examines whether other users can read the tasks.
@@ -20,12 +20,17 @@ pub(super) fn permissions(path: &Path) -> Finding {
     let Some((first, mode)) = open.first() else {
         return Finding::ok("permissions", "only the owner can read the file");
     };
-    let names: Vec<String> = open.iter().map(|(part, _)| quoted(part)).collect();
-    let found = format!(
-        "'{}' has mode {mode:04o}; run: chmod go-rwx {}",
-        first.display(),
-        names.join(" ")
-    );
+    let command = match open.as_slice() {
+        [(part, _)] if part == path => format!("chmod go-rwx {}", quoted(part)),
+        parts => {
+            // The last process that closes the store, perhaps this one, removes the log and its index.
+            let names: Vec<String> = parts.iter().map(|(part, _)| quoted(part)).collect();
+            let names = names.join(" ");
+            format!("for f in {names}; do [ ! -e \"$f\" ] || chmod go-rwx \"$f\"; done")
+        }
+    };
+    let shown = first.display();
+    let found = format!("'{shown}' has mode {mode:04o}; run: {command}");
     let advice = "other users can read or write props, results and errors of tasks; run the chmod \
                   above, unless the file is shared on purpose";
     Finding::new("permissions", Verdict::Warning, found, advice)
@@ -38,10 +43,19 @@ pub(super) fn not_writable(path: &Path) -> Finding {
         "this user can only read '{}'; to write, run as its owner: chmod u+rw {} && chmod u+rwx {}",
         path.display(),
         quoted(path),
-        quoted(path.parent().unwrap_or(path))
+        quoted(folder_of(path))
     );
     let advice = "run commands that write as a user that can write the file and its folder";
     Finding::new("access", Verdict::Warning, found, advice)
+}
+
+/// Returns the folder of a path; the present one for a name alone.
+#[cfg(unix)]
+fn folder_of(path: &Path) -> &Path {
+    let folder = path
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty());
+    folder.unwrap_or(Path::new("."))
 }
 
 #[cfg(not(unix))]
@@ -114,9 +128,11 @@ mod tests {
 
     /// Runs the command that a finding names.
     fn run(finding: &Finding) {
-        let (_, command) = finding.found.split_once(": chmod").unwrap();
+        let split = finding.found.rsplit_once("run: ");
+        let split = split.or_else(|| finding.found.rsplit_once("as its owner: "));
+        let (_, command) = split.unwrap();
         let mut shell = Command::new("sh");
-        let ran = shell.args(["-c", &format!("chmod{command}")]).status();
+        let ran = shell.args(["-c", command]).status();
         assert!(ran.unwrap().success(), "{finding:?}");
     }
 
@@ -134,6 +150,16 @@ mod tests {
         assert_eq!(mode(&path), 0o600);
         assert_eq!(mode(&file::beside(&path, "-wal")), 0o600);
         assert_eq!(permissions(&path).verdict, Verdict::Ok);
+        // The process that closes the store last removes the log.
+        for ending in ["", "-wal"] {
+            set_mode(&file::beside(&path, ending), 0o664);
+        }
+        let finding = permissions(&path);
+        fs::remove_file(file::beside(&path, "-wal")).unwrap();
+        run(&finding);
+        assert_eq!(mode(&path), 0o600);
+        let relative = not_writable(Path::new("store.db")).found;
+        assert!(relative.ends_with("chmod u+rwx '.'"), "{relative}");
         set_mode(&path, 0o444);
         set_mode(&inner, 0o555);
         run(&not_writable(&path));

@@ -12,11 +12,10 @@ use super::{
     Options,
     batch::Sql,
     errors::{self, Stop},
-    file,
+    file, file_identity,
     open_files::{Access, OpenFiles, Opening},
     schema,
     settings::{Settings, configure, is_durable, keep_plans, level, only_reads},
-    stat,
 };
 use crate::store::Error;
 
@@ -64,7 +63,7 @@ pub(super) fn to_read(
 ) -> Result<(Arc<OpenFiles>, Connection), Error> {
     let path: Arc<Path> = file::existing(path)?.into();
     let [log, index] = ["-wal", "-shm"].map(|ending| file::beside(&path, ending));
-    let has_log = stat::length(&log) > 0;
+    let has_log = file_identity::length(&log) > 0;
     // A process that has the file open keeps both files in place.
     if log.exists() && index.exists() {
         match read_with(&path, Access::Read, options) {
@@ -264,7 +263,7 @@ mod tests {
     }
 
     /// The files were identified before SQLite had opened the log. A program that closed the file in between deleted
-    /// the log, and the reader reported that it was moved, deleted or replaced.
+    /// the log, and the reader reported the log as moved, deleted or replaced.
     #[test]
     fn a_reader_has_opened_the_log_that_it_identifies() {
         let folder = tempfile::tempdir().unwrap();

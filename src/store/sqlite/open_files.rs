@@ -11,7 +11,7 @@ use rusqlite::Connection;
 use super::{
     errors,
     file::beside,
-    stat::{Identity, identity, length},
+    file_identity::{Identity, identity, length},
 };
 use crate::store::Error;
 
@@ -20,7 +20,7 @@ use crate::store::Error;
 pub(super) enum Access {
     /// They read and write.
     Write,
-    /// They read, beside processes that write.
+    /// They read while other processes write.
     Read,
     /// They read a file that no process has open, without a log.
     Frozen,

@@ -4,14 +4,14 @@ use async_trait::async_trait;
 use windlass_statemachine::{Author, CommandId, NodeName, TaskId};
 
 use super::{
-    SqliteStore, all_failed, apply, audit, batch::newest, codes, errors::item, feed::Feed, groups,
-    history, hub::Message, jobs::Load, json, limits, list, log, node, progress::QUEUE, query,
-    retention, stream,
+    SqliteStore, all_failed, apply, audit, batch::newest, codes, copied, errors::item, feed::Feed,
+    groups, history, hub::Message, jobs::Load, json, limits, list, log, node, progress::QUEUE,
+    query, retention, stream,
 };
 use crate::store::{
     Applied, AuditEntry, Change, ChangeStream, CommandRecord, Doctor, Error, Filter, LimitUse,
     Limits, NodeCommand, NodeCommandId, NodeRecord, Operation, Page, Purge, Registry, Span,
-    TaskCount, TaskRecord, TaskStats, Transaction, Transfer, rules,
+    TaskCount, TaskRecord, TaskStats, Transaction, Transfer, copy::Copied, rules,
 };
 
 #[async_trait]
@@ -129,13 +129,14 @@ impl Registry for SqliteStore {
             let purged = self.0.writer.run("purge", step as usize, move |batch| {
                 item(batch.on_behalf(purge.by.as_ref(), |batch| {
                     let purged = retention::purge(batch, &purge.states, before, step)?;
-                    audit::purged(batch, purge.entry(purged, batch.now))?;
+                    audit::purged(batch, purge.entry(purged.tasks, batch.now))?;
                     Ok(purged)
                 }))
             });
-            let purged = purged.await?? as u32;
-            left -= purged;
-            if purged < step {
+            let purged = purged.await??;
+            left = left.saturating_sub(purged.tasks as u32);
+            // A step of tasks without readable ids deletes none, and the next one would find the same.
+            if !purged.is_full || purged.tasks == 0 {
                 break;
             }
         }
@@ -146,6 +147,11 @@ impl Registry for SqliteStore {
         let read = move |conn: &_| audit::newest(conn, limit);
         let verb = "read the history of the namespace";
         self.0.readers.run(verb, read).await
+    }
+
+    async fn no_node_may_join(&self) -> Result<Option<Error>, Error> {
+        let mark = self.0.readers.run("read the mark of a copy", copied::read);
+        Ok(mark.await?.as_ref().map(Copied::refusal))
     }
 
     async fn nodes(&self) -> Result<Vec<NodeRecord>, Error> {
@@ -166,6 +172,8 @@ impl Registry for SqliteStore {
             .writer
             .run("send a command to a node", 1, move |batch| {
                 item(batch.on_behalf(by.as_ref(), |batch| {
+                    let mark = copied::read(batch.connection())?;
+                    Copied::check_node(mark.as_ref(), &command)?;
                     let order = node::send(batch, &name, &text)?;
                     audit::commanded(batch, &name, command.clone())?;
                     Ok(order)

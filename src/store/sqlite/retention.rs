@@ -9,7 +9,7 @@ use super::{
     codes::{from_code, time},
     columns, delete,
 };
-use crate::store::retention;
+use crate::store::{Limits, retention};
 
 /// The most tasks or changes that one step deletes.
 pub(super) const STEP: u32 = 1000;
@@ -17,7 +17,7 @@ pub(super) const STEP: u32 = 1000;
 /// Finds the oldest tasks of a state. Spares those that live tasks wait for: a long wait has rows only for some of its
 /// tasks, but its state lists all.
 const OLDEST: &str =
-    "SELECT s.ended_at, s.n, s.last, t.id FROM windlass_states s JOIN windlass_tasks t ON t.n = s.n
+    "SELECT s.ended_at, s.n, s.last, t.id, s.size + octet_length(s.state) FROM windlass_states s JOIN windlass_tasks t ON t.n = s.n
      WHERE s.code = ?1 AND s.ended_at < ?2
          AND NOT EXISTS (SELECT 1 FROM windlass_waits w JOIN windlass_states l ON l.n = w.n
              WHERE w.waited = t.id AND l.ended_at IS NULL)
@@ -27,33 +27,64 @@ const OLDEST: &str =
                  AND named.type = 'text')
      ORDER BY s.ended_at LIMIT ?3";
 
-/// Deletes the oldest tasks that ended in one of `states` before `before`, and returns their number. Spares those
-/// that live tasks wait for.
+/// The tasks that one step has deleted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Purged {
+    pub(super) tasks: u64,
+    /// Whether the step has come to its limit: there may be more tasks.
+    pub(super) is_full: bool,
+}
+
+impl Purged {
+    /// A step that had nothing to do.
+    pub(super) const NONE: Self = Self {
+        tasks: 0,
+        is_full: false,
+    };
+}
+
+/// Deletes the oldest tasks that ended in one of `states` before `before`: at most `limit`, and at most as many bytes as
+/// a write has. Spares those that live tasks wait for.
 pub(super) fn purge(
     batch: &mut Batch<'_>,
     states: &[StateKind],
     before: i64,
     limit: u32,
-) -> Sql<u64> {
-    let mut found: Vec<(i64, i64, i64, Option<TaskId>)> = Vec::new();
+) -> Sql<Purged> {
+    let mut found: Vec<(i64, i64, i64, Option<TaskId>, usize)> = Vec::new();
     for state in states.iter().filter(|s| s.is_terminal()) {
         // One state at a time, so that the index returns the oldest first.
         let of_state = (from_code(*state), before, limit);
         found.extend(batch.all(OLDEST, of_state, |row| {
-            Ok((row.get(0)?, row.get(1)?, row.get(2)?, columns::id(row, 3)?))
+            let bytes: Option<i64> = row.get(4)?;
+            let bytes = usize::try_from(bytes.unwrap_or_default()).unwrap_or_default();
+            Ok((
+                row.get(0)?,
+                row.get(1)?,
+                row.get(2)?,
+                columns::id(row, 3)?,
+                bytes,
+            ))
         })?);
     }
     found.sort_unstable();
     found.dedup();
+    let is_some_left = found.len() >= limit as usize;
     found.truncate(limit as usize);
-    let mut purged = 0;
-    for (_, n, last, id) in found {
+    let found_tasks = found.len();
+    let (mut tasks, mut seen, mut bytes) = (0, 0, 0);
+    for (_, n, last, id, size) in found {
+        if seen > 0 && bytes + size > Limits::WRITE_BYTES {
+            break;
+        }
+        (seen, bytes) = (seen + 1, bytes + size);
         if let Some(id) = id {
             delete::remove(batch, n, &id, last)?;
-            purged += 1;
+            tasks += 1;
         }
     }
-    Ok(purged)
+    let is_full = is_some_left || seen < found_tasks;
+    Ok(Purged { tasks, is_full })
 }
 
 /// Deletes up to `limit` of the oldest changes from before `before`, and returns their number. The

@@ -92,7 +92,7 @@ enum Contents {
         /// Whether the file has tables of other programs.
         is_foreign: bool,
         /// Whether the file is empty. Then windlass sets the two numbers in SQLite's header, which another
-        /// program may use in a file of its own.
+        /// program may use in its own file.
         is_ours: bool,
     },
 }

@@ -1,4 +1,4 @@
-//! The settings of connections, above all those that make a commit durable.
+//! The settings of connections, including those that make a commit durable.
 
 use std::{path::Path, time::Duration};
 

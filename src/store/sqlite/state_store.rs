@@ -24,7 +24,7 @@ use crate::{
     store::{Error, Limits, StateRemoval, StateStore, StateWrite, rules},
 };
 
-/// A [`StateStore`] in a table of a SQLite file: a file of its own, or that of a
+/// A [`StateStore`] in a table of a SQLite file: its own file, or that of a
 /// [`SqliteStore`](super::SqliteStore).
 #[derive(Clone)]
 pub struct SqliteStates(Arc<Inner>);
@@ -60,7 +60,7 @@ impl SqliteStates {
                 lease_clock: LeaseClock::new(None),
                 limits: options.limits,
                 busy_timeout: options.busy_timeout,
-                ringer: None,
+                notifier: None,
             })?;
             Ok(Self(Arc::new(Inner {
                 readers: Arc::new(Readers::new(files.clone(), Settings::of(&options))),

@@ -12,9 +12,9 @@ use super::{
     counts::{Group, Move},
     delete,
     errors::{self, Stop},
-    history, inbox,
+    history, inbox, inconsistent,
     jobs::Load,
-    json, limits, query, strays, submit,
+    json, limits, query, submit,
     texts::to_json,
     waits,
 };
@@ -194,12 +194,14 @@ impl Transfer for SqliteStore {
 
     async fn outside(&self, limit: u32) -> Result<Vec<Outside>, Error> {
         let read = move |conn: &_| {
-            let unnamed = strays::without_id(conn)?.into_iter().map(|what| Outside {
-                what,
-                refused: Some("its id cannot be read".to_owned()),
-                is_task: true,
-                refused_at: None,
-            });
+            let unnamed = inconsistent::without_id(conn)?
+                .into_iter()
+                .map(|what| Outside {
+                    what,
+                    refused: Some("its id cannot be read".to_owned()),
+                    is_task: true,
+                    refused_at: None,
+                });
             let rows = inbox::outside(conn, limit)?;
             Ok(unnamed.chain(rows).take(limit as usize).collect())
         };

@@ -183,7 +183,7 @@ pub(super) fn waiting(conn: &Connection) -> Sql<Waiters> {
     let mut rows = edges.query(())?;
     let mut waiters = Waiters::new();
     while let Some(row) = rows.next()? {
-        // An invalid name belongs to a record that cannot be read, which is a finding of its own.
+        // An invalid name belongs to a record that cannot be read, which is its own finding.
         if let (Some(id), Some(waited)) = (columns::id(row, 0)?, columns::id(row, 1)?) {
             waiters.entry(id).or_default().push(waited);
         }

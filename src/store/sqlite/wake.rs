@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::alarm::OwnWrites;
+use super::file_watch::OwnWrites;
 
 /// How often the thread polls for commits of other processes if no alarm reports them.
 const POLL: Duration = Duration::from_millis(5);
@@ -22,47 +22,47 @@ const SELDOM: Duration = Duration::from_millis(100);
 
 /// Wakes the thread, unless it is awake or has no readers.
 #[derive(Debug, Default)]
-pub(super) struct Bell {
+pub(super) struct WakeFlags {
     /// Whether the thread has readers.
     pub(super) watching: AtomicBool,
     /// Whether a message about a commit of this process is on its way to the thread.
-    pub(super) rung: AtomicBool,
+    pub(super) committed: AtomicBool,
     /// Whether a message about a write of another process is on its way to the thread.
-    pub(super) noticed: AtomicBool,
+    pub(super) written: AtomicBool,
     /// Whether a message about a write that may be of another process is on its way to the thread.
-    pub(super) perhaps: AtomicBool,
+    pub(super) perhaps_written: AtomicBool,
 }
 
-impl Bell {
+impl WakeFlags {
     /// Returns whether to send a message.
-    pub(super) fn rings(&self, which: &AtomicBool) -> bool {
+    pub(super) fn must_send(&self, which: &AtomicBool) -> bool {
         self.watching.load(Ordering::Acquire) && !which.swap(true, Ordering::AcqRel)
     }
 }
 
 /// Wakes the thread after each transaction of the writer of this process.
-pub(super) struct Ringer {
+pub(super) struct CommitNotifier {
     /// Sends the thread a message, unless it is awake or has no readers.
-    pub(super) ring: Box<dyn Fn() + Send>,
+    pub(super) notify: Box<dyn Fn() + Send>,
     pub(super) own: Arc<OwnWrites>,
 }
 
-impl Ringer {
+impl CommitNotifier {
     /// Begins a transaction. It ends when the returned value is dropped.
-    pub(super) fn begin(&self) -> Ringing<'_> {
+    pub(super) fn begin(&self) -> Transacting<'_> {
         self.own.begin();
-        Ringing(self)
+        Transacting(self)
     }
 }
 
 /// A transaction of the writer of this process.
-pub(super) struct Ringing<'a>(&'a Ringer);
+pub(super) struct Transacting<'a>(&'a CommitNotifier);
 
-impl Drop for Ringing<'_> {
+impl Drop for Transacting<'_> {
     fn drop(&mut self) {
         self.0.own.end();
         // Even after a failure: another process may have written while this one waited for the lock.
-        (self.0.ring)();
+        (self.0.notify)();
     }
 }
 
@@ -138,8 +138,8 @@ impl Pace {
         }
     }
 
-    pub(super) fn wait(&self, has_alarm: bool, now: Instant) -> Duration {
-        if !has_alarm {
+    pub(super) fn wait(&self, has_file_watch: bool, now: Instant) -> Duration {
+        if !has_file_watch {
             return POLL;
         }
         let Some(write) = self.written else {

@@ -28,10 +28,10 @@ use rusqlite::Connection;
 use super::{
     batch::Sql,
     copier::{self, Copier, Stage},
-    errors, file,
+    errors, file, file_identity,
     open_files::OpenFiles,
     settings::Settings,
-    space, stat,
+    space,
 };
 use crate::store::Error;
 
@@ -161,7 +161,7 @@ impl Wal {
 
     /// Adapts the limit to the size of the file.
     fn adapt(&mut self, conn: &Connection) -> Sql<()> {
-        let limit = limit_of(stat::length(&self.file) / self.page_bytes);
+        let limit = limit_of(file_identity::length(&self.file) / self.page_bytes);
         if limit == self.limit {
             return Ok(());
         }
@@ -185,7 +185,7 @@ impl Wal {
         }
         let free = space::free(&self.file).unwrap_or(u64::MAX);
         let most = free.min(2 * self.limit * self.page_bytes);
-        let bytes = stat::length(&self.log);
+        let bytes = file_identity::length(&self.log);
         if bytes <= most {
             self.stuck = None;
             return;
@@ -196,7 +196,7 @@ impl Wal {
         };
         self.copier.wait(COPIED_WITHIN);
         let truncated = self.truncate(conn, patience);
-        let bytes = stat::length(&self.log);
+        let bytes = file_identity::length(&self.log);
         if bytes <= most {
             self.stuck = None;
             return;
@@ -315,12 +315,12 @@ mod tests {
         wal.keep_short(&conn);
         assert_eq!(wal.copier.stage(), Stage::Idle);
         write_pages(&conn, LEAST);
-        let copied = stat::length(&path);
+        let copied = file_identity::length(&path);
         assert!(copied < LEAST * 4096, "the transaction copied its pages");
         wal.keep_short(&conn);
         wal.copier.wait(Duration::from_secs(60));
         assert_eq!(wal.copier.stage(), Stage::Copied);
-        assert!(stat::length(&path) >= LEAST * 4096);
+        assert!(file_identity::length(&path) >= LEAST * 4096);
         // These came while the thread copied.
         write_pages(&conn, 10);
         wal.keep_short(&conn);

@@ -15,15 +15,15 @@ use tokio::sync::oneshot;
 use super::{
     batch::{Batch, Environment, Lost, Sql},
     boot::LeaseClock,
+    claim_cache::ClaimCache,
     copied,
     counts::Kinds,
     errors::{self, Stop},
-    heads::Heads,
     jobs::{Intake, Job, Jobs, Load, Message, Work, stopped},
     lease, limits,
     open_files::OpenFiles,
     waits,
-    wake::Ringer,
+    wake::CommitNotifier,
     wal::Wal,
 };
 use crate::{
@@ -51,7 +51,7 @@ pub(super) struct Setup {
     pub(super) limits: Limits,
     pub(super) busy_timeout: Duration,
     /// Wakes the readers of this process after each transaction, if there are any.
-    pub(super) ringer: Option<Ringer>,
+    pub(super) notifier: Option<CommitNotifier>,
 }
 
 impl Setup {
@@ -191,7 +191,7 @@ struct Thread {
 #[derive(Default)]
 struct Kept {
     lines: limits::Looks,
-    heads: Heads,
+    claim_cache: ClaimCache,
     kinds: Kinds,
 }
 
@@ -237,8 +237,8 @@ impl Thread {
                 }
                 self.answer(jobs.list, None);
             }
-            // A single job may be at fault (too large for the disk, a damaged page), so each gets a
-            // transaction of its own.
+            // A single job may be at fault (too large for the disk, a damaged page), so each gets
+            // its own transaction.
             Err((Stop::Sql(error), Phase::Work)) if jobs.list.len() > 1 => {
                 tracing::debug!(%error, "a batch failed; ran its jobs one by one");
                 for job in jobs.list {
@@ -282,7 +282,7 @@ impl Thread {
     /// acknowledged.
     fn transact(&mut self, jobs: &mut Jobs) -> Result<(), (Stop, Phase)> {
         let setup = &self.setup;
-        let _rings_at_the_end = setup.ringer.as_ref().map(Ringer::begin);
+        let _rings_at_the_end = setup.notifier.as_ref().map(CommitNotifier::begin);
         setup.check(Phase::Begin)?;
         begin(&setup.conn, setup.busy_timeout).map_err(|e| (e.into(), Phase::Begin))?;
         let worked = work(setup, &mut self.intake, &self.kept, jobs)
@@ -322,7 +322,7 @@ fn work(setup: &Setup, intake: &mut Intake, kept: &Kept, jobs: &mut Jobs) -> Sql
     let environment = Environment {
         limits: setup.limits,
         clock: &setup.lease_clock,
-        heads: &kept.heads,
+        claim_cache: &kept.claim_cache,
         kinds: &kept.kinds,
     };
     let mut batch = Batch::new(&setup.conn, now, environment)?;

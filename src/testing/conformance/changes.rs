@@ -33,7 +33,7 @@ impl Reader {
             let batch = tokio::time::timeout(DEADLINE, self.stream.next()).await;
             let batch = batch
                 .expect("a change in time")
-                .expect("the stream goes on");
+                .expect("the stream continues");
             self.ready.extend(batch.expect("nothing was pruned"));
         }
     }

@@ -7,7 +7,7 @@ use super::{
     kit::{Kit, id, task},
     strangers::{elsewhere, export, import},
 };
-use crate::store::{ChangeKind, Error, IfExists, NodeSpec, Submit, copy::Copied};
+use crate::store::{ChangeKind, Error, IfExists, NodeCommand, NodeSpec, Submit, copy::Copied};
 
 /// Submits a task that waits, one that has waited and ended, and the tasks that they wait for.
 async fn fill_with_waits(kit: &Kit) -> Vec<TaskId> {
@@ -69,6 +69,7 @@ pub async fn a_copied_store_takes_no_tasks_and_no_nodes(harness: &dyn Harness) {
     kit.submit("b").await;
     let source = kit.transfer();
     assert_eq!(source.copied().await.unwrap(), None);
+    kit.node("drained").await;
     let mark = Copied {
         to: "sqlite:/it's.db".to_owned(),
         at: jiff::Timestamp::from_second(2_000_000_000).unwrap(),
@@ -89,6 +90,20 @@ pub async fn a_copied_store_takes_no_tasks_and_no_nodes(harness: &dyn Harness) {
     let spec = NodeSpec::new("n".parse().unwrap());
     let ttl = std::time::Duration::from_secs(60);
     refused("node", kit.coordinator().join(&spec, ttl).await.map(drop));
+    // A node that has stayed.
+    let to_node = async |command| {
+        let registry = kit.registry();
+        let drained = "drained".parse().unwrap();
+        let sent = registry.send_node(&drained, command, None);
+        sent.await.map(drop)
+    };
+    refused("unfreeze", to_node(NodeCommand::Unfreeze).await);
+    to_node(NodeCommand::Drain).await.unwrap();
+    let may_join = kit.registry().no_node_may_join().await.unwrap();
+    refused(
+        "the question whether nodes may join",
+        may_join.map_or(Ok(()), Err),
+    );
     let from = elsewhere().await;
     from.submit("d").await;
     let sent = export(&from, &[id("d")]).await;
@@ -101,6 +116,8 @@ pub async fn a_copied_store_takes_no_tasks_and_no_nodes(harness: &dyn Harness) {
     assert_eq!(source.copied().await.unwrap(), None);
     kit.try_submit(submit()).await.unwrap();
     import(&kit, sent).await;
+    let may_join = kit.registry().no_node_may_join().await.unwrap();
+    assert!(may_join.is_none(), "{may_join:?}");
     let node = kit.node("n").await;
     kit.claim(&node, "a").await;
 }

@@ -170,7 +170,7 @@ pub async fn a_lost_lease_frees_its_slots(harness: &dyn Harness) {
     kit.refused(&node, "b").await;
 }
 
-/// A lease that claims its task again, after a lost answer, keeps the slots and takes no further one.
+/// A lease that claims its task again, after a lost answer, keeps the slots and takes no others.
 pub async fn a_lost_answer_takes_no_second_slot(harness: &dyn Harness) {
     let (kit, node) = Kit::with_node(harness).await;
     let limits = [at_once("k", 2), starts("s", 2, HOUR)];

@@ -1,4 +1,4 @@
-//! The list of the cases of stores: what clients do and see.
+//! The list of the cases of stores: clients.
 
 #[doc(hidden)]
 #[macro_export]
@@ -10,7 +10,6 @@ macro_rules! __conformance_of_clients {
                 a_future_start_sleeps,
                 a_past_start_is_runnable,
                 a_paused_task_is_paused_from_its_submit_on,
-                the_id_of_a_completed_task_may_be_free,
                 a_live_id_is_refused,
                 an_ended_id_is_refused,
                 the_same_task_exists,
@@ -142,6 +141,7 @@ macro_rules! __conformance_of_clients {
                 deleting_one_leaves_its_neighbours,
                 deleting_ends_the_claim,
                 a_deleted_id_is_free,
+                the_id_of_a_completed_task_may_be_free,
                 deletions_are_independent,
                 a_retry_starts_again,
                 a_retry_forgets_the_result,

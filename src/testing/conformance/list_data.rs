@@ -1,4 +1,4 @@
-//! The list of the cases of stores: what stays, moves and may be damaged.
+//! The list of the cases of stores: durability, copies and damage.
 
 #[doc(hidden)]
 #[macro_export]

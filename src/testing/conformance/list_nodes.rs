@@ -1,4 +1,4 @@
-//! The list of the cases of stores: what nodes do.
+//! The list of the cases of stores: nodes.
 
 #[doc(hidden)]
 #[macro_export]

@@ -56,7 +56,7 @@ pub async fn counts_include_it(harness: &dyn Harness) {
     let (good, bad): (Vec<_>, Vec<_>) = (counts.iter().map(|c| (c.state, c.tasks)))
         .partition(|(state, _)| *state == Some(StateKind::Runnable));
     assert_eq!(good, [(Some(StateKind::Runnable), 1)]);
-    // A state store beside a coordinator fails the task instead.
+    // A separate state store fails the task instead.
     assert!(
         bad == [(None, 1)] || bad == [(Some(StateKind::Failed), 1)],
         "{bad:?}"
@@ -241,7 +241,7 @@ pub async fn the_same_submit_reports_it(harness: &dyn Harness) {
         for if_exists in [IfExists::Refuse, IfExists::ReplaceFinished] {
             let task = task("bad");
             let refused = kit.try_submit(Submit { task, if_exists }).await;
-            // A state store beside a coordinator fails the task instead, so it can be replaced.
+            // A separate state store fails the task instead, so it can be replaced.
             let is_taken = matches!(
                 &refused,
                 Err(Error::AlreadyExists { .. } | Error::AlreadyFinished(_))
@@ -310,8 +310,8 @@ pub async fn one_that_can_be_read_again_goes_on(harness: &dyn Harness) {
     kit.claim(&node, "bad").await;
 }
 
-/// An ended task stays ended when its state cannot be read: it takes no command and no claim, its id is
-/// free only for a replacement, and a purge deletes it.
+/// An ended task stays ended when its state cannot be read: it accepts no command and no claim, its id
+/// is free only for a replacement, and a purge deletes it.
 pub async fn an_ended_task_stays_ended(harness: &dyn Harness) {
     let kit = sound(harness).await;
     let node = kit.node("n").await;
@@ -347,7 +347,7 @@ pub async fn each_quarantine_is_in_the_history(harness: &dyn Harness) {
     let events = kit.events("bad").await;
     let is_end = |what: &&ChangeKind| match what {
         ChangeKind::Quarantined => true,
-        // A state store beside a coordinator fails the task instead.
+        // A separate state store fails the task instead.
         ChangeKind::Moved { to, .. } => *to == StateKind::Failed,
         _ => false,
     };

@@ -40,8 +40,8 @@ pub async fn a_future_start_sleeps(harness: &dyn Harness) {
     assert!(kit.try_claim(&node, "a").await.unwrap().is_none());
 }
 
-/// A task that is submitted paused is paused, and no node claims it before it is resumed. Then it runs, and what is read
-/// of it says nothing of a pause.
+/// A task that is submitted paused is paused, and no node claims it before it is resumed. Then it runs, and its record
+/// does not show the pause.
 pub async fn a_paused_task_is_paused_from_its_submit_on(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;
     let mut paused = task("a");
@@ -57,44 +57,6 @@ pub async fn a_paused_task_is_paused_from_its_submit_on(harness: &dyn Harness) {
     kit.send("a", "resume", Command::Run).await;
     let claimed = kit.try_claim(&node, "a").await.unwrap();
     assert_eq!(claimed.unwrap().state.code(), StateKind::Paused);
-}
-
-/// The id of a task that says so is free when it has completed, for each rule of a submit, and only then.
-pub async fn the_id_of_a_completed_task_may_be_free(harness: &dyn Harness) {
-    let (kit, node) = Kit::with_node(harness).await;
-    let freeing = || {
-        let mut task = task("a");
-        task.free_id = true;
-        task
-    };
-    kit.submit_task(freeing()).await;
-    let taken = kit.try_submit(fresh(freeing())).await.unwrap_err();
-    assert_matches!(taken, Error::AlreadyExists { .. });
-    for if_exists in [
-        IfExists::Refuse,
-        IfExists::Same,
-        IfExists::Skip,
-        IfExists::ReplaceFinished,
-    ] {
-        let mut claimed = kit.claim(&node, "a").await;
-        kit.commit(&mut claimed, &Message::complete()).await;
-        let order = kit.get("a").await.order;
-        assert_eq!(
-            kit.get("a").await.task,
-            freeing(),
-            "its record stays until then"
-        );
-        let task = freeing();
-        let again = kit.try_submit(Submit { task, if_exists }).await;
-        assert_eq!(again.unwrap(), Submitted::New, "{if_exists:?}");
-        let record = kit.get("a").await;
-        assert!(record.order > order, "{if_exists:?}");
-        assert_eq!(record.state.unwrap().code(), StateKind::Runnable);
-    }
-    let mut claimed = kit.claim(&node, "a").await;
-    kit.commit(&mut claimed, &Message::kill()).await;
-    let taken = kit.try_submit(fresh(freeing())).await.unwrap_err();
-    assert_matches!(taken, Error::AlreadyFinished(_));
 }
 
 /// A task with a start in the past is runnable.

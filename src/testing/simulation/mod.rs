@@ -135,7 +135,8 @@ impl Simulation {
     }
 
     /// Returns the client of the simulated namespace. Its methods that wait for a task or a command never
-    /// return, because no handler runs meanwhile: use [`run`](Self::run) and [`command`](Self::command).
+    /// return, because no handler runs in the meantime: use [`run`](Self::run) and
+    /// [`command`](Self::command).
     pub fn client(&self) -> &Client {
         &self.client
     }

@@ -1,7 +1,21 @@
 //! Checks whether the store would refuse a message.
 
-use super::{Config, Env, io::Answer};
-use crate::{Action, Message, TaskState, size::Size};
+use super::{Config, Env, Write, io::Answer};
+use crate::{Action, Message, Outcome, TaskState, size::Size};
+
+impl Size {
+    /// Returns the size of a write: its state, and the replies to signals.
+    pub fn of_write(write: &Write) -> Self {
+        let replies = write.outcomes.iter().map(|(_, outcome)| match outcome {
+            Outcome::Answered { reply } => reply.len(),
+            _ => 0,
+        });
+        Self {
+            reply: replies.sum(),
+            ..Self::of(&write.state)
+        }
+    }
+}
 
 pub(super) fn too_large(field: &str, bytes: usize, limit: usize) -> String {
     format!("{field}: has {bytes} bytes; at most {limit} are allowed (with the task's props)")

@@ -21,7 +21,7 @@
 //!
 //! # Guarantees
 //!
-//! - At most one write is under way at a time, and it carries the only state that can follow.
+//! - At most one write is under way at a time, and it contains the only state that can follow.
 //! - A handler starts only when the state that it starts from is durable.
 //! - A command gets exactly one outcome, in the write in which it takes effect.
 //! - After [`Input::Fenced`] nothing is written any more.

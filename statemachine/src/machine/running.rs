@@ -196,7 +196,7 @@ impl Machine {
 
     fn signal(&mut self, queued: QueuedCommand, env: Env, out: &mut Vec<Effect>) {
         let standing = if !self.config.takes_signals {
-            let reason = "the kind takes no signals".to_owned();
+            let reason = "the kind does not accept signals".to_owned();
             Standing::Decided(Outcome::Rejected { reason })
         } else if self.handler_runs() {
             let (order, command) = (queued.order, delivered(&queued));

@@ -111,7 +111,7 @@ impl Machine {
                 let cause = match again {
                     Cause::Returned(message) => {
                         let text =
-                            format!("what the handler returned could not be stored: {reason}");
+                            format!("the result of the handler could not be stored: {reason}");
                         Cause::Returned(if retryable && message.is_retryable() {
                             Message::error(text)
                         } else {

@@ -9,13 +9,13 @@ use crate::Invalid;
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum StateKind {
-    /// The handler runs, or will as soon as a node has room.
+    /// The handler runs, or will run as soon as a node has room.
     Runnable,
-    /// It waits for a time.
+    /// The task waits for a time, or for other tasks.
     Sleeping,
-    /// It waits for a command.
+    /// The task waits for a command.
     Paused,
-    /// An attempt failed and the retry policy has not answered yet.
+    /// An attempt failed, and the retry policy has not decided yet.
     Fault,
     /// The task is done. Final.
     Completed,

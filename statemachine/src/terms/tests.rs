@@ -1,6 +1,7 @@
 //! Tests of the terms.
 
 use super::*;
+use crate::Task;
 
 #[test]
 fn a_wrong_limit_names_its_field() {

@@ -20,7 +20,7 @@ impl Fields {
     ///
     /// # Errors
     ///
-    /// [`Invalid`] about `whole` for a text that is not a JSON object, or has a field twice.
+    /// [`Invalid`] (field `whole`) for a text that is not a JSON object, or has a field twice.
     pub(super) fn parse(
         text: &str,
         whole: &'static str,
@@ -71,7 +71,7 @@ impl Fields {
         text.map(|text| time::parse(name, &text)).transpose()
     }
 
-    /// Refuses fields that were not read; `known` are those of the whole object.
+    /// Refuses fields that were not read; `known` are all fields of the object.
     pub(super) fn end<'a>(self, known: impl IntoIterator<Item = &'a str>) -> Result<(), Invalid> {
         match self.left.into_keys().next() {
             None => Ok(()),

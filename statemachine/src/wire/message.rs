@@ -26,8 +26,8 @@ pub(crate) struct MessageForm {
     /// What the handler asks for: every action but `signal`.
     #[cfg_attr(feature = "schema", schemars(with = "crate::schema::MessageName"))]
     message: ActionKind,
-    /// When a `sleep` ends: a time, or `in` with a length of time, counted from when the message is applied. Not beside
-    /// `after` and `after_ok`, one of which a `sleep` has otherwise.
+    /// When a `sleep` ends: a time, or `in` with a length of time, counted from when the message is applied. A `sleep`
+    /// has either this, `after` or `after_ok`.
     #[serde(skip_serializing_if = "Option::is_none")]
     until: Option<String>,
     /// The tasks that a `sleep` waits for: it ends when none of them is live. Up to 1,000.
@@ -53,7 +53,8 @@ pub(crate) struct MessageForm {
     /// The new data of the task: any JSON. Without it the task keeps its data.
     #[serde(skip_serializing_if = "Option::is_none")]
     data: Option<Json>,
-    /// Changes of other tasks, and guards, in the same write: all of them, or none and no transition.
+    /// Changes of other tasks, and guards, in the same write. If one is refused, neither the changes
+    /// nor the transition are applied.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[cfg_attr(feature = "schema", serde(default))]
     effects: Vec<LineForm>,
@@ -61,7 +62,7 @@ pub(crate) struct MessageForm {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[cfg_attr(feature = "schema", serde(default))]
     replies: Vec<ReplyForm>,
-    /// `true`: signals without a reply stay in the queue for the next run. They end as unanswered otherwise.
+    /// `true`: signals without a reply stay in the queue for the next run. Otherwise they end as unanswered.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     #[cfg_attr(feature = "schema", serde(default))]
     keep_signals: bool,
@@ -150,7 +151,7 @@ fn effects<J>(message: &Message<J>) -> Vec<LineForm> {
     submits.chain(others).chain(guards).collect()
 }
 
-/// Reads a message as one JSON object: what a worker of another language sends.
+/// Reads a message from one JSON object, as a worker in another language sends it.
 ///
 /// | `message` | fields |
 /// |---|---|
@@ -166,8 +167,8 @@ fn effects<J>(message: &Message<J>) -> Vec<LineForm> {
 ///
 /// # Errors
 ///
-/// [`Invalid`] that names the field, `effects[1].due` for one of an effect; the field is `message` for a text that is not a
-/// JSON object.
+/// [`Invalid`] that names the field (`effects[1].due` for a field of an effect); the field is `message` for a text that is
+/// not a JSON object.
 ///
 /// # Example
 ///
@@ -287,7 +288,7 @@ fn sleep(fields: &mut Fields, now: Timestamp) -> Result<Message, Invalid> {
         (None, false, true) => ("after", after),
         (None, true, false) => ("after_ok", after_ok),
     };
-    // The names are checked here, so that an error is one of the input.
+    // The names are checked here, so that an error names the field of the input.
     let waits = Waits::new(field, tasks).map_err(|e| Invalid::new(field, e.reason()))?;
     let message = match field {
         "after" => Message::wait_for(waits.tasks),
@@ -328,7 +329,8 @@ fn with_effect(
     })
 }
 
-/// Takes a relative `start_at` out of an effect: it counts from when the message is applied.
+/// Removes a relative `start_at` from an effect, because it counts from when the message is
+/// applied.
 fn start_in(text: &str) -> Result<(String, Option<std::time::Duration>), Invalid> {
     let unchanged = || Ok((text.to_owned(), None));
     let Ok(mut fields) = Fields::parse(text, "operation", "") else {

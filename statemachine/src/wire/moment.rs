@@ -1,4 +1,4 @@
-//! Times that a form gives relative to now.
+//! Times that are relative to now.
 
 use std::time::Duration;
 
@@ -33,7 +33,7 @@ pub fn read_moment(field: &'static str, text: &str, now: Timestamp) -> Result<Ti
         .map_err(|e| Invalid::new(field, e.reason()))
 }
 
-/// Reads the same text without a clock.
+/// Reads the same text without a clock: a relative time stays relative.
 pub(super) fn wake(field: &'static str, text: &str) -> Result<Wake, Invalid> {
     if text == "now" {
         return Ok(Wake::After(Duration::ZERO));

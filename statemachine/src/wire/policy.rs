@@ -10,8 +10,8 @@ use serde_json::{Map, Value};
 
 use crate::{Retry, plain};
 
-/// Reads a policy as text: a number of attempts or a name, with the fields of the policy behind commas if they differ
-/// from its defaults (`20,cap=7d`), or the JSON of one.
+/// Reads a policy as text: a number of attempts or a name, followed by the fields that differ from the policy's
+/// defaults, separated by commas (`20,cap=7d`), or the JSON of one.
 ///
 /// # Errors
 ///
@@ -73,7 +73,7 @@ fn with_fields(text: &str) -> Result<Retry, String> {
     for part in parts {
         let Some((name, value)) = part.split_once('=') else {
             return Err(format!(
-                "'{part}' of '{text}' is no field with a value; write it like 20,cap=7d or strikes,errors=3,window=1h"
+                "'{part}' of '{text}' is not a field with a value; write it like 20,cap=7d or strikes,errors=3,window=1h"
             ));
         };
         let number = value.parse::<serde_json::Number>().ok();
@@ -146,19 +146,16 @@ mod tests {
         );
         for (text, says) in [
             ("20,cap=8d", "retry.cap: "),
-            (
-                "20,cap=soon",
-                "'20,cap=soon': cap: 'soon' is not a length of time",
-            ),
+            ("20,cap=soon", "'soon' is not a length of time"),
             (
                 "20,7d",
-                "'7d' of '20,7d' is no field with a value; write it like 20,cap=7d",
+                "'7d' of '20,7d' is not a field with a value; write it like 20,cap=7d",
             ),
             (
                 "20,attempts=3",
                 "'attempts' is given twice in '20,attempts=3'",
             ),
-            ("20,hat=7d", "'hat' is no field"),
+            ("20,hat=7d", "'hat' is not a field"),
             ("often,cap=7d", "'often' is none of strikes, exponential"),
             ("0", "retry.attempts: 0"),
             ("often", "'often' is not a number of attempts"),

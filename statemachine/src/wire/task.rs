@@ -1,9 +1,13 @@
 //! [`TaskForm`]: a task to submit, as one JSON object.
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
 use serde::{Deserialize, Deserializer, Serialize};
 
-use crate::{Invalid, Json, Kind, Labels, Limit, Meta, Retry, Task, TaskId, Unique, waits::Waits};
+use crate::{
+    Invalid, Json, Kind, Labels, Limit, Meta, Retry, Task, TaskId, Unique, plain, waits::Waits,
+};
 
 /// A task to submit, as a line of `windlass submit --lines`, `run` and `apply` and a row of the inbox have it.
 ///
@@ -47,7 +51,7 @@ pub struct TaskForm {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub priority: Option<i32>,
     /// Labels to find the task by and to choose nodes by: an object of text; none by default.
-    #[serde(default, deserialize_with = "or_default")]
+    #[serde(default, deserialize_with = "once_or_default")]
     #[serde(skip_serializing_if = "Labels::is_empty")]
     pub labels: Labels,
     /// What follows a failed attempt: an object with the field `policy`, the name of a policy, or a number of
@@ -92,7 +96,7 @@ pub struct TaskForm {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub limits: Vec<Limit>,
     /// Text that travels with it, such as `traceparent`: an object of text; none by default.
-    #[serde(default, deserialize_with = "or_default")]
+    #[serde(default, deserialize_with = "once_or_default")]
     #[serde(skip_serializing_if = "Meta::is_empty")]
     pub meta: Meta,
     /// Whether its id is free again when it has completed: a later submit makes a new task in its place; `false` by
@@ -100,11 +104,20 @@ pub struct TaskForm {
     #[serde(default, deserialize_with = "or_default")]
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub free_id: bool,
-    /// Whether it is paused from its submit on, until it is resumed; `false` by default. Not beside `start_at`, `after`
-    /// and `after_ok`.
+    /// Whether it is paused from its submit on, until it is resumed; `false` by default. Not allowed together with
+    /// `start_at`, `after` and `after_ok`.
     #[serde(default, deserialize_with = "or_default")]
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub paused: bool,
+}
+
+/// Reads an object with each field once; null is an empty one.
+fn once_or_default<'de, D>(from: D) -> Result<BTreeMap<String, String>, D::Error>
+where
+    D: Deserializer<'de>,
+{
+    let fields = Option::<plain::Fields<String>>::deserialize(from)?;
+    Ok(fields.map_or_else(BTreeMap::new, |plain::Fields(fields)| fields))
 }
 
 fn or_default<'de, D, T>(from: D) -> Result<T, D::Error>
@@ -141,7 +154,7 @@ impl TaskForm {
     ///
     /// # Errors
     ///
-    /// [`Invalid`] that names the field; the field is `task` for a text that is no JSON object.
+    /// [`Invalid`] that names the field; the field is `task` for a text that is not a JSON object.
     pub fn parse(text: &str) -> Result<Self, Invalid> {
         crate::plain::object(text).map_err(|wrong| wrong.into_invalid("task"))
     }
@@ -233,7 +246,7 @@ impl TaskForm {
             (ids, []) => Waits::new("after", ids.iter().cloned())?,
             ([], ids) => Waits::new("after_ok", ids.iter().cloned())?.ok(),
             _ => {
-                let reason = "is given beside `after`; put every task into one of them";
+                let reason = "is given together with `after`; put every task into one of them";
                 return Err(Invalid::new("after_ok", reason));
             }
         };
@@ -305,6 +318,24 @@ mod tests {
     }
 
     #[test]
+    fn a_name_that_is_given_twice_is_refused_at_any_depth() {
+        for (text, says) in [
+            (r#"{"kind":"a","kind":"b"}"#, "kind: is given twice"),
+            (
+                r#"{"labels":{"a":"1","a":"1"}}"#,
+                "labels: 'a' is given twice",
+            ),
+            (r#"{"meta":{"m":"1","m":"2"}}"#, "meta: 'm' is given twice"),
+        ] {
+            let error = TaskForm::parse(text).unwrap_err().to_string();
+            assert!(error.contains("is given twice"), "{text}: {error}");
+            assert!(error.contains(&says[..4]), "{text}: {error}");
+            let stored = text.replacen('{', r#"{"id":"t","kind":"k","#, 1);
+            assert!(serde_json::from_str::<Task>(&stored).is_err(), "{stored}");
+        }
+    }
+
+    #[test]
     fn a_field_that_is_null_is_as_good_as_absent() {
         for field in TaskForm::FIELDS {
             let form = TaskForm::parse(&format!(r#"{{"{field}":null}}"#));
@@ -373,7 +404,7 @@ mod tests {
             (r#"{"id":"a/b","kind":"k"}"#, "id: "),
             (
                 r#"{"after":["a"],"after_ok":["b"]}"#,
-                "after_ok: is given beside `after`; put every task into one of them",
+                "after_ok: is given together with `after`; put every task into one of them",
             ),
             (
                 r#"{"after_deadline":"2030-01-01T00:00:00Z"}"#,

@@ -26,7 +26,7 @@ fn a_refused_write_is_an_error_and_its_commands_are_not_lost() {
     );
     assert_eq!(
         rig.error(),
-        "what the handler returned could not be stored: too much"
+        "the result of the handler could not be stored: too much"
     );
     assert_eq!(
         (rig.written().data.clone(), rig.written().attempts),
@@ -56,7 +56,7 @@ fn a_write_that_is_refused_for_its_size_fails_the_task() {
     );
     assert_eq!(
         rig.error(),
-        "what the handler returned could not be stored: too much"
+        "the result of the handler could not be stored: too much"
     );
     assert_eq!(rig.stored(), ["done failed"]);
 }

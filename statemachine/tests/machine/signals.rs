@@ -298,7 +298,7 @@ fn a_kind_without_signals_rejects_them_and_is_not_woken() {
     };
     let mut rig = Rig::with(deaf(), paused(), false);
     rig.command(signal("go"));
-    let rejected = "1 rejected: the kind takes no signals";
+    let rejected = "1 rejected: the kind does not accept signals";
     assert_eq!(rig.begin(), [format!("write paused; {rejected}; drop")]);
 
     let mut rig = Rig::with(deaf(), TaskState::new(t0()), false);

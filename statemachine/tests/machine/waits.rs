@@ -162,7 +162,7 @@ fn a_signal_that_is_rejected_leaves_the_wait() {
     rig.command(Command::Signal(Signal::new("go")));
     let rejected = rig.begin().join("; ");
     assert!(
-        rejected.contains("1 rejected: the kind takes no signals"),
+        rejected.contains("1 rejected: the kind does not accept signals"),
         "{rejected}"
     );
     assert!(rejected.ends_with("; drop"), "{rejected}");

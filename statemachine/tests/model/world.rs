@@ -25,7 +25,7 @@ pub(super) enum Handler {
 
 pub(super) struct World {
     pub(super) machine: Machine,
-    /// How many outcomes a write has at the most.
+    /// How many outcomes a write has at most.
     pub(super) most: usize,
     pub(super) now: Timestamp,
     /// How much time has passed, whatever the clock says.
@@ -350,7 +350,7 @@ impl World {
                 let at = self
                     .grace
                     .unwrap_or_else(|| panic!("no grace: {:#?}", self.log));
-                // The clock may be set back meanwhile: the grace is as long as it was.
+                // The clock may be set back in the meantime: the grace is as long as it was.
                 self.now -= SignedDuration::from_hours(1);
                 self.elapsed = self.elapsed.max(at);
                 self.go_off();

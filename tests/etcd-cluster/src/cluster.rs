@@ -19,8 +19,8 @@ const START: Duration = Duration::from_secs(60);
 /// How long members may take to agree on a leader.
 const LEAD: Duration = Duration::from_secs(30);
 
-/// A port that nobody listens on, below those that connections out get by themselves: it stays free
-/// while its server is dead.
+/// Returns a free port below the range of outgoing connections, so that it stays free while its
+/// server is dead.
 fn free_port() -> u16 {
     loop {
         let drawn = RandomState::new().build_hasher().finish();
@@ -86,7 +86,7 @@ impl Cluster {
             _temporary: temporary,
         };
         for n in 0..cluster.members.len() {
-            // Of a try before, on other ports.
+            // From an earlier try, on other ports.
             let _ = std::fs::remove_dir_all(cluster.data(n));
             cluster.spawn(n)?;
         }
@@ -104,7 +104,7 @@ impl Cluster {
         self.folder.join(format!("m{n}.log"))
     }
 
-    /// What a member has said.
+    /// Returns the log of a member.
     pub fn log(&self, n: usize) -> String {
         std::fs::read_to_string(self.log_file(n)).unwrap_or_default()
     }
@@ -144,7 +144,7 @@ impl Cluster {
             .args(["--listen-peer-urls", &peer])
             .args(["--initial-advertise-peer-urls", &peer])
             .args(["--initial-cluster", &all.join(",")])
-            // Short enough that a lease of a second is one.
+            // Short enough for leases of a second.
             .args(["--heartbeat-interval", "50", "--election-timeout", "500"])
             .args(&self.setup.arguments)
             .env_remove("ETCD_BIN")
@@ -179,7 +179,7 @@ impl Cluster {
             let answers = match self.setup.scheme {
                 "http" => match Gateway(address).read() {
                     Ok(_) => true,
-                    // One that wants a password answers too.
+                    // A member that requires a password answers too.
                     Err(e) => e.to_string().contains("user name is empty"),
                 },
                 _ => TcpStream::connect_timeout(&address, Duration::from_millis(200)).is_ok(),
@@ -217,7 +217,7 @@ impl Cluster {
         format!("{scheme}://{}/{namespace}", endpoints.join(","))
     }
 
-    /// What a member is asked by.
+    /// Returns the gateway of a member.
     pub fn gateway(&self, n: usize) -> Gateway {
         Gateway(self.address(n))
     }
@@ -241,7 +241,7 @@ impl Cluster {
         self.signal(n, "-STOP")
     }
 
-    /// Lets it go on.
+    /// Lets it continue.
     ///
     /// # Errors
     ///
@@ -259,11 +259,11 @@ impl Cluster {
     }
 
     /// Whether its program keeps what it has acknowledged when it is killed. etcd 3.5.0 to 3.5.2 do
-    /// not under load: a member that was killed comes back with other data than the others hold.
+    /// not under load: a killed member comes back with other data than the others.
     ///
     /// # Errors
     ///
-    /// When the program does not tell its version.
+    /// When the program does not report its version.
     pub fn outlives_kills(&self) -> Result<bool, BoxError> {
         let told = Command::new(&self.setup.program)
             .arg("--version")
@@ -280,7 +280,7 @@ impl Cluster {
     ///
     /// # Errors
     ///
-    /// When it is dead, or the system does not tell.
+    /// When it is dead, or the system does not report it.
     pub fn resident(&self, n: usize) -> Result<u64, BoxError> {
         let child = self.members[n].child.as_ref().ok_or("it is dead")?;
         let status = std::fs::read_to_string(format!("/proc/{}/status", child.id()))?;
@@ -293,7 +293,7 @@ impl Cluster {
     ///
     /// # Errors
     ///
-    /// When it cannot be told.
+    /// When the signal cannot be sent.
     pub fn terminate(&mut self, n: usize) -> Result<(), BoxError> {
         self.signal(n, "-TERM")?;
         if let Some(mut child) = self.members[n].child.take() {
@@ -335,7 +335,7 @@ impl Cluster {
     ///
     /// # Errors
     ///
-    /// When there is none for long.
+    /// When there is no leader for a long time.
     pub fn leader(&self) -> Result<usize, BoxError> {
         let started = Instant::now();
         while started.elapsed() < LEAD {
@@ -357,7 +357,7 @@ impl Cluster {
     ///
     /// # Errors
     ///
-    /// When a member does not answer, or says no.
+    /// When a member does not answer, or refuses.
     pub fn lead(&self, to: usize) -> Result<(), BoxError> {
         let from = self.leader()?;
         if from == to {

@@ -1,4 +1,4 @@
-//! What is asked of a member, by its JSON gateway: no client of etcd is needed for it.
+//! Requests to a member through its JSON gateway, without a client of etcd.
 
 use std::{
     io::{Read, Write},
@@ -17,12 +17,12 @@ const TIMEOUT: Duration = Duration::from_secs(3);
 #[derive(Debug, Clone, Copy)]
 pub struct Gateway(pub SocketAddr);
 
-/// What a member says of itself.
+/// The status that a member reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Status {
-    /// Who it is.
+    /// The id of the member.
     pub id: u64,
-    /// Who leads, as far as it knows; 0 for nobody.
+    /// The id of the leader, as far as the member knows; 0 for none.
     pub leader: u64,
     /// The revision of its store.
     pub revision: i64,
@@ -39,7 +39,7 @@ impl Gateway {
         stream.set_read_timeout(Some(TIMEOUT))?;
         stream.set_write_timeout(Some(TIMEOUT))?;
         let body = body.to_string();
-        // Version 1.0: the answer comes in one piece, and its end is that of the connection.
+        // HTTP 1.0: the answer ends with the connection.
         write!(
             stream,
             "POST {path} HTTP/1.0\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
@@ -58,7 +58,7 @@ impl Gateway {
         Ok(serde_json::from_str(body)?)
     }
 
-    /// How the member is.
+    /// Returns the status of the member.
     ///
     /// # Errors
     ///
@@ -73,7 +73,7 @@ impl Gateway {
         })
     }
 
-    /// Reads by a quorum; answers the revision.
+    /// Reads from a quorum, and returns the revision.
     ///
     /// # Errors
     ///
@@ -108,11 +108,11 @@ impl Gateway {
         self.post("/v3/kv/put", &body).map(|_| ())
     }
 
-    /// Forgets what was before a revision.
+    /// Compacts the history before a revision.
     ///
     /// # Errors
     ///
-    /// When it does not answer, or says no (it is forgotten already).
+    /// When it does not answer, or refuses (the history is compacted already).
     pub fn compact(self, revision: i64) -> Result<(), BoxError> {
         let body = json!({ "revision": revision.to_string() });
         self.post("/v3/kv/compaction", &body).map(|_| ())
@@ -132,7 +132,7 @@ impl Gateway {
     ///
     /// # Errors
     ///
-    /// When it does not answer, or says no.
+    /// When it does not answer, or refuses.
     pub fn hand_over(self, to: u64) -> Result<(), BoxError> {
         let body = json!({ "targetID": to.to_string() });
         let path = "/v3/maintenance/transfer-leadership";

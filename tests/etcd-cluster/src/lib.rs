@@ -1,4 +1,4 @@
-//! etcd servers for tests: each on free ports of the loopback, with a folder of its own.
+//! etcd servers for tests: each on free ports of the loopback, with its own folder.
 //!
 //! | module | what |
 //! |---|---|

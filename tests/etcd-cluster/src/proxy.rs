@@ -1,5 +1,5 @@
-//! [`Proxy`]: a way to servers that can be cut, fall silent, or lose what it is given: a partition
-//! between one store and all of them. It can tell something else than a server said, too.
+//! [`Proxy`]: a path to servers that can be cut, go silent, or lose bytes: a partition between one
+//! store and all servers. It can also change the answers of a server.
 
 use std::sync::{
     Arc, Mutex, PoisonError,
@@ -18,7 +18,7 @@ use tokio::{
 
 use crate::BoxError;
 
-/// How the way is.
+/// The state of the path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Way {
     Open,
@@ -37,7 +37,7 @@ struct State {
     losses: u64,
 }
 
-/// What a server says, and what is told instead: of the same length.
+/// Bytes of a server, and their replacement of the same length.
 type Instead = Option<(Vec<u8>, Vec<u8>)>;
 
 /// Finds the request whose answer is to be lost.
@@ -59,7 +59,7 @@ struct End {
     trap: SharedTrap,
 }
 
-/// One address for each server, which lead there as long as the way is open.
+/// One address for each server, which leads to it while the path is open.
 #[derive(Debug)]
 pub struct Proxy {
     addresses: Vec<String>,
@@ -78,7 +78,7 @@ impl Proxy {
         Self::telling(servers, None).await
     }
 
-    /// A way to servers that say `instead.1` where the real ones say `instead.0`.
+    /// Returns a path to servers on which `instead.1` replaces `instead.0` in their answers.
     ///
     /// # Errors
     ///
@@ -115,7 +115,7 @@ impl Proxy {
         })
     }
 
-    /// The address of the way to the first server.
+    /// Returns the address of the path to the first server.
     pub fn endpoint(&self) -> &str {
         self.addresses.first().map_or("", String::as_str)
     }
@@ -125,7 +125,7 @@ impl Proxy {
         format!("etcd://{}/{namespace}", self.addresses.join(","))
     }
 
-    /// Ends all connections, and all new ones.
+    /// Ends all connections, including new ones.
     pub fn cut(&self) {
         self.state.send_modify(|state| {
             state.way = Way::Cut;
@@ -158,7 +158,7 @@ impl Proxy {
         lock(&self.trap).caught
     }
 
-    /// Opens the way again. What was held back by a silence comes late, as it does by TCP.
+    /// Opens the path again. Bytes that a silence held back arrive late, as with TCP.
     pub fn mend(&self) {
         self.state.send_modify(|state| state.way = Way::Open);
     }
@@ -196,9 +196,9 @@ async fn pass(inside: TcpStream, end: End, mut state: watch::Receiver<State>) {
         inside.set_nodelay(true).ok()?;
         outside.set_nodelay(true).ok()?;
         let ((from_in, to_in), (from_out, to_out)) = (inside.into_split(), outside.into_split());
-        // What was lost before it was made is nothing to this connection.
+        // Losses before this connection do not affect it.
         let losses = state.borrow().losses;
-        // One half that ends lets the other go on.
+        // One half that ends lets the other continue.
         tokio::join!(
             copy(from_in, to_out, state.clone(), losses, |bytes| {
                 if is_caught(bytes, &trap) {
@@ -234,7 +234,7 @@ fn is_caught(bytes: &[u8], trap: &SharedTrap) -> bool {
     is_caught
 }
 
-/// One direction; `look` may change what comes, and answers whether it is to go on.
+/// Copies one direction; `look` may change the bytes, and returns whether to continue.
 async fn copy(
     mut from: OwnedReadHalf,
     mut to: OwnedWriteHalf,
@@ -250,7 +250,7 @@ async fn copy(
             Err(_) => return,
         };
         if is_lost && count == 0 {
-            // An end is not told either. A cut ends it.
+            // An end is not passed on either. A cut ends it.
             return std::future::pending().await;
         }
         if is_lost {

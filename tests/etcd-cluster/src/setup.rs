@@ -10,7 +10,7 @@ pub fn program() -> PathBuf {
 /// What a cluster is made of.
 #[derive(Debug, Clone)]
 pub struct Setup {
-    /// The program of the servers: [`program`], if it is not said.
+    /// The program of the servers: [`program`] by default.
     pub program: PathBuf,
     /// How many members.
     pub members: usize,
@@ -18,12 +18,12 @@ pub struct Setup {
     pub scheme: &'static str,
     /// More arguments for the program.
     pub arguments: Vec<String>,
-    /// Where its data and logs are; a folder that goes with it, if it is not said.
+    /// The folder of its data and logs; by default a folder that is deleted with it.
     pub folder: Option<PathBuf>,
 }
 
 impl Setup {
-    /// So many members, without TLS.
+    /// Returns the setup of this many members, without TLS.
     pub fn of(members: usize) -> Self {
         Self {
             program: program(),

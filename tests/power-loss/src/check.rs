@@ -1,5 +1,5 @@
-//! What must hold of a folder that a power loss has left: the store opens and is whole, the
-//! invariants of the crash test hold, and so does everything in this file.
+//! The checks of a folder after a power loss: the store opens and is whole, the invariants of the
+//! crash test hold, and so does everything in this file.
 
 use std::path::Path;
 
@@ -22,7 +22,7 @@ use crate::{
 pub struct Report {
     /// Why the store does not open, or what is wrong with the file.
     pub damaged: Vec<String>,
-    /// What was acknowledged and is not there, and what contradicts itself.
+    /// Acknowledged writes that are missing, and contradictions.
     pub broken: Vec<String>,
     /// How many acknowledgements were checked.
     pub promises: usize,
@@ -39,7 +39,7 @@ impl Report {
 ///
 /// # Errors
 ///
-/// When what the observer wrote cannot be read.
+/// When the lines of the observer cannot be read.
 pub async fn check(folder: &Path) -> Result<Report, BoxError> {
     let site = Site::at(folder);
     let kept = Kept::read(&site.promises())?;
@@ -94,7 +94,7 @@ pub async fn check(folder: &Path) -> Result<Report, BoxError> {
     Ok(report)
 }
 
-/// Finds the promises, beside those of the invariants, that the store does not keep.
+/// Finds the promises that the store does not keep, in addition to those of the invariants.
 fn unkept(kept: &Kept, world: &World) -> Vec<String> {
     let mut broken = Vec::new();
     for (task, command, outcome) in &kept.answered {

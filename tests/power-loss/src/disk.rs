@@ -4,8 +4,8 @@
 //!
 //! - A sync of a file makes its earlier writes and its length durable. A sync of the folder makes its
 //!   earlier creations and removals of names durable.
-//! - What was not synced may be there or not, in any order, in parts of a sector each. The bytes
-//!   beside a write stay as they are. Where a file has grown, a part that was not written holds zeros
+//! - Bytes that were not synced may be present or missing, in any order, sector by sector. The bytes
+//!   next to a write do not change. Where a file has grown, a part that was not written holds zeros
 //!   or arbitrary bytes.
 //! - Names change in order, as in the journals of ext4, XFS and Btrfs: of the changes that were not
 //!   synced, the first ones are there.
@@ -44,7 +44,7 @@ pub struct Disk {
     pending: Vec<(String, Option<usize>)>,
     /// What each descriptor is open on; `None` is the folder.
     open: BTreeMap<i32, Option<usize>>,
-    /// Take no notice of syncs, as `PRAGMA synchronous = OFF` does.
+    /// Whether to ignore syncs, as `PRAGMA synchronous = OFF` does.
     pub ignores_syncs: bool,
 }
 
@@ -68,7 +68,7 @@ impl Disk {
     ///
     /// # Errors
     ///
-    /// When it names a file or a descriptor that is not there.
+    /// When it names a file or a descriptor that does not exist.
     pub fn apply(&mut self, op: &Op) -> Result<(), BoxError> {
         match op {
             Op::Open { fd, name, truncate } => {

@@ -216,7 +216,7 @@ impl User {
             if self.rng.u32(0..12) == 0 {
                 self.delete().await?;
             }
-            // The log is written back under the others' hands.
+            // The log is written back while the others work.
             if turns % 20 == 0 {
                 let mut how = Examination::default();
                 how.repair = true;

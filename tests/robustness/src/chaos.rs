@@ -27,16 +27,16 @@ use crate::{
 /// How much later than its lease a claim may end on a busy machine.
 const SLACK: Duration = Duration::from_secs(3);
 
-/// How a run goes.
+/// The settings of a run.
 #[derive(Debug, Clone, Copy)]
 pub struct Settings {
-    /// What everything random is drawn from.
+    /// The seed of all random choices.
     pub seed: u64,
     /// How many tasks the test submits.
     pub tasks: usize,
     /// How often a worker is killed.
     pub kills: u32,
-    /// How often several workers are killed at the same moment: two, then all, by turns.
+    /// How often several workers are killed at the same time: two, then all, by turns.
     pub together: u32,
     /// How often a worker is stopped for longer than its lease.
     pub stops: u32,
@@ -46,17 +46,17 @@ pub struct Settings {
     pub over: Duration,
     /// How long leases last.
     pub ttl: Duration,
-    /// How long the writes of handlers take to reach the store, at the most.
+    /// How long the writes of handlers take to reach the store, at most.
     pub late: Duration,
     /// How long everything may take to settle afterwards.
     pub settle: Duration,
-    /// What the tasks are kept in.
+    /// The store of the tasks.
     pub ground: Ground,
-    /// What is done to the members of etcd.
+    /// The disturbances of the members of etcd.
     pub shaking: Shaking,
 }
 
-/// What a run was.
+/// The summary of a run.
 #[derive(Debug)]
 pub struct Summary {
     /// How many tasks there were in the end, with those that tasks submitted.
@@ -71,7 +71,7 @@ pub struct Summary {
     pub fenced: usize,
     /// How many writes with effects were refused because of them.
     pub refused: usize,
-    /// How many ids were submitted by two clients at the same moment.
+    /// How many ids were submitted by two clients at the same time.
     pub races: usize,
     /// How many transactions competed for a task.
     pub passes: usize,
@@ -83,8 +83,8 @@ pub struct Summary {
     pub filled: usize,
     /// How many tasks met or missed their deadlines.
     pub timed: Timed,
-    /// How often handlers ran, and how often beside that of a later claim while their process was
-    /// paused.
+    /// How often handlers ran, and how often at the same time as that of a later claim while their
+    /// process was paused.
     pub overlaps: Overlaps,
     /// How many workers were killed.
     pub kills: u32,
@@ -143,19 +143,19 @@ pub async fn run(programs: Programs, settings: Settings) -> Result<Summary, BoxE
     }
 }
 
-/// What a run has to show so that what it checks means something: its name, and how often a run had
-/// it.
+/// An event that must occur in a run for its checks to mean something: its name, and its count in a
+/// run.
 pub type Shown = (&'static str, fn(&Summary) -> usize);
 
 /// How many runs are tried until everything was shown.
 const RUNS: usize = 4;
 
-/// Runs, and runs again with the next seeds while something has not happened yet: chance decides
-/// what happens in one run, and on a slow machine less does.
+/// Runs, and repeats with the next seeds until every event has occurred: chance decides the events
+/// of one run, and a slow machine has fewer.
 ///
 /// # Errors
 ///
-/// As [`run`]; and what has happened in none of four runs.
+/// The errors of [`run`], and the events that occurred in none of four runs.
 pub async fn run_until_shown(
     programs: Programs,
     settings: Settings,

@@ -1,4 +1,5 @@
-//! [`Etcd`]: the members of a cluster and the ways to it, and what is done to them while workers run.
+//! [`Etcd`]: the members of a cluster and the paths to them, and their disturbances while workers
+//! run.
 
 #![allow(clippy::print_stderr, reason = "what a run leaves out is told")]
 
@@ -23,7 +24,7 @@ pub const NAMESPACE: &str = "robustness";
 /// How many changes of one revision have a number.
 const PLACES: u64 = 4096;
 
-/// What is done to a cluster, and how often.
+/// The disturbances of a cluster, and their numbers.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Shaking {
     /// A member is killed, and started again after a while.
@@ -42,17 +43,17 @@ pub struct Shaking {
     pub partitions: u32,
 }
 
-/// The members, and for each machine a way of its own.
+/// The members, and a path for each machine.
 #[derive(Debug)]
 pub struct Etcd {
     /// The members.
     pub cluster: Cluster,
-    /// The ways.
+    /// The paths.
     pub ways: Vec<Proxy>,
 }
 
 impl Etcd {
-    /// Starts the members, and makes so many ways to them.
+    /// Starts the members, with this many paths to them.
     ///
     /// # Errors
     ///
@@ -90,23 +91,24 @@ enum Blow {
     LoseQuorum,
 }
 
-/// Who it is done to, when it is not a process of ours: logged, so that a reader finds the cause.
+/// The target of a disturbance that is not a process of the test; logged, so that a reader finds
+/// the cause.
 const CLUSTER: u32 = 0;
 
 fn say(journal: &Journal, how: String) {
     journal.say_of(CLUSTER, Said::Shaken { how });
 }
 
-/// When and for how long something is shaken.
+/// The time, duration and kind of a disturbance.
 #[derive(Debug, Clone, Copy)]
 pub struct Spell {
     /// From then on.
     pub start: Instant,
-    /// For so long.
+    /// The duration.
     pub over: Duration,
     /// How long leases last.
     pub ttl: Duration,
-    /// What is done.
+    /// The disturbances.
     pub how: Shaking,
 }
 
@@ -148,7 +150,7 @@ pub async fn shake(
     ];
     let kills = cluster.outlives_kills()?;
     if !kills {
-        // Loud, since it is less than what the other versions have to bear.
+        // Printed, because this tests less than with other versions.
         let what = "this etcd loses data when it is killed (3.5.0 to 3.5.2 do): its members are ended by SIGTERM";
         eprintln!("{what}");
         say(journal, what.to_owned());
@@ -172,8 +174,9 @@ pub async fn shake(
                 cluster.resume(other)?;
             }
             Blow::StopLeader => {
-                // Not for longer: one whose leases ran out while it stood still revokes them when it
-                // wakes, though another one has renewed them (before etcd 3.4.31 and 3.5.13).
+                // Not for longer: a leader whose leases ran out while it stood still revokes them
+                // when it wakes, although another one has renewed them (before etcd 3.4.31 and
+                // 3.5.13).
                 let leader = block_in_place(|| cluster.leader())?;
                 say(journal, format!("m{leader} leads and stands still"));
                 cluster.pause(leader)?;
@@ -181,11 +184,11 @@ pub async fn shake(
                 cluster.resume(leader)?;
             }
             Blow::Move => {
-                // It says no when it has just lost the lead by itself.
+                // It refuses if it has just lost the lead.
                 let _ = block_in_place(|| cluster.lead(any));
             }
             Blow::Compact => {
-                // Watches may be behind that; the feed must not be, for the checkers' sake.
+                // Watches may be behind that; the feed must not be, because the checkers need it.
                 let told = i64::try_from(feed.last() / PLACES)?;
                 let mut gateway = cluster.gateway(any);
                 let _ = block_in_place(|| gateway.compact(told));
@@ -207,7 +210,7 @@ pub async fn shake(
     Ok(())
 }
 
-/// Ends a member as hard as its version bears.
+/// Ends a member as hard as its version allows.
 fn end(cluster: &mut Cluster, n: usize, kills: bool) -> Result<(), BoxError> {
     if kills {
         cluster.kill(n);
@@ -216,8 +219,7 @@ fn end(cluster: &mut Cluster, n: usize, kills: bool) -> Result<(), BoxError> {
     block_in_place(|| cluster.terminate(n))
 }
 
-/// Cuts machines off, one after the other: some with an end of their connections, some without a
-/// sign.
+/// Cuts machines off, one after the other: some by closing their connections, some silently.
 pub async fn part(ways: &[Proxy], journal: &Journal, mut rng: Rng, spell: Spell) {
     let all = (0..spell.how.partitions).map(|_| spell.over.mul_f64(rng.f64()));
     let mut moments: Vec<Duration> = all.collect();

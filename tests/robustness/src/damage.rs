@@ -1,4 +1,4 @@
-//! Damages the stored state of a task behind the back of its store, and repairs it.
+//! Damages the stored state of a task without its store, and repairs it.
 
 use std::path::PathBuf;
 
@@ -8,7 +8,7 @@ use windlass_etcd_cluster::gateway::Gateway;
 
 use crate::{BoxError, cluster::NAMESPACE, scene::Scene};
 
-/// What no state looks like.
+/// A text that is not a state.
 const GARBAGE: &str = "{\"state\":\"dancing\"";
 
 /// Reaches the stored states without windlass.

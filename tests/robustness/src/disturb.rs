@@ -15,7 +15,7 @@ use crate::{
     zombie::{self, Standstill},
 };
 
-/// Shakes what the workers work on, if it is a cluster.
+/// Disturbs the cluster of the workers, if there is one.
 pub(crate) async fn shake(
     etcd: &mut Option<Etcd>,
     feed: &Feed,
@@ -41,7 +41,7 @@ pub(crate) async fn shake(
     shaken
 }
 
-/// What is done to workers.
+/// The disturbances of workers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Blow {
     Kill,
@@ -80,7 +80,7 @@ pub(crate) async fn disturb(
             sleep_until(next.min(start + moment)).await;
         }
         let shows = blow == Blow::Stop && !shown;
-        // One of the first stops has to show that the store rejects a late write.
+        // One of the first stops has to prove that the store rejects a late write.
         let worker = any(workers, &mut rng, shows)?;
         match blow {
             Blow::KillSeveral => {
@@ -124,11 +124,11 @@ fn any<'a>(
     Ok(workers.swap_remove(rng.usize(0..workers.len())))
 }
 
-/// Kills workers at the same moment, and starts them again.
+/// Kills workers at the same time, and starts them again.
 ///
 /// # Errors
 ///
-/// When one had ended by itself, or does not start.
+/// When one had ended on its own, or does not start.
 pub async fn kill_together(workers: &mut [Worker]) -> Result<(), BoxError> {
     let mut struck = Vec::new();
     for worker in workers.iter_mut() {

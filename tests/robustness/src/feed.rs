@@ -1,5 +1,5 @@
-//! [`Feed`]: the changes as they are told. etcd keeps only the last part of a task's history, so
-//! what the checkers look at is gathered while it happens.
+//! [`Feed`]: the changes as they are reported. etcd keeps only the last part of a task's history,
+//! so the histories for the checkers are collected during the run.
 
 use std::{
     collections::BTreeMap,
@@ -19,7 +19,7 @@ use windlass::{
 
 use crate::BoxError;
 
-/// The task whose submit tells that everything before it was told.
+/// The task whose submit shows that everything before it was reported.
 const MARKER: &str = "marker";
 
 #[derive(Debug, Default)]
@@ -72,12 +72,12 @@ impl Feed {
         self.lock().changes.clone()
     }
 
-    /// The number of the last change that was told; 0 for none.
+    /// The number of the last change that was reported; 0 for none.
     pub fn last(&self) -> u64 {
         self.lock().changes.last().map_or(0, |c| c.seq)
     }
 
-    /// Waits until everything that has happened was told, and answers it.
+    /// Waits until every change so far was reported, and returns the changes.
     ///
     /// # Errors
     ///
@@ -125,8 +125,8 @@ impl Drop for Feed {
     }
 }
 
-/// What the feed reported of one task: of one id, from a submit to the delete or to the submit of the
-/// task that replaced it.
+/// The changes of one task that the feed reported: of one id, from a submit to the delete or to the
+/// submit of the task that replaced it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Life {
     /// The changes in order, without the delete.

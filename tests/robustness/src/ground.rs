@@ -10,10 +10,10 @@ use windlass::store::{
 
 use crate::BoxError;
 
-/// What stands between the coordinator's name and the file of the states.
+/// The text between the coordinator's name and the file of the states.
 const BESIDE: &str = "+states:";
 
-/// Returns the name of a store whose states are in a file of their own.
+/// Returns the name of a store whose states are in their own file.
 pub fn split(coordinator: &str, states: &Path) -> String {
     format!("{coordinator}{BESIDE}{}", states.display())
 }

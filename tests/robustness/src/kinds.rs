@@ -1,5 +1,5 @@
 //! The handlers that the workers run: each keeps a count in its data that must never go back, and
-//! writes down when it runs, what it asks for and what is acknowledged to it.
+//! records its runs, its writes and its acknowledgements.
 
 use std::{sync::Arc, time::Duration};
 
@@ -19,7 +19,7 @@ use crate::{
     witness::{Journal, Said},
 };
 
-/// What a task is to do: its props.
+/// The work of a task: its props.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Job {
@@ -31,11 +31,11 @@ pub struct Job {
     pub fails: u32,
     /// How many tasks it submits when it completes.
     pub children: u64,
-    /// It answers a pause with a sleep.
+    /// Whether it answers a pause with a sleep.
     pub stubborn: bool,
 }
 
-/// What a task keeps: its data.
+/// The data of a task.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Kept {
@@ -43,10 +43,10 @@ pub struct Kept {
     pub n: u64,
 }
 
-/// A sleep that is longer than this gives the claim back.
+/// A sleep that is longer than this releases the claim.
 pub const PARK_AFTER: Duration = Duration::from_millis(300);
 
-/// The kinds. Their names say what they do.
+/// The kinds, named after what they do.
 pub const KINDS: [&str; 11] = [
     "steps", "naps", "waits", "flaky", "doomed", "deaf", "parent", "far", "again", "sower", "asked",
 ];
@@ -76,7 +76,7 @@ pub fn add_all(mut builder: Builder, journal: &Arc<Journal>, terms: &Terms) -> B
 fn config(kind: &str) -> KindConfig {
     let grace = match kind {
         "deaf" => 150,
-        // A checkpoint that is asked for comes by itself when the handler makes none in time.
+        // The node persists a requested checkpoint if the handler makes none in time.
         _ => 1000,
     };
     // A task must not fail for good because its nodes are killed so often.
@@ -228,7 +228,7 @@ impl Run {
         Ok(Message::pause().with_data(&kept))
     }
 
-    /// Counts each signal and replies with the count, in one write: beside its run, or as it returns.
+    /// Counts each signal and replies with the count, in one write: during its run, or at its return.
     async fn asked(mut self) -> Result<Message, BoxError> {
         let commands = self.task.commands();
         loop {
@@ -284,7 +284,7 @@ impl Run {
         Err("doomed".into())
     }
 
-    /// Listens to nobody.
+    /// Ignores every command.
     async fn deaf(mut self) -> Result<Message, BoxError> {
         while self.n < self.job.total {
             sleep(Duration::from_millis(self.job.ms)).await;
@@ -330,7 +330,7 @@ impl Run {
     }
 
     /// Submits a child with every step, in the write of a sleep or of a checkpoint. Some of its steps
-    /// also submit a child that is there already: they are refused as a whole.
+    /// also submit a child that exists already: they are refused as a whole.
     async fn sower(self) -> Result<Message, BoxError> {
         if self.n >= self.job.total {
             return Ok(Message::complete_with(&self.n));

@@ -1,5 +1,5 @@
 //! [`Late`]: a coordinator whose writes take their time, so that some are always under way: those of
-//! a process that is stopped reach the store when it goes on, long after its claims are lost.
+//! a process that is stopped reach the store when it continues, long after its claims are lost.
 
 use std::{path::Path, sync::Arc, time::Duration};
 

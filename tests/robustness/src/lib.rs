@@ -1,23 +1,23 @@
-//! What holds windlass to its guarantees while its processes are killed and stopped.
+//! Tests windlass's guarantees while its processes are killed and stopped.
 //!
 //! | module | what |
 //! |---|---|
 //! | [`plan`] | the tasks of a run, drawn from a seed |
 //! | [`kinds`], [`reuse`] | the handlers that the workers run |
-//! | [`late`] | writes that are under way for a while, so that stopped processes have some |
-//! | [`witness`] | what handlers write down outside of the store: when they ran, what was acknowledged to them |
+//! | [`late`] | delays writes, so that stopped processes have pending ones |
+//! | [`witness`] | the records of handlers outside of the store: when they ran, what was acknowledged to them |
 //! | [`zombie`] | a worker that stands still in the middle of a write |
 //! | [`workers`], [`site`], [`terms`] | the processes: started on their terms, killed, stopped, continued |
 //! | [`ground`] | the names of the stores that they work on |
-//! | [`traffic`] | what is sent meanwhile: submits, commands, retries |
+//! | [`traffic`] | what is sent in the meantime: submits, commands, retries |
 //! | [`reuse`], [`race`], [`node_commands`] | ids that are used again, submits at once, commands to nodes |
 //! | [`passes`] | transactions that compete for one task |
 //! | [`scene`] | a folder, a store and workers, for one run |
 //! | [`chaos`] | one run of everything at once, until everything has settled |
 //! | [`damage`] | records that cannot be read |
-//! | [`cluster`] | etcd under them, whose members are killed, stopped and cut off |
-//! | [`feed`] | the changes as they are told |
-//! | [`world`] | what is stored and witnessed in the end |
+//! | [`cluster`] | the etcd of the workers, whose members are killed, stopped and cut off |
+//! | [`feed`] | the changes as they are reported |
+//! | [`world`] | what is stored and recorded at the end |
 //! | [`invariants`] | the checkers, a file each |
 //!
 //! `tests/crash.rs` puts it together on one file, `tests/cluster.rs` on three members of etcd, and

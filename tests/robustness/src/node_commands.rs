@@ -70,8 +70,8 @@ impl Traffic {
                 },
             };
             let lasts = matches!(command, NodeCommand::Drain | NodeCommand::Freeze);
-            // A node that is gone meanwhile needs no command, and one that is still frozen in the
-            // end is unfrozen then.
+            // A node that has ended in the meantime needs no command; nodes that are still frozen
+            // at the end are unfrozen then.
             if self.order(node, command).await? && lasts {
                 sleep(Duration::from_millis(rng.u64(100..800))).await;
                 self.order(node, NodeCommand::Unfreeze).await?;

@@ -20,13 +20,13 @@ use crate::{
 /// The kind of the batons. No node runs it: a baton sleeps until a transaction deletes it.
 pub const KIND: &str = "baton";
 
-/// How many tasks a transaction submits beside the next baton.
+/// How many tasks a transaction submits in addition to the next baton.
 pub const FOLLOWERS: usize = 3;
 
 /// The words of the followers come after those of [`crate::race`].
 const WORDS: u64 = 2_000_000;
 
-/// What a client knows of its transaction.
+/// The answer that a client got for its transaction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answer {
     /// It was applied.

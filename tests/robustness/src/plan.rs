@@ -28,8 +28,8 @@ const KEYS: [&str; 3] = ["red", "green", "blue"];
 /// The steps of tasks with limits take no longer, in milliseconds: such tasks run one after the other.
 const SHORT: u64 = 40;
 
-/// Counts in the task's folder, and says so. What the processes are is read from `/proc`, so that
-/// one that has ended and is not waited for yet does not count as alive.
+/// Counts in the task's folder, and records it. Reads processes from `/proc`, so that a process
+/// that has ended but was not waited for does not count as alive.
 const SCRIPT: &str = r#"
 say() {
     read -r up _ < /proc/uptime
@@ -96,7 +96,7 @@ impl Plan {
         self
     }
 
-    /// The same plan, with tasks of the first kind instead of these, of which none waits for another.
+    /// Returns the same plan with tasks of the first kind instead of these kinds, and without waits.
     #[must_use]
     pub fn without(mut self, kinds: &'static [&'static str]) -> Self {
         self.without = kinds;
@@ -141,7 +141,7 @@ impl Plan {
     }
 }
 
-/// Draws the limits of a task: one task of six has one, or two of different keys.
+/// Draws the limits of a task: one task in six has one, or two of different keys.
 fn limits(rng: &mut Rng) -> Vec<Limit> {
     let count = match rng.u32(0..24) {
         0..3 => 1,
@@ -152,11 +152,11 @@ fn limits(rng: &mut Rng) -> Vec<Limit> {
     let limits = keys
         .take(count)
         .map(|key| Limit::at_once(*key, rng.u32(1..=3)));
-    // Each of these is a good one.
+    // All of these are valid.
     limits.filter_map(Result::ok).collect()
 }
 
-/// Draws the deadlines of a task: one task of four has one, or both. Some pass before the task can start, some
+/// Draws the deadlines of a task: one task in four has one, or both. Some pass before the task can start, some
 /// while it runs or is parked, and some never. A task starts after `starts`, and `waits` if it waits for others:
 /// then some deadlines pass before those can end, on a fast machine too.
 fn deadlines(
@@ -182,7 +182,8 @@ fn deadlines(
         true => task.start_within(start),
         false => task,
     };
-    // The data of a message after `end_by` are kept and its effects are not: those of a sower would differ.
+    // After `end_by` the data of a message is kept, but its effects are not: for a sower the two would
+    // differ.
     match ends_by && kind != "sower" {
         true => task.end_within(start + Duration::from_millis(rng.u64(0..3000))),
         false => task,

@@ -1,4 +1,4 @@
-//! Two clients that submit the same ids at the same moment, with different props.
+//! Two clients that submit the same ids at the same time, with different props.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::{
     traffic::Traffic,
 };
 
-/// What a client was answered to its submit.
+/// The answer to a client's submit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answer {
     /// The task is its own.
@@ -36,11 +36,11 @@ pub struct Race {
 const WORDS: u64 = 1_000_000;
 
 impl Traffic {
-    /// Submits ids twice at the same moment until a time, by `other` and by this client.
+    /// Submits ids twice at the same time until a time, by `other` and by this client.
     ///
     /// # Errors
     ///
-    /// When a submit is refused for another reason than the other one.
+    /// When a submit is refused for another reason than the competing submit.
     pub async fn race(&self, other: &Client, mut rng: Rng, until: Instant) -> Result<(), BoxError> {
         let mut word = WORDS;
         while Instant::now() < until {

@@ -119,7 +119,7 @@ impl Traffic {
     ///
     /// # Errors
     ///
-    /// When the store refuses what it must not.
+    /// When the store refuses something that it must accept.
     pub async fn reuse(&self, mut rng: Rng, until: Instant) -> Result<(), BoxError> {
         let mut word = 0;
         while Instant::now() < until {
@@ -176,7 +176,7 @@ impl Traffic {
             {
                 Ok(_) => break,
                 Err(Error::AlreadyExists { .. } | Error::AlreadyFinished(_)) => {
-                    // It may be there because a try before this one came through.
+                    // It may exist because an earlier try succeeded.
                     if tried && self.word_of(&id).await? == Some(word) {
                         break;
                     }

@@ -25,7 +25,7 @@ pub enum Ground {
     File,
     /// Two SQLite files: the coordinator in one, a state store in the other.
     Split,
-    /// So many members of etcd.
+    /// This many members of etcd.
     Etcd(usize),
 }
 
@@ -36,7 +36,7 @@ pub struct Post {
     pub role: Role,
     /// Its name.
     pub name: &'static str,
-    /// Its machine, 0 to 2: each has a way of its own to the members of etcd.
+    /// Its machine, 0 to 2: each has its own way to the members of etcd.
     pub machine: usize,
     /// Its terms.
     pub terms: Terms,
@@ -69,7 +69,8 @@ impl Post {
             Self::library("library-a", 0, Terms::default()),
             Self::library("library-b", 2, Terms::default()),
         ];
-        // Those that run commands share a machine: a command that its worker left is known there.
+        // Workers that run commands share a machine, so that a later one finds the commands of an
+        // earlier one.
         if ground != Ground::Split {
             posts.insert(1, Self::exec("exec-a", 1));
             posts.push(Self::exec("exec-b", 1));
@@ -93,7 +94,7 @@ pub struct Scene {
     pub traffic: Traffic,
     /// The processes.
     pub workers: Vec<Worker>,
-    /// What they work on, if it is not a file.
+    /// The cluster that they work on, if it is not a file.
     pub etcd: Option<Etcd>,
     /// Follows the changes from the start on.
     pub feed: Feed,
@@ -178,8 +179,8 @@ impl Scene {
         Ok(())
     }
 
-    /// Goes on in another store, to which the tasks were copied; workers that are started from now on
-    /// work there. The promises stay.
+    /// Continues in another store, to which the tasks were copied; workers that are started from now
+    /// on work there. The promises stay.
     ///
     /// # Errors
     ///

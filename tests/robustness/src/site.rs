@@ -4,7 +4,7 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use crate::witness::Journal;
 
-/// Where the programs are: Cargo tells it only to the tests of this package.
+/// The paths of the programs, which Cargo gives only to the tests of this package.
 #[derive(Debug, Clone, Copy)]
 pub struct Programs {
     /// `windlass-robustness-worker`.
@@ -20,14 +20,14 @@ pub struct Site {
     pub programs: Programs,
     /// Where everything is.
     pub folder: PathBuf,
-    /// What the test does to the processes is written here.
+    /// The record of the test's actions on processes.
     pub journal: Arc<Journal>,
     /// How long leases last.
     pub ttl: Duration,
-    /// How long the writes of handlers take to reach the store, at the most.
+    /// How long the writes of handlers take to reach the store, at most.
     pub late: Duration,
-    /// The store may not be there when a worker starts: it is started again then, as whatever
-    /// supervises it would do.
+    /// The store may be unavailable when a worker starts: the test then starts it again, like a
+    /// supervisor.
     pub shaken: bool,
 }
 

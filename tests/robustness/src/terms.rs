@@ -1,4 +1,4 @@
-//! [`Terms`]: what a worker runs besides the usual, as arguments of its program.
+//! [`Terms`]: the special settings of a worker, as arguments of its program.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! What is sent while the workers are disturbed. Every answer that comes is remembered as a promise;
-//! where none came, the same is sent again, as any careful client would.
+//! The requests while the workers are disturbed. Every answer is remembered as a promise; without an
+//! answer the same request is sent again, as any careful client would.
 
 use std::{
     sync::{Mutex, PoisonError},
@@ -23,7 +23,7 @@ pub struct Traffic {
     promised: Mutex<Promised>,
 }
 
-/// Between two tries of what the store could not do.
+/// The pause between two tries of a failed request.
 pub(crate) const AGAIN: Duration = Duration::from_millis(50);
 
 /// Commands go to the tasks that were submitted last, which are likely to be alive.
@@ -51,7 +51,7 @@ impl Traffic {
         self.lock().clone()
     }
 
-    /// What it sends by.
+    /// Returns its client.
     pub fn client(&self) -> &Client {
         &self.client
     }
@@ -100,7 +100,7 @@ impl Traffic {
             for (submit, answer) in tasks.into_iter().zip(answers) {
                 match answer {
                     Ok(_) => self.lock().tasks.push(submit.task.id),
-                    // A try before this one was heard, and its task has ended meanwhile.
+                    // An earlier try succeeded, and its task has ended in the meantime.
                     Err(Error::AlreadyFinished(_)) if tried => {
                         self.lock().tasks.push(submit.task.id);
                     }
@@ -133,7 +133,7 @@ impl Traffic {
                 Ok(()) => {
                     let mut promised = self.lock();
                     let sent = (task.clone(), id);
-                    // What was sent before under that id is the same command.
+                    // An earlier command with this id is the same command.
                     if !promised.commands.contains(&sent) {
                         promised.commands.push(sent);
                     }
@@ -240,7 +240,7 @@ impl Traffic {
                     let incarnation = record.state?.incarnation;
                     match self.client.retry(id).await {
                         Ok(()) => self.promise_retry(id, incarnation + 1),
-                        // Somebody else was faster, or nobody knows.
+                        // Another program was faster, or the result is unknown.
                         Err(Error::Invalid(_)) => {}
                         Err(e) if e.is_retryable() => {}
                         Err(e) => return Err(e.into()),
@@ -296,7 +296,7 @@ fn any(rng: &mut Rng) -> Command {
 }
 
 /// Whether a task with deadlines is never retried: a retry ignores a deadline that was missed, and in the end
-/// nothing would show that it was. So it is with about half of them.
+/// nothing would show that it was. This applies to about half of them.
 fn stays_failed(task: &Task) -> bool {
     let timed = task.start_by.is_some() || task.end_by.is_some();
     timed && task.id.as_str().ends_with(['0', '2', '4', '6', '8'])

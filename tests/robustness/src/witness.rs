@@ -1,5 +1,5 @@
-//! [`Journal`]: append-only files beside the store. What a handler saw and was told is written there
-//! as it happens, by a `write` of its own, so that it outlives the process.
+//! [`Journal`]: append-only files outside of the store. The observations of handlers are written
+//! there at once, each with one `write`, so that they outlive the process.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -47,7 +47,7 @@ pub enum Said {
         /// On this claim.
         fence: Fence,
     },
-    /// A handler is about to hand this count over, in a checkpoint or a message.
+    /// A handler is about to write this count, in a checkpoint or a message.
     Asked {
         /// Of this task.
         task: TaskId,
@@ -142,9 +142,9 @@ pub enum Said {
     Killed,
     /// The test stopped it, with its supervisor if it has one.
     Stopped,
-    /// The test stopped the worker below a supervisor. The supervisor goes on.
+    /// The test stopped the worker below a supervisor. The supervisor continues.
     WorkerStopped,
-    /// The test let it go on.
+    /// The test let it continue.
     Continued,
     /// The test did something to the cluster under the workers.
     Shaken {
@@ -240,8 +240,8 @@ pub fn read(folder: &Path) -> Result<Vec<Line>, BoxError> {
     Ok(lines)
 }
 
-/// Says when this process was not run for a while: what it did then late, it could not do in time.
-/// A thread of its own, which touches nothing else.
+/// Records when this process did not run for a while, and so acted late. Runs in a separate thread
+/// that does nothing else.
 pub fn watch_stalls(journal: std::sync::Arc<Journal>) {
     const TICK: Duration = Duration::from_millis(10);
     const LATE: u64 = 60_000;

@@ -18,11 +18,11 @@ use windlass::NodeName;
 
 use crate::{BoxError, processes, site::Site, terms::Terms, witness::Said};
 
-/// What a worker says when it begins to work.
+/// The log line of a worker that begins to work.
 pub const WORKING: &str = "working node=";
 /// How Rust's programs end when they panic.
 const PANICKED: i32 = 101;
-/// How long a worker has that waits for a store which is being shaken.
+/// The time limit of a worker that waits for a disturbed store.
 const SLOW: Duration = Duration::from_secs(40);
 /// How long a worker has to release its tasks and end.
 pub const SHUTDOWN: Duration = Duration::from_secs(10);
@@ -97,7 +97,7 @@ impl Worker {
     ///
     /// # Errors
     ///
-    /// When it has ended by itself.
+    /// When it has ended on its own.
     pub fn pid(&mut self) -> Result<u32, BoxError> {
         Ok(self.child()?.id())
     }
@@ -129,7 +129,7 @@ impl Worker {
                 let node = format!("{}-{}", self.name, self.lives);
                 let mut command = Command::new(site.programs.worker);
                 command.arg(&self.store).arg(&node).arg(site.witnesses());
-                // Now and then there is less room than work.
+                // Sometimes there are fewer slots than tasks.
                 let slots = if self.lives.is_multiple_of(2) {
                     "10"
                 } else {
@@ -165,19 +165,19 @@ impl Worker {
         Ok(())
     }
 
-    /// Whether its process has come so far that it works; from then on it must not end by itself.
+    /// Returns whether its process works; from then on it must not end on its own.
     fn works(&self) -> Result<bool, BoxError> {
         let log = fs::read(self.log())?;
         let log = log.get(usize::try_from(self.logged)?..).unwrap_or(&[]);
         Ok(String::from_utf8_lossy(log).contains(WORKING))
     }
 
-    /// Looks after its process, which must not end by itself; one that could not even begin is
-    /// started again where the store is shaken.
+    /// Supervises its process, which must not end on its own; with a disturbed store, a process
+    /// that could not start is started again.
     ///
     /// # Errors
     ///
-    /// When it has ended by itself.
+    /// When it has ended on its own.
     pub fn supervise(&mut self) -> Result<(), BoxError> {
         let Some(child) = self.child.as_mut() else {
             return Ok(());
@@ -205,7 +205,7 @@ impl Worker {
         Ok(self.site.shaken && failed && !self.works()?)
     }
 
-    /// Its process, which must not have ended by itself.
+    /// Its process, which must not have ended on its own.
     fn child(&mut self) -> Result<&mut Child, BoxError> {
         self.supervise()?;
         let child = self.child.as_mut();
@@ -226,18 +226,18 @@ impl Worker {
     ///
     /// # Errors
     ///
-    /// When it had ended by itself, or the process that was spared does not end.
+    /// When it had ended on its own, or the process that was spared does not end.
     pub async fn kill(&mut self) -> Result<(), BoxError> {
         let struck = self.strike()?;
         self.bury(struck).await
     }
 
     /// Sends SIGKILL as [`kill`](Self::kill) does, and waits for nothing: several workers are killed
-    /// at the same moment.
+    /// at the same time.
     ///
     /// # Errors
     ///
-    /// When it had ended by itself.
+    /// When it had ended on its own.
     pub fn strike(&mut self) -> Result<Struck, BoxError> {
         let id = self.child()?.id();
         let supervisor = Pid::from_raw(i32::try_from(id)?);
@@ -246,7 +246,7 @@ impl Worker {
         match (worker, turn) {
             (Some(worker), 1) => kill(worker, Signal::SIGKILL)?,
             (Some(worker), 0) => {
-                // Neither can do anything about the death of the other.
+                // Neither can react to the death of the other.
                 kill(supervisor, Signal::SIGSTOP)?;
                 kill(worker, Signal::SIGKILL)?;
                 kill(supervisor, Signal::SIGKILL)?;
@@ -288,12 +288,12 @@ impl Worker {
         }
     }
 
-    /// Stops its process: it does nothing until it goes on. Of the two processes of a command line
-    /// it stops the worker, or both, by turns.
+    /// Stops its process: it does nothing until it continues. Of the two processes of a command
+    /// line it stops the worker, or both, by turns.
     ///
     /// # Errors
     ///
-    /// When it had ended by itself.
+    /// When it had ended on its own.
     pub fn stop(&mut self) -> Result<(), BoxError> {
         self.stopped = true;
         let worker = self.below()?;
@@ -308,13 +308,13 @@ impl Worker {
         Ok(())
     }
 
-    /// Lets its process go on.
+    /// Lets its process continue.
     ///
     /// # Errors
     ///
     /// When it had ended.
     pub fn go_on(&mut self) -> Result<(), BoxError> {
-        // Said first: from now on it may do something.
+        // Recorded first, because from now on it may act.
         let id = self.child()?.id();
         self.site.journal.say_of(id, Said::Continued);
         if let Some(worker) = self.below()? {
@@ -348,7 +348,7 @@ impl Worker {
             }
             sleep(Duration::from_millis(10)).await;
         };
-        // One that was told before it could listen for signals has nothing to give back.
+        // A process that got the signal before it could handle signals has nothing to release.
         if status.success() || status.signal() == Some(Signal::SIGTERM as i32) {
             return Ok(());
         }

@@ -1,4 +1,4 @@
-//! [`World`]: what is stored and witnessed in the end, for the checkers.
+//! [`World`]: what is stored and recorded at the end, for the checkers.
 
 use std::{collections::BTreeMap, fmt::Write as _, fs, path::Path};
 
@@ -62,7 +62,7 @@ impl Subject {
         self.commands.iter().find(|c| c.order == order)
     }
 
-    /// Everything about it, to be read by people.
+    /// Returns a description for people.
     pub fn describe(&self) -> String {
         let mut text = String::new();
         let state = match &self.record.state {
@@ -108,7 +108,7 @@ pub struct Promised {
     /// For each id of [`crate::reuse`] the word of the last submit that was acknowledged; none after
     /// a delete.
     pub reused: BTreeMap<TaskId, u64>,
-    /// Ids that two clients have submitted at the same moment.
+    /// Ids that two clients have submitted at the same time.
     pub races: Vec<Race>,
     /// Transactions that competed for a task.
     pub passes: Vec<Pass>,
@@ -281,7 +281,7 @@ impl World {
         lives.len() - later.count()
     }
 
-    /// What the wall clock showed at a moment of the monotonic one, where the start of the run says so.
+    /// Returns the wall clock time for a monotonic time, if the start of the run has recorded both.
     pub fn wall(&self, at: u64) -> Option<Timestamp> {
         let offset = self.witness.iter().find_map(|line| match line.said {
             Said::Clock { wall } => Some(wall - i64::try_from(line.at).ok()?),

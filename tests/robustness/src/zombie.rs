@@ -7,8 +7,8 @@
 //! 2. The next write of the process PID takes it: the process renames it to `held.PID` and holds the
 //!    write ([`Holds`]).
 //! 3. The test stops the process, and continues it after its lease.
-//! 4. The test removes `held.PID` when the feed has reported the claims as lost. The write goes on to
-//!    the store.
+//! 4. The test removes `held.PID` when the feed has reported the claims as lost. The write then
+//!    reaches the store.
 
 use std::{
     fs::{self, File},
@@ -30,7 +30,7 @@ use crate::{
     workers::{Role, Worker},
 };
 
-/// Between two looks at a file.
+/// The pause between two checks of a file.
 const LOOK: Duration = Duration::from_millis(5);
 
 /// How long a worker may take to write something.
@@ -110,7 +110,7 @@ impl HeldWrite {
     ///
     /// # Errors
     ///
-    /// When the worker has ended by itself.
+    /// When the worker has ended on its own.
     pub async fn ask(worker: &mut Worker) -> Result<Option<Self>, BoxError> {
         let write = Self {
             folder: worker.witnesses(),
@@ -130,7 +130,7 @@ impl HeldWrite {
         claims(&self.folder, self.pid, self.since)
     }
 
-    /// Lets the write go on to the store.
+    /// Lets the write reach the store.
     ///
     /// # Errors
     ///
@@ -145,7 +145,7 @@ impl HeldWrite {
 ///
 /// # Errors
 ///
-/// When the worker has ended by itself, or the store does not end the claims.
+/// When the worker has ended on its own, or the store does not end the claims.
 pub async fn stand_still(
     worker: &mut Worker,
     feed: &Feed,

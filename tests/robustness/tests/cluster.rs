@@ -1,5 +1,5 @@
 //! Tasks on three members of etcd, with everything that can happen to workers, members and the ways
-//! between them, and what must hold afterwards whatever happened.
+//! between them, and the checks afterwards.
 //!
 //! `WINDLASS_SEED=N` repeats the choices of a run (not its timing). The program `etcd` has to be in
 //! the PATH, or named by `ETCD_BIN`.
@@ -24,7 +24,7 @@ const PROGRAMS: Programs = Programs {
     cli: env!("CARGO_BIN_EXE_windlass-robustness-cli"),
 };
 
-/// The tests share the machine with nobody: each is heavy enough.
+/// The tests run one at a time, because each needs the whole machine.
 static ALONE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
 
 fn seed() -> Result<u64, BoxError> {

@@ -1,5 +1,5 @@
-//! Two thousand tasks, workers that are killed and stopped at random moments, and what must hold
-//! afterwards whatever happened.
+//! Two thousand tasks, workers that are killed and stopped at random moments, and the checks
+//! afterwards.
 //!
 //! `WINDLASS_SEED=N` repeats the choices of a run (not its timing).
 
@@ -26,10 +26,10 @@ const PROGRAMS: Programs = Programs {
     cli: env!("CARGO_BIN_EXE_windlass-robustness-cli"),
 };
 
-/// So long, at the most, writes are under way where there should always be some.
+/// So long, at most, writes are under way where there should always be some.
 const LATE: Duration = Duration::from_millis(120);
 
-/// The tests share the machine with nobody: each is heavy enough.
+/// The tests run one at a time, because each needs the whole machine.
 static ALONE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
 
 fn seed() -> Result<u64, BoxError> {
@@ -124,8 +124,8 @@ async fn workers_are_stopped_for_longer_than_their_lease() -> Result<(), BoxErro
     show(stops, &[("late writes that were refused", |s| s.fenced)]).await
 }
 
-/// What was acknowledged is in a copy of the files that was made at a moment nobody chose, with a
-/// half-written frame at the end of the log as a power loss may leave one.
+/// Everything acknowledged is in a copy of the files that was made at a random moment, with a
+/// half-written frame at the end of the log as after a power loss.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_copy_of_the_files_has_everything_that_was_acknowledged() -> Result<(), BoxError> {
     let _alone = ALONE.lock().await;

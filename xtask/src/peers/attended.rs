@@ -1,6 +1,6 @@
 //! The folder of a run, and what an interrupted run leaves behind.
 //!
-//! The process that was started runs the measurement in a process group of its own, and starts an attendant. The
+//! The process that was started runs the measurement in its own process group, and starts an attendant. The
 //! attendant holds a pipe from the first process. When the pipe closes, however that process ended, the attendant
 //! ends the process group and removes the folder.
 

@@ -34,11 +34,11 @@ pub(super) struct Contender {
     pub(super) jobs: Jobs,
     pub(super) program: Program,
     pub(super) setting: &'static str,
-    /// The level of `synchronous` of windlass beside it: the same, or the next safer one.
+    /// The level of `synchronous` of windlass for the comparison: the same, or the next safer one.
     pub(super) beside: &'static str,
-    /// Who serves the peer's store, if it is no file.
+    /// Who serves the peer's store, if it is not a file.
     pub(super) serves: Option<Serves>,
-    /// What is measured beside the rates.
+    /// The measurements in addition to the rates.
     pub(super) more: &'static [Measure],
 }
 

@@ -19,7 +19,7 @@ const SLOTS: [usize; 2] = [64, 1000];
 /// Tasks of the run that counts syncs.
 const TRACED: usize = 5_000;
 
-/// One contender beside windlass.
+/// A comparison of one contender with windlass.
 pub(super) struct Run<'a> {
     pub(super) options: &'a Options,
     pub(super) folder: &'a Path,

@@ -26,11 +26,12 @@ const RESIDENT: [&str; 4] = [
     "the same after a compaction and a restart, B",
     "the same after a defragmentation, too, B",
 ];
-/// So many writes replace the entries of the raft log that etcd keeps in memory, the last 5,000 before its last snapshot.
+/// This many writes replace the entries of the raft log that etcd keeps in memory, the last 5,000 before its last
+/// snapshot.
 const OTHER_WRITES: usize = 11_000;
-/// For so many half seconds the resident set has not shrunk.
+/// The number of half seconds without a smaller resident set after which it counts as steady.
 const STEADY: usize = 6;
-/// How much longer a job may take in which so many tasks are claimed, in seconds.
+/// How much longer a job may take in which that many tasks are claimed, in seconds.
 const CLAIMS: u64 = 600;
 
 /// One job of a round, and the names of its rows.
@@ -95,7 +96,7 @@ fn steps() -> Vec<Step> {
     steps
 }
 
-/// One contender beside windlass.
+/// A comparison of one contender with windlass.
 pub(super) struct Run<'a> {
     pub(super) options: &'a Options,
     pub(super) folder: &'a Path,

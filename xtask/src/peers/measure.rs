@@ -1,6 +1,6 @@
-//! [`Measure`]: what is measured beside a peer.
+//! [`Measure`]: the measurements for a peer.
 
-/// What is measured beside a peer.
+/// A measurement for a peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Measure {
     /// Rates, processor time and syncs.

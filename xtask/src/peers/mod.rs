@@ -1,4 +1,4 @@
-//! `cargo xtask bench peers`: windlass beside other systems, in alternating rounds.
+//! `cargo xtask bench peers`: compares windlass with other systems, in alternating rounds.
 //!
 //! | module | what |
 //! |---|---|

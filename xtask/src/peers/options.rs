@@ -72,7 +72,7 @@ impl Options {
         Ok(options)
     }
 
-    /// What is measured beside a contender.
+    /// Returns the measurements for a contender.
     pub(super) fn measures(&self, contender: &Contender) -> impl Iterator<Item = Measure> {
         let has =
             |measure: &Measure| *measure == Measure::Rates || contender.more.contains(measure);

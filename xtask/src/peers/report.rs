@@ -83,7 +83,7 @@ impl Report {
         }
     }
 
-    /// Names what could not be had, and why.
+    /// Names what could not be run, and why.
     pub(super) fn leave_out(&mut self, what: &str, why: &str) {
         eprintln!("==> {what}: LEFT OUT: {why}");
         self.left_out.push((what.to_owned(), why.to_owned()));
@@ -141,7 +141,7 @@ impl Report {
             }
             text.push('\n');
         }
-        text.push_str("**could not be had**\n\n");
+        text.push_str("**could not be run**\n\n");
         if self.left_out.is_empty() {
             text.push_str("- nothing was left out\n");
         }
@@ -274,7 +274,7 @@ mod tests {
         assert!(
             report
                 .table()
-                .ends_with("**could not be had**\n\n- peer 2.0: it could not be built\n")
+                .ends_with("**could not be run**\n\n- peer 2.0: it could not be built\n")
         );
     }
 

@@ -1,4 +1,4 @@
-//! [`Server`]: the server of a peer for one round, in a folder of its own.
+//! [`Server`]: the server of a peer for one round, in its own folder.
 
 use std::{
     fs,

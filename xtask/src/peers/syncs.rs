@@ -59,7 +59,7 @@ impl Tracer {
         let is_traced = |process: &u32| {
             let status = fs::read_to_string(format!("/proc/{process}/status"));
             let line = format!("TracerPid:\t{}\n", tracer.id());
-            // One that has ended meanwhile needs no tracer.
+            // One that has ended in the meantime needs no tracer.
             status.map_or(true, |status| status.contains(&line))
         };
         for _ in 0..100 {
@@ -72,7 +72,7 @@ impl Tracer {
         Err("strace did not attach to the server".to_owned())
     }
 
-    /// Ends a tracer; its server goes on.
+    /// Ends a tracer; its server continues.
     pub(super) fn detach(&self, mut tracer: Child) -> Left<()> {
         let id = tracer.id().to_string();
         let killed = Command::new("kill").args(["-INT", &id]).status();

@@ -62,7 +62,7 @@ const COMMIT: Flow = Flow {
 };
 
 const CLAIM: Flow = Flow {
-    title: "The way of a claim",
+    title: "The path of a claim",
     lanes: &[
         ("store", "src/store"),
         ("A: watch, due index", "src/runner/due.rs"),

@@ -97,7 +97,7 @@ impl Drawing {
         ));
     }
 
-    /// A text on a background of its own, over the lines that it crosses.
+    /// A text on its own background, over the lines that it crosses.
     pub(super) fn covering(&mut self, label: &Label<'_>) {
         let (width, (x, y)) = (label.width(), label.at);
         let left = match label.anchor {

@@ -11,7 +11,7 @@ use std::{
 
 use super::svg::escaped;
 
-/// The longest line before it goes on in the next one.
+/// The longest line before it continues in the next one.
 const COLUMNS: usize = 100;
 const LINE: usize = 19;
 /// The width of a letter, with room for fonts that are wider than most.

@@ -16,7 +16,7 @@ use crate::{Error, Job, Payload};
 /// A system under test.
 ///
 /// A fact is a pair of a name and a text, for example the level of `synchronous` that was read back from each
-/// connection. The table shows facts beside the figures.
+/// connection. The table shows facts next to the figures.
 pub trait Peer: Send + Sync + Sized + 'static {
     /// The running workers.
     type Worker: Send;

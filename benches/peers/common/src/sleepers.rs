@@ -1,4 +1,4 @@
-//! The jobs `later` and `sleepers`: tasks that are due in a year, and the memory of an idle worker beside them.
+//! The jobs `later` and `sleepers`: tasks that are due in a year, and the memory of an idle worker with them.
 
 use std::{fs, io, path::Path, time::Duration};
 

@@ -116,7 +116,8 @@ impl Peer for Duroxide {
         Ok(())
     }
 
-    /// duroxide has no start for later: the orchestration sets a timer in its first turn, so a runtime runs meanwhile.
+    /// duroxide has no start for later: the orchestration sets a timer in its first turn, so a runtime runs in the
+    /// meantime.
     async fn submit_later(&self, task: &Payload, _: Duration) -> Result<(), Error> {
         self.ahead.acquire().await?.forget();
         let started = self

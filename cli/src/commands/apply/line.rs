@@ -16,7 +16,7 @@ use crate::{exec, line};
 ///
 /// [`Invalid`] that names the field; also for a command whose props are invalid, and would fail later.
 pub(super) fn parse(text: &str, now: Timestamp) -> Result<Line, Invalid> {
-    // A text that is no object, or gives a field twice, gets the error of any line.
+    // A text that is not an object, or has a field twice, gets the error of any line.
     let Ok(plain::Fields::<Box<RawValue>>(mut fields)) = plain::object(text) else {
         return read_line(text);
     };
@@ -105,16 +105,16 @@ mod tests {
             (r#"{"op":"submit","id":"a"}"#, "kind: is missing"),
             (
                 r#"{"op":"submit","kind":"k","prop":1}"#,
-                "'prop' is no field",
+                "'prop' is not a field",
             ),
             (
                 r#"{"op":"submit","kind":"k","xyz":["b"]}"#,
-                "xyz: 'xyz' is no field; the fields are op, id, kind, props, start_at, priority, labels, retry, \
+                "xyz: 'xyz' is not a field; the fields are op, id, kind, props, start_at, priority, labels, retry, \
                  after, after_ok, after_deadline, start_by, end_by, unique, limits, meta, if_exists",
             ),
             (
                 r#"{"op":"submit","kind":"k","command":"ls"}"#,
-                "'command' is a field of a command, and stands in 'props'",
+                "'command' is a field of a command, and belongs in 'props'",
             ),
             (r#"{"op":"submit","kind":"exec"}"#, "props: is null"),
             (

@@ -56,7 +56,7 @@ pub(crate) struct Args {
     dry_run: bool,
 }
 
-/// How many wrong or refused lines are printed. The rest of the refused ones is counted.
+/// How many wrong or refused lines are printed. Further refused lines are only counted.
 const SHOWN: usize = 20;
 
 /// The lines of a file, and the line of each part.
@@ -69,7 +69,7 @@ struct Lines {
 }
 
 impl Lines {
-    /// Reads a file. Complains about the first 20 wrong lines, and counts the others.
+    /// Reads a file. Reports the first 20 wrong lines, and counts the others.
     fn read(path: &str, now: Timestamp, out: &Output) -> Result<Self, Failure> {
         let most = Limits::WRITE_BYTES as u64;
         let mut from = lines("FILE", path)?.take(most + 1);
@@ -167,7 +167,7 @@ impl Lines {
         let line = match part {
             Part::Guard(index) => self.guards.get(index).map(|(line, _)| *line),
             Part::Operation(index) => self.operations.get(index).map(|(line, _)| *line),
-            // An effect is no line of the input.
+            // An effect has no line in the input.
             _ => None,
         };
         line.unwrap_or_default()
@@ -229,17 +229,17 @@ pub(crate) struct Checked {
     dry_run: bool,
 }
 
-/// What a transaction has done.
+/// The result of a transaction.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct AppliedForm<'a> {
     /// The id of the transaction.
     transaction: Option<&'a TransactionId>,
-    /// What each operation has done, in the order of the lines.
+    /// The result of each operation, in the order of the lines.
     operations: Vec<DoneLine<'a>>,
 }
 
-/// What an operation has done.
+/// The result of an operation.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct DoneLine<'a> {

@@ -8,16 +8,17 @@ use windlass::TaskId;
 use super::edges::{Around, Edges};
 use crate::exit::Failure;
 
-/// The deepest level whose indent grows. The lines below it name their level, so that the text of a chain grows as
-/// the chain does, and not with the square of it.
+/// The deepest level whose indent grows. Lines below it show their level as a number, so that the text of a chain
+/// grows with its length, and not with its square.
 const DEEPEST: usize = 40;
 
-/// Draws trees, line by line. A task whose branch was drawn already is drawn without it, with `…`.
+/// Draws trees, line by line. A task whose branch was already drawn is drawn without the branch,
+/// with `…`.
 struct Tree<'a, Line> {
     edges: &'a Edges,
     /// The tasks that are drawn; `None` for all.
     among: Option<&'a HashSet<&'a TaskId>>,
-    /// Below a task are those that it waits for; otherwise those that wait for it.
+    /// Whether the tree goes down to the tasks that a task waits for, or to those that wait for it.
     is_up: bool,
     drawn: HashSet<&'a TaskId>,
     line: Line,
@@ -36,7 +37,7 @@ impl<'a, Line: FnMut(String) -> Result<(), Failure>> Tree<'a, Line> {
             .collect()
     }
 
-    /// Draws tasks and what is below them. A graph may be deep, so it is no recursion.
+    /// Draws tasks and their branches. A loop, because a graph may be deep.
     fn draw(&mut self, tasks: &[&'a TaskId], depth: usize) -> Result<(), Failure> {
         let mut stack: Vec<(&'a TaskId, usize)> =
             tasks.iter().rev().map(|id| (*id, depth)).collect();
@@ -85,7 +86,7 @@ pub(super) fn text(
     Ok(())
 }
 
-/// Draws tasks: below each those that wait for it.
+/// Draws tasks: below each task, the tasks that wait for it.
 pub(super) fn forest(
     edges: &Edges,
     tasks: &[&TaskId],
@@ -103,7 +104,7 @@ pub(super) fn forest(
         line,
     };
     tree.draw(&roots, 0)?;
-    // Tasks that wait for each other in a circle have no root among them, and neither have those behind them.
+    // Tasks that wait for each other in a circle have no root, and neither have the tasks behind them.
     for id in tasks.iter().copied() {
         if !tree.drawn.contains(id) {
             tree.draw(&[id], 0)?;

@@ -32,7 +32,7 @@ pub(super) struct Around {
 }
 
 impl Edges {
-    /// Reads every task of the store: a task does not know which others wait for it.
+    /// Reads every task of the store, because a task does not know which others wait for it.
     pub(super) async fn read(client: &Client) -> Result<Self, Failure> {
         let (mut edges, mut after) = (Self::default(), 0);
         loop {
@@ -78,12 +78,12 @@ impl Edges {
         self.waiters.get(id).map_or(&[], Vec::as_slice)
     }
 
-    /// Returns the state of a task; `unknown` for one that does not exist.
+    /// Returns the state of a task; `unknown` if it does not exist.
     pub(super) fn state(&self, id: &TaskId) -> &'static str {
         self.states.get(id).copied().unwrap_or("unknown")
     }
 
-    /// Returns the tasks that a task waits for, directly or not, and those that wait for it.
+    /// Returns the tasks that a task waits for, directly or indirectly, and those that wait for it.
     pub(super) fn around(&self, id: &TaskId, limit: usize) -> Around {
         let mut around = Around::default();
         let mut seen: BTreeSet<TaskId> = BTreeSet::from([id.clone()]);

@@ -70,7 +70,7 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     Ok(Exit::Ok)
 }
 
-/// Prints every task of these as a tree: below each task those that wait for it.
+/// Prints all of these tasks as trees: below each task, the tasks that wait for it.
 pub(crate) fn forest(records: &[TaskRecord], out: &Output) -> Result<(), Failure> {
     let edges = Edges::of(records);
     let tasks: Vec<&TaskId> = records.iter().map(|record| &record.task.id).collect();

@@ -33,7 +33,7 @@ pub(super) struct Follow {
     from: Bound<Run>,
     /// The output in the store at the last read.
     stored: Option<Stored>,
-    /// The run that a note said runs on another machine.
+    /// The run about which a note said that it runs on another machine.
     noted: Option<Run>,
 }
 
@@ -66,7 +66,7 @@ impl Follow {
             self.from = Bound::Included(*first);
         }
         loop {
-            // The changes are followed already: none is missed.
+            // The changes are already followed, so none is missed.
             let record = match self.client.get(&id).await {
                 Ok(record) => record,
                 Err(e) => {
@@ -111,7 +111,7 @@ impl Follow {
             let Some(next) = self.source.wanted.next(&local, self.from) else {
                 return Ok(());
             };
-            // The run before has ended, or was lost.
+            // The previous run has ended, or was lost.
             self.leave()?;
             self.from = Bound::Excluded(next);
             self.to.begin(Some(next))?;
@@ -133,7 +133,7 @@ impl Follow {
         self.leave()
     }
 
-    /// Prints new output from the store, of a run without a log on this machine.
+    /// Prints new output from the store, for a run without a log on this machine.
     fn read_stored(&mut self, record: &TaskRecord) -> Result<(), Failure> {
         let Some(stored) = Stored::of(record) else {
             return Ok(());

@@ -1,6 +1,6 @@
 //! `windlass logs`: the output of a task.
 //!
-//! The whole output is in files of the machine that ran the command ([`crate::logs`]). The store
+//! The whole output is in files on the machine that ran the command ([`crate::logs`]). The store
 //! keeps the end of it for other machines ([`stored`]).
 
 mod follow;

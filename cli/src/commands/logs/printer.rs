@@ -23,7 +23,7 @@ pub(super) struct Printer {
     to: Target,
     only: Option<Stream>,
     lines: Lines,
-    /// For one JSON document of all.
+    /// The document, if the whole output becomes one JSON document.
     whole: Option<Whole>,
 }
 
@@ -35,7 +35,7 @@ struct Target {
     run: Option<Run>,
 }
 
-/// What a JSON document of the whole output holds.
+/// The content of a JSON document with the whole output.
 #[derive(Default)]
 struct Whole {
     stdout: Vec<u8>,
@@ -59,7 +59,7 @@ impl Printer {
         }
     }
 
-    /// The next output is of this run.
+    /// Notes that the next output belongs to this run.
     pub(super) fn begin(&mut self, run: Option<Run>) -> Result<(), Failure> {
         self.end_lines()?;
         self.to.run = run;
@@ -156,7 +156,7 @@ pub(crate) struct Document<'a> {
     part: &'a Part,
 }
 
-/// What is printed at once.
+/// One piece of printed JSON.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(untagged)]

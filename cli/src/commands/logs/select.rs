@@ -1,4 +1,4 @@
-//! Which logs of a task are wanted.
+//! Selects the logs of a task.
 
 use std::ops::{Bound, RangeBounds};
 
@@ -23,7 +23,7 @@ impl Wanted {
         (incarnation, self.attempt.unwrap_or(0)) <= (run.incarnation, run.attempt)
     }
 
-    /// Returns the runs of the wanted attempt in order: of the last attempt unless one was named.
+    /// Returns the runs of the wanted attempt in order; by default of the last attempt.
     pub(super) fn choose(&self, mut runs: Vec<Run>) -> Vec<Run> {
         runs.sort();
         let last = runs.iter().rev().find(|run| self.is(run)).copied();
@@ -33,7 +33,7 @@ impl Wanted {
         runs
     }
 
-    /// Returns the first of the runs to follow that is in the range from there on.
+    /// Returns the first run to follow in the range.
     pub(super) fn next(&self, runs: &[Run], from: Bound<Run>) -> Option<Run> {
         let range = (from, Bound::Unbounded);
         let mut runs = runs.iter().filter(|run| self.is_before(run));

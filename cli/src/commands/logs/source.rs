@@ -1,4 +1,4 @@
-//! [`Source`]: where the output of a task is: in files of this machine, or in the store.
+//! [`Source`]: the location of a task's output: files of this machine, or the store.
 
 use windlass::{StateKind, store::TaskRecord};
 
@@ -130,7 +130,7 @@ pub(super) fn print_stored(
     Ok(())
 }
 
-/// The named attempt has no output.
+/// Returns the failure for an attempt without output.
 fn no_such(record: &TaskRecord, local: &[Run]) -> Failure {
     let id = &record.task.id;
     let mut here: Vec<String> = local

@@ -72,13 +72,13 @@ impl Stored {
         self.total.map_or(kept, |total| total.get(stream))
     }
 
-    /// Returns the part of a stream that is newer than `before`: how many bytes are missing, and
+    /// Returns the part of a stream that is newer than `before`: the number of missing bytes, and
     /// the text after them.
     pub(super) fn since(&self, before: Option<&Self>, stream: Stream) -> (u64, &str) {
         let now = self.text(stream);
         let before = before.filter(|before| before.run == self.run);
         if self.total.is_none() {
-            // All of it when the text is a different one.
+            // All of it if the text is a different one.
             let before = before.map_or("", |before| before.text(stream));
             return (0, now.strip_prefix(before).unwrap_or(now));
         }
@@ -95,7 +95,7 @@ impl Stored {
             left.checked_sub(takes).map(|rest| left = rest).is_some()
         });
         let begin = begin.last().map_or(now.len(), |(at, _)| at);
-        // The rest of a character was counted before.
+        // The rest of a character was already counted.
         let missing = if begin == 0 { left } else { 0 };
         (missing, &now[begin..])
     }
@@ -167,7 +167,7 @@ mod tests {
             new(&stored("a\u{fffd}b", 7, 1), Some(&first)),
             (0, "a\u{fffd}b".into())
         );
-        // Of a kind that keeps no lengths.
+        // The output of a kind that stores no lengths.
         let plain = |text: &str| Stored::find(&json!({ "stdout": text })).unwrap();
         assert_eq!(new(&plain("abc"), Some(&plain("ab"))), (0, "c".into()));
         assert_eq!(new(&plain("xyz"), Some(&plain("ab"))), (0, "xyz".into()));

@@ -1,4 +1,4 @@
-//! Which tasks of an earlier run run again for their lines.
+//! Decides which tasks of an earlier run run again for their lines.
 
 use serde_json::{Map, Value};
 use windlass::{StateKind, Task, store::TaskRecord};
@@ -10,7 +10,7 @@ use super::{
 };
 
 impl Batch {
-    /// Returns whether a task that an earlier run left has to run again for its line.
+    /// Returns whether a task of an earlier run has to run again for its line.
     pub(super) fn is_outdated(&self, entry: &Entry, record: &TaskRecord) -> bool {
         let Ok(state) = &record.state else {
             return false;
@@ -32,8 +32,8 @@ impl Batch {
             || (entry.stamp.as_ref()).is_some_and(|stamp| stamp.differs(record, state))
     }
 
-    /// Returns whether a task that an earlier run left never ran, and has other options than its
-    /// line. Another task may wait for an id that the line gives: such a task stays.
+    /// Returns whether a task of an earlier run never ran, and has other options than its line. A
+    /// task with an id that the line gives stays, because another task may wait for it.
     pub(super) fn waits_with_other_options(&self, entry: &Entry, record: &TaskRecord) -> bool {
         let Ok(state) = &record.state else {
             return false;
@@ -49,7 +49,7 @@ impl Batch {
             && !different_options(&entry.submit.task, &record.task).is_empty()
     }
 
-    /// Reports a line whose task of an earlier run goes on with the options of that run.
+    /// Reports a line whose task of an earlier run continues with the options of that run.
     pub(super) fn keeps_options(&mut self, line: u64, entry: &Entry, record: &TaskRecord) {
         if record.submitted_at >= self.started {
             return;
@@ -72,7 +72,7 @@ impl Batch {
         ));
     }
 
-    /// Reports a line whose task starts as a new one, with other options.
+    /// Reports a line whose task starts as a new one, with changed options.
     pub(super) fn takes_options(&mut self, line: u64, entry: &Entry, record: &TaskRecord) {
         let options = different_options(&entry.submit.task, &record.task);
         if self.settings.again || !entry.derived || options.is_empty() {
@@ -85,8 +85,8 @@ impl Batch {
         ));
     }
 
-    /// Returns whether a task that an earlier run left has begun, or waited, before a task that
-    /// runs again and that its line waits for. A paused one is left to the operator.
+    /// Returns whether a task of an earlier run has begun, or waited, before a task that runs again
+    /// and that its line waits for. A paused task is left to the operator.
     pub(super) fn began_too_early(&self, entry: &Entry, record: &TaskRecord) -> bool {
         let Ok(state) = &record.state else {
             return false;
@@ -101,8 +101,8 @@ impl Batch {
     }
 }
 
-/// Returns whether the command of a task has never run. A node may have claimed the task ahead of
-/// that, and released it; a command that was stopped leaves its output.
+/// Returns whether the command of a task has never run. A node may have claimed the task in advance
+/// and released it; a stopped command leaves its output.
 fn never_ran(record: &TaskRecord) -> bool {
     let fresh = |state: &windlass::TaskState| {
         state.attempts == 0
@@ -113,8 +113,8 @@ fn never_ran(record: &TaskRecord) -> bool {
     record.node.is_none() && record.state.as_ref().is_ok_and(fresh)
 }
 
-/// Returns the options in which the task of a line differs from one with its id: fields of its
-/// props, and others. The labels that `run` itself sets are left out.
+/// Returns the options in which the task of a line differs from an existing task with its id:
+/// fields of its props, and others, without the labels that `run` itself sets.
 pub(super) fn different_options(line: &Task, task: &Task) -> Vec<String> {
     let labels = |task: &Task| -> Vec<(String, String)> {
         let own = task.labels.iter();

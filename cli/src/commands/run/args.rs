@@ -55,7 +55,7 @@ closed pipe is not an error); 130 when interrupted. ctrl-c, SIGTERM, SIGHUP or S
 running tasks; a second signal kills their commands. If the run is killed, its supervisor ends
 the commands.";
 
-/// What follows a failed attempt of a command unless the options or its line say otherwise.
+/// The default policy for failed attempts of commands.
 pub(super) const DEFAULT_RETRY: Retry = Retry::Abandoned;
 
 /// The options of `run`.
@@ -150,7 +150,7 @@ pub(crate) struct Args {
 fn attempt_timeout(text: &str) -> Result<Duration, String> {
     match parse::duration(text)? {
         Duration::ZERO => Err(format!(
-            "'{text}' is no time; give a longer one, or leave it out for no limit"
+            "'{text}' is too short; give a longer one, or leave it out for no limit"
         )),
         timeout => Ok(timeout),
     }

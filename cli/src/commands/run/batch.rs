@@ -39,9 +39,10 @@ use crate::{
 const WINDOW: usize = 10_000;
 /// The interval at which progress is updated.
 const TICK: Duration = Duration::from_millis(250);
-/// After this long without a change, the tasks are read again: a change may have been missed.
+/// How long to wait for a change before the tasks are read again, because a change may have been
+/// missed.
 const SILENCE: Duration = Duration::from_secs(20);
-/// How long the store is retried once the node has stopped: only the summary is left to read.
+/// How long the store is retried after the node has stopped, when only the summary is left to read.
 const LAST_PATIENCE: Duration = Duration::from_secs(10);
 
 /// The tasks of a run.
@@ -51,7 +52,7 @@ pub(super) struct Batch {
     pub(super) report: Report,
     pub(super) named: Named,
     pub(super) name: String,
-    /// Every line of the input was read.
+    /// Whether every line of the input was read.
     read_all: bool,
     /// The order of the lines that wait for others.
     pub(super) order: Order,
@@ -62,10 +63,10 @@ pub(super) struct Batch {
     pub(super) settings: Settings,
     pub(super) started: Timestamp,
     pub(super) live: HashMap<TaskId, Live>,
-    /// The kinds without a live node, at the last look.
+    /// The kinds that had no live node at the last check.
     unhandled: HashSet<Kind>,
     received_at: Instant,
-    /// How long a store that does not answer is retried.
+    /// How long a store that does not respond is retried.
     pub(super) patience: Duration,
     pub(super) idle: Idle,
 }
@@ -99,7 +100,7 @@ impl Batch {
         }
     }
 
-    /// Reads which tasks of the batch are live before any line is read: they run only if a line
+    /// Reads which tasks of the batch are live before any line is read. They run only if a line
     /// names them.
     pub(super) async fn look_for_earlier(&self) -> Result<(), Failure> {
         self.named.were_live(self.list_live().await?);
@@ -127,7 +128,7 @@ impl Batch {
         }
     }
 
-    /// Submits the lines and waits until every task has ended or waits for something that this run
+    /// Submits the lines, and waits until every task has ended or waits for something that this run
     /// cannot provide.
     pub(super) async fn work(&mut self, mut lines: Lines) -> Result<(), Failure> {
         // The feed begins before the first submit, so that no end is missed.
@@ -135,7 +136,8 @@ impl Batch {
         let mut tick = interval(TICK);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut open = true;
-        // A waiting task may just have been resumed: count it only if it still waits at the next look.
+        // A waiting task may just have been resumed, so it counts only if it still waits at the next
+        // check.
         let mut waiting = 0;
         loop {
             if (!open && self.live.is_empty()) || waiting > 2 {
@@ -166,7 +168,7 @@ impl Batch {
                     Some(Err(_)) | None => {
                         sleep(Duration::from_millis(200)).await;
                         changes = self.follow_changes().await?;
-                        // What was missed meanwhile.
+                        // Reads what was missed in the meantime.
                         self.look_up().await?;
                     }
                 },
@@ -318,7 +320,7 @@ impl Batch {
         }
         self.unhandled = unhandled;
         let mut live = self.live.values();
-        // Tasks that wait for others go on when these do.
+        // Tasks that wait for others continue when these do.
         Ok(live.any(|live| self.waits(live))
             && (self.live.values()).all(|live| self.waits(live) || live.is_blocked()))
     }
@@ -340,14 +342,17 @@ impl Batch {
     ) -> Result<Exit, Failure> {
         // From here on signals have no effect.
         self.patience = LAST_PATIENCE;
-        // What ended while the node stopped.
+        // Tasks that ended while the node stopped.
         self.look_up().await?;
         let mut waiting: HashMap<String, u64> = HashMap::new();
         for live in (self.live.values()).filter(|l| self.waits(l) || l.is_blocked()) {
             let why = if live.is_blocked() {
                 "waiting for tasks that have not ended".to_owned()
             } else if live.state == StateKind::Paused {
-                format!("paused; `{}` lets them go on", self.hint.command("resume"))
+                format!(
+                    "paused; `{}` lets them continue",
+                    self.hint.command("resume")
+                )
             } else {
                 format!("of kind '{}', for which no worker is there", live.kind)
             };

@@ -5,20 +5,20 @@ use std::collections::{HashMap, HashSet};
 use jiff::Timestamp;
 use windlass::{Task, TaskId};
 
-/// Which lines were submitted, which were refused, and which task another line's unique key belongs to.
+/// Which lines were submitted, which were refused, and which task has the unique key of a line.
 ///
 /// A line that waits for a refused one is not submitted: its wait would end at once.
 #[derive(Debug, Default)]
 pub(super) struct Before {
-    /// The lines that are to be submitted together: the result of none is known.
+    /// The lines that are about to be submitted together, with unknown results.
     undecided: HashSet<TaskId>,
-    /// Those with an id of their own whose submit has a task as its result.
+    /// The lines with their own id that have a task.
     accepted: HashSet<TaskId>,
-    /// Those without a task.
+    /// The lines without a task.
     refused: HashSet<TaskId>,
-    /// Those whose unique key another task has, each with that task.
+    /// The lines whose unique key another task has, each with that task.
     others: HashMap<TaskId, TaskId>,
-    /// Tasks that are in the store and of no line before.
+    /// Tasks in the store that do not belong to an earlier line.
     found: HashSet<TaskId>,
     /// The tasks of lines that did not complete.
     failed: HashSet<TaskId>,
@@ -27,7 +27,7 @@ pub(super) struct Before {
 }
 
 impl Before {
-    /// Takes in a line that is to be submitted with those before it. Returns whether those have to be submitted
+    /// Adds a line that is to be submitted with the lines before it. Returns whether those must be submitted
     /// first, because the line waits for one of them.
     pub(super) fn follows(&mut self, task: &Task) -> bool {
         let waits = task.waits.iter().flat_map(|waits| &waits.tasks);
@@ -45,13 +45,13 @@ impl Before {
         self.undecided.clear();
     }
 
-    /// Notes a line with an id of its own that has a task.
+    /// Notes a line with its own id that has a task.
     pub(super) fn accepted(&mut self, id: &TaskId) {
         self.refused.remove(id);
         self.accepted.insert(id.clone());
     }
 
-    /// Notes a line without a task, unless another line has one of that id.
+    /// Notes a line without a task, unless another line has a task with that id.
     pub(super) fn refused(&mut self, id: &TaskId) {
         if !self.accepted.contains(id) {
             self.refused.insert(id.clone());
@@ -78,7 +78,7 @@ impl Before {
         self.ended.insert(id.clone(), at);
     }
 
-    /// Notes a task that did not complete; only one that a line can name.
+    /// Notes a task that did not complete, if a line can name it.
     pub(super) fn failed(&mut self, id: &TaskId) {
         if self.exists(id) {
             self.failed.insert(id.clone());
@@ -90,19 +90,19 @@ impl Before {
         tasks.iter().any(|id| self.failed.contains(id))
     }
 
-    /// Returns whether a task that ended then has to run again, because one that it waits for ended
-    /// later or runs again.
+    /// Returns whether a task that ended at this time has to run again, because a task that it
+    /// waits for ended later or runs again.
     pub(super) fn is_newer(&self, task: &Task, ended: Timestamp) -> bool {
         self.any_ended(task, |at| at.is_none_or(|at| at > ended))
     }
 
-    /// Returns whether one of those that a task waits for runs again, or for the first time.
+    /// Returns whether a task that it waits for runs again, or for the first time.
     pub(super) fn runs_again(&self, task: &Task) -> bool {
         self.any_ended(task, |at| at.is_none())
     }
 
     fn any_ended(&self, task: &Task, is: impl Fn(Option<Timestamp>) -> bool) -> bool {
-        // With a deadline, a task may have run before those that it waits for.
+        // With a deadline, a task may have run before the tasks that it waits for.
         let waits = task.waits.iter().filter(|waits| waits.deadline.is_none());
         let mut tasks = waits.flat_map(|waits| &waits.tasks);
         tasks.any(|id| self.ended.get(id).is_some_and(|at| is(*at)))
@@ -114,7 +114,7 @@ impl Before {
         self.found(other);
     }
 
-    /// Makes a line wait for the tasks that stand in for those that it names.
+    /// Makes a line wait for the tasks that stand in for the tasks it names.
     pub(super) fn resolve(&self, task: &mut Task) {
         let Some(waits) = task.waits.as_mut().filter(|_| !self.others.is_empty()) else {
             return;

@@ -5,7 +5,7 @@ use windlass::{StateKind, TaskId, store::TaskRecord};
 use super::{entry::BATCH, settings::Settings};
 use crate::hint::Hint;
 
-/// The first such lines, whose errors say what to do. The errors of the others refer to them.
+/// The first of these lines, whose errors say what to do. The errors of the others refer to them.
 #[derive(Debug)]
 pub(super) struct Changed {
     hint: Hint,
@@ -14,7 +14,7 @@ pub(super) struct Changed {
     failed: Option<u64>,
     /// The first line whose task completed and runs again with `--again`.
     completed: Option<u64>,
-    /// The first line whose task no option replaces.
+    /// The first line whose task cannot be replaced by an option.
     others: Option<u64>,
 }
 
@@ -22,12 +22,12 @@ pub(super) struct Changed {
 #[derive(Debug)]
 pub(super) struct Ended {
     pub(super) id: TaskId,
-    /// `None` when the state cannot be read.
+    /// The state; `None` when it cannot be read.
     code: Option<StateKind>,
     origin: Origin,
 }
 
-/// What submitted a task.
+/// The origin of a task.
 #[derive(Debug)]
 enum Origin {
     /// An earlier run of this batch.
@@ -55,7 +55,7 @@ impl Ended {
         }
     }
 
-    /// Stands for a task whose record cannot be read.
+    /// Returns the value for a task whose record cannot be read.
     pub(super) fn unreadable(id: TaskId) -> Self {
         Self {
             id,
@@ -64,7 +64,7 @@ impl Ended {
         }
     }
 
-    /// Says how the task ended, and that the line is not the task.
+    /// Describes how the task ended, and that the line differs from it.
     fn about(&self) -> String {
         let (id, other) = (&self.id, "another kind or other props than the line");
         let ended = match self.code {
@@ -98,7 +98,8 @@ impl Changed {
         }
     }
 
-    /// Returns why a line is refused. The advice names an option only if the option replaces this task.
+    /// Returns why a line is refused. The advice names an option only if the option would replace this
+    /// task.
     pub(super) fn reason(&mut self, line: u64, ended: &Ended) -> String {
         let delete = format!(
             "`{}`, then the same run again, runs this line and the lines that wait for it",
@@ -159,7 +160,7 @@ mod tests {
         );
     }
 
-    /// Such options were named, and the run with them was refused.
+    /// Regression: such options were named, and the run with them was refused.
     #[test]
     fn an_option_that_does_not_replace_the_task_is_not_named() {
         let given = Settings {

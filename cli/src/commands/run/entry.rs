@@ -1,4 +1,4 @@
-//! [`Maker`]: makes tasks of lines.
+//! [`Maker`]: makes tasks from lines.
 
 use std::{
     ffi::OsStr,
@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use serde::{Deserialize, de::IgnoredAny};
+use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use windlass::{
     Invalid, Json, Limit, NewTask,
@@ -18,7 +18,7 @@ use super::{
     args::{Args, DEFAULT_RETRY},
     inputs::{self, Inputs, Stamp},
     names::{default_batch, slug},
-    script::{Script, check_words},
+    script::{Script, check_words, placed, shell_identity},
     words,
 };
 use crate::{
@@ -31,13 +31,13 @@ use crate::{
 /// The label by which the tasks of a batch are found.
 pub(super) const BATCH: &str = "batch";
 
-/// The digits of a hash in an id: enough for thousands of millions of lines.
+/// The number of hash digits in an id: enough for billions of lines.
 const ID_DIGITS: usize = 20;
 
 /// The field of a task with the names of the files that it reads.
 const INPUTS: &str = "inputs";
 
-/// The props of a command, as far as its files depend on them.
+/// The props of a command that determine the location of its files.
 #[derive(Debug, Deserialize)]
 struct Folder {
     cwd: Option<PathBuf>,
@@ -47,10 +47,10 @@ struct Folder {
 #[derive(Debug, Clone)]
 pub(super) struct Entry {
     pub(super) submit: Submit,
-    /// Its id is a digest of its content: a task with that id is the same work, whatever its
-    /// options.
+    /// Whether its id is a digest of its content: a task with that id is the same work, whatever
+    /// its options are.
     pub(super) derived: bool,
-    /// Another task has its unique key: that task counts as the one of the line.
+    /// Whether another task has its unique key. That task then counts as the task of the line.
     pub(super) has_stand_in: bool,
     /// The files that it reads.
     inputs: Inputs,
@@ -59,12 +59,12 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    /// Returns why a file that the task reads cannot show that it changed.
+    /// Returns why a file that the task reads cannot show whether it changed.
     pub(super) fn input_not_there(&self) -> Option<String> {
         self.inputs.not_there()
     }
 
-    /// Reads times and sizes of the task's files. They may change until its command reads them.
+    /// Reads the times and sizes of the task's files. They may change until its command reads them.
     pub(super) fn look_at_inputs(&mut self) {
         self.stamp = self.inputs.stamp();
         if let Some(stamp) = &self.stamp {
@@ -144,7 +144,7 @@ impl Maker {
             limits: args.at_once.iter().chain(&args.rate).cloned().collect(),
             inputs: args.inputs.clone(),
         };
-        // An invalid option is reported once, not for every line.
+        // Checked here, so that an invalid option is reported once and not for every line.
         let props = maker.exec_props(Map::from_iter([("command".to_owned(), json!("true"))]))?;
         maker.finish(NewTask::new(KIND).props(&props), false)?;
         Ok(maker)
@@ -200,7 +200,7 @@ impl Maker {
     fn each(&self, line: &[u8], identity: String, props: Value) -> Result<Entry, String> {
         let make = || {
             let Value::Object(props) = props else {
-                return Err(Invalid::new("props", "are no object"));
+                return Err(Invalid::new("props", "are not an object"));
             };
             let readable = String::from_utf8_lossy(line);
             let id = self.derive(&readable, &[b"each", identity.as_bytes(), line]);
@@ -217,7 +217,7 @@ impl Maker {
         })
     }
 
-    /// Returns what to add to the error of a line that ends with this byte and is no text.
+    /// Returns a hint for the error of a line that is not text and ends with this byte.
     pub(super) fn hint_of_null(&self, end: u8) -> &'static str {
         match self.what {
             What::Task => "",
@@ -234,7 +234,7 @@ impl Maker {
         if self.inputs.is_empty() {
             return Inputs::Line(path(OsStr::from_bytes(line)));
         }
-        // An empty name turns the line as a file off.
+        // An empty name turns off the line as an input file.
         let named = self.inputs.iter().filter(|name| !name.is_empty());
         let named: Vec<PathBuf> = named
             .map(|n| path(&placed(n, line).to_os_string()))
@@ -262,8 +262,8 @@ impl Maker {
         };
         let mut fields: Map<String, Value> = match serde_json::from_str(line).map_err(not_json)? {
             Value::Object(fields) => {
-                let once = plain::object::<plain::Fields<IgnoredAny>>(line);
-                once.map_err(|wrong| wrong.into_invalid("task"))?;
+                // A field of the map that was given twice has lost one of its values.
+                plain::each_once(line).map_err(|wrong| wrong.into_invalid("task"))?;
                 fields
             }
             _ => {
@@ -288,7 +288,8 @@ impl Maker {
             line::parse(line)?
         } else {
             if fields.contains_key("props") {
-                let reason = "stand beside the fields of a command; put these into them";
+                let reason =
+                    "are given together with the fields of a command; put these into props";
                 return Err(Invalid::new("props", reason));
             }
             line::parse(&Value::Object(fields.clone()).to_string())?
@@ -319,7 +320,7 @@ impl Maker {
         let inputs = self.inputs_of_task(named, task.props.get::<Folder>("props").ok())?;
         let derived = task.id.is_none();
         if derived {
-            // Members are sorted by name: their order in the line makes no difference.
+            // Members are sorted by name, so their order in the line makes no difference.
             let text = serde_json::from_str::<Value>(line).map_err(not_json)?;
             task.id = Some(self.derive(&kind, &[b"task", text.to_string().as_bytes()]));
         }
@@ -374,28 +375,11 @@ impl Maker {
             task = self.limits.iter().cloned().fold(task, NewTask::limit);
         }
         let mut submit = task.build()?;
-        // A worker on the same store may run it, and has a policy of its own for tasks that carry none.
+        // A worker on the same store may run it, and has its own policy for tasks without one.
         if submit.task.retry.is_none() {
             let ours = submit.task.kind.as_str() == KIND;
             submit.task.retry = self.retry.clone().or(ours.then_some(DEFAULT_RETRY));
         }
         Ok(submit)
     }
-}
-
-/// Returns the text from which the id of a line's script is made. It is never executed.
-fn shell_identity(template: &str, line: &str) -> String {
-    let quoted = shell_words::quote(line);
-    let script = if template.contains("{}") {
-        template.replace("{}", &quoted)
-    } else {
-        format!("{template} {quoted}")
-    };
-    json!({ "shell": script }).to_string()
-}
-
-/// Returns a word of a template, with the line in its places.
-fn placed(template: &str, line: &[u8]) -> Word {
-    let parts: Vec<&[u8]> = template.split("{}").map(str::as_bytes).collect();
-    Word::from_bytes(parts.join(line))
 }

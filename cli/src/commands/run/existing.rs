@@ -1,4 +1,5 @@
-//! Lines whose ids tasks have already: decides which of these run again, and follows the others.
+//! Handles lines whose ids existing tasks have: decides which of these run again, and follows the
+//! others.
 
 use std::collections::HashSet;
 
@@ -21,12 +22,12 @@ use crate::{exit::Failure, hint::option};
 /// How many tasks are read at a time.
 const READS: usize = 32;
 
-/// The task of a line.
+/// A line with its task.
 pub(super) type Numbering = (u64, Entry);
 
 impl Batch {
     /// Reads the tasks with these ids, and follows live ones or counts ended ones. Returns the
-    /// tasks that run again, as replacements of the ended ones; none unless `replaces`.
+    /// tasks that run again as replacements of ended ones; none unless `replaces`.
     pub(super) async fn meet(
         &mut self,
         known: Vec<Numbering>,
@@ -76,14 +77,15 @@ impl Batch {
         Ok(outdated)
     }
 
-    /// A task of an earlier run, or of an earlier line.
+    /// Handles a task of an earlier run, or of an earlier line.
     async fn met(&mut self, line: u64, entry: &Entry, record: TaskRecord) -> Result<(), Failure> {
         let (id, kind) = (record.task.id.clone(), record.task.kind.clone());
         let code = record.state.as_ref().map(windlass::TaskState::code).ok();
         let batch = record.task.labels.get(BATCH);
         let is_own = !entry.has_stand_in;
         let in_batch = batch == Some(&self.name);
-        // What completed is completed, wherever it ran. It runs again only as a task of this batch.
+        // A completed task stays completed, wherever it ran. It runs again only as a task of this
+        // batch.
         if is_own && !in_batch && (code != Some(StateKind::Completed) || self.settings.again) {
             let reason = match batch {
                 Some(other) => {
@@ -95,7 +97,7 @@ impl Batch {
             self.refuse(line, &id, &reason);
             return Ok(());
         }
-        // An id that is derived is that of the work.
+        // A derived id identifies the work.
         if is_own && !entry.derived && !record.task.is_same_work(&entry.submit.task) {
             let is_earlier = record.submitted_at < self.started;
             let reason = match code.is_some_and(StateKind::is_terminal) && is_earlier {
@@ -146,8 +148,8 @@ impl Batch {
         Ok(())
     }
 
-    /// Reports a line that equals an earlier one but for its labels, priority or retry policy: the task
-    /// has those of the earlier line.
+    /// Reports a line that equals an earlier one except for its labels, priority or retry policy: the
+    /// task has those of the earlier line.
     fn compare_options(&mut self, line: u64, record: &TaskRecord, task: &Task) {
         if record.submitted_at < self.started {
             return;
@@ -185,7 +187,7 @@ impl Batch {
     }
 }
 
-/// Returns why a line is refused whose id is that of other work.
+/// Returns why a line is refused whose id belongs to other work.
 pub(super) fn other_work(id: &TaskId) -> String {
     format!(
         "id '{id}' is also that of an earlier line, with another kind or other props; give it an id of its \

@@ -1,13 +1,13 @@
-//! [`Idle`]: decides when a run names what it waits for.
+//! [`Idle`]: decides when a run reports what it waits for.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
-/// How long nothing runs before the run says what it waits for.
+/// How long nothing must run before the run reports what it waits for.
 const AFTER: Duration = Duration::from_secs(5);
 /// The shortest time between two such lines.
 const AGAIN: Duration = Duration::from_secs(30);
-/// When the last task of the run changed, and when the run said last what it waits for.
+/// When a task of the run last changed, and when the run last reported what it waits for.
 pub(super) struct Idle {
     changed: Instant,
     said: Option<Instant>,
@@ -19,12 +19,12 @@ impl Idle {
         Self { changed: now, said }
     }
 
-    /// A task of the run has changed, or one runs.
+    /// Notes that a task of the run has changed, or that one runs.
     pub(super) fn changed(&mut self, now: Instant) {
         self.changed = now;
     }
 
-    /// Returns whether it is time to say what the run waits for.
+    /// Returns whether to report what the run waits for.
     pub(super) fn is_due(&mut self, now: Instant) -> bool {
         let is_due =
             now - self.changed >= AFTER && self.said.is_none_or(|said| now - said >= AGAIN);

@@ -1,14 +1,14 @@
 //! [`Inputs`]: the files that a task reads, and whether they changed since it ended.
 //!
-//! The rule is that of make. A task that has ended runs again when one of its files
+//! The rule is that of make. A task that has ended runs again if one of its files
 //!
 //! - was modified after the task ended, or
 //! - has another time or size than when the task was submitted, and was not modified while the task
-//!   waited or ran: a copy of an older version took its place.
+//!   waited or ran: a copy of an older version replaced it.
 //!
-//! A file that is modified while the task waits or runs changes nothing: the command read the new
-//! content, or wrote it itself (`sed -i`). While one of the files is missing, the task counts as it
-//! ended: many commands move or delete what they read.
+//! A modification while the task waits or runs does not count: the command read the new content, or
+//! wrote it itself (`sed -i`). A missing file does not count either, because many commands move or
+//! delete the files that they read.
 
 use std::{
     fs,
@@ -27,7 +27,7 @@ pub(super) const LABEL: &str = "batch-inputs";
 
 /// The digits of a digest.
 const DIGITS: usize = 20;
-/// How far the time of a file is behind the clock: file systems take the time of the last tick.
+/// How far the time of a file may be behind the clock: file systems use the time of the last tick.
 const TICK: SignedDuration = SignedDuration::from_millis(20);
 /// The store keeps times in milliseconds.
 const ROUNDING: SignedDuration = SignedDuration::from_millis(1);
@@ -35,12 +35,12 @@ const ROUNDING: SignedDuration = SignedDuration::from_millis(1);
 /// The files that a task reads.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) enum Inputs {
-    /// None.
+    /// No files.
     #[default]
     None,
-    /// This one, if it is a regular file.
+    /// This file, if it is a regular file.
     Line(PathBuf),
-    /// These.
+    /// These files.
     Named(Vec<PathBuf>),
 }
 
@@ -54,7 +54,7 @@ pub(super) struct Stamp {
 }
 
 impl Inputs {
-    /// Returns the first named file that cannot show whether it changed, and why.
+    /// Returns the first named file that cannot show whether it changed, with the reason.
     pub(super) fn not_there(&self) -> Option<String> {
         let Self::Named(files) = self else {
             return None;
@@ -191,7 +191,7 @@ mod tests {
         assert_ne!(digest(&line), first);
         assert_eq!(line.stamp().unwrap().newest, at(10));
 
-        // A folder is no input by default; a missing file leaves none.
+        // A folder is not an input by default; a missing file leaves no stamp.
         assert_eq!(digest(&Inputs::Line(dir.path().into())), None);
         assert!(digest(&Inputs::Named(vec![dir.path().into()])).is_some());
         let missing = dir.path().join("missing");

@@ -5,16 +5,16 @@ use windlass::{Kind, StateKind, Task, TaskId};
 /// A task that has not ended.
 pub(super) struct Live {
     pub(super) state: StateKind,
-    /// A node has claimed it.
+    /// Whether a node has claimed it.
     pub(super) claimed: bool,
     /// How many lines have this task.
     pub(super) lines: u64,
-    /// The number of the first of them.
+    /// The number of the first of these lines.
     pub(super) first: u64,
     pub(super) kind: Kind,
-    /// It waits for other tasks.
+    /// Whether it waits for other tasks.
     pub(super) waits: bool,
-    /// The tasks after which it runs whatever their outcomes are (`after`).
+    /// The tasks that must end before it runs, whatever their outcomes are (`after`).
     pub(super) after: Vec<TaskId>,
 }
 
@@ -31,13 +31,13 @@ impl Live {
         }
     }
 
-    /// The same, which waits for other tasks or does not.
+    /// Sets whether it waits for other tasks.
     pub(super) fn waiting(mut self, waits: bool) -> Self {
         self.waits = waits;
         self
     }
 
-    /// The same, with the tasks that `task` names in `after`.
+    /// Sets the tasks that `task` names in `after`.
     pub(super) fn behind(mut self, task: &Task) -> Self {
         let waits = task.waits.as_deref().filter(|waits| !waits.ok);
         self.after = waits.map(|waits| waits.tasks.clone()).unwrap_or_default();

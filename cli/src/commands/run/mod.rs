@@ -2,16 +2,16 @@
 //!
 //! | module | what |
 //! |---|---|
-//! | `source` | where the lines come from, how often they can be read |
-//! | `entry` | what task a line is |
+//! | `source` | the source of the lines, and how often they can be read |
+//! | `entry` | the task of a line |
 //! | `inputs` | the files that a task reads, and whether they changed |
-//! | `names` | names that the same call has again |
+//! | `names` | names that are the same when a call is repeated |
 //! | `named` | which tasks the node may claim |
 //! | `words` | the words of a command template without a shell |
-//! | `script` | where a line stands in a script for sh |
+//! | `script` | the places of a line in a script for sh |
 //! | `batch` | following the tasks to their end |
 //! | `before` | the lines that later lines may wait for |
-//! | `submitting`, `again` | submitting them, and what of an earlier run is run again |
+//! | `submitting`, `again` | submitting them, and which tasks of an earlier run run again |
 //! | `never` | lines that wait for a task which was never submitted |
 //! | `report`, `tally` | progress, failures, the summary |
 //! | `screen` | lines and the bar on standard error; an outage of the store |
@@ -97,7 +97,7 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     let client = global.client_within(STORE_WAIT).await?;
     never::check_names(&client, (source.name(), &checked), &global.out()).await?;
     let folders = folders(global, &client, args.node.grace).await?;
-    // The tasks carry their policy; this one is for others of the batch.
+    // The tasks contain their policy; this one is for other tasks of the batch.
     let policy = args.retry.clone().unwrap_or(args::DEFAULT_RETRY);
     let (started, starts) = unbounded_channel();
     let settings = Settings {
@@ -153,7 +153,7 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
         .slots(args.jobs)
         // Completed tasks are kept: a later run skips them.
         .retention(None)
-        // It claims the tasks of its lines only, and a schedule never ends.
+        // The run claims only the tasks of its lines, and a schedule never ends.
         .without_schedules()
         .select("batch", maker.batch())
         .balancer(named)
@@ -193,7 +193,7 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
             Err(failure)
         }
     };
-    // Only after the output is printed: the store in memory ends with its logs.
+    // Only after the output is printed, because the store in memory ends with its logs.
     folders.settle().await;
     exit
 }

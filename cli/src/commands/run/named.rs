@@ -11,9 +11,9 @@ use windlass::{
     store::TaskView,
 };
 
-/// Which tasks the node of a run may claim: tasks of its batch only if a line of this input names
-/// them. A line that was removed from the input since an earlier run does not run. Clones share
-/// their state.
+/// The tasks that the node of a run may claim: tasks of its batch only if a line of this input
+/// names them. A line that was removed from the input since an earlier run does not run. Clones
+/// share their state.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Named {
     names: Arc<Mutex<Names>>,
@@ -21,9 +21,9 @@ pub(super) struct Named {
 
 #[derive(Debug, Default)]
 struct Names {
-    /// Named and not ended: at most as many as the run follows at a time.
+    /// Tasks that are named and have not ended: at most as many as the run follows at a time.
     live: HashSet<TaskId>,
-    /// Live before this run began, and not named so far.
+    /// Tasks that were live before this run began, and are not named so far.
     earlier: HashSet<TaskId>,
 }
 
@@ -38,8 +38,8 @@ impl Named {
         self.lock().earlier.extend(ids);
     }
 
-    /// Allows a task that is about to be submitted. One of an earlier run that has its id may be
-    /// another task: the store has to compare them first, see [`allow`](Self::allow).
+    /// Allows a task that is about to be submitted. An existing task with its id may be a different
+    /// one: the store has to compare them first, see [`allow`](Self::allow).
     pub(super) fn allow_new(&self, id: &TaskId) {
         let mut names = self.lock();
         if !names.earlier.contains(id) {
@@ -54,17 +54,17 @@ impl Named {
         names.live.insert(id.clone());
     }
 
-    /// Forgets a task that has ended, or is not the task of its line.
+    /// Removes a task that has ended, or is not the task of its line.
     pub(super) fn forget(&self, id: &TaskId) {
         self.lock().live.remove(id);
     }
 
-    /// Returns whether some task of an earlier run was not named.
+    /// Returns whether a task of an earlier run was not named.
     pub(super) fn leaves_some(&self) -> bool {
         !self.lock().earlier.is_empty()
     }
 
-    /// Returns how many of these live tasks are of an earlier run and were not named.
+    /// Returns how many of these live tasks belong to an earlier run and were not named.
     pub(super) fn left_out(&self, live: &[TaskId]) -> u64 {
         let names = self.lock();
         let left = live.iter().filter(|id| names.earlier.contains(*id));

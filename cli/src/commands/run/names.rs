@@ -8,7 +8,7 @@ use crate::hash;
 /// The longest readable part of an id.
 const READABLE: usize = 40;
 
-/// Returns the characters of a text that an id may contain, from its end: that is where paths
+/// Returns the characters of a text that an id may contain, starting at its end, where paths
 /// differ.
 pub(super) fn slug(text: &str) -> String {
     let plain: String = text
@@ -19,7 +19,7 @@ pub(super) fn slug(text: &str) -> String {
             _ => '-',
         })
         .collect();
-    // Only ASCII is left: a byte is a character.
+    // Only ASCII is left, so a byte is a character.
     let end = &plain[plain.len().saturating_sub(READABLE)..];
     match end.trim_matches(['-', '.']) {
         "" => "line".to_owned(),
@@ -35,7 +35,7 @@ pub(super) fn default_batch(args: &Args, cwd: &str) -> String {
         .unwrap_or_else(|_| args.file.clone());
     let file = file.to_string_lossy();
     let each = args.each.as_deref().unwrap_or_default();
-    // In the configuration file the option stands without an --each on the command line.
+    // In the configuration file the option may be set without an --each on the command line.
     let shell = args.shell && args.each.is_some();
     let how = format!("{shell} {}", args.null);
     let parts = [cwd, &file, each, &how].map(str::as_bytes);

@@ -11,14 +11,15 @@ use crate::{exit::Failure, output::Output};
 
 /// Why a task that a line waits for was never submitted.
 enum Never {
-    /// Its line was refused, with an error of its own.
+    /// Its line was refused, with a separate error.
     Refused,
-    /// It is no earlier line and no task: the error.
+    /// It is neither an earlier line nor a task. Holds the error.
     Unknown(String),
 }
 
 impl Batch {
-    /// Refuses lines that wait for a refused line, or for what is no earlier line and no task.
+    /// Refuses lines that wait for a refused line, or for an id that is neither an earlier line nor
+    /// a task.
     pub(super) async fn with_tasks_to_wait_for(
         &mut self,
         entries: Vec<Numbering>,
@@ -53,7 +54,7 @@ impl Batch {
             }
             match self.is_there(id).await? {
                 true => self.before.found(id),
-                // It was pruned after the task of the line had been submitted.
+                // The task was pruned after the task of the line had been submitted.
                 false if self.is_there(&task.id).await? => {}
                 false => return Ok(Some(Never::Unknown(unknown(field, id)))),
             }
@@ -73,12 +74,13 @@ impl Batch {
 
 fn unknown(field: &str, id: &TaskId) -> String {
     format!(
-        "{field}: names '{id}', which is no earlier line and no task of this store; correct the name, or put the line \
+        "{field}: names '{id}', which is neither an earlier line nor a task of this store; correct the name, or put the line \
          of that task first"
     )
 }
 
-/// Refuses an input with lines that wait for what is no line and no task, before anything runs.
+/// Refuses an input with lines that wait for an id that is neither a line nor a task, before
+/// anything runs.
 pub(super) async fn check_names(
     client: &Client,
     (name, checked): (&str, &Checked),
@@ -91,7 +93,7 @@ pub(super) async fn check_names(
     };
     let mut wrong = 0;
     for (id, line, task) in &checked.unknown {
-        // What the task of a line waits for may have been pruned since its submit.
+        // The task that a line waits for may have been pruned since its submit.
         if is_there(id).await? || is_there(task).await? {
             continue;
         }

@@ -1,5 +1,4 @@
-//! [`Printing`]: prints what the commands print, in a thread of its own: a reader that is slow holds
-//! up neither the tasks nor a stop.
+//! [`Printing`]: prints the output of commands in a separate thread, so that a slow reader blocks neither the tasks nor a stop.
 
 use std::{
     collections::HashMap,
@@ -25,7 +24,7 @@ use crate::{
     output::Output,
 };
 
-/// How often the logs of running commands are looked at.
+/// How often the logs of running commands are read.
 const TICK: Duration = Duration::from_millis(20);
 /// How long a last line on standard error may take.
 const LAST_LINE: Duration = Duration::from_millis(200);
@@ -39,7 +38,7 @@ pub(super) struct Settings {
     pub(super) logs: Logs,
     /// Lines as they come, with the id in front, instead of each task's output when it has ended.
     pub(super) prefix: bool,
-    /// The logs have no limit until they are printed.
+    /// Whether logs have no limit until they are printed, and are trimmed then.
     pub(super) trim: bool,
 }
 
@@ -49,9 +48,9 @@ pub(super) enum Job {
     Ended(Ended),
     /// A line of text.
     Line(String),
-    /// A document on a line of its own.
+    /// A document on its own line.
     Json(Ran),
-    /// Something on standard error.
+    /// A message for standard error.
     Say(Box<dyn FnOnce(&Output) + Send>),
 }
 
@@ -73,12 +72,12 @@ pub(crate) struct Ran {
 pub(super) struct Ended {
     pub(super) id: TaskId,
     pub(super) order: u64,
-    /// What the store keeps of its output.
+    /// The part of its output that the store keeps.
     pub(super) kept: Captured,
 }
 
 impl Ended {
-    /// Forgets the text that is in a file, too: many may wait for a slow reader.
+    /// Drops text that is also in a file, because many tasks may wait for a slow reader.
     fn lighten(&mut self, logs: &Logs) {
         let runs = logs.runs(&self.id, self.order).unwrap_or_default();
         if runs.iter().any(|run| Some(*run) == self.kept.run) {
@@ -91,9 +90,9 @@ impl Ended {
 /// What was printed.
 #[derive(Debug, Default)]
 pub(super) struct Printed {
-    /// Tasks whose output was not printed whole.
+    /// The number of tasks whose output was not printed completely.
     pub(super) incomplete: u64,
-    /// The reader went away.
+    /// Whether the reader has closed the output.
     pub(super) closed: bool,
     /// How often output could not be written.
     pub(super) unwritten: u64,
@@ -107,11 +106,11 @@ pub(super) struct Printing {
 }
 
 impl Printing {
-    /// Begins. `started` reports the commands that begin.
+    /// Starts the thread. `started` reports the commands that begin.
     ///
     /// # Errors
     ///
-    /// When there is no thread for it.
+    /// When the thread cannot be started.
     pub(super) fn start(
         settings: Settings,
         out: Output,
@@ -122,7 +121,7 @@ impl Printing {
         let (end, done) = oneshot::channel();
         let logs = settings.logs.clone();
         let work = Work {
-            // Where standard output is no terminal, the bar is not in its way.
+            // If standard output is not a terminal, the bar is not in its way.
             bar: bar.filter(|_| std::io::stdout().is_terminal()),
             settings,
             out,
@@ -147,8 +146,8 @@ impl Printing {
         let _ = self.jobs.send(job);
     }
 
-    /// Waits until all is printed, or a reason to stop comes: then `None`, and a line names the command that prints
-    /// the rest.
+    /// Waits until everything is printed, or until a reason to stop comes: then returns `None`, and a line names
+    /// the command that prints the rest.
     pub(super) async fn finish(self, stops: &mut Stops<'_>, logs: String) -> Option<Printed> {
         drop(self.jobs);
         tokio::select! {
@@ -159,7 +158,7 @@ impl Printing {
                 thread::spawn(move || {
                     let _ = writeln!(
                         std::io::stderr(),
-                        "error: interrupted while output was printed; `{logs}` prints what is missing"
+                        "error: interrupted while output was printed; `{logs}` prints the missing part"
                     );
                     let _ = end.send(());
                 });
@@ -217,7 +216,8 @@ impl Work {
         }
     }
 
-    /// Prints, unless the reader went away: the tasks run all the same. Returns whether it was printed.
+    /// Prints, unless the reader has closed the output; the tasks run in any case. Returns whether it
+    /// was printed.
     fn print(&mut self, print: impl FnOnce(&mut Self) -> Result<(), Failure>) -> bool {
         if self.printed.closed {
             return false;
@@ -231,7 +231,7 @@ impl Work {
             Err(Failure::Pipe) => self.printed.closed = true,
             Err(failure) => {
                 self.printed.unwritten += 1;
-                // Where standard output is on a full disk, once is enough.
+                // If standard output is on a full disk, one report is enough.
                 if self.printed.unwritten == 1 {
                     self.out
                         .complain(format_args!("{failure}; the tasks run on"));
@@ -261,7 +261,7 @@ impl Work {
                         self.print(|work| work.whole(&ended))
                     }
                 };
-                // What was not printed is nowhere else.
+                // Output that was not printed exists only in the log.
                 if self.settings.trim && printed {
                     self.settings.logs.trim(&ended.id, ended.order, LIMIT);
                 }
@@ -305,7 +305,7 @@ impl Work {
         })
     }
 
-    /// Prints what the log of a command has beyond what was printed.
+    /// Prints the part of a command's log that was not printed yet.
     fn read(&mut self, running: &mut Running, last: bool) -> Result<(), Failure> {
         let Running {
             id, reader, lines, ..
@@ -376,7 +376,7 @@ impl Work {
     }
 }
 
-/// Says that a part of a task's output is missing.
+/// Reports that a part of a task's output is missing.
 fn gap_of(id: &TaskId, missing: &Bytes) {
     let what = missing.missing_here();
     // Standard error may be closed.

@@ -25,10 +25,10 @@ use crate::{
 const KEPT: usize = 10_000;
 /// How many of them the summary for people shows.
 const SHOWN: usize = 10;
-/// The interval of progress lines where there is no terminal.
+/// The interval of progress lines without a terminal.
 const REPORT_EVERY: Duration = Duration::from_secs(10);
 
-/// Lines that were not submitted because they wait for a line that was refused.
+/// Lines that were not submitted because they wait for a refused line.
 #[derive(Debug, Default)]
 struct Behind {
     lines: usize,
@@ -44,7 +44,7 @@ impl Behind {
         }
     }
 
-    /// Returns the one error of all these lines.
+    /// Returns a single error for all these lines.
     fn text(&self) -> Option<String> {
         let first: Vec<String> = self.first.iter().map(u64::to_string).collect();
         let first = first.join(", ");
@@ -70,20 +70,20 @@ pub(super) struct Report {
     batch: String,
     total: Option<u64>,
     counts: Counts,
-    /// When what completed in an earlier run ended.
+    /// When the tasks that completed in an earlier run ended.
     earlier: Span,
-    /// Each line says so whose task completed in an earlier run.
+    /// Whether to report each line whose task completed in an earlier run.
     verbose: bool,
     failures: Vec<Failed>,
-    /// Lines that ran although a task before them, named in `after`, had not completed.
+    /// Lines that ran although a task named in their `after` had not completed.
     ran_behind_failed: u64,
     behind_refused: Behind,
     hint: Hint,
-    /// Whether a later run finds the tasks: not in memory.
+    /// Whether a later run can find the tasks; false for the store in memory.
     is_kept: bool,
-    /// Lines that equal an earlier one but for their options.
+    /// Lines that equal an earlier one except for their options.
     other_options: u64,
-    /// Whether a task was reported that keeps the options of an earlier run, and one that does not.
+    /// Whether a task that keeps the options of an earlier run was reported, and one that does not.
     keeps_options: bool,
     takes_options: bool,
     /// Tasks whose output was not printed whole.
@@ -131,18 +131,18 @@ impl Report {
         &self.screen
     }
 
-    /// Returns what makes the command lines that messages print.
+    /// Returns the maker of command lines for messages.
     pub(super) fn hint(&self) -> &Hint {
         &self.hint
     }
 
-    /// Returns whether something did not complete.
+    /// Returns whether any line did not complete.
     pub(super) fn has_failures(&self) -> bool {
         self.counts.failed > 0
     }
 
-    /// Says something on standard error, without the bar in the way. What the commands print may have
-    /// the same reader: it is said in the order of that.
+    /// Prints a message on standard error, without interference of the bar. Keeps the order with the
+    /// output of the commands, which may have the same reader.
     fn say(&self, say: impl FnOnce(&Output) + Send + 'static) {
         let bar = self.screen.bar().cloned();
         let say = move |out: &Output| match bar {
@@ -155,21 +155,22 @@ impl Report {
         }
     }
 
-    /// A line is no task, and is left out.
+    /// Reports a line that is not a task, and leaves it out.
     pub(super) fn wrong_line(&mut self, line: u64, reason: &str) {
         self.counts.wrong += 1;
         let text = format!("line {line}: {reason}");
         self.say(move |out| out.complain(text));
     }
 
-    /// A line waits for a line that was refused, and is left out: the end says so once for all such lines.
+    /// Counts a line that waits for a refused line, and leaves it out. The end reports all such lines
+    /// together.
     pub(super) fn behind_refused(&mut self, line: u64) {
         self.counts.wrong += 1;
         self.behind_refused.add(line);
     }
 
-    /// A line equals an earlier one but for its options. The first such line is named, the summary counts
-    /// the others.
+    /// Reports a line that equals an earlier one except for its options. Only the first such line is
+    /// named; the summary counts the others.
     pub(super) fn other_options(&mut self, text: String) {
         self.other_options += 1;
         if self.other_options == 1 {
@@ -177,27 +178,28 @@ impl Report {
         }
     }
 
-    /// A task keeps the options of an earlier run. Only the first one is reported.
+    /// Reports a task that keeps the options of an earlier run. Only the first one is reported.
     pub(super) fn keeps_options(&mut self, text: String) {
         if !std::mem::replace(&mut self.keeps_options, true) {
             self.say(move |out| out.note(text));
         }
     }
 
-    /// A task runs again with other options than in an earlier run. Only the first one is reported.
+    /// Reports a task that runs again with other options than in an earlier run. Only the first one
+    /// is reported.
     pub(super) fn takes_options(&mut self, text: String) {
         if !std::mem::replace(&mut self.takes_options, true) {
             self.say(move |out| out.note(text));
         }
     }
 
-    /// A task has completed.
+    /// Counts a task that has completed.
     pub(super) fn completed(&mut self, record: &TaskRecord, lines: u64) {
         self.count_completed(lines);
         self.print(record, false);
     }
 
-    /// A task has completed whose output is not printed.
+    /// Counts a completed task whose output is not printed.
     pub(super) fn count_completed(&mut self, lines: u64) {
         self.counts.completed += lines;
     }
@@ -207,7 +209,8 @@ impl Report {
         self.printing.is_some()
     }
 
-    /// A task had completed when its line came: in an earlier run, or for an equal line of this one.
+    /// Counts a task that had completed before its line was read: in an earlier run, or for an equal
+    /// line of this one.
     pub(super) fn completed_before(&mut self, record: &TaskRecord, earlier: bool) {
         self.counts.completed += 1;
         let Some(ended) = record.state.as_ref().ok().filter(|_| earlier) else {
@@ -224,7 +227,7 @@ impl Report {
         self.print(record, true);
     }
 
-    /// Prints what the command of a task that has ended has printed.
+    /// Prints the output of the command of a task that has ended.
     pub(super) fn print(&self, record: &TaskRecord, earlier: bool) {
         let (Some(printing), Ok(state)) = (&self.printing, &record.state) else {
             return;
@@ -232,7 +235,7 @@ impl Report {
         let id = &record.task.id;
         let result = match &state.status {
             TaskStatus::Completed { result } => result.as_ref(),
-            // The document is of tasks that completed; the summary has the others.
+            // A document is printed for completed tasks; the summary has the others.
             _ if self.out.is_json() => return,
             _ => state.data.as_ref(),
         };
@@ -250,7 +253,7 @@ impl Report {
                 order: record.order,
                 kept,
             }),
-            // Of another kind than ours.
+            // The result of another kind.
             (None, Some(result)) if state.code() == StateKind::Completed => {
                 Job::Line(result.to_string())
             }
@@ -273,7 +276,7 @@ impl Report {
         }
     }
 
-    /// A task has not completed, and will not.
+    /// Counts a task that did not complete, and will not.
     pub(super) fn failed(&mut self, failed: Failed, lines: u64, before: bool) {
         self.counts.failed += lines;
         self.counts.not_run += if failed.not_run { lines } else { 0 };
@@ -282,12 +285,12 @@ impl Report {
         }
     }
 
-    /// Lines ran although a task before them, named in `after`, had not completed.
+    /// Counts lines that ran although a task named in their `after` had not completed.
     pub(super) fn ran_behind_a_failure(&mut self, lines: u64) {
         self.ran_behind_failed += lines;
     }
 
-    /// Every line was read.
+    /// Notes that every line was read.
     pub(super) fn input_ended(&mut self) {
         self.tell_bar();
     }
@@ -317,7 +320,7 @@ impl Report {
         }
     }
 
-    /// Shows how far it is: how many tasks run, and how many wait.
+    /// Shows the progress: how many tasks run, and how many wait.
     pub(super) fn tick(&mut self, running: usize, waiting: usize) {
         self.tell_bar();
         let due = self.screen.bar().is_none() && self.reported.elapsed() >= REPORT_EVERY;
@@ -331,7 +334,7 @@ impl Report {
         }
     }
 
-    /// Says what the run waits for while nothing runs: the reason of one of its tasks.
+    /// Reports what the run waits for while nothing runs: the reason of one of its tasks.
     pub(super) fn idle(&self, tasks: usize, (line, id): (u64, &TaskId), reason: &str) {
         let tasks = match tasks {
             1 => "1 task waits".to_owned(),

@@ -1,5 +1,4 @@
-//! [`Screen`]: what a run says on standard error besides its results: the bar, lines, an outage of the
-//! store.
+//! [`Screen`]: the messages of a run on standard error other than results: the bar, lines, an outage of the store.
 
 use std::{
     collections::HashMap,
@@ -16,9 +15,9 @@ use crate::{
     global::Global, hint::Hint, output::Output, text::one_line, view::human, waiting::patiently,
 };
 
-/// A disk with less than this is full.
+/// The free space, in bytes, below which a disk counts as full.
 const FULL: u64 = 1 << 20;
-/// How long the store may fail before a line says so: a cluster elects a leader in less.
+/// How long the store may fail before it is reported: a cluster elects a leader in less.
 const HICCUP: Duration = Duration::from_secs(1);
 
 /// Prints on standard error. Clones share one screen.
@@ -32,7 +31,7 @@ pub(super) struct Screen {
     hint: Hint,
 }
 
-/// What shows that the store fails.
+/// A sign that the store fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Sign {
     /// A call that reads returned an error.
@@ -45,18 +44,18 @@ pub(super) enum Sign {
     Lease,
 }
 
-/// What is known of the store.
+/// The known state of the store.
 #[derive(Debug, Default)]
 struct Outage {
-    /// The signs that show that it fails, and since when. A sign ends by its own kind of success: a full disk
-    /// lets the store read, and may let a small write through.
+    /// The present signs, and since when. Each sign ends with its own kind of success: with a full disk, the
+    /// store can read, and may accept a small write.
     signs: HashMap<Sign, Instant>,
-    /// When a line said so.
+    /// When the outage was reported.
     said: Option<Instant>,
 }
 
 impl Outage {
-    /// Ends a sign. Returns when a line said that the store fails, if one did and no sign is left.
+    /// Ends a sign. If no sign is left and the outage was reported, returns when.
     fn works(&mut self, sign: Sign) -> Option<Instant> {
         self.signs.remove(&sign);
         match self.signs.is_empty() {
@@ -67,7 +66,8 @@ impl Outage {
 }
 
 impl Screen {
-    /// With a bar if standard error is a terminal; `total` is how many lines there are.
+    /// Returns a screen, with a bar if standard error is a terminal. `total` is the number of
+    /// lines.
     pub(super) fn new(global: &Global, url: &str, total: Option<u64>) -> Self {
         let bar = (!global.quiet && std::io::stderr().is_terminal()).then(|| {
             let bar = total.map_or_else(ProgressBar::new_spinner, ProgressBar::new);
@@ -89,7 +89,7 @@ impl Screen {
         }
     }
 
-    /// Says something without the bar in the way. `-q` leaves it out.
+    /// Prints a message without interference of the bar; not with `-q`.
     pub(super) fn note(&self, text: impl std::fmt::Display) {
         match &self.bar {
             Some(bar) => bar.suspend(|| self.out.note(text)),
@@ -102,18 +102,19 @@ impl Screen {
         self.bar.as_ref()
     }
 
-    /// Removes the bar: what it shows is not true any more.
+    /// Removes the bar, because it is out of date.
     pub(super) fn clear(&self) {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
         }
     }
 
-    /// Asks the store until it answers, for at most `limit`, and says when that takes long.
+    /// Retries a call until the store responds, for at most `limit`, and reports when that takes
+    /// long.
     ///
     /// # Errors
     ///
-    /// The last one.
+    /// The last error.
     pub(super) async fn ask<T, Answer>(
         &self,
         limit: Duration,
@@ -133,12 +134,12 @@ impl Screen {
         answer.await
     }
 
-    /// Takes note of a write that returned this error, or none.
+    /// Notes the result of a write.
     pub(super) fn answered(&self, error: Option<&Error>) {
         self.sign(Sign::Write, error);
     }
 
-    /// Takes note of a call of the store that returned this error, or none.
+    /// Notes the result of a call to the store.
     fn sign(&self, sign: Sign, error: Option<&Error>) {
         match error.filter(|e| e.is_retryable()) {
             Some(error) => self.store_fails(sign, Some(&error.to_string())),
@@ -146,7 +147,7 @@ impl Screen {
         }
     }
 
-    /// The store does not do what it was asked. Says so once, unless it is over in a moment.
+    /// Notes that the store fails. Reports it once, unless it is over in a moment.
     pub(super) fn store_fails(&self, sign: Sign, error: Option<&str>) {
         let mut outage = self.lock();
         let since = *outage.signs.entry(sign).or_insert_with(Instant::now);
@@ -161,7 +162,7 @@ impl Screen {
         self.note(waiting_text(self.file.as_deref(), free, error, &self.hint));
     }
 
-    /// The store does what it was asked. Says so if a line said that it did not.
+    /// Notes that the store works. Reports it if the outage was reported.
     pub(super) fn store_works(&self, sign: Sign) {
         let said = self.lock().works(sign);
         if let Some(since) = said {
@@ -169,13 +170,13 @@ impl Screen {
                 bar.reset();
             }
             self.note(format_args!(
-                "the store works again after {}; the run goes on",
+                "the store works again after {}; the run continues",
                 human(since.elapsed())
             ));
         }
     }
 
-    /// Says that the results of these many commands were given up.
+    /// Reports that the results of this many commands were given up.
     pub(super) fn results_given_up(&self, commands: usize, reason: &str) {
         let why = match self.is_full() {
             true => "the store is full".to_owned(),
@@ -184,12 +185,12 @@ impl Screen {
         self.note(given_up_text(commands, &why));
     }
 
-    /// Returns whether the disk of the store has no room.
+    /// Returns whether the disk of the store is full.
     pub(super) fn is_full(&self) -> bool {
         self.free().is_some_and(|free| free < FULL)
     }
 
-    /// Returns whether a line said that the store fails: what a bar shows would be stale.
+    /// Returns whether an outage was reported, so that the content of a bar would be out of date.
     pub(super) fn is_out(&self) -> bool {
         self.lock().said.is_some()
     }
@@ -212,7 +213,7 @@ impl Screen {
     }
 }
 
-/// Says that the run waits for the store, why, and what ends that.
+/// Returns a text that says that the run waits for the store, why, and how to end that.
 fn waiting_text(
     file: Option<&Path>,
     free: Option<u64>,
@@ -222,23 +223,23 @@ fn waiting_text(
     let reason = error.map(one_line);
     match (file, reason) {
         (Some(file), _) if free.is_some_and(|free| free < FULL) => format!(
-            "the store is full: waiting; free space on the disk of {}, and the run goes on",
+            "the store is full: waiting; free space on the disk of {}, and the run continues",
             file.display()
         ),
         (_, Some(reason)) => format!("the store does not answer: waiting ({reason})"),
         (Some(file), None) => format!(
-            "the store takes no writes: waiting; is there room on the disk of {}, and does another \
+            "the store accepts no writes: waiting; is there room on the disk of {}, and does another \
              program hold the file locked?",
             file.display()
         ),
         (None, None) => format!(
-            "the store takes no writes: waiting; `{}` says more",
+            "the store accepts no writes: waiting; `{}` says more",
             hint.command("doctor")
         ),
     }
 }
 
-/// Says that the results of commands were given up, and what follows.
+/// Returns a text that says that the results of commands were given up, and what follows.
 fn given_up_text(commands: usize, why: &str) -> String {
     match commands {
         1 => format!("{why}: 1 end could not be stored; its command runs again"),
@@ -288,7 +289,12 @@ mod tests {
                 None,
                 "the store is full: waiting; free space on the disk of /data/w.db",
             ),
-            (file, Some(FULL), None, "the store takes no writes: waiting"),
+            (
+                file,
+                Some(FULL),
+                None,
+                "the store accepts no writes: waiting",
+            ),
             (
                 None,
                 None,

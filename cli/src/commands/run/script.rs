@@ -1,27 +1,31 @@
-//! [`Script`]: the text of `--each --shell`, with the places where a line stands.
+//! [`Script`]: the template of `--each --shell`, with the places of the line.
 //!
-//! A line never becomes a part of the text that sh reads. sh gets it as its first argument, and a
-//! place (`{}`) becomes `"$1"`. That is right only where sh reads a plain word: within quotes the
-//! quotes of `"$1"` would end those around it, and within a here-document or arithmetic it would be
-//! something else. A template with a place elsewhere, or behind something that shells read
+//! A line never becomes part of the text that sh reads. sh gets it as its first argument, and a
+//! place (`{}`) becomes `"$1"`. That is correct only where sh reads a plain word: within quotes the
+//! quotes of `"$1"` would end the outer ones, and within a here-document or arithmetic it would
+//! have another meaning. A template with a place elsewhere, or after syntax that shells read
 //! differently, is refused.
 
-/// What stands for a place: the first argument as one word.
+use serde_json::json;
+
+use crate::exec::Word;
+
+/// The replacement of a place: the first argument as one word.
 const ARGUMENT: &str = "\"$1\"";
 
-/// A template that was read.
+/// A parsed template.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Script {
     text: String,
-    /// Whether the template says by `{}`, or by its end, where the line stands. Otherwise it reads
+    /// Whether the template names the place of the line, with `{}` or by its end. Otherwise it uses
     /// `$1` itself.
     pub(super) has_places: bool,
 }
 
-/// What the reader is in.
+/// The syntax that the reader is inside of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Within {
-    /// `$(…)`, with so many open parentheses within it.
+    /// `$(…)`, with this many open parentheses in it.
     Substitution(u32),
     /// `"…"`.
     Quotes,
@@ -32,7 +36,7 @@ impl Script {
     ///
     /// # Errors
     ///
-    /// Why the line cannot stand where the template wants it, and what to write instead.
+    /// Why the line cannot be at this place of the template, and what to write instead.
     pub(super) fn new(template: &str) -> Result<Self, String> {
         let mut reader = Reader {
             rest: template,
@@ -80,15 +84,15 @@ struct Reader<'a> {
     text: String,
     within: Vec<Within>,
     places: usize,
-    /// `$1` stands where sh replaces it.
+    /// Whether `$1` is at a place where sh replaces it.
     reads_argument: bool,
-    /// What began behind which shells do not agree on what is a plain word.
+    /// The syntax that was found after which shells disagree on what a plain word is.
     unsure: Option<&'static str>,
-    /// It ends in a comment.
+    /// Whether it ends in a comment.
     comment: bool,
     /// The word so far, as it is written.
     word: String,
-    /// The last character that sh reads: a line break behind a backslash is none.
+    /// The last character that sh reads, without line breaks after a backslash.
     last: Option<char>,
 }
 
@@ -135,7 +139,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Takes the next bytes as they are, as a part of a word.
+    /// Takes the next bytes unchanged, as part of a word.
     fn take(&mut self, bytes: usize) {
         let (taken, rest) = self.rest.split_at(bytes);
         self.text.push_str(taken);
@@ -149,7 +153,7 @@ impl Reader<'_> {
         self.take(1);
     }
 
-    /// The rest of a template that shells read differently.
+    /// Reads the rest of a template after syntax that shells read differently.
     fn read_unsure(&mut self, what: &str) -> Result<(), String> {
         if self.rest.contains("{}") {
             return Err(refused(what).replacen("within", "within or behind", 1));
@@ -189,7 +193,7 @@ impl Reader<'_> {
             self.take(1 + next.len_utf8());
             return Ok(());
         }
-        // sh reads on as if neither were there, also in the middle of "$(" or "<<".
+        // sh continues as if neither were there, even in the middle of "$(" or "<<".
         if self.last.is_some_and(|c| "$<([".contains(c)) || !self.within.is_empty() {
             self.unsure = Some("a line break behind a backslash");
             return Ok(());
@@ -227,7 +231,7 @@ impl Reader<'_> {
             self.take(2 + name + 1);
         } else {
             self.reads_argument |= rest.starts_with(['1', '@', '*']);
-            // What follows is a name, "$#" (no comment) or something plain.
+            // A name follows, "$#" (not a comment) or a plain character.
             let special = rest.starts_with(['#', '?', '$', '!', '*', '@', '-']);
             self.take(if special { 2 } else { 1 });
         }
@@ -256,7 +260,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// A character outside of every quote.
+    /// Reads a character outside of all quotes.
     fn plain(&mut self, c: char, within: Option<Within>) {
         if self.rest.starts_with("<<") {
             self.unsure = Some("a here-document");
@@ -272,7 +276,7 @@ impl Reader<'_> {
         // Some shells evaluate the subscript of an array, which may have blanks.
         let open = self.word.find('[').filter(|_| !self.word.contains(']'));
         self.unsure = match self.word.as_str() {
-            // Its patterns have parentheses that close nothing.
+            // Its patterns have closing parentheses without opening ones.
             "case" if within.is_some() => Some("case within $(…)"),
             "[[" => Some("[["),
             word if c == '(' && word.ends_with('=') => Some("an array"),
@@ -303,14 +307,14 @@ impl Reader<'_> {
     }
 }
 
-/// Where the words of a command without `--shell` have the line in the middle of a script for a
-/// shell of their own, as in `sh -c 'echo {}'`.
+/// Refuses a command without `--shell` whose words have the line in the middle of a script for
+/// another shell, as in `sh -c 'echo {}'`.
 ///
 /// # Errors
 ///
 /// What to write instead.
 pub(super) fn check_words(words: &[String]) -> Result<(), String> {
-    /// What reads the word behind a `-c` as a script.
+    /// Programs that read the word after a `-c` as a script.
     const SHELLS: [&str; 15] = [
         "sh", "bash", "dash", "ash", "ksh", "mksh", "yash", "zsh", "fish", "csh", "tcsh", "su",
         "runuser", "flock", "script",
@@ -318,7 +322,7 @@ pub(super) fn check_words(words: &[String]) -> Result<(), String> {
     let mut shell = None;
     let mut script = false;
     for word in words {
-        // A line that is a script as a whole was asked for.
+        // A line that is a whole script is intended.
         if let Some(shell) = shell.filter(|_| script)
             && word != "{}"
             && word.contains("{}")
@@ -337,6 +341,23 @@ pub(super) fn check_words(words: &[String]) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// Returns the text from which the id of a line's script is made. It is never executed.
+pub(super) fn shell_identity(template: &str, line: &str) -> String {
+    let quoted = shell_words::quote(line);
+    let script = if template.contains("{}") {
+        template.replace("{}", &quoted)
+    } else {
+        format!("{template} {quoted}")
+    };
+    json!({ "shell": script }).to_string()
+}
+
+/// Returns a word of a template in which the line replaces its placeholders.
+pub(super) fn placed(template: &str, line: &[u8]) -> Word {
+    let parts: Vec<&[u8]> = template.split("{}").map(str::as_bytes).collect();
+    Word::from_bytes(parts.join(line))
 }
 
 #[cfg(test)]

@@ -20,7 +20,7 @@ const CHUNK: usize = 256;
 /// How many invalid lines are reported; then nothing is run.
 pub(super) const REPORTED_LINES: u64 = 20;
 
-/// How many bytes of a stream are copied at most, so that one without an end does not fill the disk.
+/// The most bytes of a stream that are copied, so that an endless stream does not fill the disk.
 const MOST_KEPT: u64 = 1 << 30;
 
 /// A line, with its number.
@@ -37,7 +37,8 @@ pub(super) type Lines = mpsc::Receiver<io::Result<Vec<Numbered>>>;
 pub(super) struct Checked {
     /// How many tasks there are.
     pub(super) lines: Option<u64>,
-    /// The tasks of no line that lines wait for, each with the number and the task of the first such line.
+    /// The ids that lines wait for although no line has them, each with the number and the task of the
+    /// first such line.
     pub(super) unknown: Vec<(TaskId, u64, TaskId)>,
 }
 
@@ -96,8 +97,8 @@ impl Source {
     ///
     /// # Errors
     ///
-    /// Those of the stream and of the folder for temporary files; and a stream of more than [`MOST_KEPT`] bytes or with
-    /// a line of more than [`input::MAX_LINE`], such as one without an end.
+    /// The errors of the stream and of the folder for temporary files; and an error for a stream of more than
+    /// [`MOST_KEPT`] bytes or with a line of more than [`input::MAX_LINE`], such as an endless one.
     pub(super) fn keep(&mut self) -> Result<(), Failure> {
         if let Some(stream) = self.stream.take() {
             self.file = Some(self.copied(stream, MOST_KEPT)?);
@@ -164,7 +165,7 @@ impl Source {
         })
     }
 
-    /// Reads every line and keeps none.
+    /// Reads and checks every line without keeping it.
     ///
     /// # Errors
     ///
@@ -209,7 +210,7 @@ impl Source {
         }
     }
 
-    /// Reads the lines on a thread of its own, a bounded number ahead.
+    /// Reads the lines in a separate thread, a bounded number ahead.
     pub(super) fn stream(mut self, maker: Maker) -> Result<Lines, Failure> {
         let failed = |e: io::Error| Failure::Store(format!("the input cannot be read: {e}"));
         let reader = self.reader().map_err(failed)?;
@@ -225,7 +226,7 @@ impl Source {
                             entry.look_at_inputs();
                         }
                         chunk.push(numbered);
-                        // Lines that were read do not wait for the next ones.
+                        // Lines that were read do not wait for the following ones.
                         if chunk.len() < CHUNK && !reader.buffer().is_empty() {
                             continue;
                         }
@@ -257,7 +258,7 @@ pub(super) fn nothing_run(name: &str, wrong: u64, lines: u64) -> Failure {
     ))
 }
 
-/// Returns the task of a line that fits into a store and comes after those that it waits for.
+/// Returns the task of a line, if it fits into a store and comes after the lines that it waits for.
 pub(super) fn in_order(
     entry: Result<Entry, String>,
     line: u64,
@@ -293,7 +294,8 @@ fn next(
             return Ok(None);
         };
         *number += 1;
-        // A line that ends with NUL is a file name: it may be blanks only, and need not be UTF-8.
+        // A line that ends with NUL is a file name: it may consist of blanks, and need not be
+        // UTF-8.
         let line = line.and_then(|line| match end {
             b'\n' => input::text(line).map(String::into_bytes),
             _ => Ok(line),
@@ -318,7 +320,7 @@ fn is_blank(line: &[u8]) -> bool {
 mod tests {
     use super::*;
 
-    /// They were copied until the disk was full.
+    /// Regression: such streams were copied until the disk was full.
     #[test]
     fn a_stream_without_an_end_is_copied_up_to_a_bound() {
         let source = Source {

@@ -1,27 +1,27 @@
-//! Names what a run waits for while none of its commands runs.
+//! Reports what a run waits for while none of its commands runs.
 
 use jiff::Timestamp;
 use tokio::time::Instant;
 use windlass::{
     TaskId, TaskStatus,
     client::WaitReason,
-    store::{Error, NodeRecord, TaskRecord},
+    store::{Error, TaskRecord},
 };
 
 use super::{batch::Batch, live::Live};
 use crate::{exit::Failure, hint::Hint, view::due};
 
-/// How many tasks are looked at, at most.
+/// The most tasks that are examined.
 const LOOKS: usize = 3;
 
-/// Returns what a task waits for, given the live nodes.
+/// Returns what a task waits for, given why it is not run.
 fn reason(
     record: &TaskRecord,
-    nodes: &[NodeRecord],
+    waits: Option<WaitReason>,
     now: Timestamp,
     hint: &Hint,
 ) -> Option<String> {
-    if let Some(reason) = WaitReason::of(record, nodes, now) {
+    if let Some(reason) = waits {
         return Some(reason.to_string());
     }
     let state = record.state.as_ref().ok()?;
@@ -31,15 +31,15 @@ fn reason(
         }
         TaskStatus::Paused => {
             let resume = hint.on_task("resume", &record.task.id);
-            Some(format!("it is paused: `{resume}` lets it go on"))
+            Some(format!("it is paused: `{resume}` lets it continue"))
         }
         _ => None,
     }
 }
 
 impl Batch {
-    /// Says what the run waits for, when nothing has run for some time. Where the store does not answer,
-    /// it says nothing: that is reported elsewhere.
+    /// Reports what the run waits for when nothing has run for some time. Reports nothing if the store
+    /// does not respond, which is reported elsewhere.
     pub(super) async fn name_the_wait(&mut self, running: usize) -> Result<(), Failure> {
         let now = Instant::now();
         if running > 0 || self.live.is_empty() {
@@ -49,7 +49,7 @@ impl Batch {
         if !self.idle.is_due(now) {
             return Ok(());
         }
-        // A task that waits for others of the run says less than those.
+        // A task that waits for other tasks of the run is less informative than those.
         let key = |(_, live): &(&TaskId, &Live)| (live.is_blocked(), live.first);
         let mut first: Vec<_> = self.live.iter().collect();
         first.sort_unstable_by_key(key);
@@ -68,7 +68,13 @@ impl Batch {
                 Err(e) if e.is_retryable() => return Ok(()),
                 Err(e) => return Err(e.into()),
             };
-            if let Some(reason) = reason(&record, &nodes, clock.now(), &self.hint) {
+            let one = std::slice::from_ref(&record);
+            let waits = match self.client.wait_reasons(one, &nodes).await {
+                Ok(mut reasons) => reasons.pop().flatten(),
+                Err(e) if e.is_retryable() => return Ok(()),
+                Err(e) => return Err(e.into()),
+            };
+            if let Some(reason) = reason(&record, waits, clock.now(), &self.hint) {
                 self.report.idle(self.live.len(), (line, &id), &reason);
                 return Ok(());
             }

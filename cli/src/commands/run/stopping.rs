@@ -23,9 +23,9 @@ use crate::{
 const EVERY: Duration = Duration::from_secs(5);
 /// The wait between the signal and the first report.
 const MOMENT: Duration = Duration::from_millis(100);
-/// How long the store may take to list them.
+/// The time limit for listing them.
 const LOOK: Duration = Duration::from_millis(500);
-/// The interval at which results that the store does not take are looked at.
+/// How often results that the store has not accepted are checked.
 const LOOK_AT_RESULTS: Duration = Duration::from_millis(250);
 /// How many of them are named.
 const NAMED: usize = 3;
@@ -41,7 +41,7 @@ pub(super) struct Stopping {
     pub(super) grace: Duration,
     /// How long the node's lease lasts without a renewal.
     pub(super) lease: Duration,
-    /// The results that the store does not take.
+    /// The results that the store has not accepted.
     pub(super) unstored: watch::Receiver<Unstored>,
 }
 
@@ -52,7 +52,7 @@ struct Waited {
 }
 
 impl Stopping {
-    /// Speaks until it is dropped. `signals` names each signal that the run received.
+    /// Reports until it is dropped. `signals` names each signal that the run received.
     pub(super) async fn speak(
         &self,
         mut signals: UnboundedReceiver<&'static str>,
@@ -110,11 +110,11 @@ impl Stopping {
         }
     }
 
-    /// Reports what the run waits for, until all has ended.
+    /// Reports what the run waits for, until everything has ended.
     async fn stop(&self, signal: &str, mut signals: UnboundedReceiver<&'static str>) {
         self.screen.clear();
         let begun = Instant::now();
-        // Commands that end at SIGTERM have ended by then.
+        // Commands that end on SIGTERM have ended by then.
         sleep(MOMENT).await;
         let first = self.commands().await;
         match first.as_deref() {
@@ -143,7 +143,7 @@ impl Stopping {
         }
     }
 
-    /// Reports that the commands have ended and the store does not take their results.
+    /// Reports that the commands have ended and the store does not accept their results.
     fn wait_for_store(&self, begun: Instant) {
         let unstored = self.unstored.borrow();
         let ends = match unstored.tasks.len() {
@@ -153,7 +153,7 @@ impl Stopping {
         };
         let why = match self.screen.is_full() {
             true => "is full",
-            false => "takes no writes",
+            false => "accepts no writes",
         };
         let left = match self.grace.saturating_sub(begun.elapsed()) {
             Duration::ZERO => "soon".to_owned(),
@@ -182,8 +182,8 @@ impl Stopping {
         )
     }
 
-    /// Returns the commands that this node runs and that have not ended; `None` when the store does
-    /// not say.
+    /// Returns the commands of this node that have not ended; `None` when the store does not
+    /// respond.
     async fn commands(&self) -> Option<Vec<Waited>> {
         let mut filter = Filter::new().node(self.node.clone());
         filter.kind = KIND.parse().ok();

@@ -81,13 +81,13 @@ impl Batch {
         self.submit_together(entries).await
     }
 
-    /// Reports a line that has no task: lines that wait for it are not submitted.
+    /// Reports a line without a task. Lines that wait for it are not submitted.
     pub(super) fn refuse(&mut self, line: u64, id: &TaskId, reason: &str) {
         self.before.refused(id);
         self.report.wrong_line(line, reason);
     }
 
-    /// Submits tasks of which none waits for another.
+    /// Submits tasks that do not wait for each other.
     async fn submit_together(&mut self, mut entries: Vec<Numbering>) -> Result<(), Failure> {
         for (_, entry) in &mut entries {
             self.before.resolve(&mut entry.submit.task);
@@ -166,7 +166,7 @@ impl Batch {
                 return Answer::Settled;
             }
             Ok(there) => {
-                // Another task may have the unique key of the line: that one is followed.
+                // Another task may have the unique key of the line; that task is then followed.
                 if *there.id() != task.id {
                     self.before.stands_in(&task.id, there.id());
                     entry.has_stand_in = true;
@@ -174,14 +174,14 @@ impl Batch {
                 }
                 return Answer::Known(Box::new((line, entry)));
             }
-            // The same work with other options: the task is as it was submitted first.
+            // The same work with other options: the task stays as it was submitted first.
             Err(Error::AlreadyExists { .. } | Error::AlreadyFinished(_)) if entry.derived => {
                 return Answer::Known(Box::new((line, entry)));
             }
             Err(Error::AlreadyFinished(_)) if replaces => {
                 return Answer::Known(Box::new((line, entry)));
             }
-            // The answer to the submit before was lost.
+            // The answer to an earlier submit was lost.
             Err(Error::AlreadyExists { .. })
                 if entry.submit.if_exists == IfExists::ReplaceFinished =>
             {
@@ -216,13 +216,13 @@ impl Batch {
         Ok(())
     }
 
-    /// Says what makes room for a line whose id another task has.
+    /// Returns how to make room for a line whose id another task has.
     pub(super) fn room(&self, id: &TaskId) -> String {
         let delete = self.hint.on_task("delete", id);
         format!("`{delete}` makes room for the line, another id makes another task")
     }
 
-    /// Lets the node forget a task of no line. It may be that of another line, which is waited for.
+    /// Makes the node forget a task without a line, unless another line has it and is waited for.
     pub(super) fn forget(&mut self, id: &TaskId) {
         if !self.live.contains_key(id) {
             self.named.forget(id);

@@ -8,7 +8,7 @@ use windlass::{StateKind, TaskId, TaskState, Waits, store::Error};
 
 use crate::{exec::Output as Captured, remedy::last_error, view::age};
 
-/// Times closer than this are shown as one.
+/// Times that differ by less than this are shown as one.
 const NEAR: SignedDuration = SignedDuration::from_mins(1);
 
 /// A task that did not complete.
@@ -27,17 +27,17 @@ pub(crate) struct Failed {
     pub(super) error: Option<String>,
     /// How many attempts in a row have failed.
     pub(super) attempts: u32,
-    /// Its command did not run: a task that has to complete before it did not.
+    /// Whether its command did not run, because a task that had to complete before it did not.
     pub(super) not_run: bool,
     /// The task because of which its command did not run.
     #[serde(skip)]
     pub(super) unmet: Option<TaskId>,
-    /// It ended before this run began.
+    /// Whether it ended before this run began.
     pub(super) before: bool,
 }
 
 impl Failed {
-    /// Made of the state in which the task ended.
+    /// Makes it from the state in which the task ended.
     pub(super) fn of(id: &TaskId, state: &TaskState) -> Self {
         let captured: Option<Captured> = state.data.as_ref().and_then(|d| d.get("data").ok());
         let captured = captured.filter(|_| state.code() == StateKind::Failed);
@@ -65,7 +65,7 @@ impl Failed {
         }
     }
 
-    /// Made of the store's error.
+    /// Makes it from the store's error.
     pub(super) fn set_aside(id: &TaskId, error: &Error) -> Self {
         let state = match error {
             Error::NotFound { .. } => "deleted",
@@ -96,12 +96,12 @@ fn unmet(state: &TaskState) -> Option<TaskId> {
 #[derive(Debug, Default, Clone)]
 pub(super) struct Counts {
     pub(super) completed: u64,
-    /// Completed in an earlier run.
+    /// Lines completed in an earlier run.
     pub(super) earlier: u64,
-    /// Completed for an equal line before.
+    /// Lines completed for an earlier, equal line.
     pub(super) repeated: u64,
     pub(super) failed: u64,
-    /// Failed without a run: a task that has to complete before did not.
+    /// Lines that failed without a run, because a task that had to complete before did not.
     pub(super) not_run: u64,
     /// Invalid lines.
     pub(super) wrong: u64,
@@ -112,13 +112,13 @@ impl Counts {
         self.completed + self.failed + self.wrong
     }
 
-    /// Tasks that this run did not execute.
+    /// Returns the tasks that this run did not execute.
     pub(super) fn before(&self) -> u64 {
         self.earlier + self.repeated
     }
 }
 
-/// When the tasks ended that completed in an earlier run.
+/// When the tasks that completed in an earlier run ended.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct Span {
@@ -134,7 +134,7 @@ impl Span {
         self.last = Some(self.last.map_or(at, |last| last.max(at)));
     }
 
-    /// As text: one time, or both if they are more than a minute apart.
+    /// Returns the span as text: one time, or both if they are more than a minute apart.
     pub(super) fn text(self, now: Timestamp) -> String {
         let (Some(first), Some(last)) = (self.first, self.last) else {
             return String::new();
@@ -153,7 +153,7 @@ impl Span {
 pub(super) struct Left {
     /// Lines whose tasks have not ended.
     pub(super) lines: u64,
-    /// How many of them wait, by what they wait for.
+    /// How many of them wait, by reason.
     pub(super) waiting: HashMap<String, u64>,
     /// Live tasks of the batch that no line of this input names.
     pub(super) left_out: u64,

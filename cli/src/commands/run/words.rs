@@ -1,9 +1,9 @@
-//! Splits a command template into words where no shell runs it.
+//! Splits a command template into words, for commands without a shell.
 
 use shell_words::ParseError;
 
-/// Splits a template by the quoting of a shell. `#` is an ordinary character: no shell reads the
-/// template, so it has no comments.
+/// Splits a template by the quoting rules of a shell. `#` is an ordinary character, because the
+/// template has no comments.
 ///
 /// # Errors
 ///

@@ -18,18 +18,18 @@ pub(super) struct Job {
     pub(super) env: BTreeMap<String, String>,
 }
 
-/// What a crontab has.
+/// The content of a crontab.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Crontab {
     pub(super) jobs: Vec<Job>,
-    /// What is left out, and why; with the numbers of the lines.
+    /// What is left out, with the number of the line and the reason.
     pub(super) notes: Vec<String>,
-    /// What is no line of a crontab, with the number of the line and the reason.
+    /// Lines that are invalid, with the number of the line and the reason.
     pub(super) errors: Vec<(usize, String)>,
 }
 
-/// Reads the text of a crontab, in the form of a user's own: without a column for the user. Notes a command whose
-/// program `is_user`, as the lines of a system's crontab have it.
+/// Reads the text of a crontab in the form of a user's own, without a column for the user. Notes a command whose
+/// program `is_user`, as in a system's crontab.
 pub(super) fn read(text: &str, is_user: impl Fn(&str) -> bool) -> Crontab {
     let mut crontab = Crontab::default();
     let (mut env, mut zone) = (BTreeMap::new(), None);
@@ -46,12 +46,6 @@ pub(super) fn read(text: &str, is_user: impl Fn(&str) -> bool) -> Crontab {
             }
             Some((name, value)) => drop(env.insert(name.to_owned(), value)),
             None => match job(line) {
-                Ok((cron, command)) if cron.eq_ignore_ascii_case("@reboot") => {
-                    let note = "@reboot is no time; start the command with the machine";
-                    crontab
-                        .notes
-                        .push(format!("line {at}: '{command}': {note}"));
-                }
                 Ok((cron, text)) => {
                     let (command, stdin) = percent(text);
                     let mut words = command.split_whitespace();
@@ -82,7 +76,7 @@ pub(super) fn read(text: &str, is_user: impl Fn(&str) -> bool) -> Crontab {
     crontab
 }
 
-/// Reads `NAME=VALUE`, where spaces around `=` and quotes around the value do not count.
+/// Reads `NAME=VALUE`. Ignores spaces around `=` and quotes around the value.
 fn variable(line: &str) -> Option<(&str, String)> {
     let (name, value) = line.split_once('=')?;
     let name = name.trim_end();
@@ -103,7 +97,14 @@ fn variable(line: &str) -> Option<(&str, String)> {
 
 /// Splits a line into the expression and the command.
 fn job(line: &str) -> Result<(String, &str), String> {
-    let fields = if line.starts_with('@') { 1 } else { 5 };
+    let is_interval = line
+        .get(..7)
+        .is_some_and(|name| name.eq_ignore_ascii_case("@every "));
+    let fields = match line.starts_with('@') {
+        true if is_interval => 2,
+        true => 1,
+        false => 5,
+    };
     let mut rest = line;
     let mut words = Vec::new();
     for _ in 0..fields {
@@ -119,8 +120,8 @@ fn job(line: &str) -> Result<(String, &str), String> {
     Ok((words.join(" "), rest))
 }
 
-/// Splits a command at its first `%` into the command and its input, whose lines further ones end. Without a
-/// text after the first `%` there is no input. `\%` is a `%` itself.
+/// Splits a command at its first `%` into the command and its input, in which each further `%` is a line
+/// break. Without text after the first `%` there is no input. `\%` is a `%` itself.
 fn percent(text: &str) -> (String, Option<String>) {
     let mut parts = vec![String::new()];
     let mut chars = text.chars().peekable();
@@ -157,9 +158,9 @@ fn weekdays(field: &str) -> String {
 }
 
 impl Job {
-    /// Returns the cron expression with the meaning that it has in a crontab: a day that begins with `*`, as
-    /// `*/2` does, does not make one of the two days enough, and steps of weekdays are counted from 0 to 7,
-    /// where both are Sunday.
+    /// Returns the cron expression with its meaning in a crontab: a day that begins with `*`, such as `*/2`,
+    /// does not make one of the two days enough, and steps of weekdays count from 0 to 7, which are both
+    /// Sunday.
     pub(super) fn expression(&self) -> String {
         let fields: Vec<&str> = self.cron.split(' ').collect();
         let [minute, hour, day, month, weekday] = fields[..] else {
@@ -190,7 +191,7 @@ impl Job {
         Value::Object(props)
     }
 
-    /// Returns a name for the job: its program and a part of a hash of what it does and when. The same
+    /// Returns a name for the job: its program and a part of a hash of its command and times. The same
     /// line has the same name, so that it is imported once.
     pub(super) fn name(&self) -> String {
         let program = self.command.split_whitespace().next().unwrap_or_default();
@@ -218,9 +219,9 @@ mod tests {
         let crontab = read(
             "# backups\n\nSHELL = /bin/bash\nPATH=\"/usr/bin:/bin\"\nMAILTO=root\n\
              30 2 * * * tar czf /tmp/home.tgz home\nCRON_TZ=Europe/Berlin\n\
-             @daily  /usr/bin/mail -s hello%dear\\%friend%bye\n@reboot start\n* * * *\n",
+             @daily  /usr/bin/mail -s hello%dear\\%friend%bye\n@reboot start\n* * * *\n@every 15m poll\n",
         );
-        let [tar, mail] = crontab.jobs.as_slice() else {
+        let [tar, mail, start, every] = crontab.jobs.as_slice() else {
             panic!("{crontab:?}");
         };
         assert_eq!(
@@ -236,8 +237,15 @@ mod tests {
         assert_eq!(mail.cron, "@daily");
         assert_eq!(mail.command, "/usr/bin/mail -s hello");
         assert_eq!(mail.stdin.as_deref(), Some("dear%friend\nbye\n"));
-        assert_eq!(crontab.notes.len(), 2, "{:?}", crontab.notes);
-        assert!(crontab.notes[1].starts_with("line 9: 'start': @reboot"));
+        assert_eq!(
+            (start.cron.as_str(), start.command.as_str()),
+            ("@reboot", "start")
+        );
+        assert_eq!(
+            (every.cron.as_str(), every.command.as_str()),
+            ("@every 15m", "poll")
+        );
+        assert_eq!(crontab.notes.len(), 1, "{:?}", crontab.notes);
         assert_eq!(crontab.errors.len(), 1);
         assert_eq!(crontab.errors[0].0, 10);
         assert!(

@@ -45,7 +45,7 @@ enum Field {
     Priority,
     #[value(alias = "labels")]
     Label,
-    /// What `--at-once` and `--rate` set together.
+    /// The limits, set by `--at-once` and `--rate` together.
     #[value(alias = "at-once", alias = "rate")]
     Limits,
     Retry,
@@ -118,8 +118,8 @@ impl ClearArgs {
     }
 }
 
-/// Returns a note for each part of a schedule that an update keeps beside what it changes, or removes from a list,
-/// where the result is easily not what was meant.
+/// Returns notes about the parts of a schedule that an update keeps or removes although the user may not expect
+/// it.
 pub(super) fn notes_of(before: &Map<String, Value>, after: &Map<String, Value>) -> Vec<String> {
     let has = |name: &str| !time_texts(after, name).is_empty();
     let is_changed = |name: &str| time_texts(before, name) != time_texts(after, name);
@@ -150,13 +150,14 @@ pub(super) fn notes_of(before: &Map<String, Value>, after: &Map<String, Value>) 
     notes
 }
 
-/// Returns a note for each list of which an option that was given has removed entries: it gives the whole list.
+/// Returns a note for each list from which an option has removed entries, because the option gives the whole
+/// list.
 fn gone(before: &Map<String, Value>, after: &Map<String, Value>) -> Vec<String> {
     let mut notes = Vec::new();
     for (field, option, what) in LISTS {
         let (was, is) = (entries(before, field), entries(after, field));
         let gone: Vec<String> = was.into_iter().filter(|one| !is.contains(one)).collect();
-        // A list that went as a whole was removed by --clear.
+        // A list that is gone completely was removed by --clear.
         if !gone.is_empty() && !is.is_empty() {
             notes.push(format!(
                 "{what} {} {} gone: {option} gives all of them",
@@ -168,8 +169,8 @@ fn gone(before: &Map<String, Value>, after: &Map<String, Value>) -> Vec<String> 
     notes
 }
 
-/// The lists of which users often mean to add an entry: where they are in the spec, the option that gives them, and
-/// what they are called in a note.
+/// The lists to which users often want to add an entry: their place in the spec, the option that sets them, and
+/// their name in a note.
 const LISTS: [(Field, &str, &str); 4] = [
     (Field::Label, "--label", "label"),
     (Field::ExceptDate, "--except-date", "the exception of"),
@@ -206,7 +207,7 @@ mod tests {
     use clap::Args;
     use serde_json::json;
 
-    use super::{super::spec::UpdateArgs, *};
+    use super::{super::args::UpdateArgs, *};
 
     fn object(value: &Value) -> Map<String, Value> {
         value.as_object().unwrap().clone()
@@ -223,7 +224,7 @@ mod tests {
         assert_eq!(notes.len(), 2, "{notes:?}");
         assert!(notes[0].contains("--every stay: every 5m; --clear every"));
         assert!(notes[1].contains("--at stay: T; --clear at"));
-        // Times that only go leave nothing to explain.
+        // If times are only removed, nothing needs an explanation.
         after = before.clone();
         after.remove("every");
         assert_eq!(notes_of(&before, &after), Vec::<String>::new());
@@ -234,7 +235,7 @@ mod tests {
         assert_eq!(notes_of(&before, &after), Vec::<String>::new());
     }
 
-    /// `--label b=2` removed label a without a word.
+    /// Regression: `--label b=2` silently removed label a.
     #[test]
     fn the_entries_that_an_update_removes_from_a_list_are_noted() {
         let run = json!({"kind": "k", "labels": {"a": "1", "c": "3"}});
@@ -256,7 +257,7 @@ mod tests {
 
     #[test]
     fn every_option_of_an_update_has_a_field_to_clear() {
-        // `--anchor` is a part of an interval; a run always has a kind, and an exec a command.
+        // `--anchor` is a part of an interval; a run always has a kind, and an exec run a command.
         let others = ["spec", "clear", "anchor", "kind", "shell", "dry-run"];
         let command = UpdateArgs::augment_args(clap::Command::new("update"));
         let longs = command.get_arguments().filter_map(clap::Arg::get_long);

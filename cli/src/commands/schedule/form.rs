@@ -14,15 +14,15 @@ use super::last::LastRun;
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct TimeForm {
-    /// The time that the expressions give. It names the run.
+    /// The nominal time, as the expressions define it. It names the run.
     nominal: Timestamp,
-    /// When the run is due: the nominal time, the offset and the jitter.
+    /// When the run is due: the nominal time plus offset and jitter.
     due: Timestamp,
     /// The nominal time in the zone of the schedule: `2030-06-02T02:30:00+02:00[Europe/Berlin]`.
     local: String,
-    /// By when the run has to start.
+    /// The time by which the run has to start.
     start_by: Option<Timestamp>,
-    /// By when the run has to end.
+    /// The time by which the run has to end.
     end_by: Option<Timestamp>,
 }
 
@@ -38,7 +38,8 @@ impl From<&Time> for TimeForm {
     }
 }
 
-/// A schedule. Every field but `upcoming`, `waits` and `last_run` is there; an absent value is `null`.
+/// A schedule. Every field except `upcoming`, `waits` and `last_run` is present; an absent value is
+/// `null`.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct View<'a> {
@@ -46,22 +47,22 @@ pub(crate) struct View<'a> {
     id: &'a TaskId,
     /// The state of its task; `null` when its record cannot be read.
     state: Option<StateKind>,
-    /// The next time that is to submit a run, if the schedule is live and not paused.
+    /// The next time that will submit a run, if the schedule is live and not paused.
     next: Option<TimeForm>,
-    /// The next five times that are to submit a run, of `schedule get`.
+    /// The next five times that will submit a run; only in `schedule get`.
     #[serde(skip_serializing_if = "Option::is_none")]
     upcoming: Option<Vec<TimeForm>>,
     /// The last time that was decided.
     last: Option<Timestamp>,
-    /// How many times went which way.
+    /// How the times of the schedule were decided so far.
     counts: Counts,
-    /// The runs that were live when the schedule looked last.
+    /// The runs that were live when the schedule last checked.
     runs: Vec<String>,
-    /// Times to come that submit no run.
+    /// Future times that submit no run.
     skipped: &'a [Timestamp],
-    /// Why it is paused.
+    /// Why the schedule is paused.
     note: Option<&'a str>,
-    /// Up to when a clock that was ahead has decided its times.
+    /// The time up to which a clock that was ahead has decided its times.
     ahead: Option<Timestamp>,
     /// The last time that submitted no run because another task has its id.
     refused: Option<&'a RefusedTime>,
@@ -71,10 +72,11 @@ pub(crate) struct View<'a> {
     spec: Option<&'a Schedule>,
     /// Why the fields cannot be read.
     wrong: Option<String>,
-    /// Why it does not submit runs at present, of `schedule get`.
+    /// Why it submits no runs at present; only in `schedule get`.
     #[serde(skip_serializing_if = "Option::is_none")]
     waits: Option<Option<String>>,
-    /// The last run, of `schedule get` and `list`; `null` before the first, and when its task was deleted.
+    /// The last run, only in `schedule get` and `list`; `null` before the first run, and when its task was
+    /// deleted.
     #[serde(skip_serializing_if = "Option::is_none")]
     last_run: Option<Option<&'a LastRun>>,
 }
@@ -126,17 +128,17 @@ impl<'a> View<'a> {
     }
 }
 
-/// A schedule that was imported, or that a dry run has made.
+/// A schedule of an import or a dry run.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct PlanForm<'a> {
     /// The schedule.
     pub(super) id: &'a TaskId,
-    /// `created` or `exists` of an import; `would create` or `would update` of a dry run.
+    /// `created` or `exists` for an import; `would create` or `would update` for a dry run.
     pub(super) action: &'static str,
     /// The fields of the schedule.
     #[cfg_attr(test, schemars(with = "Schedule"))]
     pub(super) spec: &'a Value,
-    /// Its next times: five, or three of a line that is imported.
+    /// Its next times: five, or three for a line of an import.
     pub(super) next: Vec<TimeForm>,
 }

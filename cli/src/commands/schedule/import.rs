@@ -1,4 +1,4 @@
-//! `windlass schedule import`: schedules of the lines of a crontab.
+//! `windlass schedule import`: creates schedules from the lines of a crontab.
 
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
@@ -27,7 +27,7 @@ use crate::{
     view::text,
 };
 
-/// The most bytes of a crontab: more than cron takes.
+/// The most bytes of a crontab: more than cron accepts.
 const MAX_BYTES: u64 = 1 << 20;
 
 /// The crontab.
@@ -39,8 +39,8 @@ Examples:
 
 Each line becomes a schedule of tasks of the kind exec, with a name made of its program and its content, so
 that a line is imported once. All lines are imported, or none. A schedule whose line was removed from the crontab
-continues, and a note names it. CRON_TZ, SHELL, other variables and % are supported; MAILTO and @reboot are left out
-with a note.")]
+continues, and a note names it. CRON_TZ, SHELL, other variables and % are supported; MAILTO is left out with a note.
+@reboot means each start of the machine of a worker, and any worker may run it.")]
 pub(super) struct Args {
     /// A crontab in the form of a user's own, without a column for the user; - for standard input
     #[arg(value_name = "FILE")]
@@ -67,13 +67,13 @@ pub(super) struct Args {
     dry_run: bool,
 }
 
-/// How many wrong lines, and how many schedules that are gone from the crontab, are printed.
+/// How many wrong lines, and how many schedules whose line was removed, are printed.
 const SHOWN: usize = 20;
 
 /// How many times of each schedule are printed.
 const NEXT: usize = 3;
 
-/// How often an import is tried again that another program was faster than.
+/// How often an import is tried again because another program came first.
 const TRIES: usize = 3;
 
 /// Imports the lines: all of them, or none.
@@ -128,7 +128,7 @@ pub(super) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
         let dropped = origin::dropped(client, &origin, &ids).await?;
         for id in dropped.iter().take(SHOWN) {
             out.note(format!(
-                "note: '{id}' is no longer in this crontab, from which it was imported, and goes on; `{}` ends it",
+                "note: '{id}' is no longer in this crontab, from which it was imported, and still runs; `{}` ends it",
                 global.hint().on_task("schedule delete", id)
             ));
         }
@@ -145,7 +145,7 @@ pub(super) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     Ok(Exit::Ok)
 }
 
-/// Complains about wrong lines in their order.
+/// Reports wrong lines in their order.
 fn nothing_wrong(mut wrong: Vec<(usize, String)>, out: &Output) -> Result<(), Failure> {
     if wrong.is_empty() {
         return Ok(());
@@ -167,8 +167,7 @@ fn nothing_wrong(mut wrong: Vec<(usize, String)>, out: &Output) -> Result<(), Fa
     )))
 }
 
-/// Creates the schedules that are not there, in one transaction. Returns the outcome of each, in the order of the
-/// lines.
+/// Creates the missing schedules in one transaction. Returns the outcome of each line, in order.
 async fn write(
     client: &Client,
     wanted: &[Wanted],
@@ -219,7 +218,7 @@ fn file_text(file: &str) -> Result<String, Failure> {
     Ok(without_mark(&text).to_owned())
 }
 
-/// A schedule that a line wants.
+/// The schedule of a line.
 struct Wanted {
     line: usize,
     id: TaskId,
@@ -237,7 +236,7 @@ impl Wanted {
         })
     }
 
-    /// Returns what becomes of the line beside the schedule with its id, if there is one.
+    /// Returns the outcome of the line, given the existing schedule with its id.
     fn beside(&self, there: Option<ScheduleRecord>, dry_run: bool) -> Result<Imported, Failure> {
         let Some(there) = there else {
             return self.imported(if dry_run { "would create" } else { "created" });
@@ -259,7 +258,7 @@ struct Imported {
     id: TaskId,
     spec: Value,
     action: &'static str,
-    /// Whether the stored schedule has other options than those of the import.
+    /// Whether the stored schedule has other options than the import.
     differs: bool,
     is_new: bool,
 }
@@ -291,7 +290,8 @@ fn print(imported: &[Imported], out: &Output, hint: &Hint) -> Result<(), Failure
             continue;
         }
         let times = texts::upcoming(&times);
-        let first = times.first().cloned().unwrap_or_default();
+        let first = times.first().cloned();
+        let first = first.unwrap_or_else(|| "at each start of a machine".to_owned());
         let cron = spec
             .as_object()
             .map(|spec| time_texts(spec, "cron").join(", "));
@@ -311,7 +311,8 @@ fn print(imported: &[Imported], out: &Output, hint: &Hint) -> Result<(), Failure
 }
 
 impl Imported {
-    /// Returns the next times of a schedule that was created, or would be. One that was there has times of its own.
+    /// Returns the next times of a schedule that was created, or would be. An existing schedule has times of its
+    /// own.
     fn next(&self, now: Timestamp) -> Result<Vec<Time>, Failure> {
         let schedule = Schedule::from_json(&self.spec.clone().into())?;
         Ok(schedule.preview(self.id.as_str(), now, NEXT)?)
@@ -328,16 +329,16 @@ impl Imported {
     }
 }
 
-/// What the options say about each line.
+/// The options of the import, which apply to each line.
 struct Importer {
     zone: String,
     overlap: Value,
-    /// The durations that bound each run, by their fields.
+    /// The durations that limit each run, by field.
     within: [(&'static str, Option<String>); 2],
 }
 
 impl Importer {
-    /// Returns the schedule of a line, which is checked.
+    /// Returns the checked schedule of a line.
     fn wanted(&self, job: &Job) -> Result<Wanted, Failure> {
         let schedule = Schedule::from_json(&self.spec(job)?.into())?;
         let id = TaskId::new(job.name())?;
@@ -355,7 +356,7 @@ impl Importer {
         exec::Props::parse(&props.clone().into())?;
         let zone = job.zone.as_deref().unwrap_or(&self.zone);
         let mut spec = json!({
-            // cron repeats no job that fails.
+            // cron does not repeat a job that fails.
             "run": { "kind": exec::KIND, "props": props, "retry": { "policy": "never" } },
             "cron": [job.expression()],
             "zone": zone,
@@ -370,7 +371,7 @@ impl Importer {
     }
 }
 
-/// Returns the schedule with this id, if there is one.
+/// Returns the schedule with this id, if it exists.
 async fn there(client: &Client, id: &TaskId) -> Result<Option<ScheduleRecord>, Failure> {
     match client.schedules().get(id).await {
         Ok(record) => Ok(Some(record)),

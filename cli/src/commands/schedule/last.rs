@@ -76,7 +76,7 @@ pub(super) async fn last_run(
         Ok(TaskRecord {
             state: Err(error), ..
         }) => unread(error.to_string()),
-        // One damaged run does not hide the schedules.
+        // One damaged run must not hide the schedules.
         Err(error @ Error::Corrupt { .. }) => unread(error.to_string()),
         Err(Error::NotFound { .. }) => return Ok(None),
         Err(error) => return Err(error.into()),
@@ -105,7 +105,7 @@ fn is_run(task: &Task, schedule: &TaskId) -> bool {
 mod tests {
     use super::*;
 
-    /// A run between two attempts looked healthy: it was asleep.
+    /// Regression: a run between two attempts looked healthy, because it was asleep.
     #[test]
     fn a_run_that_is_retried_shows_its_failed_attempt() {
         let mut state = TaskState::new(Timestamp::UNIX_EPOCH);

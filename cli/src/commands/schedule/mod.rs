@@ -1,11 +1,13 @@
 //! `windlass schedule`: schedules, which submit runs at times.
 
+mod args;
 mod crontab;
 mod field;
 pub(crate) mod form;
 pub(crate) mod import;
 mod last;
 mod origin;
+mod run_args;
 mod select;
 mod show;
 mod spec;
@@ -57,7 +59,7 @@ Examples:
   windlass schedule create sync --every 1h --description 'copies the orders' --paused --shell ./sync
   windlass schedule create report --cron '0 6 * * MON' --zone local --dry-run -- ./report --weekly
   windlass schedule create once --at 2030-01-01T09:00:00Z --start-within 1h --shell 'make && make install'")]
-    Create(Box<spec::NewArgs>),
+    Create(Box<args::NewArgs>),
     /// Show a schedule: its times, its counts, its last run, the times without a run, and the live runs that it last saw
     Get(Which),
     /// List schedules with their next times and their last runs
@@ -72,7 +74,7 @@ Examples:
   windlass schedule update backup --cron '0 4 * * *'
   windlass schedule update backup --clear cron --every 12h
   windlass schedule update backup -- tar czf /tmp/all.tgz home etc")]
-    Update(Box<spec::UpdateArgs>),
+    Update(Box<args::UpdateArgs>),
     /// Pause schedules
     #[command(after_help = steer::PAUSE)]
     Pause(steer::PauseArgs),
@@ -214,7 +216,7 @@ async fn skip(
     done(out, id, &format!("skips {time}"))
 }
 
-/// What was done with a schedule.
+/// An action on a schedule.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct Action<'a> {
@@ -227,7 +229,7 @@ pub(crate) struct Action<'a> {
     runs: Option<&'a [TaskId]>,
 }
 
-/// Prints that something was done with a schedule.
+/// Prints the result of an action on a schedule.
 fn done(out: &Output, id: &TaskId, action: &str) -> Result<Exit, Failure> {
     match out.is_json() {
         true => out.json(&Action {
@@ -240,7 +242,7 @@ fn done(out: &Output, id: &TaskId, action: &str) -> Result<Exit, Failure> {
     Ok(Exit::Ok)
 }
 
-/// Prints that something was done with a schedule, and the runs of it.
+/// Prints the result of an action on a schedule, with its runs.
 fn runs(out: &Output, id: &TaskId, action: &str, runs: &[TaskId]) -> Result<Exit, Failure> {
     if out.is_json() {
         out.json(&Action {

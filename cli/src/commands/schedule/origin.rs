@@ -1,4 +1,4 @@
-//! Where an imported schedule comes from: a label of its task, by which a later import of the same crontab finds it.
+//! The origin of an imported schedule: a label of its task, by which a later import of the same crontab finds it.
 
 use std::{collections::BTreeSet, fs, os::unix::fs::PermissionsExt, path::Path};
 
@@ -11,7 +11,7 @@ use windlass::{
 
 use crate::{exit::Failure, hash::hex};
 
-/// The label of an imported schedule with the crontab that it is from.
+/// The label that names the crontab of an imported schedule.
 pub(super) const LABEL: &str = "crontab";
 
 /// How many tasks one call reads.
@@ -30,7 +30,7 @@ pub(super) fn of(file: &str) -> String {
     named(machine, &path)
 }
 
-/// Returns a name that a label can have: that of a path which it cannot have is made of its content.
+/// Returns a name that is a valid label. A path that is not valid is replaced by a hash.
 fn named(machine: &str, path: &str) -> String {
     let name = format!("{machine}:{path}");
     let is_label =
@@ -41,7 +41,7 @@ fn named(machine: &str, path: &str) -> String {
     }
 }
 
-/// Returns the live schedules from this crontab that are none of these.
+/// Returns the live schedules from this crontab that are not among these.
 pub(super) async fn dropped(
     client: &Client,
     origin: &str,
@@ -68,7 +68,7 @@ pub(super) async fn dropped(
     }
 }
 
-/// Returns whether a word is the name of a user of this machine, and no program of `PATH`.
+/// Returns whether a word is the name of a user of this machine, and not a program in `PATH`.
 pub(super) fn is_user(word: &str) -> bool {
     let users = fs::read_to_string("/etc/passwd").unwrap_or_default();
     let is_user = users

@@ -5,8 +5,9 @@ use windlass::{Client, Json, TaskId, schedule::ScheduleRecord};
 use super::show;
 use crate::{
     exit::{Exit, Failure},
+    filters::label_filter,
     output::Output,
-    select::{ask, can_ask, label_filter, unasked},
+    select::{ask, can_ask, unasked},
 };
 
 /// Ids, patterns or filters.
@@ -33,17 +34,17 @@ pub(super) struct SelectArgs {
     yes: bool,
 }
 
-/// The selection.
+/// The result of the selection.
 pub(super) enum Choice {
-    /// Act on these.
+    /// Act on these schedules.
     Act(Vec<TaskId>),
-    /// None: a dry run, no match, or no confirmation.
+    /// Do not act: a dry run, no match, or no confirmation.
     Done(Exit),
 }
 
 impl SelectArgs {
-    /// Selects the schedules, and asks for confirmation where a pattern or a filter chooses them. `verb` names the
-    /// action; schedules of these that are not `wanted` are left out.
+    /// Selects the schedules, and asks for confirmation if a pattern or a filter selects them. `verb` names the
+    /// action. Leaves out selected schedules that are not `wanted`.
     pub(super) async fn choose(
         &self,
         client: &Client,
@@ -122,7 +123,7 @@ impl SelectArgs {
         ))
     }
 
-    /// Selects schedules that were named one by one: without a question.
+    /// Selects schedules that were named by their ids, without a confirmation.
     async fn named(
         &self,
         client: &Client,
@@ -147,7 +148,7 @@ impl SelectArgs {
     }
 }
 
-/// Returns whether a schedule has this text as its id, though it looks like a pattern.
+/// Returns whether a schedule has this text as its id, although the text looks like a pattern.
 async fn is_there(client: &Client, text: &str) -> Result<bool, Failure> {
     let Ok(id) = text.parse::<TaskId>() else {
         return Ok(false);
@@ -176,7 +177,7 @@ async fn dry_run(
     Ok(Choice::Done(Exit::Ok))
 }
 
-/// `1 schedule`, `2 schedules`.
+/// Formats a count: `1 schedule`, `2 schedules`.
 fn count(n: usize) -> String {
     match n {
         1 => "1 schedule".to_owned(),
@@ -203,12 +204,12 @@ fn has_label(record: &ScheduleRecord, (name, value): &(String, Option<String>)) 
     of_runs.is_some_and(is_wanted)
 }
 
-/// Returns whether a text is one of a pattern, in which `*` stands for any text and `?` for one character.
+/// Returns whether a text matches a pattern, in which `*` stands for any text and `?` for one character.
 fn is_match(pattern: &str, text: &str) -> bool {
     let (pattern, text): (Vec<char>, Vec<char>) =
         (pattern.chars().collect(), text.chars().collect());
     let (mut p, mut t) = (0, 0);
-    // The last `*`, and the place in the text at which what follows it was tried last.
+    // The last `*`, and the place in the text at which the pattern after it was tried last.
     let mut star: Option<(usize, usize)> = None;
     while t < text.len() {
         match pattern.get(p) {

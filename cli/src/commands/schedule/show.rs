@@ -4,7 +4,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 use windlass::{
-    Client, TaskId,
+    Client, StateKind, TaskId,
     schedule::{self, Schedule, ScheduleRecord, Time},
     store::{Error, Page},
 };
@@ -25,11 +25,29 @@ use crate::{
     view::{age, color, text},
 };
 
-/// Why no schedule submits runs.
+/// The reason why no schedule submits runs.
 const NO_NODE: &str =
     "no live node runs schedules: start one (`windlass worker`, or a runner of the library)";
 
-/// Returns why a schedule waits that a clock that was ahead has taken beyond the present.
+/// Returns why no node does the next thing of a schedule: `None` if a node may, and for a schedule that has ended or is
+/// paused, which has none.
+async fn why_no_node(client: &Client, record: &ScheduleRecord) -> Result<Option<String>, Failure> {
+    let has_next = record.state.is_some_and(|code| match code {
+        StateKind::Paused => record.commands > 0,
+        code => !code.is_terminal(),
+    });
+    if !has_next {
+        return Ok(None);
+    }
+    if let Some(why) = client.store().registry().no_node_may_join().await? {
+        return Ok(Some(format!("no node may run schedules: {why}")));
+    }
+    let is_handled = client.is_handled(schedule::KIND).await?;
+    Ok((!is_handled).then(|| NO_NODE.to_owned()))
+}
+
+/// Returns the reason why a schedule waits if a clock that was ahead has decided its times beyond
+/// the present.
 fn ahead_text(record: &ScheduleRecord) -> Option<String> {
     let (ahead, id) = (record.ahead?, &record.id);
     Some(format!(
@@ -38,10 +56,10 @@ fn ahead_text(record: &ScheduleRecord) -> Option<String> {
     ))
 }
 
-/// A time that passed longer ago than this is reported: a worker submits its run earlier.
+/// How long ago a time must have passed to be reported: a worker submits its run earlier.
 const OVERDUE: SignedDuration = SignedDuration::from_secs(3);
 
-/// How many times to come are shown of a schedule.
+/// How many future times of a schedule are shown.
 pub(super) const UPCOMING: usize = 5;
 
 /// How many last runs are read at the same time.
@@ -95,7 +113,7 @@ impl PreviewArgs {
     }
 }
 
-/// The most times of one preview: all of them are in memory, as a table or a JSON array.
+/// The most times of one preview: all of them are in memory.
 const MOST_PREVIEWED: usize = 10_000;
 
 /// Reads how many times a preview prints.
@@ -107,7 +125,7 @@ fn text_of(at: Timestamp) -> String {
     at.to_string()
 }
 
-/// Says that commands wait, which change what the schedule does next.
+/// Returns a note that queued commands will change what the schedule does next.
 fn commands_text(record: &ScheduleRecord) -> Option<String> {
     let id = &record.id;
     match record.commands {
@@ -163,8 +181,7 @@ pub(super) async fn get(id: &TaskId, global: &Global) -> Result<Exit, Failure> {
         .await
         .map_err(Failure::of_schedule)?;
     let last_run = last_run(&client, &record).await?;
-    let is_handled = client.is_handled(schedule::KIND).await?;
-    let no_node = (!is_handled).then(|| NO_NODE.to_owned());
+    let no_node = why_no_node(&client, &record).await?;
     let waits = no_node.into_iter().chain(ahead_text(&record));
     let waits: Vec<String> = waits.chain(commands_text(&record)).collect();
     let waits = (!waits.is_empty()).then(|| waits.join("; "));

@@ -1,94 +1,18 @@
-//! The spec of a schedule, of options or JSON.
+//! Builds the spec of a schedule from options or JSON.
 
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 use windlass::{
-    Invalid, Json, Limit, TaskId,
+    Invalid, Json, TaskId,
     schedule::{Schedule, ScheduleRecord},
-    statemachine::wire::read_retry,
 };
 
-use super::{field::ClearArgs, zone};
-use crate::{
-    command_args::CommandArgs,
-    exec,
-    exit::Failure,
-    input,
-    parse::{self, at_once, label, priority, rate, time},
+use super::{
+    field::ClearArgs,
+    run_args::{RunArgs, inner, set},
+    zone,
 };
-
-/// A schedule and its fields.
-#[derive(Debug, clap::Args)]
-pub(super) struct CreateArgs {
-    /// The schedule
-    #[arg(value_name = "ID")]
-    pub(super) id: TaskId,
-    #[command(flatten)]
-    pub(super) times: TimeArgs,
-    #[command(flatten)]
-    pub(super) run: RunArgs,
-    /// What the schedule is for, in one line: `schedule get` and `list` show it
-    #[arg(long, value_name = "TEXT")]
-    pub(super) description: Option<String>,
-    /// Print the schedule and its next times, and change nothing
-    #[arg(long)]
-    pub(super) dry_run: bool,
-}
-
-/// A schedule that is created.
-#[derive(Debug, clap::Args)]
-pub(super) struct NewArgs {
-    #[command(flatten)]
-    pub(super) fields: CreateArgs,
-    /// Create the schedule paused: it submits no run before `schedule resume`
-    #[arg(long)]
-    pub(super) paused: bool,
-}
-
-impl CreateArgs {
-    /// Sets the fields that were given.
-    pub(super) fn apply(&self, spec: &mut Map<String, Value>) -> Result<(), Failure> {
-        self.times.apply(spec)?;
-        set(spec, "description", self.description.clone());
-        self.run.apply(spec)
-    }
-}
-
-/// A schedule and the changes of its fields.
-#[derive(Debug, clap::Args)]
-pub(super) struct UpdateArgs {
-    #[command(flatten)]
-    pub(super) fields: CreateArgs,
-    #[command(flatten)]
-    pub(super) clear: ClearArgs,
-}
-
-impl UpdateArgs {
-    /// Returns whether an option was given.
-    pub(super) fn has_options(&self) -> bool {
-        let CreateArgs {
-            times,
-            run,
-            description,
-            ..
-        } = &self.fields;
-        *times != TimeArgs::default()
-            || *run != RunArgs::default()
-            || description.is_some()
-            || self.clear != ClearArgs::default()
-    }
-
-    /// Reads what files and standard input give, once: the fields may be set more than once.
-    pub(super) fn load(&mut self) -> Result<(), Failure> {
-        let CreateArgs { times, run, .. } = &mut self.fields;
-        for (field, text) in [("spec", &mut times.spec), ("props", &mut run.props)] {
-            if let Some(text) = text {
-                *text = input::json(field, text)?.to_string();
-            }
-        }
-        Ok(())
-    }
-}
+use crate::{exec, exit::Failure, input, parse::time};
 
 /// The times.
 #[derive(Debug, Default, PartialEq, clap::Args)]
@@ -96,17 +20,18 @@ pub(super) struct TimeArgs {
     /// Read the schedule as JSON, @FILE or - for standard input. Other options override its fields; a field that
     /// is null counts as missing
     #[arg(long, value_name = "JSON")]
-    spec: Option<String>,
+    pub(super) spec: Option<String>,
 
-    /// A cron expression: 'minute hour day month weekday', optionally with a second in front, or @daily
+    /// A cron expression: 'minute hour day month weekday', optionally with a second in front and then a year at the end;
+    /// @daily, @every 15m, or @reboot (each start of the machine of a worker)
     #[arg(long, value_name = "EXPRESSION")]
     cron: Vec<String>,
 
-    /// An interval: 90s, 15m, 1h30m, 7d
+    /// An interval: 90s, 15m, 1h30m, 7d; or months of the calendar: 1mo, 3mo, 1y
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true)]
     every: Vec<String>,
 
-    /// One of the times of each interval (RFC 3339); 1970-01-01T00:00:00Z by default
+    /// One of the times of each interval (RFC 3339); 1970-01-01T00:00:00Z by default. Months have its local time
     #[arg(long, value_name = "TIME", value_parser = time, requires = "every")]
     anchor: Option<Timestamp>,
 
@@ -189,52 +114,8 @@ pub(super) struct TimeArgs {
     pause_on_failure: Option<bool>,
 }
 
-/// The run.
-#[derive(Debug, Default, PartialEq, clap::Args)]
-pub(super) struct RunArgs {
-    /// The kind of the runs; exec by default when a command is given
-    #[arg(long, value_name = "KIND")]
-    kind: Option<String>,
-
-    /// The props of the runs: JSON, @FILE, or - for standard input
-    #[arg(long, value_name = "JSON")]
-    props: Option<String>,
-
-    /// The priority of the runs
-    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = priority)]
-    priority: Option<i32>,
-
-    /// A label of the runs
-    #[arg(long = "label", value_name = "NAME=VALUE", value_parser = label)]
-    labels: Vec<(String, String)>,
-
-    #[arg(long, value_name = "KEY=N", value_parser = at_once, help = parse::AT_ONCE)]
-    at_once: Vec<Limit>,
-
-    #[arg(long, value_name = "KEY=N/DURATION", value_parser = rate, help = parse::RATE)]
-    rate: Vec<Limit>,
-
-    /// Set what follows a failed attempt of a run; see `windlass submit --help`
-    #[arg(long, value_name = "POLICY")]
-    retry: Option<String>,
-
-    /// What each run starts. `update` keeps its folder and its files of variables.
-    #[command(flatten)]
-    command: CommandArgs,
-}
-
-/// The fields of a command that an update with another command keeps: those with options of their own.
-const KEPT: [&str; 3] = ["cwd", "env_file", "env_from_file"];
-
 fn object(field: &'static str, json: &Json) -> Result<Map<String, Value>, Invalid> {
     json.get(field)
-}
-
-/// Sets a field that was given.
-fn set(spec: &mut Map<String, Value>, field: &str, value: Option<impl Into<Value>>) {
-    if let Some(value) = value {
-        spec.insert(field.to_owned(), value.into());
-    }
 }
 
 /// Sets a list that was given.
@@ -243,15 +124,6 @@ fn set_list<T: ToString>(spec: &mut Map<String, Value>, field: &str, values: &[T
         let values: Vec<Value> = values.iter().map(|v| v.to_string().into()).collect();
         spec.insert(field.to_owned(), values.into());
     }
-}
-
-/// Returns the object in a field, which is made if it is missing or no object.
-fn inner<'a>(spec: &'a mut Map<String, Value>, field: &str) -> Option<&'a mut Map<String, Value>> {
-    let value = spec.entry(field).or_insert(Value::Null);
-    if !value.is_object() {
-        *value = Value::Object(Map::new());
-    }
-    value.as_object_mut()
 }
 
 impl TimeArgs {
@@ -308,7 +180,7 @@ impl TimeArgs {
         has_local_times && spec.get("zone").is_none_or(Value::is_null)
     }
 
-    /// Returns a schedule of these times, whose runs do not matter.
+    /// Returns a schedule with these times and a placeholder run.
     pub(super) fn schedule(&self) -> Result<Schedule, Failure> {
         let mut spec = Map::new();
         spec.insert("run".to_owned(), json!({ "kind": exec::KIND }));
@@ -316,8 +188,8 @@ impl TimeArgs {
         read(spec)
     }
 
-    /// Returns the fields of a schedule. One that cannot be read has none if a whole one is given; otherwise the
-    /// options replace the wrong ones.
+    /// Returns the fields of a schedule. For a spec that cannot be read: no fields if a whole spec is given;
+    /// otherwise the options replace the invalid ones.
     pub(super) fn present(&self, record: &ScheduleRecord) -> Result<Map<String, Value>, Failure> {
         if record.spec.is_err() && self.spec.is_some() {
             return Ok(Map::new());
@@ -346,91 +218,7 @@ pub(super) fn overlap(text: &str) -> Result<Value, Invalid> {
     }
 }
 
-impl RunArgs {
-    /// Sets the limits of an option that was given. Those of the other option stay.
-    fn set_limits(&self, run: &mut Map<String, Value>) {
-        let given: Vec<&Limit> = self.at_once.iter().chain(&self.rate).collect();
-        if given.is_empty() {
-            return;
-        }
-        let stays = |limit: &&Value| match is_at_once(limit) {
-            true => self.at_once.is_empty(),
-            false => self.rate.is_empty(),
-        };
-        let before = run.get("limits").and_then(Value::as_array);
-        let mut limits: Vec<Value> = before
-            .into_iter()
-            .flatten()
-            .filter(stays)
-            .cloned()
-            .collect();
-        limits.extend(given.into_iter().map(|limit| json!(limit)));
-        run.insert("limits".to_owned(), limits.into());
-    }
-
-    /// Sets the fields that were given.
-    pub(super) fn apply(&self, spec: &mut Map<String, Value>) -> Result<(), Failure> {
-        let is_wrong = spec.get("run").is_some_and(|run| !run.is_object());
-        let is_replaced = self.kind.is_some() || self.command.is_given();
-        let Some(run) = inner(spec, "run").filter(|_| is_replaced || !is_wrong) else {
-            let reason = "is no object; write it like {\"kind\":\"exec\"}";
-            return Err(Invalid::new("run", reason).into());
-        };
-        if let Some(mut props) = self.command.props() {
-            for field in KEPT {
-                if let Some(value) = run.get("props").and_then(|props| props.get(field)) {
-                    props[field] = value.clone();
-                }
-            }
-            run.insert("props".to_owned(), props);
-            run.entry("kind").or_insert_with(|| exec::KIND.into());
-        }
-        set(run, "kind", self.kind.clone());
-        if let Some(props) = &self.props {
-            let props = input::json("props", props)?;
-            run.insert("props".to_owned(), props.get("props")?);
-        }
-        set(run, "priority", self.priority);
-        if !self.labels.is_empty() {
-            let labels = self
-                .labels
-                .iter()
-                .map(|(n, v)| (n.clone(), v.clone().into()));
-            run.insert("labels".to_owned(), Value::Object(labels.collect()));
-        }
-        self.set_limits(run);
-        if let Some(retry) = &self.retry {
-            let retry = read_retry(retry).map_err(|e| Invalid::new("retry", e))?;
-            let retry = Json::new("retry", &retry)?;
-            run.insert("retry".to_owned(), retry.get("retry")?);
-        }
-        if !run.contains_key("kind") {
-            let reason = "is missing; give a command after --, --shell or --kind";
-            return Err(Invalid::new("run.kind", reason).into());
-        }
-        let kind = run.get("kind").and_then(Value::as_str).unwrap_or_default();
-        self.command.check_kind("runs", kind)?;
-        if kind != exec::KIND {
-            return Ok(());
-        }
-        // Props of the wrong type are an error below.
-        if self.command.has_place()
-            && let Some(props) = run.entry("props").or_insert(json!({})).as_object_mut()
-        {
-            self.command.set_in(props)?;
-        }
-        let props = run.get("props").cloned().unwrap_or_default();
-        exec::Props::parse(&props.into())?;
-        Ok(())
-    }
-}
-
-/// Returns whether a limit in its JSON form is one of --at-once.
-fn is_at_once(limit: &Value) -> bool {
-    limit.get("at_once").is_some()
-}
-
-/// Reads a schedule of its JSON form.
+/// Reads a schedule from its JSON form.
 pub(super) fn read(spec: Map<String, Value>) -> Result<Schedule, Failure> {
     Ok(Schedule::from_json(&Value::Object(spec).into())?)
 }

@@ -68,14 +68,14 @@ pub(super) struct DeleteArgs {
     kill_runs: bool,
 }
 
-/// Whether a pause changes a schedule.
+/// Returns whether a pause changes a schedule.
 fn is_going_on(record: &ScheduleRecord) -> bool {
     record
         .state
         .is_some_and(|code| !code.is_terminal() && code != StateKind::Paused)
 }
 
-/// Whether a resume changes a schedule.
+/// Returns whether a resume changes a schedule.
 fn is_held(record: &ScheduleRecord) -> bool {
     let is_live = record.state.is_some_and(|code| !code.is_terminal());
     is_live
@@ -164,10 +164,10 @@ pub(super) async fn delete(
     .await
 }
 
-/// What was done with a schedule.
+/// The result of an action on a schedule.
 struct Did {
     action: &'static str,
-    /// The runs that a delete has killed.
+    /// The runs that a delete has sent a kill to.
     killed: Option<Vec<TaskId>>,
 }
 
@@ -193,8 +193,8 @@ impl Did {
     }
 }
 
-/// Does something with each schedule, several at a time, and prints it in their order. An error of one of many is
-/// printed, and the others go on.
+/// Acts on each schedule, several at a time, and prints the results in their order. An error of one of many is
+/// printed, and the others continue.
 async fn each(
     out: &Output,
     ids: Vec<TaskId>,
@@ -225,7 +225,7 @@ async fn each(
     })
 }
 
-/// Returns whether a schedule is paused, after a moment in which a node may take the command.
+/// Returns whether a schedule is paused, after a moment in which a node may apply the command.
 async fn becomes_paused(client: &Client, id: &TaskId) -> Result<bool, Failure> {
     for _ in 0..20 {
         let record = client.get(id).await?;

@@ -1,4 +1,4 @@
-//! Times in words: those of a spec, and local ones.
+//! Times as text: those of a spec, and local ones.
 
 use jiff::{SignedDuration, Zoned};
 use serde_json::{Map, Value};
@@ -10,7 +10,7 @@ pub(super) fn local(time: &Zoned) -> String {
     format!("{} {zone}", time.strftime("%a %Y-%m-%d %H:%M:%S %:z"))
 }
 
-/// Returns the local form of each time. Says of a time that the clocks have changed since the one before it.
+/// Returns the local form of each time. Marks a time before which the clocks have changed.
 pub(super) fn upcoming(times: &[Time]) -> Vec<String> {
     let befores = std::iter::once(None).chain(times.iter().map(Some));
     let each = times.iter().zip(befores);
@@ -32,7 +32,7 @@ pub(super) fn upcoming(times: &[Time]) -> Vec<String> {
 /// The fields that give times.
 pub(super) const TIMES: [&str; 3] = ["cron", "every", "at"];
 
-/// Returns the times that one of these fields gives, in short.
+/// Returns the times of one of these fields, in short.
 pub(super) fn time_texts(spec: &Map<String, Value>, field: &str) -> Vec<String> {
     let list = spec.get(field).and_then(Value::as_array);
     let text = |value: &Value| match value.get("interval") {

@@ -1,4 +1,4 @@
-//! `windlass schedule trigger`: a run that an operator asks for.
+//! `windlass schedule trigger`: submits a run on request.
 
 use jiff::Timestamp;
 use windlass::{Client, TaskId, schedule::Trigger, store::Error};
@@ -22,7 +22,7 @@ Examples:
 
 `windlass retry ID@TIME` runs a time again whose run has ended; `windlass schedule backfill` runs the times of a range.";
 
-/// Which run.
+/// The run to submit.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     #[command(flatten)]
@@ -59,7 +59,7 @@ pub(super) async fn execute(args: Args, client: &Client, global: &Global) -> Res
     }
 }
 
-/// Returns the failure for a time that has this run.
+/// Returns the failure for a time that already has this run.
 async fn taken(run: &TaskId, client: &Client, global: &Global) -> Result<Exit, Failure> {
     let state = client.get(run).await?.state.ok().map(|state| state.code());
     let hint = global.hint();

@@ -11,11 +11,12 @@ use windlass::{
 };
 
 use super::{
+    args::{NewArgs, UpdateArgs},
     field::notes_of,
     form::{PlanForm, TimeForm},
     import::fields,
     show::UPCOMING,
-    spec::{NewArgs, TimeArgs, UpdateArgs, read},
+    spec::{TimeArgs, read},
     texts::upcoming,
     zone,
 };
@@ -26,7 +27,8 @@ use crate::{
     waiting::note_unhandled,
 };
 
-/// Why an update is not made: the store's reason, in the words of a schedule, or that of the options.
+/// Why an update is not made: the store's error, expressed for a schedule, or the error of the
+/// options.
 struct OfSchedule(Failure);
 
 impl From<windlass::store::Error> for OfSchedule {
@@ -67,7 +69,9 @@ pub(super) async fn create(args: NewArgs, global: &Global) -> Result<Exit, Failu
         ),
         false => (schedules.create(&args.id, schedule).await, "created"),
     };
-    created.map_err(Failure::of_schedule)?;
+    if let Err(error) = created {
+        return Err(taken(&client, &args.id, error).await);
+    }
     written(&client, &out, &args.id, action).await
 }
 
@@ -75,15 +79,15 @@ pub(super) async fn create(args: NewArgs, global: &Global) -> Result<Exit, Failu
 async fn plan_new(id: &TaskId, schedule: &Schedule, global: &Global) -> Result<Exit, Failure> {
     let now = Timestamp::now();
     schedule.check(id.as_str(), now)?;
-    // Without a store nothing has the id.
+    // Without a store the id is free.
     if let Ok(client) = global.reading().await
         && client.get(id).await.is_ok()
     {
-        let taken = Error::AlreadyExists {
+        let error = Error::AlreadyExists {
             what: "task",
             name: id.to_string(),
         };
-        return Err(Failure::of_schedule(taken));
+        return Err(taken(&client, id, error).await);
     }
     let times = schedule.preview(id.as_str(), now, UPCOMING)?;
     plan(&global.out(), (id, "would create"), schedule, &times)
@@ -118,6 +122,20 @@ fn plan(
     Ok(Exit::Ok)
 }
 
+/// Returns the failure of a schedule that was not created, and names the task that has its id.
+pub(super) async fn taken(client: &Client, id: &TaskId, error: Error) -> Failure {
+    if let Error::AlreadyExists { what: "task", .. } = error
+        && let Ok(record) = client.get(id).await
+        && record.task.kind.as_str() != schedule::KIND
+    {
+        let kind = &record.task.kind;
+        return Failure::No(format!(
+            "the id '{id}' is that of a task of kind '{kind}', which is no schedule; choose another id"
+        ));
+    }
+    Failure::of_schedule(error)
+}
+
 /// Changes the given fields of a schedule.
 pub(super) async fn update(
     mut args: UpdateArgs,
@@ -133,7 +151,7 @@ pub(super) async fn update(
     }
     args.load()?;
     let (mut action, mut notes) = ("updated", Vec::new());
-    // Called again when another update was first: the merge is then one of what that has written.
+    // Called again when another update came first, so that it merges with that one.
     let mut merged = |record: &ScheduleRecord| -> Result<Schedule, OfSchedule> {
         let is_ended = record.state.is_some_and(StateKind::is_terminal);
         action = if is_ended {
@@ -191,6 +209,7 @@ async fn written(
     };
     out.line(format!("{id}: {action}{next}"))?;
     let kinds = BTreeSet::from([Kind::new(schedule::KIND)?]);
-    note_unhandled(client, out, &kinds, ("note", "its runs are submitted")).await;
+    let then = "its runs are submitted when one starts";
+    note_unhandled(client, out, &kinds, ("note", then)).await;
     Ok(Exit::Ok)
 }

@@ -1,9 +1,9 @@
-//! The time zone of this machine, and which zone a schedule has taken.
+//! The time zone of this machine, and the note about the zone of a schedule.
 
 /// The value of `--zone` that stands for the zone of this machine.
 const LOCAL: &str = "local";
 
-/// Returns the zone of this machine, which `TZ` overrides: that of cron.
+/// Returns the zone that cron uses: that of this machine, unless `TZ` overrides it.
 pub(super) fn of_machine() -> String {
     let variable = std::env::var("TZ").ok().filter(|zone| !zone.is_empty());
     let link = || std::fs::read_link("/etc/localtime").ok();
@@ -11,7 +11,8 @@ pub(super) fn of_machine() -> String {
     zone.map_or_else(|| "UTC".to_owned(), |zone| named(&zone))
 }
 
-/// Returns the name of a zone that `TZ` or the link `/etc/localtime` gives: `:/usr/share/zoneinfo/Asia/Tokyo`.
+/// Returns the name of the zone that `TZ` or the link `/etc/localtime` contains:
+/// `:/usr/share/zoneinfo/Asia/Tokyo`.
 fn named(zone: &str) -> String {
     let zone = zone.strip_prefix(':').unwrap_or(zone);
     let name = zone.rsplit_once("zoneinfo/").map_or(zone, |(_, name)| name);
@@ -29,7 +30,7 @@ pub(super) fn read(text: &str) -> Result<String, String> {
     })
 }
 
-/// Returns a note for a schedule that has taken UTC by default, on a machine in another zone.
+/// Returns a note for a schedule that has UTC by default, on a machine in another zone.
 pub(super) fn note_of_default() -> Option<String> {
     let here = of_machine();
     (here != "UTC").then(|| {

@@ -117,12 +117,12 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NAME=VALUE", value_parser = meta)]
     pub(super) meta: Vec<(String, String)>,
 
-    /// What follows a failed attempt: a number of attempts, 'exponential' (8 attempts; random waits
-    /// of up to 1s, 2s, 4s … 5m; a number has the same waits, and '20,cap=7d' waits of up to a week), 'strikes'
-    /// (8 failures within 4h fail it; 10m between two), 'never', 'abandoned' (only an attempt whose
-    /// worker died is followed by another) or JSON, such as
-    /// {"policy":"exponential","attempts":5,"cap":"10m"}. A command that is stopped with its worker has not
-    /// failed: it starts again under every policy, even 'never'
+    /// What follows a failed attempt: a number of attempts, 'exponential' (8 attempts; random waits of up to
+    /// 1s, 2s, 4s … 5m; a number has the same waits, and '20,cap=7d' waits of up to a week), 'strikes' (8
+    /// failures within 4h fail the task; 10m between attempts), 'never', 'abandoned' (only an attempt whose
+    /// worker died is followed by another) or JSON, such as {"policy":"exponential","attempts":5,"cap":"10m"}.
+    /// A command that is stopped with its worker has not failed: it starts again under every policy, even
+    /// 'never'
     #[arg(long, value_name = "POLICY")]
     pub(super) retry: Option<String>,
 
@@ -159,7 +159,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     pub(super) command: CommandArgs,
 
-    /// Whether the hint to shells was given.
+    /// Whether the hint about shells was printed.
     #[arg(skip)]
     pub(super) hinted: AtomicBool,
 }
@@ -180,7 +180,7 @@ fn by(
 impl Args {
     /// Returns the task of the options.
     pub(super) fn task(&self, now: Timestamp) -> Result<TaskForm, Failure> {
-        let props = match (&self.props, self.command.props()) {
+        let props = match (&self.props, self.command.props()?) {
             (Some(text), _) => input::json("props", text)?,
             (None, props) => props.map(Json::from).unwrap_or_default(),
         };
@@ -239,7 +239,7 @@ impl Args {
         if kind != exec::KIND {
             return Ok(submit);
         }
-        // Without props the error names the command that is missing.
+        // Without props the error says that the command is missing.
         if self.command.has_place() || submit.task.props.is_null() {
             let mut props = match submit.task.props.is_null() {
                 true => Map::new(),
@@ -249,7 +249,7 @@ impl Args {
             self.command.add_to(&mut props)?;
             submit.task.props = Value::Object(props).into();
         }
-        // Invalid props of a command are an error now, not a failed task later.
+        // Invalid props of a command are rejected now, instead of failing the task later.
         let props = exec::Props::parse(&submit.task.props)?;
         let words = props.args.iter().filter_map(exec::Word::as_text);
         if !props.is_shell

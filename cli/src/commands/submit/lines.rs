@@ -31,7 +31,7 @@ use crate::{
 pub(crate) struct Report {
     /// How many tasks are new.
     submitted: usize,
-    /// How many tasks were there already.
+    /// How many tasks existed already.
     existing: usize,
     /// The lines that were not submitted.
     failed: Vec<Bad>,
@@ -45,6 +45,9 @@ pub(crate) struct Report {
     /// How many of the new tasks have missed a deadline.
     #[serde(skip)]
     missed: usize,
+    /// Whether a task starts later, or waits for others.
+    #[serde(skip)]
+    is_later: bool,
     #[serde(skip)]
     exits: BTreeSet<u8>,
 }
@@ -67,7 +70,7 @@ impl Report {
         self.exits.insert(failure.exit().code());
     }
 
-    /// Submits the lines that were read. Each has an answer of its own.
+    /// Submits the lines that were read. Each has its own result.
     async fn flush(
         &mut self,
         client: &Client,
@@ -79,6 +82,8 @@ impl Report {
             .iter()
             .map(|(line, s)| (*line, s.task.kind.clone(), missed(&s.task, now).is_some()))
             .collect();
+        let mut tasks = batch.iter().map(|(_, submit)| &submit.task);
+        self.is_later |= tasks.any(|task| task.waits.is_some() || task.start_at > Some(now));
         let submits = batch.drain(..).map(|(_, submit)| submit);
         for ((line, kind, is_late), answer) in
             lines.into_iter().zip(client.submit_many(submits).await)
@@ -109,7 +114,7 @@ impl Report {
     }
 }
 
-/// Submits the lines. The first invalid one ends it, unless `--keep-going`: the lines before it
+/// Submits the lines. Ends at the first invalid line unless `--keep-going`: the lines before it
 /// have been submitted, and none after it.
 pub(crate) async fn execute(
     mut lines: Box<dyn BufRead>,
@@ -166,13 +171,19 @@ pub(crate) async fn execute(
     report.flush(&client, &out, &mut batch).await?;
     spinner.finish_and_clear();
     if stopped {
-        out.note("nothing after that line was submitted; --keep-going goes on");
+        out.note("nothing after that line was submitted; --keep-going continues");
     }
     if let Some(note) = missed::note(report.missed) {
         out.note(note);
     }
     let all_fail = report.missed > 0 && report.missed == report.submitted + report.existing;
-    let then = if all_fail { "they fail" } else { "they run" };
+    let then = match (all_fail, report.is_later) {
+        (true, _) => "they fail when one starts",
+        (false, false) => "they run when one starts",
+        (false, true) => {
+            "they run once one has started: those with a later start or a wait after it"
+        }
+    };
     note_unhandled(&client, &out, &report.kinds, ("queued", then)).await;
     if args.wait.wait {
         wait(
@@ -186,7 +197,7 @@ pub(crate) async fn execute(
     print(&out, &report)?;
     Ok(match (report.exits.len(), report.exits.first()) {
         (0, _) => Exit::Ok,
-        // An invalid line that ended it is bad input; otherwise some items of a bulk failed.
+        // An invalid line that ended the command is bad input; otherwise some lines of many failed.
         (1, Some(code)) if stopped || report.ids.is_empty() => Exit::from_code(*code),
         _ => Exit::No,
     })
@@ -198,7 +209,7 @@ async fn wait(client: &Client, out: &Output, report: &mut Report, deadline: Dead
     let mut answers = futures::stream::iter(report.ids.clone())
         .map(|id| async move {
             let report = |waiting: Waiting| match reported(&waiting) {
-                // With many tasks only failures get a line each, not waits for a slot.
+                // With many tasks only failures are printed, not waits for a slot.
                 Some(text) if matches!(waiting, Waiting::Failed(_)) => {
                     bar.suspend(|| out.note(format!("{id}: {text}")));
                 }

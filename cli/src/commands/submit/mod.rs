@@ -25,7 +25,7 @@ use crate::{
     waiting::{Deadline, ended, note_unhandled, reported},
 };
 
-/// Returns the failure of a submit. Of a taken id it says what the other task has that this one has not.
+/// Returns the failure of a submit. For an id that exists, it says how the other task differs.
 async fn taken(client: &Client, task: &Task, error: Error) -> Failure {
     let is_taken = matches!(
         error,
@@ -55,9 +55,9 @@ async fn taken(client: &Client, task: &Task, error: Error) -> Failure {
 pub(crate) struct Submitted<'a> {
     /// The task.
     id: &'a TaskId,
-    /// `new`, or `existing` for a task that was there already.
+    /// `new`, or `existing` for a task that existed already.
     submitted: &'static str,
-    /// Its state: that of an existing task, or with `--wait` the one that it ended in.
+    /// Its state: that of an existing task, or with `--wait` its final state.
     state: Option<StateKind>,
     /// Its result, with `--wait`: any JSON.
     result: Option<&'a Json>,
@@ -112,9 +112,9 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
             out.note(format!("note: the task {missed}; it fails without a run"));
         }
         let then = if missed.is_some() {
-            "it fails"
+            "it fails when one starts"
         } else {
-            "it runs"
+            starts(&submit.task, client.store().clock().now())
         };
         let waits = note_unhandled(&client, &out, &kinds, ("queued", then)).await;
         if waits
@@ -173,18 +173,27 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     })
 }
 
+/// Says when a task runs whose kind no node handles yet.
+fn starts(task: &Task, now: Timestamp) -> &'static str {
+    match (&task.waits, task.start_at.is_some_and(|at| at > now)) {
+        (None, false) => "it runs when one starts",
+        (None, true) => "it runs at its time, once one has started",
+        (Some(_), _) => "it runs after the tasks that it waits for, once one has started",
+    }
+}
+
 /// Adds to a timeout of the wait how to end the task.
 fn goes_on(failure: Failure, id: &TaskId, global: &Global) -> Failure {
     match failure {
         Failure::Timeout(text) => {
             let kill = global.hint().on_task("kill", id);
-            Failure::Timeout(format!("{text}; it goes on; end it with: {kill}"))
+            Failure::Timeout(format!("{text}; it continues; end it with: {kill}"))
         }
         failure => failure,
     }
 }
 
-/// Notes the first task that a new task waits for and that does not exist, and a wait that is over by its deadline.
+/// Notes the first missing task that a new task waits for, and a wait that is already over because of its deadline.
 async fn note_unknown(client: &Client, out: &Output, task: &Task) -> Result<(), Failure> {
     let Some(waits) = task.waits.as_deref() else {
         return Ok(());

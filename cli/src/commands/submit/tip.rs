@@ -1,4 +1,4 @@
-//! Tips for a command line that `submit` got without the `--` before it.
+//! Tips for a command line of `submit` that lacks the `--`.
 
 use std::ffi::OsStr;
 
@@ -31,8 +31,8 @@ pub(crate) fn add(error: &mut clap::Error) {
     error.insert(ContextKind::Suggested, ContextValue::StyledStrs(tips));
 }
 
-/// Returns how to submit the command that this kind seems to be: a line, a path, or the name of a program. `None` for
-/// another kind.
+/// Returns how to submit the command that this kind seems to be: a command line, a path, or the name of a program.
+/// `None` for other kinds.
 pub(super) fn for_kind(kind: &str) -> Option<String> {
     let line = kind.contains(char::is_whitespace);
     let is_command = line || kind.contains('/') || exec::programs::is_known(OsStr::new(kind));

@@ -285,7 +285,7 @@ async fn the_output_of_a_running_command_can_be_seen() {
         let data = node.client.get(&id).await.unwrap().state.unwrap().data?;
         data.get::<Output>("data").ok()
     };
-    until("it is persisted by itself", async || {
+    until("it is persisted automatically", async || {
         seen()
             .await
             .is_some_and(|o| o.stdout == "first\n" && o.exit_code.is_none())

@@ -58,7 +58,10 @@ fn a_file_is_refused_wherever_it_was_cut() {
             continue;
         };
         let error = all(begin).unwrap_err();
-        let says = ["the file is cut: ", "is not the first line of an export"];
+        let says = [
+            "the file is incomplete: ",
+            "is not the first line of an export",
+        ];
         assert!(
             says.iter().any(|says| error.contains(says)),
             "{at}: {error}"
@@ -77,7 +80,7 @@ fn a_wrong_line_is_named_with_its_field() {
     for (wrong, says) in [
         (
             with(r#""order":50"#, r#""order":"x""#),
-            "line 2: order: invalid type",
+            "line 2: order: is \"x\", not a whole number, 0 or more",
         ),
         (with(r#""kind":"k""#, r#""kind":"""#), "line 2: task: "),
         (
@@ -86,17 +89,22 @@ fn a_wrong_line_is_named_with_its_field() {
         ),
         (
             with(r#"{"task":"#, r#"{"more":1,"task":"#),
-            "line 2: more: is no field of this line",
+            "line 2: more: is not a field of this line",
         ),
         (
             with(r#""task":"a","order":70"#, r#""task":"b","order":70"#),
             "line 2: commands: 'c70' is of task 'b', not of 'a'",
         ),
-        ("[]\n".to_owned(), "line 2: invalid type"),
+        ("[]\n".to_owned(), "line 2: is an array, not an object"),
+        ("{\"task\" 1}\n".to_owned(), "line 2: is not JSON: "),
+        (
+            with(r#""order":50"#, r#""order":50,"order":50"#),
+            "line 2: 'order' is given twice",
+        ),
         (good.clone() + &good, "line 3: order: 50 does not follow 50"),
         (
             "{\"left\":{\"id\":\"q\"}}\n".to_owned(),
-            "line 2: left: missing field `reason`",
+            "line 2: left: 'reason' is missing",
         ),
     ] {
         let error = all(&(head(1) + &wrong + &end(1, 0))).unwrap_err();
@@ -119,7 +127,7 @@ fn the_counts_of_the_last_line_are_compared() {
     }
     let more = head(1) + &good + &end(1, 0) + &good;
     let error = all(&more).unwrap_err();
-    assert_eq!(error, "line 4: the file goes on after its last line");
+    assert_eq!(error, "line 4: the file continues after its last line");
 }
 
 #[test]

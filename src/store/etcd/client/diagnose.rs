@@ -12,7 +12,7 @@ use super::{fault::WITHOUT_TLS, options::Options};
 
 /// The advice when a server closes connections.
 const WANTS_CERTIFICATE: &str = "the server closes the connection: if it asks for client certificates, give one (WINDLASS_ETCD_CERT, WINDLASS_ETCD_KEY)";
-const NO_ETCD: &str = "what answers there is no etcd, or speaks TLS: look at host and port, or use etcds:// instead of etcd://";
+const NO_ETCD: &str = "the server there is not an etcd, or speaks TLS: check host and port, or use etcds:// instead of etcd://";
 
 /// Returns the advice for a server that closes connections; `None` when the cause is unknown.
 pub(crate) async fn diagnose(options: &Options, reason: &str) -> Option<&'static str> {
@@ -35,7 +35,7 @@ pub(crate) async fn diagnose(options: &Options, reason: &str) -> Option<&'static
 /// Returns the reason of a refused connection, instead of the texts of each layer.
 pub(crate) fn refused(reason: &str) -> Option<&'static str> {
     reason.contains("Connection refused").then_some(
-        "Connection refused: no server listens there; start etcd, or look at host and port",
+        "Connection refused: no server listens there; start etcd, or check host and port",
     )
 }
 

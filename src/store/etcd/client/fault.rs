@@ -93,7 +93,7 @@ fn tls_advice(text: &str) -> Option<&'static str> {
         } else if text.contains("notvalidforname") {
             "the server's certificate is for another name: use the name that is in it as the host"
         } else if text.contains("certificate") && text.contains("expired") {
-            "the certificate has expired: renew it, or look at the clock"
+            "the certificate has expired: renew it, or check the clock"
         } else if text.contains("certificaterequired") || text.contains("alert") {
             "the server refuses us: give a client certificate of its CA (WINDLASS_ETCD_CERT, WINDLASS_ETCD_KEY)"
         } else if ["invalidcontenttype", "corrupt message", "handshake eof"]
@@ -112,7 +112,7 @@ impl From<Etcd> for Fault {
         let status = match &error {
             Etcd::GRpcStatus(status) => status,
             Etcd::InvalidArgs(_) | Etcd::InvalidUri(_) | Etcd::EndpointError(_) => {
-                return unusable(&error.to_string(), "look at the store's URL and TLS files");
+                return unusable(&error.to_string(), "check the store's URL and TLS files");
             }
             Etcd::LeaseKeepAliveError(text) if text.contains("not found") => {
                 return Self::LeaseGone;
@@ -182,7 +182,7 @@ impl From<Etcd> for Fault {
             return unusable(&whole, advice);
         }
         if is_another_server(&whole) {
-            let advice = "what answers there is no etcd, or speaks TLS: look at host and port, or use etcds://";
+            let advice = "the server there is not an etcd, or speaks TLS: check host and port, or use etcds://";
             return unusable(&whole, advice);
         }
         if text.is_empty() || whole.len() > text.len() {

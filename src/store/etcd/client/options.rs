@@ -177,7 +177,7 @@ impl Options {
                 .rsplit_once(':')
                 .and_then(|(name, port)| (!name.is_empty()).then(|| port.parse::<u16>().ok())?);
             if port.is_none() || host.chars().any(char::is_whitespace) {
-                return Err(bad(url, "has an endpoint that is no HOST:PORT"));
+                return Err(bad(url, "has an endpoint that is not HOST:PORT"));
             }
             endpoints.push(format!("{scheme}://{host}"));
         }
@@ -263,10 +263,10 @@ mod tests {
         for (url, says) in [
             ("etcd://h:1", "no namespace"),
             ("etcd://h:1/", "no namespace"),
-            ("etcd://h/ns", "no HOST:PORT"),
-            ("etcd://:1/ns", "no HOST:PORT"),
-            ("etcd://h:1,/ns", "no HOST:PORT"),
-            ("etcd://h:99999/ns", "no HOST:PORT"),
+            ("etcd://h/ns", "not HOST:PORT"),
+            ("etcd://:1/ns", "not HOST:PORT"),
+            ("etcd://h:1,/ns", "not HOST:PORT"),
+            ("etcd://h:99999/ns", "not HOST:PORT"),
             ("etcd://u:p@h:1/ns", "holds a user or password"),
             ("etcd://h:1/a//b", "part of a key"),
             ("http://h:1/ns", "begin with etcd://"),

@@ -135,7 +135,7 @@ impl Doctor {
 /// Compares the clocks of the members with that of this machine, to a second.
 fn clocks(members: &[Member]) -> Finding {
     let skew = members.iter().filter_map(|member| member.skew).max();
-    let advice = "look at the clocks of the machines: wake-ups and retention follow them";
+    let advice = "check the clocks of the machines: wake-ups and retention follow them";
     match skew {
         None => Finding::new(
             "clock",
@@ -196,7 +196,7 @@ fn leader(members: &[Member]) -> Finding {
     leaders.sort_unstable();
     leaders.dedup();
     if leaders.contains(&0) || leaders.len() > 1 {
-        let advice = "look at the network between the members, and whether a quorum of them runs";
+        let advice = "check the network between the members, and whether a quorum of them runs";
         let found = format!("the members do not agree on a leader {}", errors.join("; "));
         return Finding::new("leader", Verdict::Error, found, advice);
     }

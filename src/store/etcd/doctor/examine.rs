@@ -103,9 +103,9 @@ impl Doctor {
                 let put = self.access.link().call(put).await;
                 put.map_err(|fault| fault.into_error(OPERATION))
             };
-            // A full quota is a finding of its own, and must not hide the others.
+            // A full quota is its own finding, and must not hide the others.
             if let Err(error) = writes.measure(write).await {
-                let advice = "nothing can be written: see what else is reported here";
+                let advice = "nothing can be written: see the other findings";
                 return Ok(Finding::new(
                     "latency",
                     Verdict::Error,
@@ -182,7 +182,7 @@ impl Doctor {
         }
         if ahead >= 2 {
             let found = format!("a node joined {ahead} s in the future of this clock");
-            let advice = "look at the clocks of the machines: wake-ups follow them";
+            let advice = "check the clocks of the machines: wake-ups follow them";
             findings.push(Finding::new("clock", Verdict::Warning, found, advice));
         }
         findings.extend(self.examine_leases(namespace, &known).await?);

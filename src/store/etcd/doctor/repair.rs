@@ -1,4 +1,5 @@
-//! Deletes the keys that a repair may delete, if they are as the examination has read them.
+//! Deletes the keys that a repair may delete, unless they have changed since the examination read
+//! them.
 
 use std::collections::{HashMap, HashSet};
 

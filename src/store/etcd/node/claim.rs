@@ -11,10 +11,10 @@ use windlass_statemachine::TaskId;
 
 use self::{claimable::Claimable, look::Looked};
 use super::{
-    adopt::Adoption,
     claims::Held,
     lease::{Leases, number},
     new_tasks::NewTasks,
+    repair::Repairs,
     slots::{Refused, SlotTable},
     waits::Waited,
 };
@@ -37,7 +37,7 @@ pub(super) type Answer = Result<Option<Claimed>, Error>;
 /// Claims tasks for the nodes of this process.
 pub(crate) struct Claimer {
     pub(crate) leases: Leases,
-    pub(crate) adoption: Adoption,
+    pub(crate) repairs: Repairs,
     pub(crate) new: Arc<NewTasks>,
 }
 
@@ -189,7 +189,7 @@ impl Claimer {
         let queue = task.found.queue;
         let commands = reported(&queue);
         for stored in queue.iter().filter(|stored| stored.command.is_err()) {
-            self.adoption.reject(id.clone(), stored.clone());
+            self.repairs.reject(id.clone(), stored.clone());
         }
         let held = Held {
             lease: lease.id,

@@ -10,7 +10,7 @@ use windlass_statemachine::{Author, Fence, NodeName, Task, TaskId, TaskState};
 
 use tokio::sync::mpsc::UnboundedSender;
 
-use super::{room::NodeLease, slots::Refused};
+use super::{node_lease::NodeLease, slots::Refused};
 use crate::store::{
     etcd::schema::{Envelope, Recent, Slot, Stored, snapshot::PropsKeys},
     rules::{commit::Stored as Written, limits::reserve::Reserver},
@@ -131,7 +131,7 @@ impl Claims {
 
     /// Returns a lease of the node with room for one more claim, and counts the claim.
     pub(crate) fn room(&self, lease: u64) -> Option<i64> {
-        self.node(lease)?.room()
+        self.node(lease)?.attach()
     }
 
     /// Counts the end of a claim that was attached to this lease.

@@ -7,6 +7,7 @@ use windlass_statemachine::{Author, NodeName};
 use super::lease::number as lease_number;
 use crate::store::{
     AuditAction, AuditEntry, Error, Lease, NodeCommand, NodeCommandId,
+    copy::Copied,
     etcd::{
         client::Fault,
         read::Access,
@@ -36,6 +37,9 @@ impl NodeCommands {
         by: Option<&Author>,
     ) -> Result<NodeCommandId, Error> {
         const OPERATION: &str = "send a command to a node";
+        let mark = self.access.reader.load_mark().await;
+        let mark = mark.map_err(|fault| fault.into_error(OPERATION))?;
+        Copied::check_node(mark.as_ref(), &command)?;
         let registration = self.access.keys().registration(node);
         let found = self.access.reader.key(&registration, OPERATION).await?;
         let lease = found.ok_or_else(|| Error::no_node(node))?.lease();

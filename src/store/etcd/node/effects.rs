@@ -7,7 +7,7 @@ use windlass_statemachine::TaskId;
 use crate::store::{
     Error, Limits, Operation, Transaction,
     etcd::{
-        parts::{At, Before, Leftover, Parts},
+        edits::{At, Before, Edits, Leftover},
         write::{Item, transaction as beside},
     },
     rules::{effects, transaction::Bounds},
@@ -17,7 +17,7 @@ const OPERATION: &str = "apply the effects of a message";
 
 /// Applies the effects of messages.
 pub(crate) struct Effects {
-    pub(crate) parts: Parts,
+    pub(crate) edits: Edits,
     pub(crate) limits: Limits,
 }
 
@@ -42,12 +42,12 @@ impl Effects {
         effects: &Transaction,
         own: &Own<'_>,
     ) -> Result<(Item, Left), Error> {
-        let access = self.parts.access();
+        let access = self.edits.access();
         let (keys, now) = (access.keys(), own.now);
         let most = access.capacity().transaction();
         let most = most.min(self.limits.max_operations);
         effects::check(effects, "etcd", most)?;
-        let mut before = Before::read(&self.parts, effects, None, OPERATION).await?;
+        let mut before = Before::read(&self.edits, effects, None, OPERATION).await?;
         if let Some(task) = before.facts.tasks.get_mut(own.task) {
             task.has_ended = own.ends;
         }
@@ -61,7 +61,7 @@ impl Effects {
             .iter()
             .zip(ids.clone())
             .zip(own.place..)
-            .map(|((step, id), place)| self.parts.part(step, &before, at(id, place)))
+            .map(|((step, id), place)| self.edits.operation(step, &before, at(id, place)))
             .collect();
         let parts = try_join_all(parts).await?;
         let (place, places) = (item.place, item.places);
@@ -83,7 +83,7 @@ impl Effects {
     /// Deletes what remains after the write.
     pub(crate) async fn drop_left(&self, left: Left) {
         for (task, left) in left {
-            self.parts.clearing.drop_pointers(&task, left).await;
+            self.edits.clearing.drop_pointers(&task, left).await;
         }
     }
 }

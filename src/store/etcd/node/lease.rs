@@ -9,7 +9,7 @@ use windlass_statemachine::NodeName;
 
 use super::{
     claims::Claims,
-    room::{NodeLease, Stream},
+    node_lease::{NodeLease, Stream},
 };
 use crate::store::{
     Error, Lease, NodeSpec, NodeStatus,

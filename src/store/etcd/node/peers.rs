@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::copies::Copies;
+use super::live_nodes::LiveNodes;
 use crate::store::{
     Error, NodeRecord,
     etcd::{
@@ -22,7 +22,7 @@ const OPERATION: &str = "list the nodes";
 #[derive(Clone)]
 pub(crate) struct Peers {
     reader: Reader,
-    copies: Arc<Mutex<Copies>>,
+    copies: Arc<Mutex<LiveNodes>>,
 }
 
 impl Peers {
@@ -32,11 +32,11 @@ impl Peers {
     }
 
     /// Lets a watch of this process update its copy.
-    pub(crate) fn update(&self, write: impl FnOnce(&mut Copies)) {
+    pub(crate) fn update(&self, write: impl FnOnce(&mut LiveNodes)) {
         write(&mut self.lock());
     }
 
-    fn lock(&self) -> MutexGuard<'_, Copies> {
+    fn lock(&self) -> MutexGuard<'_, LiveNodes> {
         self.copies.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -14,7 +14,7 @@ use crate::store::etcd::{
     schema::{KeyValue, Part, Snapshot, keys::PROPS_APART, ranges::is_pointer},
 };
 
-/// The tasks that a list reads. Ended ones have a folder of their own.
+/// The tasks that a list reads. Ended ones have their own folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Folders {
     All,

@@ -13,7 +13,7 @@ use crate::store::{
     },
 };
 
-/// How often a process reads again when others write at the same moment.
+/// How often a process reads again when others write at the same time.
 const TRIES: usize = 8;
 /// A used namespace has a key below one of these folders.
 const USED: [&str; 5] = ["tasks/", "state/", "parked/", "finished/", "nodes/"];

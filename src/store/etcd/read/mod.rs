@@ -4,6 +4,7 @@ pub(crate) mod blocks;
 pub(crate) mod by_id;
 mod codes;
 pub(crate) mod commands;
+mod copied;
 mod format;
 mod mark;
 pub(crate) mod reader;

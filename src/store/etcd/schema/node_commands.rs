@@ -44,7 +44,7 @@ pub(crate) fn read(kv: &KeyValue) -> (NodeCommandId, Result<QueuedNodeCommand, S
         ("drain", _) => NodeCommand::Drain,
         ("stop_task", Some(task)) => NodeCommand::StopTask { task },
         ("stop_task", None) => return (id, Err("stop_task names no task".into())),
-        (other, _) => return (id, Err(format!("'{other}' is no command of a node"))),
+        (other, _) => return (id, Err(format!("'{other}' is not a command for a node"))),
     };
     (id, Ok(QueuedNodeCommand { id, command }))
 }

@@ -1,7 +1,7 @@
 //! Numbers: orders, and sequence numbers of changes. Each is a revision of etcd with a place in it.
 
 /// The bits of a place within a revision. One combined write makes many numbers at one revision, so
-/// each has a place of its own.
+/// each has its own place.
 const PLACE_BITS: u32 = 12;
 /// How many places a revision has.
 pub(crate) const PLACES: u32 = 1 << PLACE_BITS;

@@ -11,7 +11,7 @@ use crate::store::{
     retention::PruneClock,
 };
 
-/// Adds a line in a write of its own.
+/// Adds a line in its own write.
 pub(crate) async fn add(access: &Access, entry: &AuditEntry) -> Result<(), Error> {
     const OPERATION: &str = "write the history of the namespace";
     let key = access.keys().audit();

@@ -5,7 +5,7 @@ use windlass_statemachine::{Author, Delete, TaskId};
 use crate::store::{
     Error,
     etcd::{
-        parts::{Leftover, Parts},
+        edits::{Edits, Leftover},
         schema::Snapshot,
         write::{Edit, Item, Tries, Wrote},
     },
@@ -17,7 +17,7 @@ const OPERATION: &str = "delete a task";
 /// Deletes tasks. Clones share their state.
 #[derive(Clone)]
 pub(crate) struct Deletes {
-    pub(crate) parts: Parts,
+    pub(crate) edits: Edits,
 }
 
 impl Deletes {
@@ -48,7 +48,7 @@ impl Deletes {
         matches: impl Fn(&Snapshot) -> Result<bool, Error>,
         noted: Option<Option<&Author>>,
     ) -> Result<bool, Error> {
-        let (parts, access) = (&self.parts, self.parts.access());
+        let (parts, access) = (&self.edits, self.edits.access());
         let mut tries = Tries::new(&access.pipeline, OPERATION);
         let mut left = Leftover::default();
         let mut may_be_deleted = false;

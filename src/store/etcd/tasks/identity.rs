@@ -51,7 +51,7 @@ impl Queries {
             Some(stored) => read(&key, &stored),
             None => Err(Error::unavailable(
                 OPERATION,
-                "the key was deleted meanwhile",
+                "the key was deleted in the meantime",
             )),
         }
     }

@@ -6,7 +6,7 @@ use windlass_statemachine::{Author, TaskId, TaskState};
 use crate::store::{
     Error,
     etcd::{
-        parts::{Parts, Retried},
+        edits::{Edits, Retried},
         schema::Snapshot,
         write::{Tries, Wrote},
     },
@@ -20,12 +20,12 @@ const OPERATION: &str = "retry a task";
 
 /// Retries tasks.
 pub(crate) struct Retries {
-    pub(crate) parts: Parts,
+    pub(crate) edits: Edits,
 }
 
 impl Retries {
     pub(crate) async fn retry(&self, id: &TaskId, by: Option<&Author>) -> Result<(), Error> {
-        let access = self.parts.access();
+        let access = self.edits.access();
         let mut tries = Tries::new(&access.pipeline, OPERATION);
         // The incarnation and version of a try without an answer.
         let mut unknown = None;
@@ -48,7 +48,7 @@ impl Retries {
                 now,
                 props: None,
             };
-            self.parts.retry(&mut item, id, &found, &to).await?;
+            self.edits.retry(&mut item, id, &found, &to).await?;
             match tries.write(item).await? {
                 Wrote::At(_) => return Ok(()),
                 Wrote::Nothing => {}
@@ -67,7 +67,7 @@ impl Retries {
         let state = found.state().map(|(state, _)| state);
         let last = match &state {
             Ok(_) => Counted::default(),
-            Err(_) => self.parts.counted(id, found).await?,
+            Err(_) => self.edits.counted(id, found).await?,
         };
         let whole = found.whole_task(id);
         let record = Record {

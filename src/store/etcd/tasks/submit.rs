@@ -6,7 +6,7 @@ use windlass_statemachine::Author;
 use crate::store::{
     Error, Submit, Submitted,
     etcd::{
-        parts::Parts,
+        edits::Edits,
         schema::{Snapshot, numbers::place_of},
         write::{Tries, Wrote},
     },
@@ -20,7 +20,7 @@ const OPERATION: &str = "submit a task";
 
 /// Submits tasks.
 pub(crate) struct Submits {
-    pub(crate) parts: Parts,
+    pub(crate) edits: Edits,
     pub(crate) max_bytes: usize,
 }
 
@@ -30,7 +30,7 @@ impl Submits {
         submit: Submit,
         by: Option<&Author>,
     ) -> Result<Submitted, Error> {
-        let (clearing, task) = (&self.parts.clearing, &submit.task);
+        let (clearing, task) = (&self.edits.clearing, &submit.task);
         rules::size::check_task(task, self.max_bytes)?;
         let access = &clearing.access;
         let mut tries = Tries::new(&access.pipeline, OPERATION);
@@ -54,7 +54,7 @@ impl Submits {
             let old = found.take().filter(|found| found.finished.is_some());
             let pointers = clearing.pointers_at_once();
             left = self
-                .parts
+                .edits
                 .submit(&mut item, task, old.as_ref(), now, pointers)
                 .await?;
             match tries.write(item).await? {

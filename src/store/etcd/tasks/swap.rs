@@ -17,7 +17,7 @@ use windlass_statemachine::{Invalid, TaskId};
 use crate::store::{
     Error, Exported,
     etcd::{
-        parts::{Clearing, Leftover},
+        edits::{Clearing, Leftover},
         read::Reader,
         schema::{Of, Snapshot, Unique},
         write::{

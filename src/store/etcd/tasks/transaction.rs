@@ -9,11 +9,11 @@ use jiff::Timestamp;
 use uuid::Uuid;
 use windlass_statemachine::{TaskId, TransactionId};
 
-use super::keeping::Keeping;
+use super::record_lease::RecordLease;
 use crate::store::{
     Applied, Error, Limits, Operation, Require, Transaction,
     etcd::{
-        parts::{At, Before, Leftover, Parts},
+        edits::{At, Before, Edits, Leftover},
         read::Access,
         schema::{
             numbers::PLACES,
@@ -32,14 +32,14 @@ const OPERATION: &str = "apply a transaction";
 const TRIES: usize = 50;
 /// Applies transactions.
 pub(crate) struct Transactions {
-    pub(crate) parts: Parts,
-    pub(crate) keeping: Keeping,
+    pub(crate) edits: Edits,
+    pub(crate) record_lease: RecordLease,
     pub(crate) limits: Limits,
 }
 
 impl Transactions {
     fn access(&self) -> &Access {
-        self.parts.access()
+        self.edits.access()
     }
 
     /// Applies a transaction, once for its id.
@@ -63,7 +63,7 @@ impl Transactions {
             let is_unread = std::mem::take(&mut unread);
             let mut before = match is_unread {
                 true => Before::default(),
-                false => Before::read(&self.parts, &transaction, Some(&id), OPERATION).await?,
+                false => Before::read(&self.edits, &transaction, Some(&id), OPERATION).await?,
             };
             let repeated = |kv| {
                 let (applied, fingerprint) = read_record(kv)?;
@@ -89,7 +89,7 @@ impl Transactions {
                     return Err(refused);
                 }
             };
-            let lease = self.keeping.lease().await;
+            let lease = self.record_lease.lease().await;
             let lease = lease.map_err(|fault| fault.into_error(OPERATION))?;
             let of = Of {
                 transaction: &transaction,
@@ -105,11 +105,11 @@ impl Transactions {
                 break applied(&kept, at);
             }
             if tries.has_lost_its_lease() {
-                self.keeping.is_gone(lease).await;
+                self.record_lease.is_gone(lease).await;
             }
         };
         for (task, left) in left {
-            self.parts.clearing.drop_pointers(task, left).await;
+            self.edits.clearing.drop_pointers(task, left).await;
         }
         Ok(applied)
     }
@@ -120,7 +120,7 @@ impl Transactions {
             return Ok(());
         }
         let transaction = &transaction.clone().without_never();
-        let mut before = Before::read(&self.parts, transaction, None, OPERATION).await?;
+        let mut before = Before::read(&self.edits, transaction, None, OPERATION).await?;
         let max_bytes = self.limits.max_bytes;
         let Ok(steps) = decide(transaction, &mut before.facts, Bounds { max_bytes, now }) else {
             return Ok(());
@@ -161,7 +161,7 @@ impl Transactions {
             .zip(operations.map(Operation::task))
             .zip(place..);
         let parts: Vec<_> = steps
-            .map(|((step, id), place)| self.parts.part(step, before, at(id, place)))
+            .map(|((step, id), place)| self.edits.operation(step, before, at(id, place)))
             .collect();
         let parts = try_join_all(parts).await?;
         let kept: Vec<Kept> = parts.iter().map(|part| part.kept.clone()).collect();

@@ -16,7 +16,7 @@ use crate::store::{
     Error, Exported,
     etcd::{
         client::Fault,
-        parts::Clearing,
+        edits::Clearing,
         read::Reader,
         schema::{
             Of,

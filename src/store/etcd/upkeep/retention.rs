@@ -106,7 +106,7 @@ impl Purges {
     }
 
     fn access(&self) -> &Access {
-        &self.deletes.parts.clearing.access
+        &self.deletes.edits.clearing.access
     }
 
     /// Deletes tasks that ended in one of `states` before `before`, oldest first.
@@ -357,7 +357,7 @@ impl Purges {
         // Another node may have been first, with the same mark.
         let done = self
             .deletes
-            .parts
+            .edits
             .clearing
             .access
             .pipeline

@@ -26,7 +26,7 @@ use crate::store::{
     Error, Event, EventStream, Lease, NodeCommandId,
     etcd::{
         client::Fault,
-        node::{Adoption, Claims, NewTasks, NodeCommands, Peers, Refused, number},
+        node::{Claims, NewTasks, NodeCommands, Peers, Refused, Repairs, number},
         read::Reader,
         schema::{KeyValue, end_of, registrations},
     },
@@ -70,7 +70,7 @@ pub(crate) struct Watcher {
     pub(crate) claims: Arc<Claims>,
     pub(crate) new: Arc<NewTasks>,
     pub(crate) peers: Peers,
-    pub(crate) adoption: Adoption,
+    pub(crate) repairs: Repairs,
     pub(crate) commands: NodeCommands,
 }
 
@@ -223,7 +223,7 @@ impl Watching {
                 Some(Ok(Some(response))) => {
                     asked = false;
                     silent_at = Instant::now() + SILENCE;
-                    self.mirror.set_time(self.by.adoption.access.now());
+                    self.mirror.set_time(self.by.repairs.access.now());
                     self.take(&response).await?;
                 }
                 Some(Ok(None)) => return Err(Left::Broken("the stream has ended".into())),
@@ -247,7 +247,7 @@ impl Watching {
                 }
             }
             self.drop_stale();
-            self.mirror.set_time(self.by.adoption.access.now());
+            self.mirror.set_time(self.by.repairs.access.now());
             let events = self.mirror.take(Instant::now());
             let reserver = self.mirror.reserver();
             self.by.claims.keeps_for(self.lease.id, reserver);
@@ -295,7 +295,7 @@ impl Watching {
             fence: Some(fence),
         });
         self.send(gone.collect()).await?;
-        mirror.set_time(self.by.adoption.access.now());
+        mirror.set_time(self.by.repairs.access.now());
         for some in mirror.listed().chunks(BATCH) {
             self.send(mirror.views(some)).await?;
         }
@@ -303,7 +303,7 @@ impl Watching {
         self.mirror = mirror;
         self.drop_stale();
         if !outdated.is_empty() {
-            tokio::spawn(self.by.adoption.clone().drop_outdated(outdated));
+            tokio::spawn(self.by.repairs.clone().drop_outdated(outdated));
         }
         self.seen = seen;
         for kv in &nodes {
@@ -315,7 +315,7 @@ impl Watching {
     /// Starts to delete the marks of tasks that a node of Metafora has claimed.
     fn drop_stale(&mut self) {
         for (id, marked) in self.mirror.take_stale() {
-            tokio::spawn(self.by.adoption.clone().drop_stale(id, marked));
+            tokio::spawn(self.by.repairs.clone().drop_stale(id, marked));
         }
     }
 

@@ -22,7 +22,8 @@ use crate::store::{
     },
     rules::limits::{
         Pool, Taken, fair_key, free,
-        lines::{Lines, Place, Report, When},
+        lines::{Place, Report, When},
+        lines_in_memory::Lines,
         reserve::{Reserver, with_kept},
     },
 };
@@ -47,7 +48,7 @@ struct Own {
 
 /// A slot that is taken.
 #[derive(Debug, Clone)]
-struct Seat {
+struct HeldSlot {
     taken: Taken,
     /// The claim.
     by: TaskId,
@@ -61,7 +62,7 @@ pub(super) struct Limited {
     tasks: HashMap<TaskId, Own>,
     ids: HashMap<u64, TaskId>,
     lines: Lines,
-    seats: Seats,
+    held: HeldSlots,
     /// The slots of each claim.
     claims: HashMap<TaskId, Vec<Slot>>,
     /// The pools in which a slot may be free, or whose line has changed.
@@ -74,11 +75,11 @@ pub(super) struct Limited {
     taken_since: usize,
 }
 
-type Seats = HashMap<Pool, BTreeMap<u32, Seat>>;
+type HeldSlots = HashMap<Pool, BTreeMap<u32, HeldSlot>>;
 
-fn used(seats: &Seats, pool: &Pool) -> Vec<(u32, Taken)> {
-    let of_pool = seats.get(pool).into_iter().flatten();
-    of_pool.map(|(slot, seat)| (*slot, seat.taken)).collect()
+fn used(held: &HeldSlots, pool: &Pool) -> Vec<(u32, Taken)> {
+    let of_pool = held.get(pool).into_iter().flatten();
+    of_pool.map(|(slot, held)| (*slot, held.taken)).collect()
 }
 
 impl Limited {
@@ -144,13 +145,13 @@ impl Limited {
     pub(super) fn claimed(&mut self, id: &TaskId, slots: Vec<Slot>, wall: Timestamp) {
         self.released(id);
         for slot in &slots {
-            let replaces = |seat: &Seat| match (slot.start, seat.slot.start) {
+            let replaces = |held: &HeldSlot| match (slot.start, held.slot.start) {
                 (Some(start), Some(other)) => start.replaces(&other, wall),
                 _ => true,
             };
-            let seats = self.seats.get(&slot.pool());
-            let seat = seats.and_then(|of_pool| of_pool.get(&slot.slot));
-            if seat.is_none_or(replaces) {
+            let held = self.held.get(&slot.pool());
+            let held = held.and_then(|of_pool| of_pool.get(&slot.slot));
+            if held.is_none_or(replaces) {
                 self.take(id, slot);
             }
         }
@@ -173,13 +174,13 @@ impl Limited {
 
     fn take(&mut self, id: &TaskId, slot: &Slot) {
         let pool = slot.pool();
-        let seat = Seat {
+        let held = HeldSlot {
             taken: slot.taken(),
             by: id.clone(),
             slot: slot.clone(),
         };
-        let of_pool = self.seats.entry(pool.clone()).or_default();
-        of_pool.insert(slot.slot, seat);
+        let of_pool = self.held.entry(pool.clone()).or_default();
+        of_pool.insert(slot.slot, held);
         self.taken_since += 1;
         self.changed.insert(pool);
     }
@@ -191,12 +192,12 @@ impl Limited {
                 continue;
             }
             let pool = slot.pool();
-            if let Some(of_pool) = self.seats.get_mut(&pool)
-                && of_pool.get(&slot.slot).is_some_and(|seat| seat.by == *id)
+            if let Some(of_pool) = self.held.get_mut(&pool)
+                && of_pool.get(&slot.slot).is_some_and(|held| held.by == *id)
             {
                 of_pool.remove(&slot.slot);
                 if of_pool.is_empty() {
-                    self.seats.remove(&pool);
+                    self.held.remove(&pool);
                 }
             }
             self.changed.insert(pool);
@@ -213,7 +214,7 @@ impl Limited {
         self.leave(order);
         if let Some(place) = place {
             let is_full = |limit: &&Limit| {
-                let used = used(&self.seats, &Pool::of(limit));
+                let used = used(&self.held, &Pool::of(limit));
                 free(limit, used, wall).slots == 0
             };
             let first = limits.iter().find(is_full).or(limits.first());
@@ -302,7 +303,7 @@ impl Limited {
     }
 
     fn refill(&mut self, pool: &Pool, when: When) -> Vec<u64> {
-        let used = used(&self.seats, pool);
+        let used = used(&self.held, pool);
         let kept = with_kept(self.reserver().as_ref(), pool, used.clone(), when.now);
         self.lines.refill(pool, when, |limit, for_reserver| {
             let used = if for_reserver { &used } else { &kept };
@@ -322,13 +323,14 @@ impl Limited {
 
     /// Drops slots of limits on starts that are free again, from time to time.
     fn prune(&mut self, wall: Timestamp) {
-        if self.taken_since < PRUNE_EVERY.max(self.seats.len()) {
+        if self.taken_since < PRUNE_EVERY.max(self.held.len()) {
             return;
         }
         self.taken_since = 0;
-        self.seats.retain(|_, of_pool| {
-            let is_over = |seat: &Seat| seat.slot.start.is_some_and(|start| start.is_over(wall));
-            of_pool.retain(|_, seat| !is_over(seat));
+        self.held.retain(|_, of_pool| {
+            let is_over =
+                |held: &HeldSlot| held.slot.start.is_some_and(|start| start.is_over(wall));
+            of_pool.retain(|_, held| !is_over(held));
             !of_pool.is_empty()
         });
     }

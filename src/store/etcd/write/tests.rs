@@ -304,7 +304,7 @@ fn a_task_that_cannot_be_read_has_a_mark_and_a_line_beside_its_history() {
     assert_eq!(writes(&item), expected);
 }
 
-/// The keys that the end of a task deletes beside its envelope, owner and props.
+/// The keys that the end of a task deletes in addition to its envelope, owner and props.
 fn deleted_at_the_end(queue: &[Stored], room: usize) -> Vec<String> {
     let task = Task::new(parsed::<TaskId>("a"), parsed("k"));
     let envelope = Envelope::new(&task, Timestamp::UNIX_EPOCH, 0);

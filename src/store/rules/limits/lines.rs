@@ -17,10 +17,8 @@ use windlass_statemachine::Limit;
 use super::numbers;
 use crate::store::TaskView;
 
-mod in_memory;
 mod refill;
 
-pub(crate) use in_memory::Lines;
 pub(crate) use refill::{Advance, Line, Waiting, When, refill};
 
 /// How long a reported task that no node claims holds back the next task of its line. After that, probably no
@@ -107,7 +105,7 @@ impl Reported {
     }
 
     /// Returns whether the task is reported in advance: no node claims it before a future time.
-    fn is_advance(&self, now: Timestamp) -> bool {
+    pub(super) fn is_advance(&self, now: Timestamp) -> bool {
         matches!(self.report, Report::At(_)) && self.from > now
     }
 }
@@ -135,7 +133,7 @@ impl Fresh {
     }
 
     /// Returns whether a node may be about to claim a task.
-    fn includes(&self, reported: &Reported) -> bool {
+    pub(super) fn includes(&self, reported: &Reported) -> bool {
         match reported.report {
             Report::Silent => false,
             Report::Now => self.after < reported.from && reported.from <= self.ahead,
@@ -144,13 +142,13 @@ impl Fresh {
     }
 
     /// Returns whether a node claims a reported task soon, or at a time that is plausible.
-    fn stands(&self, limit: &Limit, reported: &Reported) -> bool {
+    pub(super) fn stands(&self, limit: &Limit, reported: &Reported) -> bool {
         self.includes(reported) || self.expects(limit, reported)
     }
 
     /// Returns whether a task is reported in advance, for a time at which a slot of its limit may be free. A start
     /// counts if it is at most one period ahead, and for one period.
-    fn expects(&self, limit: &Limit, reported: &Reported) -> bool {
+    pub(super) fn expects(&self, limit: &Limit, reported: &Reported) -> bool {
         let within = numbers(limit).1.unwrap_or(SignedDuration::ZERO);
         let last = self.now.saturating_add(within);
         let last = last.and_then(|last| last.saturating_add(within));

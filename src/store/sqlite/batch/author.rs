@@ -1,4 +1,4 @@
-//! Who makes the changes of a transaction.
+//! The author of a transaction's changes.
 
 use windlass_statemachine::{Author, TaskId};
 

@@ -15,7 +15,7 @@ fn with_batch<T>(conn: &Connection, work: impl FnOnce(Batch<'_>) -> T) -> T {
     let environment = Environment {
         limits: Limits::default(),
         clock: &LeaseClock::new(None),
-        heads: &Heads::default(),
+        claim_cache: &ClaimCache::default(),
         kinds: &Kinds::default(),
     };
     work(Batch::new(conn, Timestamp::UNIX_EPOCH, environment).unwrap())

@@ -10,8 +10,7 @@ use crate::store::{
     },
 };
 
-/// The tasks that may reserve slots have an index of their own, whose condition contains the
-/// number.
+/// The tasks that may reserve slots have their own index, whose condition contains the number.
 const _: () = assert!(TURNS == 3);
 
 /// Returns the task for which slots are kept. A transaction reads it once, and again after a

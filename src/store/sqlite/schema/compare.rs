@@ -1,12 +1,12 @@
 //! Compares the tables of a file with those of this program.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, path::Path};
 
 use rusqlite::Connection;
 
 use super::{super::texts::Text, TABLES};
 use crate::store::{
-    Advice, Remedy,
+    Advice, Error, Remedy,
     examine::{Finding, Strays, Verdict},
     sqlite::batch::{Batch, Sql},
 };
@@ -78,6 +78,26 @@ impl Differences {
     /// Returns whether the file has everything that this program creates.
     pub(in crate::store::sqlite) fn is_empty(&self) -> bool {
         self.missing.is_empty() && self.wrong.count == 0
+    }
+
+    /// Checks that the file is one for nodes.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unusable`] that names what is missing or was changed.
+    pub(in crate::store::sqlite) fn check(&self, path: &Path) -> Result<(), Error> {
+        if self.is_empty() {
+            return Ok(());
+        }
+        let found = self.finding(0).found;
+        let then = match self.wrong.count {
+            0 => "let the doctor repair it",
+            _ => "stop every program that uses it, and restore a backup",
+        };
+        let file = path.display();
+        Err(Error::Unusable(format!(
+            "'{file}' is no store for a node: {found}; {then}"
+        )))
     }
 
     /// Returns the finding. `repaired` indexes and triggers were recreated.

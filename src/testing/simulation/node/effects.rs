@@ -10,7 +10,7 @@ use windlass_statemachine::{
 
 use super::{In, Node, RELEASED, Run, Slot, SlotId};
 use crate::{
-    handler::{AskRunner, Attempt, ContextParts, Sent, Signals, TaskContext},
+    handler::{AskRunner, Attempt, RunData, Sent, Signals, TaskContext},
     runner::spawn,
     store::Commit,
     testing::{
@@ -22,7 +22,7 @@ use crate::{
 impl Node {
     pub(super) async fn feed_progress(&mut self, world: &mut World, id: SlotId) {
         let run = self.slots.get(&id).and_then(|slot| slot.run.as_ref());
-        if let Some(progress) = run.and_then(|run| run.parts.progress()) {
+        if let Some(progress) = run.and_then(|run| run.data.progress()) {
             self.feed(world, id, Input::Progress(progress)).await;
         }
     }
@@ -120,7 +120,7 @@ impl Node {
         let asks = AskRunner(Box::new(move |sent| match sent {
             Sent::Ask(ask) => asks.send(In::Ask(id, ask)).is_ok(),
             // It is stored with the next write.
-            Sent::Progress => true,
+            Sent::Progress | Sent::Returns(_) => true,
         }));
         // The lease of a simulation ends only with its node.
         let until = Instant::now() + Duration::from_secs(3600);
@@ -138,8 +138,8 @@ impl Node {
             span,
         };
         let state = slot.machine.state();
-        let parts = Arc::new(ContextParts::new(attempt, state, received, asks));
-        let context = TaskContext::new(parts.clone());
+        let data = Arc::new(RunData::new(attempt, state, received, asks));
+        let context = TaskContext::new(data.clone());
         let tx = self.tx.clone();
         let abort = spawn::spawn(entry.handler.clone(), context, move |ended| {
             // Fails only when the node is gone.
@@ -148,7 +148,7 @@ impl Node {
         slot.run = Some(Run {
             number,
             signals,
-            parts,
+            data,
             waiting: false,
             abort: AbortOnDrop(abort),
         });

@@ -25,7 +25,7 @@ use super::{
 };
 use crate::{
     KindConfig,
-    handler::{Ask, ContextParts, Shared, Signals, StatefulHandler},
+    handler::{Ask, RunData, Shared, Signals, StatefulHandler},
     runner::{config::PARK_AFTER, due::DueIndex, spawn::Ended},
     store::{Claim, Claimed, Coordinator, Event, EventStream, Lease, TaskView},
     testing::abort::AbortOnDrop,
@@ -56,7 +56,7 @@ enum In {
 struct Run {
     number: u64,
     signals: Signals,
-    parts: Arc<ContextParts>,
+    data: Arc<RunData>,
     /// Whether the handler has not returned within the patience of the simulation.
     waiting: bool,
     abort: AbortOnDrop,
@@ -377,7 +377,7 @@ impl Node {
         if slot.machine.is_done() {
             return self.remove(id);
         }
-        let took = run.map_or(0, |run| run.parts.received.took());
+        let took = run.map_or(0, |run| run.data.received.took());
         self.feed(world, id, Input::Took(took)).await;
         let input = match ended {
             Ended::Returned(message) => Input::Returned(message),

@@ -117,7 +117,7 @@ fn wrong_messages_name_the_field() {
         ),
         (
             r#"{"message":"run","until":"now"}"#,
-            "until: 'until' is no field",
+            "until: 'until' is not a field",
         ),
         (
             r#"{"message":"run","message":"run"}"#,

@@ -78,12 +78,12 @@ impl Line {
         read::read(text, new_id)
     }
 
-    /// As [`read`](Self::read). Times may also be relative: `now`, or `in 5m`, which counts from `now`
-    /// ([`read_moment`](super::read_moment)).
+    /// Reads a JSON object like [`read`](Self::read). Times may also be relative: `now`, or `in 5m`,
+    /// which counts from `now` ([`read_moment`](super::read_moment)).
     ///
     /// # Errors
     ///
-    /// As [`read`](Self::read).
+    /// The errors of [`read`](Self::read).
     pub fn read_at(
         text: &str,
         now: Timestamp,

@@ -193,7 +193,7 @@ fn a_wrong_type_is_named_in_the_words_of_json() {
         ),
         (
             r#"{"op":"submit","id":"a","kind":"k","xyz":["b"]}"#,
-            "xyz: 'xyz' is no field; the fields are op, id, kind, props, start_at, priority, labels, retry, after, \
+            "xyz: 'xyz' is not a field; the fields are op, id, kind, props, start_at, priority, labels, retry, after, \
              after_ok, after_deadline, start_by, end_by, unique, limits, meta, free_id, paused, if_exists",
         ),
         (
@@ -206,7 +206,7 @@ fn a_wrong_type_is_named_in_the_words_of_json() {
         ),
         (
             r#"{"op":"delete","task":"a","due":1}"#,
-            "due: 'due' is no field; the fields are op, task",
+            "due: 'due' is not a field; the fields are op, task",
         ),
         (
             r#"{"op":"submit","id":"a","kind":"k","priority":"high"}"#,
@@ -222,7 +222,7 @@ fn a_wrong_type_is_named_in_the_words_of_json() {
         ),
         (
             r#"{"op":"submit","id":"a","kind":"k","prop":1}"#,
-            "prop: 'prop' is no field; write 'props', if that is the one",
+            "prop: 'prop' is not a field; write 'props', if that is the one",
         ),
         (r#"{"op":"submit","id":"a"}"#, "kind: is missing"),
         (
@@ -239,7 +239,7 @@ fn a_wrong_type_is_named_in_the_words_of_json() {
         ),
         (
             r#"{"op":"send","task":"a","command":"pause","resutl":1}"#,
-            "resutl: 'resutl' is no field; the fields are op, task, command, id",
+            "resutl: 'resutl' is not a field; the fields are op, task, command, id",
         ),
         (
             r#"{"op":"require","task":"a","exists":"yes"}"#,

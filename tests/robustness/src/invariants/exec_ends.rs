@@ -1,5 +1,5 @@
-//! A task of the kind `exec` that completed by itself has run: a command of the claim that completed
-//! it started, stored the last step, and its output is what the command printed.
+//! A task of the kind `exec` that completed on its own has run: a command of the claim that
+//! completed it started, stored the last step, and its output is what the command printed.
 
 use serde::Deserialize;
 use windlass::{TaskStatus, store::ChangeKind};

@@ -1,5 +1,4 @@
-//! What must hold whatever happened: an invariant per file, each with tests that it catches what
-//! breaks it.
+//! The invariants: one per file, each with tests that it catches violations.
 
 mod after;
 mod attempts;
@@ -124,10 +123,10 @@ pub use limits::filled;
 pub use missed::{Timed, timed};
 pub use one_run::{Overlaps, overlaps};
 
-/// What does not hold.
+/// A violation of an invariant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Violation {
-    /// What should.
+    /// The invariant.
     pub invariant: &'static str,
     /// The task that shows it.
     pub task: TaskId,
@@ -169,7 +168,7 @@ pub fn check_crashed(world: &World) -> Vec<Violation> {
     run(world, &ALWAYS)
 }
 
-/// The violations, and all that is known of the first tasks that show them.
+/// Returns the violations, with a description of the first tasks that show them.
 pub fn report(world: &World, violations: &[Violation]) -> String {
     let mut text = format!("{} violations:\n", violations.len());
     for violation in violations.iter().take(100) {

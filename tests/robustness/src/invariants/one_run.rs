@@ -7,7 +7,7 @@
 //! - The pause lasted at least the margin between the node's deadline and the end of its lease. A
 //!   shorter one uses up the margin and nothing more.
 //! - It began while the old handler ran, and at least half a margin before the new handler started. A
-//!   process that is well trusts its lease, which then lasts for a margin at least.
+//!   healthy process trusts its lease, which then lasts for at least a margin.
 //! - The old handler ended within a margin of running time after the pause.
 //!
 //! A node that is cut off from the store is not paused, so none of its overlaps is excused.

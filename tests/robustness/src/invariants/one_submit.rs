@@ -1,4 +1,4 @@
-//! G4: of two submits of one id at the same moment exactly one makes the task, and it is that task.
+//! G4: of two submits of one id at the same time exactly one makes the task, and it is that task.
 
 use super::Found;
 use crate::{

@@ -1,6 +1,6 @@
-//! G5: the outcome of a command that was not applied agrees with the history. One that is overridden
-//! gave way to a step of the handler after it was sent; one that is rejected met a state that does not
-//! take it.
+//! G5: the outcome of a command that was not applied agrees with the history. An overridden command
+//! gave way to a step of the handler after it was sent; a rejected one met a state that does not
+//! accept it.
 
 use windlass::{
     ActionKind, Command, Outcome, StateKind,
@@ -28,7 +28,7 @@ fn of(subject: &Subject) -> Vec<String> {
         let order = record.order;
         let sent = |c: &Change| c.what == ChangeKind::Commanded { command: order };
         let Some(sent) = history.iter().position(sent) else {
-            // Said by the checker of commands.
+            // Reported by the checker of commands.
             continue;
         };
         match &record.outcome {
@@ -51,7 +51,7 @@ fn of(subject: &Subject) -> Vec<String> {
             Some(Outcome::Rejected { reason })
                 if matches!(record.command, Command::Signal(_))
                     && subject.record.task.kind.as_str() == "exec"
-                    && reason == "the kind takes no signals" => {}
+                    && reason == "the kind does not accept signals" => {}
             Some(Outcome::Rejected { reason }) => {
                 // The step that answered the command before may have led to the state that rejects.
                 let later = &history[sent.max(answered.saturating_sub(1))..];
@@ -142,7 +142,7 @@ mod tests {
 
     #[test]
     fn a_signal_that_a_handler_with_signals_rejects_is_caught() {
-        let reason = "the kind takes no signals".to_owned();
+        let reason = "the kind does not accept signals".to_owned();
         let signal = Command::Signal(Signal::new("n"));
         let rejected = vec![(signal, Outcome::Rejected { reason })];
         caught(

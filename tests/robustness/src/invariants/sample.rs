@@ -242,13 +242,13 @@ pub(super) fn of_gone(history: Vec<ChangeKind>) -> World {
     }
 }
 
-/// Nothing is found.
+/// Asserts that nothing is found.
 #[track_caller]
 pub(super) fn holds(found: Found) {
     assert_eq!(found, vec![]);
 }
 
-/// One thing is found, and it says this.
+/// Asserts that exactly one violation is found, with this text.
 #[track_caller]
 pub(super) fn caught(found: Found, says: &str) {
     assert!(

@@ -1,5 +1,5 @@
-//! In the end every task has ended, for a reason that its history shows, or is parked and held by
-//! nobody.
+//! In the end every task has ended, for a reason that its history shows, or is parked without an
+//! owner.
 
 use windlass::{ActionKind, StateKind, store::ChangeKind};
 

@@ -1,4 +1,4 @@
-//! G6: what has ended takes nothing more; only an explicit retry starts it again.
+//! G6: an ended task does not change; only an explicit retry starts it again.
 
 use windlass::store::ChangeKind;
 

@@ -1,5 +1,5 @@
 //! A copy is killed again and again and started again: in the end the target has what the source has,
-//! and its tasks go on there.
+//! and its tasks continue there.
 
 use std::{
     process::{Command, Stdio},
@@ -25,7 +25,7 @@ use crate::support::*;
 /// The commands of the kind `exec` have folders beside the store, which no copy brings.
 const LEFT_OUT: [&str; 1] = ["exec"];
 const TASKS: usize = 600;
-/// How often the copy is killed at the most.
+/// How often the copy is killed at most.
 const KILLS: usize = 3;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -127,7 +127,7 @@ async fn list_len(client: &Client) -> Result<u64, BoxError> {
     Ok(counts.iter().map(|count| count.tasks).sum())
 }
 
-/// What the tasks of the target differ in.
+/// Returns the differences of the tasks of the target.
 fn unlike(source: &[Subject], target: &[Subject]) -> Vec<String> {
     let ids = |all: &[Subject]| -> Vec<TaskId> { all.iter().map(|s| s.id().clone()).collect() };
     if ids(source) != ids(target) {
@@ -200,7 +200,7 @@ fn changes(subject: &Subject) -> Vec<String> {
         .collect()
 }
 
-/// Lets the tasks go on in the target, and checks that fences grow past those of the source.
+/// Lets the tasks continue in the target, and checks that fences grow past those of the source.
 async fn go_on(
     scene: &mut Scene,
     to: Client,

@@ -1,5 +1,5 @@
-//! Stored states are damaged while tasks run and workers are killed: those tasks are quarantined and
-//! run again when they were repaired or retried, and nothing else is affected.
+//! Stored states are damaged while tasks run and workers are killed: those tasks are quarantined,
+//! run again after a repair or a retry, and nothing else is affected.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ use crate::support::*;
 
 /// How many parked tasks there are; every second one is damaged.
 const PARKED: u64 = 12;
-/// How many tasks run meanwhile.
+/// How many tasks run in the meantime.
 const RUNNING: usize = 30;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -101,8 +101,8 @@ async fn damage(scene: &mut Scene) -> Result<(), BoxError> {
     scene.judge(&world)
 }
 
-/// Checks a task that was quarantined and retried, and takes it out of the world: its history is none
-/// that another task may have.
+/// Checks a task that was quarantined and retried, and takes it out of the world: its history breaks
+/// the rules for other tasks.
 fn quarantined_once(world: &mut World, id: &TaskId) -> Vec<String> {
     let Some(subject) = world.subjects.remove(id) else {
         return vec![format!("{id} is gone")];

@@ -64,7 +64,7 @@ async fn delete_all(scene: &mut Scene) -> Result<(), BoxError> {
     for id in &ids {
         scene.traffic.delete(id).await?;
     }
-    // Without a stop they end by themselves, which is too late for the checkers.
+    // Without a stop they end on their own, which is too late for the checkers.
     until_all(scene, "every handler has ended", &ids, |said| match said {
         Said::End { task, .. } => Some(task),
         _ => None,

@@ -91,7 +91,7 @@ async fn place(scene: &mut Scene) -> Result<(), BoxError> {
     scene.judge(&world)?;
     let given = given_back(scene);
     assert!(given > 0, "no node gave a task to the other");
-    // Down to what is fair, and not to and fro.
+    // Only down to the fair share, and not back and forth.
     assert!(given <= ON_X as u64, "{given} tasks were released");
     Ok(())
 }
@@ -135,7 +135,7 @@ async fn balance_until_fair(scene: &Scene) -> Result<(), BoxError> {
     .await
 }
 
-/// How many tasks the nodes gave back when they were asked to balance, by their answers.
+/// Returns how many tasks the nodes released when they were asked to balance, by their answers.
 fn given_back(scene: &Scene) -> u64 {
     let sent = scene.traffic.promised().node_commands;
     let given = sent.iter().filter_map(|sent| match &sent.end {

@@ -1,5 +1,5 @@
-//! Failed tasks are retried while they are purged, and workers are killed: what was retried
-//! lives, and only what had ended is gone.
+//! Failed tasks are retried while they are purged and workers are killed: retried tasks live, and
+//! only ended ones are deleted.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -126,7 +126,7 @@ async fn retry(
     Ok(retried)
 }
 
-/// Deletes what has ended, a few at a time, until there is nothing left; answers how many.
+/// Deletes ended tasks, a few at a time, until none is left; returns how many.
 async fn drop_ended(client: &Client, mut rng: fastrand::Rng) -> Result<u64, BoxError> {
     let store = client.store();
     let mut purged = 0;

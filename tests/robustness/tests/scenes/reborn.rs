@@ -1,5 +1,5 @@
 //! A task is deleted and its id given to another task while its owner stands still: the old owner
-//! changes nothing of the new task, which runs with its own kind and props.
+//! does not change the new task, which runs with its own kind and props.
 
 use std::{collections::BTreeSet, time::Duration};
 

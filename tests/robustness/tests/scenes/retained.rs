@@ -1,5 +1,5 @@
-//! Nodes prune what ended a while ago, beside retries of the same tasks and while workers are killed:
-//! what was retried lives, and only what ended at least the retention ago is gone.
+//! Nodes prune ended tasks while the same tasks are retried and workers are killed: retried tasks
+//! live, and only tasks that ended at least the retention ago are deleted.
 
 use std::{collections::BTreeMap, time::Duration};
 

@@ -55,7 +55,7 @@ async fn fire(scene: &mut Scene, mut rng: fastrand::Rng) -> Result<(), BoxError>
         let schedules = scene.client.schedules();
         ids.push(schedules.create(format!("every-{n}"), spec).await?);
     }
-    // While the times come; each worker starts again by itself.
+    // While the times come; each worker starts again on its own.
     for kill in 0..2 * TIMES {
         sleep(Duration::from_millis(rng.u64(100..700))).await;
         let worker = &mut scene.workers[(kill % 2) as usize];

@@ -59,7 +59,7 @@ pub(crate) fn libraries(names: &[&'static str]) -> Vec<Post> {
         .collect()
 }
 
-/// What was answered to the retry of a task.
+/// The answer to the retry of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Retried {
     /// It runs again.

@@ -1,4 +1,4 @@
-//! Two workers, then all of them, are killed at the same moment: their tasks are claimed again within
+//! Two workers, then all of them, are killed at the same time: their tasks are claimed again within
 //! the time of a lease and a margin.
 
 use std::time::Duration;
@@ -14,8 +14,8 @@ use windlass_robustness::{
 
 use crate::support::*;
 
-/// What a busy machine of two cores may add to the time of a lease: a process has to start, and all
-/// of its tasks are claimed.
+/// The extra time on a busy machine of two cores: a process has to start, and all of its tasks are
+/// claimed.
 const MARGIN: Duration = Duration::from_secs(4);
 
 /// Long enough to outlive the first owner, and short enough to end within the scene.

@@ -24,15 +24,16 @@ pub(crate) struct Summary<'a> {
     lines: u64,
     /// The lines whose task has completed.
     completed: u64,
-    /// Those of them whose task this run did not execute.
+    /// The lines of `completed` whose task this run did not execute.
     completed_before: u64,
-    /// Those of them whose task completed in an earlier run.
+    /// The lines of `completed` whose task completed in an earlier run.
     from_earlier_run: u64,
     /// When the tasks of earlier runs ended.
     earlier_run: Span,
     /// The lines whose task did not complete.
     failed: u64,
-    /// Those of them whose command did not run: a task before did not complete.
+    /// The lines of `failed` whose command did not run, because a task that it waited for did not
+    /// complete.
     not_run: u64,
     /// The invalid lines.
     wrong: u64,
@@ -40,18 +41,18 @@ pub(crate) struct Summary<'a> {
     left: u64,
     /// How many lines wait, by the reason.
     waiting: BTreeMap<&'a str, u64>,
-    /// The tasks of this batch that are from an earlier input and were not run.
+    /// The tasks of this batch that no line of this input names, and that were not run.
     left_out: u64,
     /// Whether a signal ended the run.
     interrupted: bool,
     /// How long the run took.
     seconds: f64,
-    /// The tasks that did not complete: the first ones of many.
+    /// The tasks that did not complete; only the first ones if there are many.
     failures: &'a [Failed],
 }
 
 impl Report {
-    /// Prints the summary; answers whether everything completed.
+    /// Prints the summary. Returns whether everything completed.
     pub(in crate::commands::run) fn conclude(
         self,
         interrupted: bool,
@@ -64,7 +65,7 @@ impl Report {
         } = left;
         self.screen.clear();
         let counts = &self.counts;
-        // Where the lines were counted, those that were not read yet are left too.
+        // If the lines were counted, those that were not read yet are also left.
         let unread = self.total.map_or(0, |t| t.saturating_sub(counts.settled()));
         let left = left.max(unread);
         let lines = counts.settled() + left;
@@ -172,7 +173,7 @@ impl Report {
             .note(format_args!("{text}; in {seconds:.1} s, as batch {batch}"));
         if counts.earlier > 0 && counts.before() == counts.completed {
             self.out
-                .note("--again runs again what completed in an earlier run");
+                .note("--again also runs lines that completed in an earlier run");
         }
         match self.ran_behind_failed {
             0 => {}
@@ -195,7 +196,7 @@ impl Report {
         self.hint.command(&format!("{words} batch={batch}"))
     }
 
-    /// Returns whether all completed, unless its output is not where it should be.
+    /// Returns whether everything completed. Returns an error if output is missing.
     fn end(&self, all: bool) -> Result<bool, Failure> {
         match self.unwritten {
             0 => Ok(all),
@@ -210,7 +211,7 @@ impl Report {
 /// Returns the first task of the chain because of which a task was not run, if it is known.
 fn root<'a>(failed: &Failed, by_id: &HashMap<&TaskId, &'a Failed>) -> Option<&'a Failed> {
     let mut root = *by_id.get(failed.unmet.as_ref()?)?;
-    // A task waits for earlier lines only; the bound is for tasks that other programs submitted.
+    // A task waits only for earlier lines; the bound is for tasks that other programs submitted.
     for _ in 0..by_id.len() {
         match &root.unmet {
             None => return Some(root),

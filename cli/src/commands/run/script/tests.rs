@@ -11,7 +11,7 @@ use tempfile::TempDir;
 
 use super::*;
 
-/// What a line may hold to break out of every kind of quotes, and be executed.
+/// Lines that try to break out of every kind of quotes to be executed.
 const HOSTILE: [&str; 22] = [
     "$(touch canary)",
     "`touch canary`",
@@ -37,7 +37,7 @@ const HOSTILE: [&str; 22] = [
     "",
 ];
 
-/// What templates are made of around a place.
+/// Pieces of templates around a place.
 const PIECES: [&str; 44] = [
     "'",
     "\"",
@@ -94,7 +94,8 @@ impl Sh {
     fn new(program: &'static str) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let show = dir.path().join("show");
-        // Writes how it was called: a line with the number of arguments, then these with a NUL each.
+        // Records how it was called: a line with the number of arguments, then each argument
+        // followed by a NUL.
         let text = "#!/bin/sh\n{ echo $#; printf '%s\\0' \"$@\"; } >> shown\n";
         fs::write(&show, text).unwrap();
         fs::set_permissions(show, fs::Permissions::from_mode(0o700)).unwrap();
@@ -131,7 +132,7 @@ impl Sh {
 }
 
 fn shells() -> Vec<Sh> {
-    // Every system has sh; another one beside it reads more as its own.
+    // Every system has sh; bash reads more syntax as its own.
     let bash = Path::new("/bin/bash").exists().then_some("/bin/bash");
     let shells: Vec<_> = ["sh"].into_iter().chain(bash).map(Sh::new).collect();
     assert!(!shells.is_empty());

@@ -67,7 +67,7 @@ impl Claimer {
             None => false,
         };
         if let Some(reason) = found.fault(id) {
-            Box::pin(self.adoption.quarantine(id, &found, &reason)).await?;
+            Box::pin(self.repairs.quarantine(id, &found, &reason)).await?;
             return Err(Error::corrupt_task(id, reason));
         }
         let read = (found.state(), found.whole_task(id), found.envelope());
@@ -76,7 +76,7 @@ impl Claimer {
         };
         if state.code().is_terminal() {
             if !ours {
-                Box::pin(self.adoption.unschedule(id)).await?;
+                Box::pin(self.repairs.unschedule(id)).await?;
             }
             return Ok(None);
         }
@@ -94,7 +94,7 @@ impl Claimer {
         };
         if !ours && !look_again && !rules::claim::is_claimable(&state, !found.queue.is_empty(), at)
         {
-            Box::pin(self.adoption.park(id, &found, &state)).await;
+            Box::pin(self.repairs.park(id, &found, &state)).await;
             return Ok(None);
         }
         let mut picks = match ours {

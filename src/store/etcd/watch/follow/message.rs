@@ -1,4 +1,4 @@
-//! Takes in the messages of a stream.
+//! Applies the messages of a stream.
 
 use etcd_client::WatchResponse;
 use tokio::time::Instant;
@@ -50,7 +50,7 @@ impl Watching {
                     if let Some((id, stored)) = news.ours {
                         self.by.claims.learn(&id, &stored);
                         if stored.command.is_err() {
-                            self.by.adoption.reject(id, stored);
+                            self.by.repairs.reject(id, stored);
                         }
                     }
                 }

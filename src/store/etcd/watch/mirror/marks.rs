@@ -91,7 +91,7 @@ impl Mirror {
         outdated.then_some((id, entry.marked, stored))
     }
 
-    /// Takes out the marks to delete: a node of Metafora has claimed their tasks.
+    /// Takes the marks to delete, because a node of Metafora has claimed their tasks.
     pub(crate) fn take_stale(&mut self) -> Vec<(TaskId, i64)> {
         std::mem::take(&mut self.stale)
     }

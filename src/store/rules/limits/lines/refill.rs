@@ -27,7 +27,7 @@ impl When {
         Self { now, is_stuck }
     }
 
-    /// Returns the reason for a line of [`Lines::stuck`](super::Lines::stuck).
+    /// Returns the reason for a line of [`Lines::stuck`](super::super::lines_in_memory::Lines::stuck).
     pub(crate) fn stuck(now: Timestamp) -> Self {
         let is_stuck = true;
         Self { now, is_stuck }
@@ -232,8 +232,8 @@ impl<L: Line> Look<'_, L> {
     }
 
     /// Puts a task that was just reported back into the line, in favour of one of a higher priority. Returns
-    /// whether it did. A task that is only older is no reason: a task that was just released joins the line behind
-    /// the tasks that have waited in the meantime.
+    /// whether it did. A task that is only older is not a reason: a task that was just released joins the line
+    /// behind the tasks that have waited in the meantime.
     fn replace(&mut self) -> Result<bool, L::Error> {
         let Some((limit, place)) = self.first(|_, free| free.slots > 0)? else {
             return Ok(false);

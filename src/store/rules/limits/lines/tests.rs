@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use super::*;
-use crate::store::rules::limits::{Free, Pool};
+use crate::store::rules::limits::{Free, Pool, lines_in_memory::Lines};
 
 fn at(millis: i64) -> Timestamp {
     Timestamp::from_millisecond(millis).unwrap()

@@ -87,10 +87,10 @@ proptest! {
                 lines.refill(&pool, When::stuck(now), slots(1));
             }
             let ready = |order: &u64| matches!(
-                lines.get(*order).map(crate::store::rules::limits::lines::in_memory::Held::report),
+                lines.get(*order).map(crate::store::rules::limits::lines_in_memory::Held::report),
                 Some(Report::Now)
             ) || matches!(
-                lines.get(*order).map(crate::store::rules::limits::lines::in_memory::Held::report),
+                lines.get(*order).map(crate::store::rules::limits::lines_in_memory::Held::report),
                 Some(Report::At(until)) if until <= now
             );
             let first = left.iter().copied().find(ready);

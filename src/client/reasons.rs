@@ -1,0 +1,242 @@
+//! Why tasks are not run, with a look at the tasks that they wait for: the one rule of views, lists by reason and
+//! counts.
+//!
+//! A state keeps the tasks that it waits for until a node claims it. Without such a node, what holds the task back is
+//! not the wait any more once these tasks have ended.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use futures::{StreamExt, stream};
+use windlass_statemachine::{StateKind, TaskId};
+
+use super::{Client, HeldBack, KindStats, WaitReason};
+use crate::store::{
+    Error, Filter, NodeRecord, Order, Query, TaskRecord, copy::Copied, rules::waits::waited_for,
+};
+
+/// How many tasks are looked up at the same time.
+const READS: usize = 32;
+
+/// How many sleeping tasks of a kind are read for [`Client::stats`], at most.
+const MOST: u32 = 1000;
+
+impl Client {
+    /// Returns why each of these tasks is not run, given the live nodes: as [`WaitReason::of`], but a task whose
+    /// awaited tasks have all ended waits for what else holds it back. Reads the awaited tasks of each up to the first
+    /// live one.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unavailable`].
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use windlass::{Client, NewTask, client::WaitReason, store::Store};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), windlass::BoxError> {
+    /// let client = Client::new(&Store::open("memory:").await?);
+    /// client.submit(NewTask::new("report").id("a")).await?;
+    /// client.submit(NewTask::new("mail").id("b").after(["a"])).await?;
+    /// client.delete("a").await?;
+    /// let (b, nodes) = (client.get("b").await?, client.nodes().await?);
+    /// let reasons = client.wait_reasons(std::slice::from_ref(&b), &nodes).await?;
+    /// assert_eq!(reasons, [Some(WaitReason::NoNode)]);
+    /// # Ok(()) }
+    /// ```
+    pub async fn wait_reasons(
+        &self,
+        records: &[TaskRecord],
+        nodes: &[NodeRecord],
+    ) -> Result<Vec<Option<WaitReason>>, Error> {
+        Lookup::new(self).reasons(records, nodes).await
+    }
+
+    /// Moves the tasks of a kind whose waits are over from the tasks that wait for others to those that are not run for
+    /// another reason. Reads the first 1,000 sleeping tasks of the kind.
+    pub(super) async fn read_waits(
+        &self,
+        of: &mut KindStats,
+        nodes: &[NodeRecord],
+    ) -> Result<(), Error> {
+        let filter = Filter {
+            kind: Some(of.kind.clone()),
+            states: vec![StateKind::Sleeping],
+            ..Filter::default()
+        };
+        // Those without a deadline come first: their time is the last one.
+        let mut query = Query::new(filter).order(Order::Due).limit(MOST);
+        query.ascending = false;
+        query.without_props = true;
+        let page = self.page(&query, None).await?;
+        let waits = page.tasks.into_iter();
+        let waits: Vec<TaskRecord> = waits.filter(|one| !awaited(one).is_empty()).collect();
+        let at_least = page.next.is_some();
+        let mut found = BTreeMap::<String, HeldBack>::new();
+        let mut over = 0;
+        for reason in self.wait_reasons(&waits, nodes).await? {
+            if matches!(reason, Some(WaitReason::Tasks(_))) {
+                continue;
+            }
+            over += 1;
+            let Some(reason) = reason else { continue };
+            let text = reason.to_string();
+            let none = HeldBack {
+                reason,
+                tasks: 0,
+                at_least,
+            };
+            found.entry(text).or_insert(none).tasks += 1;
+        }
+        of.waits_are_over(over, found.into_values());
+        Ok(())
+    }
+}
+
+/// Finds out which of the awaited tasks are live, each once.
+pub(super) struct Lookup<'c> {
+    client: &'c Client,
+    is_live: HashMap<TaskId, bool>,
+}
+
+impl<'c> Lookup<'c> {
+    pub(super) fn new(client: &'c Client) -> Self {
+        Self {
+            client,
+            is_live: HashMap::new(),
+        }
+    }
+
+    /// Returns why each of these tasks is not run: see [`Client::wait_reasons`].
+    pub(super) async fn reasons(
+        &mut self,
+        records: &[TaskRecord],
+        nodes: &[NodeRecord],
+    ) -> Result<Vec<Option<WaitReason>>, Error> {
+        // Each round looks up one more task of those that have had no live one yet.
+        loop {
+            let unknown = records
+                .iter()
+                .filter_map(|record| self.next(record).cloned());
+            let unknown: HashSet<TaskId> = unknown.collect();
+            if unknown.is_empty() {
+                break;
+            }
+            let looks = unknown.into_iter();
+            let looks: Vec<_> = looks.map(|id| look(self.client.clone(), id)).collect();
+            let mut looks = stream::iter(looks).buffer_unordered(READS);
+            while let Some(found) = looks.next().await {
+                let (id, is_live) = found?;
+                self.is_live.insert(id, is_live);
+            }
+        }
+        let now = self.client.store.clock().now();
+        let reasons = records.iter().map(|record| {
+            let awaited = awaited(record);
+            let is_over = !awaited.is_empty() && !awaited.iter().any(|id| self.lives(id));
+            WaitReason::judged(record, nodes, now, is_over)
+        });
+        let mut reasons: Vec<_> = reasons.collect();
+        if reasons.iter().flatten().any(WaitReason::is_of_nodes)
+            && let Some(mark) = mark(self.client).await?
+        {
+            let of_nodes = reasons.iter_mut().flatten().filter(|of| of.is_of_nodes());
+            of_nodes.for_each(|reason| *reason = WaitReason::Copied(mark.clone()));
+        }
+        Ok(reasons)
+    }
+
+    /// Returns the next task to look up for this one: `None` once a live one is known, and once all are.
+    fn next<'r>(&self, record: &'r TaskRecord) -> Option<&'r TaskId> {
+        let mut unknown = None;
+        for id in awaited(record) {
+            match self.is_live.get(id) {
+                Some(true) => return None,
+                Some(false) => {}
+                None => unknown = unknown.or(Some(id)),
+            }
+        }
+        unknown
+    }
+
+    fn lives(&self, id: &TaskId) -> bool {
+        self.is_live.get(id).is_some_and(|is_live| *is_live)
+    }
+}
+
+/// Returns the mark of a copy in the store; `None` for one that cannot be read, which `doctor` reports.
+pub(super) async fn mark(client: &Client) -> Result<Option<Copied>, Error> {
+    let Some(part) = client.store.registry().transfer() else {
+        return Ok(None);
+    };
+    match part.copied().await {
+        Err(error) if error.is_retryable() => Err(error),
+        read => Ok(read.unwrap_or_default()),
+    }
+}
+
+/// Returns the tasks that this one waits for.
+fn awaited(record: &TaskRecord) -> &[TaskId] {
+    record.state.as_ref().map_or(&[], waited_for)
+}
+
+/// Returns whether a task is live: one that cannot be read is.
+async fn look(client: Client, id: TaskId) -> Result<(TaskId, bool), Error> {
+    let is_live = match client.get(&id).await {
+        Ok(record) => record
+            .state
+            .map_or(true, |state| !state.code().is_terminal()),
+        Err(Error::NotFound { .. }) => false,
+        Err(Error::Corrupt { .. }) => true,
+        Err(error) => return Err(error),
+    };
+    Ok((id, is_live))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Command, NewTask, store::Store};
+
+    /// A list said `tasks`, a view `no_node`.
+    #[tokio::test]
+    async fn a_wait_that_is_over_has_one_reason_in_lists_counts_and_views() {
+        let client = Client::new(&Store::open("memory:").await.unwrap());
+        for (id, after) in [
+            ("a", &[][..]),
+            ("b", &[]),
+            ("over", &["a"]),
+            ("waits", &["a", "b"]),
+            ("gone", &["never"]),
+        ] {
+            let task = NewTask::new("k").id(id).after(after.iter().copied());
+            client.submit(task).await.unwrap();
+        }
+        client.command("a", Command::Kill).await.unwrap();
+        client.delete("a").await.unwrap();
+        let mut listed = BTreeMap::new();
+        for reason in crate::store::WaitKind::ALL {
+            let query = Query::new(Filter::default()).waits(reason);
+            for record in client.page(&query, None).await.unwrap().tasks {
+                listed.insert(record.task.id.to_string(), reason.as_str());
+            }
+        }
+        let expected = [
+            ("b", "no_node"),
+            ("gone", "no_node"),
+            ("over", "no_node"),
+            ("waits", "tasks"),
+        ];
+        let expected = expected.map(|(id, reason)| (id.to_owned(), reason));
+        assert_eq!(listed, BTreeMap::from(expected));
+        for (id, reason) in &listed {
+            let record = client.get(id.as_str()).await.unwrap();
+            let reasons = client.wait_reasons(&[record], &[]).await.unwrap();
+            assert_eq!(reasons[0].as_ref().unwrap().kind().as_str(), *reason);
+        }
+        let stats = client.stats().await.unwrap();
+        let held = stats.kinds[0].held_back.iter();
+        let held: Vec<_> = held.map(|h| (h.reason.kind().as_str(), h.tasks)).collect();
+        assert_eq!(held, [("no_node", 3), ("tasks", 1)]);
+    }
+}

@@ -1,0 +1,129 @@
+//! [`RunData`]: the parts that the contexts of one run share.
+
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, atomic::AtomicBool};
+
+use tokio::{sync::watch, time::Instant};
+use windlass_statemachine::{
+    ActionKind, ErrorEntry, Fence, Json, Message, Outcome, Progress, StateKind, Task, TaskState,
+    Waited, Waits, state::LastCommand,
+};
+
+use super::{asks::AskRunner, props::Held, signals::Received, state::Shared};
+
+/// One attempt of a task, as its runner starts it.
+#[derive(Debug)]
+pub(crate) struct Attempt {
+    pub(crate) task: Arc<Task>,
+    pub(crate) order: u64,
+    pub(crate) number: u32,
+    pub(crate) fence: Fence,
+    /// The version of the data that the handler writes.
+    pub(crate) data_version: u32,
+    pub(crate) lease_until: watch::Receiver<Instant>,
+    /// The values that the handlers of the node share.
+    pub(crate) shared: Shared,
+    pub(crate) span: tracing::Span,
+}
+
+/// The data of a task, and its version.
+#[derive(Debug, Clone)]
+pub(crate) struct Data {
+    pub(crate) json: Json,
+    pub(crate) version: u32,
+}
+
+/// The parts of a context.
+#[derive(Debug)]
+pub(crate) struct RunData {
+    pub(crate) task: Arc<Task>,
+    pub(crate) order: u64,
+    pub(crate) attempt: u32,
+    pub(crate) incarnation: u32,
+    /// The queue position of the last command, if it ended a pause.
+    pub(crate) resumed: Option<u64>,
+    pub(crate) data: Mutex<Option<Data>>,
+    /// The version of the data that the handler writes.
+    pub(crate) writes_version: u32,
+    pub(crate) last_error: Option<ErrorEntry>,
+    pub(crate) waited: Vec<Waited>,
+    pub(crate) fence: Fence,
+    pub(crate) received: Received,
+    pub(crate) asks: AskRunner,
+    pub(crate) lease_until: watch::Receiver<Instant>,
+    pub(crate) progress: Mutex<Option<Progress>>,
+    /// Whether the runner was notified of progress that it has not read yet.
+    pub(super) progress_sent: AtomicBool,
+    pub(super) shared: Shared,
+    /// Shared with each error about unreadable props.
+    pub(super) props_error: OnceLock<Arc<Held>>,
+    pub(crate) node_fault: Mutex<Option<String>>,
+    pub(crate) span: tracing::Span,
+}
+
+impl RunData {
+    /// Returns the parts of an attempt that starts from this state.
+    pub(crate) fn new(
+        attempt: Attempt,
+        state: &TaskState,
+        received: Received,
+        asks: AskRunner,
+    ) -> Self {
+        Self {
+            task: attempt.task,
+            order: attempt.order,
+            attempt: attempt.number,
+            incarnation: state.incarnation,
+            resumed: state.last_command.as_ref().and_then(resumed_by),
+            data: Mutex::new(state.data.clone().map(|json| Data {
+                json,
+                version: state.data_version,
+            })),
+            writes_version: attempt.data_version,
+            last_error: state.errors.last().cloned(),
+            waited: state.waits.as_deref().map_or_else(Vec::new, Waits::waited),
+            fence: attempt.fence,
+            received,
+            asks,
+            lease_until: attempt.lease_until,
+            progress: Mutex::new(None),
+            progress_sent: AtomicBool::new(false),
+            shared: attempt.shared,
+            props_error: OnceLock::new(),
+            node_fault: Mutex::new(None),
+            span: attempt.span,
+        }
+    }
+
+    /// Returns the fault of the machine that this message of the handler reports.
+    pub(crate) fn node_fault(&self, message: &Message) -> Option<String> {
+        if message.kind() != ActionKind::Release {
+            return None;
+        }
+        let fault = self.node_fault.lock();
+        fault.unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// Returns whether an error about unreadable props still exists. While the handler's return value
+    /// still exists, this means that the returned error contains it.
+    pub(super) fn holds_props_error(&self) -> bool {
+        let held = self.props_error.get();
+        held.is_some_and(|held| Arc::strong_count(held) > 1)
+    }
+
+    /// Returns whether a panic has dropped an error about unreadable props.
+    pub(super) fn panicked_with_props_error(&self) -> bool {
+        self.props_error.get().is_some_and(|held| held.by_panic())
+    }
+}
+
+/// Returns the queue position of a command, if it ended a pause.
+fn resumed_by(last: &LastCommand) -> Option<u64> {
+    let ends = matches!(
+        last.outcome,
+        Outcome::Applied {
+            from: StateKind::Paused,
+            to: StateKind::Runnable
+        }
+    );
+    ends.then_some(last.order)
+}

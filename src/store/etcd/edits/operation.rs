@@ -1,0 +1,109 @@
+//! [`OperationEdit`]: what one operation of a transaction, or one effect of a message, puts into a write.
+
+use jiff::Timestamp;
+use windlass_statemachine::{Author, TaskId};
+
+use super::{Before, Edits, Leftover, Retried, reschedule::Rescheduled};
+use crate::store::{
+    Done, Error, Submitted,
+    etcd::{
+        schema::{Of, transactions::Kept},
+        write::{Edit, Item, edit::Sent, transaction as beside},
+    },
+    rules::transaction::Step,
+};
+
+/// How many pointers to commands the deletion of a task deletes in the same write. Few, because the
+/// writes of the largest operation count against the limit of the servers.
+const POINTERS: usize = 4;
+
+/// The task, the time and the place of one operation in the numbers of the revision.
+pub(crate) struct At<'a> {
+    pub(crate) id: &'a TaskId,
+    pub(crate) now: Timestamp,
+    pub(crate) place: u32,
+    pub(crate) by: Option<&'a Author>,
+}
+
+/// What one operation puts into the write.
+pub(crate) struct OperationEdit {
+    pub(crate) item: Item,
+    pub(crate) kept: Kept,
+    pub(crate) left: Option<Leftover>,
+}
+
+impl Edits {
+    /// Returns what one operation puts into the write.
+    pub(crate) async fn operation(
+        &self,
+        step: &Step<'_>,
+        before: &Before,
+        at: At<'_>,
+    ) -> Result<OperationEdit, Error> {
+        let At { id, now, place, by } = at;
+        let (keys, found) = (self.access().keys(), before.found(id));
+        let mut item = Item::of(id).at(place, 1).by(by);
+        let mut left = None;
+        let kept = match step {
+            Step::Known(done) => {
+                if let Done::Submitted(submitted) = done {
+                    beside::when_exists_as_found(&mut Edit::new(keys, id, &mut item), found);
+                    if let Submitted::Other { task, .. } = submitted {
+                        self.when_holder(&mut item, before, task);
+                    }
+                }
+                done.clone().into()
+            }
+            Step::Submit { task, replaces } => {
+                let old = replaces.then_some(found);
+                left = self.submit(&mut item, task, old, now, POINTERS).await?;
+                self.take_key(&mut item, task, before, now)?;
+                Done::Submitted(Submitted::New).into()
+            }
+            Step::Send(send) => {
+                let mut edit = Edit::new(keys, id, &mut item);
+                // Otherwise the same message submits the task, and that part compares its key.
+                if found.task.is_some() {
+                    edit.when_there(Of::Task);
+                }
+                edit.put_command(&Sent {
+                    id: &send.id,
+                    command: &send.command,
+                    at: now,
+                    place,
+                    pointer: before.pointer(&send.id),
+                })?;
+                Kept::Place { place }
+            }
+            Step::Delete(_) => {
+                left = Some(self.delete(&mut item, id, found, POINTERS).await?);
+                Edit::new(keys, id, &mut item).note_deleted(found, now)?;
+                Done::Deleted.into()
+            }
+            Step::Retry { retry, state } => {
+                let to = Retried {
+                    state,
+                    now,
+                    props: retry.props.as_ref(),
+                };
+                self.retry(&mut item, id, found, &to).await?;
+                Done::Retried.into()
+            }
+            Step::Reschedule {
+                change,
+                what,
+                state,
+            } => {
+                let to = Rescheduled {
+                    change,
+                    what,
+                    state,
+                    now,
+                };
+                self.reschedule(&mut item, found, &to).await?;
+                Done::Rescheduled(state.code()).into()
+            }
+        };
+        Ok(OperationEdit { item, kept, left })
+    }
+}

@@ -1,0 +1,41 @@
+//! The keys of a new task.
+
+use jiff::Timestamp;
+use windlass_statemachine::Task;
+
+use super::{Edits, Leftover};
+use crate::store::{
+    Error,
+    etcd::{
+        schema::{Of, Snapshot},
+        write::{Edit, Item},
+    },
+};
+
+impl Edits {
+    /// Adds a new task, if its id is free or belongs to the ended task `old`, with the deletion of
+    /// as many `pointers` to the commands of `old`. Returns the remaining pointers.
+    pub(crate) async fn submit(
+        &self,
+        item: &mut Item,
+        task: &Task,
+        old: Option<&Snapshot>,
+        now: Timestamp,
+        pointers: usize,
+    ) -> Result<Option<Leftover>, Error> {
+        let (clearing, id, place) = (&self.clearing, &task.id, item.place);
+        let keys = clearing.access.keys();
+        item.in_order = true;
+        Edit::new(keys, id, item).when(Of::Task, 0);
+        let left = match old {
+            None => {
+                Edit::new(keys, id, item).when(Of::Finished, 0);
+                None
+            }
+            Some(old) => Some(Box::pin(clearing.clear(item, id, old, pointers)).await?),
+        };
+        clearing.access.reader.decided("submit a task").await?;
+        Edit::new(keys, id, item).put_task(task, place, now)?;
+        Ok(left)
+    }
+}
