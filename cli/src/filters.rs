@@ -8,6 +8,22 @@ use windlass::{
 
 use crate::{exit::Failure, parse::time};
 
+/// The kinds that a filter selects.
+#[derive(Debug, Clone)]
+enum KindFilter {
+    Is(Kind),
+    /// Every kind that begins with this text.
+    Begins(String),
+}
+
+/// Reads a kind, or the beginning of kinds followed by `*`.
+fn kind_filter(text: &str) -> Result<KindFilter, Invalid> {
+    match text.strip_suffix('*') {
+        Some(prefix) => Ok(KindFilter::Begins(prefix.to_owned())),
+        None => Kind::new(text).map(KindFilter::Is),
+    }
+}
+
 /// The filters. A task has to match all of them.
 #[derive(Debug, Clone, Default, clap::Args)]
 #[command(next_help_heading = "Filters")]

@@ -211,6 +211,7 @@ fn every_operation_meets_every_task() {
     let failed = || Some(present(TaskStatus::Failed));
     let unreadable = || Reason::Unreadable("no JSON".into());
     let pause = || send("d", Command::Pause);
+    let forced = Operation::Delete(windlass_statemachine::Delete::new(id("a")).forced());
     let (delete, retry) = (
         Operation::Delete(id("a").into()),
         Operation::Retry(id("a").into()),
@@ -262,7 +263,8 @@ fn every_operation_meets_every_task() {
         (pause(), failed(), Err(Reason::Finished)),
         (send("c", Command::Pause), failed(), ok("Sent(5)")),
         (delete.clone(), None, Err(Reason::Missing)),
-        (delete.clone(), Some(claimed()), ok("delete")),
+        (delete.clone(), Some(claimed()), Err(Reason::Claimed)),
+        (forced, Some(claimed()), ok("delete")),
         (delete, Some(quarantined()), ok("delete")),
         (retry.clone(), None, Err(Reason::Missing)),
         (retry.clone(), failed(), ok("retry as runnable")),
