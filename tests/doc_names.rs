@@ -331,3 +331,36 @@ fn every_chore_and_command_in_the_documents_exists() {
     }
     assert!(found[0] > 8 && found[1] > 30, "{found:?} were found");
 }
+
+/// Each row of a comparison with another system names a test or an example that runs it.
+#[test]
+fn each_row_of_the_comparisons_names_what_checks_it() {
+    let (sources, files) = (sources(), files());
+    let page = read("docs/coming-from.md");
+    let rows = page.lines().filter(|line| line.starts_with("| "));
+    let rows = rows.filter(|line| !line.ends_with("| checked by |"));
+    let (mut checked, mut missing) = (0, Vec::new());
+    for row in rows {
+        let column = row
+            .trim_end_matches(" |")
+            .rsplit(" | ")
+            .next()
+            .unwrap_or_default();
+        let names = quoted(column);
+        if names.is_empty() {
+            missing.push(row.to_owned());
+        }
+        for name in names {
+            checked += 1;
+            let is_example = files
+                .iter()
+                .any(|path| path.ends_with(Path::new("examples").join(name)));
+            let test = name.rsplit("::").next().unwrap_or(name);
+            if !is_example && !sources.contains(&format!("fn {test}(")) {
+                missing.push(name.to_owned());
+            }
+        }
+    }
+    assert!(checked > 30, "{checked}");
+    assert!(missing.is_empty(), "{missing:#?}");
+}

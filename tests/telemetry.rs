@@ -140,7 +140,7 @@ async fn every_metric_is_recorded_with_its_labels() {
     while faults.calls(Operation::Commit) == calls {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
-    client.delete(&gone).await.unwrap();
+    client.force_delete(&gone).await.unwrap();
     faults.fail(Operation::Renew, Fault::Before, 1);
     tokio::time::sleep(Duration::from_secs(20)).await;
 

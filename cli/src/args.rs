@@ -79,11 +79,13 @@ pub(crate) enum Command {
     Kill(steer::Args),
     /// Send a signal to a task; with --wait, wait for the reply
     Signal(commands::signal::Args),
+    /// Change tasks that no node has claimed: their time, priority, kind, limits, data or props
+    Reschedule(Box<commands::reschedule::Args>),
     /// Restart ended tasks with the data that they had
     Retry(commands::retry::Args),
     /// Submit tasks at times: cron expressions, intervals, calendars
     Schedule(Box<commands::schedule::Args>),
-    /// Delete tasks with their state and history; running ones are stopped
+    /// Delete tasks with their state and history; claimed ones with --force only
     Delete(commands::delete::Args),
     /// Delete tasks that ended long ago
     Purge(commands::purge::Args),
@@ -191,6 +193,7 @@ impl Command {
             Self::Sleep(args) => steer::sleep(args, global).await,
             Self::Complete(args) => steer::complete(args, global).await,
             Self::Signal(args) => commands::signal::execute(args, global).await,
+            Self::Reschedule(args) => commands::reschedule::execute(*args, global).await,
             Self::Retry(args) => commands::retry::execute(args, global).await,
             Self::Schedule(args) => commands::schedule::execute(*args, global).await,
             Self::Delete(args) => commands::delete::execute(args, global).await,

@@ -205,6 +205,10 @@ impl From<store::Error> for Failure {
             | store::Error::ScheduleEnded(_)
             | store::Error::NotUnique { .. }
             | store::Error::Refused(_) => Self::No(text),
+            store::Error::Claimed(id) => Self::No(format!(
+                "task '{id}' is claimed by a node; wait until the node has released it, or give --force, which stops its \
+                 handler"
+            )),
             store::Error::Corrupt { .. } => {
                 text.push_str("; `windlass retry` reads it again or starts it again; a task that it cannot read either \
                      can only be deleted: `windlass delete`");

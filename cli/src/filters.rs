@@ -16,9 +16,9 @@ pub(crate) struct FilterArgs {
     #[arg(long = "state", value_name = "STATE", value_delimiter = ',', value_parser = state)]
     states: Vec<StateKind>,
 
-    /// Only tasks of this kind
-    #[arg(long, value_name = "KIND")]
-    kind: Option<Kind>,
+    /// Only tasks of this kind; 'inbox/*' for every kind that begins with inbox/
+    #[arg(long, value_name = "KIND", value_parser = kind_filter)]
+    kind: Option<KindFilter>,
 
     /// Only tasks with this label
     #[arg(long = "label", value_name = "NAME[=VALUE]", value_parser = label_filter)]
@@ -69,6 +69,22 @@ pub(crate) struct FilterArgs {
     /// Every task that matches the other filters is read
     #[arg(long = "props-at", value_name = "POINTER=JSON", value_parser = props_at)]
     props: Vec<(String, Json)>,
+}
+
+/// The kinds that a filter selects.
+#[derive(Debug, Clone)]
+enum KindFilter {
+    Is(Kind),
+    /// Those that begin so.
+    Begins(String),
+}
+
+/// Reads a kind, or the beginning of kinds with a '*' behind it.
+fn kind_filter(text: &str) -> Result<KindFilter, Invalid> {
+    match text.strip_suffix('*') {
+        Some(prefix) => Ok(KindFilter::Begins(prefix.to_owned())),
+        None => Kind::new(text).map(KindFilter::Is),
+    }
 }
 
 /// Reads a JSON pointer and the value at it. A value that is not JSON is text.
@@ -137,7 +153,11 @@ impl FilterArgs {
             .submitted(TimeRange::new(self.submitted_from, self.submitted_until))
             .ended(TimeRange::new(self.ended_from, self.ended_until))
             .props(self.props.iter().cloned());
-        filter.kind = self.kind.clone();
+        match &self.kind {
+            Some(KindFilter::Is(kind)) => filter.kind = Some(kind.clone()),
+            Some(KindFilter::Begins(prefix)) => filter.kind_prefix = Some(prefix.clone()),
+            None => {}
+        }
         filter.id_prefix = self.prefix.clone();
         filter.node = self.node.clone();
         filter.error = self.error.clone();

@@ -118,7 +118,7 @@ impl Global {
         Ok(self.past_mark(store))
     }
 
-    /// Returns the store; with `--use-copied` one whose mark of a copy goes with the first write that it refuses.
+    /// Returns the store; with `--use-copied` its mark of a copy is removed with the first write that it refuses.
     pub(crate) fn past_mark(&self, store: Store) -> Store {
         match self.use_copied {
             true => use_copied::wrapped(store, self.out()),
@@ -204,7 +204,7 @@ impl Global {
         Ok(Client::new(&store))
     }
 
-    /// Notes that a command which makes no write that the mark of a copy refuses leaves the mark.
+    /// Notes that a command without a write that the mark refuses leaves the mark of a copy.
     async fn note_kept_mark(&self, store: &Store) -> Result<(), Failure> {
         if self.use_copied
             && let Ok(part) = store.transfer()

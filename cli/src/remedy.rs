@@ -2,7 +2,8 @@
 
 use windlass::{TaskState, WaitOutcome, store::Remedy};
 
-/// Returns the words of the command that takes the step, as it can be run: `None` where it takes more than that.
+/// Returns the words of the command that takes the step, as it can be run: `None` if it takes more than one
+/// command.
 pub(crate) fn command(remedy: Remedy) -> Option<&'static str> {
     Some(match remedy {
         Remedy::Repair => "doctor --repair",

@@ -1,4 +1,4 @@
-//! `--use-copied`: a store whose mark of a copy goes with the first write that the mark refuses.
+//! `--use-copied`: a store whose mark of a copy is removed with the first write that it refuses.
 //!
 //! Opening the store removes nothing: a dry run, a refused confirmation and a command that fails leave the mark.
 
@@ -21,7 +21,7 @@ use windlass::{
 
 use crate::output::Output;
 
-/// Returns the store, as one whose mark goes with the first write that it refuses.
+/// Returns the store; its mark is removed with the first write that it refuses.
 pub(crate) fn wrapped(store: Store, out: Output) -> Store {
     let clock = store.clock().clone();
     let is_removed = Mutex::new(false);
@@ -96,7 +96,7 @@ impl UseCopied {
         results
     }
 
-    /// As [`write`](Self::write), for one call.
+    /// Writes like [`write`](Self::write), for one call.
     async fn write_one<'c, T: Send>(
         &self,
         call: impl Fn() -> BoxFuture<'c, Result<T, Error>> + Send + Sync,

@@ -184,7 +184,12 @@ pub(crate) fn change_text(change: &Change, with_id: bool) -> String {
         ChangeKind::Lost { fence } => format!("claim lost (fence {fence})"),
         ChangeKind::Commanded { command } => format!("command {command} sent"),
         ChangeKind::Retried => "retried".into(),
-        ChangeKind::Rescheduled { from, to } => format!("{from} → {to} by a reschedule"),
+        ChangeKind::Rescheduled { from, to, kind } => {
+            let kind = kind
+                .as_ref()
+                .map_or(String::new(), |kind| format!(", now of kind {kind}"));
+            format!("{from} → {to} by a reschedule{kind}")
+        }
         ChangeKind::Quarantined => "quarantined: its record cannot be read".into(),
         ChangeKind::Deleted => "deleted".into(),
         // A newer library may have more kinds of changes than this program knows.

@@ -96,8 +96,8 @@ where
     }
 }
 
-/// Notes which of these kinds no live node handles. Prints nothing where the nodes cannot be read:
-/// the action itself succeeded. The note says what waits, and what follows once such a node starts.
+/// Notes which of these kinds no live node handles. Prints nothing if the nodes cannot be read: the
+/// action itself succeeded. The note says what waits, and what follows once such a node starts.
 pub(crate) async fn note_unhandled(
     client: &Client,
     out: &Output,

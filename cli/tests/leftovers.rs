@@ -138,7 +138,7 @@ fn a_worker_that_ends_a_leftover_stops_when_a_later_claim_has_a_command() {
     other.record(&record, 1_000_000);
     let before = fs::read(&record).unwrap();
     // Earlier, this dropped the attempt and so sent SIGKILL.
-    assert_eq!(place.run(&["delete", "t", "--yes"]).0, 0);
+    assert_eq!(place.run(&["delete", "t", "--yes", "--force"]).0, 0);
     submit(&place, "u", "true");
     until("the worker goes on", || {
         place.get("u")["state"] == "completed"

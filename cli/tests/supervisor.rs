@@ -75,7 +75,7 @@ fn a_worker_that_is_killed_leaves_no_command_whatever_becomes_of_its_task() {
     for args in [
         &["pause", "paused"][..],
         &["kill", "killed"],
-        &["delete", "deleted", "--yes"],
+        &["delete", "deleted", "--yes", "--force"],
     ] {
         let (code, _, err) = place.run(args);
         assert_eq!(code, 0, "{args:?}: {err}");
@@ -157,7 +157,10 @@ fn what_both_leave_when_they_are_killed_ends_before_the_next_worker_claims() {
         "nothing else ends them"
     );
     // Neither runs again; one is submitted again under the same id.
-    for args in [&["kill", "killed"][..], &["delete", "deleted", "--yes"]] {
+    for args in [
+        &["kill", "killed"][..],
+        &["delete", "deleted", "--yes", "--force"],
+    ] {
         assert_eq!(place.run(args).0, 0);
     }
     let list = pids
@@ -337,7 +340,7 @@ fn a_delete_or_an_abort_while_a_leftover_is_ended_kills_it_at_once() {
             second.signal(Signal::SIGTERM);
             assert_eq!(second.wait(), Some(0));
         } else {
-            assert_eq!(place.run(&["delete", "t", "--yes"]).0, 0);
+            assert_eq!(place.run(&["delete", "t", "--yes", "--force"]).0, 0);
         }
         until_gone(&pids);
     }

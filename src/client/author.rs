@@ -2,7 +2,7 @@
 
 use std::sync::OnceLock;
 
-use windlass_statemachine::{Author, TaskId, message::SendCommand};
+use windlass_statemachine::{Author, Delete, RetryTask, TaskId, message::SendCommand};
 
 use super::Client;
 use crate::store::{Applied, Error, Operation, Transaction};
@@ -38,6 +38,11 @@ impl Client {
     /// Deletes many tasks in one call, and returns the results in their order. Each succeeds or fails on its own,
     /// like [`delete`](Self::delete).
     pub async fn delete_many(&self, tasks: Vec<TaskId>) -> Vec<Result<(), Error>> {
+        let tasks = tasks.into_iter().map(Delete::new).collect();
+        self.delete_each(tasks).await
+    }
+
+    pub(super) async fn delete_each(&self, tasks: Vec<Delete>) -> Vec<Result<(), Error>> {
         let answers = self.apply_each(tasks, Operation::Delete).await;
         answers.into_iter().map(|answer| answer.map(drop)).collect()
     }
@@ -45,6 +50,7 @@ impl Client {
     /// Retries many tasks in one call, and returns the results in their order. Each succeeds or fails on its own,
     /// like [`retry`](Self::retry).
     pub async fn retry_many(&self, tasks: Vec<TaskId>) -> Vec<Result<(), Error>> {
+        let tasks = tasks.into_iter().map(RetryTask::new).collect();
         let answers = self.apply_each(tasks, Operation::Retry).await;
         answers.into_iter().map(|answer| answer.map(drop)).collect()
     }

@@ -2,6 +2,8 @@
 
 mod author;
 mod command;
+mod counted;
+mod edit;
 mod handle;
 mod nodes;
 mod of_kind;
@@ -19,11 +21,11 @@ mod waits;
 
 use windlass_statemachine::{Author, Invalid, TaskId};
 
+pub use counted::{HeldBack, KindStats, Stats};
 pub use handle::{Handle, TaskFailed, WaitError};
 pub use pages::Pages;
 pub use record::Done;
 pub use signal::SignalError;
-pub use stats::{HeldBack, KindStats, Stats};
 pub use transaction::TransactionBuilder;
 pub use waiting::Waiting;
 pub use waits::{Selector, WaitReason};
@@ -213,11 +215,11 @@ impl Client {
         self.store.registry().counts().await
     }
 
-    /// Deletes a task with everything that belongs to it. If the task runs, its handler is stopped.
+    /// Deletes a task with all that belongs to it, if no node has claimed it.
     ///
     /// # Errors
     ///
-    /// [`Error::NotFound`], [`Error::Unavailable`].
+    /// [`Error::NotFound`]; [`Error::Claimed`] for a task that a node has claimed; [`Error::Unavailable`].
     pub async fn delete(
         &self,
         id: impl TryInto<TaskId, Error: Into<Invalid>>,

@@ -1,4 +1,4 @@
-//! Why tasks are not run, with a look at the tasks that they wait for: the one rule of views, lists by reason and
+//! Why tasks are not run, considering the tasks that they wait for: the one rule of views, lists by reason and
 //! counts.
 //!
 //! A state keeps the tasks that it waits for until a node claims it. Without such a node, what holds the task back is
@@ -93,7 +93,7 @@ impl Client {
     }
 }
 
-/// Finds out which of the awaited tasks are live, each once.
+/// Looks up which of the awaited tasks are live, each once.
 pub(super) struct Lookup<'c> {
     client: &'c Client,
     is_live: HashMap<TaskId, bool>,
@@ -180,7 +180,7 @@ fn awaited(record: &TaskRecord) -> &[TaskId] {
     record.state.as_ref().map_or(&[], waited_for)
 }
 
-/// Returns whether a task is live: one that cannot be read is.
+/// Returns whether a task is live; an unreadable one counts as live.
 async fn look(client: Client, id: TaskId) -> Result<(TaskId, bool), Error> {
     let is_live = match client.get(&id).await {
         Ok(record) => record
@@ -198,7 +198,7 @@ mod tests {
     use super::*;
     use crate::{Command, NewTask, store::Store};
 
-    /// A list said `tasks`, a view `no_node`.
+    /// Regression: a list showed `tasks`, a view `no_node`.
     #[tokio::test]
     async fn a_wait_that_is_over_has_one_reason_in_lists_counts_and_views() {
         let client = Client::new(&Store::open("memory:").await.unwrap());

@@ -1,4 +1,4 @@
-//! [`Stats`]: how many tasks there are by kind, and why tasks are not run.
+//! Counts the tasks by kind, with the reasons why tasks are not run.
 
 use std::collections::BTreeMap;
 
@@ -7,144 +7,17 @@ use windlass_statemachine::{Kind, StateKind};
 
 use super::{
     Client, WaitReason,
+    counted::{HeldBack, KindStats, Stats, sort},
     reasons::mark,
     waits::{CLAIMED_WITHIN, Wanted},
 };
 use crate::store::{
     Availability, Error, Filter, LimitUse, LimitedBy, NodeRecord, Page, TaskCount, TaskStats,
-    copy::Copied, rules::stats::by_state,
+    rules::stats::by_state,
 };
 
 /// How many tasks of a kind are read for their labels at most.
 const LABELLED: u32 = 1000;
-
-/// The numbers of a namespace's tasks.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Stats {
-    /// The time of the counts, by the clock of this process.
-    pub at: Timestamp,
-    /// How many tasks there are by kind and state, in this order.
-    pub counts: Vec<TaskCount>,
-    /// The kinds that have tasks, by name.
-    pub kinds: Vec<KindStats>,
-    /// The limits in use.
-    pub limits: Vec<LimitUse>,
-    /// Whether every task was read for the counts, because the store keeps none.
-    pub is_scan: bool,
-}
-
-/// How many tasks of a kind there are. Each task counts in exactly one of the fields; [`held_back`](Self::held_back)
-/// adds why tasks of `available` and `waiting` are not run.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct KindStats {
-    /// The kind.
-    pub kind: Kind,
-    /// Tasks that are due and that no node has claimed.
-    pub available: u64,
-    /// Tasks that sleep until a later time.
-    pub future: u64,
-    /// Tasks that wait for other tasks.
-    pub waiting: u64,
-    /// Paused tasks.
-    pub paused: u64,
-    /// Tasks that a node has claimed.
-    pub claimed: u64,
-    /// Tasks that have ended.
-    pub ended: u64,
-    /// Tasks whose record cannot be read.
-    pub quarantined: u64,
-    /// The due time of the first available task, if it is known.
-    pub oldest_due: Option<Timestamp>,
-    /// Whether an older task may be available. For `oldest_due` SQLite reads only the first 2,000 live
-    /// tasks in submit order, and all sleeping tasks that are due.
-    pub oldest_at_least: bool,
-    /// Why tasks are not run, the reason with the most tasks first. A node will claim an available task without a
-    /// reason.
-    pub held_back: Vec<HeldBack>,
-}
-
-/// Tasks of a kind that are not run for the same reason.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct HeldBack {
-    /// The reason.
-    pub reason: WaitReason,
-    /// The number of tasks.
-    pub tasks: u64,
-    /// Whether there may be more tasks: only a part was read, since the reason depends on labels (the
-    /// first 1,000 live tasks of the kind), or on more than 10,000 tasks in the lines of limits.
-    pub at_least: bool,
-}
-
-impl KindStats {
-    /// Gives the tasks that a node could claim the mark of a copy as their reason.
-    fn are_copied(&mut self, mark: &Copied) {
-        let (of_nodes, mut rest) = std::mem::take(&mut self.held_back)
-            .into_iter()
-            .partition::<Vec<HeldBack>, _>(|held| {
-                held.reason.is_of_nodes() || matches!(held.reason, WaitReason::Copied(_))
-            });
-        let tasks = of_nodes.iter().map(|held| held.tasks).sum();
-        if tasks > 0 {
-            rest.push(HeldBack {
-                reason: WaitReason::Copied(mark.clone()),
-                tasks,
-                at_least: of_nodes.iter().any(|held| held.at_least),
-            });
-        }
-        sort(&mut rest);
-        self.held_back = rest;
-    }
-
-    /// Moves tasks whose waits are over to other reasons; the rest of them a node will claim.
-    pub(super) fn waits_are_over(&mut self, over: u64, found: impl Iterator<Item = HeldBack>) {
-        for held in &mut self.held_back {
-            if let WaitReason::Tasks(_) = held.reason {
-                held.tasks = held.tasks.saturating_sub(over);
-            }
-        }
-        self.held_back.retain(|held| held.tasks > 0);
-        for held in found {
-            let mut known = self.held_back.iter_mut();
-            match known.find(|known| known.reason == held.reason) {
-                Some(known) => {
-                    known.tasks += held.tasks;
-                    known.at_least |= held.at_least;
-                }
-                None => self.held_back.push(held),
-            }
-        }
-        sort(&mut self.held_back);
-    }
-
-    /// Adds the tasks whose labels no node selects. As for a single task, this reason takes precedence over the state of
-    /// the nodes, so these tasks no longer count under that.
-    fn labels_hold(&mut self, found: Vec<HeldBack>) {
-        let mut tasks: u64 = found.iter().map(|held| held.tasks).sum();
-        for held in &mut self.held_back {
-            let (WaitReason::Standing(_) | WaitReason::Fault { .. } | WaitReason::Full(_)) =
-                held.reason
-            else {
-                continue;
-            };
-            let moved = held.tasks.min(tasks);
-            held.tasks -= moved;
-            tasks -= moved;
-        }
-        self.held_back.retain(|held| held.tasks > 0);
-        self.held_back.extend(found);
-        sort(&mut self.held_back);
-    }
-}
-
-impl Stats {
-    /// Returns the number of tasks.
-    pub fn tasks(&self) -> u64 {
-        self.counts.iter().map(|count| count.tasks).sum()
-    }
-}
 
 impl Client {
     /// Returns how many tasks there are by kind: how many a node can claim now, how many sleep or wait, and why tasks
@@ -258,13 +131,6 @@ fn is_held(of: &KindStats, nodes: &[NodeRecord], limits: &[LimitUse]) -> bool {
     };
     let selects = nodes.iter().any(|node| !node.spec.labels.is_empty());
     selects || !limits.is_empty() || WaitReason::for_room(wanted, nodes).is_err()
-}
-
-/// Sorts reasons, the most tasks first.
-fn sort(held_back: &mut [HeldBack]) {
-    held_back.sort_by(|a, b| {
-        (b.tasks, a.reason.kind().as_str()).cmp(&(a.tasks, b.reason.kind().as_str()))
-    });
 }
 
 /// Returns the counts by kind and state.

@@ -11,7 +11,7 @@ use crate::{
 impl Client {
     /// Submits a task. When this returns, the task is durable: it will be run in spite of crashes.
     ///
-    /// Takes a [`NewTask`], or a value of a typed kind ([`Job`]). If the submit finds an existing task, by its
+    /// Takes a [`NewTask`], or a value of a typed kind ([`Job`](crate::Job)). If the submit finds an existing task, by its
     /// id or by its unique key ([`NewTask::unique`]), the handle refers to that task.
     ///
     /// # Errors

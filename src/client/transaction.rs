@@ -118,17 +118,19 @@ impl TransactionBuilder {
         })
     }
 
-    /// Deletes a task with everything that belongs to it.
+    /// Deletes a task with all that belongs to it, if no node has claimed it. To delete it anyway, give
+    /// [`with`](Self::with) a forced [`Delete`](crate::store::Delete).
     pub fn delete(self, task: impl TryInto<TaskId, Error: Into<Invalid>>) -> Self {
         self.then(|transaction, _| Ok(transaction.delete(name(task)?)))
     }
 
-    /// Starts an ended task again, like [`Client::retry`].
+    /// Starts an ended task again, as [`Client::retry`]. For other data or props give [`with`](Self::with) a
+    /// [`RetryTask`](crate::store::RetryTask).
     pub fn retry(self, task: impl TryInto<TaskId, Error: Into<Invalid>>) -> Self {
         self.then(|transaction, _| Ok(transaction.retry(name(task)?)))
     }
 
-    /// Changes the due time, the priority, the limits or the data of an unclaimed task.
+    /// Changes an unclaimed task: its due time, priority, kind, limits, data or props.
     pub fn reschedule(self, change: Reschedule) -> Self {
         self.then(|transaction, _| Ok(transaction.reschedule(change)))
     }

@@ -124,7 +124,8 @@ impl WaitReason {
         Self::judged(record, nodes, now, false)
     }
 
-    /// As [`of`](Self::of), given whether all tasks that it waits for have ended.
+    /// Returns the reason like [`of`](Self::of), given whether all tasks that it waits for have
+    /// ended.
     pub(super) fn judged(
         record: &TaskRecord,
         nodes: &[NodeRecord],

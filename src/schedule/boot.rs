@@ -18,7 +18,7 @@ use crate::{
 /// program, does not read the schedules for it.
 const FRESH: SignedDuration = SignedDuration::from_hours(1);
 
-/// How long a node waits before it reports again what the store did not take.
+/// How long a node waits before it repeats a report that the store did not accept.
 const AGAIN: Duration = Duration::from_secs(2);
 
 /// How many schedules are read at once.
@@ -95,7 +95,7 @@ async fn report_to_all(store: &Store, boot: &Boot) -> Result<(), Error> {
                 continue;
             }
             match schedules.boot(&record.id, boot).await {
-                // It has ended, was deleted or became wrong since.
+                // It has ended, was deleted or became invalid in the meantime.
                 Ok(())
                 | Err(Error::ScheduleEnded(_) | Error::NotFound { .. } | Error::Invalid(_)) => {}
                 Err(error) => return Err(error),

@@ -43,7 +43,7 @@ const CALENDAR: i16 = 400;
 /// The prefix of an interval among the expressions: `@every 15m`.
 const EVERY: &str = "@every";
 
-/// The expression for the start of a machine, which is no local time.
+/// The expression for the start of a machine, which is not a local time.
 const REBOOT: &str = "@reboot";
 
 /// The lengths of the months, from the shortest on.
@@ -207,7 +207,8 @@ impl Expression {
         }
     }
 
-    /// As [`at_or_after`](Self::at_or_after), day by day: for days and years that the parser does not know.
+    /// Returns the time like [`at_or_after`](Self::at_or_after), day by day: for days and years that the
+    /// parser does not know.
     fn walk(&self, from: DateTime) -> Option<DateTime> {
         let whole = match from.subsec_nanosecond() {
             0 => from,
@@ -231,7 +232,8 @@ impl Expression {
         None
     }
 
-    /// Returns the day itself, or the first one after it in a month and a year of the expression, if this is none.
+    /// Returns the day itself, or the first one after it in a month and a year of the expression, if this is not
+    /// one.
     fn next_day(&self, day: Date) -> Option<Date> {
         let year = match &self.years {
             None => day.year(),
@@ -251,7 +253,7 @@ impl Expression {
         self.cron.pattern.month_match(month).unwrap_or(false)
     }
 
-    /// Returns the first time of the day that is not before this one.
+    /// Returns the first time of the day from this one on.
     fn time_from(&self, from: Time) -> Option<Time> {
         let pattern = &self.cron.pattern;
         let number = |n: i8| u32::from(n.unsigned_abs());

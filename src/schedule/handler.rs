@@ -26,7 +26,7 @@ use crate::{
 };
 
 /// The kind of schedules.
-pub const KIND: &str = "schedule";
+pub const KIND: &str = windlass_statemachine::Kind::SCHEDULE;
 
 /// How many schedules a node decides at once.
 const SLOTS: u32 = 64;

@@ -165,8 +165,8 @@ impl Schedules {
         let live = match self.client.get(&id).await {
             Ok(record) => {
                 self.is_schedule(&record)?;
-                // The schedule first, so that it submits no further run.
-                self.client.delete(&id).await?;
+                // First the schedule, so that it submits no further run.
+                self.client.force_delete(&id).await?;
                 match runs {
                     LiveRuns::Keep => return Ok(Vec::new()),
                     LiveRuns::Kill => self.live_runs(&id).await?,

@@ -112,7 +112,14 @@ pub enum Error {
     )]
     AlreadyFinished(TaskId),
 
-    /// The schedule has ended. A retry would run it with the spec with which it ended.
+    /// A node has claimed the task: deleting it would stop its handler and lose what that returns.
+    #[error(
+        "task '{0}' is claimed by a node; wait until the node has released it, or force the deletion, which stops \
+         its handler"
+    )]
+    Claimed(TaskId),
+
+    /// The schedule has ended. A retry would run it with the spec with which it has ended.
     #[error(
         "schedule '{0}' has ended; update it to start it again, or create one under another id"
     )]

@@ -145,6 +145,7 @@ impl Exported {
             attempts_left,
             claims,
             incarnation,
+            reschedules,
             version,
             fence,
             commit,
@@ -189,8 +190,14 @@ impl Exported {
             ),
             (
                 "claims",
-                (claims, incarnation, version, &self.lost_by)
-                    == (&t.claims, &t.incarnation, &t.version, &other.lost_by),
+                (claims, incarnation, reschedules, version, &self.lost_by)
+                    == (
+                        &t.claims,
+                        &t.incarnation,
+                        &t.reschedules,
+                        &t.version,
+                        &other.lost_by,
+                    ),
             ),
             ("fence", *fence == t.fence),
             ("commit", *commit == t.commit),

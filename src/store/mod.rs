@@ -54,7 +54,7 @@ pub use transfer::Transfer;
 pub use url::{has_password, without_password};
 pub use windlass_statemachine::{
     message::SendCommand,
-    operation::{Guard, IfExists, Operation, Require, Reschedule, Submit},
+    operation::{Delete, Guard, IfExists, Operation, Require, Reschedule, RetryTask, Submit},
     wire::Line,
 };
 

@@ -6,7 +6,9 @@ use std::pin::Pin;
 use super::AUDIT_RETENTION;
 use async_trait::async_trait;
 use futures::Stream;
-use windlass_statemachine::{Author, CommandId, NodeName, TaskId, message::SendCommand};
+use windlass_statemachine::{
+    Author, CommandId, Delete, NodeName, RetryTask, TaskId, message::SendCommand,
+};
 
 use super::{
     Applied, AuditEntry, Change, CommandRecord, Doctor, Error, Filter, LimitUse, Limits,
@@ -77,12 +79,13 @@ pub trait Registry: Send + Sync + 'static {
     /// |---|---|
     /// | submit | [`Error::Invalid`], [`Error::TooLarge`], [`Error::AlreadyExists`], [`Error::AlreadyFinished`]; [`Error::Corrupt`] for the same task ([`IfExists::Same`](super::IfExists::Same)) whose state cannot be read |
     /// | send | [`Error::NotFound`], [`Error::AlreadyFinished`], [`Error::Invalid`], [`Error::TooLarge`] |
-    /// | delete | [`Error::NotFound`] |
+    /// | delete | [`Error::NotFound`]; [`Error::Claimed`] for a claimed task, unless the operation is forced |
     /// | retry | [`Error::NotFound`], [`Error::Invalid`] (field `state`) for a live task |
     /// | any | [`Error::Unavailable`] |
     ///
-    /// A transaction with an id, with guards or with several operations (see
-    /// [`into_single`](Transaction::into_single)), and a reschedule, is refused with:
+    /// A transaction that is more than one operation without an id
+    /// ([`into_single`](Transaction::into_single)), a reschedule, and a retry with other data or props, is refused
+    /// with:
     ///
     /// - [`Error::Refused`]: every refused guard and operation, with its reason.
     /// - [`Error::Invalid`] (field `operations`): no operation, more operations and guards than
@@ -275,13 +278,14 @@ pub trait Registry: Send + Sync + 'static {
         answers.into_iter().map(sent).collect()
     }
 
-    /// Deletes tasks, each in its own transaction.
+    /// Deletes tasks that no node has claimed, each in a transaction of its own.
     ///
     /// # Errors
     ///
     /// Per task: the errors of [`Operation::Delete`].
     async fn delete(&self, ids: Vec<TaskId>) -> Vec<Result<(), Error>> {
-        let answers = self.apply(each(ids, Operation::Delete)).await;
+        let tasks = ids.into_iter().map(Delete::new).collect();
+        let answers = self.apply(each(tasks, Operation::Delete)).await;
         answers.into_iter().map(|answer| answer.map(drop)).collect()
     }
 
@@ -291,7 +295,8 @@ pub trait Registry: Send + Sync + 'static {
     ///
     /// Per task: the errors of [`Operation::Retry`].
     async fn retry(&self, ids: Vec<TaskId>) -> Vec<Result<(), Error>> {
-        let answers = self.apply(each(ids, Operation::Retry)).await;
+        let tasks = ids.into_iter().map(RetryTask::new).collect();
+        let answers = self.apply(each(tasks, Operation::Retry)).await;
         answers.into_iter().map(|answer| answer.map(drop)).collect()
     }
 }

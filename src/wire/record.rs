@@ -58,6 +58,9 @@ pub struct RecordForm<'a> {
     pub commands_waiting: u64,
     /// The progress that the handler has reported.
     pub progress: Option<&'a Progress>,
+    /// The version of the state, which grows with each claim, transition, checkpoint, retry and reschedule. A guard of a
+    /// transaction may require it.
+    pub version: Option<u64>,
     /// The priority: tasks with a greater one are claimed first.
     pub priority: i32,
     /// Labels to find the task by and to choose nodes by.
@@ -134,6 +137,7 @@ impl<'a> From<&'a TaskRecord> for RecordForm<'a> {
             fence: record.fence,
             commands_waiting: record.commands,
             progress: state.and_then(|s| s.progress.as_ref()),
+            version: state.map(|s| s.version),
             priority: task.priority,
             labels: &task.labels,
             start_at: task.start_at,

@@ -12,6 +12,23 @@ use crate::{Invalid, text::is_unprintable};
 pub const MAX_NAME_BYTES: usize = 256;
 
 fn check(field: &'static str, text: &str) -> Result<(), Invalid> {
+    check_text(field, text, '/')
+}
+
+/// Checks the name of a kind. It may be a path, such as `inbox/err`: each part is a name.
+fn check_kind(field: &'static str, text: &str) -> Result<(), Invalid> {
+    // No name has this character.
+    check_text(field, text, '\0')?;
+    let is_part = |part: &str| !matches!(part, "" | "." | "..");
+    if text.split('/').all(is_part) {
+        return Ok(());
+    }
+    let reason =
+        format!("'{text}' has an empty part, '.' or '..' beside a '/'; write it like inbox/err");
+    Err(Invalid::new(field, reason))
+}
+
+fn check_text(field: &'static str, text: &str, refused: char) -> Result<(), Invalid> {
     let wrong = |reason: String| Err(Invalid::new(field, reason));
     if text.is_empty() {
         return wrong(format!(
@@ -32,9 +49,10 @@ fn check(field: &'static str, text: &str) -> Result<(), Invalid> {
             "'{text}' begins with '_', which is reserved; begin with another character"
         ));
     }
-    if let Some(bad) = text.chars().find(|c| *c == '/' || is_unprintable(*c)) {
+    if let Some(bad) = text.chars().find(|c| *c == refused || is_unprintable(*c)) {
+        let without = if refused == '/' { " without '/'" } else { "" };
         return wrong(format!(
-            "'{}' contains {bad:?}; use printable text without '/'",
+            "'{}' contains {bad:?}; use printable text{without}",
             text.escape_debug()
         ));
     }
@@ -48,6 +66,9 @@ fn check(field: &'static str, text: &str) -> Result<(), Invalid> {
 
 macro_rules! name {
     ($(#[$doc:meta])* $name:ident, $field:literal) => {
+        name! { $(#[$doc])* $name, $field, check, "holds `/` or an unprintable character" }
+    };
+    ($(#[$doc:meta])* $name:ident, $field:literal, $check:ident, $holds:literal) => {
         $(#[$doc])*
         #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         #[serde(try_from = "String", into = "String")]
@@ -59,9 +80,9 @@ macro_rules! name {
             /// # Errors
             ///
             /// [`Invalid`] when the text is empty, longer than 256 bytes, `.` or `..`, begins with
-            /// `_`, begins or ends with white space, or holds `/` or an unprintable character.
+            #[doc = concat!("`_`, begins or ends with white space, or ", $holds, ".")]
             pub fn new(text: impl AsRef<str>) -> Result<Self, Invalid> {
-                check($field, text.as_ref())?;
+                $check($field, text.as_ref())?;
                 Ok(Self(text.as_ref().into()))
             }
 
@@ -162,8 +183,19 @@ name! {
 }
 
 name! {
-    /// The name of a handler; a task of this kind is run by it. The rules are those of [`TaskId`].
-    Kind, "kind"
+    /// The name of a handler; a task of this kind is run by it. The rules are those of [`TaskId`], but a kind may be a
+    /// path: `inbox/err` is a kind of its own beside `inbox`. No part of a path is empty, `.` or `..`.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use windlass_statemachine::Kind;
+    ///
+    /// assert_eq!(Kind::new("inbox/err")?.as_str(), "inbox/err");
+    /// assert!(Kind::new("inbox//err").is_err() && Kind::new("/inbox").is_err());
+    /// # Ok::<(), windlass_statemachine::Invalid>(())
+    /// ```
+    Kind, "kind", check_kind, "holds an unprintable character, or a `/` beside an empty part"
 }
 
 name! {
@@ -181,6 +213,11 @@ name! {
     /// The id of a transaction, unique in its namespace. A transaction sent again with the same id is
     /// the same transaction, not a second one. The rules are those of [`TaskId`].
     TransactionId, "transaction id"
+}
+
+impl Kind {
+    /// The kind of schedules. A task keeps it, and no other task gets it later.
+    pub const SCHEDULE: &'static str = "schedule";
 }
 
 /// The number of a claim: greater than that of every earlier claim of the same task.

@@ -87,7 +87,7 @@ pub use json::Json;
 pub use machine::{Machine, StopReason};
 pub use message::{Action, ActionKind, Effects, Message, SubmitTask, Wake};
 pub use meta::Meta;
-pub use operation::{Guard, IfExists, Operation, Require, Reschedule, Submit};
+pub use operation::{Delete, Guard, IfExists, Operation, Require, Reschedule, RetryTask, Submit};
 pub use retry::{Decision, Failure, Retry, RetryPolicy};
 pub use signal::Signal;
 pub use state::{Progress, StateKind, TaskState, TaskStatus};

@@ -1,5 +1,5 @@
-//! The parts that transactions and the effects of messages share: [`Operation`] with [`Submit`] and
-//! [`Reschedule`], and the guards, [`Guard`] and [`Require`].
+//! The parts that transactions and the effects of messages share: [`Operation`] with [`Submit`], [`Delete`],
+//! [`RetryTask`] and [`Reschedule`], and the guards, [`Guard`] and [`Require`].
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -75,15 +75,15 @@ pub enum Operation {
     /// Sends a command. A command whose id is already known for this task keeps its order, whatever
     /// the task and the clock are: only a new command is checked.
     Send(SendCommand),
-    /// Deletes a task with everything that belongs to it. The node that runs it gets
-    /// `Event::Gone` of the store, and its claim ends.
-    Delete(TaskId),
+    /// Deletes a task with everything that belongs to it. A task that a node has claimed is refused, unless the
+    /// operation is forced: then the node gets `Event::Gone` of the store, and its claim ends.
+    Delete(Delete),
     /// Starts an ended task again ([`TaskState::retried`](crate::TaskState::retried)). The
     /// record of a quarantined task is read again. If it still cannot be read, the task starts from
     /// its props in a new incarnation, and its error log keeps the reason. Version and fence continue
     /// from those of the last write.
-    Retry(TaskId),
-    /// Changes the due time, the priority or the data of a live task without a claim
+    Retry(RetryTask),
+    /// Changes a live task without a claim: its due time, priority, kind, limits, data or props
     /// ([`TaskState::rescheduled`](crate::TaskState::rescheduled)).
     Reschedule(Reschedule),
 }
@@ -94,7 +94,8 @@ impl Operation {
         match self {
             Self::Submit(submit) => &submit.task.id,
             Self::Send(send) => &send.task,
-            Self::Delete(id) | Self::Retry(id) => id,
+            Self::Delete(delete) => &delete.task,
+            Self::Retry(retry) => &retry.task,
             Self::Reschedule(change) => &change.task,
         }
     }
@@ -108,8 +109,9 @@ impl Operation {
                 Command::Signal(signal) => signal.payload_json().map_or(0, Json::len),
                 _ => 0,
             },
-            Self::Delete(_) | Self::Retry(_) => 0,
-            Self::Reschedule(change) => change.data.as_ref().map_or(0, Json::len),
+            Self::Delete(_) => 0,
+            Self::Retry(retry) => lengths([&retry.data, &retry.props]),
+            Self::Reschedule(change) => lengths([&change.data, &change.props]),
         }
     }
 
@@ -125,7 +127,108 @@ impl Operation {
     }
 }
 
-/// A new due time, priority, limits or data for a task that is not claimed.
+fn lengths(values: [&Option<Json>; 2]) -> usize {
+    values.into_iter().flatten().map(Json::len).sum()
+}
+
+/// The deletion of a task.
+///
+/// # Example
+///
+/// ```
+/// use windlass_statemachine::Delete;
+///
+/// let delete = Delete::new("report".parse()?);
+/// assert!(!delete.force && delete.forced().force);
+/// # Ok::<(), windlass_statemachine::Invalid>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Delete {
+    /// The task.
+    pub task: TaskId,
+    /// Whether a task that a node has claimed is deleted too. Its handler is stopped, and what it returns is lost.
+    /// `false` by default.
+    pub force: bool,
+}
+
+impl Delete {
+    /// Returns the deletion of a task that no node has claimed.
+    pub fn new(task: TaskId) -> Self {
+        Self { task, force: false }
+    }
+
+    /// Returns the same deletion, also of a task that a node has claimed.
+    #[must_use]
+    pub fn forced(mut self) -> Self {
+        self.force = true;
+        self
+    }
+}
+
+impl From<TaskId> for Delete {
+    fn from(task: TaskId) -> Self {
+        Self::new(task)
+    }
+}
+
+/// The retry of an ended task, or of one that is quarantined.
+///
+/// # Example
+///
+/// ```
+/// use windlass_statemachine::{Json, RetryTask};
+///
+/// let props = Json::parse("props", r#"{"month":8}"#)?;
+/// let corrected = RetryTask::new("report".parse()?).props(props);
+/// assert!(corrected.data.is_none());
+/// # Ok::<(), windlass_statemachine::Invalid>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RetryTask {
+    /// The task.
+    pub task: TaskId,
+    /// The new data, of the version of its present data. `None` (default) keeps the data.
+    pub data: Option<Json>,
+    /// The new props. `None` (default) keeps them.
+    pub props: Option<Json>,
+}
+
+impl RetryTask {
+    /// Returns the retry of a task as it is.
+    pub fn new(task: TaskId) -> Self {
+        let (data, props) = (None, None);
+        Self { task, data, props }
+    }
+
+    /// Sets the data.
+    #[must_use]
+    pub fn data(mut self, data: Json) -> Self {
+        self.data = Some(data);
+        self
+    }
+
+    /// Sets the props.
+    #[must_use]
+    pub fn props(mut self, props: Json) -> Self {
+        self.props = Some(props);
+        self
+    }
+
+    /// Returns whether data or props change.
+    pub fn is_edited(&self) -> bool {
+        self.data.is_some() || self.props.is_some()
+    }
+}
+
+impl From<TaskId> for RetryTask {
+    fn from(task: TaskId) -> Self {
+        Self::new(task)
+    }
+}
+
+/// Another due time, priority, kind, limits, data or props for a task that is not claimed.
 ///
 /// # Example
 ///
@@ -147,12 +250,17 @@ pub struct Reschedule {
     pub due: Option<Timestamp>,
     /// The new priority. `None` (default) keeps it.
     pub priority: Option<i32>,
+    /// The new kind. The task keeps its id, and waits for a node of the new kind with its commands. Schedules
+    /// (kind `schedule`) keep theirs, and no task becomes one. `None` (default) keeps the kind.
+    pub kind: Option<Kind>,
     /// The new limits. A task that waits for a slot then looks for one again. `None` (default) keeps the present
     /// limits; an empty list removes them.
     pub limits: Option<Vec<Limit>>,
     /// The new data of a live task, in the version of its present data. `None` (default) keeps the
     /// data.
     pub data: Option<Json>,
+    /// The new props. `None` (default) keeps them.
+    pub props: Option<Json>,
 }
 
 impl Reschedule {
@@ -162,8 +270,10 @@ impl Reschedule {
             task,
             due: None,
             priority: None,
+            kind: None,
             limits: None,
             data: None,
+            props: None,
         }
     }
 
@@ -173,6 +283,25 @@ impl Reschedule {
     pub fn data(mut self, data: Json) -> Self {
         self.data = Some(data);
         self
+    }
+
+    /// Sets the kind: moves the task to the handler, and the queue, of another kind.
+    #[must_use]
+    pub fn kind(mut self, kind: Kind) -> Self {
+        self.kind = Some(kind);
+        self
+    }
+
+    /// Sets the props.
+    #[must_use]
+    pub fn props(mut self, props: Json) -> Self {
+        self.props = Some(props);
+        self
+    }
+
+    /// Returns whether nothing changes.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::new(self.task.clone())
     }
 
     /// Sets the limits. Their keys must be literal: a key with `{label:NAME}` or `{prop:NAME}` is refused.
@@ -226,9 +355,8 @@ pub enum Require {
     Absent,
     /// The task is in this state.
     State(StateKind),
-    /// Its state has this version ([`TaskState::version`](crate::TaskState::version)): no claim and no
-    /// retry has written the state since that version was read. A queued command and a reschedule do not
-    /// change the version.
+    /// Its state has this version ([`TaskState::version`](crate::TaskState::version)): no claim, no retry and no
+    /// reschedule has written it since that version was read. A command that waits leaves the version as it is.
     Version(u64),
     /// Its last claim has this fence (`TaskRecord::fence` of a store): the task was not claimed since that
     /// fence was read. `Fence(0)` for a task that was never claimed.

@@ -78,6 +78,8 @@ pub(crate) struct StateRecord {
     incarnation: u32,
     /// The number of writes so far; 0 by default.
     #[serde(default, skip_serializing_if = "is_default")]
+    reschedules: u64,
+    #[serde(default, skip_serializing_if = "is_default")]
     version: u64,
     /// The claim that wrote it; 0 by default.
     #[serde(default, skip_serializing_if = "is_default")]
@@ -140,6 +142,7 @@ impl From<TaskState> for StateRecord {
             attempts_left: state.attempts_left,
             claims: state.claims,
             incarnation: state.incarnation,
+            reschedules: state.reschedules,
             version: state.version,
             fence: state.fence,
             commit: state.commit,
@@ -188,6 +191,7 @@ impl TryFrom<StateRecord> for TaskState {
             attempts_left: record.attempts_left,
             claims: record.claims,
             incarnation: record.incarnation,
+            reschedules: record.reschedules,
             version: record.version,
             fence: record.fence,
             commit: record.commit,

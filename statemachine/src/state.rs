@@ -154,7 +154,10 @@ pub struct TaskState {
     /// How often a retry has started the task again. A retry of a state that cannot be read sets it to the
     /// version, which is greater than every earlier incarnation.
     pub incarnation: u32,
-    /// The number of writes so far, which distinguishes one write from the next.
+    /// How often a client has rescheduled the task.
+    pub reschedules: u64,
+    /// The number of writes so far, which distinguishes one write from the next: claims, transitions, checkpoints,
+    /// retries and reschedules count. A guard may require it.
     pub version: u64,
     /// The fence of the claim that wrote the state.
     pub fence: Fence,
@@ -190,6 +193,7 @@ impl TaskState {
             attempts_left: None,
             claims: 0,
             incarnation: 0,
+            reschedules: 0,
             version: 0,
             fence: Fence::default(),
             commit: None,
@@ -297,13 +301,12 @@ impl TaskState {
         }
     }
 
-    /// Returns the state of an unclaimed task whose due time changes: asleep until `due`, or
-    /// runnable when `due` is not after `now`. `None` for a paused, failing (`fault`) or ended
-    /// task, which has no due time. For a task that waits for other tasks, `due` replaces the
-    /// deadline of the wait.
+    /// Returns the state of an unclaimed task after a reschedule, with the next version. With a due time the task is
+    /// asleep until then, or runnable when that time is not after `now`; of a task that waits for others the deadline
+    /// changes. Returns `None` for a due time of a task that waits for no time: it is paused, in `fault` or has ended.
     ///
-    /// The version stays: it counts the writes of claims, and a state store and its coordinator compare
-    /// it to find out which of them is ahead.
+    /// [`reschedules`](Self::reschedules) counts such writes: a state store beside the coordinator does not get them,
+    /// and by the number of the other writes the two find out which of them is ahead.
     ///
     /// # Example
     ///
@@ -313,13 +316,18 @@ impl TaskState {
     ///
     /// let now = Timestamp::UNIX_EPOCH;
     /// let later = now + SignedDuration::from_hours(1);
-    /// let asleep = TaskState::new(now).rescheduled(later, now).unwrap();
-    /// assert_eq!(asleep.due(), Some(later));
-    /// let awake = asleep.rescheduled(now, now).unwrap();
+    /// let asleep = TaskState::new(now).rescheduled(Some(later), now).unwrap();
+    /// assert_eq!((asleep.due(), asleep.version), (Some(later), 1));
+    /// let awake = asleep.rescheduled(Some(now), now).unwrap();
     /// assert_eq!(awake.code(), StateKind::Runnable);
     /// ```
     #[must_use]
-    pub fn rescheduled(mut self, due: Timestamp, now: Timestamp) -> Option<Self> {
+    pub fn rescheduled(mut self, due: Option<Timestamp>, now: Timestamp) -> Option<Self> {
+        self.version = self.version.saturating_add(1);
+        self.reschedules = self.reschedules.saturating_add(1);
+        let Some(due) = due else {
+            return Some(self);
+        };
         if self.is_waiting()
             && let Some(waits) = &mut self.waits
         {

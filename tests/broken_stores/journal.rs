@@ -10,8 +10,9 @@ use windlass::{
     Author, NodeName, TaskId,
     clock::Clock,
     store::{
-        Commit, Coordinator, Exported, Lease, NodeCommand, NodeCommandId, NodeSpec, NodeStatus,
-        Purge, Registry, SendCommand, Submit, Transaction, Transfer, memory::MemoryStore,
+        Commit, Coordinator, Delete, Error, Exported, Lease, NodeCommand, NodeCommandId, NodeSpec,
+        NodeStatus, Operation, Purge, Registry, SendCommand, Submit, Transaction, Transfer,
+        memory::MemoryStore,
     },
     testing::TokioClock,
 };
@@ -37,6 +38,16 @@ pub(crate) enum Call {
     Apply(Vec<Transaction>),
 }
 
+/// Deletes tasks, also those that a node has claimed.
+pub(crate) async fn force_delete(
+    registry: &dyn Registry,
+    ids: Vec<TaskId>,
+) -> Vec<Result<(), Error>> {
+    let forced = |id| Operation::Delete(Delete::new(id).forced()).into();
+    let answers = registry.apply(ids.into_iter().map(forced).collect()).await;
+    answers.into_iter().map(|answer| answer.map(drop)).collect()
+}
+
 impl Call {
     async fn repeat(self, store: &MemoryStore) {
         match self {
@@ -52,7 +63,7 @@ impl Call {
             }
             Self::Submit(tasks) => drop(store.submit(tasks).await),
             Self::Send(commands) => drop(store.send(commands).await),
-            Self::Delete(ids) => drop(store.delete(ids).await),
+            Self::Delete(ids) => drop(force_delete(store, ids).await),
             Self::Retry(ids) => drop(store.retry(ids).await),
             Self::Purge(purge) => drop(store.purge(&purge).await),
             Self::SendNode(node, command, by) => {

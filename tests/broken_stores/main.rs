@@ -207,6 +207,15 @@ planted! {
     claimed_tasks_that_are_rescheduled: ClaimedTasksAreRescheduled is found by transactions::other_tasks_are_not_rescheduled;
     rescheduled_tasks_that_keep_their_time: RescheduledTasksKeepTheirTime is found by transactions::an_unclaimed_task_is_rescheduled;
     rescheduled_tasks_that_keep_their_limits: RescheduledTasksKeepTheirTime is found by lines::a_reschedule_changes_the_limits;
+    kinds_that_stay: KindsStay is found by rescheduling::a_task_gets_another_kind;
+    old_kinds_that_are_not_notified: EndsAreNotDelivered is found by rescheduling::watches_follow_the_kind;
+    waiters_for_another_kind: ReadyWaitersAreNotDelivered is found by rescheduling::waiters_follow_the_kind;
+    reschedules_that_keep_the_version: ReschedulesKeepTheVersion is found by rescheduling::a_reschedule_writes_the_next_version;
+    props_that_stay: PropsStay is found by rescheduling::props_are_replaced;
+    schedules_that_move: SchedulesMove is found by rescheduling::a_schedule_keeps_its_kind;
+    retries_that_take_nothing: RetriesTakeNothing is found by rescheduling::a_retry_takes_other_props_and_data;
+    claimed_tasks_that_are_deleted: ClaimedTasksAreDeleted is found by rescheduling::a_claimed_task_is_deleted_by_force_only;
+    guards_alone_that_are_refused: GuardsAloneAreRefused is found by rescheduling::guards_alone_are_answered;
     repeated_tasks_that_are_accepted: RepeatedTasksAreAccepted is found by transactions::one_task_twice_is_refused;
     large_transactions_that_are_accepted: LargeTransactionsAreAccepted is found by transactions::the_limit_is_named;
     a_bad_transaction_that_refuses_all: OneBadTransactionRefusesAll is found by transactions::transactions_are_independent;

@@ -12,7 +12,7 @@ use windlass::{
 
 use crate::{
     defect::Defect,
-    journal::Call,
+    journal::{Call, force_delete},
     repeated::spread,
     store::PlantedStore,
     tasks::{never_free, with_floats},
@@ -105,7 +105,7 @@ impl PlantedStore {
             ids.extend(all.into_iter().filter(is_hit));
         }
         self.write(Call::Delete(ids.clone()));
-        let mut answers = self.inner.delete(ids).await;
+        let mut answers = force_delete(&self.inner, ids).await;
         answers.truncate(asked);
         answers
     }
@@ -184,8 +184,13 @@ impl Registry for PlantedStore {
                     submits.push(submit);
                 }
                 Ok(Operation::Send(send)) => sends.push(send),
-                Ok(Operation::Delete(id)) => deletes.push(id),
-                Ok(Operation::Retry(id)) => retries.push(id),
+                Ok(Operation::Delete(delete))
+                    if delete.force || self.has(Defect::ClaimedTasksAreDeleted) =>
+                {
+                    deletes.push(delete.task);
+                }
+                Ok(operation @ Operation::Delete(_)) => whole.push(operation.into()),
+                Ok(Operation::Retry(retry)) if !retry.is_edited() => retries.push(retry.task),
                 Ok(other) => panic!("no case asks for {other:?}"),
                 Err(transaction) => whole.push(transaction),
             }
@@ -243,6 +248,11 @@ impl Registry for PlantedStore {
             && let Ok(state) = &mut record.state
         {
             state.version = 0;
+        }
+        if self.has(Defect::ReschedulesKeepTheVersion)
+            && let Ok(state) = &mut record.state
+        {
+            state.version -= state.reschedules;
         }
         if self.has(Defect::HeldTasksNameNoLimit) {
             record.limited_by = None;

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use windlass::{
-    Task,
+    Invalid, Task,
     store::{
         Applied, Done, Error, IfExists, Operation, Refusals, Registry, Submit, Submitted,
         Transaction,
@@ -90,6 +90,35 @@ impl PlantedStore {
                 let others: Vec<Operation> = others.collect();
                 self.apply_one(with_all(&others)).await
             }
+            Some(Defect::KindsStay | Defect::PropsStay) => {
+                let stays = self.defect;
+                let others = operations.iter().map(|one| match one {
+                    Operation::Reschedule(change) => {
+                        let mut change = change.clone();
+                        match stays {
+                            Some(Defect::KindsStay) => change.kind = None,
+                            _ => change.props = None,
+                        }
+                        change.priority = change.priority.or(Some(0));
+                        Operation::Reschedule(change)
+                    }
+                    other => other.clone(),
+                });
+                let others: Vec<Operation> = others.collect();
+                self.apply_one(with_all(&others)).await
+            }
+            Some(Defect::RetriesTakeNothing) => {
+                let others = operations.iter().map(|one| match one {
+                    Operation::Retry(retry) => Operation::Retry(retry.task.clone().into()),
+                    other => other.clone(),
+                });
+                let others: Vec<Operation> = others.collect();
+                self.apply_one(with_all(&others)).await
+            }
+            Some(Defect::GuardsAloneAreRefused) if operations.is_empty() => {
+                let empty = Invalid::new("operations", "are empty");
+                Err(empty.into())
+            }
             _ => self.apply_one(transaction.clone()).await,
         };
         match answer {
@@ -103,7 +132,10 @@ impl PlantedStore {
                 let done = operations.iter().map(|_| Done::Submitted(Submitted::New));
                 Ok(Applied::from(done.collect::<Vec<_>>()))
             }
-            Err(Error::Refused(_)) if self.has(Defect::ClaimedTasksAreRescheduled) => {
+            Err(Error::Refused(_))
+                if self.has(Defect::ClaimedTasksAreRescheduled)
+                    || self.has(Defect::SchedulesMove) =>
+            {
                 let done = transaction.operations().iter();
                 let done = done.map(|_| Done::Submitted(Submitted::New));
                 Ok(Applied::from(done.collect::<Vec<_>>()))

@@ -53,7 +53,7 @@ async fn malformed_records_do_not_stop_a_node() {
     })
     .await;
     for name in ["envelope", "props", "state"] {
-        client.delete(name).await.unwrap();
+        client.force_delete(name).await.unwrap();
     }
     node.shutdown().await;
 }

@@ -93,7 +93,7 @@ async fn each_ended_task_has_one_key_in_the_index() {
     let exported: Result<Vec<_>, _> = transfer.export(&ids).await.into_iter().collect();
     let exported = exported.unwrap();
     for id in &ids {
-        client.delete(id).await.unwrap();
+        client.force_delete(id).await.unwrap();
     }
     assert_eq!(indexed(&mut etcd).await, all(&["a", "d"]));
     for imported in transfer.import(exported).await {
@@ -103,7 +103,7 @@ async fn each_ended_task_has_one_key_in_the_index() {
     assert_eq!(listed(&client).await, ["a", "d", "c", "b", "m"]);
 
     for name in ["a", "b", "c", "d", "m"] {
-        client.delete(name).await.unwrap();
+        client.force_delete(name).await.unwrap();
     }
     assert_eq!(indexed(&mut etcd).await, all(&[]));
     node.shutdown().await;

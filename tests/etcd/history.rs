@@ -60,7 +60,7 @@ async fn the_history_of_a_task_has_16_keys_at_most_and_is_in_order() {
     let again = history(&store).await;
     assert_eq!(again.last().unwrap().what, ChangeKind::Retried);
     assert_eq!(keys_below(&mut etcd, "/ns/history/a/").await.len(), 16);
-    client.delete(&id()).await.unwrap();
+    client.force_delete(&id()).await.unwrap();
     assert_eq!(keys_below(&mut etcd, "/ns/history/a/").await, []);
     assert_eq!(keys_below(&mut etcd, "/ns/state/a").await, []);
 }

@@ -60,7 +60,7 @@ async fn change(client: &Client, round: u64, random: &mut fastrand::Rng) {
         };
         client.submit(task).await.unwrap();
         match random.u8(..4) {
-            0 => client.delete(&id).await.unwrap(),
+            0 => client.force_delete(&id).await.unwrap(),
             1 => drop(client.command(&id, Command::Pause).await.unwrap()),
             _ => {}
         }

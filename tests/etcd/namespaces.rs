@@ -149,7 +149,7 @@ async fn what_is_done_to_tasks_leaves_a_namespace_inside_alone() {
         let history = client.history(&id(name), 100).await.unwrap();
         assert!(!history.is_empty());
         assert!(history.iter().all(|change| change.task == id(name)));
-        client.delete(&id(name)).await.unwrap();
+        client.force_delete(&id(name)).await.unwrap();
     }
     assert_untouched(&mut etcd, &planted, "the tasks came and went").await;
 

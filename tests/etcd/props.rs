@@ -116,7 +116,7 @@ async fn the_props_of_a_new_namespace_are_outside_of_the_watched_keys() {
         .iter()
         .filter(|f| f.verdict != Verdict::Ok && !["version", "latency"].contains(&f.check));
     assert_eq!(wrong.count(), 0, "{findings:#?}");
-    client.delete(&id).await.unwrap();
+    client.force_delete(&id).await.unwrap();
     assert!(apart(&mut etcd).await.is_empty());
 }
 
@@ -132,7 +132,10 @@ async fn a_namespace_that_was_used_before_keeps_props_beside_the_task() {
     assert_eq!(keys(&mut etcd, "meta/props/").await.len(), 0);
     // It stays so when all tasks are gone.
     for id in ["a", "m"] {
-        client.delete(&id.parse::<TaskId>().unwrap()).await.unwrap();
+        client
+            .force_delete(&id.parse::<TaskId>().unwrap())
+            .await
+            .unwrap();
     }
     assert_eq!(keys(&mut etcd, "tasks/").await.len(), 0);
     let (_, client) = open(&server.url("ns")).await;
@@ -151,7 +154,7 @@ async fn a_task_of_metaforas_client_is_read_where_props_are_apart() {
         client.get(&id).await.unwrap().task.props.as_str(),
         r#"{"id":"m"}"#
     );
-    client.delete(&id).await.unwrap();
+    client.force_delete(&id).await.unwrap();
     assert_eq!(keys(&mut etcd, "tasks/m").await.len(), 0);
 }
 
@@ -166,7 +169,7 @@ async fn a_task_without_props_gets_none_of_a_task_that_metafora_deleted() {
     let id: TaskId = "u".parse().unwrap();
     assert_eq!(client.get(&id).await.unwrap().task.props.as_str(), "null");
     client.submit(again()).await.unwrap();
-    client.delete(&id).await.unwrap();
+    client.force_delete(&id).await.unwrap();
     assert_eq!(keys(&mut etcd, "meta/props/").await.len(), 0);
 }
 
@@ -180,7 +183,7 @@ async fn a_command_to_no_task_leaves_a_namespace_undecided() {
         .command(&id, windlass::Command::Pause)
         .await
         .unwrap_err();
-    client.delete(&id).await.unwrap_err();
+    client.force_delete(&id).await.unwrap_err();
     client.retry(&id).await.unwrap_err();
     let mut etcd = raw(&server.endpoint()).await;
     assert_eq!(keys(&mut etcd, "").await.len(), 0);

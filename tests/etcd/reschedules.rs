@@ -93,7 +93,9 @@ async fn a_task_of_metafora_is_rescheduled_until_its_node_claims_it() {
     assert_eq!(record.state.unwrap().code(), StateKind::Sleeping);
     let lines = store.history(&id("m"), 10).await.unwrap();
     let (from, to) = (StateKind::Runnable, StateKind::Sleeping);
-    let is = |what: &ChangeKind| *what == ChangeKind::Rescheduled { from, to };
+    let kind = None;
+    let expected = ChangeKind::Rescheduled { from, to, kind };
+    let is = |what: &ChangeKind| *what == expected;
     assert!(lines.iter().any(|line| is(&line.what)), "{lines:?}");
     etcd.put("/ns/tasks/m/owner", r#"{"node":"go"}"#, None)
         .await

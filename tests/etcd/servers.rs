@@ -79,7 +79,7 @@ async fn members_that_are_not_there_are_passed_over() {
         let url = format!("etcd://{unused},{},{unused}/ns", server.endpoint());
         let (_, client) = open(&url).await;
         let id = client.submit(NewTask::new("k")).await.unwrap();
-        client.delete(&id).await.unwrap();
+        client.force_delete(&id).await.unwrap();
     }
 }
 

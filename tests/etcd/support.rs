@@ -14,7 +14,7 @@ use windlass::{
     clock::{Clock, SystemClock},
     statemachine::{CommitId, machine::Write, transition},
     store::{
-        Claimed, Commit, IfExists, NodeSpec, Store, Submit,
+        Claimed, Commit, IfExists, NodeSpec, Registry, Store, Submit,
         etcd::{EtcdStore, Options},
     },
 };
@@ -87,6 +87,13 @@ pub(crate) async fn keys_below(
 }
 
 /// How long a test waits for what must come.
+/// Deletes a task, also one that a node has claimed.
+pub(crate) async fn force_delete(store: &windlass::store::etcd::EtcdStore, id: &TaskId) {
+    let forced = windlass::store::Delete::new(id.clone()).forced();
+    let deletion = windlass::store::Operation::Delete(forced).into();
+    store.apply(vec![deletion]).await.remove(0).unwrap();
+}
+
 pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
 
 pub(crate) async fn until(what: &str, mut is: impl AsyncFnMut() -> bool) {

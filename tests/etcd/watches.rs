@@ -17,7 +17,7 @@ use windlass_etcd_cluster::Proxy;
 use crate::{
     idle::counters,
     server::Server,
-    support::{connect, raw, secs, spec, task, until},
+    support::{connect, force_delete, raw, secs, spec, task, until},
 };
 
 /// The commands wait when the watch begins. The names of their keys are not in the order of their
@@ -103,7 +103,7 @@ async fn a_task_replaced_in_compacted_history_is_gone_for_its_node() {
     let claims = far.claim(&lease, ids.to_vec()).await.into_iter();
     let claims: Vec<_> = claims.map(|claim| claim.unwrap().unwrap()).collect();
     proxy.cut();
-    near.delete(vec![ids[1].clone()]).await.remove(0).unwrap();
+    force_delete(&near, &ids[1]).await;
     near.submit(vec![task("replaced")]).await.remove(0).unwrap();
     let mut etcd = raw(&server.endpoint()).await;
     let now = etcd.get("x", None).await.unwrap();
@@ -154,7 +154,7 @@ async fn a_task_deleted_in_compacted_history_is_gone_for_its_node() {
         claim.unwrap().unwrap();
     }
     proxy.cut();
-    near.delete(vec![ids[1].clone()]).await.remove(0).unwrap();
+    force_delete(&near, &ids[1]).await;
     let mut etcd = raw(&server.endpoint()).await;
     let now = etcd.get("x", None).await.unwrap();
     let revision = now.header().unwrap().revision();

@@ -49,7 +49,7 @@ async fn a_claim_of_a_task_that_the_node_does_not_run_is_released() {
             })
             .await;
         world.faults.break_watches();
-        world.client.delete(&id).await.unwrap();
+        world.client.force_delete(&id).await.unwrap();
         world.client.submit(then.id("x")).await.unwrap();
         world
             .until("it was claimed", || async {
@@ -119,7 +119,7 @@ async fn a_task_that_is_stopped_while_it_is_claimed_is_released() {
         task: other.clone(),
     };
     let sent = world.client.command_node(node.node(), stop).await;
-    world.client.delete(&other).await.unwrap();
+    world.client.force_delete(&other).await.unwrap();
     let answer = outcome_of(&world, sent.unwrap()).await;
     assert_eq!(answer, "the task is not on this node");
 }

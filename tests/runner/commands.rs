@@ -307,7 +307,7 @@ async fn deleting_a_task_stops_its_handler() {
         .await
         .unwrap();
     let id = world.running("ignores").await;
-    world.client.delete(&id).await.unwrap();
+    world.client.force_delete(&id).await.unwrap();
     let deleted = Instant::now();
     world
         .until("the handler is gone", || async {

@@ -90,7 +90,7 @@ async fn a_shutdown_waits_for_the_grace_and_an_abort_does_not() {
             (record.node, record.state.unwrap().code()),
             (None, StateKind::Runnable)
         );
-        world.client.delete(&id).await.unwrap();
+        world.client.force_delete(&id).await.unwrap();
     }
 }
 

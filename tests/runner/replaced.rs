@@ -74,7 +74,7 @@ async fn runs(world: &World, log: &Log, order: u64) {
 
 /// Deletes the task and submits another one with its id at once: no watch looks in between.
 async fn replace(world: &World, id: &TaskId, kind: &str) -> u64 {
-    world.client.delete(id).await.unwrap();
+    world.client.force_delete(id).await.unwrap();
     let again = NewTask::new(kind).id(id.as_str());
     world.client.submit(again).await.unwrap();
     order(world, id).await
@@ -147,7 +147,7 @@ async fn the_handler_of_a_task_that_is_missing_in_a_list_is_stopped() {
     world.faults.break_watches();
     // One turn for the watch to end before the deletion.
     tokio::time::sleep(Duration::from_millis(10)).await;
-    world.client.delete(&deleted).await.unwrap();
+    world.client.force_delete(&deleted).await.unwrap();
     world
         .until("it ends", || async { log.has(orders.1, "ended") })
         .await;
@@ -184,7 +184,7 @@ async fn a_claim_that_is_answered_after_its_task_was_deleted_starts_nothing() {
         if broken {
             world.faults.break_watches();
         }
-        world.client.delete(&id).await.unwrap();
+        world.client.force_delete(&id).await.unwrap();
         tokio::time::sleep(secs(5)).await;
         assert!(log.of(first).is_empty(), "{:?}", log.of(first));
         assert!(node.snapshot().await.unwrap().tasks.is_empty());

@@ -70,7 +70,7 @@ async fn only_the_task_that_is_waited_for_makes_a_wait_look_again() {
         assert!(done.map(|c| c.tasks).sum::<u64>() >= 300, "{counts:?}");
         for n in 0..300 {
             let quick = format!("q{n}");
-            world.client.delete(&quick).await.unwrap();
+            world.client.force_delete(&quick).await.unwrap();
         }
         let ended = async {
             end.notify_one();

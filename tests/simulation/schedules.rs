@@ -343,7 +343,7 @@ async fn a_queued_run_waits_for_all_runs_that_are_live() -> Test {
     client.command(&ids[1], Command::Kill).await?;
     client.command(&triggered, Command::Kill).await?;
     simulation.advance(MINUTE).await?;
-    client.delete(&ids[3]).await?;
+    client.force_delete(&ids[3]).await?;
     simulation.advance(MINUTE).await?;
     for id in [&ids[2], &ids[4]] {
         assert!(client.get(id).await?.state?.is_waiting(), "{id}");

@@ -305,7 +305,7 @@ async fn a_deleted_task_stops_its_handler() {
     let id = simulation.client().submit(NewTask::new("k"));
     let id = id.await.unwrap();
     simulation.advance(Duration::ZERO).await.unwrap();
-    simulation.client().delete(&id).await.unwrap();
+    simulation.client().force_delete(&id).await.unwrap();
     simulation.advance(HOUR).await.unwrap();
     assert!(simulation.client().get(&id).await.is_err());
     let new = simulation

@@ -263,7 +263,9 @@ async fn a_corrected_row_waits_again_and_a_deleted_one_is_gone() {
     raw.execute("DELETE FROM windlass_inbox WHERE seq = 3", ())
         .unwrap();
     store
-        .apply(vec![windlass::store::Operation::Delete(id("taken")).into()])
+        .apply(vec![
+            windlass::store::Operation::Delete(id("taken").into()).into(),
+        ])
         .await
         .remove(0)
         .unwrap();

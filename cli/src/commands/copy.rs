@@ -160,7 +160,7 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
         bar.finish_and_clear();
         if !args.backup {
             transfer.finish(&mut report, &place(&args.to)).await?;
-            // The source has the mark now. Where every task was there already, no write has removed that of the target.
+            // The source has the mark now. If every task existed already, no write has removed the mark of the target.
             if global.use_copied && report.is_whole() {
                 to.transfer()?.set_copied(None).await?;
             }

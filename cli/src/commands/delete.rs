@@ -12,11 +12,16 @@ use crate::{
 #[command(after_help = "\
 Examples:
   windlass delete report-7
+  windlass delete report-7 --force
   windlass delete --kind scratch --dry-run
   windlass delete --label run=2026-11-21 --yes")]
 pub(crate) struct Args {
     #[command(flatten)]
     select: SelectArgs,
+
+    /// Also delete tasks that a node has claimed: their handlers are stopped, and what they return is lost
+    #[arg(long)]
+    force: bool,
 }
 
 /// Deletes them.
@@ -33,7 +38,10 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     };
     let bar = out.progress(ids.len() as u64, "delete");
     Report::run("delete", ids, &bar, |ids| async {
-        let answers = client.delete_many(ids).await;
+        let answers = match args.force {
+            true => client.force_delete_many(ids).await,
+            false => client.delete_many(ids).await,
+        };
         answers.into_iter().map(|a| a.map(|()| None)).collect()
     })
     .await

@@ -152,8 +152,8 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
 
 /// Returns whether every live node can run its kinds.
 async fn machines(client: &Client) -> Finding {
-    let advice = "remove the cause that each fault names; the node goes on by itself, except that a limit of its process \
-         (ulimit) takes a restart";
+    let advice = "remove the cause that each fault names; the node then continues on its own, but a new limit of its process \
+         (ulimit) needs a restart";
     let nodes = match client.nodes().await {
         Ok(nodes) => nodes,
         Err(error) => return Finding::unknown("machines", &error, "see the check of the nodes"),

@@ -158,6 +158,7 @@ fn show(
         (view.incarnation > 0).then(|| view.incarnation.to_string()),
     );
     some("fence", Some(view.fence.to_string()));
+    some("version", view.version.map(|version| version.to_string()));
     some(
         "submitted",
         Some(format!(

@@ -18,6 +18,7 @@ pub(crate) mod node;
 pub(crate) mod nodes;
 pub(crate) mod purge;
 pub(crate) mod reference;
+pub(crate) mod reschedule;
 pub(crate) mod retry;
 pub(crate) mod run;
 pub(crate) mod schedule;

@@ -1,10 +1,14 @@
 //! `windlass retry`: restarts ended tasks.
 
+use windlass::{Client, store::RetryTask};
+
 use crate::{
-    bulk::Report,
+    bulk::{Item, Report},
     dependents::{Dependents, dependents},
     exit::{Exit, Failure},
     global::Global,
+    input,
+    output::Output,
     select::{Choice, SelectArgs, is_ended},
 };
 
@@ -16,7 +20,8 @@ Examples:
   windlass retry fetch-7 --with-dependents --dry-run
   windlass retry --state failed --kind report --dry-run
   windlass retry --state failed --error 'connection refused' --yes
-  windlass retry --quarantined --yes")]
+  windlass retry --quarantined --yes
+  windlass retry report-7 --props '{\"month\": 5}'")]
 pub(crate) struct Args {
     #[command(flatten)]
     select: SelectArgs,
@@ -26,12 +31,23 @@ pub(crate) struct Args {
     /// command can be repeated. Asks for confirmation, as with filters
     #[arg(long)]
     with_dependents: bool,
+
+    /// Start the one named task with this data instead of its own: JSON, @FILE, or - for standard input
+    #[arg(long, value_name = "JSON", conflicts_with = "with_dependents")]
+    data: Option<String>,
+
+    /// Start the one named task with these props instead of its own: JSON, @FILE, or - for standard input
+    #[arg(long, value_name = "JSON", conflicts_with = "with_dependents")]
+    props: Option<String>,
 }
 
 /// Restarts them.
 pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure> {
     let client = global.existing().await?;
     let out = global.out();
+    if args.data.is_some() || args.props.is_some() {
+        return edited(args, &client, &out).await;
+    }
     let (choice, waves) = if args.with_dependents {
         if !args
             .select
@@ -75,4 +91,29 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
         tasks.extend(report.await.tasks);
     }
     Report::new("retry", tasks).print(&out, "started again")
+}
+
+/// Restarts one task with other data or props.
+async fn edited(args: Args, client: &Client, out: &Output) -> Result<Exit, Failure> {
+    let json = |field, text: Option<String>| text.map(|text| input::json(field, &text)).transpose();
+    let (data, props) = (json("data", args.data)?, json("props", args.props)?);
+    let choice = args.select.choose(client, out, "retry", is_ended).await?;
+    let ids = match choice {
+        Choice::Act(ids) => ids,
+        Choice::Done(exit) => return Ok(exit),
+    };
+    let [id] = ids.as_slice() else {
+        let text = format!(
+            "--data and --props are for one task, and {} are selected; name one",
+            ids.len()
+        );
+        return Err(Failure::Usage(text));
+    };
+    let mut retry = RetryTask::new(id.clone());
+    (retry.data, retry.props) = (data, props);
+    let item = match client.retry_with(retry).await {
+        Ok(()) => Item::done(id.clone()),
+        Err(error) => Item::failed(id.clone(), error),
+    };
+    Report::one("retry", item).print(out, "started again")
 }

@@ -153,7 +153,7 @@ async fn retry_starts_again_and_delete_ends_everything() {
     env.run(&["submit", "stay", "--id", "s"]).ok();
     env.run(&["retry", "s"]).fails(1, &["state"]);
     assert_eq!(
-        env.run(&["delete", "f", "s"]).ok().out,
+        env.run(&["delete", "f", "s", "--force"]).ok().out,
         "2 tasks: deleted\n"
     );
     env.run(&["get", "s"]).fails(3, &["'s' does not exist"]);

@@ -197,7 +197,7 @@ impl Folders {
             .spawn(async move { this.remove_needless(grace).await });
     }
 
-    /// Removes the folders of tasks that completed, or are gone.
+    /// Removes the folders of tasks that completed or no longer exist.
     pub(super) async fn remove_needless(&self, grace: Duration) {
         let Ok(entries) = fs::read_dir(&self.place.root) else {
             return;

@@ -137,7 +137,7 @@ pub(super) struct Leftover {
 }
 
 impl Leftover {
-    /// Returns what still lives of the command of an orphan's record.
+    /// Returns the live processes of the command of an orphan's record.
     pub(super) fn of_orphan(folder: &Folder, record: &Record) -> Self {
         Self {
             groups: groups_of_orphan(folder, record),

@@ -1,8 +1,9 @@
-//! Ends the commands whose worker and supervisor were killed together.
+//! Ends commands whose worker and supervisor were killed together.
 //!
-//! One look when a worker starts is not enough: a service manager may start it while the killed processes still
-//! end, and a worker beside it may die later. A task that was killed, paused or deleted meanwhile has no next
-//! attempt that would end its command. So a worker looks again while it works ([`Folders::keep_orphans_ended`]).
+//! One check at the start of a worker is not enough: a service manager may start it while the killed processes
+//! still end, and another worker may die later. A task that was killed, paused or deleted in the meantime has no
+//! next attempt that would end its command. So a worker checks again while it works
+//! ([`Folders::keep_orphans_ended`]).
 
 use std::time::Duration;
 
@@ -22,7 +23,7 @@ use super::{
 /// How often a worker looks for commands whose worker and supervisor have ended.
 const EVERY: Duration = Duration::from_millis(500);
 
-/// How many times longer than a look the pause after it is, at least.
+/// The minimum pause after a check, as a multiple of its duration.
 const PAUSE: u32 = 100;
 
 /// The longest pause after a command that could not be ended.
@@ -73,7 +74,7 @@ impl Orphan {
 
 impl Folders {
     /// Ends the commands that workers of this machine have left running, and whose supervisor has ended, too: SIGTERM, and
-    /// SIGKILL after the grace. What could not be ended is logged, and its record stays.
+    /// SIGKILL after the grace. A command that could not be ended is logged, and its record stays.
     pub async fn end_orphans(&self, grace: Duration) {
         self.end_all(self.orphans().await, grace).await;
     }
@@ -98,7 +99,7 @@ impl Folders {
                 } else {
                     pause = pause.max(failures.pause());
                 }
-                // The folders of tasks that are over were left while their commands ran.
+                // The folders of ended tasks were kept while their commands ran.
                 this.remove_needless(grace).await;
             }
         });

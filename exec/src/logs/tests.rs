@@ -223,7 +223,7 @@ async fn the_logs_of_deleted_tasks_are_deleted_now_and_then() {
         writer.write(&[stdout("text")]);
         folders.push(logs.dir(&id, order));
     }
-    client.delete("deleted").await.unwrap();
+    client.force_delete("deleted").await.unwrap();
     let is_deleted = async {
         while folders[1].exists() {
             tokio::task::yield_now().await;

@@ -14,7 +14,7 @@ pub(super) fn is_in(day: &str) -> bool {
     day.split(',').any(|part| before_last(part).is_some())
 }
 
-/// Returns what is wrong with such a part, and what to write.
+/// Returns the error for such a part, with the correct form.
 pub(super) fn check(day: &str) -> Result<(), String> {
     for days in day.split(',').filter_map(before_last) {
         let number = days.parse::<u32>().ok();

@@ -25,7 +25,7 @@ const FULL: [&str; 18] = [
     "SATURDAY",
 ];
 
-/// Returns a word with short names in the place of full ones.
+/// Returns a word with short names instead of full ones.
 pub(super) fn short(word: &str) -> String {
     let mut plain = String::with_capacity(word.len());
     let mut rest = word;

@@ -42,7 +42,7 @@ impl Years {
         self.0.iter().any(|part| part.from(year) == Some(year))
     }
 
-    /// Returns the first of the years that is not before this one.
+    /// Returns the first of the years from this one on.
     pub(super) fn from(&self, year: i16) -> Option<i16> {
         self.0.iter().filter_map(|part| part.from(year)).min()
     }

@@ -1,4 +1,4 @@
-//! [`ScheduleRecord`]: a schedule, as it was read from the store.
+//! [`ScheduleRecord`]: a schedule, as read from the store.
 
 use jiff::Timestamp;
 use windlass_statemachine::{Invalid, Json, StateKind, TaskId, task::Labels};

@@ -115,7 +115,7 @@ mod tests {
         let task = windlass_statemachine::Task::new(id.clone(), "k".parse().unwrap());
         let if_exists = IfExists::Refuse;
         let submit = Operation::Submit(Submit { task, if_exists });
-        let delete = || Transaction::from(Operation::Delete(id.clone()));
+        let delete = || Transaction::from(Operation::Delete(id.clone().into()));
         assert!(Copied::check(Some(&mark), &delete()).is_ok());
         assert!(Copied::check(None, &submit.clone().into()).is_ok());
         for transaction in [submit.clone().into(), delete().with(submit)] {

@@ -45,7 +45,7 @@ pub(super) async fn check(store: &Store) -> Result<(), Error> {
     }
 }
 
-/// Returns what the function finds first among the tasks of the filter.
+/// Returns the first result of the function among the tasks of the filter.
 async fn first<T>(
     store: &Store,
     filter: &Filter,

@@ -1,4 +1,4 @@
-//! Refusals and the errors that they come from and become.
+//! Conversions between refusals and errors.
 
 use super::Error;
 use crate::store::{Reason, Refusal, Refusals};
@@ -14,6 +14,7 @@ impl Reason {
             Error::NotFound { .. } => Self::Missing,
             Error::AlreadyExists { .. } => Self::Exists,
             Error::AlreadyFinished(_) => Self::Finished,
+            Error::Claimed(_) => Self::Claimed,
             Error::NotUnique { key, task, until } => Self::NotUnique { key, task, until },
             Error::Corrupt { reason, .. } => Self::Unreadable(reason),
             Error::Invalid(invalid) => Self::Invalid(invalid),
@@ -28,6 +29,31 @@ impl Reason {
             },
             other => return Err(other),
         })
+    }
+}
+
+impl Error {
+    /// Returns the refusal of the only operation of a transaction as the error of that operation, where there is one.
+    pub(crate) fn of_operation(self) -> Self {
+        let Self::Refused(refusals) = &self else {
+            return self;
+        };
+        let mut all = refusals.iter();
+        let (Some(Refusal { task, reason, .. }), None) = (all.next(), all.next()) else {
+            return self;
+        };
+        match reason {
+            Reason::Missing => Self::no_task(task),
+            Reason::Finished => Self::AlreadyFinished(task.clone()),
+            Reason::Unreadable(reason) => Self::corrupt_task(task, reason.clone()),
+            Reason::Invalid(invalid) => invalid.clone().into(),
+            Reason::TooLarge {
+                field,
+                bytes,
+                limit,
+            } => Self::too_large(field, *bytes, *limit),
+            _ => self,
+        }
     }
 }
 

@@ -204,15 +204,15 @@ impl Components {
         let done = match operation {
             Operation::Submit(submit) => Done::Submitted(self.submits.submit(submit, by).await?),
             Operation::Send(send) => Done::Sent(self.commands.send(send, by).await?),
-            Operation::Delete(id) => {
-                Box::pin(self.deletes.delete(&id, by)).await?;
+            Operation::Delete(delete) => {
+                Box::pin(self.deletes.delete(&delete, by)).await?;
                 Done::Deleted
             }
-            Operation::Retry(id) => {
-                Box::pin(self.retries.retry(&id, by)).await?;
+            Operation::Retry(retry) if !retry.is_edited() => {
+                Box::pin(self.retries.retry(&retry.task, by)).await?;
                 Done::Retried
             }
-            Operation::Reschedule(_) => {
+            Operation::Retry(_) | Operation::Reschedule(_) => {
                 return Box::pin(
                     self.transactions
                         .apply(Transaction::from(operation).by(by.cloned())),

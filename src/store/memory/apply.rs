@@ -39,15 +39,17 @@ impl World {
         Ok(Applied::from(match operation {
             Operation::Submit(submit) => Done::Submitted(self.submit(submit, now)?),
             Operation::Send(send) => Done::Sent(self.send(send, now)?),
-            Operation::Delete(id) => {
-                self.delete(&id, now)?;
+            Operation::Delete(delete) => {
+                self.delete(&delete, now)?;
                 Done::Deleted
             }
-            Operation::Retry(id) => {
-                self.retry(&id, now)?;
+            Operation::Retry(retry) if !retry.is_edited() => {
+                self.retry(&retry.task, now)?;
                 Done::Retried
             }
-            Operation::Reschedule(_) => return self.apply_all(&operation.into(), now),
+            Operation::Retry(_) | Operation::Reschedule(_) => {
+                return self.apply_all(&operation.into(), now);
+            }
         }))
     }
 
@@ -119,17 +121,18 @@ impl World {
                 self.erase(id, now);
                 Done::Deleted
             }
-            Step::Retry { task, state } => {
-                self.restart(task, state, now);
+            Step::Retry { retry, state } => {
+                self.put_props(&retry.task, retry.props.as_ref());
+                self.restart(&retry.task, state, now);
                 Done::Retried
             }
             Step::Reschedule {
                 change,
-                from,
+                what,
                 state,
             } => {
                 let to = state.code();
-                self.reschedule(change, (from, state), now);
+                self.reschedule(change, (what, state), now);
                 Done::Rescheduled(to)
             }
         }

@@ -1,15 +1,16 @@
 //! Deletes tasks.
 
 use jiff::Timestamp;
-use windlass_statemachine::TaskId;
+use windlass_statemachine::{Delete, TaskId};
 
 use super::world::World;
-use crate::store::{AuditAction, AuditEntry, ChangeKind, Error};
+use crate::store::{AuditAction, AuditEntry, ChangeKind, Error, rules};
 
 impl World {
-    pub(super) fn delete(&mut self, id: &TaskId, now: Timestamp) -> Result<(), Error> {
-        self.row(id)?;
-        self.erase(id, now);
+    pub(super) fn delete(&mut self, delete: &Delete, now: Timestamp) -> Result<(), Error> {
+        let is_claimed = self.row(&delete.task)?.owner.is_some();
+        rules::delete::check(delete, is_claimed)?;
+        self.erase(&delete.task, now);
         Ok(())
     }
 

@@ -1,38 +1,33 @@
-//! Changes due times, priorities and limits.
+//! Changes unclaimed tasks.
 
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use windlass_statemachine::{StateKind, TaskState};
+use windlass_statemachine::TaskState;
 
 use super::world::World;
-use crate::store::{ChangeKind, Reschedule};
+use crate::store::{ChangeKind, Reschedule, rules};
 
 impl World {
-    /// Writes the state, the priority and the limits of a task after a reschedule. Its state had
-    /// the code `from` before.
+    /// Gives a task the decided state and what the request changes beside it. `what` is the line of the history.
     pub(super) fn reschedule(
         &mut self,
         change: &Reschedule,
-        (from, state): (StateKind, TaskState),
+        (what, state): (ChangeKind, TaskState),
         now: Timestamp,
     ) {
         let id = &change.task;
-        let to = state.code();
+        // Notifies the watchers of the old kind while the task has it.
+        self.touch(id);
         // The claim looks for a slot again.
         if let Some(order) = self.tasks.get(id).map(|row| row.order) {
             self.leave_line(order);
         }
         if let Some(row) = self.tasks.get_mut(id) {
-            if let Some(priority) = change.priority {
-                Arc::make_mut(&mut row.task).priority = priority;
-            }
-            if let Some(limits) = &change.limits {
-                Arc::make_mut(&mut row.task).limits.clone_from(limits);
-            }
+            rules::reschedule::apply(change, Arc::make_mut(&mut row.task));
         }
         self.set_state(id, state);
-        self.record(id, ChangeKind::Rescheduled { from, to }, now);
+        self.record(id, what, now);
         self.touch(id);
     }
 }

@@ -1,7 +1,9 @@
 //! Retries tasks.
 
+use std::sync::Arc;
+
 use jiff::Timestamp;
-use windlass_statemachine::{TaskId, TaskState};
+use windlass_statemachine::{Json, TaskId, TaskState};
 
 use super::world::World;
 use crate::store::{
@@ -32,7 +34,14 @@ impl World {
         Ok(())
     }
 
-    /// Writes the state of a retry.
+    /// Gives a task new props, if there are some.
+    pub(super) fn put_props(&mut self, id: &TaskId, props: Option<&Json>) {
+        if let (Some(props), Some(row)) = (props, self.tasks.get_mut(id)) {
+            Arc::make_mut(&mut row.task).props.clone_from(props);
+        }
+    }
+
+    /// Gives a task the state of a retry.
     pub(super) fn restart(&mut self, id: &TaskId, state: TaskState, now: Timestamp) {
         self.unclaim(id);
         if let Some(order) = self.tasks.get(id).map(|row| row.order) {

@@ -44,7 +44,7 @@ impl World {
         }
         if replaced.is_some() {
             // No check after this one can refuse the import.
-            self.delete(&id, now)?;
+            self.erase(&id, now);
         }
         self.raise_fences(exported.fence);
         let exported = exported.renumbered(self.next_seq());

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use windlass_statemachine::{ActionKind, Author, Fence, NodeName, StateKind, TaskId};
+use windlass_statemachine::{ActionKind, Author, Fence, Kind, NodeName, StateKind, TaskId};
 
 /// One line of history.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -117,12 +117,15 @@ pub enum ChangeKind {
     },
     /// An explicit retry started the task in a new incarnation.
     Retried,
-    /// A client changed the due time, the priority, the limits or the data of the unclaimed task.
+    /// A client changed the unclaimed task: its due time, priority, kind, limits, data or props.
     Rescheduled {
         /// The state before.
         from: StateKind,
         /// The state after: the same, or another one when the due time changed.
         to: StateKind,
+        /// The new kind, if the kind changed.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        kind: Option<Kind>,
     },
     /// The record of the task cannot be read: the task was quarantined.
     Quarantined,

@@ -29,7 +29,9 @@ pub struct Filter {
     pub quarantined: bool,
     /// Tasks of this kind.
     pub kind: Option<Kind>,
-    /// Tasks with each of these labels; the value `None` matches any value.
+    /// Of a kind that begins so: `inbox/` selects `inbox/err`, and not `inbox`.
+    pub kind_prefix: Option<String>,
+    /// With each of these labels; `None` as a value means any value.
     pub labels: Vec<(String, Option<String>)>,
     /// Tasks whose id begins with this text.
     pub id_prefix: Option<String>,
@@ -111,7 +113,13 @@ impl Filter {
         })
     }
 
-    /// Returns whether only live tasks can match, so that a store need not read ended ones.
+    /// Returns whether the filter selects tasks of this kind.
+    pub(crate) fn is_of_kind(&self, kind: &Kind) -> bool {
+        let begins = |prefix: &String| kind.as_str().starts_with(prefix.as_str());
+        self.kind.as_ref().is_none_or(|k| k == kind) && self.kind_prefix.as_ref().is_none_or(begins)
+    }
+
+    /// Whether only live tasks can match, so that a store need not read those that have ended.
     pub(crate) fn is_live_only(&self) -> bool {
         let live = !self.states.is_empty() && !self.states.iter().any(|code| code.is_terminal());
         live || self.claimed || self.node.is_some()
@@ -139,7 +147,7 @@ impl Filter {
                 || state.is_some_and(|s| s.code().is_terminal() && self.ended.contains(s.since)))
             && (self.states.is_empty() || state.is_some_and(|s| self.states.contains(&s.code())))
             && (!self.quarantined || record.state.is_err())
-            && self.kind.as_ref().is_none_or(|k| *k == task.kind)
+            && self.is_of_kind(&task.kind)
             && self.labels.iter().all(|(name, value)| {
                 let has = task.labels.get(name);
                 has.is_some_and(|has| value.as_ref().is_none_or(|v| v == has))

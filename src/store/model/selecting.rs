@@ -31,6 +31,13 @@ impl Filter {
         self
     }
 
+    /// Selects tasks whose kind begins so: `inbox/` selects those of the kind `inbox/err`.
+    #[must_use]
+    pub fn kind_prefix(mut self, prefix: impl Into<String>) -> Self {
+        self.kind_prefix = Some(prefix.into());
+        self
+    }
+
     /// Adds a label that the tasks have, with this value.
     #[must_use]
     pub fn label(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {

@@ -140,19 +140,19 @@ impl Transaction {
         self.with(Operation::Send(send))
     }
 
-    /// Adds the deletion of a task.
+    /// Adds the deletion of a task that no node has claimed.
     #[must_use]
     pub fn delete(self, task: TaskId) -> Self {
-        self.with(Operation::Delete(task))
+        self.with(Operation::Delete(task.into()))
     }
 
     /// Adds the retry of a task.
     #[must_use]
     pub fn retry(self, task: TaskId) -> Self {
-        self.with(Operation::Retry(task))
+        self.with(Operation::Retry(task.into()))
     }
 
-    /// Adds a change of the due time, the priority, the limits or the data of a task.
+    /// Adds a change of an unclaimed task.
     #[must_use]
     pub fn reschedule(self, change: Reschedule) -> Self {
         self.with(Operation::Reschedule(change))
@@ -161,7 +161,7 @@ impl Transaction {
     /// Adds a guard that never holds: a store then decides everything and changes nothing. The guard counts
     /// neither against the limit of operations nor for the [fingerprint](Self::fingerprint).
     pub(crate) fn never(mut self) -> Self {
-        let task = self.operations.first().map(|one| one.task().clone());
+        let task = self.tasks().next().cloned();
         self.guards.extend(task.map(|task| Guard {
             task,
             require: NEVER,
@@ -253,7 +253,7 @@ mod tests {
     use super::*;
 
     fn delete(id: &str) -> Operation {
-        Operation::Delete(id.parse().unwrap())
+        Operation::Delete(id.parse::<TaskId>().unwrap().into())
     }
 
     #[test]

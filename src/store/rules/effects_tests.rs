@@ -82,7 +82,7 @@ fn decided(effects: Effects) -> Result<Vec<String>, Vec<String>> {
         Step::Submit { task, replaces } => format!("submit {}, replaces: {replaces}", task.id),
         Step::Send(send) => format!("send {} to {}", send.id, send.task),
         Step::Delete(id) => format!("delete {id}"),
-        Step::Retry { task, .. } => format!("retry {task}"),
+        Step::Retry { retry, .. } => format!("retry {}", retry.task),
         Step::Reschedule { change, .. } => format!("reschedule {}", change.task),
     };
     match decide(&effects, &id("own"), &mut facts(), BOUNDS) {
@@ -103,7 +103,7 @@ fn refused(effects: Effects) -> Vec<String> {
 fn every_effect_is_a_step_in_the_order_of_the_fields() {
     let effects = Effects {
         reschedule: vec![Reschedule::new(id("live")).priority(3)],
-        retry: vec![id("over")],
+        retry: vec![id("over").into()],
         send: vec![send("new", "d"), send("own", "e"), send("new", "f")],
         submit: vec![submit("new", IfExists::Refuse)],
         require: vec![
@@ -121,7 +121,7 @@ fn every_effect_is_a_step_in_the_order_of_the_fields() {
         "reschedule live",
     ];
     assert_eq!(decided(effects).unwrap(), expected);
-    let delete = vec![id("live"), id("over")];
+    let delete = vec![id("live").into(), id("over").into()];
     let effects = Effects {
         delete,
         ..Effects::default()
@@ -200,8 +200,8 @@ fn only_a_command_may_name_the_messages_own_task() {
     let refused = refused(Effects {
         submit: vec![submit("own", IfExists::Skip)],
         send: vec![send("own", "d")],
-        delete: vec![id("own")],
-        retry: vec![id("own")],
+        delete: vec![id("own").into()],
+        retry: vec![id("own").into()],
         reschedule: vec![Reschedule::new(id("own")).priority(1)],
         require: vec![require("own", Require::Exists)],
     });
@@ -220,15 +220,15 @@ fn a_task_has_one_of_delete_retry_and_reschedule_and_nothing_beside_it() {
     for (effects, field) in [
         (
             Effects {
-                delete: vec![id("over")],
-                retry: vec![id("over")],
+                delete: vec![id("over").into()],
+                retry: vec![id("over").into()],
                 ..Effects::default()
             },
             "retry[0]",
         ),
         (
             Effects {
-                retry: vec![id("over"), id("over")],
+                retry: vec![id("over").into(), id("over").into()],
                 ..Effects::default()
             },
             "retry[1]",
@@ -244,7 +244,7 @@ fn a_task_has_one_of_delete_retry_and_reschedule_and_nothing_beside_it() {
         (
             Effects {
                 submit: vec![submit("new", IfExists::Refuse)],
-                delete: vec![id("new")],
+                delete: vec![id("new").into()],
                 ..Effects::default()
             },
             "delete[0]",
@@ -278,7 +278,7 @@ fn every_refusal_is_listed_with_its_field_and_its_index() {
             sending("live", "f", Command::Sleep { until }),
             sending("live", "g", Command::Complete { result }),
         ],
-        delete: vec![id("gone")],
+        delete: vec![id("gone").into()],
         require: vec![
             require("live", Require::Exists),
             require("live", Require::State(StateKind::Paused)),
@@ -305,7 +305,7 @@ fn every_refusal_is_listed_with_its_field_and_its_index() {
 #[test]
 fn more_effects_than_a_store_takes_are_refused_by_number() {
     let effects = Transaction::from(Effects {
-        delete: vec![id("a"), id("b")],
+        delete: vec![id("a").into(), id("b").into()],
         require: vec![require("c", Require::Absent)],
         ..Effects::default()
     });

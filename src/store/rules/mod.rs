@@ -8,6 +8,7 @@
 //! | `size` | how many bytes a task, a state and a command may have |
 //! | `submit` | what a submit does when its id exists |
 //! | `command` | whether a command can be sent, and the outcomes that stores record themselves |
+//! | `delete` | which tasks are deleted |
 //! | `commit` | whether a write of a claim follows the stored state, or was applied before |
 //! | `claim` | whether a task can be claimed |
 //! | `limits` | whether a limit has a slot for one more task |
@@ -18,8 +19,8 @@
 //! | `waits` | what a claim reads of the tasks that a task waits for, and what a watch reports of the task |
 //! | `history` | the lines that a commit adds to the history |
 //! | `retry` | the state that a retry starts a task with |
-//! | `reschedule` | the state that a reschedule leaves a task in |
-//! | `facts` | the input of `transaction` and `effects` |
+//! | `reschedule` | the task and the state that a reschedule leaves |
+//! | `facts` | what `transaction` and `effects` are decided on |
 //! | `transaction` | whether a transaction of several operations and guards can be applied, and what has to be written |
 //! | `effects` | what the effects of a message may name; otherwise each effect is decided like an operation of a transaction |
 //!
@@ -29,6 +30,7 @@
 pub(crate) mod claim;
 pub(crate) mod command;
 pub(crate) mod commit;
+pub(crate) mod delete;
 pub(crate) mod effects;
 pub(crate) mod facts;
 pub(crate) mod history;

@@ -1,11 +1,11 @@
-//! The state and the terms of a task after a reschedule.
+//! The task and the state that a reschedule leaves.
 
 use jiff::Timestamp;
 #[cfg(any(feature = "sqlite", feature = "etcd"))]
 use windlass_statemachine::Terms;
-use windlass_statemachine::{Invalid, StateKind, TaskState, check_limits};
+use windlass_statemachine::{Invalid, Json, Kind, StateKind, Task, TaskState, check_limits};
 
-use crate::store::{Error, Reschedule, model::Reason};
+use crate::store::{ChangeKind, Error, Reschedule, model::Reason};
 
 /// The states whose due time a reschedule changes.
 const MOVABLE: [StateKind; 2] = [StateKind::Runnable, StateKind::Sleeping];
@@ -14,13 +14,14 @@ const MOVABLE: [StateKind; 2] = [StateKind::Runnable, StateKind::Sleeping];
 ///
 /// # Errors
 ///
-/// [`Error::Invalid`]: field `reschedule` when it changes nothing, `limits` or `limits.key` for invalid limits.
+/// [`Error::Invalid`]: field `reschedule` when it changes nothing, `limits` or `limits.key` for limits that no task
+/// may have, `data` or `props` when they are nested too deep.
 pub(crate) fn check(change: &Reschedule) -> Result<(), Error> {
-    let moves = change.due.is_some() || change.priority.is_some();
-    if !moves && change.limits.is_none() && change.data.is_none() {
-        let reason = "gives no due time, no priority and no limits; give at least one of them";
+    if change.is_empty() {
+        let reason = "changes nothing; give a due time, a priority, a kind, limits, data or props";
         return Err(Invalid::new("reschedule", reason).into());
     }
+    check_depths(&change.data, &change.props)?;
     let limits = change.limits.as_deref().unwrap_or_default();
     check_limits(limits)?;
     let has_place = |key: &str| key.contains("{label:") || key.contains("{prop:");
@@ -35,6 +36,72 @@ pub(crate) fn check(change: &Reschedule) -> Result<(), Error> {
     Ok(())
 }
 
+/// Checks how deep new data and props are nested.
+///
+/// # Errors
+///
+/// [`Error::Invalid`] (field `data`, `props`).
+pub(super) fn check_depths(data: &Option<Json>, props: &Option<Json>) -> Result<(), Error> {
+    for (field, json) in [("data", data), ("props", props)] {
+        json.as_ref()
+            .map_or(Ok(()), |json| json.check_depth(field))?;
+    }
+    Ok(())
+}
+
+/// Returns the new kind of a task; `None` when it keeps its kind.
+///
+/// # Errors
+///
+/// [`Reason::Invalid`] (field `kind`) for a schedule, and for a task that would become one: its handler reads a
+/// specification that only the operations of schedules write.
+fn new_kind(change: &Reschedule, task: &Task) -> Result<Option<Kind>, Reason> {
+    let Some(kind) = change.kind.as_ref().filter(|kind| **kind != task.kind) else {
+        return Ok(None);
+    };
+    if [kind, &task.kind]
+        .iter()
+        .any(|kind| kind.as_str() == Kind::SCHEDULE)
+    {
+        let reason = "is that of schedules, which a task neither gets nor loses; create or delete a schedule";
+        return Err(Reason::Invalid(Invalid::new("kind", reason)));
+    }
+    Ok(Some(kind.clone()))
+}
+
+/// Returns what the history says of the change, and the state that follows it, of a live, unclaimed task.
+///
+/// # Errors
+///
+/// [`Reason::State`] for a new due time of a task that waits for no time; [`Reason::Invalid`] (field `kind`) for a
+/// schedule.
+pub(crate) fn decide(
+    change: &Reschedule,
+    task: &Task,
+    before: TaskState,
+    now: Timestamp,
+) -> Result<(ChangeKind, TaskState), Reason> {
+    let kind = new_kind(change, task)?;
+    let from = before.code();
+    let state = state(change, before, now)?;
+    let to = state.code();
+    Ok((ChangeKind::Rescheduled { from, to, kind }, state))
+}
+
+/// Changes the task itself: everything but its state.
+pub(crate) fn apply(change: &Reschedule, task: &mut Task) {
+    task.priority = change.priority.unwrap_or(task.priority);
+    if let Some(kind) = &change.kind {
+        task.kind.clone_from(kind);
+    }
+    if let Some(limits) = &change.limits {
+        task.limits.clone_from(limits);
+    }
+    if let Some(props) = &change.props {
+        task.props.clone_from(props);
+    }
+}
+
 /// Returns the terms of a task after the change; `None` when it has none.
 #[cfg(any(feature = "sqlite", feature = "etcd"))]
 pub(crate) fn terms(change: &Reschedule, terms: Option<Terms>) -> Option<Terms> {
@@ -45,27 +112,22 @@ pub(crate) fn terms(change: &Reschedule, terms: Option<Terms>) -> Option<Terms> 
     (terms != Terms::default()).then_some(terms)
 }
 
-/// Returns the state of a live, unclaimed task after the change.
+/// Returns the state after the change.
 ///
 /// # Errors
 ///
-/// [`Reason::State`] for a new due time of a task that has no due time.
-pub(crate) fn state(
-    change: &Reschedule,
-    mut state: TaskState,
-    now: Timestamp,
-) -> Result<TaskState, Reason> {
+/// [`Reason::State`] for a new due time of a task that waits for no time.
+fn state(change: &Reschedule, mut state: TaskState, now: Timestamp) -> Result<TaskState, Reason> {
     if let Some(data) = &change.data {
         state.data = Some(data.clone());
     }
-    let Some(due) = change.due else {
-        return Ok(state);
-    };
     let is = state.code();
-    state.rescheduled(due, now).ok_or_else(|| Reason::State {
-        is,
-        required: MOVABLE.to_vec(),
-    })
+    state
+        .rescheduled(change.due, now)
+        .ok_or_else(|| Reason::State {
+            is,
+            required: MOVABLE.to_vec(),
+        })
 }
 
 #[cfg(test)]
@@ -80,7 +142,7 @@ mod tests {
         let change = Reschedule::new("a".parse().unwrap());
         let refused = check(&change).unwrap_err().to_string();
         assert!(
-            refused.starts_with("reschedule: gives no due time"),
+            refused.starts_with("reschedule: changes nothing"),
             "{refused}"
         );
         assert!(check(&change.clone().priority(0)).is_ok());
@@ -117,6 +179,36 @@ mod tests {
     }
 
     #[test]
+    fn a_task_gets_another_kind_and_a_schedule_keeps_its_own() {
+        let now = Timestamp::UNIX_EPOCH;
+        let to = |kind: &str| Reschedule::new("a".parse().unwrap()).kind(kind.parse().unwrap());
+        let of = |kind: &str| Task::new("a".parse().unwrap(), kind.parse().unwrap());
+        let decided = |kind: &str, other: &str| {
+            let (what, _) = decide(&to(other), &of(kind), TaskState::new(now), now)?;
+            let ChangeKind::Rescheduled { kind, .. } = what else {
+                panic!("{what:?}")
+            };
+            Ok::<_, Reason>(kind.map(|kind| kind.to_string()))
+        };
+        assert_eq!(
+            decided("inbox", "inbox/err"),
+            Ok(Some("inbox/err".to_owned()))
+        );
+        assert_eq!(decided("inbox", "inbox"), Ok(None));
+        for (kind, other) in [("schedule", "k"), ("k", "schedule")] {
+            let Err(Reason::Invalid(invalid)) = decided(kind, other) else {
+                panic!("{kind} became {other}")
+            };
+            assert_eq!(invalid.field(), "kind");
+        }
+        let mut task = of("inbox");
+        let props = Json::new("props", &7).unwrap();
+        apply(&to("inbox/err").props(props.clone()).priority(3), &mut task);
+        assert_eq!((task.kind.as_str(), task.priority), ("inbox/err", 3));
+        assert_eq!(task.props, props);
+    }
+
+    #[test]
     fn only_the_due_time_needs_a_state_that_waits_for_it() {
         let now = Timestamp::UNIX_EPOCH;
         let paused = TaskState {
@@ -124,7 +216,9 @@ mod tests {
             ..TaskState::new(now)
         };
         let change = Reschedule::new("a".parse().unwrap()).priority(7);
-        assert_eq!(state(&change, paused.clone(), now), Ok(paused.clone()));
+        let after = state(&change, paused.clone(), now).unwrap();
+        assert_eq!((after.code(), after.version), (StateKind::Paused, 1));
+        assert_eq!(after.reschedules, 1);
         let change = change.due(now + SignedDuration::from_secs(1));
         let (is, required) = (StateKind::Paused, MOVABLE.to_vec());
         let refused = Err(Reason::State { is, required });

@@ -5,12 +5,12 @@ use std::collections::HashSet;
 
 use jiff::{SignedDuration, Timestamp};
 use windlass_statemachine::{
-    Invalid, StateKind, Task, TaskId, TaskState, message::SendCommand, size::Size,
+    Invalid, Json, StateKind, Task, TaskId, TaskState, message::SendCommand, size::Size,
 };
 
 pub(crate) use super::facts::{Bounds, Facts, Present};
 use super::{
-    command, reschedule,
+    command, delete, reschedule,
     retry::{self, Record},
     size,
     stand_ins::StandIns,
@@ -18,8 +18,8 @@ use super::{
     unique, waits,
 };
 use crate::store::{
-    Done, Error, Guard, Operation, Part, Reason, Refusal, Refusals, Require, Reschedule, Submit,
-    Submitted, Transaction,
+    ChangeKind, Done, Error, Guard, Operation, Part, Reason, Refusal, Refusals, Require,
+    Reschedule, RetryTask, Submit, Submitted, Transaction,
 };
 
 /// The minimum time for which a store remembers an applied transaction.
@@ -50,19 +50,18 @@ pub(crate) enum Step<'a> {
     Delete(&'a TaskId),
     /// Gives the task this state.
     Retry {
-        /// The task.
-        task: &'a TaskId,
+        /// The request.
+        retry: &'a RetryTask,
         /// Its new state.
         state: TaskState,
     },
-    /// Gives the unclaimed task this state, and the priority, the limits and the data of the
-    /// request.
+    /// The unclaimed task gets this state and what the request changes beside it.
     Reschedule {
         /// The request.
         change: &'a Reschedule,
-        /// The state before.
-        from: StateKind,
-        /// The state with the new due time.
+        /// The line of the history.
+        what: ChangeKind,
+        /// The new state.
         state: TaskState,
     },
 }
@@ -79,8 +78,8 @@ pub(crate) fn check(
 ) -> Result<(), Error> {
     let wrong = |reason: String| Err(Invalid::new("operations", reason).into());
     let operations = transaction.operations();
-    if operations.is_empty() {
-        return wrong("are empty; give at least one".to_owned());
+    if operations.is_empty() && transaction.guards().is_empty() {
+        return wrong("are empty; give at least one operation or guard".to_owned());
     }
     let has = operations.len() + transaction.holding_guards().count();
     if has > max_operations {
@@ -277,11 +276,12 @@ pub(super) fn step<'a>(
     match operation {
         Operation::Submit(submit) => submitted(submit, present, facts, bounds),
         Operation::Send(send) => sent(send, present, facts, bounds),
-        Operation::Delete(task) => {
-            present.ok_or(Reason::Missing)?;
-            Ok(Step::Delete(task))
+        Operation::Delete(delete) => {
+            let present = present.ok_or(Reason::Missing)?;
+            delete::check(delete, present.is_claimed)?;
+            Ok(Step::Delete(&delete.task))
         }
-        Operation::Retry(task) => retried(task, present, bounds),
+        Operation::Retry(retry) => retried(retry, present, bounds),
         Operation::Reschedule(change) => rescheduled(change, present, bounds),
     }
 }
@@ -337,7 +337,7 @@ fn sent<'a>(
 }
 
 fn retried<'a>(
-    task: &'a TaskId,
+    retry: &'a RetryTask,
     present: Option<&Present>,
     bounds: Bounds,
 ) -> Result<Step<'a>, Refused> {
@@ -354,7 +354,7 @@ fn retried<'a>(
     }
     let start_at = present.task.as_ref().ok().and_then(|task| task.start_at);
     let record = Record {
-        id: task,
+        id: &retry.task,
         state: present.state.clone(),
         envelope: present.task.as_ref().err().cloned(),
         start_at,
@@ -362,8 +362,30 @@ fn retried<'a>(
         is_claimed: present.is_claimed,
         last: present.last,
     };
-    let state = retry::state(record, bounds.now)?;
-    Ok(Step::Retry { task, state })
+    let mut state = retry::state(record, bounds.now)?;
+    reschedule::check_depths(&retry.data, &retry.props)?;
+    if let Some(data) = &retry.data {
+        state.data = Some(data.clone());
+    }
+    check_edited((&retry.data, &retry.props), &state, present, bounds)?;
+    Ok(Step::Retry { retry, state })
+}
+
+/// Checks the size of a task whose data or props were edited.
+fn check_edited(
+    (data, props): (&Option<Json>, &Option<Json>),
+    state: &TaskState,
+    present: &Present,
+    bounds: Bounds,
+) -> Result<(), Error> {
+    if data.is_none() && props.is_none() {
+        return Ok(());
+    }
+    let bytes = props.as_ref().map_or(present.props, Json::len);
+    if props.is_some() && bytes > bounds.max_bytes {
+        return Err(Error::too_large("props", bytes, bounds.max_bytes));
+    }
+    size::check(Size::of(state), bytes, bounds.max_bytes)
 }
 
 fn rescheduled<'a>(
@@ -380,14 +402,15 @@ fn rescheduled<'a>(
     if present.is_claimed {
         return Err(Reason::Claimed.into());
     }
-    let from = state.code();
-    let state = reschedule::state(change, state, bounds.now)?;
-    if change.data.is_some() {
-        size::check(Size::of(&state), present.props, bounds.max_bytes)?;
-    }
+    let task = present
+        .task
+        .as_ref()
+        .map_err(|wrong| Reason::Unreadable(wrong.clone()))?;
+    let (what, state) = reschedule::decide(change, task, state, bounds.now)?;
+    check_edited((&change.data, &change.props), &state, present, bounds)?;
     Ok(Step::Reschedule {
         change,
-        from,
+        what,
         state,
     })
 }

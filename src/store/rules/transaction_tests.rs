@@ -172,7 +172,15 @@ fn stepped(operation: Operation, present: Option<Present>) -> Result<String, Rea
             [Step::Send(_)] => "send".into(),
             [Step::Delete(_)] => "delete".into(),
             [Step::Retry { state, .. }] => format!("retry as {}", state.code()),
-            [Step::Reschedule { from, state, .. }] => format!("{from} to {}", state.code()),
+            [
+                Step::Reschedule {
+                    what: ChangeKind::Rescheduled { from, .. },
+                    state,
+                    ..
+                },
+            ] => {
+                format!("{from} to {}", state.code())
+            }
             other => panic!("{other:?}"),
         }),
         Err(Error::Refused(refusals)) => Err(refusals.iter().next().unwrap().reason.clone()),
@@ -203,7 +211,10 @@ fn every_operation_meets_every_task() {
     let failed = || Some(present(TaskStatus::Failed));
     let unreadable = || Reason::Unreadable("no JSON".into());
     let pause = || send("d", Command::Pause);
-    let (delete, retry) = (Operation::Delete(id("a")), Operation::Retry(id("a")));
+    let (delete, retry) = (
+        Operation::Delete(id("a").into()),
+        Operation::Retry(id("a").into()),
+    );
     let due = |at| Operation::Reschedule(Reschedule::new(id("a")).due(at));
     let priority = Operation::Reschedule(Reschedule::new(id("a")).priority(3));
     let differs = |is, required: &[StateKind]| {

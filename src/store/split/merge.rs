@@ -1,7 +1,7 @@
 //! Merges the two states of a claimed task: the coordinator's and the state store's.
 //!
 //! A write goes to the state store first. Both states count writes in the same way (the version grows
-//! with each claim, each new incarnation and each write), so the state with more writes is the newer.
+//! with each claim, each new incarnation, each reschedule and each write), so the state with more writes is the newer.
 
 use std::collections::VecDeque;
 
@@ -30,9 +30,10 @@ fn unreported(inner: &TaskState, stored: Option<&TaskState>) -> usize {
         .count()
 }
 
-/// Returns the number of writes of a state, without claims and new incarnations.
+/// Returns the number of writes of a state, without claims, new incarnations and reschedules.
 fn writes(state: &TaskState) -> u64 {
     let others = state.claims.saturating_add(u64::from(state.incarnation));
+    let others = others.saturating_add(state.reschedules);
     state.version.saturating_sub(others)
 }
 
@@ -120,6 +121,7 @@ fn catch_up(inner: &TaskState, stored: TaskState, unreported: usize) -> TaskStat
     let mut state = stored;
     state.fence = inner.fence;
     state.claims = inner.claims;
+    state.reschedules = inner.reschedules;
     state.version = inner.version.saturating_add(missed);
     // Only the coordinator has the abandonments that later claims have recorded.
     let entries = inner.errors.entries();

@@ -1,6 +1,6 @@
 //! Applies the transactions of clients.
 
-use windlass_statemachine::{Author, TaskId};
+use windlass_statemachine::{Author, Delete, TaskId};
 
 use super::{batch::Batch, command, delete, errors::Stop, retry, submit, transaction};
 use crate::store::{Applied, Done, Operation, Submit, Transaction};
@@ -14,7 +14,7 @@ pub(super) struct Prepared {
 enum Work {
     Submit(Submit),
     Send(command::Prepared),
-    Delete(TaskId),
+    Delete(Delete),
     Retry(TaskId),
     /// Anything but a single operation.
     All(transaction::Prepared),
@@ -36,9 +36,9 @@ impl Work {
         match transaction.into_single() {
             Ok(Operation::Submit(submit)) => Self::Submit(submit),
             Ok(Operation::Send(send)) => Self::Send(command::Prepared::new(send)),
-            Ok(Operation::Delete(id)) => Self::Delete(id),
-            Ok(Operation::Retry(id)) => Self::Retry(id),
-            Ok(operation @ Operation::Reschedule(_)) => {
+            Ok(Operation::Delete(delete)) => Self::Delete(delete),
+            Ok(Operation::Retry(retry)) if !retry.is_edited() => Self::Retry(retry.task),
+            Ok(operation @ (Operation::Retry(_) | Operation::Reschedule(_))) => {
                 Self::All(transaction::Prepared::new(operation.into()))
             }
             Err(transaction) => Self::All(transaction::Prepared::new(transaction)),
@@ -54,8 +54,8 @@ fn work(batch: &mut Batch<'_>, work: &Work) -> Result<Applied, Stop> {
     Ok(Applied::from(match work {
         Work::Submit(new) => Done::Submitted(submit::submit(batch, new)?),
         Work::Send(send) => Done::Sent(command::send(batch, send)?),
-        Work::Delete(id) => {
-            delete::delete(batch, id)?;
+        Work::Delete(one) => {
+            delete::delete(batch, one)?;
             Done::Deleted
         }
         Work::Retry(id) => {

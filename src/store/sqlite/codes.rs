@@ -2,7 +2,7 @@
 //! changes its meaning.
 
 use jiff::Timestamp;
-use windlass_statemachine::{ActionKind, Fence, NodeName, StateKind, machine::Step};
+use windlass_statemachine::{ActionKind, Fence, Kind, NodeName, StateKind, machine::Step};
 
 use crate::store::ChangeKind;
 
@@ -62,6 +62,11 @@ pub(super) const STARTS: [i64; 5] = [SUBMITTED, CLAIMED, COMMANDED, RETRIED, RES
 /// Returns whether the move with this detail has ended its task.
 pub(super) fn is_last_move(detail: i64) -> bool {
     to_code(detail & 15).is_some_and(StateKind::is_terminal)
+}
+
+/// Returns whether the change has given its task another kind.
+pub(super) fn is_other_kind(what: i64, detail: i64) -> bool {
+    what == RESCHEDULED && detail >> 8 != 0
 }
 
 impl Log {
@@ -133,8 +138,10 @@ impl Log {
         Self::plain(RETRIED)
     }
 
-    pub(super) fn rescheduled(from: StateKind, to: StateKind) -> Self {
-        Self::detailed(RESCHEDULED, from_code(from) << 4 | from_code(to))
+    /// `kind` is the number of the new kind; 0 for a task that keeps its kind.
+    fn rescheduled(from: StateKind, to: StateKind, kind: i64) -> Self {
+        let detail = kind << 8 | from_code(from) << 4 | from_code(to);
+        Self::detailed(RESCHEDULED, detail)
     }
 
     pub(super) fn quarantined() -> Self {
@@ -154,13 +161,14 @@ impl Log {
         self.what == DELETED || self.what == MOVED && is_last_move(self.detail)
     }
 
-    /// Returns the columns of a change; `lease` is a lease of the node that claimed.
-    pub(super) fn of(what: &ChangeKind, seq: i64, lease: i64) -> Self {
+    /// Returns the columns of a change. `named` is the number of a name in it: a lease of the node that claimed, or the
+    /// new kind; 0 for a change without one.
+    pub(super) fn of(what: &ChangeKind, seq: i64, named: i64) -> Self {
         match what {
             ChangeKind::Submitted { state } => Self::submitted(*state),
             ChangeKind::Claimed {
                 fence, abandoned, ..
-            } => Self::claimed(lease, fence.0 as i64, *abandoned),
+            } => Self::claimed(named, fence.0 as i64, *abandoned),
             ChangeKind::Moved {
                 message,
                 from,
@@ -181,15 +189,17 @@ impl Log {
             ChangeKind::Lost { fence } => Self::lost(fence.0 as i64),
             ChangeKind::Commanded { .. } => Self::commanded(seq),
             ChangeKind::Retried => Self::retried(),
-            ChangeKind::Rescheduled { from, to } => Self::rescheduled(*from, *to),
+            ChangeKind::Rescheduled { from, to, kind } => {
+                Self::rescheduled(*from, *to, kind.as_ref().map_or(0, |_| named))
+            }
             ChangeKind::Quarantined => Self::quarantined(),
             ChangeKind::Deleted => Self::deleted(),
         }
     }
 
-    /// Returns the change; `None` for a row that is not a change of a task, or that a newer program
-    /// has written. `node` is the node that claimed.
-    pub(super) fn read(self, node: Option<NodeName>) -> Option<ChangeKind> {
+    /// Returns the change; `None` for a row that is not the change of a task, or that a newer program
+    /// has written. `node` is the node that claimed, `kind` the new kind.
+    pub(super) fn read(self, node: Option<NodeName>, kind: Option<Kind>) -> Option<ChangeKind> {
         let fence = Fence(self.fence as u64);
         Some(match self.what {
             SUBMITTED => ChangeKind::Submitted {
@@ -217,6 +227,7 @@ impl Log {
             RESCHEDULED => ChangeKind::Rescheduled {
                 from: to_code(self.detail >> 4 & 15)?,
                 to: to_code(self.detail & 15)?,
+                kind,
             },
             QUARANTINED => ChangeKind::Quarantined,
             DELETED => ChangeKind::Deleted,
@@ -252,7 +263,7 @@ mod tests {
                         to,
                         command: Some(7),
                     };
-                    let what = Log::moved(&step, 9).read(None);
+                    let what = Log::moved(&step, 9).read(None, None);
                     let expected = ChangeKind::Moved {
                         message,
                         from,
@@ -270,8 +281,15 @@ mod tests {
     fn every_change_of_the_due_time_comes_out_as_it_went_in() {
         for from in StateKind::ALL {
             for to in StateKind::ALL {
-                let what = Log::rescheduled(from, to).read(None);
-                assert_eq!(what, Some(ChangeKind::Rescheduled { from, to }));
+                for kind in [None, Some(Kind::new("inbox/err").unwrap())] {
+                    let what = ChangeKind::Rescheduled { from, to, kind };
+                    let log = Log::of(&what, 0, 7);
+                    let ChangeKind::Rescheduled { kind, .. } = what.clone() else {
+                        panic!("{what:?}")
+                    };
+                    assert_eq!(is_other_kind(log.what, log.detail), kind.is_some());
+                    assert_eq!(log.read(None, kind), Some(what));
+                }
             }
         }
     }

@@ -1,7 +1,7 @@
 //! Deletes tasks.
 
 use rusqlite::Row;
-use windlass_statemachine::TaskId;
+use windlass_statemachine::{Delete, TaskId};
 
 use super::{
     audit,
@@ -11,7 +11,7 @@ use super::{
     errors::Stop,
     limits, waits,
 };
-use crate::store::Error;
+use crate::store::{Error, rules};
 
 /// Deletes a task with everything that belongs to it except its history, which is pruned by age.
 pub(super) fn remove(batch: &mut Batch<'_>, n: i64, id: &TaskId, last: i64) -> Sql<()> {
@@ -46,13 +46,15 @@ pub(super) fn forget(batch: &mut Batch<'_>, n: i64, id: &TaskId, seq: i64) -> Sq
     Ok(())
 }
 
-pub(super) fn delete(batch: &mut Batch<'_>, id: &TaskId) -> Result<(), Stop> {
+pub(super) fn delete(batch: &mut Batch<'_>, delete: &Delete) -> Result<(), Stop> {
+    let id = &delete.task;
     let found = batch.first(
-        "SELECT t.n, s.last FROM windlass_tasks t JOIN windlass_states s ON s.n = t.n WHERE t.id = ?1",
+        "SELECT t.n, s.last, s.owner IS NOT NULL FROM windlass_tasks t JOIN windlass_states s ON s.n = t.n WHERE t.id = ?1",
         [id.as_str()],
-        |row| Ok((row.get(0)?, row.get(1)?)),
+        |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)),
     )?;
-    let (n, last) = found.ok_or_else(|| Error::no_task(id))?;
+    let (n, last, is_claimed) = found.ok_or_else(|| Error::no_task(id))?;
+    rules::delete::check(delete, is_claimed)?;
     asked(batch, n, id, last)
 }
 

@@ -51,6 +51,12 @@ impl Conditions {
         if let Some(kind) = &filter.kind {
             self.and_with("t.kind = ?", kind.to_string());
         }
+        if let Some(prefix) = &filter.kind_prefix {
+            self.and_with("t.kind >= ?", prefix.clone());
+            if let Some(end) = after_prefix(prefix) {
+                self.and_with("t.kind < ?", end);
+            }
+        }
         if let Some(prefix) = &filter.id_prefix {
             self.and_with("t.id >= ?", prefix.clone());
             if let Some(end) = after_prefix(prefix) {

@@ -1,7 +1,7 @@
 //! Reads the log of changes: for histories, for the feeds of clients, and for watches.
 
 use rusqlite::{Connection, Row};
-use windlass_statemachine::Author;
+use windlass_statemachine::{Author, Kind};
 
 use super::{
     batch::{Sql, first},
@@ -15,7 +15,8 @@ const COLUMNS: &str = "SELECT c.seq, c.at, c.what, c.detail, c.fence, c.command,
         coalesce(t.id, g.id), l.node, c.prev,
         CASE WHEN c.by > 0 THEN (SELECT a.name FROM windlass_authors a WHERE a.id = c.by) END,
         CASE WHEN c.by < 0 THEN coalesce((SELECT id FROM windlass_tasks WHERE n = -c.by),
-            (SELECT id FROM windlass_gone WHERE n = -c.by)) END
+            (SELECT id FROM windlass_gone WHERE n = -c.by)) END,
+        CASE WHEN c.what = 11 THEN (SELECT k.kind FROM windlass_kinds k WHERE k.id = c.detail >> 8) END
      FROM windlass_changes c LEFT JOIN windlass_tasks t ON t.n = c.n LEFT JOIN windlass_gone g ON g.n = c.n
      LEFT JOIN windlass_leases l ON l.id = iif(c.what = 2, c.detail >> 1, NULL)";
 
@@ -27,7 +28,10 @@ fn change(row: &Row<'_>) -> Sql<Option<Change>> {
         fence: row.get(4)?,
         command: row.get(5)?,
     };
-    let (Some(task), Some(what)) = (columns::id(row, 6)?, log.read(columns::name(row, 7)?)) else {
+    let kind = row.get::<_, Option<Text>>(11)?;
+    let kind = kind.and_then(|kind| Kind::new(kind.0).ok());
+    let what = log.read(columns::name(row, 7)?, kind);
+    let (Some(task), Some(what)) = (columns::id(row, 6)?, what) else {
         return Ok(None);
     };
     Ok(Some(Change {
@@ -114,6 +118,11 @@ impl Touched {
     /// Returns whether the task is live after this change.
     pub(super) fn lives(&self) -> bool {
         matches!(self.what, SUBMITTED | RETRIED)
+    }
+
+    /// Returns whether the task got another kind.
+    pub(super) fn is_other_kind(&self) -> bool {
+        codes::is_other_kind(self.what, self.detail)
     }
 
     /// Returns whether a move has ended the task.

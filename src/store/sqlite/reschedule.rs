@@ -1,26 +1,39 @@
-//! Changes due times, priorities and limits.
+//! Changes unclaimed tasks.
 
-use windlass_statemachine::{StateKind, TaskState, Terms, plain};
+use windlass_statemachine::{Json, TaskState, Terms, plain};
 
 use super::{
-    batch::Batch,
+    batch::{Batch, Sql},
     codes::{Log, from_code, micros},
     counts::{Group, Move},
     errors::Stop,
     json, limits,
     texts::{Text, to_json},
 };
-use crate::store::{Error, Reschedule, rules};
+use crate::store::{ChangeKind, Error, Reschedule, rules};
 
-/// Writes the state, the priority and the limits of task `n` after a reschedule. Its newest change is `last`,
-/// and its state had the code `from` before.
+/// Gives task `n`, whose newest change is `last`, the decided state and what the request changes beside it. `what` is
+/// the line of the history.
 pub(super) fn write(
     batch: &mut Batch<'_>,
     (n, last): (i64, i64),
     change: &Reschedule,
-    (from, state): (StateKind, &TaskState),
+    (what, state): (&ChangeKind, &TaskState),
 ) -> Result<(), Stop> {
-    let seq = batch.change(n, last, Log::rescheduled(from, state.code()))?;
+    let kind = match what {
+        ChangeKind::Rescheduled { kind, .. } => kind.as_ref(),
+        _ => None,
+    };
+    let number = kind.map(|kind| batch.kind(kind.as_str())).transpose()?;
+    let log = Log::of(what, 0, number.unwrap_or_default());
+    let seq = batch.change(n, last, log)?;
+    if let Some(kind) = kind {
+        let sql = "UPDATE windlass_tasks SET kind = ?2 WHERE n = ?1";
+        batch.run(sql, (n, kind.as_str()))?;
+    }
+    if let Some(props) = &change.props {
+        put_props(batch, n, props)?;
+    }
     if let Some(priority) = change.priority {
         batch.run(
             "UPDATE windlass_tasks SET priority = ?2 WHERE n = ?1",
@@ -31,10 +44,12 @@ pub(super) fn write(
         return Err(Error::no_task(&change.task).into());
     };
     let code = from_code(state.code());
+    let kind = number.unwrap_or(group.kind);
+    let version = state.version as i64;
     batch.write_state(
-        "UPDATE windlass_states SET code = ?2, due = ?3, last = ?4, state = ?5 WHERE n = ?1",
-        (n, code, state.due().map(micros), seq, to_json(state)?),
-        Move::between(group, Group { code, ..group }),
+        "UPDATE windlass_states SET code = ?2, due = ?3, last = ?4, state = ?5, version = ?6, kind = ?7 WHERE n = ?1",
+        (n, code, state.due().map(micros), seq, to_json(state)?, version, kind),
+        Move::between(group, Group { kind, code, ..group }),
     )?;
     // The claim looks for a slot again.
     limits::forget(batch, n, limited)?;
@@ -44,7 +59,15 @@ pub(super) fn write(
     Ok(())
 }
 
-/// Sets other limits of a task without a claim that is in no line.
+/// Gives a task new props.
+pub(super) fn put_props(batch: &Batch<'_>, n: i64, props: &Json) -> Sql<()> {
+    let sql = "UPDATE windlass_tasks SET props = ?2 WHERE n = ?1";
+    batch.run(sql, (n, props.as_str()))?;
+    let sql = "UPDATE windlass_states SET size = ?2 WHERE n = ?1";
+    batch.run(sql, (n, props.len() as i64)).map(drop)
+}
+
+/// Gives a task without a claim, which is in no line, other limits.
 fn set_limits(batch: &Batch<'_>, n: i64, change: &Reschedule) -> Result<(), Stop> {
     let terms = "SELECT terms FROM windlass_tasks WHERE n = ?1";
     let terms: Option<Text> = batch.first(terms, [n], |row| row.get(0))?.flatten();

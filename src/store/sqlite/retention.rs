@@ -36,7 +36,7 @@ pub(super) struct Purged {
 }
 
 impl Purged {
-    /// A step that had nothing to do.
+    /// A step without work.
     pub(super) const NONE: Self = Self {
         tasks: 0,
         is_full: false,

@@ -240,18 +240,21 @@ fn carry_out(
             delete::asked(batch, *n, id, *last)?;
             Done::Deleted
         }
-        Step::Retry { task, state } => {
-            let place = place(task)?;
+        Step::Retry { retry, state } => {
+            let place = place(&retry.task)?;
+            if let Some(props) = &retry.props {
+                reschedule::put_props(batch, place.n, props)?;
+            }
             retry::write(batch, (place.n, place.last), &state)?;
             Done::Retried
         }
         Step::Reschedule {
             change,
-            from,
+            what,
             state,
         } => {
             let Place { n, last, .. } = place(&change.task)?;
-            reschedule::write(batch, (*n, *last), change, (from, &state))?;
+            reschedule::write(batch, (*n, *last), change, (&what, &state))?;
             Done::Rescheduled(state.code())
         }
     })

@@ -84,11 +84,14 @@ pub(super) fn import(batch: &mut Batch<'_>, exported: &Exported) -> Result<(), S
 fn put_history(batch: &mut Batch<'_>, n: i64, exported: &Exported) -> Result<i64, Stop> {
     let mut last = 0;
     for change in &exported.history {
-        let lease = match &change.what {
+        let named = match &change.what {
             ChangeKind::Claimed { node, .. } => lease_of(batch, node)?,
+            ChangeKind::Rescheduled {
+                kind: Some(kind), ..
+            } => batch.kind(kind.as_str())?,
             _ => 0,
         };
-        let log = Log::of(&change.what, batch.next(), lease);
+        let log = Log::of(&change.what, batch.next(), named);
         last = batch.on_behalf(change.by.as_ref(), |batch| {
             batch.change_at(n, last, micros(change.at), log)
         })?;

@@ -141,7 +141,14 @@ impl Views {
     }
 }
 
-/// Returns the queued commands of a task, without unreadable ones, which the next claim rejects.
+/// Returns the fence of the last claim of a task.
+pub(super) fn fence(conn: &Connection, n: i64) -> Sql<Fence> {
+    let mut fence = conn.prepare_cached("SELECT fence FROM windlass_states WHERE n = ?1")?;
+    let fence: Option<i64> = first(&mut fence, [n], |row| row.get(0))?;
+    Ok(Fence(fence.unwrap_or_default() as u64))
+}
+
+/// Returns the waiting commands of a task, without unreadable ones: the next claim rejects them.
 pub(super) fn commands(conn: &Connection, n: i64) -> Sql<Vec<QueuedCommand>> {
     let waiting = command::waiting(conn, n)?;
     Ok(waiting.into_iter().filter_map(Result::ok).collect())

@@ -170,6 +170,11 @@ impl Watch {
     ) -> Sql<Vec<Event>> {
         let (mut events, mut reported) = (Vec::new(), HashSet::new());
         let mut ended = waits::Changed::new();
+        let moved: HashSet<i64> = touched
+            .iter()
+            .filter(|one| one.is_other_kind())
+            .map(|one| one.n)
+            .collect();
         for change in touched {
             if change.concerns_waiters() {
                 *ended.entry(change.n).or_default() |= change.lives();
@@ -219,6 +224,15 @@ impl Watch {
                     }
                     Some(View::Live(view)) if self.wants(&view.kind) => {
                         events.push(Event::Task(view));
+                    }
+                    // The node may know the task of its old kind.
+                    Some(View::Live(view)) if moved.contains(&change.n) => {
+                        let fence = views::fence(conn, change.n)?;
+                        events.push(Event::Gone {
+                            id: view.id,
+                            order: view.order,
+                            fence: Some(fence),
+                        });
                     }
                     Some(View::Live(_)) | None => {}
                 },

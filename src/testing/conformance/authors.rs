@@ -175,7 +175,7 @@ pub async fn a_refused_transaction_leaves_no_line(harness: &dyn Harness) {
         .delete(id("a"))
         .delete(id("missing"))
         .by(named("ann"));
-    let alone = Transaction::from(Operation::Delete(id("missing"))).by(named("ann"));
+    let alone = Transaction::from(Operation::Delete(id("missing").into())).by(named("ann"));
     let refused = kit.registry().apply(vec![both, alone]).await;
     assert!(refused.iter().all(Result::is_err), "{refused:?}");
     let ann = client(&kit, "ann");

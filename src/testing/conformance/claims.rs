@@ -61,8 +61,7 @@ pub async fn an_unknown_task_is_not_claimed(harness: &dyn Harness) {
     let (kit, node) = Kit::with_node(harness).await;
     assert!(kit.try_claim(&node, "a").await.unwrap().is_none());
     kit.submit("a").await;
-    let deleted = kit.registry().delete(vec![id("a")]).await;
-    assert_matches!(deleted[..], [Ok(())]);
+    kit.delete("a").await;
     assert!(kit.try_claim(&node, "a").await.unwrap().is_none());
 }
 

@@ -254,7 +254,7 @@ pub async fn more_than_the_limit_are_refused(harness: &dyn Harness) {
 pub async fn the_owner_of_a_deleted_task_is_fenced(harness: &dyn Harness) {
     let (kit, node, mut claimed) = prepared(harness).await;
     let gone = kit.claim(&node, "gone").await;
-    let message = Message::checkpoint().and_delete("gone");
+    let message = Message::checkpoint().and_force_delete("gone");
     kit.commit(&mut claimed, &message).await;
     assert!(!kit.is_there("gone").await);
     let late = kit.try_commit(&gone, &Message::complete()).await;

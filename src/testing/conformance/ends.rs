@@ -13,7 +13,8 @@ use crate::store::{ChangeKind, Error, IfExists, Purge, Submit, Submitted};
 
 const ENDED: [StateKind; 3] = [StateKind::Completed, StateKind::Failed, StateKind::Killed];
 
-/// The id of a task that says so is free when it has completed, for each rule of a submit, and only then.
+/// The id of a task with `free_id` is free when the task has completed, for each rule of a submit, and
+/// only then.
 pub async fn the_id_of_a_completed_task_may_be_free(harness: &dyn Harness) {
     let (kit, node) = Kit::with_node(harness).await;
     let freeing = || {

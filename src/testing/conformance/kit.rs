@@ -5,8 +5,8 @@ use std::{fmt::Debug, sync::Arc, time::Duration};
 use jiff::{SignedDuration, Timestamp, Unit};
 use serde_json::json;
 use windlass_statemachine::{
-    ActionKind, Command, CommandId, CommitId, Message, NodeName, Outcome, StateKind, Task, TaskId,
-    TaskState,
+    ActionKind, Command, CommandId, CommitId, Delete, Message, NodeName, Outcome, StateKind, Task,
+    TaskId, TaskState,
     machine::{Step, Write},
     state::LastCommand,
     transition,
@@ -16,8 +16,8 @@ use super::{Capability, Harness, capability::need, wait::Watcher};
 use crate::clock::Clock;
 use crate::store::{
     Change, ChangeKind, Claimed, Commit, Coordinator, DataVersions, Error, Filter, IfExists, Lease,
-    NodeCommand, NodeCommandId, NodeSpec, NodeStatus, Page, Registry, SendCommand, Store, Submit,
-    Submitted, TaskRecord, Transfer,
+    NodeCommand, NodeCommandId, NodeSpec, NodeStatus, Operation, Page, Registry, SendCommand,
+    Store, Submit, Submitted, TaskRecord, Transfer,
 };
 
 /// The lease time of a node that stays.
@@ -189,7 +189,8 @@ impl Kit {
     }
 
     pub(super) async fn delete(&self, text: &str) {
-        one(self.registry().delete(vec![id(text)]).await).expect("deleted");
+        let delete = Operation::Delete(Delete::new(id(text)).forced());
+        one(self.registry().apply(vec![delete.into()]).await).expect("deleted");
     }
 
     pub(super) async fn retry(&self, text: &str) {

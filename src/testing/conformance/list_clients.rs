@@ -44,6 +44,17 @@ macro_rules! __conformance_of_clients {
                 watches_report_every_task,
                 transactions_are_durable needs Reopen,
             }
+            rescheduling {
+                a_task_gets_another_kind,
+                watches_follow_the_kind,
+                waiters_follow_the_kind,
+                a_reschedule_writes_the_next_version,
+                props_are_replaced,
+                a_schedule_keeps_its_kind,
+                a_retry_takes_other_props_and_data,
+                a_claimed_task_is_deleted_by_force_only,
+                guards_alone_are_answered,
+            }
             unique {
                 a_taken_key_is_refused,
                 the_same_task_is_that_with_the_key,

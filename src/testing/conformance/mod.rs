@@ -83,6 +83,7 @@ pub mod places;
 pub mod quarantine;
 pub mod registry;
 pub mod replacing;
+pub mod rescheduling;
 pub mod reservations;
 pub mod signals;
 pub mod spared;

@@ -210,10 +210,11 @@ pub async fn an_unclaimed_task_is_rescheduled(harness: &dyn Harness) {
     kit.submit("a").await;
     let reschedule = |due| Transaction::new().reschedule(Reschedule::new(id("a")).due(due));
     let (hour, day) = (kit.in_an_hour(), kit.later(Duration::from_secs(24 * 3600)));
-    let version = kit.state("a").await.version;
+    let mut version = kit.state("a").await.version;
     for due in [hour, day] {
         kit.apply(&reschedule(due)).await;
         let state = kit.state("a").await;
+        version += 1;
         assert_eq!((state.due(), state.version), (Some(due), version));
         assert!(kit.try_claim(&node, "a").await.unwrap().is_none());
     }
@@ -222,7 +223,10 @@ pub async fn an_unclaimed_task_is_rescheduled(harness: &dyn Harness) {
     assert_eq!(awake.done(), [Done::Rescheduled(StateKind::Runnable)]);
     kit.claim(&node, "a").await;
     let (runnable, sleeping) = (StateKind::Runnable, StateKind::Sleeping);
-    let moved = |from, to| ChangeKind::Rescheduled { from, to };
+    let moved = |from, to| {
+        let kind = None;
+        ChangeKind::Rescheduled { from, to, kind }
+    };
     let events = kit.events("a").await;
     let expected = [
         moved(runnable, sleeping),
@@ -290,8 +294,7 @@ pub async fn one_task_twice_is_refused(harness: &dyn Harness) {
     assert!(kit.is_there("a").await && !kit.is_there("b").await);
 }
 
-/// More operations and guards than the limit are refused, and the error names both numbers. So is a
-/// transaction without operations.
+/// More operations and guards than the limit are refused, and the error names both numbers.
 pub async fn the_limit_is_named(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;
     let most = kit.registry().limits().max_operations;
@@ -306,8 +309,6 @@ pub async fn the_limit_is_named(harness: &dyn Harness) {
         assert!(text.contains(&number.to_string()), "{text}");
     }
     assert!(!kit.is_there("t0").await);
-    let empty = kit.try_apply(&Transaction::new()).await.unwrap_err();
-    assert_eq!(field(&empty), "operations");
 }
 
 /// A refused transaction does not affect the others in the call, and each has its own result.

@@ -6,8 +6,8 @@ use jiff::Timestamp;
 
 use super::{Message, Wake};
 use crate::{
-    Command, CommandId, Guard, IfExists, Invalid, Require, Reschedule, Submit, Task, TaskId,
-    operation::SendCommand, time::LAST,
+    Command, CommandId, Delete, Guard, IfExists, Invalid, Require, Reschedule, RetryTask, Submit,
+    Task, TaskId, operation::SendCommand, time::LAST,
 };
 
 /// A task that is submitted as an effect of a transition. It converts from a [`Task`], a [`Submit`], and a
@@ -53,10 +53,10 @@ pub struct Effects {
     /// Commands to send. A command may go to a task of `submit`.
     pub send: Vec<SendCommand>,
     /// Tasks to delete.
-    pub delete: Vec<TaskId>,
+    pub delete: Vec<Delete>,
     /// Ended tasks to start again.
-    pub retry: Vec<TaskId>,
-    /// Unclaimed tasks that get another due time or priority.
+    pub retry: Vec<RetryTask>,
+    /// Unclaimed tasks that change: their due time, priority, kind, limits, data or props.
     pub reschedule: Vec<Reschedule>,
     /// What must hold. Otherwise the transition and all effects are refused.
     pub require: Vec<Guard>,
@@ -154,7 +154,8 @@ impl<J> Message<J> {
     }
 
     /// Adds the deletion of another task with everything that belongs to it, in the same write as the
-    /// transition: both happen, or neither. A node that runs the deleted task stops its handler.
+    /// transition: both happen, or neither. A task that a node has claimed is refused; [`and_force_delete`](Self::and_force_delete)
+    /// deletes it too.
     ///
     /// An invalid id makes the message a [`fail`](Self::fail), as in [`and_send`](Self::and_send).
     ///
@@ -164,13 +165,31 @@ impl<J> Message<J> {
     /// use windlass_statemachine::Message;
     ///
     /// let message: Message = Message::complete().and_delete("draft").and_retry("report");
-    /// assert_eq!(message.effects().delete[0].as_str(), "draft");
-    /// assert_eq!(message.effects().retry[0].as_str(), "report");
+    /// assert_eq!(message.effects().delete[0].task.as_str(), "draft");
+    /// assert_eq!(message.effects().retry[0].task.as_str(), "report");
     /// ```
     #[must_use]
     pub fn and_delete(mut self, task: impl TryInto<TaskId, Error: Into<Invalid>>) -> Self {
         if let Some(task) = self.named("a task to delete", task) {
-            self.body.effects.delete.push(task);
+            self.body.effects.delete.push(task.into());
+        }
+        self
+    }
+
+    /// Adds a deletion like [`and_delete`](Self::and_delete), also for a task that a node has claimed: the node stops its handler.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use windlass_statemachine::Message;
+    ///
+    /// let message: Message = Message::complete().and_force_delete("draft");
+    /// assert!(message.effects().delete[0].force);
+    /// ```
+    #[must_use]
+    pub fn and_force_delete(mut self, task: impl TryInto<TaskId, Error: Into<Invalid>>) -> Self {
+        if let Some(task) = self.named("a task to delete", task) {
+            self.body.effects.delete.push(Delete::new(task).forced());
         }
         self
     }
@@ -183,13 +202,33 @@ impl<J> Message<J> {
     #[must_use]
     pub fn and_retry(mut self, task: impl TryInto<TaskId, Error: Into<Invalid>>) -> Self {
         if let Some(task) = self.named("a task to retry", task) {
-            self.body.effects.retry.push(task);
+            self.body.effects.retry.push(task.into());
         }
         self
     }
 
-    /// Adds a change of the due time, the priority, the limits or the data of another task that is
-    /// not claimed, in the same write as the transition: both happen, or neither.
+    /// Adds a retry like [`and_retry`](Self::and_retry), with other data or props for the task.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use windlass_statemachine::{Json, Message, RetryTask};
+    ///
+    /// let corrected = RetryTask::new("report".parse()?).data(Json::parse("data", "7")?);
+    /// let message: Message = Message::complete().and_retry_with(corrected);
+    /// assert!(message.effects().retry[0].data.is_some());
+    /// # Ok::<(), windlass_statemachine::Invalid>(())
+    /// ```
+    #[must_use]
+    pub fn and_retry_with(mut self, retry: RetryTask) -> Self {
+        if !self.body.refused {
+            self.body.effects.retry.push(retry);
+        }
+        self
+    }
+
+    /// Adds a change of another task that is not claimed (its due time, priority, kind, limits, data or props), in the
+    /// same write as the transition: both happen, or neither.
     ///
     /// # Example
     ///

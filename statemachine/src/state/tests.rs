@@ -66,13 +66,13 @@ fn only_a_task_that_waits_for_a_time_or_for_room_is_rescheduled() {
             (now(), TaskStatus::Runnable),
             (now() - SECOND, TaskStatus::Runnable),
         ] {
-            let after = before.clone().rescheduled(due, now());
+            let after = before.clone().rescheduled(Some(due), now());
             let code = before.code();
             assert_eq!(after.is_some(), moves, "{code} until {due}");
             if let Some(after) = after {
                 assert_eq!(
                     (after.status, after.version),
-                    (to, before.version),
+                    (to, before.version + 1),
                     "{code}"
                 );
             }

@@ -322,8 +322,9 @@ fn with_effect(
         Line::Operation(Operation::Send(send)) => {
             message.and_send(send.task, send.id, send.command)
         }
-        Line::Operation(Operation::Delete(task)) => message.and_delete(task),
-        Line::Operation(Operation::Retry(task)) => message.and_retry(task),
+        Line::Operation(Operation::Delete(one)) if one.force => message.and_force_delete(one.task),
+        Line::Operation(Operation::Delete(one)) => message.and_delete(one.task),
+        Line::Operation(Operation::Retry(retry)) => message.and_retry_with(retry),
         Line::Operation(Operation::Reschedule(change)) => message.and_reschedule(change),
     })
 }

@@ -228,10 +228,10 @@ fn a_waiter_that_was_claimed_for_nothing_is_released_as_it_is() {
 #[test]
 fn another_due_time_is_another_deadline() {
     let state = TaskState::new(t0()).waiting(waits());
-    let later = state.clone().rescheduled(t(60), t0()).unwrap();
+    let later = state.clone().rescheduled(Some(t(60)), t0()).unwrap();
     assert!(later.is_waiting());
     assert_eq!(later.due(), Some(t(60)));
-    let now = state.rescheduled(t0(), t0()).unwrap();
+    let now = state.rescheduled(Some(t0()), t0()).unwrap();
     assert!(
         now.is_waiting() && now.is_due(t0()),
         "a claim ends the wait"

@@ -310,7 +310,7 @@ impl User {
         self.waiting.retain(|(t, _)| *t != task);
         self.promises
             .write(&Promise::Deleting { task: task.clone() })?;
-        self.client.delete(&task).await?;
+        self.client.force_delete(&task).await?;
         let at = witness::now();
         self.promises.write(&Promise::Deleted { task, at })?;
         Ok(())

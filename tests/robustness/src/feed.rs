@@ -109,7 +109,7 @@ impl Feed {
             }
             sleep(Duration::from_millis(20)).await;
         }
-        match client.delete(&marker).await {
+        match client.force_delete(&marker).await {
             Ok(()) | Err(Error::NotFound { .. }) => {}
             Err(e) => return Err(e.into()),
         }

@@ -219,7 +219,7 @@ impl Traffic {
     /// When the store refuses it.
     pub async fn delete_reused(&self, id: &TaskId) -> Result<(), BoxError> {
         loop {
-            match self.client().delete(id).await {
+            match self.client().force_delete(id).await {
                 Ok(()) | Err(Error::NotFound { .. }) => {
                     let mut promised = self.lock();
                     promised.retries.retain(|(task, _)| task != id);

@@ -263,8 +263,8 @@ impl Traffic {
     /// When the store refuses it.
     pub async fn delete(&self, task: &TaskId) -> Result<(), BoxError> {
         loop {
-            match self.client.delete(task).await {
-                // The second means that an earlier try deleted it.
+            match self.client.force_delete(task).await {
+                // The second: a try before this one did it.
                 Ok(()) | Err(Error::NotFound { .. }) => {
                     let mut promised = self.lock();
                     promised.tasks.retain(|t| t != task);

@@ -28,9 +28,10 @@ use crate::{
 A line of FILE is an operation or a guard:
   {\"op\":\"submit\",\"id\":\"a\",\"kind\":\"report\",\"props\":{},\"if_exists\":\"refuse\"}
   {\"op\":\"send\",\"task\":\"b\",\"command\":\"sleep\",\"until\":\"in 1h\"}
-  {\"op\":\"delete\",\"task\":\"c\"}
-  {\"op\":\"retry\",\"task\":\"d\"}
+  {\"op\":\"delete\",\"task\":\"c\",\"force\":true}
+  {\"op\":\"retry\",\"task\":\"d\",\"props\":{\"month\":5}}
   {\"op\":\"reschedule\",\"task\":\"e\",\"due\":\"in 5m\",\"priority\":3}
+  {\"op\":\"reschedule\",\"task\":\"e\",\"kind\":\"inbox/err\",\"props\":{},\"data\":7}
   {\"op\":\"reschedule\",\"task\":\"e\",\"limits\":[{\"key\":\"api\",\"at_once\":3}]}
   {\"op\":\"require\",\"task\":\"f\",\"exists\":true,\"state\":\"paused\",\"unclaimed\":true}
 Guards are exists, state, version, fence, kind, unclaimed, data and no_data. if_exists is refuse,
@@ -325,6 +326,9 @@ fn summary(applied: &Applied) -> String {
             Some((_, number)) => *number += 1,
             None => counts.push((word, 1)),
         }
+    }
+    if counts.is_empty() {
+        return "every guard holds".to_owned();
     }
     let parts = counts
         .iter()

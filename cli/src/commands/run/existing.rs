@@ -58,7 +58,7 @@ impl Batch {
                 && (self.began_too_early(&entry, &record)
                     || self.waits_with_other_options(&entry, &record))
             {
-                let delete = || self.client.delete(&id);
+                let delete = || self.client.force_delete(&id);
                 match self.report.screen().ask(self.patience, delete).await {
                     Ok(()) | Err(Error::NotFound { .. }) => {}
                     Err(e) => return Err(e.into()),

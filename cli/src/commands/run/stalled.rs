@@ -14,7 +14,7 @@ use crate::{exit::Failure, hint::Hint, view::due};
 /// The most tasks that are examined.
 const LOOKS: usize = 3;
 
-/// Returns what a task waits for, given why it is not run.
+/// Returns what a task waits for, given the reason why it is not run.
 fn reason(
     record: &TaskRecord,
     waits: Option<WaitReason>,

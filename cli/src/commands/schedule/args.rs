@@ -71,7 +71,7 @@ impl UpdateArgs {
             || self.clear != ClearArgs::default()
     }
 
-    /// Reads what files and standard input give, once: the fields may be set more than once.
+    /// Reads files and standard input once, because the fields may be set more than once.
     pub(super) fn load(&mut self) -> Result<(), Failure> {
         let CreateArgs { times, run, .. } = &mut self.fields;
         for (field, text) in [("spec", &mut times.spec), ("props", &mut run.props)] {

@@ -3,13 +3,12 @@
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 use windlass::{
-    Invalid, Json, TaskId,
+    Invalid, Json,
     schedule::{Schedule, ScheduleRecord},
 };
 
 use super::{
-    field::ClearArgs,
-    run_args::{RunArgs, inner, set},
+    run_args::{inner, set},
     zone,
 };
 use crate::{exec, exit::Failure, input, parse::time};

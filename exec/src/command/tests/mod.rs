@@ -170,7 +170,7 @@ async fn a_command_that_cannot_be_run_is_reported() {
     ] {
         let done = node.run(props).await;
         assert!(done.error().unwrap().contains(says), "{:?}", done.error());
-        node.client.delete(&done.task.id).await.unwrap();
+        node.client.force_delete(&done.task.id).await.unwrap();
     }
 }
 
@@ -258,7 +258,7 @@ async fn a_deleted_task_leaves_nothing_running() {
     let node = Node::start().await;
     let id = node.submit(node.family("trap '' TERM;")).await;
     let pids = node.pids().await;
-    node.client.delete(&id).await.unwrap();
+    node.client.force_delete(&id).await.unwrap();
     gone(&pids).await;
 }
 
@@ -341,7 +341,7 @@ async fn the_next_attempt_ends_what_an_earlier_one_left() {
         timeout(LONG, left.wait()).await.unwrap().unwrap();
         until("its group is gone", async || !process::group_lives(pid)).await;
         assert!(!folder.record.exists());
-        node.client.delete(&id).await.unwrap();
+        node.client.force_delete(&id).await.unwrap();
     }
 }
 

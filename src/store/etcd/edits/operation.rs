@@ -1,9 +1,10 @@
-//! [`OperationEdit`]: what one operation of a transaction, or one effect of a message, puts into a write.
+//! [`OperationEdit`]: the contents of one operation of a transaction, or of one effect of a message, in a
+//! write.
 
 use jiff::Timestamp;
 use windlass_statemachine::{Author, TaskId};
 
-use super::{Before, Edits, Leftover, reschedule::Rescheduled};
+use super::{Before, Edits, Leftover, Retried, reschedule::Rescheduled};
 use crate::store::{
     Done, Error, Submitted,
     etcd::{
@@ -33,7 +34,7 @@ pub(crate) struct OperationEdit {
 }
 
 impl Edits {
-    /// Returns what one operation puts into the write.
+    /// Returns the contents of one operation in the write.
     pub(crate) async fn operation(
         &self,
         step: &Step<'_>,
@@ -80,19 +81,23 @@ impl Edits {
                 Edit::new(keys, id, &mut item).note_deleted(found, now)?;
                 Done::Deleted.into()
             }
-            Step::Retry { state, .. } => {
-                self.retry(&mut item, id, found, state, now).await?;
+            Step::Retry { retry, state } => {
+                let to = Retried {
+                    state,
+                    now,
+                    props: retry.props.as_ref(),
+                };
+                self.retry(&mut item, id, found, &to).await?;
                 Done::Retried.into()
             }
             Step::Reschedule {
                 change,
-                from,
+                what,
                 state,
             } => {
-                let from = *from;
                 let to = Rescheduled {
                     change,
-                    from,
+                    what,
                     state,
                     now,
                 };

@@ -1,7 +1,7 @@
 //! Starts a task in its next incarnation.
 
 use jiff::Timestamp;
-use windlass_statemachine::{TaskId, TaskState};
+use windlass_statemachine::{Json, TaskId, TaskState};
 
 use super::Edits;
 use crate::store::{
@@ -14,6 +14,14 @@ use crate::store::{
     },
     rules::retry::Counted,
 };
+
+/// A retry that the rules allow.
+pub(crate) struct Retried<'a> {
+    pub(crate) state: &'a TaskState,
+    pub(crate) now: Timestamp,
+    /// Other props for the task.
+    pub(crate) props: Option<&'a Json>,
+}
 
 impl Edits {
     /// Reads the version and fence of the last write of a task with an unreadable state from its history, whose keys
@@ -50,9 +58,13 @@ impl Edits {
         item: &mut Item,
         id: &TaskId,
         found: &Snapshot,
-        state: &TaskState,
-        now: Timestamp,
+        to: &Retried<'_>,
     ) -> Result<(), Error> {
+        let &Retried {
+            state,
+            now,
+            props: edited,
+        } = to;
         let read = found.envelope();
         let (mut envelope, order) = read.map_err(|reason| Error::corrupt_task(id, reason))?;
         self.access().reader.decided("retry a task").await?;
@@ -61,12 +73,12 @@ impl Edits {
         edit.when_as_found(found, &[Of::Task, Of::Finished, Of::TaskState, Of::Owner]);
         let submitted_at = envelope.submitted_at();
         let has_other_data = envelope.data_version != state.data_version;
-        if found.task.is_none() || has_other_data {
-            let props = envelope.props.take();
+        if found.task.is_none() || has_other_data || edited.is_some() {
+            let stored = envelope.props.take();
             edit.delete_finished(found);
             edit.put_envelope(Of::Task, &envelope.live(order, state))?;
-            if let Some(props) = props {
-                edit.put_props(&props);
+            if let Some(props) = edited.or(stored.as_ref()) {
+                edit.put_props(props);
             }
         }
         if found.owner.is_some() {

@@ -152,7 +152,7 @@ impl Row {
         let is_of = |wanted: &[StateKind]| self.state.is_some_and(|code| wanted.contains(&code));
         (filter.states.is_empty() || is_of(&filter.states))
             && (!filter.quarantined || self.state.is_none())
-            && filter.kind.as_ref().is_none_or(|kind| *kind == self.kind)
+            && filter.is_of_kind(&self.kind)
             && (!filter.claimed || self.is_claimed)
             && (filter.node.is_none() || self.is_claimed)
             && filter

@@ -1,6 +1,6 @@
 //! Deletes a task with all its keys, in one write.
 
-use windlass_statemachine::{Author, TaskId};
+use windlass_statemachine::{Author, Delete, TaskId};
 
 use crate::store::{
     Error,
@@ -9,6 +9,7 @@ use crate::store::{
         schema::Snapshot,
         write::{Edit, Item, Tries, Wrote},
     },
+    rules,
 };
 
 const OPERATION: &str = "delete a task";
@@ -20,9 +21,12 @@ pub(crate) struct Deletes {
 }
 
 impl Deletes {
-    /// Deletes a task for an author, and adds a line to the history of the namespace.
-    pub(crate) async fn delete(&self, id: &TaskId, by: Option<&Author>) -> Result<(), Error> {
-        match self.delete_as(id, |_| true, Some(by)).await {
+    /// Deletes a task on behalf of an author: the history of the namespace has a line of it.
+    pub(crate) async fn delete(&self, delete: &Delete, by: Option<&Author>) -> Result<(), Error> {
+        let id = &delete.task;
+        let allowed =
+            |found: &Snapshot| rules::delete::check(delete, found.owner.is_some()).map(|()| true);
+        match self.delete_as(id, allowed, Some(by)).await {
             Ok(true) => Ok(()),
             Ok(false) => Err(Error::no_task(id)),
             Err(error) => Err(error),
@@ -35,13 +39,13 @@ impl Deletes {
         id: &TaskId,
         matches: impl Fn(&Snapshot) -> bool,
     ) -> Result<bool, Error> {
-        self.delete_as(id, matches, None).await
+        self.delete_as(id, |found| Ok(matches(found)), None).await
     }
 
     async fn delete_as(
         &self,
         id: &TaskId,
-        matches: impl Fn(&Snapshot) -> bool,
+        matches: impl Fn(&Snapshot) -> Result<bool, Error>,
         noted: Option<Option<&Author>>,
     ) -> Result<bool, Error> {
         let (parts, access) = (&self.edits, self.edits.access());
@@ -53,7 +57,7 @@ impl Deletes {
             if !found.exists() {
                 break may_be_deleted;
             }
-            if !matches(&found) {
+            if !matches(&found)? {
                 return Ok(false);
             }
             let mut item = Item::of(id);

@@ -6,7 +6,7 @@ use windlass_statemachine::{Author, TaskId, TaskState};
 use crate::store::{
     Error,
     etcd::{
-        edits::Edits,
+        edits::{Edits, Retried},
         schema::Snapshot,
         write::{Tries, Wrote},
     },
@@ -43,8 +43,12 @@ impl Retries {
             let now = access.now();
             let state = self.state(id, &found, now).await?;
             let mut item = access.item(id, 1).by(by);
-            let retried = self.edits.retry(&mut item, id, &found, &state, now);
-            retried.await?;
+            let to = Retried {
+                state: &state,
+                now,
+                props: None,
+            };
+            self.edits.retry(&mut item, id, &found, &to).await?;
             match tries.write(item).await? {
                 Wrote::At(_) => return Ok(()),
                 Wrote::Nothing => {}

@@ -38,7 +38,7 @@ pub(crate) struct Mirror {
     lease: u64,
     kinds: Option<Vec<Kind>>,
     tasks: Entries,
-    /// The commands of tasks that have some.
+    /// The commands of tasks that have some, also of tasks of other kinds: a task may get a kind that the node lists.
     waiting: HashMap<TaskId, BTreeMap<Option<String>, Stored>>,
     /// Marks whose task has not arrived yet, with the revisions that wrote them.
     early: HashMap<TaskId, Marked>,
@@ -157,9 +157,10 @@ impl Mirror {
                     _ => None,
                 };
                 let known = self.tasks.get(&id).map(|entry| (entry.owner, entry.order));
-                let Some((owner, order)) = known else {
+                if known.is_none() && !self.waiters.is_other(&id) {
                     return news;
-                };
+                }
+                let owner = known.and_then(|(owner, _)| owner);
                 if put {
                     let stored = Stored::read(name.as_deref(), kv);
                     if owner.is_some_and(|owner| owner.lease == self.lease) {
@@ -175,7 +176,9 @@ impl Mirror {
                         self.waiting.remove(&id);
                     }
                 }
-                self.touch(&id, order);
+                if let Some((_, order)) = known {
+                    self.touch(&id, order);
+                }
             }
         }
         news
@@ -192,11 +195,7 @@ impl Mirror {
             .as_ref()
             .is_none_or(|kinds| kinds.contains(&envelope.kind));
         if !wanted {
-            self.early.remove(id);
-            self.waiters.remove(id);
-            self.limited.remove(id);
-            self.waiters.other(id, true);
-            self.touch_waiters(id);
+            self.unlist(id, kv.mod_revision());
             return false;
         }
         // The task was retried or copied.
@@ -240,6 +239,20 @@ impl Mirror {
             self.touch_waiters(id);
         }
         is_new && is_as_submitted && !has_limits && mark == Mark::None
+    }
+
+    /// Takes note of a task of a kind that the node does not list. One that had a listed kind before is reported as gone.
+    fn unlist(&mut self, id: &TaskId, at: i64) {
+        self.early.remove(id);
+        self.waiters.remove(id);
+        self.limited.remove(id);
+        if let Some(entry) = self.tasks.remove(id) {
+            self.releases.settled(id);
+            self.touch(id, entry.order);
+            self.deleted.insert((id.clone(), entry.order), at);
+        }
+        self.waiters.other(id, true);
+        self.touch_waiters(id);
     }
 
     fn remove_task(&mut self, id: &TaskId, at: i64) {

@@ -50,6 +50,11 @@ impl Waiters {
         }
     }
 
+    /// Returns whether it is a live task that the node does not list.
+    pub(super) fn is_other(&self, id: &TaskId) -> bool {
+        self.others.contains(id)
+    }
+
     /// Returns the tasks that wait for this one.
     pub(super) fn of(&self, id: &TaskId) -> Vec<TaskId> {
         let waiters = self.waiters.get(id);

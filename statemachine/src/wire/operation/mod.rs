@@ -7,8 +7,8 @@ use serde::{Serialize, Serializer};
 
 use super::TaskForm;
 use crate::{
-    ActionKind, Command, CommandId, Fence, Guard, IfExists, Invalid, Json, Kind, Limit, Operation,
-    Require, Reschedule, StateKind, TaskId, operation::SendCommand,
+    ActionKind, Command, CommandId, Delete, Fence, Guard, IfExists, Invalid, Json, Kind, Limit,
+    Operation, Require, Reschedule, RetryTask, StateKind, TaskId, operation::SendCommand,
 };
 
 /// The fields of a [`Line`] that are times, in any operation.
@@ -30,12 +30,13 @@ pub const TIMES: [&str; 6] = [
 /// |---|---|
 /// | `submit` | the fields of a [`TaskForm`], with the id; `if_exists`: `refuse` (default), `same`, `replace-finished`, `skip` |
 /// | `send` | `task`, `command` with the fields of the [`Command`], `id` (default: one that the reader makes) |
-/// | `delete`, `retry` | `task` |
-/// | `reschedule` | `task`; `due`, `priority`, `limits`, `data`: one or more |
+/// | `delete` | `task`; `force`: also a task that a node has claimed |
+/// | `retry` | `task`; `data` and `props` that it starts with instead of its own |
+/// | `reschedule` | `task`; `due`, `priority`, `kind`, `limits`, `data`, `props`: one or more |
 /// | `require` | `task`; `exists`, `state`, `version`, `fence`, `kind`, `unclaimed`, `data`, `no_data`: one or more |
 ///
-/// Times are RFC 3339. A field that is `null` counts as absent, except `result`, `payload` and `data`: their `null` is
-/// a value. [`Operation`] and [`Guard`] are written in this form.
+/// Times are RFC 3339. A field that is `null` is as good as absent, but `result`, `payload`, `data` and the `props` of a
+/// retry or a reschedule: their `null` is a value. [`Operation`] and [`Guard`] are written in this form.
 ///
 /// # Example
 ///
@@ -116,11 +117,10 @@ pub(crate) enum LineForm {
     /// Sends a command to a task.
     Send(SendForm),
     /// Deletes a task with everything that belongs to it.
-    Delete(OnlyTask),
+    Delete(DeleteForm),
     /// Starts an ended task again, or one that is quarantined.
-    Retry(OnlyTask),
-    /// Changes a live task that no node has claimed. At least one field in addition to `task` is
-    /// required.
+    Retry(RetryForm),
+    /// Changes a live task that no node has claimed. One or more of the fields beside `task` are given.
     Reschedule(RescheduleForm),
     /// Requires conditions on a task: if they do not hold, no operation of the transaction changes anything. At least one field in addition to `task` is
     /// required.
@@ -181,9 +181,25 @@ pub(crate) struct SendForm {
 
 #[derive(Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub(crate) struct OnlyTask {
+pub(crate) struct DeleteForm {
     /// The task.
     task: TaskId,
+    /// `true`: also when a node has claimed the task. Its handler is stopped. `false` by default.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    force: bool,
+}
+
+#[derive(Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub(crate) struct RetryForm {
+    /// The task.
+    task: TaskId,
+    /// The new data, of the version of the present data: any JSON.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    data: Option<Json>,
+    /// The new props: any JSON.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    props: Option<Json>,
 }
 
 #[derive(Serialize)]
@@ -197,12 +213,18 @@ pub(crate) struct RescheduleForm {
     /// The new priority.
     #[serde(skip_serializing_if = "Option::is_none")]
     priority: Option<i32>,
+    /// The new kind: the task moves to the nodes of that kind under its id.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    kind: Option<Kind>,
     /// The new limits; an empty list removes them.
     #[serde(skip_serializing_if = "Option::is_none")]
     limits: Option<Vec<Limit>>,
     /// The new data, of the version of the present data: any JSON. Also require the data that was read.
     #[serde(skip_serializing_if = "Option::is_none")]
     data: Option<Json>,
+    /// The new props: any JSON.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    props: Option<Json>,
 }
 
 #[derive(Serialize)]
@@ -216,7 +238,7 @@ pub(crate) struct RequireForm {
     /// The task is in this state.
     #[serde(skip_serializing_if = "Option::is_none")]
     state: Option<StateKind>,
-    /// Its state has this version: no claim and no retry has written it since that version was read.
+    /// Its state has this version: no claim, no retry and no reschedule has written it since that version was read.
     #[serde(skip_serializing_if = "Option::is_none")]
     version: Option<u64>,
     /// Its last claim has this fence; 0 for a task that was never claimed.
@@ -238,7 +260,6 @@ pub(crate) struct RequireForm {
 
 impl From<&Operation> for LineForm {
     fn from(operation: &Operation) -> Self {
-        let only = |task: &TaskId| OnlyTask { task: task.clone() };
         match operation {
             Operation::Submit(submit) => Self::Submit(Box::new(SubmitForm {
                 task: submit.task.clone().into(),
@@ -246,8 +267,15 @@ impl From<&Operation> for LineForm {
                 start_in: None,
             })),
             Operation::Send(send) => Self::Send(send.into()),
-            Operation::Delete(task) => Self::Delete(only(task)),
-            Operation::Retry(task) => Self::Retry(only(task)),
+            Operation::Delete(Delete { task, force }) => Self::Delete(DeleteForm {
+                task: task.clone(),
+                force: *force,
+            }),
+            Operation::Retry(RetryTask { task, data, props }) => Self::Retry(RetryForm {
+                task: task.clone(),
+                data: data.clone(),
+                props: props.clone(),
+            }),
             Operation::Reschedule(change) => Self::Reschedule(change.clone().into()),
         }
     }
@@ -287,15 +315,19 @@ impl From<Reschedule> for RescheduleForm {
             task,
             due,
             priority,
+            kind,
             limits,
             data,
+            props,
         } = change;
         Self {
             task,
             due,
             priority,
+            kind,
             limits,
             data,
+            props,
         }
     }
 }

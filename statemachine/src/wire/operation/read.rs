@@ -5,8 +5,8 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, value::RawValue};
 
 use crate::{
-    Command, CommandId, Fence, Guard, IfExists, Invalid, Kind, Operation, Require, Reschedule,
-    StateKind, Submit, TaskId, Waits,
+    Command, CommandId, Delete, Fence, Guard, IfExists, Invalid, Kind, Operation, Require,
+    Reschedule, RetryTask, StateKind, Submit, TaskId, Waits,
     operation::SendCommand,
     plain,
     wire::{Line, TIMES, TaskForm, fields::Fields, read_moment},
@@ -49,7 +49,7 @@ const CONDITIONS: [&str; 8] = [
 ];
 
 /// The fields of a reschedule.
-const CHANGES: [&str; 4] = ["due", "priority", "limits", "data"];
+const CHANGES: [&str; 6] = ["due", "priority", "kind", "limits", "data", "props"];
 
 /// The values of the field `op`.
 const OPERATIONS: &str = "submit, send, delete, retry, reschedule, require";
@@ -93,8 +93,8 @@ fn line(
     let operation = match op.as_str() {
         "submit" => Operation::Submit(fields.submit()?),
         "send" => Operation::Send(fields.send(new_id)?),
-        "delete" => Operation::Delete(fields.only_task()?),
-        "retry" => Operation::Retry(fields.only_task()?),
+        "delete" => Operation::Delete(fields.delete()?),
+        "retry" => Operation::Retry(fields.retry()?),
         "reschedule" => Operation::Reschedule(fields.reschedule()?),
         "require" => return fields.guards().map(Line::Guards),
         other => {
@@ -116,10 +116,19 @@ impl Fields {
         TaskId::new(text).map_err(|e| Invalid::new("task", e.reason()))
     }
 
-    fn only_task(mut self) -> Result<TaskId, Invalid> {
-        let task = self.task()?;
-        self.end(["op", "task"])?;
-        Ok(task)
+    fn delete(mut self) -> Result<Delete, Invalid> {
+        let mut delete = Delete::new(self.task()?);
+        delete.force = self.take("force")?.unwrap_or_default();
+        self.end(["op", "task", "force"])?;
+        Ok(delete)
+    }
+
+    fn retry(mut self) -> Result<RetryTask, Invalid> {
+        let mut retry = RetryTask::new(self.task()?);
+        retry.data = self.take_json("data")?;
+        retry.props = self.take_json("props")?;
+        self.end(["op", "task", "data", "props"])?;
+        Ok(retry)
     }
 
     /// Reads all remaining fields as one value. An error names the wrong field.
@@ -218,12 +227,14 @@ impl Fields {
         let mut change = Reschedule::new(self.task()?);
         change.due = self.take_time("due")?;
         change.priority = self.take("priority")?;
+        let kind: Option<String> = self.take("kind")?;
+        change.kind = kind.map(Kind::new).transpose()?;
         change.limits = self.take("limits")?;
         change.data = self.take_json("data")?;
+        change.props = self.take_json("props")?;
         self.end(["op", "task"].into_iter().chain(CHANGES))?;
-        if change == Reschedule::new(change.task.clone()) {
-            let reason =
-                "is missing, and 'priority', 'limits' and 'data' too; give at least one of them";
+        if change.is_empty() {
+            let reason = "is missing, and 'priority', 'kind', 'limits', 'data' and 'props' too; give at least one of them";
             return Err(Invalid::new("due", reason));
         }
         Ok(change)

@@ -42,11 +42,11 @@ fn every_operation_is_read() {
         ),
         (
             r#"{"op":"delete","task":"a"}"#,
-            Line::Operation(Operation::Delete(task_id())),
+            Line::Operation(Operation::Delete(task_id().into())),
         ),
         (
             r#"{"op":"retry","task":"a"}"#,
-            Line::Operation(Operation::Retry(task_id())),
+            Line::Operation(Operation::Retry(task_id().into())),
         ),
         (
             r#"{"op":"reschedule","task":"a","limits":[{"key":"k","at_once":2}]}"#,

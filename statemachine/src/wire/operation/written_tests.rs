@@ -71,11 +71,11 @@ fn all() -> Vec<(Result<Operation, Guard>, &'static str)> {
             r#"{"op":"send","task":"a","id":"c","command":"pause"}"#,
         ),
         (
-            Ok(Operation::Delete(task_id())),
+            Ok(Operation::Delete(task_id().into())),
             r#"{"op":"delete","task":"a"}"#,
         ),
         (
-            Ok(Operation::Retry(task_id())),
+            Ok(Operation::Retry(task_id().into())),
             r#"{"op":"retry","task":"a"}"#,
         ),
         (

@@ -66,7 +66,7 @@ fn follow(history: &[Change]) -> Followed {
                 (may_have_woken, may_wait_again) = (false, false);
                 at = Some(*to);
             }
-            ChangeKind::Rescheduled { from, to } => {
+            ChangeKind::Rescheduled { from, to, .. } => {
                 let woken = may_have_woken && *from == StateKind::Runnable;
                 let waits_again = may_wait_again && *from == StateKind::Sleeping;
                 if at != Some(*from) && !woken && !waits_again {
@@ -171,7 +171,10 @@ mod tests {
 
     #[test]
     fn a_reschedule_is_a_step_between_waiting_states() {
-        let rescheduled = |from, to| ChangeKind::Rescheduled { from, to };
+        let rescheduled = |from, to| {
+            let kind = None;
+            ChangeKind::Rescheduled { from, to, kind }
+        };
         let (runnable, sleeping) = (StateKind::Runnable, StateKind::Sleeping);
         let history = vec![submitted(), rescheduled(runnable, sleeping)];
         caught(check(&of_history(history)), "its history ends in");

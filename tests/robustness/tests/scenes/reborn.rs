@@ -158,7 +158,10 @@ async fn stop_unlocked(scene: &mut Scene) -> Result<(), BoxError> {
         scene.workers[0].stop()?;
         let probe: TaskId = "no-such-task".parse()?;
         // A delete takes the lock before it finds out that there is nothing to delete.
-        if timeout(UNLOCKED, scene.client.delete(&probe)).await.is_ok() {
+        if timeout(UNLOCKED, scene.client.force_delete(&probe))
+            .await
+            .is_ok()
+        {
             return Ok(());
         }
         scene.workers[0].go_on()?;
