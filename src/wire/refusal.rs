@@ -53,6 +53,7 @@ pub enum ReasonForm<'a> {
     /// The task has ended.
     Finished,
     /// Another task has the unique key of the submitted one.
+    #[serde(rename = "not_unique")]
     NotUnique {
         /// The key.
         key: &'a str,
@@ -108,6 +109,7 @@ pub enum ReasonForm<'a> {
         error: &'a str,
     },
     /// A field is larger than the store accepts.
+    #[serde(rename = "too_large")]
     TooLarge {
         /// The field.
         field: &'a str,
