@@ -33,12 +33,49 @@ const OTHERS: [(&[&str], &str); 19] = [
 /// The commands with subcommands.
 const GROUPS: [&str; 2] = ["schedule", "node"];
 
-fn command_for(word: &str) -> Option<&'static str> {
-    let found = OTHERS.iter().find(|(words, _)| words.contains(&word));
+/// Words of other schedulers behind `schedule`, each with the command line of this program.
+const OF_SCHEDULES: [(&[&str], &str); 9] = [
+    (
+        &["run", "force", "fire", "start", "now"],
+        "schedule trigger ID",
+    ),
+    (
+        &[
+            "disable",
+            "deactivate",
+            "inactive",
+            "stop",
+            "suspend",
+            "hold",
+        ],
+        "schedule pause ID",
+    ),
+    (
+        &["enable", "activate", "active", "unpause", "continue"],
+        "schedule resume ID",
+    ),
+    (&["show", "info", "describe", "status"], "schedule get ID"),
+    (&["edit", "change", "set", "modify"], "schedule update ID"),
+    (&["ls", "schedules"], "schedule list"),
+    (&["rm", "remove"], "schedule delete ID"),
+    (&["next", "times", "upcoming"], "schedule preview ID"),
+    (
+        &["rerun", "replay", "catch-up", "catchup"],
+        "schedule backfill ID --from TIME",
+    ),
+];
+
+fn command_for(group: Option<&str>, word: &str) -> Option<&'static str> {
+    let others = match group {
+        None => OTHERS.as_slice(),
+        Some("schedule") => OF_SCHEDULES.as_slice(),
+        Some(_) => &[],
+    };
+    let found = others.iter().find(|(words, _)| words.contains(&word));
     found.map(|(_, command)| *command)
 }
 
-/// Adds a tip to the error of an unknown subcommand at the top level: `schedule` and `node` have their own subcommands.
+/// Adds a tip to the error of an unknown subcommand of the program or of `schedule`.
 pub(crate) fn add(error: &mut clap::Error, words: &[OsString]) {
     if error.kind() != ErrorKind::InvalidSubcommand {
         return;
@@ -47,13 +84,10 @@ pub(crate) fn add(error: &mut clap::Error, words: &[OsString]) {
         return;
     };
     let before = words.iter().take_while(|other| *other != word.as_str());
-    if before
-        .clone()
-        .any(|other| GROUPS.contains(&other.to_string_lossy().as_ref()))
-    {
-        return;
-    }
-    if let Some(command) = command_for(word) {
+    let group = before
+        .filter_map(|other| other.to_str())
+        .find(|other| GROUPS.contains(other));
+    if let Some(command) = command_for(group, word) {
         let tip = format!("use 'windlass {command}'");
         error.insert(
             ContextKind::Suggested,
@@ -73,6 +107,20 @@ mod tests {
     fn no_word_is_a_subcommand_and_each_tip_is_one() {
         let cli = Cli::command();
         let names: Vec<&str> = cli.get_subcommands().map(clap::Command::get_name).collect();
+        let schedule = cli.find_subcommand("schedule").unwrap();
+        let of_schedules: Vec<&str> = schedule
+            .get_subcommands()
+            .map(clap::Command::get_name)
+            .collect();
+        for (words, command) in OF_SCHEDULES {
+            assert!(
+                of_schedules.contains(&command.split(' ').nth(1).unwrap()),
+                "{command}"
+            );
+            for word in words {
+                assert!(!of_schedules.contains(word), "{word}");
+            }
+        }
         for (words, command) in OTHERS {
             let first = command.split(' ').next().unwrap();
             assert!(names.contains(&first), "{command}");
@@ -93,6 +141,12 @@ mod tests {
         assert!(text("windlass status a").contains("use 'windlass get ID'"));
         assert!(text("windlass lisst").contains("'list'"));
         let of_schedule = text("windlass schedule stop x");
-        assert!(!of_schedule.contains("windlass pause"), "{of_schedule}");
+        assert!(
+            of_schedule.contains("use 'windlass schedule pause ID'"),
+            "{of_schedule}"
+        );
+        assert!(text("windlass schedule run x").contains("use 'windlass schedule trigger ID'"));
+        let of_node = text("windlass node stop x");
+        assert!(!of_node.contains("pause"), "{of_node}");
     }
 }

@@ -28,7 +28,7 @@ use super::{
 };
 use crate::{
     handler::{MissingState, Shared},
-    schedule::{KIND, Scheduler, watch_clock},
+    schedule::{KIND, Scheduler, report_boot, watch_clock},
     store::{
         Coordinator, Error, NodeSpec, NodeStatus, Store, model::data_versions::check_data_version,
     },
@@ -165,12 +165,13 @@ impl Builder {
         let maintain = tokio::spawn(maintain::run(coordinator, retention));
         let gauges = tokio::spawn(gauges::run(store.clone(), gauges_every));
         let clock = schedules.then(|| tokio::spawn(watch_clock(store.clone())));
+        let boot = schedules.then(|| tokio::spawn(report_boot(store.clone())));
         let ended = tokio::spawn(async move {
             engine.run().await;
             maintain.abort();
             gauges.abort();
-            if let Some(clock) = clock {
-                clock.abort();
+            for watch in [clock, boot].into_iter().flatten() {
+                watch.abort();
             }
             peers.abort();
             // The lease is ended when the keeper returns.

@@ -1,11 +1,11 @@
-//! [`Errors`]: counts the failures of the store in a row.
+//! [`Errors`]: the failures of the store in a row, and how many of them end the node.
 
 use crate::store::Error;
 
 /// The failures of the store in a row, and how many of them end the node.
 #[derive(Debug)]
 pub(super) struct Errors {
-    /// 0 for any number.
+    /// 0 for no limit.
     most: u32,
     in_row: u32,
 }
@@ -15,7 +15,7 @@ impl Errors {
         Self { most, in_row: 0 }
     }
 
-    /// Counts a failure. Returns why the node ends, if this one was the last that it may bear.
+    /// Counts a failure. Returns why the node ends, if the limit is reached.
     pub(super) fn count(&mut self, reason: impl std::fmt::Display) -> Option<Error> {
         self.in_row = self.in_row.saturating_add(1);
         let failed = self.in_row;

@@ -1,19 +1,12 @@
 //! Checks the fields of a schedule, each on its own.
 
-use jiff::{SignedDuration, Timestamp};
 use windlass_statemachine::{Invalid, Kind, TaskId, task::MAX_LABEL_BYTES};
 
-use super::{clause::Every, data::FOLLOWED, overlap::Overlap, run::RESERVED, spec::Schedule};
-
-/// Checks an interval, and returns its anchor and its length.
-pub(crate) fn interval(every: &Every) -> Result<(Timestamp, SignedDuration), Invalid> {
-    let interval = every.interval.check("every")?;
-    if interval < SignedDuration::from_secs(1) {
-        let reason = format!("{} is less than a second; give 1s or more", every.interval);
-        return Err(Invalid::new("every", reason));
-    }
-    Ok((every.anchor.unwrap_or(Timestamp::UNIX_EPOCH), interval))
-}
+use super::{
+    cron::interval_of, data::FOLLOWED, interval::Interval, overlap::Overlap, run::RESERVED,
+    spec::Schedule,
+};
+use jiff::Timestamp;
 
 /// The longest description of a schedule, in bytes.
 const MOST_DESCRIPTION: usize = 1024;
@@ -31,6 +24,24 @@ pub(crate) fn description(spec: &Schedule) -> Result<(), Invalid> {
         text.len()
     );
     Err(Invalid::new("description", reason))
+}
+
+/// Checks the intervals, those of `@every` too, and returns them with their anchors.
+pub(crate) fn intervals(spec: &Schedule) -> Result<Vec<(Interval, Option<Timestamp>)>, Invalid> {
+    let mut intervals = Vec::new();
+    for every in &spec.every {
+        intervals.push((every.interval.check()?, every.anchor));
+    }
+    for text in &spec.cron {
+        let Some(interval) = interval_of(text) else {
+            continue;
+        };
+        let wrong = |reason: String| Invalid::new("cron", format!("'{text}': {reason}"));
+        let interval: Interval = interval.parse().map_err(wrong)?;
+        let checked = interval.check().map_err(|e| wrong(e.reason().to_owned()))?;
+        intervals.push((checked, None));
+    }
+    Ok(intervals)
 }
 
 /// Checks an id: it has to be valid as the id of a task and as a label of the runs.

@@ -4,18 +4,20 @@ use jiff::{Timestamp, civil::Date};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    span::{Length, time, times},
+    interval::Interval,
+    span::{time, times},
     template::or_default,
 };
 
-/// Times at equal distances.
+/// Times at equal distances, or months apart.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Every {
-    /// The length of the interval.
-    pub(crate) interval: Length,
-    /// One of the times, from which the others are calculated; 1970-01-01T00:00:00Z by default.
+    /// The length of the interval: a fixed time such as `15m`, or months of the calendar such as `1mo`.
+    pub(crate) interval: Interval,
+    /// One of the times, from which the others are calculated; 1970-01-01T00:00:00Z by default, and for months midnight of
+    /// that day in the zone.
     #[serde(default, deserialize_with = "time")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) anchor: Option<Timestamp>,

@@ -1,15 +1,26 @@
 //! [`Expression`]: a cron expression, as a pattern of local times without a time zone.
 
 mod field;
+mod from_last;
+mod plain;
+mod years;
 
 use croner::{
     Cron, Weekday,
+    errors::CronError,
     parser::{CronParser, Seconds, Year},
 };
-use jiff::civil::{Date, DateTime, date};
+use jiff::{
+    ToSpan,
+    civil::{Date, DateTime, Time, date},
+};
 use windlass_statemachine::Invalid;
 
-use self::field::{FIELDS, empty_field, wrong_field};
+use self::{
+    field::{FIELDS, empty_field, wrong_field},
+    plain::short,
+    years::Years,
+};
 
 /// Names for common expressions, each with its expression of six fields.
 const NAMED: [(&str, &str); 7] = [
@@ -29,17 +40,46 @@ pub(crate) const END: i16 = 5000;
 /// never occurs.
 const CALENDAR: i16 = 400;
 
+/// The prefix of an interval among the expressions: `@every 15m`.
+const EVERY: &str = "@every";
+
+/// The expression for the start of a machine, which is no local time.
+const REBOOT: &str = "@reboot";
+
+/// The lengths of the months, from the shortest on.
+const LENGTHS: [u32; 4] = [28, 29, 30, 31];
+
+/// Returns the interval of an expression such as `@every 15m`.
+pub(crate) fn interval_of(text: &str) -> Option<&str> {
+    let text = text.trim();
+    let name = text.get(..EVERY.len())?;
+    let interval = text.get(EVERY.len()..)?;
+    let is_every = name.eq_ignore_ascii_case(EVERY);
+    let ends = interval.is_empty() || interval.starts_with(char::is_whitespace);
+    (is_every && ends).then(|| interval.trim())
+}
+
+/// Returns whether an expression is the start of a machine.
+pub(crate) fn is_reboot(text: &str) -> bool {
+    text.trim().eq_ignore_ascii_case(REBOOT)
+}
+
 /// A cron expression: a pattern of local times.
 #[derive(Debug, Clone)]
 pub(crate) struct Expression {
     cron: Cron,
+    /// The days of the months of each length, where some are counted from the last: `None` for no such day.
+    by_length: Option<Box<[Option<Cron>; 4]>>,
+    /// The years; `None` for every year.
+    years: Option<Years>,
     /// Whether the times are steps through the day, which follow elapsed time when the clocks
     /// change.
     steps: bool,
 }
 
 impl Expression {
-    /// Reads an expression with 5 or 6 fields (the first of 6 is the second), or a name such as `@daily`.
+    /// Reads an expression with 5, 6 or 7 fields, or a name such as `@daily`. The first of 6 and of 7 fields is the second,
+    /// and the last of 7 is the year.
     ///
     /// # Errors
     ///
@@ -49,45 +89,92 @@ impl Expression {
             let reason = format!(
                 "'{text}' is not a cron expression: {reason}; write it like '30 2 * * MON-FRI' \
                  (minute, hour, day of the month, month, day of the week), with a field for the \
-                 second before them if you need one, or as @daily"
+                 second before them if you need one, and then one for the year behind them, or as @daily"
             );
             Invalid::new(field, reason)
         };
+        if interval_of(text).is_some() || is_reboot(text) {
+            let reason =
+                format!("'{text}' is no pattern of times; it can only add times, in 'cron'");
+            return Err(Invalid::new(field, reason));
+        }
         let fields = match text.trim() {
             name if name.starts_with('@') => {
                 let named = NAMED.iter().find(|(n, _)| n.eq_ignore_ascii_case(name));
                 let Some((_, fields)) = named else {
                     let names: Vec<_> = NAMED.iter().map(|(name, _)| *name).collect();
-                    return Err(wrong(&format!("the names are {}", names.join(", "))));
+                    let names = names.join(", ");
+                    return Err(wrong(&format!(
+                        "the names are {names}, {REBOOT} and {EVERY} with an interval, such as {EVERY} 15m"
+                    )));
                 };
                 (*fields).to_owned()
             }
             other if other.split_whitespace().count() == 5 => format!("0 {other}"),
             other => other.to_owned(),
         };
-        let words: Vec<&str> = fields.split_whitespace().collect();
-        let [second, minute, hour, day, month, weekday] = words.as_slice() else {
-            return Err(wrong(&format!("it has {} fields", words.len())));
+        let mut words: Vec<String> = fields.split_whitespace().map(short).collect();
+        let years = match words.len() {
+            6 => None,
+            7 => words.pop(),
+            many => return Err(wrong(&format!("it has {many} fields"))),
         };
+        let years = years.as_deref().map(Years::parse).transpose();
+        let years = years.map_err(|reason| wrong(&reason))?.flatten();
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
         for (field, word) in FIELDS.iter().zip(&words) {
             field.check(word).map_err(|reason| wrong(&reason))?;
         }
-        let cron = parser()
-            .parse(&fields)
-            .map_err(|e| match wrong_field(&words) {
-                Some(reason) => wrong(&reason),
-                None => wrong(&e.to_string()),
-            })?;
-        if let Some(reason) = empty_field(&cron, &words) {
+        let plain = FIELDS.iter().zip(&words);
+        let plain: Vec<String> = plain.map(|(field, word)| field.plain(word)).collect();
+        let [second, minute, hour, day, month, weekday] = plain.as_slice() else {
+            return Err(wrong(&format!("it has {} fields", plain.len())));
+        };
+        let stepped = |word: &str| word.contains(['*', '/', '?']);
+        let every_hour = ["*", "?", "*/1", "0-23", "0-23/1"].contains(&hour.as_str());
+        let read = |words: [&str; 6]| -> Result<Self, CronError> {
+            let [.., day, _, weekday] = words;
+            let mut words = words.map(str::to_owned);
+            let mut by_length = None;
+            if from_last::is_in(day) {
+                let of_length = |length| {
+                    let day = from_last::in_month_of(length, day, weekday)?;
+                    Some(parser().parse(&format!("0 0 0 {day} * {weekday}")))
+                };
+                let mut all = [None, None, None, None];
+                for (days, length) in all.iter_mut().zip(LENGTHS) {
+                    *days = of_length(length).transpose()?;
+                }
+                by_length = Some(Box::new(all));
+                // The days are those of the patterns by length.
+                words[3] = "*".to_owned();
+                words[5] = "*".to_owned();
+            }
+            Ok(Self {
+                cron: parser().parse(&words.join(" "))?,
+                by_length,
+                years: years.clone(),
+                steps: false,
+            })
+        };
+        let given = [second, minute, hour, day, month, weekday].map(String::as_str);
+        let expression = read(given).map_err(|e| match wrong_field(&words, &plain) {
+            Some(reason) => wrong(&reason),
+            None => wrong(&e.to_string()),
+        })?;
+        if let Some(reason) = empty_field(&expression.cron, &words) {
             return Err(wrong(&reason));
         }
-        let stepped = |word: &str| word.contains(['*', '/', '?']);
-        let every_hour = ["*", "?", "*/1", "0-23"].contains(hour);
         let expression = Self {
-            steps: stepped(second) || stepped(minute) || every_hour,
-            cron,
+            steps: words.iter().take(2).any(|word| stepped(word)) || every_hour,
+            ..expression
         };
-        let no_such_day = "no year has such a day; change the day of the month or the month";
+        let no_such_day = match years {
+            None => "no year has such a day; change the day of the month or the month",
+            Some(_) => {
+                "none of its years has such a day; change the day of the month, the month or the year"
+            }
+        };
         if !expression.ever_comes() {
             let reason = format!("'{text}' never comes: {no_such_day}");
             return Err(Invalid::new(field, reason));
@@ -95,10 +182,7 @@ impl Expression {
         // When either of two days is enough, the weekday hides that the other day never occurs.
         let is_any = |word: &str| word == "*" || word == "?";
         if !is_any(day) && !is_any(weekday) && !weekday.starts_with('+') {
-            let alone = format!("0 0 0 {day} {month} *");
-            let alone = parser()
-                .parse(&alone)
-                .map(|cron| Self { cron, steps: false });
+            let alone = read(["0", "0", "0", day, month, "*"]);
             if alone.is_ok_and(|alone| !alone.ever_comes()) {
                 let reason = format!(
                     "'{text}' has a day of the month that never occurs, together with a day of the week: {no_such_day}, \
@@ -117,15 +201,90 @@ impl Expression {
 
     /// Returns the first local time at or after `from`; `None` when there is none before the year 5000.
     pub(crate) fn at_or_after(&self, from: DateTime) -> Option<DateTime> {
-        self.cron.find_next_occurrence(&from, true).ok()
+        match self.by_length.is_some() || self.years.is_some() {
+            true => self.walk(from),
+            false => self.cron.find_next_occurrence(&from, true).ok(),
+        }
+    }
+
+    /// As [`at_or_after`](Self::at_or_after), day by day: for days and years that the parser does not know.
+    fn walk(&self, from: DateTime) -> Option<DateTime> {
+        let whole = match from.subsec_nanosecond() {
+            0 => from,
+            nanos => from
+                .checked_add((1_000_000_000 - nanos).nanoseconds())
+                .ok()?,
+        };
+        let (mut day, mut time) = (whole.date(), whole.time());
+        while day.year() < END {
+            let next = self.next_day(day)?;
+            if next > day {
+                (day, time) = (next, Time::midnight());
+            } else if self.has_day(day)
+                && let Some(time) = self.time_from(time)
+            {
+                return Some(day.to_datetime(time));
+            } else {
+                (day, time) = (day.tomorrow().ok()?, Time::midnight());
+            }
+        }
+        None
+    }
+
+    /// Returns the day itself, or the first one after it in a month and a year of the expression, if this is none.
+    fn next_day(&self, day: Date) -> Option<Date> {
+        let year = match &self.years {
+            None => day.year(),
+            Some(years) => years.from(day.year())?,
+        };
+        if year > day.year() {
+            return Date::new(year, 1, 1).ok();
+        }
+        match self.has_month(day) {
+            true => Some(day),
+            false => day.first_of_month().checked_add(1.month()).ok(),
+        }
+    }
+
+    fn has_month(&self, day: Date) -> bool {
+        let month = day.month().unsigned_abs().into();
+        self.cron.pattern.month_match(month).unwrap_or(false)
+    }
+
+    /// Returns the first time of the day that is not before this one.
+    fn time_from(&self, from: Time) -> Option<Time> {
+        let pattern = &self.cron.pattern;
+        let number = |n: i8| u32::from(n.unsigned_abs());
+        for hour in from.hour()..24 {
+            if !pattern.hour_match(number(hour)).unwrap_or(false) {
+                continue;
+            }
+            let is_first = hour == from.hour();
+            for minute in if is_first { from.minute() } else { 0 }..60 {
+                if !pattern.minute_match(number(minute)).unwrap_or(false) {
+                    continue;
+                }
+                let is_first = is_first && minute == from.minute();
+                for second in if is_first { from.second() } else { 0 }..60 {
+                    if pattern.second_match(number(second)).unwrap_or(false) {
+                        return Time::new(hour, minute, second, 0).ok();
+                    }
+                }
+            }
+        }
+        None
     }
 
     /// Returns whether the expression has this local time.
     pub(crate) fn matches(&self, at: DateTime) -> bool {
-        at.subsec_nanosecond() == 0 && self.cron.is_time_matching(&at).unwrap_or(false)
+        let time = [at.hour(), at.minute(), at.second()].map(|n| u32::from(n.unsigned_abs()));
+        at.subsec_nanosecond() == 0 && self.has_time(time) && self.has_day(at.date())
     }
 
     fn ever_comes(&self) -> bool {
+        if self.years.is_some() {
+            return self.walk(date(1, 1, 1).at(0, 0, 0, 0)).is_some();
+        }
         let mut day = date(2000, 1, 1);
         let end = date(2000 + CALENDAR, 1, 1);
         while day < end {
@@ -153,11 +312,29 @@ impl Expression {
         let (year, month) = (i32::from(day.year()), day.month().unsigned_abs().into());
         let weekday = day.weekday().to_sunday_zero_offset().unsigned_abs().into();
         let weekday = Weekday::from_days_from_sunday(weekday);
-        let pattern = &self.cron.pattern;
-        pattern.month_match(month).unwrap_or(false)
-            && pattern
-                .day_match(year, month, day.day().unsigned_abs().into(), weekday)
+        if !self.has_month(day)
+            || self
+                .years
+                .as_ref()
+                .is_some_and(|years| !years.has(day.year()))
+        {
+            return false;
+        }
+        let days = match &self.by_length {
+            None => Some(&self.cron),
+            Some(by_length) => {
+                let length = u32::from(day.days_in_month().unsigned_abs());
+                let mut all = by_length.iter().zip(LENGTHS);
+                all.find(|(_, of)| *of == length)
+                    .and_then(|(days, _)| days.as_ref())
+            }
+        };
+        let day = day.day().unsigned_abs().into();
+        days.is_some_and(|days| {
+            days.pattern
+                .day_match(year, month, day, weekday)
                 .unwrap_or(false)
+        })
     }
 }
 
@@ -169,99 +346,4 @@ fn parser() -> CronParser {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn first(text: &str, from: DateTime) -> DateTime {
-        let expression = Expression::parse("cron", text).unwrap();
-        expression.at_or_after(from).unwrap()
-    }
-
-    #[test]
-    fn five_fields_six_fields_and_names_are_read() {
-        let from = date(2030, 1, 1).at(0, 0, 1, 0);
-        assert_eq!(first("30 2 * * *", from), date(2030, 1, 1).at(2, 30, 0, 0));
-        assert_eq!(
-            first("15 30 2 * * *", from),
-            date(2030, 1, 1).at(2, 30, 15, 0)
-        );
-        assert_eq!(first("@weekly", from), date(2030, 1, 6).at(0, 0, 0, 0));
-        assert_eq!(first(" @Midnight ", from), date(2030, 1, 2).at(0, 0, 0, 0));
-        assert_eq!(
-            first("0 9 * * MON-FRI", from),
-            date(2030, 1, 1).at(9, 0, 0, 0)
-        );
-        assert_eq!(first("0 0 L * *", from), date(2030, 1, 31).at(0, 0, 0, 0));
-        assert_eq!(first("0 0 * * 5#L", from), date(2030, 1, 25).at(0, 0, 0, 0));
-    }
-
-    #[test]
-    fn a_day_of_the_month_or_of_the_week_is_enough() {
-        // As in other crons: two restricted days are alternatives.
-        let from = date(2030, 1, 1).at(0, 0, 0, 0);
-        let expression = Expression::parse("cron", "0 0 13 * FRI").unwrap();
-        let friday = expression.at_or_after(from).unwrap();
-        assert_eq!(friday, date(2030, 1, 4).at(0, 0, 0, 0));
-        assert!(expression.matches(date(2030, 1, 13).at(0, 0, 0, 0)));
-    }
-
-    #[test]
-    fn an_expression_that_never_comes_is_refused() {
-        for text in ["0 0 30 2 *", "0 0 31 2,4,6,9,11 *", "0 0 0 31 4 ?"] {
-            let refused = Expression::parse("cron", text).unwrap_err();
-            assert_eq!(refused.field(), "cron");
-            assert!(refused.reason().contains("never comes"), "{refused}");
-        }
-    }
-
-    #[test]
-    fn the_29_of_february_comes_in_leap_years() {
-        let from = date(2097, 1, 1).at(0, 0, 0, 0);
-        // 2100 is not a leap year.
-        assert_eq!(first("0 0 29 2 *", from), date(2104, 2, 29).at(0, 0, 0, 0));
-        // On a Monday this date occurs every 28 years, and after 40 years across 2100.
-        let from = date(2072, 3, 1).at(0, 0, 0, 0);
-        assert_eq!(
-            first("0 0 29 2 +MON", from),
-            date(2112, 2, 29).at(0, 0, 0, 0)
-        );
-    }
-
-    #[test]
-    fn wrong_expressions_are_refused_with_an_example() {
-        for text in [
-            "",
-            "* * * *",
-            "61 * * * *",
-            "* 25 * * *",
-            "a b c d e",
-            "@reboot",
-            "0 0 32 * *",
-            "0 0 0 1 1 * 2030",
-            "0 0 * 13 *",
-            "*/0 * * * *",
-            "5-1 * * * *",
-        ] {
-            let refused = Expression::parse("cron", text).unwrap_err();
-            assert_eq!(refused.field(), "cron", "{text}");
-            assert!(refused.reason().contains("@daily"), "{refused}");
-        }
-    }
-
-    #[test]
-    fn steps_of_an_hour_or_less_are_known() {
-        for (text, steps) in [
-            ("30 2 * * *", false),
-            ("0,30 2,3 * * *", false),
-            ("0 */2 * * *", false),
-            ("@daily", false),
-            ("@hourly", true),
-            ("15 * * * *", true),
-            ("*/15 9-17 * * *", true),
-            ("*/10 30 2 * * *", true),
-        ] {
-            let expression = Expression::parse("cron", text).unwrap();
-            assert_eq!(expression.steps(), steps, "{text}");
-        }
-    }
-}
+mod tests;

@@ -100,6 +100,12 @@ pub(crate) struct Data {
     /// Whether the times of the present pause will be decided, rather than skipped.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(crate) catches_up: bool,
+    /// The starts of machines that are to submit a run.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) boots: Vec<Timestamp>,
+    /// The ids of the last starts that were decided, or are among `boots`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) booted: Vec<String>,
     /// The spec that replaced the props.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) spec: Option<Schedule>,
@@ -146,6 +152,7 @@ impl Data {
             last: None,
             local: None,
             stopping: Vec::new(),
+            boots: Vec::new(),
             note: None,
             resumed: Some(0),
             catches_up: false,

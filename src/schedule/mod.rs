@@ -7,6 +7,7 @@
 //!
 //! The semantics are in `docs/schedules.md`.
 
+mod boot;
 mod budget;
 #[cfg(test)]
 mod budget_tests;
@@ -18,6 +19,7 @@ mod deadlines;
 mod due;
 mod handler;
 mod hash;
+mod interval;
 mod left_out;
 mod missed;
 mod operations;
@@ -34,6 +36,7 @@ mod template;
 mod times;
 mod zone;
 
+pub(crate) use boot::report as report_boot;
 pub use data::{Counts, RefusedTime};
 pub use handler::KIND;
 pub(crate) use handler::Scheduler;

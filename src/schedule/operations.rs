@@ -1,6 +1,8 @@
 //! [`Schedules`]: the operations of a client on schedules.
 
+mod boot;
 mod change;
+mod create;
 mod limits;
 mod record;
 mod runs;
@@ -10,15 +12,9 @@ mod update;
 use windlass_statemachine::{Command, Invalid, StateKind, TaskId};
 
 use self::record::data_of;
-use super::{
-    KIND, LABEL, ScheduledFor, Time,
-    data::Data,
-    spec::Schedule,
-    step::{Next, next},
-    times::Times,
-};
+use super::{KIND, LABEL, ScheduledFor, Time, data::Data, spec::Schedule, times::Times};
 use crate::{
-    Client, NewTask,
+    Client,
     store::{Error, Filter, Page, TaskRecord},
 };
 
@@ -79,87 +75,6 @@ fn name(id: impl TryInto<TaskId, Error: Into<Invalid>>) -> Result<TaskId, Error>
 }
 
 impl Schedules {
-    /// Creates a schedule. It sleeps until its first time.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::AlreadyExists`]; [`Error::ScheduleEnded`] when an ended schedule has the id;
-    /// [`Error::AlreadyFinished`] when another ended task has it; [`Error::Invalid`] as for [`Schedule::check`].
-    pub async fn create(
-        &self,
-        id: impl TryInto<TaskId, Error: Into<Invalid>>,
-        schedule: Schedule,
-    ) -> Result<TaskId, Error> {
-        let task = self.task(name(id)?, schedule)?;
-        self.submit_new(task).await
-    }
-
-    /// Creates a paused schedule: it submits no run before [`resume`](Self::resume), which skips
-    /// the times until then or catches up on them.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`create`](Self::create).
-    ///
-    /// # Example
-    ///
-    /// ```
-    /// use windlass::{Client, NewTask, StateKind, schedule::Schedule, store::Store};
-    ///
-    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), windlass::BoxError> {
-    /// let client = Client::new(&Store::open("memory:").await?);
-    /// let report = Schedule::new(NewTask::new("report")).cron("0 6 * * MON");
-    /// client.schedules().create_paused("weekly", report).await?;
-    /// let created = client.schedules().get("weekly").await?;
-    /// assert_eq!((created.state, created.next), (Some(StateKind::Paused), None));
-    /// # Ok(()) }
-    /// ```
-    pub async fn create_paused(
-        &self,
-        id: impl TryInto<TaskId, Error: Into<Invalid>>,
-        schedule: Schedule,
-    ) -> Result<TaskId, Error> {
-        let (task, _) = self.new_task(name(id)?, schedule)?;
-        self.submit_new(task.paused()).await
-    }
-
-    async fn submit_new(&self, task: NewTask) -> Result<TaskId, Error> {
-        match self.client.submit(task).await {
-            Ok(created) => Ok(created.into_id()),
-            Err(Error::AlreadyFinished(id)) => match self.get(&id).await {
-                Ok(_) => Err(Error::ScheduleEnded(id)),
-                Err(_) => Err(Error::AlreadyFinished(id)),
-            },
-            Err(error) => Err(error),
-        }
-    }
-
-    /// Returns the task that [`create`](Self::create) submits, for a transaction or an effect.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Invalid`] as for [`Schedule::check`].
-    pub fn task(&self, id: TaskId, schedule: Schedule) -> Result<NewTask, Error> {
-        let (task, due) = self.new_task(id, schedule)?;
-        Ok(match due {
-            Next::Sleep(due) => task.start_at(due),
-            _ => task,
-        })
-    }
-
-    /// Returns the task of a new schedule, and its first wait.
-    fn new_task(&self, id: TaskId, schedule: Schedule) -> Result<(NewTask, Next), Error> {
-        let now = self.client.store().clock().now();
-        let spec = Schedule {
-            since: Some(now),
-            ..schedule
-        };
-        spec.check(id.as_str(), now)?;
-        let times = Times::new(id.as_str(), &spec)?;
-        let task = NewTask::new(KIND).id(id.to_string()).props(&spec);
-        Ok((task, next(&times, &Data::default(), now)))
-    }
-
     /// Returns a schedule.
     ///
     /// # Errors

@@ -1,13 +1,16 @@
 //! [`Schedule`]: the spec of a schedule: when it submits runs, and which.
 
+mod clauses;
+
 use std::time::Duration;
 
-use jiff::{Timestamp, civil::Date};
+use jiff::Timestamp;
 use serde::{Deserialize, Deserializer, Serialize};
 use windlass_statemachine::{Invalid, Json, plain};
 
 use super::{
     clause::{Every, Except},
+    cron::is_reboot,
     data::Data,
     missed::{Missed, MissedTimes},
     overlap::Overlap,
@@ -67,11 +70,12 @@ pub struct Schedule {
     /// What the schedule is for, as text; none by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) description: Option<String>,
-    /// Cron expressions of local times: 5 fields, 6 with the second first, or a name such as `@daily`.
+    /// Cron expressions of local times: 5 fields, 6 with the second first, 7 with the second first and
+    /// the year last, a name as `@daily`, `@every 15m`, or `@reboot`.
     #[serde(default, deserialize_with = "or_default")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) cron: Vec<String>,
-    /// Intervals in elapsed time, independent of the clocks of the zone.
+    /// Intervals in elapsed time, independent of the clocks of the zone, or in months of its calendar.
     #[serde(default, deserialize_with = "or_default")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) every: Vec<Every>,
@@ -187,6 +191,11 @@ impl Schedule {
         }
     }
 
+    /// Returns whether each start of a machine submits a run.
+    pub(crate) fn is_at_boot(&self) -> bool {
+        self.cron.iter().any(|text| is_reboot(text))
+    }
+
     /// Returns whether both specs have equal fields for the nominal times.
     pub(crate) fn has_times_of(&self, other: &Self) -> bool {
         // Each field is named, so that a new field has to be assigned to one of the two sides.
@@ -243,47 +252,6 @@ impl Schedule {
     /// ```
     pub fn description(mut self, text: impl Into<String>) -> Self {
         self.description = Some(text.into());
-        self
-    }
-
-    /// Adds the times of a cron expression: 5 fields, 6 with the second first, or a name such as
-    /// `@daily`.
-    pub fn cron(mut self, expression: impl Into<String>) -> Self {
-        self.cron.push(expression.into());
-        self
-    }
-
-    /// Adds times at equal distances in elapsed time, independent of the clocks of the zone. One of them
-    /// is the `anchor`, 1970-01-01T00:00:00Z by default.
-    pub fn every(mut self, interval: Duration, anchor: impl Into<Option<Timestamp>>) -> Self {
-        self.every.push(Every {
-            interval: interval.into(),
-            anchor: anchor.into(),
-        });
-        self
-    }
-
-    /// Adds one time.
-    pub fn at(mut self, time: Timestamp) -> Self {
-        self.at.push(time);
-        self
-    }
-
-    /// Removes the times of a cron expression.
-    pub fn except_cron(mut self, expression: impl Into<String>) -> Self {
-        self.except.cron.push(expression.into());
-        self
-    }
-
-    /// Removes one time.
-    pub fn except_at(mut self, time: Timestamp) -> Self {
-        self.except.at.push(time);
-        self
-    }
-
-    /// Removes the times of a day, in the zone of the schedule.
-    pub fn except_date(mut self, date: Date) -> Self {
-        self.except.dates.push(date);
         self
     }
 

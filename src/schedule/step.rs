@@ -16,6 +16,10 @@ use super::{
     times::Times,
 };
 
+/// Until when a schedule sleeps that has no time to come and waits for a start of a machine: 9999-12-30T22:00:00Z, the
+/// last time that a task may have.
+const NO_TIME: Timestamp = Timestamp::constant(253_402_207_200, 0);
+
 /// The state of an earlier run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum RunState {
@@ -89,6 +93,7 @@ impl<'a> Turn<'a> {
     /// Returns the times that may submit a run.
     pub(crate) fn wanted(&self) -> Vec<Timestamp> {
         let due = self.due.run.iter().map(|(nominal, _)| *nominal);
+        let due = due.chain(self.data.boots.iter().copied());
         due.filter(|at| !self.data.skip.contains(at)).collect()
     }
 
@@ -100,7 +105,8 @@ impl<'a> Turn<'a> {
     /// Returns the earlier runs whose state matters.
     pub(crate) fn followed(&self) -> &[Timestamp] {
         let spec = self.times.spec();
-        match self.due.run.is_empty() || !follows(spec.overlap, spec.pause_on_failure) {
+        let is_idle = self.due.run.is_empty() && self.data.boots.is_empty();
+        match is_idle || !follows(spec.overlap, spec.pause_on_failure) {
             true => &[],
             false => &self.data.runs,
         }
@@ -123,7 +129,7 @@ impl<'a> Turn<'a> {
         } = self;
         let runs = followed.into_iter().zip(states);
         let spec = times.spec();
-        if !due.run.is_empty() {
+        if !due.run.is_empty() || !data.boots.is_empty() {
             data.runs.clear();
         }
         let (mut live, mut failed) = (Vec::new(), None);
@@ -152,6 +158,7 @@ impl<'a> Turn<'a> {
         }
         step.data.note = None;
         let (last, is_whole) = step.take_all(times, &mut live, (&due, &taken))?;
+        let is_whole = is_whole && step.take_boots(times, &mut live, &taken)?;
         if !live.is_empty() {
             step.data
                 .follow(live.into_iter().map(|(nominal, _)| nominal));
@@ -171,8 +178,10 @@ impl<'a> Turn<'a> {
 /// Returns what the schedule does next.
 pub(crate) fn next(times: &Times, data: &Data, now: Timestamp) -> Next {
     match times.next(data.cursor(times.spec(), now)) {
-        Some(nominal) if !data.is_complete(times.spec()) => Next::Sleep(times.due(nominal)),
-        _ => Next::End,
+        _ if data.is_complete(times.spec()) => Next::End,
+        Some(nominal) => Next::Sleep(times.due(nominal)),
+        None if times.awaits_boot(now) => Next::Sleep(NO_TIME),
+        None => Next::End,
     }
 }
 
@@ -223,6 +232,32 @@ impl Step {
             decided = Some(nominal);
         }
         Ok((due.last, true))
+    }
+
+    /// Decides the starts of machines. Returns whether this write decides all of them. The schedule does not move on to
+    /// them: they are no times of its spec.
+    fn take_boots(
+        &mut self,
+        times: &Times,
+        live: &mut Vec<(Timestamp, bool)>,
+        taken: &Taken,
+    ) -> Result<bool, Invalid> {
+        let boots = std::mem::take(&mut self.data.boots);
+        for (at, nominal) in boots.iter().copied().enumerate() {
+            if self.data.is_complete(times.spec()) || !times.at_boot() {
+                return Ok(true);
+            }
+            let mut refused = taken.refused.iter();
+            if taken.runs.contains(&nominal) {
+                // It was counted then.
+            } else if let Some(refused) = refused.find(|refused| refused.nominal == nominal) {
+                self.data.refuse(refused.clone());
+            } else if !self.take(times, live, (nominal, false))? {
+                self.data.boots = boots.into_iter().skip(at).collect();
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// Decides one due time. `live`: the earlier runs, and whether each is paused. Returns whether this write decides

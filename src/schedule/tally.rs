@@ -11,7 +11,7 @@ use super::{
     cron::Expression,
     left_out::{LeftOut, Why},
     seconds::{DAY, Seconds},
-    times::Times,
+    times::{Times, before},
     zone::{Clocks, Fold},
 };
 
@@ -215,7 +215,8 @@ impl<'a> Days<'a> {
             let at = i64::try_from(at.as_nanosecond() - nanos).ok()?;
             (part.span.0..part.span.1).contains(&at).then_some(at)
         };
-        let points: Vec<i64> = self.times.at().iter().filter_map(in_part).collect();
+        let mut points: Vec<i64> = self.times.at().iter().filter_map(in_part).collect();
+        points.extend(self.months_in(part).iter().filter_map(in_part));
         let removed: Vec<i64> = except.at.iter().filter_map(in_part).collect();
         let mut key: Vec<i64> = Vec::new();
         let expressions = self.crons.iter().chain(&self.except);
@@ -235,6 +236,28 @@ impl<'a> Days<'a> {
             self.known.insert(key, day.clone());
         }
         day
+    }
+
+    /// Returns the times of a part of a day that are months apart.
+    fn months_in(&self, part: &Part) -> Vec<Timestamp> {
+        let (Some(from), Some(to)) = (
+            instant(part.zero, part.span.0),
+            instant(part.zero, part.span.1),
+        ) else {
+            return Vec::new();
+        };
+        let clocks = self.times.clocks();
+        let mut found = Vec::new();
+        for monthly in self.times.monthly() {
+            let mut last = before(from);
+            while let Some(at) = monthly.next(clocks, last)
+                && at < to
+            {
+                found.push(at);
+                last = at;
+            }
+        }
+        found
     }
 
     /// Computes a part of a day. The key names the expressions that include the day, and the phases of the

@@ -46,6 +46,17 @@ fn specs() -> Vec<Schedule> {
             .every(seconds(3 * 24 * 3600), None)
             .cron("*/7 * * * *"),
         spec().cron("13 * * * * *"),
+        spec().every_months(1, at("2029-12-31T01:30:00Z")),
+        spec()
+            .every_months(1, at("2029-12-31T01:30:00.5Z"))
+            .every_months(3, None)
+            .cron("30 2 L-3 * *")
+            .cron("@every 7h"),
+        spec()
+            .every_months(1, at("2030-01-27T00:30:00Z"))
+            .fold(Fold::Both)
+            .gap(Gap::Skip),
+        spec().cron("0 0 3 * * FRI-MON 2030"),
         spec().cron("30 2 * * *").cron("*/20 * * * *"),
         spec().cron("0,30 2 * * *").gap(Gap::Skip),
         spec()

@@ -5,10 +5,12 @@ use windlass_statemachine::Invalid;
 
 use super::{
     check,
-    cron::{END as CRON_END, Expression},
+    cron::{END as CRON_END, Expression, interval_of, is_reboot},
     data::Data,
     deadlines::Within,
     hash::hash,
+    interval::{Interval, Monthly},
+    span::Length,
     spec::Schedule,
     tally::Tally,
     zone::Clocks,
@@ -61,6 +63,7 @@ pub(crate) struct Times {
     id: String,
     crons: Vec<Expression>,
     every: Vec<(Timestamp, SignedDuration)>,
+    monthly: Vec<Monthly>,
     at: Vec<Timestamp>,
     except: Vec<Expression>,
     spec: Schedule,
@@ -120,12 +123,9 @@ impl Times {
             let each = texts.iter().map(|text| Expression::parse(field, text));
             each.collect()
         };
-        let crons = expressions("cron", &spec.cron)?;
-        let every = spec
-            .every
-            .iter()
-            .map(check::interval)
-            .collect::<Result<_, _>>()?;
+        let is_pattern = |text: &&String| interval_of(text).is_none() && !is_reboot(text);
+        let patterns: Vec<String> = spec.cron.iter().filter(is_pattern).cloned().collect();
+        let crons = expressions("cron", &patterns)?;
         let except = expressions("except.cron", &spec.except.cron)?;
         let zone = TimeZone::get(&spec.zone).map_err(|_| {
             let reason = format!(
@@ -138,17 +138,28 @@ impl Times {
         check::bounds(spec)?;
         let mut at = spec.at.clone();
         at.sort_unstable();
+        let clocks = Clocks {
+            zone,
+            gap: spec.gap,
+            fold: spec.fold,
+        };
+        let (mut every, mut monthly) = (Vec::new(), Vec::new());
+        for (interval, anchor) in check::intervals(spec)? {
+            match interval {
+                Interval::Fixed(Length(length)) => {
+                    every.push((anchor.unwrap_or(Timestamp::UNIX_EPOCH), length));
+                }
+                Interval::Months(months) => monthly.push(Monthly::new(months, anchor, &clocks)),
+            }
+        }
         Ok(Self {
             id: id.to_owned(),
             crons,
             every,
+            monthly,
             at,
             except,
-            clocks: Clocks {
-                zone,
-                gap: spec.gap,
-                fold: spec.fold,
-            },
+            clocks,
             offset: spec.offset.check("offset")?,
             jitter: spec.jitter.check("jitter")?,
             within: Within::new(spec)?,
@@ -160,6 +171,9 @@ impl Times {
     fn check_first(&self, from: Timestamp) -> Result<(), Invalid> {
         let before = before(from);
         let Some(mut last) = self.next(before.into()) else {
+            if self.at_boot() {
+                return Ok(());
+            }
             let crons_end =
                 !self.crons.is_empty() && from.to_zoned(TimeZone::UTC).year() >= CRON_END;
             let reason = match self.has_times() {
@@ -197,6 +211,7 @@ impl Times {
 
     fn has_times(&self) -> bool {
         !(self.crons.is_empty() && self.every.is_empty() && self.at.is_empty())
+            || !self.monthly.is_empty()
     }
 
     /// Returns the spec of these times.
@@ -212,6 +227,21 @@ impl Times {
     /// Returns the anchor and the length of each interval.
     pub(crate) fn every(&self) -> &[(Timestamp, SignedDuration)] {
         &self.every
+    }
+
+    /// Returns the times that are months apart.
+    pub(crate) fn monthly(&self) -> &[Monthly] {
+        &self.monthly
+    }
+
+    /// Returns whether each start of a machine submits a run, too.
+    pub(crate) fn at_boot(&self) -> bool {
+        self.spec.is_at_boot()
+    }
+
+    /// Returns whether a start of a machine may still submit a run.
+    pub(crate) fn awaits_boot(&self, now: Timestamp) -> bool {
+        self.at_boot() && self.spec.end.is_none_or(|end| now < end)
     }
 
     /// Returns the single times.
@@ -231,7 +261,7 @@ impl Times {
 
     /// Returns the interval of a schedule that has no other times and excludes none.
     pub(crate) fn single_interval(&self) -> Option<(Timestamp, SignedDuration)> {
-        let has_others = !self.crons.is_empty() || !self.at.is_empty();
+        let has_others = !self.crons.is_empty() || !self.at.is_empty() || !self.monthly.is_empty();
         match self.every.as_slice() {
             [every] if !has_others && self.spec.except.is_empty() => Some(*every),
             _ => None,
@@ -289,7 +319,9 @@ impl Times {
         });
         let every = self.every.iter().filter_map(|every| next_of(*every, last));
         let at = self.at.get(self.at.partition_point(|at| *at <= last));
-        crons.chain(every).chain(at.copied()).min()
+        let monthly = self.monthly.iter();
+        let monthly = monthly.filter_map(|monthly| monthly.next(&self.clocks, past));
+        crons.chain(every).chain(monthly).chain(at.copied()).min()
     }
 
     fn is_excluded(&self, nominal: Timestamp) -> bool {

@@ -146,7 +146,7 @@ planted! {
     leaving_that_is_forgotten: LeavingIsForgotten is found by leases::leaving_releases_the_tasks;
     abandoned_claims_that_are_released: AbandonedClaimsAreReleased is found by leases::an_abandoned_lease_ends_at_once;
     pauses_of_new_tasks_that_are_forgotten: PausesAreForgotten is found by submit::a_paused_task_is_paused_from_its_submit_on;
-    ids_that_are_never_free: IdsAreNeverFree is found by submit::the_id_of_a_completed_task_may_be_free;
+    ids_that_are_never_free: IdsAreNeverFree is found by ends::the_id_of_a_completed_task_may_be_free;
     taken_ids_that_are_accepted: TakenIdsAreAccepted is found by submit::a_live_id_is_refused;
     tasks_that_are_all_the_same: EveryTaskIsTheSame is found by submit::another_task_is_not_the_same;
     integers_that_become_floats: IntegersBecomeFloats is found by submit::large_integers_survive;

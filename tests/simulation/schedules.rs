@@ -374,6 +374,6 @@ fn the_page_of_schedules_shows_the_times_that_come() -> Test {
         assert_eq!(times.join(", "), *next, "{row}");
         checked += 1;
     }
-    assert_eq!(checked, 12);
+    assert_eq!(checked, 15);
     Ok(())
 }

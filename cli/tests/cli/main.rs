@@ -31,6 +31,7 @@ mod signals;
 mod stats;
 mod steering;
 mod stores;
+mod submit_states;
 mod submit_waits;
 mod submitting;
 mod tips;

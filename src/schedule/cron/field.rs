@@ -2,7 +2,10 @@
 
 use croner::Cron;
 
-use super::parser;
+use super::{from_last, parser};
+
+/// The name of the field that may be counted from the last day.
+const DAY: &str = "day of the month";
 
 /// The names of the months, starting at the value 1.
 const MONTHS: [&str; 12] = [
@@ -19,7 +22,7 @@ pub(super) struct Field {
     pub(super) takes: &'static str,
     /// The names of the values, starting at the smallest.
     names: &'static [&'static str],
-    least: u32,
+    pub(super) least: u32,
     most: u32,
     /// The number of values. The days of the week 0 and 7 are the same.
     count: u32,
@@ -27,6 +30,8 @@ pub(super) struct Field {
     of: (&'static str, &'static str),
     /// The unit in which an interval of such steps is written.
     unit: Option<char>,
+    /// Whether a range may go around the end, as the night and the weekend do: `22-2`, `FRI-MON`.
+    pub(super) wraps: bool,
 }
 
 /// The fields, with the second first.
@@ -40,6 +45,7 @@ pub(super) const FIELDS: [Field; 6] = [
         count: 60,
         of: ("seconds", "a minute"),
         unit: Some('s'),
+        wraps: false,
     },
     Field {
         name: "minute",
@@ -50,6 +56,7 @@ pub(super) const FIELDS: [Field; 6] = [
         count: 60,
         of: ("minutes", "an hour"),
         unit: Some('m'),
+        wraps: false,
     },
     Field {
         name: "hour",
@@ -60,16 +67,18 @@ pub(super) const FIELDS: [Field; 6] = [
         count: 24,
         of: ("hours", "a day"),
         unit: Some('h'),
+        wraps: true,
     },
     Field {
         name: "day of the month",
-        takes: "1 to 31",
+        takes: "1 to 31, L for the last, or L-3 for the third before it",
         names: &[],
         least: 1,
         most: 31,
         count: 31,
         of: ("days", "a month"),
         unit: Some('d'),
+        wraps: false,
     },
     Field {
         name: "month",
@@ -80,6 +89,7 @@ pub(super) const FIELDS: [Field; 6] = [
         count: 12,
         of: ("months", "a year"),
         unit: None,
+        wraps: true,
     },
     Field {
         name: "day of the week",
@@ -90,6 +100,7 @@ pub(super) const FIELDS: [Field; 6] = [
         count: 7,
         of: ("days", "a week"),
         unit: Some('d'),
+        wraps: true,
     },
 ];
 
@@ -98,6 +109,9 @@ impl Field {
     /// The parser reports other errors of a word.
     pub(super) fn check(&self, word: &str) -> Result<(), String> {
         let word = word.strip_prefix('+').unwrap_or(word);
+        if self.name == DAY {
+            from_last::check(word)?;
+        }
         for part in word.split(',') {
             if part.is_empty() {
                 let parts: Vec<&str> = word.split(',').filter(|part| !part.is_empty()).collect();
@@ -120,12 +134,14 @@ impl Field {
 
     /// Checks that a range begins before it ends, and returns the number of its values.
     fn check_range(&self, range: &str) -> Result<Option<u32>, String> {
-        let bounds = range.split_once('-');
-        let bounds = bounds.and_then(|(from, to)| Some((self.value(from)?, self.value(to)?)));
-        let Some((from, to)) = bounds else {
+        let Some((from, to)) = self.bounds(range) else {
             return Ok(["*", "?"].contains(&range).then_some(self.count));
         };
         if to < from && to >= self.least && from <= self.most {
+            if self.wraps {
+                let (from, count) = (self.place(from), self.count);
+                return Ok(Some((to + count - from) % count + 1));
+            }
             let (first, last) = range.split_once('-').unwrap_or_default();
             return Err(format!(
                 "the {} has the range {range}, which ends before it begins; write it as two: {first}-{},{}-{last}",
@@ -139,7 +155,7 @@ impl Field {
         let Ok(number) = step.parse::<u32>() else {
             return Ok(());
         };
-        let Self { name, most, .. } = self;
+        let name = self.name;
         if number == 0 {
             return Err(format!(
                 "the step of the {name} is 0; write 1 or more, as in */5"
@@ -153,10 +169,11 @@ impl Field {
             None => "write the months, as in 1,7".to_owned(),
         };
         if let Some(from) = self.value(range) {
-            return Err(match most.checked_sub(from) {
-                Some(after) if number <= after + 1 => {
-                    format!("the {name} is {range}/{step}; write {range}-{most}/{step}")
-                }
+            let after = self.last().checked_sub(self.place(from));
+            let is_in = from >= self.least && from <= self.most;
+            return Err(match after.filter(|_| is_in) {
+                // The values from this one on.
+                Some(after) if number <= after => return Ok(()),
                 Some(_) => format!(
                     "the {name} is {range}/{step}, which leaves only {range}; {instead}, or write {range}"
                 ),
@@ -181,8 +198,27 @@ impl Field {
         ))
     }
 
+    /// Returns the two values of a range.
+    pub(super) fn bounds(&self, range: &str) -> Option<(u32, u32)> {
+        let (from, to) = range.split_once('-')?;
+        Some((self.value(from)?, self.value(to)?))
+    }
+
+    /// Returns the last of the values. Of the days of the week, it is the 6.
+    pub(super) fn last(&self) -> u32 {
+        self.least + self.count - 1
+    }
+
+    /// Returns the value itself, or the 0 for the day 7 of the week.
+    pub(super) fn place(&self, value: u32) -> u32 {
+        match value > self.last() {
+            true => self.least,
+            false => value,
+        }
+    }
+
     /// Returns the number for a text, which may be a name.
-    fn value(&self, text: &str) -> Option<u32> {
+    pub(super) fn value(&self, text: &str) -> Option<u32> {
         let named = || {
             let mut names = self.names.iter();
             let at = names.position(|name| name.eq_ignore_ascii_case(text))?;
@@ -193,17 +229,25 @@ impl Field {
 }
 
 /// Returns the error of the first field that is invalid on its own: `the day of the month is 32; write 1 to 31`.
-pub(super) fn wrong_field(words: &[&str]) -> Option<String> {
-    let alone = |at: usize| {
-        let words = words.iter().enumerate();
-        let words = words.map(|(n, word)| if n == at { *word } else { "*" });
-        words.collect::<Vec<_>>().join(" ")
+pub(super) fn wrong_field(words: &[&str], plain: &[String]) -> Option<String> {
+    let is_wrong = |at: &usize| {
+        let words = plain.iter().enumerate().map(|(n, word)| match n == *at {
+            // A long month has each day that is counted from its last.
+            true => from_last::in_month_of(31, word, "*").unwrap_or_default(),
+            false => "*".to_owned(),
+        });
+        let words: Vec<String> = words.collect();
+        parser().parse(&words.join(" ")).is_err()
     };
-    let is_wrong = |at: &usize| parser().parse(&alone(*at)).is_err();
-    let at = (0..words.len()).find(is_wrong)?;
+    let at = (0..plain.len()).find(is_wrong)?;
     let (field, word) = (FIELDS.get(at)?, words.get(at)?);
+    let is_year = at == 5 && word.len() == 4 && word.bytes().all(|byte| byte.is_ascii_digit());
+    let year = match is_year {
+        true => "; a year needs 7 fields: the second first, and the year last",
+        false => "",
+    };
     Some(format!(
-        "the {} is {word}; write {}",
+        "the {} is {word}; write {}{year}",
         field.name, field.takes
     ))
 }
@@ -295,18 +339,24 @@ mod tests {
                 "the step of the hour is 0; write 1 or more",
             ),
             ("/5 * * * *", "the minute is /5; write */5"),
-            ("5/15 * * * *", "the minute is 5/15; write 5-59/15"),
             (
                 "5/60 * * * *",
                 "the minute is 5/60, which leaves only 5; give 'every' an interval of 60m instead, or write 5",
             ),
-            ("0 0 * MAR/2 *", "the month is MAR/2; write MAR-12/2"),
+            ("0 0 * DEC/2 *", "the month is DEC/2, which leaves only DEC"),
+            ("70/5 * * * *", "the minute is 70/5; write 0 to 59"),
             (
                 "5-1 * * * *",
                 "which ends before it begins; write it as two: 5-59,0-1",
             ),
-            ("0 22-6 * * *", "write it as two: 22-23,0-6"),
-            ("0 0 * * FRI-MON", "write it as two: FRI-7,0-MON"),
+            (
+                "0 0 28-3 * *",
+                "which ends before it begins; write it as two: 28-31,1-3",
+            ),
+            (
+                "0 0 * * FRI-MON/5",
+                "but FRI-MON has 4 days, so that only FRI would be left",
+            ),
             (
                 "1,,2 * * * *",
                 "the list of the minute, 1,,2, has an empty part; write 1,2",
@@ -331,6 +381,11 @@ mod tests {
             "5-59/15 * * * *",
             "0 0 * MAR-12/2 *",
             "0 0 31 4,5 MON",
+            "5/15 * * * *",
+            "0 0 * MAR/2 *",
+            "0 22-6 * * *",
+            "0 0 * * FRI-MON/2",
+            "0 0 * * 7-7",
         ] {
             let read = Expression::parse("cron", text);
             assert!(read.is_ok(), "{text}: {read:?}");

@@ -6,12 +6,50 @@ use windlass_statemachine::{Fence, Message, StateKind, TaskState};
 
 use super::{
     Harness,
-    kit::{Kit, assert_matches, field, id, task, with_data},
+    kit::{Kit, assert_matches, field, fresh, id, task, with_data},
     wait::eventually,
 };
-use crate::store::{ChangeKind, Error, Purge};
+use crate::store::{ChangeKind, Error, IfExists, Purge, Submit, Submitted};
 
 const ENDED: [StateKind; 3] = [StateKind::Completed, StateKind::Failed, StateKind::Killed];
+
+/// The id of a task that says so is free when it has completed, for each rule of a submit, and only then.
+pub async fn the_id_of_a_completed_task_may_be_free(harness: &dyn Harness) {
+    let (kit, node) = Kit::with_node(harness).await;
+    let freeing = || {
+        let mut task = task("a");
+        task.free_id = true;
+        task
+    };
+    kit.submit_task(freeing()).await;
+    let taken = kit.try_submit(fresh(freeing())).await.unwrap_err();
+    assert_matches!(taken, Error::AlreadyExists { .. });
+    for if_exists in [
+        IfExists::Refuse,
+        IfExists::Same,
+        IfExists::Skip,
+        IfExists::ReplaceFinished,
+    ] {
+        let mut claimed = kit.claim(&node, "a").await;
+        kit.commit(&mut claimed, &Message::complete()).await;
+        let order = kit.get("a").await.order;
+        assert_eq!(
+            kit.get("a").await.task,
+            freeing(),
+            "its record stays until then"
+        );
+        let task = freeing();
+        let again = kit.try_submit(Submit { task, if_exists }).await;
+        assert_eq!(again.unwrap(), Submitted::New, "{if_exists:?}");
+        let record = kit.get("a").await;
+        assert!(record.order > order, "{if_exists:?}");
+        assert_eq!(record.state.unwrap().code(), StateKind::Runnable);
+    }
+    let mut claimed = kit.claim(&node, "a").await;
+    kit.commit(&mut claimed, &Message::kill()).await;
+    let taken = kit.try_submit(fresh(freeing())).await.unwrap_err();
+    assert_matches!(taken, Error::AlreadyFinished(_));
+}
 
 /// A delete leaves tasks with similar ids alone.
 pub async fn deleting_one_leaves_its_neighbours(harness: &dyn Harness) {

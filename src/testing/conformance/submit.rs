@@ -59,41 +59,6 @@ pub async fn a_paused_task_is_paused_from_its_submit_on(harness: &dyn Harness) {
     assert_eq!(claimed.unwrap().state.code(), StateKind::Paused);
 }
 
-/// The id of a task with `free_id` is free when the task has completed, for each rule of a submit, and
-/// only then.
-pub async fn the_id_of_a_completed_task_may_be_free(harness: &dyn Harness) {
-    let (kit, node) = Kit::with_node(harness).await;
-    let freeing = || {
-        let mut task = task("a");
-        task.free_id = true;
-        task
-    };
-    kit.submit_task(freeing()).await;
-    let taken = kit.try_submit(fresh(freeing())).await.unwrap_err();
-    assert_matches!(taken, Error::AlreadyExists { .. });
-    for if_exists in [
-        IfExists::Refuse,
-        IfExists::Same,
-        IfExists::Skip,
-        IfExists::ReplaceFinished,
-    ] {
-        let mut claimed = kit.claim(&node, "a").await;
-        kit.commit(&mut claimed, &Message::complete()).await;
-        let ended = kit.get("a").await;
-        assert_eq!(ended.task, freeing(), "its record stays until then");
-        let task = freeing();
-        let again = kit.try_submit(Submit { task, if_exists }).await;
-        assert_eq!(again.unwrap(), Submitted::New, "{if_exists:?}");
-        let record = kit.get("a").await;
-        assert!(record.order > ended.order, "{if_exists:?}");
-        assert_eq!(record.state.unwrap().code(), StateKind::Runnable);
-    }
-    let mut claimed = kit.claim(&node, "a").await;
-    kit.commit(&mut claimed, &Message::kill()).await;
-    let taken = kit.try_submit(fresh(freeing())).await.unwrap_err();
-    assert_matches!(taken, Error::AlreadyFinished(_));
-}
-
 /// A task with a start in the past is runnable.
 pub async fn a_past_start_is_runnable(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;

@@ -146,10 +146,7 @@ mod tests {
         );
         for (text, says) in [
             ("20,cap=8d", "retry.cap: "),
-            (
-                "20,cap=soon",
-                "'20,cap=soon': cap: 'soon' is not a length of time",
-            ),
+            ("20,cap=soon", "'soon' is not a length of time"),
             (
                 "20,7d",
                 "'7d' of '20,7d' is not a field with a value; write it like 20,cap=7d",

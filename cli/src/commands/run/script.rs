@@ -354,7 +354,7 @@ pub(super) fn shell_identity(template: &str, line: &str) -> String {
     json!({ "shell": script }).to_string()
 }
 
-/// Returns a word of a template, with the line in its places.
+/// Returns a word of a template in which the line replaces its placeholders.
 pub(super) fn placed(template: &str, line: &[u8]) -> Word {
     let parts: Vec<&[u8]> = template.split("{}").map(str::as_bytes).collect();
     Word::from_bytes(parts.join(line))

@@ -46,12 +46,6 @@ pub(super) fn read(text: &str, is_user: impl Fn(&str) -> bool) -> Crontab {
             }
             Some((name, value)) => drop(env.insert(name.to_owned(), value)),
             None => match job(line) {
-                Ok((cron, command)) if cron.eq_ignore_ascii_case("@reboot") => {
-                    let note = "@reboot is not a time; start the command with the machine";
-                    crontab
-                        .notes
-                        .push(format!("line {at}: '{command}': {note}"));
-                }
                 Ok((cron, text)) => {
                     let (command, stdin) = percent(text);
                     let mut words = command.split_whitespace();
@@ -103,7 +97,14 @@ fn variable(line: &str) -> Option<(&str, String)> {
 
 /// Splits a line into the expression and the command.
 fn job(line: &str) -> Result<(String, &str), String> {
-    let fields = if line.starts_with('@') { 1 } else { 5 };
+    let is_interval = line
+        .get(..7)
+        .is_some_and(|name| name.eq_ignore_ascii_case("@every "));
+    let fields = match line.starts_with('@') {
+        true if is_interval => 2,
+        true => 1,
+        false => 5,
+    };
     let mut rest = line;
     let mut words = Vec::new();
     for _ in 0..fields {
@@ -218,9 +219,9 @@ mod tests {
         let crontab = read(
             "# backups\n\nSHELL = /bin/bash\nPATH=\"/usr/bin:/bin\"\nMAILTO=root\n\
              30 2 * * * tar czf /tmp/home.tgz home\nCRON_TZ=Europe/Berlin\n\
-             @daily  /usr/bin/mail -s hello%dear\\%friend%bye\n@reboot start\n* * * *\n",
+             @daily  /usr/bin/mail -s hello%dear\\%friend%bye\n@reboot start\n* * * *\n@every 15m poll\n",
         );
-        let [tar, mail] = crontab.jobs.as_slice() else {
+        let [tar, mail, start, every] = crontab.jobs.as_slice() else {
             panic!("{crontab:?}");
         };
         assert_eq!(
@@ -236,8 +237,15 @@ mod tests {
         assert_eq!(mail.cron, "@daily");
         assert_eq!(mail.command, "/usr/bin/mail -s hello");
         assert_eq!(mail.stdin.as_deref(), Some("dear%friend\nbye\n"));
-        assert_eq!(crontab.notes.len(), 2, "{:?}", crontab.notes);
-        assert!(crontab.notes[1].starts_with("line 9: 'start': @reboot"));
+        assert_eq!(
+            (start.cron.as_str(), start.command.as_str()),
+            ("@reboot", "start")
+        );
+        assert_eq!(
+            (every.cron.as_str(), every.command.as_str()),
+            ("@every 15m", "poll")
+        );
+        assert_eq!(crontab.notes.len(), 1, "{:?}", crontab.notes);
         assert_eq!(crontab.errors.len(), 1);
         assert_eq!(crontab.errors[0].0, 10);
         assert!(

@@ -207,7 +207,7 @@ mod tests {
     use clap::Args;
     use serde_json::json;
 
-    use super::{super::spec::UpdateArgs, *};
+    use super::{super::args::UpdateArgs, *};
 
     fn object(value: &Value) -> Map<String, Value> {
         value.as_object().unwrap().clone()

@@ -39,8 +39,8 @@ Examples:
 
 Each line becomes a schedule of tasks of the kind exec, with a name made of its program and its content, so
 that a line is imported once. All lines are imported, or none. A schedule whose line was removed from the crontab
-continues, and a note names it. CRON_TZ, SHELL, other variables and % are supported; MAILTO and @reboot are left out
-with a note.")]
+continues, and a note names it. CRON_TZ, SHELL, other variables and % are supported; MAILTO is left out with a note.
+@reboot means each start of the machine of a worker, and any worker may run it.")]
 pub(super) struct Args {
     /// A crontab in the form of a user's own, without a column for the user; - for standard input
     #[arg(value_name = "FILE")]
@@ -290,7 +290,8 @@ fn print(imported: &[Imported], out: &Output, hint: &Hint) -> Result<(), Failure
             continue;
         }
         let times = texts::upcoming(&times);
-        let first = times.first().cloned().unwrap_or_default();
+        let first = times.first().cloned();
+        let first = first.unwrap_or_else(|| "at each start of a machine".to_owned());
         let cron = spec
             .as_object()
             .map(|spec| time_texts(spec, "cron").join(", "));

@@ -1,5 +1,6 @@
 //! `windlass schedule`: schedules, which submit runs at times.
 
+mod args;
 mod crontab;
 mod field;
 pub(crate) mod form;
@@ -58,7 +59,7 @@ Examples:
   windlass schedule create sync --every 1h --description 'copies the orders' --paused --shell ./sync
   windlass schedule create report --cron '0 6 * * MON' --zone local --dry-run -- ./report --weekly
   windlass schedule create once --at 2030-01-01T09:00:00Z --start-within 1h --shell 'make && make install'")]
-    Create(Box<spec::NewArgs>),
+    Create(Box<args::NewArgs>),
     /// Show a schedule: its times, its counts, its last run, the times without a run, and the live runs that it last saw
     Get(Which),
     /// List schedules with their next times and their last runs
@@ -73,7 +74,7 @@ Examples:
   windlass schedule update backup --cron '0 4 * * *'
   windlass schedule update backup --clear cron --every 12h
   windlass schedule update backup -- tar czf /tmp/all.tgz home etc")]
-    Update(Box<spec::UpdateArgs>),
+    Update(Box<args::UpdateArgs>),
     /// Pause schedules
     #[command(after_help = steer::PAUSE)]
     Pause(steer::PauseArgs),

@@ -3,7 +3,6 @@
 use serde_json::{Map, Value, json};
 use windlass::{Invalid, Json, Limit, statemachine::wire::read_retry};
 
-use super::spec::{inner, set};
 use crate::{
     command_args::CommandArgs,
     exec,
@@ -51,7 +50,7 @@ pub(super) struct RunArgs {
 const KEPT: [&str; 3] = ["cwd", "env_file", "env_from_file"];
 
 impl RunArgs {
-    /// Sets the limits of an option that was given. Those of the other option stay.
+    /// Sets the limits of an option that was given. The limits of the other option stay.
     fn set_limits(&self, run: &mut Map<String, Value>) {
         let given: Vec<&Limit> = self.at_once.iter().chain(&self.rate).collect();
         if given.is_empty() {
@@ -77,7 +76,7 @@ impl RunArgs {
         let is_wrong = spec.get("run").is_some_and(|run| !run.is_object());
         let is_replaced = self.kind.is_some() || self.command.is_given();
         let Some(run) = inner(spec, "run").filter(|_| is_replaced || !is_wrong) else {
-            let reason = "is no object; write it like {\"kind\":\"exec\"}";
+            let reason = "is not an object; write it like {\"kind\":\"exec\"}";
             return Err(Invalid::new("run", reason).into());
         };
         if let Some(mut props) = self.command.props()? {
@@ -117,7 +116,7 @@ impl RunArgs {
         if kind != exec::KIND {
             return Ok(());
         }
-        // Props of the wrong type are an error below.
+        // Props of the wrong type cause an error below.
         if self.command.has_place()
             && let Some(props) = run.entry("props").or_insert(json!({})).as_object_mut()
         {
@@ -132,4 +131,23 @@ impl RunArgs {
 /// Returns whether a limit in its JSON form is one of --at-once.
 fn is_at_once(limit: &Value) -> bool {
     limit.get("at_once").is_some()
+}
+
+/// Sets a field that was given.
+pub(super) fn set(spec: &mut Map<String, Value>, field: &str, value: Option<impl Into<Value>>) {
+    if let Some(value) = value {
+        spec.insert(field.to_owned(), value.into());
+    }
+}
+
+/// Returns the object in a field, and creates it if the field is missing or not an object.
+pub(super) fn inner<'a>(
+    spec: &'a mut Map<String, Value>,
+    field: &str,
+) -> Option<&'a mut Map<String, Value>> {
+    let value = spec.entry(field).or_insert(Value::Null);
+    if !value.is_object() {
+        *value = Value::Object(Map::new());
+    }
+    value.as_object_mut()
 }

@@ -3,85 +3,15 @@
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 use windlass::{
-    Invalid, Json, TaskId,
+    Invalid, Json,
     schedule::{Schedule, ScheduleRecord},
 };
 
-use super::{field::ClearArgs, run_args::RunArgs, zone};
+use super::{
+    run_args::{inner, set},
+    zone,
+};
 use crate::{exec, exit::Failure, input, parse::time};
-
-/// A schedule and its fields.
-#[derive(Debug, clap::Args)]
-pub(super) struct CreateArgs {
-    /// The schedule
-    #[arg(value_name = "ID")]
-    pub(super) id: TaskId,
-    #[command(flatten)]
-    pub(super) times: TimeArgs,
-    #[command(flatten)]
-    pub(super) run: RunArgs,
-    /// What the schedule is for, in one line: `schedule get` and `list` show it
-    #[arg(long, value_name = "TEXT")]
-    pub(super) description: Option<String>,
-    /// Print the schedule and its next times, and change nothing
-    #[arg(long)]
-    pub(super) dry_run: bool,
-}
-
-/// A schedule that is created.
-#[derive(Debug, clap::Args)]
-pub(super) struct NewArgs {
-    #[command(flatten)]
-    pub(super) fields: CreateArgs,
-    /// Create the schedule paused: it submits no run before `schedule resume`
-    #[arg(long)]
-    pub(super) paused: bool,
-}
-
-impl CreateArgs {
-    /// Sets the fields that were given.
-    pub(super) fn apply(&self, spec: &mut Map<String, Value>) -> Result<(), Failure> {
-        self.times.apply(spec)?;
-        set(spec, "description", self.description.clone());
-        self.run.apply(spec)
-    }
-}
-
-/// A schedule and the changes of its fields.
-#[derive(Debug, clap::Args)]
-pub(super) struct UpdateArgs {
-    #[command(flatten)]
-    pub(super) fields: CreateArgs,
-    #[command(flatten)]
-    pub(super) clear: ClearArgs,
-}
-
-impl UpdateArgs {
-    /// Returns whether an option was given.
-    pub(super) fn has_options(&self) -> bool {
-        let CreateArgs {
-            times,
-            run,
-            description,
-            ..
-        } = &self.fields;
-        *times != TimeArgs::default()
-            || *run != RunArgs::default()
-            || description.is_some()
-            || self.clear != ClearArgs::default()
-    }
-
-    /// Reads files and standard input once, because the fields may be set more than once.
-    pub(super) fn load(&mut self) -> Result<(), Failure> {
-        let CreateArgs { times, run, .. } = &mut self.fields;
-        for (field, text) in [("spec", &mut times.spec), ("props", &mut run.props)] {
-            if let Some(text) = text {
-                *text = input::json(field, text)?.to_string();
-            }
-        }
-        Ok(())
-    }
-}
 
 /// The times.
 #[derive(Debug, Default, PartialEq, clap::Args)]
@@ -89,17 +19,18 @@ pub(super) struct TimeArgs {
     /// Read the schedule as JSON, @FILE or - for standard input. Other options override its fields; a field that
     /// is null counts as missing
     #[arg(long, value_name = "JSON")]
-    spec: Option<String>,
+    pub(super) spec: Option<String>,
 
-    /// A cron expression: 'minute hour day month weekday', optionally with a second in front, or @daily
+    /// A cron expression: 'minute hour day month weekday', optionally with a second in front and then a year at the end;
+    /// @daily, @every 15m, or @reboot (each start of the machine of a worker)
     #[arg(long, value_name = "EXPRESSION")]
     cron: Vec<String>,
 
-    /// An interval: 90s, 15m, 1h30m, 7d
+    /// An interval: 90s, 15m, 1h30m, 7d; or months of the calendar: 1mo, 3mo, 1y
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true)]
     every: Vec<String>,
 
-    /// One of the times of each interval (RFC 3339); 1970-01-01T00:00:00Z by default
+    /// One of the times of each interval (RFC 3339); 1970-01-01T00:00:00Z by default. Months have its local time
     #[arg(long, value_name = "TIME", value_parser = time, requires = "every")]
     anchor: Option<Timestamp>,
 
@@ -186,31 +117,12 @@ fn object(field: &'static str, json: &Json) -> Result<Map<String, Value>, Invali
     json.get(field)
 }
 
-/// Sets a field that was given.
-pub(super) fn set(spec: &mut Map<String, Value>, field: &str, value: Option<impl Into<Value>>) {
-    if let Some(value) = value {
-        spec.insert(field.to_owned(), value.into());
-    }
-}
-
 /// Sets a list that was given.
 fn set_list<T: ToString>(spec: &mut Map<String, Value>, field: &str, values: &[T]) {
     if !values.is_empty() {
         let values: Vec<Value> = values.iter().map(|v| v.to_string().into()).collect();
         spec.insert(field.to_owned(), values.into());
     }
-}
-
-/// Returns the object in a field, which is made if it is missing or no object.
-pub(super) fn inner<'a>(
-    spec: &'a mut Map<String, Value>,
-    field: &str,
-) -> Option<&'a mut Map<String, Value>> {
-    let value = spec.entry(field).or_insert(Value::Null);
-    if !value.is_object() {
-        *value = Value::Object(Map::new());
-    }
-    value.as_object_mut()
 }
 
 impl TimeArgs {

@@ -11,11 +11,12 @@ use windlass::{
 };
 
 use super::{
+    args::{NewArgs, UpdateArgs},
     field::notes_of,
     form::{PlanForm, TimeForm},
     import::fields,
     show::UPCOMING,
-    spec::{NewArgs, TimeArgs, UpdateArgs, read},
+    spec::{TimeArgs, read},
     texts::upcoming,
     zone,
 };
@@ -78,7 +79,7 @@ pub(super) async fn create(args: NewArgs, global: &Global) -> Result<Exit, Failu
 async fn plan_new(id: &TaskId, schedule: &Schedule, global: &Global) -> Result<Exit, Failure> {
     let now = Timestamp::now();
     schedule.check(id.as_str(), now)?;
-    // Without a store nothing has the id.
+    // Without a store the id is free.
     if let Ok(client) = global.reading().await
         && client.get(id).await.is_ok()
     {
@@ -121,8 +122,8 @@ fn plan(
     Ok(Exit::Ok)
 }
 
-/// Returns the failure of a schedule that was not created, with what has its id.
-async fn taken(client: &Client, id: &TaskId, error: Error) -> Failure {
+/// Returns the failure of a schedule that was not created, and names the task that has its id.
+pub(super) async fn taken(client: &Client, id: &TaskId, error: Error) -> Failure {
     if let Error::AlreadyExists { what: "task", .. } = error
         && let Ok(record) = client.get(id).await
         && record.task.kind.as_str() != schedule::KIND

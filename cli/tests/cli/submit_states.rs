@@ -1,0 +1,50 @@
+//! Tasks that are submitted paused, and ids that are free after success.
+
+use crate::env::Env;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_task_is_submitted_paused_and_runs_when_it_is_resumed() {
+    let env = Env::new();
+    let words = ["submit", "double", "--id", "a", "--props", "2", "--paused"];
+    let submitted = env.run(&words).ok();
+    assert_eq!(submitted.out, "a\n");
+    let says = "note: the task is paused; `windlass resume a` starts it\n";
+    assert_eq!(submitted.err, says);
+    let node = env.node("n1").await;
+    env.run(&["submit", "double", "--props", "1", "--wait"])
+        .ok();
+    assert_eq!(env.json(&["get", "a"])["state"], "paused");
+    env.run(&["resume", "a"]).ok();
+    env.run(&["watch", "a", "--until-ended"]).ok();
+    assert_eq!(env.json(&["get", "a"])["state"], "completed");
+    node.shutdown().await;
+    env.run(&["submit", "k", "--paused", "--in", "1h"]).code(2);
+    let line = r#"{"id":"b","kind":"k","paused":true,"start_at":"2999-01-01T00:00:00Z"}"#;
+    env.run_with(&["submit", "--lines", "-"], line)
+        .fails(2, &["paused: has no effect together with 'start_at'"]);
+}
+
+#[test]
+fn an_id_is_free_after_success() {
+    let env = Env::new();
+    let submit = |command: &str| {
+        env.run(&[
+            "submit",
+            "--id",
+            "a",
+            "--free-id",
+            "--retry",
+            "never",
+            "--",
+            command,
+        ])
+    };
+    submit("true").ok();
+    submit("true").fails(1, &["'a' exists already"]);
+    env.run(&["worker", "--until-idle"]).ok();
+    assert_eq!(env.json(&["get", "a"])["state"], "completed");
+    submit("false").ok();
+    assert_eq!(env.json(&["get", "a"])["state"], "runnable");
+    env.run(&["worker", "--until-idle"]).ok();
+    submit("true").fails(1, &["'a' has ended already"]);
+}
