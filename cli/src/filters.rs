@@ -117,7 +117,7 @@ fn props_at(text: &str) -> Result<(String, Json), String> {
     let (pointer, value) = whole.unwrap_or((first, rest));
     if !(pointer.is_empty() || pointer.starts_with('/')) {
         return Err(format!(
-            "'{pointer}' is no JSON pointer; it begins with '/', such as /to/country"
+            "'{pointer}' is not a JSON pointer; it begins with '/', such as /to/country"
         ));
     }
     let value = match Json::parse("value", value) {
