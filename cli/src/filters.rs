@@ -87,22 +87,6 @@ pub(crate) struct FilterArgs {
     props: Vec<(String, Json)>,
 }
 
-/// The kinds that a filter selects.
-#[derive(Debug, Clone)]
-enum KindFilter {
-    Is(Kind),
-    /// Those that begin so.
-    Begins(String),
-}
-
-/// Reads a kind, or the beginning of kinds with a '*' behind it.
-fn kind_filter(text: &str) -> Result<KindFilter, Invalid> {
-    match text.strip_suffix('*') {
-        Some(prefix) => Ok(KindFilter::Begins(prefix.to_owned())),
-        None => Kind::new(text).map(KindFilter::Is),
-    }
-}
-
 /// Reads a JSON pointer and the value at it. A value that is not JSON is text.
 fn props_at(text: &str) -> Result<(String, Json), String> {
     let Some((first, rest)) = text.split_once('=') else {

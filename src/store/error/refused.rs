@@ -57,31 +57,6 @@ impl Reason {
     }
 }
 
-impl Error {
-    /// Returns the refusal of the only operation of a transaction as the error of that operation, where there is one.
-    pub(crate) fn of_operation(self) -> Self {
-        let Self::Refused(refusals) = &self else {
-            return self;
-        };
-        let mut all = refusals.iter();
-        let (Some(Refusal { task, reason, .. }), None) = (all.next(), all.next()) else {
-            return self;
-        };
-        match reason {
-            Reason::Missing => Self::no_task(task),
-            Reason::Finished => Self::AlreadyFinished(task.clone()),
-            Reason::Unreadable(reason) => Self::corrupt_task(task, reason.clone()),
-            Reason::Invalid(invalid) => invalid.clone().into(),
-            Reason::TooLarge {
-                field,
-                bytes,
-                limit,
-            } => Self::too_large(field, *bytes, *limit),
-            _ => self,
-        }
-    }
-}
-
 impl Refusals {
     /// Returns the refusals as an error; `None` for an empty list.
     pub(crate) fn error(refusals: Vec<Refusal>) -> Option<Error> {
