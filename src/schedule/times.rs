@@ -210,8 +210,8 @@ impl Times {
     }
 
     fn has_times(&self) -> bool {
-        !(self.crons.is_empty() && self.every.is_empty() && self.at.is_empty())
-            || !self.monthly.is_empty()
+        let has_none = self.crons.is_empty() && self.every.is_empty() && self.monthly.is_empty();
+        !(has_none && self.at.is_empty())
     }
 
     /// Returns the spec of these times.
