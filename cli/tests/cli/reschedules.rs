@@ -24,7 +24,7 @@ fn a_task_moves_to_another_kind_and_a_prefix_lists_it() {
         (&got["kind"], &got["priority"], &got["version"]),
         (&json!("inbox/err"), &json!(3), &json!(1))
     );
-    let history = env.run(&["get", "a"]).ok();
+    let history = env.run(&["get", "a", "--history"]).ok();
     assert!(
         history
             .out
