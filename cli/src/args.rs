@@ -79,7 +79,7 @@ pub(crate) enum Command {
     Kill(steer::Args),
     /// Send a signal to a task; with --wait, wait for the reply
     Signal(commands::signal::Args),
-    /// Change tasks that no node has claimed: their time, priority, kind, limits, data or props
+    /// Change unclaimed tasks: their time, priority, kind, limits, data or props
     Reschedule(Box<commands::reschedule::Args>),
     /// Restart ended tasks with the data that they had
     Retry(commands::retry::Args),

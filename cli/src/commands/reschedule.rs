@@ -67,7 +67,7 @@ struct Change {
     data: Option<String>,
 
     /// Replace the props: JSON, @FILE, or - for standard input
-    #[arg(long, value_name = "JSON")]
+    #[arg(long = "props", id = "new_props", value_name = "JSON")]
     props: Option<String>,
 }
 

@@ -37,7 +37,12 @@ pub(crate) struct Args {
     data: Option<String>,
 
     /// Start the one named task with these props instead of its own: JSON, @FILE, or - for standard input
-    #[arg(long, value_name = "JSON", conflicts_with = "with_dependents")]
+    #[arg(
+        long = "props",
+        id = "new_props",
+        value_name = "JSON",
+        conflicts_with = "with_dependents"
+    )]
     props: Option<String>,
 }
 

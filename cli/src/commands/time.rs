@@ -14,7 +14,7 @@ use crate::{
 Start times, deadlines and schedules are compared with this time. Each node uses the clock of its own machine, also on
 etcd, which has no clock of its own: keep the clocks in step (docs/operations.md).
 
-Example:
+Examples:
   windlass time")]
 pub(crate) struct Args {}
 

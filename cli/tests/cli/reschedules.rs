@@ -24,7 +24,7 @@ fn a_task_moves_to_another_kind_and_a_prefix_lists_it() {
         (&got["kind"], &got["priority"], &got["version"]),
         (&json!("inbox/err"), &json!(3), &json!(1))
     );
-    let history = env.run(&["get", "a"]).ok();
+    let history = env.run(&["get", "a", "--history"]).ok();
     assert!(
         history
             .out
@@ -34,7 +34,11 @@ fn a_task_moves_to_another_kind_and_a_prefix_lists_it() {
     let ids = |kind: &str| {
         let listed = env.run(&["list", "--kind", kind, "-o", "json"]).ok();
         let ids = listed.lines().into_iter().map(|one| one["id"].clone());
-        ids.collect::<Vec<_>>()
+        let mut ids: Vec<String> = ids
+            .map(|id| id.as_str().unwrap_or_default().to_owned())
+            .collect();
+        ids.sort_unstable();
+        ids
     };
     assert_eq!(ids("inbox/*"), ["a", "c"]);
     assert_eq!(ids("inbox*"), ["a", "b", "c"]);

@@ -185,7 +185,9 @@ impl Args {
             (None, props) => props.map(Json::from).unwrap_or_default(),
         };
         let kind = self.kind_given.clone().or_else(|| self.kind.clone());
-        if let Some(kind) = kind.as_deref().filter(|kind| kind.contains('/'))
+        if let Some(kind) = kind
+            .as_deref()
+            .filter(|kind| kind.contains('/') && windlass::Kind::new(kind).is_err())
             && let Some(tip) = tip::for_kind(kind)
         {
             let reason = format!("'{kind}' contains '/', which no kind does; {tip}");
