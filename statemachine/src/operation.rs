@@ -63,10 +63,6 @@ pub struct SendCommand {
 
 /// One change of one task.
 #[derive(Debug, Clone, PartialEq)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "nearly every operation is a submit"
-)]
 pub enum Operation {
     /// Submits a task. A new one has the state
     /// [`TaskState::submitted`](crate::TaskState::submitted). A task that replaces an ended one

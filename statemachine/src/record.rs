@@ -12,7 +12,9 @@ use crate::{
     waits::Waits,
 };
 
-pub(crate) use self::command::{CommandRecord, OutcomeRecord};
+#[cfg(feature = "schema")]
+pub(crate) use self::command::CommandRecord;
+pub(crate) use self::command::OutcomeRecord;
 
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()

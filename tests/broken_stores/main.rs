@@ -22,6 +22,7 @@ mod tasks;
 mod transactions;
 mod transfer;
 mod watch;
+mod writes;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 

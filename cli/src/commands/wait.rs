@@ -138,10 +138,11 @@ async fn for_filter(
         filter = filter.states(live);
     }
     let wait = async {
-        Ok(match is_idle {
+        match is_idle {
             true => client.wait_idle(&filter).await?,
             false => client.wait_none(&filter).await?,
-        })
+        }
+        Ok(())
     };
     if let Err(failure) = deadline.within(what, wait).await {
         let Failure::Timeout(text) = failure else {

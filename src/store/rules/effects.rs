@@ -6,8 +6,9 @@ use std::collections::{HashMap, HashSet};
 use windlass_statemachine::{Invalid, TaskId};
 
 use super::{
+    guard::holds,
     stand_ins::StandIns,
-    transaction::{Bounds, Facts, Present, Refused, Step, check_circle, holds, note, step},
+    transaction::{Bounds, Facts, Present, Refused, Step, check_circle, note, step},
     unique, waits,
 };
 use crate::store::{Error, Operation, Part, Reason, Refusal, Refusals, Transaction};

@@ -33,6 +33,7 @@ pub(crate) mod commit;
 pub(crate) mod delete;
 pub(crate) mod effects;
 pub(crate) mod facts;
+mod guard;
 pub(crate) mod history;
 pub(crate) mod limits;
 pub(crate) mod list;

@@ -10,7 +10,9 @@ use windlass_statemachine::{
 
 pub(crate) use super::facts::{Bounds, Facts, Present};
 use super::{
-    command, delete, reschedule,
+    command, delete,
+    guard::holds,
+    reschedule,
     retry::{self, Record},
     size,
     stand_ins::StandIns,
@@ -18,8 +20,8 @@ use super::{
     unique, waits,
 };
 use crate::store::{
-    ChangeKind, Done, Error, Guard, Operation, Part, Reason, Refusal, Refusals, Require,
-    Reschedule, RetryTask, Submit, Submitted, Transaction,
+    ChangeKind, Done, Error, Operation, Part, Reason, Refusal, Refusals, Reschedule, RetryTask,
+    Submit, Submitted, Transaction,
 };
 
 /// The minimum time for which a store remembers an applied transaction.
@@ -213,56 +215,6 @@ impl From<Reason> for Refused {
 impl From<Error> for Refused {
     fn from(error: Error) -> Self {
         Self::Error(error)
-    }
-}
-
-/// Returns the reason why a guard does not hold.
-pub(super) fn holds(guard: &Guard, present: Option<&Present>) -> Result<(), Reason> {
-    let Some(present) = present else {
-        return match guard.require {
-            Require::Absent => Ok(()),
-            _ => Err(Reason::Missing),
-        };
-    };
-    match &guard.require {
-        Require::Exists => Ok(()),
-        Require::Absent => Err(Reason::Exists),
-        Require::State(required) => match present.readable()?.code() {
-            is if is == *required => Ok(()),
-            is => Err(Reason::State {
-                is,
-                required: vec![*required],
-            }),
-        },
-        Require::Version(required) => match present.readable()?.version {
-            is if is == *required => Ok(()),
-            is => Err(Reason::Version {
-                is,
-                required: *required,
-            }),
-        },
-        Require::Fence(required) => match present.last.fence {
-            is if is == *required => Ok(()),
-            is => Err(Reason::Fence {
-                is,
-                required: *required,
-            }),
-        },
-        Require::Kind(required) => match &present.task {
-            Err(reason) => Err(Reason::Unreadable(reason.clone())),
-            Ok(task) if task.kind == *required => Ok(()),
-            Ok(task) => Err(Reason::Kind {
-                is: task.kind.clone(),
-                required: required.clone(),
-            }),
-        },
-        Require::Data(required) => match (&present.readable()?.data, required) {
-            (None, None) => Ok(()),
-            (Some(is), Some(required)) if is.same_value(required) => Ok(()),
-            _ => Err(Reason::Data),
-        },
-        Require::Unclaimed if present.is_claimed => Err(Reason::Claimed),
-        Require::Unclaimed => Ok(()),
     }
 }
 

@@ -6,7 +6,7 @@ use windlass_statemachine::{Command, Fence, Json, Kind, TaskStatus};
 use std::sync::Arc;
 
 use super::{super::retry::Counted, *};
-use crate::store::IfExists;
+use crate::store::{IfExists, Require};
 
 const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 

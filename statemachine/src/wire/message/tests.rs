@@ -33,7 +33,7 @@ fn all() -> Vec<(Message, &'static str)> {
             r#"{"message":"sleep","until":"2030-01-01T00:00:00Z"}"#,
         ),
         (
-            Message::sleep_for(Duration::from_millis(5400_500)),
+            Message::sleep_for(Duration::from_millis(5_400_500)),
             r#"{"message":"sleep","until":"in 1h 30m 500ms"}"#,
         ),
         (
