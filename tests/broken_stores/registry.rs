@@ -174,6 +174,10 @@ impl Registry for PlantedStore {
         Ok(records)
     }
 
+    async fn no_node_may_join(&self) -> Result<Option<Error>, Error> {
+        self.inner.no_node_may_join().await
+    }
+
     async fn counts(&self) -> Result<Vec<TaskCount>, Error> {
         let mut counts = self.inner.counts().await?;
         if self.has(Defect::CountsOmitTheQuarantined) {

@@ -15,7 +15,7 @@ use windlass::{
 
 use crate::{
     server::Server,
-    support::{connect, open, raw, secs, spec, task, until},
+    support::{connect, force_delete, open, raw, secs, spec, task, until},
 };
 
 /// The folders of a namespace.
@@ -201,7 +201,7 @@ async fn a_namespace_below_the_name_of_another_has_keys_of_its_own() {
         assert!(claimed.unwrap().is_some());
     }
     for name in ["b", "tasks"] {
-        outer.delete(vec![id(name)]).await.remove(0).unwrap();
+        force_delete(&outer, &id(name)).await;
         inner.get(&id(name)).await.unwrap();
     }
     let findings = inner.examine(&Examination::default()).await.unwrap();

@@ -101,8 +101,7 @@ async fn a_write_after_the_delete_is_not_read_by_the_next_task() {
     let (old, new) = (kit.node("old").await, kit.node("new").await);
     kit.submit("a").await;
     let mut stale = kit.claim(&old, "a").await.unwrap().unwrap();
-    let registry = kit.store.registry();
-    registry.delete(vec![id("a")]).await.remove(0).unwrap();
+    kit.force_delete("a").await;
     let late = Message::complete_with("late");
     let refused = kit.commit(&mut stale, late, None).await;
     assert!(matches!(refused, Err(Error::Fenced(_))), "{refused:?}");

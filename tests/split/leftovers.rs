@@ -49,12 +49,7 @@ async fn a_late_write_of_a_replaced_task_is_refused() {
     kit.submit("a").await;
     let mut stale = kit.claim(&old, "a").await.unwrap().unwrap();
     stale.state.incarnation = 3;
-    kit.store
-        .registry()
-        .delete(vec![id("a")])
-        .await
-        .remove(0)
-        .unwrap();
+    kit.force_delete("a").await;
     kit.submit("a").await;
     let mut owner = kit.claim(&new, "a").await.unwrap().unwrap();
     let late = Message::complete_with("late");

@@ -19,8 +19,8 @@ use windlass::{
         transition::TABLE,
     },
     store::{
-        ChangeKind, Claimed, Commit, Error, Lease, NodeSpec, SendCommand, StateRemoval, StateStore,
-        StateWrite, Store, Submit, memory::MemoryStates,
+        ChangeKind, Claimed, Commit, Delete, Error, Lease, NodeSpec, SendCommand, StateRemoval,
+        StateStore, StateWrite, Store, Submit, memory::MemoryStates,
     },
     testing::{Fault, FaultyStore, Operation},
 };
@@ -177,6 +177,13 @@ impl Kit {
             .store
             .registry()
             .submit(vec![Submit { task, if_exists }]);
+        answers.await.remove(0).unwrap();
+    }
+
+    /// Deletes a task, also one that a node has claimed.
+    pub(crate) async fn force_delete(&self, name: &str) {
+        let forced = windlass::store::Operation::Delete(Delete::new(id(name)).forced());
+        let answers = self.store.registry().apply(vec![forced.into()]);
         answers.await.remove(0).unwrap();
     }
 

@@ -120,7 +120,7 @@ async fn the_helper_refuses_what_a_submit_refuses() {
         matches!(error, Error::TooLarge { field: "props", .. }),
         "{error:?}"
     );
-    let error = inbox::submit(&transaction, NewTask::new("a/b")).unwrap_err();
+    let error = inbox::submit(&transaction, NewTask::new("a//b")).unwrap_err();
     assert!(
         matches!(&error, Error::Invalid(e) if e.field() == "kind"),
         "{error:?}"

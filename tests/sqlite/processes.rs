@@ -5,7 +5,10 @@ use std::{collections::HashSet, sync::Arc, time::Duration};
 use futures::StreamExt;
 use windlass::{
     Command, Message, StateKind,
-    store::{Change, ChangeKind, Coordinator, Error, Event, NodeCommand, Registry, SendCommand},
+    store::{
+        Change, ChangeKind, Coordinator, Delete, Error, Event, NodeCommand, Operation, Registry,
+        SendCommand,
+    },
 };
 
 use crate::support::*;
@@ -51,7 +54,8 @@ async fn each_sees_what_the_other_does() {
         Some("frozen")
     );
 
-    b.delete(vec![id("t")]).await.remove(0).unwrap();
+    let forced = Operation::Delete(Delete::new(id("t")).forced());
+    b.apply(vec![forced.into()]).await.remove(0).unwrap();
     until(
         &mut watch,
         |e| matches!(e, Event::Gone { id, .. } if id.as_str() == "t"),

@@ -39,7 +39,7 @@ async fn an_unreadable_record_is_quarantined_and_retried() {
         ),
         (
             "kind",
-            "UPDATE windlass_tasks SET kind = 'a/b' WHERE n = ?1",
+            "UPDATE windlass_tasks SET kind = 'a//b' WHERE n = ?1",
         ),
         // Regression: a number out of range failed every list, and ended each worker.
         (

@@ -147,9 +147,9 @@ fn wrong_input_names_the_field() {
         ),
         (
             "--store postgres://x list",
-            "store: 'postgres://x' is none of",
+            "store: 'postgres://x' is not one of",
         ),
-        ("--store jobs.db list", "store: 'jobs.db' is none of"),
+        ("--store jobs.db list", "store: 'jobs.db' is not one of"),
         ("dance", "dance"),
     ] {
         let words: Vec<&str> = line.split(' ').map(|word| word_of(word, &long)).collect();

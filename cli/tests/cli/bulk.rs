@@ -320,6 +320,6 @@ async fn purge_takes_what_ended_long_enough_ago() {
     );
     env.run(&["get", "s"]).ok();
     env.run(&["purge", "--older-than", "0s", "--state", "paused", "--yes"])
-        .fails(2, &["--state", "'paused' is none of"]);
+        .fails(2, &["--state", "'paused' is not one of"]);
     node.shutdown().await;
 }

@@ -10,7 +10,7 @@ const LAST: &str = "9999-12-30T22:00:00Z";
 const NEVER: &str = "9999-12-31T23:59:59Z";
 
 /// Each option with a time, in a command that works with the last one. `T` is the time.
-const OPTIONS: [(&str, &str); 20] = [
+const OPTIONS: [(&str, &str); 21] = [
     ("submit k --start-at T", "--start-at"),
     ("submit k --start-by T", "--start-by"),
     ("submit k --end-by T", "--end-by"),
@@ -36,6 +36,7 @@ const OPTIONS: [(&str, &str); 20] = [
     ("schedule backfill s --from T", "--from"),
     ("schedule backfill s --from T --to T", "--to"),
     ("schedule skip s T", "[TIME]"),
+    ("schedule trigger s --for T", "--for"),
     ("list --submitted-from T", "--submitted-from"),
     ("list --submitted-until T", "--submitted-until"),
     ("list --ended-from T", "--ended-from"),
