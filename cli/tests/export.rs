@@ -270,7 +270,7 @@ fn an_export_or_import_that_is_killed_leaves_no_file() {
     worker.stdout(Stdio::null()).stderr(Stdio::null());
     let mut worker = worker.spawn().unwrap();
     let started = Instant::now();
-    while place.run(&["nodes", "-o", "json"]).1.is_empty() {
+    while !place.run(&["nodes", "-o", "json"]).1.contains("\"name\"") {
         assert!(started.elapsed() < Duration::from_secs(30), "no node lives");
     }
     let folder = place.path("out");
