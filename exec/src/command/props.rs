@@ -355,7 +355,7 @@ mod tests {
             ),
             (
                 r#"{"command":"a","env":{"A":"1"},"env_from_file":{"A":"f"}}"#,
-                "props.env_from_file: A stands in 'env' too",
+                "props.env_from_file: A is in 'env' too",
             ),
             (
                 "{\"command\":\"a\\u0000\"}",
