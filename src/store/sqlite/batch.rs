@@ -51,7 +51,7 @@ pub(super) struct Environment<'c> {
 /// One write transaction. Numbers the changes that are made in it.
 pub(super) struct Batch<'c> {
     conn: &'c Connection,
-    /// The wall clock when the transaction began.
+    /// The wall clock when the transaction began, or when further jobs joined it.
     pub(super) now: Timestamp,
     /// `now`, as the tables store it.
     pub(super) at: i64,
@@ -111,6 +111,12 @@ impl<'c> Batch<'c> {
             reserver: RefCell::default(),
             used: RefCell::default(),
         })
+    }
+
+    /// Sets the time of the jobs from here on. A clock that was set back does not set it back within the transaction.
+    pub(super) fn advance(&mut self, now: Timestamp) {
+        self.now = self.now.max(now);
+        self.at = micros(self.now);
     }
 
     pub(super) fn connection(&self) -> &'c Connection {

@@ -333,6 +333,10 @@ fn work(setup: &Setup, intake: &mut Intake, kept: &Kept, jobs: &mut Jobs) -> Sql
         done += 1;
         if done == jobs.list.len() {
             intake.join(jobs);
+            // A job that has joined may have a later time than the start of the transaction.
+            if done < jobs.list.len() {
+                batch.advance(setup.clock.now());
+            }
         }
     }
     if intake.reaps {
