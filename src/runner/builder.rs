@@ -247,11 +247,15 @@ impl Builder {
     /// # Example
     ///
     /// ```
-    /// use windlass::{Runner, store::Store};
+    /// use windlass::{Message, Runner, TaskContext, store::Store};
     ///
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), windlass::BoxError> {
     /// let store = Store::open("memory:").await?;
-    /// let runner = Runner::builder(&store).exit_after_store_errors(10).start().await?;
+    /// let runner = Runner::builder(&store)
+    ///     .handler("poll", |_: TaskContext| async { Message::complete() })
+    ///     .exit_after_store_errors(10)
+    ///     .start()
+    ///     .await?;
     /// assert!(runner.failure().is_none());
     /// # Ok(()) }
     /// ```

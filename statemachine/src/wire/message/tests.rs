@@ -143,7 +143,7 @@ fn wrong_messages_name_the_field() {
         ),
         (r#"{"message":"sleep","after":["a/b"]}"#, "after: 'a/b'"),
         (r#"{"message":"error"}"#, "error: is missing"),
-        (r#"{"message":"run","data":}"#, "message: is not JSON"),
+        (r#"{"message":"run","data":}"#, "message: data: is not JSON"),
         (
             r#"{"message":"run","effects":[7]}"#,
             "effects[0]: is 7, not an object",
