@@ -232,7 +232,7 @@ impl FilterArgs {
         Ok(())
     }
 
-    fn has_ended_states(&self) -> bool {
+    pub(crate) fn has_ended_states(&self) -> bool {
         !self.states.is_empty() && self.states.iter().all(|code| code.is_terminal())
     }
 

@@ -19,6 +19,12 @@ fn check(field: &'static str, text: &str) -> Result<(), Invalid> {
 fn check_kind(field: &'static str, text: &str) -> Result<(), Invalid> {
     // No name has this character.
     check_text(field, text, '\0')?;
+    if text.ends_with('*') {
+        let reason = format!(
+            "'{text}' ends with '*', by which filters select every kind that begins so; end it with another character"
+        );
+        return Err(Invalid::new(field, reason));
+    }
     let is_part = |part: &str| !matches!(part, "" | "." | "..");
     if text.split('/').all(is_part) {
         return Ok(());
@@ -184,7 +190,7 @@ name! {
 
 name! {
     /// The name of a handler; a task of this kind is run by it. The rules are those of [`TaskId`], but a kind may be a
-    /// path: `inbox/err` is a kind of its own beside `inbox`. No part of a path is empty, `.` or `..`.
+    /// path: `inbox/err` is a kind of its own beside `inbox`. No part of a path is empty, `.` or `..`, and a kind does not end with `*`.
     ///
     /// # Example
     ///

@@ -17,7 +17,8 @@ pub const MAX_LABELS: usize = 32;
 /// The longest name or value of a label, in bytes.
 pub const MAX_LABEL_BYTES: usize = 128;
 
-/// A unit of work as it was submitted. It never changes; its [`TaskState`](crate::TaskState) does.
+/// A unit of work as it was submitted. Its attempts never change it, only a reschedule or a retry with other props; its
+/// [`TaskState`](crate::TaskState) changes.
 ///
 /// # Example
 ///

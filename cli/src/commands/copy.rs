@@ -52,8 +52,8 @@ pub(crate) struct Args {
     #[arg(long)]
     replace: bool,
 
-    /// Copy also where tasks that cannot be read are awaited by others, which then run at once in the target; the exit code
-    /// is 1, since tasks are missing
+    /// Copy also where tasks that cannot be read are awaited by others, which then stop waiting in the target: with
+    /// --after they run, with --after-ok they fail. The exit code is 1, and the source keeps no mark
     #[arg(long)]
     accept_missing: bool,
 
@@ -167,6 +167,11 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
         }
     }
     show(&out, &report, &args)?;
+    if args.accept_missing && !args.dry_run && !args.backup && !report.is_whole() {
+        out.note(
+            "note: the source has no mark of the copy, and still runs its tasks: start no node there, or both stores run them",
+        );
+    }
     let done = if args.dry_run {
         report.left.is_empty() && report.outside.is_empty()
     } else {

@@ -3,14 +3,19 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use windlass::{Kind, Limit, store::Reschedule};
+use windlass::{
+    Client, Json, Kind, Limit, TaskId,
+    store::{Reschedule, TaskRecord},
+};
 
 use super::steer::after;
 use crate::{
     bulk::Report,
+    exec,
     exit::{Exit, Failure},
     global::Global,
     input,
+    output::Output,
     parse::{at_once, duration, priority, rate, time},
     select::{Choice, SelectArgs, is_live},
 };
@@ -38,7 +43,8 @@ struct Change {
     #[arg(long, value_name = "KIND")]
     to_kind: Option<Kind>,
 
-    /// Let runnable and sleeping tasks run at this time (RFC 3339)
+    /// Let runnable and sleeping tasks run at this time (RFC 3339). Filters leave out tasks that wait for others: a time
+    /// would end their wait
     #[arg(long, value_name = "TIME", value_parser = time, conflicts_with = "wait")]
     at: Option<Timestamp>,
 
@@ -71,6 +77,44 @@ struct Change {
     props: Option<String>,
 }
 
+/// Returns whether a filter selects the task: schedules have commands of their own.
+fn is_task(record: &TaskRecord) -> bool {
+    is_live(record) && record.task.kind.as_str() != Kind::SCHEDULE
+}
+
+/// Returns whether a filter selects the task for another time: that of a task which waits for others would end its wait.
+fn is_movable(record: &TaskRecord) -> bool {
+    is_task(record) && record.state.as_ref().is_ok_and(|s| !s.is_waiting())
+}
+
+/// Checks the change of one task. A task that does not exist is reported with the others.
+async fn check(
+    client: &Client,
+    out: &Output,
+    id: &TaskId,
+    (to_kind, props): (Option<&Kind>, Option<&Json>),
+    due: Option<Timestamp>,
+) -> Result<(), Failure> {
+    let Ok(record) = client.get(id).await else {
+        return Ok(());
+    };
+    if record.task.kind.as_str() == Kind::SCHEDULE {
+        return Err(Failure::Usage(format!(
+            "task '{id}' is a schedule, and was not changed; change it with: windlass schedule update {id}"
+        )));
+    }
+    let kind = to_kind.unwrap_or(&record.task.kind);
+    if kind.as_str() == exec::KIND {
+        exec::Props::parse(props.unwrap_or(&record.task.props))?;
+    }
+    if due.is_some() && record.state.is_ok_and(|state| state.is_waiting()) {
+        out.note(format!(
+            "note: task '{id}' waits for other tasks; its wait ends at the new time, whether they have ended or not"
+        ));
+    }
+    Ok(())
+}
+
 /// Changes them.
 pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure> {
     let Change {
@@ -94,13 +138,21 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     let limits = (no_limits || !limits.is_empty()).then_some(limits);
     let client = global.existing().await?;
     let out = global.out();
-    let choice = (args.select)
-        .choose(&client, &out, "reschedule", is_live)
-        .await?;
-    let ids = match choice {
+    let wanted = match due {
+        Some(_) => is_movable,
+        None => is_task,
+    };
+    let choice = (args.select).choose(&client, &out, "reschedule", wanted);
+    let ids = match choice.await? {
         Choice::Act(ids) => ids,
         Choice::Done(exit) => return Ok(exit),
     };
+    let is_named = !args.select.ids().is_empty();
+    if is_named || props.is_some() {
+        for id in &ids {
+            check(&client, &out, id, (to_kind.as_ref(), props.as_ref()), due).await?;
+        }
+    }
     let bar = out.progress(ids.len() as u64, "reschedule");
     Report::run("reschedule", ids, &bar, |ids| {
         let changes = ids.into_iter().map(|id| {

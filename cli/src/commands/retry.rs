@@ -1,10 +1,11 @@
 //! `windlass retry`: restarts ended tasks.
 
-use windlass::{Client, store::RetryTask};
+use windlass::{Client, Kind, store::RetryTask};
 
 use crate::{
     bulk::{Item, Report},
     dependents::{Dependents, dependents},
+    exec,
     exit::{Exit, Failure},
     global::Global,
     input,
@@ -114,6 +115,17 @@ async fn edited(args: Args, client: &Client, out: &Output) -> Result<Exit, Failu
         );
         return Err(Failure::Usage(text));
     };
+    if let (Some(props), Ok(record)) = (&props, client.get(id).await) {
+        match record.task.kind.as_str() {
+            Kind::SCHEDULE => {
+                return Err(Failure::Usage(format!(
+                    "--props: task '{id}' is a schedule; create another one"
+                )));
+            }
+            exec::KIND => drop(exec::Props::parse(props)?),
+            _ => {}
+        }
+    }
     let mut retry = RetryTask::new(id.clone());
     (retry.data, retry.props) = (data, props);
     let item = match client.retry_with(retry).await {

@@ -26,7 +26,8 @@ const AT_ONCE: usize = 64;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 With ids, the command ends when each of these tasks has ended; the exit code is 1 unless all of them have completed.
-With filters, it ends when no live task matches: tasks that have ended do not count, unless --state names their state.
+With filters, it ends when no live task matches, however the tasks have ended: `windlass list --state failed` with the
+same filters shows those that failed.
 
 Examples:
   windlass wait report-7
@@ -76,6 +77,12 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
             ));
         }
         _ => {}
+    }
+    if args.filter.has_ended_states() {
+        return Err(Failure::Usage(
+            "--state: a wait is for live tasks to end; leave out completed, failed and killed"
+                .into(),
+        ));
     }
     let client = global.reading().await?;
     let deadline = Deadline::after(args.timeout);

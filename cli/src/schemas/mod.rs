@@ -87,7 +87,7 @@ fn forms() -> Vec<(Form, Value)> {
         output::<bulk::Report>(
             "report",
             "The commands that act on tasks: `pause`, `resume`, `sleep`, `release`, `checkpoint`, `complete`, \
-             `kill`, `signal`, `retry`, `delete`; and `wait`.",
+             `kill`, `signal`, `retry`, `reschedule`, `delete`; and `wait`.",
         ),
         output::<apply::AppliedForm<'_>>("applied", "`windlass apply`."),
         output::<apply::Checked>("checked", "`windlass apply --dry-run`."),

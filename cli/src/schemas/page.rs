@@ -11,7 +11,8 @@ const HEAD: &str = "\
 
 The fields of what windlass reads and prints. This page is made of the JSON Schemas in [`schemas/`](schemas), one for each
 form, which are made of the types of the program: a program can be generated from them, or check what it writes. An output
-has the fields of its schema and no others. In an input, a field that may be left out may be `null` too.
+has the fields of its schema and no others. In an input, a field that may be left out may be `null` too, but for values of any
+JSON where `null` is a value: `result`, `payload`, `data` of an operation or a message, and `props` of a reschedule or a retry.
 
 Times are RFC 3339. Lengths of time are text such as `1h 30m`. *any* is any JSON value; numbers in it keep all of their
 digits.

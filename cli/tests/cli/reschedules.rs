@@ -124,3 +124,86 @@ fn guards_alone_are_a_transaction() {
     env.run(&["apply", &swap])
         .fails(1, &["line 1: task 'a' has other data than required"]);
 }
+
+/// Regression: a schedule got another time or spec, and fired nothing more.
+#[test]
+fn a_schedule_is_not_rescheduled() {
+    let env = Env::new();
+    env.run(&["schedule", "create", "s", "--every", "1h", "--", "true"])
+        .ok();
+    env.run(&["submit", "k", "--id", "a"]).ok();
+    let before = env.json(&["get", "s"]);
+    for change in [&["--in", "1h"][..], &["--props", "{}"], &["--data", "{}"]] {
+        env.run(&[&["reschedule", "s"], change].concat())
+            .fails(2, &["'s' is a schedule", "windlass schedule update s"]);
+    }
+    env.run(&["reschedule", "--all", "--priority", "3", "--yes"])
+        .ok();
+    assert_eq!(env.json(&["get", "s"]), before);
+    assert_eq!(env.json(&["get", "a"])["priority"], 3);
+}
+
+/// Regression: the new time ended the waits of tasks that a filter selected, and failed them.
+#[test]
+fn filters_give_no_time_to_tasks_that_wait_for_others() {
+    let env = Env::new();
+    for words in [
+        &["submit", "k", "--id", "a"][..],
+        &[
+            "submit",
+            "k",
+            "--id",
+            "waits",
+            "--after-ok",
+            "a",
+            "--label",
+            "x=1",
+        ],
+        &[
+            "submit", "k", "--id", "sleeps", "--in", "1h", "--label", "x=1",
+        ],
+    ] {
+        env.run(words).ok();
+    }
+    env.run(&["reschedule", "--label", "x=1", "--in", "0s", "--yes"])
+        .ok();
+    assert_eq!(
+        env.json(&["get", "waits"])["until"],
+        serde_json::Value::Null
+    );
+    assert_eq!(env.json(&["get", "sleeps"])["state"], "runnable");
+    let named = env.run(&["reschedule", "waits", "--in", "1h"]).ok();
+    assert!(
+        named.err.contains("its wait ends at the new time"),
+        "{named:?}"
+    );
+}
+
+/// Regression: props that a submit refuses were taken, and the run failed.
+#[test]
+fn the_props_of_a_command_are_checked() {
+    let env = Env::new();
+    env.run(&["submit", "--id", "a", "--in", "1h", "--", "true"])
+        .ok();
+    env.run(&["submit", "k", "--id", "b"]).ok();
+    for words in [
+        &["reschedule", "a", "--props", r#"{"comand":"x"}"#][..],
+        &["reschedule", "b", "--to-kind", "exec"],
+    ] {
+        env.run(words).fails(2, &["props: "]);
+    }
+    env.run(&["kill", "a"]).ok();
+    env.run(&["worker", "--until-idle"]).ok();
+    env.run(&["retry", "a", "--props", r#"{"comand":"x"}"#])
+        .fails(2, &["'comand' is not a field"]);
+}
+
+/// Regression: a kind that ends with a star could not be named alone.
+#[test]
+fn a_kind_does_not_end_with_a_star() {
+    let env = Env::new();
+    env.run(&["submit", "a*"]).fails(2, &["'a*' ends with '*'"]);
+    env.run(&["submit", "k", "--id", "a"]).ok();
+    env.run(&["reschedule", "a", "--to-kind", "inbox/*"])
+        .fails(2, &["'inbox/*' ends with '*'"]);
+}

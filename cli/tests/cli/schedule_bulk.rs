@@ -283,3 +283,34 @@ async fn a_schedule_is_created_paused_with_a_description() {
             &["--description: has 0 bytes; give 1 to 1024 bytes of printable text"],
         );
 }
+
+/// Regression: a pause after a resume that waits said "paused", and the schedule ran.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pause_after_a_waiting_resume_is_sent() {
+    let env = Env::new();
+    let every = [
+        "--every", "1s", "--paused", "--kind", "double", "--props", "1",
+    ];
+    env.run(&[&["schedule", "create", "s"], &every[..]].concat())
+        .ok();
+    env.run(&["schedule", "resume", "s"]).ok();
+    let paused = env.run(&["schedule", "pause", "s"]).ok();
+    assert!(
+        paused.out.contains("pause sent; it waits for a node"),
+        "{paused:?}"
+    );
+    env.run(&["schedule", "resume", "s"]).ok();
+    let all = env.run(&["schedule", "pause", "--all", "--yes"]).ok();
+    assert!(all.out.contains("pause sent"), "{all:?}");
+    let node = env.node("n1").await;
+    env.run(&["submit", "double", "--props", "1", "--wait"])
+        .ok();
+    let started = std::time::Instant::now();
+    while env.json(&["get", "s"])["commands_waiting"] != 0 {
+        let limit = std::time::Duration::from_secs(30);
+        assert!(started.elapsed() < limit, "the commands wait");
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    assert_eq!(env.json(&["get", "s"])["state"], "paused");
+    node.shutdown().await;
+}

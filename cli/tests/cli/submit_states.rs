@@ -48,3 +48,26 @@ fn an_id_is_free_after_success() {
     env.run(&["worker", "--until-idle"]).ok();
     submit("true").fails(1, &["'a' has ended already"]);
 }
+
+/// Regression: the free id of a completed task freed its unique key for other tasks, too.
+#[test]
+fn a_free_id_frees_no_unique_key() {
+    let env = Env::new();
+    let submit = |id: &str| {
+        let words = [
+            "submit",
+            "--id",
+            id,
+            "--free-id",
+            "--unique",
+            "k=1h",
+            "--",
+            "true",
+        ];
+        env.run(&words)
+    };
+    submit("a").ok();
+    env.run(&["worker", "--until-idle"]).ok();
+    submit("b").fails(1, &["the unique key 'k'"]);
+    submit("a").ok();
+}

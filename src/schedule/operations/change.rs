@@ -37,6 +37,8 @@ pub(super) struct Read {
     pub(super) times: Times,
     /// Whether the spec is invalid: the times are then those of another spec.
     pub(super) is_wrong: bool,
+    /// How many commands wait for the schedule.
+    commands: u64,
 }
 
 /// A change of a schedule, with the other operations of the same write.
@@ -94,6 +96,7 @@ impl Schedules {
             (times, _) => times,
         };
         Ok(Read {
+            commands: record.commands,
             times: times?,
             json: state.data,
             is_wrong,
@@ -183,10 +186,12 @@ impl Schedules {
                 note,
                 ..read.data.clone()
             };
-            Ok((data.into(), read.code))
+            // A resume that waits would end the pause.
+            let is_paused = read.code == StateKind::Paused && read.commands == 0;
+            Ok((data.into(), is_paused))
         };
-        let (_, code) = self.change(id.clone(), noted).await?;
-        if code != StateKind::Paused {
+        let (_, is_paused) = self.change(id.clone(), noted).await?;
+        if !is_paused {
             self.client.command(&id, Command::Pause).await?;
         }
         Ok(())

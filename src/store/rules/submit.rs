@@ -51,6 +51,16 @@ pub(crate) fn decide(submit: &Submit, taken: Taken<'_>) -> Result<Verdict, Error
     if is_free(&taken) {
         return Ok(Verdict::Replace);
     }
+    decide_kept(submit, taken)
+}
+
+/// As [`decide`], for a task whose id stays taken: the free id of a completed task frees nothing else that the task
+/// holds.
+///
+/// # Errors
+///
+/// As [`decide`].
+pub(super) fn decide_kept(submit: &Submit, taken: Taken<'_>) -> Result<Verdict, Error> {
     let is_same = |task: &Task| task.is_same_work(&submit.task);
     match submit.if_exists {
         IfExists::Same if taken.task.is_some_and(is_same) => taken.code.map(Verdict::Existing),

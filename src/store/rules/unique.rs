@@ -74,7 +74,7 @@ pub(super) fn decide(
         task: present.task.as_deref().ok(),
         code,
     };
-    match submit::decide(submit, taken) {
+    match submit::decide_kept(submit, taken) {
         Ok(Verdict::Existing(state)) => Ok(Some(Submitted::Other {
             task: task.clone(),
             state,

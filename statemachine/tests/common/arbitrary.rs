@@ -186,7 +186,11 @@ pub(crate) fn task() -> impl Strategy<Value = Task> {
         option::of(retry()),
     )
         .prop_map(|(id, kind, props, start_at, priority, labels, retry)| {
-            let mut task = Task::new(id, Kind::new(kind.as_str()).unwrap());
+            // A kind is a name that does not end with a star.
+            let kind = Kind::new(format!("{kind}-"))
+                .or_else(|_| Kind::new("k"))
+                .unwrap();
+            let mut task = Task::new(id, kind);
             task.props = props;
             task.start_at = start_at;
             task.priority = priority;

@@ -36,7 +36,7 @@ use crate::{
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  windlass schedule create backup --cron '30 2 * * *' --zone Europe/Berlin -- tar czf /tmp/home.tgz home
+  windlass schedule create backup --cron '30 2 * * *' --zone Europe/Berlin --cwd / -- tar czf /tmp/home.tgz home
   windlass schedule create poll --every 15m --overlap kill --kind report --props '{\"all\":true}'
   windlass schedule list
   windlass schedule preview backup -n 3
@@ -54,7 +54,7 @@ enum Ask {
     /// Create a schedule
     #[command(after_help = "\
 Examples:
-  windlass schedule create backup --cron '30 2 * * *' --zone Europe/Berlin -- tar czf /tmp/home.tgz home
+  windlass schedule create backup --cron '30 2 * * *' --zone Europe/Berlin --cwd / -- tar czf /tmp/home.tgz home
   windlass schedule create poll --every 15m --overlap kill --kind report --props '{\"all\":true}'
   windlass schedule create sync --every 1h --description 'copies the orders' --paused --shell ./sync
   windlass schedule create report --cron '0 6 * * MON' --zone local --dry-run -- ./report --weekly

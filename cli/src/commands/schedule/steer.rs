@@ -70,9 +70,8 @@ pub(super) struct DeleteArgs {
 
 /// Returns whether a pause changes a schedule.
 fn is_going_on(record: &ScheduleRecord) -> bool {
-    record
-        .state
-        .is_some_and(|code| !code.is_terminal() && code != StateKind::Paused)
+    let is_live = record.state.is_some_and(|code| !code.is_terminal());
+    is_live && (record.state != Some(StateKind::Paused) || record.commands > 0)
 }
 
 /// Returns whether a resume changes a schedule.
@@ -229,6 +228,11 @@ async fn each(
 async fn becomes_paused(client: &Client, id: &TaskId) -> Result<bool, Failure> {
     for _ in 0..20 {
         let record = client.get(id).await?;
+        // A command that waits may end the pause.
+        if record.commands > 0 {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            continue;
+        }
         if record
             .state
             .is_ok_and(|state| state.code() == StateKind::Paused)
