@@ -1,4 +1,4 @@
-//! [`Programs`]: finds programs in `PATH` and remembers them. Without it, each command would try
+//! `Programs`: finds programs in `PATH` and remembers them. Without it, each command would try
 //! the folders of `PATH` one after the other.
 
 use std::{
