@@ -360,6 +360,10 @@ fn unescaped(text: &[u8]) -> Vec<u8> {
 }
 
 #[cfg(all(test, unix))]
+#[path = "planted_tests.rs"]
+mod planted_tests;
+
+#[cfg(all(test, unix))]
 mod tests {
     use super::*;
 

@@ -116,7 +116,6 @@ mod tests {
     use std::{fs, os::unix::fs::PermissionsExt, process::Command};
 
     use super::*;
-    use crate::store::sqlite::file;
 
     fn set_mode(path: &Path, mode: u32) {
         fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
@@ -143,19 +142,19 @@ mod tests {
         fs::create_dir(&inner).unwrap();
         let path = inner.join("-it's $(a) store.db");
         for ending in ["", "-wal"] {
-            fs::write(file::beside(&path, ending), "").unwrap();
-            set_mode(&file::beside(&path, ending), 0o664);
+            fs::write(beside(&path, ending), "").unwrap();
+            set_mode(&beside(&path, ending), 0o664);
         }
         run(&permissions(&path));
         assert_eq!(mode(&path), 0o600);
-        assert_eq!(mode(&file::beside(&path, "-wal")), 0o600);
+        assert_eq!(mode(&beside(&path, "-wal")), 0o600);
         assert_eq!(permissions(&path).verdict, Verdict::Ok);
         // The process that closes the store last removes the log.
         for ending in ["", "-wal"] {
-            set_mode(&file::beside(&path, ending), 0o664);
+            set_mode(&beside(&path, ending), 0o664);
         }
         let finding = permissions(&path);
-        fs::remove_file(file::beside(&path, "-wal")).unwrap();
+        fs::remove_file(beside(&path, "-wal")).unwrap();
         run(&finding);
         assert_eq!(mode(&path), 0o600);
         let relative = not_writable(Path::new("store.db")).found;
@@ -164,40 +163,5 @@ mod tests {
         set_mode(&inner, 0o555);
         run(&not_writable(&path));
         assert_eq!((mode(&path), mode(&inner)), (0o644, 0o755));
-    }
-
-    #[test]
-    fn a_log_that_another_user_has_planted_is_refused() {
-        use std::os::unix::fs::{chown, symlink};
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("store.db");
-        let log = file::beside(&path, "-wal");
-        for name in [&path, &log] {
-            fs::write(name, "").unwrap();
-        }
-        set_mode(&path, 0o644);
-        let existing = || file::existing(&path).map_err(|error| error.to_string());
-        existing().unwrap();
-        // Only root can give a file to another user.
-        if chown(&log, Some(65534), Some(65534)).is_ok() {
-            let refused = existing().unwrap_err();
-            assert!(
-                refused.contains("-wal' belongs to another user (uid 65534)"),
-                "{refused}"
-            );
-            // Any user may write the tasks themselves.
-            set_mode(&path, 0o666);
-            existing().unwrap();
-            set_mode(&path, 0o644);
-        }
-        fs::remove_file(&log).unwrap();
-        // A pipe made every command wait for its writer.
-        nix::unistd::mkfifo(&log, nix::sys::stat::Mode::S_IRUSR).unwrap();
-        let refused = existing().unwrap_err();
-        assert!(refused.contains("-wal' is not a regular file"), "{refused}");
-        fs::remove_file(&log).unwrap();
-        symlink("elsewhere", &log).unwrap();
-        let refused = existing().unwrap_err();
-        assert!(refused.contains("-wal' is a link"), "{refused}");
     }
 }
