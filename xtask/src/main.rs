@@ -8,6 +8,7 @@
 mod api;
 mod circles;
 mod counts;
+mod failures;
 mod interop;
 mod lengths;
 mod mutants;
@@ -26,6 +27,8 @@ use std::{
     process::{Command, ExitCode},
     thread,
 };
+
+use failures::Failures;
 
 const HELP: &str = "\
 The chores of the windlass workspace:
@@ -126,12 +129,12 @@ fn test(args: &[String]) -> Result<(), String> {
     let protoc = tools::protoc(&root())?;
     let servers = tools::etcds(&root())?;
     let (first, others) = servers.split_first().ok_or("no etcd was found")?;
-    run(
+    run_tests(
         &format!("cargo test (etcd: {})", first.display()),
         cargo_test(&protoc, first)?.args(args),
     )?;
     for server in others {
-        run(
+        run_tests(
             &format!(
                 "cargo test of the tests that depend on the version of etcd (etcd: {})",
                 server.display()
@@ -163,6 +166,16 @@ const SAME_ON_EVERY_ETCD: [&str; 10] = [
     "servers::",
     "silence::",
 ];
+
+/// Runs `cargo test`, and repeats the first lines of what failed.
+fn run_tests(name: &str, test: &mut Command) -> Result<(), String> {
+    let failures = Failures::of(test)?;
+    let outcome = run(name, test);
+    if outcome.is_err() {
+        failures.print();
+    }
+    outcome
+}
 
 fn cargo_test(protoc: &Path, server: &Path) -> Result<Command, String> {
     let mut test = cargo();

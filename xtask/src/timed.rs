@@ -3,14 +3,19 @@
 
 use std::{
     env,
-    process::{Child, Command, ExitStatus},
+    process::{Child, Command, ExitStatus, Stdio},
     sync::mpsc::{RecvTimeoutError, channel},
     thread,
     time::Duration,
 };
 
+use crate::failures;
+
 /// The longest that the tests of one program may take, in seconds. The slowest take 3 minutes on two cores.
 const LIMIT: &str = "900";
+
+/// How long the output of a program may take after its end.
+const LAST_OUTPUT: Duration = Duration::from_secs(30);
 
 /// The chore that cargo runs with each program of tests.
 pub(crate) const CHORE: &str = "timed";
@@ -52,9 +57,24 @@ pub(crate) fn timed(args: &[String]) -> Result<u8, String> {
     };
     let wrong = |_| format!("'{seconds}' is no number of seconds");
     let limit = Duration::from_secs(seconds.parse().map_err(wrong)?);
-    let child = Command::new(program).args(args).spawn();
-    let child = child.map_err(|e| format!("{program} could not be started: {e}"))?;
+    let child = Command::new(program)
+        .args(args)
+        .stdout(Stdio::piped())
+        .spawn();
+    let mut child = child.map_err(|e| format!("{program} could not be started: {e}"))?;
+    let output = child.stdout.take();
+    let (copied, copying) = channel();
+    thread::spawn(move || copied.send(output.map_or(Ok(()), failures::copy)));
     let status = within(limit, child).map_err(|why| format!("{program} {why}"))?;
+    // A process that outlives its test may hold the output open.
+    match copying.recv_timeout(LAST_OUTPUT) {
+        Ok(Ok(())) => {}
+        Ok(Err(e)) => return Err(format!("the output of {program} could not be copied: {e}")),
+        Err(_) => eprintln!(
+            "==> {program} has ended, and a process that one of its tests started still holds its output: the test \
+             has to end what it starts"
+        ),
+    }
     Ok(status
         .code()
         .and_then(|code| u8::try_from(code).ok())
