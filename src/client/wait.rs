@@ -1,6 +1,7 @@
 //! Waits for the end of a task, for the outcome of a command, and until no task matches a filter.
 
 use std::{
+    ops::ControlFlow::{self, Break, Continue},
     sync::{
         Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
@@ -9,7 +10,7 @@ use std::{
 };
 
 use tokio::time::{Instant, sleep};
-use windlass_statemachine::{CommandId, Invalid, Outcome, StateKind, TaskId};
+use windlass_statemachine::{CommandId, Invalid, Outcome, StateKind, TaskId, TaskStatus};
 
 use super::{Client, Done, WaitReason, Waiting, name, waiting::Reporter};
 use crate::store::{
@@ -26,6 +27,11 @@ const LOOK_SELDOM: Duration = Duration::from_secs(30);
 
 /// The minimum time between two searches for a matching task.
 const LOOK_APART: Duration = Duration::from_millis(50);
+
+/// Returns about [`LOOK_SELDOM`], so that waits that began together do not read together.
+fn seldom() -> Duration {
+    LOOK_SELDOM.mul_f64(0.75 + fastrand::f64() / 2.0)
+}
 
 /// Retries calls to an unavailable store for some seconds.
 struct Retries {
@@ -52,15 +58,8 @@ impl Retries {
     }
 }
 
-/// How often a wait reads the store when the task does not change.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Looks {
-    /// Once after [`LOOK_AGAIN`], to warn that no node handles the task, then every
-    /// [`LOOK_SELDOM`].
-    Once,
-    /// Every [`LOOK_AGAIN`], because the reports depend on the nodes, too.
-    Often,
-}
+/// The result of a look at a task: the end of the wait, or when to look again if the task does not change.
+type Looked<T> = Result<ControlFlow<T, Duration>, Error>;
 
 /// Waits for a change of the task for which `matters` holds, or for `time`. Returns `false` when the
 /// subscription has ended.
@@ -89,14 +88,13 @@ impl Client {
     async fn until<T, Fut>(
         &self,
         task: &TaskId,
-        looks: Looks,
         matters: impl Fn(&Change) -> bool,
         look: impl Fn() -> Fut,
     ) -> Result<T, Error>
     where
-        Fut: Future<Output = Result<Option<T>, Error>>,
+        Fut: Future<Output = Looked<T>>,
     {
-        let (mut retries, mut time) = (Retries::default(), LOOK_AGAIN);
+        let mut retries = Retries::default();
         loop {
             let mut changes = match self.store().changes().of(task).await {
                 Ok(changes) => changes,
@@ -109,20 +107,17 @@ impl Client {
                 let place = self.store().changes().place().await;
                 let looked = look().await;
                 drop(place);
-                match looked {
-                    Ok(Some(answer)) => return Ok(answer),
-                    Ok(None) => retries = Retries::default(),
+                let time = match looked {
+                    Ok(Break(answer)) => return Ok(answer),
+                    Ok(Continue(time)) => time,
                     Err(e) => {
                         retries.after(e).await?;
                         continue;
                     }
-                }
-                let begun = Instant::now();
+                };
+                retries = Retries::default();
                 if !next(&mut changes, &matters, time).await {
                     break;
-                }
-                if begun.elapsed() >= time && looks == Looks::Once {
-                    time = LOOK_SELDOM;
                 }
             }
             sleep(Retries::default().wait).await;
@@ -144,32 +139,53 @@ impl Client {
         let (begun, is_told) = (Instant::now(), &AtomicBool::new(false));
         self.until(
             id,
-            Looks::Once,
             |change| may_end(&change.what),
             || async move {
                 let record = self.get(id).await?;
-                if begun.elapsed() >= LOOK_AGAIN && !is_told.swap(true, Ordering::Relaxed) {
-                    self.warn_of_no_node(&record).await?;
-                }
-                ended(record)
+                let time = match is_told.load(Ordering::Relaxed) {
+                    true => seldom(),
+                    false => self.warn_of_no_node(&record, begun, is_told).await?,
+                };
+                Ok(ended(record)?.map_or(Continue(time), Break))
             },
         )
         .await
     }
 
-    /// Logs that no node handles the kind of the task. The usual cause is that its handler was not
-    /// registered.
-    async fn warn_of_no_node(&self, record: &TaskRecord) -> Result<(), Error> {
+    /// Logs that no node handles the kind of the task, if a node could have claimed it for 5 s. The usual cause is that
+    /// its handler was not registered. Returns when to look again.
+    async fn warn_of_no_node(
+        &self,
+        record: &TaskRecord,
+        begun: Instant,
+        is_told: &AtomicBool,
+    ) -> Result<Duration, Error> {
         let now = self.store().clock().now();
         let is_unhandled =
             |nodes: &[NodeRecord]| WaitReason::of(record, nodes, now) == Some(WaitReason::NoNode);
         // The nodes matter only for a task that a node could claim now, so ten thousand waits for sleeping tasks read no
-        // nodes.
-        if is_unhandled(&[]) && is_unhandled(&self.nodes().await?) {
+        // nodes, and read their tasks seldom.
+        if !is_unhandled(&[]) {
+            let status = record.state.as_ref().ok().map(|state| &state.status);
+            let asleep = match status {
+                Some(TaskStatus::Sleeping { until }) => {
+                    Duration::try_from(until.duration_since(now)).ok()
+                }
+                _ => None,
+            };
+            let due = asleep.map(|asleep| asleep.saturating_add(LOOK_AGAIN));
+            return Ok(due.map_or_else(seldom, |due| due.min(seldom())));
+        }
+        if begun.elapsed() < LOOK_AGAIN {
+            return Ok(LOOK_AGAIN);
+        }
+        let nodes = self.nodes().await?;
+        is_told.store(true, Ordering::Relaxed);
+        if is_unhandled(&nodes) {
             let (id, kind) = (&record.task.id, &record.task.kind);
             tracing::warn!(task = %id, %kind, "waits for a task whose kind no live node handles");
         }
-        Ok(())
+        Ok(seldom())
     }
 
     /// Waits until a task has ended. Reports each failed attempt, and each reason why no node runs the
@@ -210,7 +226,6 @@ impl Client {
         let reporter = &reporter;
         self.until(
             id,
-            Looks::Often,
             |change| may_report(&change.what),
             || async move {
                 let record = self.get(id).await?;
@@ -218,7 +233,7 @@ impl Client {
                 let one = std::slice::from_ref(&record);
                 let waits = self.wait_reasons(one, &nodes).await?.pop().flatten();
                 reporter().look(&record, waits);
-                ended(record)
+                Ok(ended(record)?.map_or(Continue(LOOK_AGAIN), Break))
             },
         )
         .await
@@ -236,8 +251,11 @@ impl Client {
     ) -> Result<Outcome, Error> {
         let id: CommandId = name(id)?;
         let task = self.store().registry().command(&id).await?.task;
-        self.until(&task, Looks::Once, |_| true, || self.outcome(&id))
-            .await
+        let look = || async {
+            let outcome = self.outcome(&id).await?;
+            Ok(outcome.map_or_else(|| Continue(seldom()), Break))
+        };
+        self.until(&task, |_| true, look).await
     }
 
     /// Waits until no matching task is runnable, claimed or in fault: each has ended, is paused,

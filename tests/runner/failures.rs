@@ -276,6 +276,20 @@ async fn a_wait_for_a_kind_that_no_node_handles_is_logged_once() {
     assert!(lines[0].contains("task=t kind=forgotten"), "{lines:?}");
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_wait_for_a_sleeping_task_is_logged_after_its_due_time() {
+    let log = Log::default();
+    let _logging = log.begin();
+    let world = World::new().await;
+    let task = NewTask::new("forgotten").id("t").start_in(secs(3));
+    let task = world.client.submit(task).await.unwrap();
+    // It is looked at 5 s after its due time, not a long time after the wait began.
+    let waited = tokio::time::timeout(secs(9), task.done()).await;
+    assert!(waited.is_err(), "it has not ended");
+    let lines = log.lines_with("waits for a task whose kind no live node handles");
+    assert_eq!(lines.len(), 1, "{lines:?}");
+}
+
 /// What is logged on this thread.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<u8>>>);

@@ -223,6 +223,28 @@ impl Drop for Running {
     }
 }
 
+/// Ends the commands that the test has left: a worker that is killed with its supervisor does not end them.
+impl Drop for Place {
+    fn drop(&mut self) {
+        let is_inside = |pid: i32| {
+            let folder = fs::read_link(format!("/proc/{pid}/cwd"));
+            folder.is_ok_and(|folder| folder.starts_with(self.dir.path()))
+        };
+        let Ok(processes) = fs::read_dir("/proc") else {
+            return;
+        };
+        for process in processes.flatten() {
+            let pid = process
+                .file_name()
+                .to_str()
+                .and_then(|pid| pid.parse().ok());
+            if let Some(pid) = pid.filter(|pid| is_inside(*pid)) {
+                let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
+            }
+        }
+    }
+}
+
 /// The process that this one has started from its own program.
 fn worker_of(supervisor: i32) -> Option<i32> {
     let program = |pid: i32| fs::read_link(format!("/proc/{pid}/exe")).ok();

@@ -1,11 +1,16 @@
 //! [`Entry`]: the index's view of one task, made from the keys of the task.
 
+use std::collections::BTreeSet;
+
 use jiff::Timestamp;
 use windlass_statemachine::{Kind, StateKind, TaskState, TaskStatus};
 
 use crate::store::{
     Filter,
-    etcd::schema::{Envelope, Fences, KeyValue, Parked, Part, json::parse, records::read_state},
+    etcd::{
+        read::KeySet,
+        schema::{Envelope, Fences, KeyValue, Parked, Part, json::parse, records::read_state},
+    },
 };
 
 /// A task, as its envelope describes it.
@@ -52,6 +57,11 @@ pub(super) struct Entry {
     state: Option<Option<Stage>>,
     claimed: bool,
     quarantined: bool,
+    /// The keys that exist, without the parts.
+    keys: KeySet,
+    has_props: bool,
+    /// The keys of commands that exist, by name; `None` for the single slot of Metafora.
+    commands: BTreeSet<Option<String>>,
 }
 
 /// A key of a task in the index.
@@ -61,6 +71,7 @@ pub(super) enum Of<'a> {
     Finished,
     State,
     Parked,
+    PropsApart,
 }
 
 /// A task, as lists and counts see it.
@@ -101,20 +112,47 @@ impl Life {
 impl Entry {
     /// Applies a key; `None` for a deleted one.
     pub(super) fn take(&mut self, of: &Of<'_>, kv: Option<&KeyValue>, fences: &Fences) {
+        let exists = kv.is_some();
         match of {
-            Of::Part(Part::Task) => self.live = kv.and_then(Life::read),
-            Of::Part(Part::Owner) => self.claimed = kv.is_some(),
-            Of::Part(Part::Props | Part::Slot | Part::Command(_)) => {}
-            Of::Finished => self.ended = kv.and_then(Life::read),
+            Of::Part(Part::Task) => {
+                self.live = kv.and_then(Life::read);
+                self.keys.set(KeySet::TASK, exists);
+            }
+            Of::Part(Part::Owner) => self.claimed = exists,
+            Of::Part(Part::Props) => self.has_props = exists,
+            Of::Part(Part::Slot) => self.command(None, exists),
+            Of::Part(Part::Command(name)) => self.command(Some((*name).to_owned()), exists),
+            Of::Finished => {
+                self.ended = kv.and_then(Life::read);
+                self.keys.set(KeySet::FINISHED, exists);
+            }
             Of::State => {
                 let read = |kv| read_state(kv, fences).ok();
                 self.state = kv.map(|kv| read(kv).map(|(state, _)| Stage::of(&state)));
+                self.keys.set(KeySet::STATE, exists);
             }
             Of::Parked => {
                 let parked: Option<Parked> = kv.and_then(|kv| parse(kv).ok());
                 self.quarantined = parked.is_some_and(|parked| parked.aside.is_some());
+                self.keys.set(KeySet::PARKED, exists);
             }
+            Of::PropsApart => self.keys.set(KeySet::PROPS_APART, exists),
         }
+    }
+
+    fn command(&mut self, name: Option<String>, exists: bool) {
+        match exists {
+            true => self.commands.insert(name),
+            false => self.commands.remove(&name),
+        };
+    }
+
+    /// Returns the keys that exist.
+    pub(super) fn keys(&self) -> KeySet {
+        let mut keys = self.keys;
+        let has_parts = self.claimed || self.has_props || !self.commands.is_empty();
+        keys.set(KeySet::PARTS, has_parts);
+        keys
     }
 
     /// Returns whether no key of the task is left.

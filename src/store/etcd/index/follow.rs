@@ -18,7 +18,7 @@ use super::{entry::Of, rows::Rows};
 use crate::store::etcd::{
     client::Fault,
     read::Reader,
-    schema::{KeyValue, Keys, end_of},
+    schema::{KeyValue, Keys, end_of, keys::PROPS_APART},
 };
 
 /// After this time without a message, a stream is asked for its progress to see whether it still
@@ -47,6 +47,7 @@ fn of_key<'k>(keys: &Keys, key: &'k [u8]) -> Option<(TaskId, Of<'k>)> {
         ("finished/", Of::Finished),
         ("state/", Of::State),
         ("parked/", Of::Parked),
+        (PROPS_APART, Of::PropsApart),
     ]
     .into_iter();
     folders.find_map(|(folder, of)| Some((TaskId::new(keys.strip(key, folder)?).ok()?, of)))
@@ -128,6 +129,15 @@ impl Following {
                 .scan(at, &from, &end_of(&from), &mut take)
                 .await?;
         }
+        // The index knows only which props are apart, not what they are.
+        let apart = format!("{}{PROPS_APART}", keys.root());
+        let mut take = |kv: KeyValue| {
+            if let Some((id, of)) = of_key(keys, kv.key()) {
+                rows.take(id, &of, Some(&kv), fences);
+            }
+        };
+        self.reader.link.scan_keys(at, &apart, &mut take).await?;
+        rows.at = at;
         *self.rows.write().unwrap_or_else(PoisonError::into_inner) = rows;
         self.last = at;
         self.seen.send_replace(at);
@@ -172,8 +182,9 @@ impl Following {
                 rows.take(id, &of, put.then_some(&kv), fences);
             }
         }
-        drop(rows);
         self.last = self.last.max(last);
+        rows.at = self.last;
+        drop(rows);
         self.reader.link.past().saw(last);
         self.seen.send_replace(self.last);
         Ok(())

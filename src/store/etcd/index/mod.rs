@@ -22,8 +22,8 @@ use tokio::{
     time::timeout,
 };
 use tokio_util::task::AbortOnDropHandle;
-use windlass_statemachine::TaskId;
 
+pub(crate) use self::rows::Known;
 use self::{
     follow::Following,
     rows::{Found, Rows},
@@ -121,9 +121,9 @@ impl Current<'_> {
         towards: (Order, bool),
         after: Option<&Place>,
         most: usize,
-    ) -> (Vec<TaskId>, Option<Place>) {
-        let Found { ids, last } = self.rows().step(filter, towards, after, most);
-        (ids, last)
+    ) -> (Known, Option<Place>) {
+        let Found { known, last } = self.rows().step(filter, towards, after, most);
+        (known, last)
     }
 
     /// Returns how many tasks there are by kind and state.
@@ -137,7 +137,7 @@ impl Current<'_> {
     }
 
     /// Returns the first tasks that a limit may hold back, and whether these are all.
-    pub(crate) fn limited(&self, most: usize) -> (Vec<TaskId>, bool) {
+    pub(crate) fn limited(&self, most: usize) -> (Known, bool) {
         self.rows().limited(most)
     }
 }

@@ -1,7 +1,7 @@
 //! [`Rows`]: the tasks in the orders of lists, and their counts, updated with each change of a key.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
+    collections::{BTreeMap, BTreeSet},
     ops::Bound,
 };
 
@@ -11,7 +11,10 @@ use windlass_statemachine::{Kind, StateKind, TaskId};
 use super::entry::{Entry, Of, Row};
 use crate::store::{
     Filter, Order, Place, TaskCount,
-    etcd::schema::{Fences, KeyValue},
+    etcd::{
+        read::KeySet,
+        schema::{Fences, KeyValue},
+    },
     rules::stats::{Counter, Facts, by_state},
 };
 
@@ -54,24 +57,55 @@ impl Group {
 /// The tasks of a namespace.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Rows {
-    entries: HashMap<TaskId, Entry>,
+    /// In the order of the ids.
+    entries: BTreeMap<TaskId, Entry>,
     /// Every task by its submit.
     submitted: BTreeSet<Place>,
     /// The live tasks by their submit.
     live: BTreeSet<Place>,
     /// The sleeping tasks by their wake-up.
     asleep: BTreeSet<Place>,
+    /// The ended tasks by their end.
+    ended: BTreeSet<Place>,
     /// The live, unclaimed tasks with limits, by their submit.
     limited: BTreeSet<Place>,
     counts: BTreeMap<Group, u64>,
+    /// The revision of the last change.
+    pub(super) at: i64,
+}
+
+/// Tasks that are to be read, each with the keys that exist.
+#[derive(Debug)]
+pub(crate) struct Known {
+    pub(crate) tasks: Vec<(TaskId, KeySet)>,
+    /// The revision at which they exist.
+    pub(crate) at: i64,
 }
 
 /// A step of a list.
 pub(super) struct Found {
     /// The tasks that may match, in order.
-    pub(super) ids: Vec<TaskId>,
+    pub(super) known: Known,
     /// The last task that was examined; `None` at the end of the list.
     pub(super) last: Option<Place>,
+}
+
+/// Returns the bounds of what follows a position in a list, in the direction of the list.
+fn bounds<T>(after: Option<&T>, ascending: bool) -> (Bound<&T>, Bound<&T>) {
+    match (after, ascending) {
+        (None, _) => (Bound::Unbounded, Bound::Unbounded),
+        (Some(after), true) => (Bound::Excluded(after), Bound::Unbounded),
+        (Some(after), false) => (Bound::Unbounded, Bound::Excluded(after)),
+    }
+}
+
+/// Returns the position after which a list by end begins, if the filter has a time for it.
+fn start_of(filter: &Filter, ascending: bool) -> Option<Place> {
+    let at = match ascending {
+        true => filter.ended.from?.as_microsecond(),
+        false => filter.ended.until?.as_microsecond().saturating_add(1),
+    };
+    Some(Place::new(at, 0))
 }
 
 impl Rows {
@@ -113,6 +147,9 @@ impl Rows {
         if let Some(until) = row.until {
             places.push((&mut self.asleep, at(until.as_microsecond())));
         }
+        if row.state.is_some_and(StateKind::is_terminal) {
+            places.push((&mut self.ended, at(row.since.as_microsecond())));
+        }
         places
     }
 
@@ -136,7 +173,7 @@ impl Rows {
         }
     }
 
-    /// Examines the next tasks of a list by submit or by wake-up: at most [`STEP`], until `most` of them may match.
+    /// Examines the next tasks of a list: at most [`STEP`], until `most` of them may match.
     pub(super) fn step(
         &self,
         filter: &Filter,
@@ -144,8 +181,18 @@ impl Rows {
         after: Option<&Place>,
         most: usize,
     ) -> Found {
+        if order == Order::Id {
+            let after = after.and_then(|after| after.id.as_ref());
+            let ids = self.entries.range::<TaskId, _>(bounds(after, ascending));
+            let ids = ids.map(|(id, _)| (id, None));
+            return match ascending {
+                true => self.look(ids, filter, most),
+                false => self.look(ids.rev(), filter, most),
+            };
+        }
         let set = match order {
             Order::Due => &self.asleep,
+            Order::Ended => &self.ended,
             _ if filter.is_live_only() => &self.live,
             _ => &self.submitted,
         };
@@ -157,37 +204,59 @@ impl Rows {
             },
             _ => after.clone(),
         });
-        let (from, to) = match (after, ascending) {
-            (None, _) => (Bound::Unbounded, Bound::Unbounded),
-            (Some(after), true) => (Bound::Excluded(after), Bound::Unbounded),
-            (Some(after), false) => (Bound::Unbounded, Bound::Excluded(after)),
+        let after = match order {
+            Order::Ended => {
+                start_of(filter, ascending)
+                    .into_iter()
+                    .chain(after)
+                    .reduce(|start, after| match ascending {
+                        true => start.max(after),
+                        false => start.min(after),
+                    })
+            }
+            _ => after,
         };
-        let range = set.range::<Place, _>((from, to));
+        let places = set.range::<Place, _>(bounds(after.as_ref(), ascending));
+        let places = places.filter_map(|place| Some((place.id.as_ref()?, Some(place))));
         match ascending {
-            true => self.look(range, filter, most),
-            false => self.look(range.rev(), filter, most),
+            true => self.look(places, filter, most),
+            false => self.look(places.rev(), filter, most),
         }
     }
 
+    /// Examines tasks, each with its position in the list, which in a list by id is the id.
     fn look<'a>(
         &self,
-        places: impl Iterator<Item = &'a Place>,
+        tasks: impl Iterator<Item = (&'a TaskId, Option<&'a Place>)>,
         filter: &Filter,
         most: usize,
     ) -> Found {
-        let mut ids = Vec::new();
-        for (looked, place) in places.enumerate() {
-            if let Some((id, row)) = self.task_at(place)
+        let (mut found, mut last) = (Vec::new(), None);
+        for (looked, (id, place)) in tasks.enumerate() {
+            let entry = self.entries.get(id);
+            if let Some(row) = entry.and_then(Entry::row)
                 && row.may_match(id.as_str(), filter)
             {
-                ids.push(id.clone());
+                found.push((id.clone(), self.keys(id)));
             }
-            if looked + 1 >= STEP || ids.len() >= most {
-                let last = Some(place.clone());
-                return Found { ids, last };
+            if looked + 1 >= STEP || found.len() >= most {
+                let by_id = || Place {
+                    id: Some(id.clone()),
+                    ..Place::new(0, 0)
+                };
+                last = Some(place.cloned().unwrap_or_else(by_id));
+                break;
             }
         }
-        Found { ids, last: None }
+        let (tasks, at) = (found, self.at);
+        let known = Known { tasks, at };
+        Found { known, last }
+    }
+
+    /// Returns the keys of a task that exist.
+    pub(super) fn keys(&self, id: &TaskId) -> KeySet {
+        let entry = self.entries.get(id);
+        entry.map_or_else(KeySet::default, Entry::keys)
     }
 
     fn task_at<'a>(&self, place: &'a Place) -> Option<(&'a TaskId, Row)> {
@@ -246,9 +315,11 @@ impl Rows {
     }
 
     /// Returns the first tasks that a limit may hold back, and whether these are all.
-    pub(super) fn limited(&self, most: usize) -> (Vec<TaskId>, bool) {
+    pub(super) fn limited(&self, most: usize) -> (Known, bool) {
         let ids = self.limited.iter().take(most);
-        let ids = ids.filter_map(|place| place.id.clone()).collect();
-        (ids, self.limited.len() <= most)
+        let ids = ids.filter_map(|place| place.id.clone());
+        let tasks = ids.map(|id| (id.clone(), self.keys(&id))).collect();
+        let known = Known { tasks, at: self.at };
+        (known, self.limited.len() <= most)
     }
 }

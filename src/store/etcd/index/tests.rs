@@ -6,14 +6,17 @@ use windlass_statemachine::{StateKind, Task, TaskId, TaskState, TaskStatus};
 
 use super::{
     entry::Of,
-    rows::{Rows, STEP},
+    rows::{Found, Rows, STEP},
 };
 use crate::store::{
     Availability, Filter, Order, Place,
-    etcd::schema::{
-        Envelope, Fences, KeyValue, Part,
-        json::write,
-        records::{Hold, write_state},
+    etcd::{
+        read::KeySet,
+        schema::{
+            Envelope, Fences, KeyValue, Part,
+            json::write,
+            records::{Hold, write_state},
+        },
     },
 };
 
@@ -60,7 +63,23 @@ impl Change {
             1 => Of::Part(Part::Owner),
             2 => Of::Finished,
             3 => Of::State,
-            _ => Of::Parked,
+            4 => Of::Parked,
+            5 => Of::Part(Part::Props),
+            6 => Of::Part(Part::Slot),
+            7 => Of::Part(Part::Command("c")),
+            _ => Of::PropsApart,
+        }
+    }
+
+    /// The set of keys to which this key belongs.
+    fn keys(&self) -> KeySet {
+        match self.key {
+            0 => KeySet::TASK,
+            2 => KeySet::FINISHED,
+            3 => KeySet::STATE,
+            4 => KeySet::PARKED,
+            8 => KeySet::PROPS_APART,
+            _ => KeySet::PARTS,
         }
     }
 
@@ -81,7 +100,7 @@ impl Change {
 }
 
 fn changes() -> impl Strategy<Value = Vec<Change>> {
-    let change = (0..6u8, 0..5u8, prop::option::weighted(0.7, 0..4u8));
+    let change = (0..6u8, 0..9u8, prop::option::weighted(0.7, 0..4u8));
     let change = change.prop_map(|(task, key, value)| Change { task, key, value });
     prop::collection::vec(change, 0..80)
 }
@@ -107,6 +126,13 @@ proptest! {
         let tasks: u64 = listed.states().iter().map(|count| count.tasks).sum();
         let of_task = |n: &u8| left.contains_key(&(*n, 0)) || left.contains_key(&(*n, 2));
         prop_assert_eq!(tasks, (0..6).filter(of_task).count() as u64);
+        for n in 0..6 {
+            let mut keys = KeySet::default();
+            for change in left.values().filter(|change| change.task == n) {
+                keys.set(change.keys(), true);
+            }
+            prop_assert_eq!(followed.keys(&id(n)), keys);
+        }
     }
 }
 
@@ -126,12 +152,17 @@ fn rows(n: u64) -> Rows {
     rows
 }
 
+fn ids_of(found: &Found) -> Vec<TaskId> {
+    let tasks = found.known.tasks.iter();
+    tasks.map(|(id, _)| id.clone()).collect()
+}
+
 /// The ids of a list, step by step.
 fn list(rows: &Rows, filter: &Filter, towards: (Order, bool), most: usize) -> (Vec<TaskId>, usize) {
     let (mut ids, mut after, mut steps) = (Vec::new(), None::<Place>, 0);
     loop {
         let found = rows.step(filter, towards, after.as_ref(), most);
-        ids.extend(found.ids);
+        ids.extend(ids_of(&found));
         steps += 1;
         match found.last {
             Some(last) => after = Some(last),
@@ -164,14 +195,53 @@ fn every_step_goes_on_where_the_last_one_ended() {
         Some(&after(54)),
         9,
     );
-    assert_eq!(behind.ids, ["t55".parse().unwrap()]);
+    assert_eq!(ids_of(&behind), ["t55".parse().unwrap()]);
     let behind = rows.step(
         &Filter::default(),
         (Order::Submitted, false),
         Some(&after(2)),
         9,
     );
-    assert_eq!(behind.ids, ["t1".parse().unwrap()]);
+    assert_eq!(ids_of(&behind), ["t1".parse().unwrap()]);
+}
+
+#[test]
+fn tasks_are_listed_by_id_and_by_end() {
+    let (mut rows, fences) = (rows(25), Fences::default());
+    for order in [3, 20, 7] {
+        let ended = TaskStatus::Killed;
+        let mut state = TaskState::new(at(100 - order));
+        state.status = ended;
+        let text = write_state(&state, &Hold::default()).unwrap();
+        let (id, kv): (TaskId, _) = (
+            format!("t{order}").parse().unwrap(),
+            KeyValue::new("k", &text, 1),
+        );
+        rows.take(id, &Of::State, Some(&kv), &fences);
+    }
+    let all = Filter::default();
+    for most in [1, 2, 100] {
+        let (ids, _) = list(&rows, &all, (Order::Ended, true), most);
+        assert_eq!(ids, ["t20", "t7", "t3"].map(|id| id.parse().unwrap()));
+        let (ids, _) = list(&rows, &all, (Order::Ended, false), most);
+        assert_eq!(ids, ["t3", "t7", "t20"].map(|id| id.parse().unwrap()));
+        let mut some = Filter::default();
+        (some.ended.from, some.ended.until) = (Some(at(93)), Some(at(93)));
+        let (ids, _) = list(&rows, &some, (Order::Ended, true), most);
+        assert_eq!(
+            ids[0].as_str(),
+            "t7",
+            "the list begins at the time of the filter"
+        );
+        let (ids, _) = list(&rows, &some, (Order::Ended, false), most);
+        assert_eq!(ids[0].as_str(), "t7");
+        let (ids, _) = list(&rows, &all, (Order::Id, false), most);
+        let mut expected: Vec<TaskId> =
+            (1..=25).map(|n| format!("t{n}").parse().unwrap()).collect();
+        expected.sort();
+        expected.reverse();
+        assert_eq!(ids, expected);
+    }
 }
 
 #[test]

@@ -6,10 +6,12 @@ mod codes;
 pub(crate) mod commands;
 mod copied;
 mod format;
+mod key_set;
 mod mark;
 pub(crate) mod reader;
 
 pub(crate) use by_id::Folders;
 pub(crate) use commands::Known;
+pub(crate) use key_set::KeySet;
 pub(crate) use mark::Mark;
 pub(crate) use reader::{Access, Reader};

@@ -8,7 +8,7 @@ use futures::{StreamExt, stream};
 use jiff::Timestamp;
 use windlass_statemachine::TaskId;
 
-use super::Mark;
+use super::{KeySet, Mark};
 use crate::{
     clock::Clock,
     store::{
@@ -17,16 +17,15 @@ use crate::{
             client::{Capacity, Fault, Limit, Link, kv, kvs},
             schema::{
                 Fences, Horizon, KeyValue, Keys, Part, Recent, Snapshot, end_of, json::parse,
-                ranges::is_pointer, revision,
+                keys::Of, ranges::is_pointer, revision,
             },
             write::{Item, Pipeline},
         },
     },
 };
 
-/// How many operations one transaction has for each task, for a claim and otherwise.
-const FOR_CLAIM: usize = 5;
-const EACH: usize = 6;
+/// The most tasks that one transaction reads.
+const MOST: usize = 31;
 /// How many transactions are under way at once.
 const AT_ONCE: usize = 4;
 
@@ -73,10 +72,51 @@ impl Access {
     }
 }
 
+/// The keys of a task in the order of a read; `None` for the range of its parts.
+const ORDER: [(KeySet, Option<Of>); 6] = [
+    (KeySet::TASK, Some(Of::Task)),
+    (KeySet::PARTS, None),
+    (KeySet::STATE, Some(Of::TaskState)),
+    (KeySet::PARKED, Some(Of::Parked)),
+    (KeySet::PROPS_APART, Some(Of::PropsApart)),
+    (KeySet::FINISHED, Some(Of::Finished)),
+];
+
+fn with(ids: &[TaskId], keys: KeySet) -> Vec<(TaskId, KeySet)> {
+    ids.iter().map(|id| (id.clone(), keys)).collect()
+}
+
+/// Divides tasks into transactions of at most so many operations. Each has a task at least.
+fn chunks(mut tasks: &[(TaskId, KeySet)], operations: usize) -> Vec<&[(TaskId, KeySet)]> {
+    let mut chunks = Vec::new();
+    while !tasks.is_empty() {
+        let mut left = operations;
+        let fits = |(_, keys): &&(TaskId, KeySet)| {
+            let rest = left.checked_sub(keys.operations());
+            left = rest.unwrap_or(0);
+            rest.is_some()
+        };
+        let many = tasks.iter().take(MOST).take_while(fits).count().max(1);
+        let (chunk, rest) = tasks.split_at(many);
+        chunks.push(chunk);
+        tasks = rest;
+    }
+    chunks
+}
+
 impl Reader {
     /// Reads tasks.
     pub(crate) async fn read_many(&self, ids: &[TaskId]) -> Vec<Result<Snapshot, Fault>> {
-        let read = self.read_chunks(ids, None).await.into_iter();
+        self.read_at(&with(ids, KeySet::ALL), 0).await
+    }
+
+    /// Reads some keys of tasks as of a revision; 0 stands for the newest one.
+    pub(crate) async fn read_at(
+        &self,
+        tasks: &[(TaskId, KeySet)],
+        revision: i64,
+    ) -> Vec<Result<Snapshot, Fault>> {
+        let read = self.read_chunks(tasks, revision, None).await.into_iter();
         read.map(|read| read.map(|(snapshot, _)| snapshot))
             .collect()
     }
@@ -88,53 +128,64 @@ impl Reader {
         ids: &[TaskId],
         node: &str,
     ) -> Vec<Result<(Snapshot, Option<i64>), Fault>> {
-        self.read_chunks(ids, Some(node)).await
+        let tasks = with(ids, KeySet::OF_LIVE);
+        self.read_chunks(&tasks, 0, Some(node)).await
     }
 
     async fn read_chunks(
         &self,
-        ids: &[TaskId],
+        tasks: &[(TaskId, KeySet)],
+        revision: i64,
         node: Option<&str>,
     ) -> Vec<Result<(Snapshot, Option<i64>), Fault>> {
-        let each = node.map_or(EACH, |_| FOR_CLAIM);
         loop {
-            let operations = self.capacity.operations();
-            let size = (operations.saturating_sub(1) / each).clamp(1, 31);
-            let chunks: Vec<_> = ids
-                .chunks(size)
-                .map(|ids| self.read_chunk(ids, node))
+            let operations = self.capacity.operations().saturating_sub(1);
+            let chunks = chunks(tasks, operations);
+            let of = |chunk: &[(TaskId, KeySet)]| -> usize {
+                chunk.iter().map(|(_, keys)| keys.operations()).sum()
+            };
+            let used = chunks.iter().map(|chunk| of(chunk)).max().unwrap_or(0);
+            let is_single = chunks.len() == tasks.len();
+            let chunks: Vec<_> = chunks
+                .into_iter()
+                .map(|tasks| self.read_chunk(tasks, revision, node))
                 .collect();
             let chunks: Vec<Vec<_>> = stream::iter(chunks).buffered(AT_ONCE).collect().await;
             let refused = chunks.iter().flatten().any(|read| {
                 let limit = Limit::Operations;
                 matches!(read, Err(Fault::OverLimit(of, _)) if *of == limit)
             });
-            if !refused || size == 1 {
+            if !refused || is_single {
                 return chunks.into_iter().flatten().collect();
             }
-            self.capacity.learn(Limit::Operations, size * each + 1);
+            self.capacity.learn(Limit::Operations, used + 1);
         }
     }
 
     async fn read_chunk(
         &self,
-        ids: &[TaskId],
+        tasks: &[(TaskId, KeySet)],
+        revision: i64,
         node: Option<&str>,
     ) -> Vec<Result<(Snapshot, Option<i64>), Fault>> {
         let keys = &self.keys;
-        let mut operations = Vec::with_capacity(ids.len() * EACH + 1);
-        for id in ids {
-            let parts = keys.parts(id);
-            let range = GetOptions::new().with_range(end_of(&parts));
-            operations.extend([
-                TxnOp::get(keys.task(id), None),
-                TxnOp::get(parts, Some(range)),
-                TxnOp::get(keys.state(id), None),
-                TxnOp::get(keys.parked(id), None),
-                TxnOp::get(keys.props_apart(id), None),
-            ]);
-            if node.is_none() {
-                operations.push(TxnOp::get(keys.finished(id), None));
+        let all = tasks.iter().map(|(_, keys)| keys.operations());
+        let mut operations = Vec::with_capacity(all.sum::<usize>() + 1);
+        let at = || GetOptions::new().with_revision(revision);
+        for (id, wanted) in tasks {
+            for (key, of) in ORDER {
+                if !wanted.contains(key) {
+                    continue;
+                }
+                let read = of.map_or_else(
+                    || {
+                        let parts = keys.parts(id);
+                        let range = at().with_range(end_of(&parts));
+                        TxnOp::get(parts, Some(range))
+                    },
+                    |of| TxnOp::get(keys.of(id, of), Some(at())),
+                );
+                operations.push(read);
             }
         }
         operations.extend(node.map(|key| TxnOp::get(key, None)));
@@ -142,38 +193,47 @@ impl Reader {
         // option: etcd 3.5.1 panics when the caller of one goes away (etcd issue 14110).
         let answer = match self.link.txn(Txn::new().and_then(operations)).await {
             Ok(answer) => answer,
-            Err(fault) => return ids.iter().map(|_| Err(fault.clone())).collect(),
+            Err(fault) => return tasks.iter().map(|_| Err(fault.clone())).collect(),
         };
-        let revision = answer.header().map_or(0, |header| header.revision());
+        let newest = answer.header().map_or(0, |header| header.revision());
         let mut responses = answer.op_responses().into_iter();
-        let mut snapshots = Vec::with_capacity(ids.len());
-        for _ in ids {
+        let mut snapshots = Vec::with_capacity(tasks.len());
+        for (_, wanted) in tasks {
             let mut snapshot = Snapshot {
                 fences: self.fences.clone(),
-                revision,
-                task: kv(responses.next()),
+                revision: if revision > 0 { revision } else { newest },
                 ..Snapshot::default()
             };
-            for kv in responses.next().map(kvs).unwrap_or_default() {
-                let key = kv.key().to_vec();
-                match keys.split(&key) {
-                    Some((_, Part::Command(_))) if is_pointer(&kv) => snapshot.others.push(key),
-                    Some((_, part)) => snapshot.take(&part, kv),
-                    None => snapshot.others.push(key),
+            for (key, of) in ORDER {
+                if !wanted.contains(key) {
+                    continue;
+                }
+                match of {
+                    Some(of) => snapshot.put(of, kv(responses.next())),
+                    None => {
+                        let parts = responses.next().map(kvs).unwrap_or_default();
+                        parts
+                            .into_iter()
+                            .for_each(|kv| self.take_part(&mut snapshot, kv));
+                    }
                 }
             }
             snapshot.queue.sort_by_key(|stored| stored.order);
-            snapshot.state = kv(responses.next());
-            snapshot.parked = kv(responses.next());
-            snapshot.props_apart = kv(responses.next());
-            if node.is_none() {
-                snapshot.finished = kv(responses.next());
-            }
             snapshots.push(snapshot);
         }
         let lease = kv(responses.next()).map(|kv| kv.lease());
         let snapshots = snapshots.into_iter();
         snapshots.map(|snapshot| Ok((snapshot, lease))).collect()
+    }
+
+    /// Adds a key below the key of a task.
+    fn take_part(&self, snapshot: &mut Snapshot, kv: KeyValue) {
+        let key = kv.key().to_vec();
+        match self.keys.split(&key) {
+            Some((_, Part::Command(_))) if is_pointer(&kv) => snapshot.others.push(key),
+            Some((_, part)) => snapshot.take(&part, kv),
+            None => snapshot.others.push(key),
+        }
     }
 
     pub(crate) async fn read(&self, id: &TaskId) -> Result<Snapshot, Fault> {

@@ -47,6 +47,20 @@ impl Snapshot {
         }
     }
 
+    /// Sets one of its keys.
+    pub(crate) fn put(&mut self, of: Of, kv: Option<KeyValue>) {
+        let place = match of {
+            Of::Task => &mut self.task,
+            Of::Finished => &mut self.finished,
+            Of::TaskState => &mut self.state,
+            Of::Parked => &mut self.parked,
+            Of::Owner => &mut self.owner,
+            Of::Props => &mut self.props,
+            Of::PropsApart => &mut self.props_apart,
+        };
+        *place = kv;
+    }
+
     /// Returns the revision that last wrote one of its keys; 0 if it does not exist.
     pub(crate) fn revision_of(&self, of: Of) -> i64 {
         revision(match of {

@@ -3,7 +3,7 @@
 use super::query::{LIST, Queries, may_be_held};
 use crate::store::{
     Error, Filter, Span, TaskRecord, TaskStats,
-    etcd::{client::Fault, index::Current},
+    etcd::index::{Current, Known},
     rules::list::Selection,
 };
 
@@ -19,7 +19,7 @@ impl Queries {
         self.index.as_ref()?.current().await
     }
 
-    /// Returns the tasks of a span by submit or by wake-up. Reads the tasks that may match, in order, until it has those
+    /// Returns the tasks of a span. Reads the tasks that may match, in order, until it has those
     /// of the span.
     pub(super) async fn by_index(
         &self,
@@ -32,9 +32,9 @@ impl Queries {
         let mut most = span.limit.clamp(FIRST_READ, LARGEST_READ);
         let mut selection = Selection::of(span);
         loop {
-            let (ids, last) = index.step(filter, towards, after.as_ref(), most);
+            let (known, last) = index.step(filter, towards, after.as_ref(), most);
             let mut may_go_on = true;
-            for record in self.records(&ids).await? {
+            for record in self.records(&known).await? {
                 if filter.matches(&record) {
                     may_go_on = selection.take(record);
                 }
@@ -47,15 +47,16 @@ impl Queries {
         }
     }
 
-    /// Reads the tasks that exist.
-    async fn records(
-        &self,
-        ids: &[windlass_statemachine::TaskId],
-    ) -> Result<Vec<TaskRecord>, Error> {
-        let failed = |fault: Fault| fault.into_error(LIST);
-        let mut records = Vec::with_capacity(ids.len());
-        for (id, found) in ids.iter().zip(self.reader.read_many(ids).await) {
-            let found = found.map_err(failed)?;
+    /// Reads tasks at the revision of the index, or as they are now if that fails: the history since then may be compacted.
+    async fn records(&self, known: &Known) -> Result<Vec<TaskRecord>, Error> {
+        let mut read = self.reader.read_at(&known.tasks, known.at).await;
+        if read.iter().any(Result::is_err) {
+            let ids: Vec<_> = known.tasks.iter().map(|(id, _)| id.clone()).collect();
+            read = self.reader.read_many(&ids).await;
+        }
+        let mut records = Vec::with_capacity(known.tasks.len());
+        for ((id, _), found) in known.tasks.iter().zip(read) {
+            let found = found.map_err(|fault| fault.into_error(LIST))?;
             if found.exists() {
                 records.push(found.record(id)?);
             }
@@ -67,8 +68,8 @@ impl Queries {
     pub(super) async fn stats_of(&self, index: &Current<'_>) -> Result<TaskStats, Error> {
         let now = self.clock.now();
         let (mut counter, oldest_is_complete) = index.counter(now);
-        let (ids, held_is_complete) = index.limited(MOST_HELD);
-        let mut held = self.records(&ids).await?;
+        let (known, held_is_complete) = index.limited(MOST_HELD);
+        let mut held = self.records(&known).await?;
         held.retain(|record| may_be_held(record, now));
         self.name_limits(&mut held).await?;
         held.iter().for_each(|record| counter.hold_back(record));

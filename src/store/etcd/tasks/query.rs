@@ -120,12 +120,12 @@ impl Queries {
         };
         let mut tasks = if !filter.ids.is_empty() && filter.ids.len() <= FEW_IDS {
             self.named(filter, span).await?
+        } else if let Some(current) = self.indexed().await {
+            self.by_index(&current, filter, span).await?
         } else if span.order == Order::Ended {
             self.by_end(filter, span).await?
         } else if span.order == Order::Id {
             self.by_id(filter, &span, folders).await?
-        } else if let Some(current) = self.indexed().await {
-            self.by_index(&current, filter, span).await?
         } else {
             let prefix = filter.id_prefix.as_deref().unwrap_or("");
             let mut selection = Selection::of(span);
