@@ -355,7 +355,10 @@ const LIVE: [StateKind; 4] = [
 fn ends_a_wait(what: &ChangeKind) -> bool {
     !matches!(
         what,
-        ChangeKind::Claimed { .. } | ChangeKind::Checkpointed { .. } | ChangeKind::Commanded { .. }
+        ChangeKind::Claimed { .. }
+            | ChangeKind::Checkpointed { .. }
+            | ChangeKind::Commanded { .. }
+            | ChangeKind::MalformedCommand { .. }
     )
 }
 
@@ -371,7 +374,9 @@ fn ended(record: TaskRecord) -> Result<Option<Done>, Error> {
 fn may_report(what: &ChangeKind) -> bool {
     !matches!(
         what,
-        ChangeKind::Checkpointed { .. } | ChangeKind::Commanded { .. }
+        ChangeKind::Checkpointed { .. }
+            | ChangeKind::Commanded { .. }
+            | ChangeKind::MalformedCommand { .. }
     )
 }
 
