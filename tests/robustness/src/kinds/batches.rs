@@ -45,7 +45,7 @@ async fn step(journal: &Arc<Journal>, batch: &TaskBatch) -> Result<Vec<Message>,
 impl Run {
     fn step_of_a_batch(&self) -> Message {
         if self.n >= self.job.total {
-            return Message::complete_with(&self.n);
+            return Message::complete_with(self.n);
         }
         let kept = self.asks(self.n + 1);
         // Some steps release the claim and some keep it.
