@@ -19,12 +19,14 @@
 //! | `commands` | a file per command |
 //! | `schemas` | tests only: the JSON Schemas of what the program reads and prints, and `docs/json.md` |
 //! | `config` | settings from a file, as defaults of the options |
+//! | `balancing` | the balancer of a node, from its option |
 //! | `command_args` | a command as words and options |
 //! | `env_args` | the options that name files with variables for commands |
 //!
 //! The kind `exec` with its logs and its supervisor is the crate `windlass-exec`.
 
 mod args;
+mod balancing;
 mod bulk;
 mod command_args;
 mod commands;

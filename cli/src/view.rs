@@ -183,6 +183,9 @@ pub(crate) fn change_text(change: &Change, with_id: bool) -> String {
         ChangeKind::Dropped { fence } => format!("claim released (fence {fence})"),
         ChangeKind::Lost { fence } => format!("claim lost (fence {fence})"),
         ChangeKind::Commanded { command } => format!("command {command} sent"),
+        ChangeKind::MalformedCommand { command, text } => {
+            format!("command {command} cannot be read and is rejected: {text}")
+        }
         ChangeKind::Retried => "retried".into(),
         ChangeKind::Rescheduled { from, to, kind } => {
             let kind = kind

@@ -1,8 +1,11 @@
 //! [`Fair`]: about the same number of tasks on every node.
 
+use std::time::Duration;
+
+use tokio::time::Instant;
 use windlass_statemachine::TaskId;
 
-use super::{Balancer, Cluster, Peer};
+use super::{Balancer, Cluster, Decision, Peer};
 use crate::store::TaskView;
 
 /// Releases tasks beyond a threshold of the average, and takes no more than that while other nodes
@@ -14,10 +17,18 @@ use crate::store::TaskView;
 /// part of the excess, between half and all of it, is released at a time, so that nodes with the
 /// same view do not all release too much. Tasks that no other node could take stay, however many
 /// there are.
+///
+/// A node takes nothing in its first second, so that the first of several nodes that start together
+/// does not take all tasks. Nodes that start later get their share by releases of the others: each moved
+/// task stops its handler once.
 #[derive(Debug, Clone, Copy)]
 pub struct Fair {
     threshold: f64,
 }
+
+/// How long a node that has just started takes nothing. Other nodes are known within some tens of
+/// milliseconds after they have joined.
+const SETTLES: Duration = Duration::from_secs(1);
 
 impl Default for Fair {
     /// Returns the balancer with a threshold of 120 % of the average.
@@ -52,13 +63,18 @@ impl Fair {
 }
 
 impl Balancer for Fair {
-    fn takes(&self, cluster: &Cluster<'_>, task: &TaskView) -> bool {
+    fn takes(&self, cluster: &Cluster<'_>, task: &TaskView) -> Decision {
+        let settles = SETTLES.saturating_sub(cluster.known_for);
+        if !settles.is_zero() {
+            return Decision::NotBefore(Instant::now() + settles);
+        }
         // A node that cannot take the task does not count in the average. Of those that can, the one
         // with the fewest claims always takes it.
         let able = |o: &&Peer| o.has_room() && o.fits(task.into());
         let others = || cluster.others.iter().filter(able);
         let me = cluster.me.claims;
-        others().next().is_none() || me < self.most(me, 1, others())
+        let extra = 1 + cluster.passed_on;
+        (others().next().is_none() || me < self.most(me, extra, others())).into()
     }
 
     fn gives_back(&self, cluster: &Cluster<'_>, mine: &[TaskId], jitter: f64) -> Vec<TaskId> {
@@ -67,7 +83,7 @@ impl Balancer for Fair {
             return Vec::new();
         }
         let me = cluster.me.claims;
-        let over = me.saturating_sub(self.most(me, 0, others()));
+        let over = me.saturating_sub(self.most(me, cluster.passed_on, others()));
         let part = (over as f64 * (0.5 + jitter.clamp(0.0, 1.0) / 2.0)).ceil() as usize;
         // The youngest claims come last, and have done the least work.
         mine.iter().rev().take(part).cloned().collect()
@@ -94,7 +110,7 @@ mod tests {
 
     fn given(me: u64, others: &[Peer], jitter: f64) -> usize {
         let node = peer("me", me);
-        let cluster = Cluster { me: &node, others };
+        let cluster = Cluster::new(&node, others);
         Fair::default().gives_back(&cluster, &ids(me), jitter).len()
     }
 
@@ -129,18 +145,16 @@ mod tests {
     #[test]
     fn the_youngest_are_released() {
         let node = peer("me", 4);
-        let cluster = Cluster {
-            me: &node,
-            others: &[peer("b", 0)],
-        };
+        let others = [peer("b", 0)];
+        let cluster = Cluster::new(&node, &others);
         let given = Fair::default().gives_back(&cluster, &ids(4), 1.0);
         assert_eq!(given, ["t3".parse().unwrap()]);
     }
 
     fn takes(me: u64, others: &[Peer]) -> bool {
         let node = peer("me", me);
-        let cluster = Cluster { me: &node, others };
-        Fair::default().takes(&cluster, &task())
+        let cluster = Cluster::new(&node, others);
+        Fair::default().takes(&cluster, &task()) == Decision::Take
     }
 
     #[test]
@@ -149,6 +163,44 @@ mod tests {
         unable.kinds = Some(vec!["other".parse().unwrap()]);
         assert!(takes(20, &[peer("b", 20), unable.clone()]));
         assert!(!takes(40, &[peer("b", 20), unable]), "the other has fewer");
+    }
+
+    #[test]
+    fn a_node_that_has_just_started_takes_nothing() {
+        let (node, others) = (peer("me", 0), [peer("b", 0)]);
+        let decides = |known_ms| {
+            let cluster = Cluster {
+                known_for: Duration::from_millis(known_ms),
+                ..Cluster::new(&node, &others)
+            };
+            Fair::default().takes(&cluster, &task())
+        };
+        assert!(matches!(decides(0), Decision::NotBefore(_)));
+        assert!(matches!(decides(999), Decision::NotBefore(_)));
+        assert_eq!(decides(1000), Decision::Take);
+    }
+
+    #[test]
+    fn tasks_that_move_count_as_those_of_others() {
+        let (node, others) = (peer("me", 72), [peer("b", 0)]);
+        let passed_on = |passed_on| Cluster {
+            passed_on,
+            ..Cluster::new(&node, &others)
+        };
+        let given = |cluster| Fair::default().gives_back(&cluster, &ids(72), 1.0).len();
+        assert_eq!(
+            given(passed_on(48)),
+            0,
+            "the other node is about to claim its share"
+        );
+        assert_eq!(given(passed_on(0)), 28);
+        let (node, task) = (peer("me", 20), task());
+        let takes = |passed_on| Cluster {
+            passed_on,
+            ..Cluster::new(&node, &others)
+        };
+        assert_eq!(Fair::default().takes(&takes(0), &task), Decision::NotNow);
+        assert_eq!(Fair::default().takes(&takes(20), &task), Decision::Take);
     }
 
     #[test]
@@ -182,7 +234,7 @@ mod tests {
                         .collect();
                     let mut others = peers.clone();
                     let me = others.remove(at);
-                    let cluster = Cluster { me: &me, others: &others };
+                    let cluster = Cluster::new(&me, &others);
                     let back = Fair::default().gives_back(&cluster, &ids(me.claims), jitter).len();
                     claims[at] -= back as u64;
                     prop_assert!(back == 0 || claims[at] as f64 >= average);

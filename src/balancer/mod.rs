@@ -9,25 +9,30 @@
 //! | [`Greedy`] | every task it has room for (the default) | nothing |
 //! | [`Fair`] | no more than its share while others have room | tasks beyond 120 % of the average |
 //! | [`Resource`] | nothing above a claim limit of memory or load | one task at a time above a release limit |
+//! | [`Slower`] | every task it has room for, later the more claims it has | nothing |
 //!
 //! A balancer does not decide which of several idle nodes takes a task: the nodes rank themselves
 //! ([`rank`]) and the first one tries, so that a free task costs about one claim in the whole
 //! cluster.
 
+mod decision;
 mod fair;
 mod rank;
 mod resource;
+mod slower;
 
-use std::{collections::BTreeMap, fmt::Debug};
+use std::{collections::BTreeMap, fmt::Debug, time::Duration};
 
 use windlass_statemachine::{
     Kind, NodeName, Task, TaskId, TaskState, state::FIRST_DATA_VERSION, task::Labels,
 };
 
 pub use self::{
+    decision::Decision,
     fair::Fair,
     rank::rank,
     resource::{Load, Memory, Probe, Resource},
+    slower::Slower,
 };
 use crate::{
     schedule,
@@ -190,12 +195,22 @@ pub struct Cluster<'a> {
     pub me: &'a Peer,
     /// The other live nodes.
     pub others: &'a [Peer],
+    /// How many tasks the other nodes are about to claim: free tasks that this node leaves to others for
+    /// now, and in [`gives_back`](Balancer::gives_back) also those that it is releasing.
+    pub passed_on: u64,
+    /// For how long this node has known the cluster.
+    pub known_for: Duration,
 }
 
 impl<'a> Cluster<'a> {
-    /// Returns the view of this node.
+    /// Returns the view of a node that has known the cluster for a long time, and has passed on no task.
     pub fn new(me: &'a Peer, others: &'a [Peer]) -> Self {
-        Self { me, others }
+        Self {
+            me,
+            others,
+            passed_on: 0,
+            known_for: Duration::MAX,
+        }
     }
 }
 
@@ -210,25 +225,46 @@ impl<'a> Cluster<'a> {
 /// # Example
 ///
 /// ```
-/// use windlass::balancer::{Balancer, Cluster};
-/// use windlass::{TaskId, store::TaskView};
+/// use std::time::Duration;
+/// use tokio::time::Instant;
+/// use windlass::balancer::{Balancer, Cluster, Decision};
+/// use windlass::store::TaskView;
 ///
-/// /// Takes large tasks only while it has nothing else to do.
+/// /// Takes large tasks only while it has nothing else to do, and rare tasks ten minutes later than
+/// /// other nodes.
 /// #[derive(Debug)]
 /// struct LargeWhenIdle;
 ///
 /// impl Balancer for LargeWhenIdle {
-///     fn takes(&self, cluster: &Cluster<'_>, task: &TaskView) -> bool {
-///         cluster.me.claims == 0 || task.kind.as_str() != "large"
+///     fn takes(&self, cluster: &Cluster<'_>, task: &TaskView) -> Decision {
+///         match task.kind.as_str() {
+///             "large" if cluster.me.claims > 0 => Decision::NotNow,
+///             "rare" => Decision::TakeAfter(Duration::from_secs(600)),
+///             _ => Decision::Take,
+///         }
+///     }
+/// }
+///
+/// /// Takes no task in the first minute of the program.
+/// #[derive(Debug)]
+/// struct Warming(Instant);
+///
+/// impl Balancer for Warming {
+///     fn takes(&self, _: &Cluster<'_>, _: &TaskView) -> Decision {
+///         let end = self.0 + Duration::from_secs(60);
+///         match Instant::now() < end {
+///             true => Decision::NotBefore(end),
+///             false => Decision::Take,
+///         }
 ///     }
 /// }
 /// ```
 pub trait Balancer: Send + Sync + Debug {
-    /// Returns whether this node takes the task now. If not, the runner asks again after a moment,
-    /// until some node has taken the task.
-    fn takes(&self, cluster: &Cluster<'_>, task: &TaskView) -> bool {
+    /// Returns whether this node takes the task, and when. The runner asks about a free task when the
+    /// node has room for it, and again as the [`Decision`] says, until some node has taken the task.
+    fn takes(&self, cluster: &Cluster<'_>, task: &TaskView) -> Decision {
         let _ = (cluster, task);
-        true
+        Decision::Take
     }
 
     /// Returns the tasks to release now, of those that run here. Called every few seconds, and when
@@ -239,10 +275,21 @@ pub trait Balancer: Send + Sync + Debug {
     /// it and start again. While this node knows of no other, `mine` are all tasks that run here.
     ///
     /// Tasks that different nodes could take are passed in one group after the other, until a group
-    /// releases a task. `cluster.others` are then the nodes that could take all of `mine`.
+    /// releases a task. `cluster.others` are then the nodes that could take all of `mine`. The claims of
+    /// `cluster.me` are then those of tasks that the node is not releasing already.
     fn gives_back(&self, cluster: &Cluster<'_>, mine: &[TaskId], jitter: f64) -> Vec<TaskId> {
         let _ = (cluster, mine, jitter);
         Vec::new()
+    }
+}
+
+impl<B: Balancer + ?Sized> Balancer for std::sync::Arc<B> {
+    fn takes(&self, cluster: &Cluster<'_>, task: &TaskView) -> Decision {
+        (**self).takes(cluster, task)
+    }
+
+    fn gives_back(&self, cluster: &Cluster<'_>, mine: &[TaskId], jitter: f64) -> Vec<TaskId> {
+        (**self).gives_back(cluster, mine, jitter)
     }
 }
 

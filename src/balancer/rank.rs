@@ -74,10 +74,7 @@ mod tests {
                 let mut others = nodes.to_vec();
                 let me = others.remove(me);
                 rank(
-                    &Cluster {
-                        me: &me,
-                        others: &others,
-                    },
+                    &Cluster::new(&me, &others),
                     &task,
                     Requirements {
                         kind: &kind,

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use windlass_statemachine::{Invalid, TaskId};
 
-use super::{Balancer, Cluster};
+use super::{Balancer, Cluster, Decision};
 use crate::store::TaskView;
 
 /// Measures how much of a resource is used, in percent.
@@ -138,8 +138,8 @@ impl<P: Probe> Resource<P> {
 }
 
 impl<P: Probe> Balancer for Resource<P> {
-    fn takes(&self, _cluster: &Cluster<'_>, _task: &TaskView) -> bool {
-        self.read(false) < self.claim_limit
+    fn takes(&self, _cluster: &Cluster<'_>, _task: &TaskView) -> Decision {
+        (self.read(false) < self.claim_limit).into()
     }
 
     fn gives_back(&self, cluster: &Cluster<'_>, mine: &[TaskId], _jitter: f64) -> Vec<TaskId> {
@@ -180,14 +180,11 @@ mod tests {
     fn it_takes_below_one_limit_and_releases_above_the_other() {
         let task = task();
         let (me, others) = (peer("me", 3), [peer("b", 0)]);
-        let cluster = Cluster {
-            me: &me,
-            others: &others,
-        };
+        let cluster = Cluster::new(&me, &others);
         let mine: Vec<TaskId> = ["a", "b", "c"].map(|t| t.parse().unwrap()).into();
         for (used, takes, back) in [(50.0, true, 0), (80.0, false, 0), (95.0, false, 1)] {
             let balancer = Resource::new(Fixed(used), 70.0, 90.0).unwrap();
-            assert_eq!(balancer.takes(&cluster, &task), takes, "{used}");
+            assert_eq!(balancer.takes(&cluster, &task), takes.into(), "{used}");
             assert_eq!(
                 balancer.gives_back(&cluster, &mine, 0.5).len(),
                 back,
@@ -195,10 +192,8 @@ mod tests {
             );
         }
         let full = Resource::new(Fixed(95.0), 70.0, 90.0).unwrap();
-        let alone = Cluster {
-            me: &me,
-            others: &[peer("b", 10)],
-        };
+        let full_ones = [peer("b", 10)];
+        let alone = Cluster::new(&me, &full_ones);
         assert!(
             full.gives_back(&alone, &mine, 0.5).is_empty(),
             "no node has room"
@@ -208,10 +203,7 @@ mod tests {
     #[test]
     fn use_at_a_limit_is_neither_below_nor_above_it() {
         let (me, others) = (peer("me", 3), [peer("b", 0)]);
-        let cluster = Cluster {
-            me: &me,
-            others: &others,
-        };
+        let cluster = Cluster::new(&me, &others);
         let mine = ["a".parse().unwrap()];
         let back = |used| {
             let balancer = Resource::new(Fixed(used), 70.0, 90.0).unwrap();
@@ -222,7 +214,8 @@ mod tests {
             let balancer = Resource::new(Fixed(used), 70.0, 90.0).unwrap();
             balancer.takes(&cluster, &task())
         };
-        assert!(takes(69.9) && !takes(70.0));
+        assert_eq!(takes(69.9), Decision::Take);
+        assert_eq!(takes(70.0), Decision::NotNow);
     }
 
     /// Returns the number of the reading.

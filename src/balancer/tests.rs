@@ -2,7 +2,7 @@
 
 use windlass_statemachine::task::Labels;
 
-use super::{Balancer, Cluster, Fair, Greedy, Peer, Requirements};
+use super::{Balancer, Cluster, Decision, Fair, Greedy, Peer, Requirements};
 use crate::store::{NodeRecord, NodeSpec, NodeStatus, TaskView};
 
 fn peer(name: &str, claims: u64) -> Peer {
@@ -136,11 +136,8 @@ fn a_task_fits_a_node_that_reads_its_data() {
 #[test]
 fn by_default_a_balancer_takes_all_and_gives_nothing_back() {
     let (me, others) = (peer("me", 9), [peer("b", 0)]);
-    let cluster = Cluster {
-        me: &me,
-        others: &others,
-    };
-    assert!(Greedy.takes(&cluster, &task()));
+    let cluster = Cluster::new(&me, &others);
+    assert_eq!(Greedy.takes(&cluster, &task()), Decision::Take);
     let mine = [task().id];
     assert!(Greedy.gives_back(&cluster, &mine, 1.0).is_empty());
 }
@@ -158,11 +155,8 @@ fn a_fair_node_takes_up_to_the_threshold_while_another_could_take_the_task() {
         let (me, other) = (peer("me", mine), peer("b", theirs));
         let takes_beside = |other: Peer| {
             let others = [other];
-            let cluster = Cluster {
-                me: &me,
-                others: &others,
-            };
-            Fair::default().takes(&cluster, &task())
+            let cluster = Cluster::new(&me, &others);
+            Fair::default().takes(&cluster, &task()) == Decision::Take
         };
         assert_eq!(takes_beside(other.clone()), takes, "{mine} {theirs}");
         let mut full = other.clone();

@@ -373,7 +373,10 @@ const LIVE: [StateKind; 4] = [
 fn ends_a_wait(what: &ChangeKind) -> bool {
     !matches!(
         what,
-        ChangeKind::Claimed { .. } | ChangeKind::Checkpointed { .. } | ChangeKind::Commanded { .. }
+        ChangeKind::Claimed { .. }
+            | ChangeKind::Checkpointed { .. }
+            | ChangeKind::Commanded { .. }
+            | ChangeKind::MalformedCommand { .. }
     )
 }
 
@@ -389,7 +392,9 @@ fn ended(record: TaskRecord) -> Result<Option<Done>, Error> {
 fn may_report(what: &ChangeKind) -> bool {
     !matches!(
         what,
-        ChangeKind::Checkpointed { .. } | ChangeKind::Commanded { .. }
+        ChangeKind::Checkpointed { .. }
+            | ChangeKind::Commanded { .. }
+            | ChangeKind::MalformedCommand { .. }
     )
 }
 

@@ -111,6 +111,11 @@ impl DueIndex {
         self.ready.len()
     }
 
+    /// Returns how many tasks are deferred, although they may be due.
+    pub(crate) fn put_off_len(&self) -> usize {
+        self.put_off.len()
+    }
+
     pub(crate) fn clear(&mut self) {
         *self = Self::default();
     }

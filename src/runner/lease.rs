@@ -84,6 +84,9 @@ pub(super) async fn join(
     Err(failed)
 }
 
+/// The shortest pause before a failed renewal is tried again.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(20);
+
 /// The interval at which the log repeats that a node cannot work.
 const REPORT_EVERY: Duration = Duration::from_secs(60);
 
@@ -249,7 +252,11 @@ impl Keeper {
                     if let Some(last) = self.errors.count(&e) {
                         return self.give_up(last).await;
                     }
-                    next = Instant::now() + backoff.jittered(fastrand::f64());
+                    // Tries come closer together towards the end of the lease, so that an outage that ends
+                    // shortly before costs nothing.
+                    let left = until.saturating_duration_since(Instant::now());
+                    let pause = backoff.jittered(fastrand::f64());
+                    next = Instant::now() + pause.min((left / 4).max(SHORTEST_PAUSE));
                     last = e.to_string();
                     if !reported {
                         warn!(%node, lease = lease.id, error = %e, "the lease could not be renewed; trying again");

@@ -253,6 +253,7 @@ async fn peers(
     changed: Arc<Notify>,
     tx: mpsc::UnboundedSender<In>,
 ) {
+    let mut wait = PEERS_FIRST;
     loop {
         match coordinator.peers().await {
             Ok(nodes) => {
@@ -264,15 +265,20 @@ async fn peers(
             Err(e) => debug!(error = %e, "could not list the nodes"),
         }
         tokio::select! {
-            () = sleep(PEERS_EVERY.mul_f64(0.75 + fastrand::f64() / 2.0)) => {}
+            () = sleep(wait) => {}
             // Several changes within a moment cause one read.
             () = changed.notified() => sleep(PEERS_TOGETHER).await,
         }
+        wait = PEERS_EVERY.mul_f64(0.75 + fastrand::f64() / 2.0);
     }
 }
 
 /// How long after a change the nodes are read.
 const PEERS_TOGETHER: Duration = Duration::from_millis(10);
+
+/// When a node reads the other nodes for the second time: soon, because they may have started together.
+/// [`Fair`](crate::balancer::Fair) claims nothing before that.
+const PEERS_FIRST: Duration = Duration::from_millis(900);
 
 /// The approximate interval at which a node reads the other nodes.
 const PEERS_EVERY: Duration = Duration::from_secs(2);

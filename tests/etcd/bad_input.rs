@@ -1,6 +1,9 @@
 //! Invalid records of other programs: quarantined or rejected, while everything else runs.
 
-use windlass::{KindConfig, Message, NewTask, Runner, StateKind, TaskContext, store::Error};
+use windlass::{
+    KindConfig, Message, NewTask, Runner, StateKind, TaskContext,
+    store::{ChangeKind, Error},
+};
 
 use crate::{
     server::Server,
@@ -108,6 +111,19 @@ async fn malformed_commands_are_rejected_with_an_outcome() {
             .all(|kv| kv.value_str().unwrap().contains("rejected"))
     );
     assert_eq!(code(&client, &id).await, Some(StateKind::Runnable));
+    // They are in the history, and in no list of commands that can be read.
+    let history = client.history(&id, 100).await.unwrap();
+    let texts = history.iter().filter_map(|change| match &change.what {
+        ChangeKind::MalformedCommand { command, text } => {
+            assert_eq!(*command, change.seq);
+            Some(text.as_str())
+        }
+        _ => None,
+    });
+    let mut texts: Vec<&str> = texts.collect();
+    texts.sort_unstable();
+    assert_eq!(texts, ["no json", r#"{"message":"dance"}"#]);
+    assert!(client.commands(&id).await.unwrap().is_empty());
     node.shutdown().await;
 }
 

@@ -29,6 +29,7 @@ mod lost_answers;
 mod metafora;
 mod namespaces;
 mod new_tasks;
+mod outages;
 mod props;
 mod quarantine;
 mod quota;

@@ -7,7 +7,7 @@ use std::sync::{
 
 use windlass::{
     Message, NewTask, Runner, TaskContext,
-    balancer::{Balancer, Cluster, Fair},
+    balancer::{Balancer, Cluster, Decision, Fair},
     store::{ChangeKind, NodeCommand, TaskView},
     testing::Operation,
 };
@@ -95,8 +95,8 @@ async fn when_the_first_does_not_take_it_the_next_does() {
     #[derive(Debug)]
     struct Never;
     impl Balancer for Never {
-        fn takes(&self, _: &Cluster<'_>, _: &TaskView) -> bool {
-            false
+        fn takes(&self, _: &Cluster<'_>, _: &TaskView) -> Decision {
+            Decision::NotNow
         }
     }
     let world = World::new().await;

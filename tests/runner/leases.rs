@@ -1,7 +1,8 @@
 //! Leases: joined late, renewed late, lost, and waited for.
 
-use std::time::Duration;
+use std::{pin::pin, time::Duration};
 
+use futures::StreamExt;
 use tokio::time::Instant;
 use windlass::{
     Message, NewTask, StateKind, Stop, StopReason, TaskContext,
@@ -54,6 +55,31 @@ async fn handlers_are_stopped_before_the_lease_can_have_ended() {
     let ends = ends.all();
     assert_eq!(ends.len(), 1, "the second run goes on: {ends:?}");
     assert_eq!(ends[0].stop, Some(Stop::Node(StopReason::LeaseLost)));
+}
+
+/// Regression: the last try of a renewal came up to a sixth of the lease before its end.
+#[tokio::test(start_paused = true)]
+async fn an_outage_that_ends_shortly_before_the_lease_costs_nothing() {
+    // The pauses between the tries are random.
+    for round in 0..20 {
+        let world = World::new().await;
+        let ends = RunEnds::default();
+        let guards = ends.clone();
+        let node = world.node("n").lease_ttl(secs(15));
+        let node = node.handler("k", move |task| guards.clone().hold(task));
+        let node = node.start().await.unwrap();
+        let id = world.running("k").await;
+        let mut deadlines = pin!(node.lease_deadlines());
+        deadlines.next().await;
+        let deadline = Instant::from_std(deadlines.next().await.unwrap());
+        world.faults.fail(Operation::Renew, Fault::Before, 100_000);
+        tokio::time::sleep_until(deadline - Duration::from_millis(100)).await;
+        world.faults.heal();
+        tokio::time::sleep(secs(30)).await;
+        assert!(ends.all().is_empty(), "round {round}: its handler ended");
+        let state = world.client.get(&id).await.unwrap().state.unwrap();
+        assert_eq!((state.claims, state.attempts), (1, 0), "round {round}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -12,6 +12,7 @@ use windlass::{
 };
 
 use crate::{
+    balancing::{self, Balance},
     exec::{self, Exec, Folders},
     exit::{Exit, Failure},
     global::Global,
@@ -25,6 +26,7 @@ Examples:
   windlass worker                          runs tasks until it is stopped
   windlass worker --slots 4 --until-idle   runs the present tasks, then ends
   windlass worker --name a --select site=berlin
+  windlass worker --balancer fair,threshold=150%
   windlass worker --exit-after-store-errors 10
 
 The commands of the tasks run in process groups of their own, with WINDLASS_TASK_ID,
@@ -103,6 +105,9 @@ pub(crate) struct NodeArgs {
     /// props, 10s by default): the shorter of both counts
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true, default_value = "30s", value_parser = parse::grace)]
     pub(crate) grace: Duration,
+
+    #[arg(long, value_name = "BALANCER", default_value = "greedy", value_parser = balancing::read, help = balancing::HELP)]
+    pub(crate) balancer: Balance,
 
     /// Keep at most this much of each attempt's output in files on this machine, for `windlass logs`;
     /// the oldest is dropped. 0 keeps none [default: 64MiB]
@@ -217,6 +222,7 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
         .node
         .builder(global, &client, &folders, logs.clone(), policy)
         .slots(args.slots)
+        .balancer(args.node.balancer.balancer.clone())
         .exit_after_store_errors(args.exit_after_store_errors)
         .park_after(args.park_after)
         .retention(args.retention.0);

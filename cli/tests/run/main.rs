@@ -6,6 +6,7 @@
 )]
 
 mod bad_waits;
+mod balancers;
 mod equal;
 mod input;
 mod limits;

@@ -4,7 +4,10 @@ use tokio::time::Instant;
 use tracing::info;
 use windlass_statemachine::machine::{Input, StopReason};
 
-use super::{Engine, deferral::Running};
+use super::{
+    Engine,
+    deferral::{Leaving, Running},
+};
 
 impl Engine {
     /// Releases the tasks that the balancer chooses, and returns their number.
@@ -14,17 +17,25 @@ impl Engine {
             return 0;
         }
         let load = self.load(Instant::now());
+        let mut leaving = Leaving::default();
+        for slot in self.slots.iter().filter(|slot| slot.is_leaving()) {
+            leaving.tasks += 1;
+            leaving.active += u32::from(slot.active && !slot.kind.config.is_apart);
+        }
         let running = self.slots.iter();
-        let running = running.filter(|slot| slot.run.is_some() && !slot.machine.is_ending());
+        let running = running.filter(|slot| slot.run.is_some() && !slot.is_leaving());
         let running = running.map(|slot| Running {
             fence: slot.claim.fence,
             task: &slot.task,
             state: slot.machine.state(),
         });
-        let back = self.deferral.released_by_balancer(running, load);
+        let back = self.deferral.released_by_balancer(running, leaving, load);
         let mut released = 0;
         for task in back {
             if let Some(slot) = self.slots.of(&task) {
+                if let Some(slot) = self.slots.get_mut(slot) {
+                    slot.is_balanced = true;
+                }
                 self.feed(slot, Input::Stop(StopReason::Balance));
                 released += 1;
             }

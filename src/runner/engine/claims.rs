@@ -30,6 +30,14 @@ const CLAIM_BATCH: usize = 512;
 /// How long a task is deferred after its claim was released because the task is not for this node.
 const NOT_FOR_THIS_NODE: Duration = Duration::from_secs(30);
 
+/// Returns the moment of the next deadline of a task, if it is in the future: the task then counts as
+/// commanded.
+fn deadline_after(view: &TaskView, now: Moment) -> Option<Instant> {
+    let left = view.deadline?.duration_since(now.clock);
+    let left = Duration::try_from(left).ok().filter(|left| !left.is_zero());
+    now.at.checked_add(left?)
+}
+
 impl Engine {
     /// Claims the tasks that are due and for which there is room.
     pub(super) fn claim_pass(&mut self) {
@@ -63,6 +71,7 @@ impl Engine {
             let Some(view) = taken else { break };
             let load = self.load(now.at);
             if let Some(until) = self.deferral.deferred_until(&view, load) {
+                let until = until.min(deadline_after(&view, now).unwrap_or(until));
                 self.due.put_off(view, until, now);
                 continue;
             }
@@ -78,6 +87,7 @@ impl Engine {
     pub(super) fn load(&self, now: Instant) -> Load {
         Load {
             active: self.capacity.active(),
+            put_off: self.due.put_off_len() as u64,
             claim_takes: self.claiming.takes(now),
             now,
             jitter: fastrand::f64(),
@@ -300,6 +310,7 @@ impl Engine {
             asks: Asks::default(),
             latest: pending.latest,
             failed: None,
+            is_balanced: false,
             stop_orders: pending.stop_orders,
             claimed_at: self.now(),
             claimed: Instant::now(),

@@ -7,18 +7,20 @@ use tokio::time::Instant;
 use windlass_statemachine::{Fence, Task, TaskId, TaskState};
 
 use crate::{
-    balancer::{self, Balancer, Cluster, Peer, Requirements},
+    balancer::{self, Balancer, Cluster, Decision, Peer, Requirements},
     store::{NodeSpec, TaskView},
 };
 
 /// How long a task is deferred for each node that ranks before this one, and the total limit.
 const STEP: Duration = Duration::from_millis(50);
 const LONGEST_STEP: Duration = Duration::from_secs(2);
-/// The longest deferral. An older entry is out of date.
+/// How long after its end a deferral is remembered at most. An older entry is out of date.
 const LONGEST_DEFERRED: Duration = Duration::from_secs(10);
+/// The longest wait for a task that the balancer takes later.
+const LONGEST_IGNORED: Duration = Duration::from_secs(366 * 24 * 3600);
 /// When a task that the balancer did not take is tried again, approximately.
 const NOT_TAKEN: Duration = Duration::from_secs(1);
-/// How many released tasks are remembered before outdated ones are dropped.
+/// How many released and ignored tasks are remembered before outdated ones are dropped.
 const RELEASED_AT_LEAST: usize = 1024;
 /// How many deferred tasks are remembered before outdated ones are dropped.
 const DEFERRED_AT_LEAST: usize = 100_000;
@@ -31,10 +33,30 @@ pub(super) struct Deferral {
     me: Peer,
     /// The other live nodes, as they were at most a few seconds ago.
     others: Vec<Peer>,
-    /// Tasks that are deferred to nodes that rank before this one, with the start of the deferral.
-    deferred: Remembered<Instant>,
+    /// Since when this node knows the cluster.
+    known_since: Instant,
+    /// Tasks that are deferred to other nodes.
+    deferred: Remembered<Wait>,
     /// Tasks that this node has just released.
     released: Remembered<Release>,
+    /// Tasks about which the balancer is not asked before a time.
+    ignored: Remembered<Ignored>,
+}
+
+/// A task is deferred to nodes that rank before this one, or because the balancer takes it later.
+#[derive(Debug, Clone, Copy)]
+struct Wait {
+    since: Instant,
+    until: Instant,
+}
+
+/// The balancer does not take the task with this order before `until`.
+#[derive(Debug, Clone, Copy)]
+struct Ignored {
+    order: u64,
+    until: Instant,
+    /// Whether the balancer was asked about a commanded task.
+    commanded: bool,
 }
 
 /// The release of a task with this order. The task is deferred to other nodes until `until`. The
@@ -45,6 +67,8 @@ struct Release {
     until: Instant,
     /// Whether signals, and no other commands, were queued for it.
     signalled: bool,
+    /// Whether another node has claimed it since then.
+    taken: bool,
 }
 
 /// The state of the node on which the decision about a task depends.
@@ -52,11 +76,21 @@ struct Release {
 pub(super) struct Load {
     /// How many slots of this node are in use.
     pub(super) active: u32,
+    /// How many free tasks this node has put off.
+    pub(super) put_off: u64,
     /// How long a claim takes at present.
     pub(super) claim_takes: Duration,
     pub(super) now: Instant,
     /// A random number from 0 to 1.
     pub(super) jitter: f64,
+}
+
+/// The tasks that this node is about to release.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Leaving {
+    pub(super) tasks: u64,
+    /// How many of them use a slot.
+    pub(super) active: u32,
 }
 
 impl Deferral {
@@ -65,8 +99,10 @@ impl Deferral {
             balancer,
             me,
             others: Vec::new(),
+            known_since: Instant::now(),
             deferred: Remembered::new(DEFERRED_AT_LEAST),
             released: Remembered::new(RELEASED_AT_LEAST),
+            ignored: Remembered::new(RELEASED_AT_LEAST),
         }
     }
 
@@ -88,57 +124,87 @@ impl Deferral {
     }
 
     /// Returns until when this task is deferred to other nodes, if it is: a moment for each node that
-    /// ranks before this one, and about a second when the balancer does not take it.
+    /// ranks before this one, and as the balancer decides.
     pub(super) fn deferred_until(&mut self, view: &TaskView, load: Load) -> Option<Instant> {
-        let until = self.defers(view, load);
-        match until {
-            Some(Defers::Waits { since, until }) => {
-                self.deferred.entries.insert(view.id.clone(), since);
-                self.deferred
-                    .forget(|since| load.now.duration_since(*since) < LONGEST_DEFERRED);
-                Some(until)
-            }
-            Some(Defers::NotTaken { until }) => {
-                self.deferred.entries.remove(&view.id);
-                Some(until)
-            }
-            None => {
-                self.deferred.entries.remove(&view.id);
-                None
-            }
+        if let Some(until) = self.ignored_until(view, load.now) {
+            return Some(until);
         }
+        let defers = self.defers(view, load);
+        match defers {
+            Some(Defers::Waits(wait)) => {
+                self.deferred.entries.insert(view.id.clone(), wait);
+                self.deferred
+                    .forget(|wait| load.now < wait.until + LONGEST_DEFERRED);
+                return Some(wait.until);
+            }
+            Some(Defers::Ignored { until }) => {
+                let ignored = Ignored {
+                    order: view.order,
+                    until,
+                    commanded: view.commanded,
+                };
+                self.ignored.entries.insert(view.id.clone(), ignored);
+            }
+            Some(Defers::NotTaken { .. }) | None => {}
+        }
+        self.deferred.entries.remove(&view.id);
+        match defers? {
+            Defers::Waits(Wait { until, .. })
+            | Defers::NotTaken { until }
+            | Defers::Ignored { until } => Some(until),
+        }
+    }
+
+    /// Returns until when the balancer is not asked about the task.
+    fn ignored_until(&self, view: &TaskView, now: Instant) -> Option<Instant> {
+        let ignored = self.ignored.entries.get(&view.id)?;
+        let holds = ignored.order == view.order
+            && ignored.until > now
+            && ignored.commanded >= view.commanded;
+        holds.then_some(ignored.until)
     }
 
     fn defers(&mut self, view: &TaskView, load: Load) -> Option<Defers> {
         self.me.claims = u64::from(load.active);
         let cluster = Cluster {
-            me: &self.me,
-            others: &self.others,
+            passed_on: load.put_off,
+            known_for: load.now.saturating_duration_since(self.known_since),
+            ..Cluster::new(&self.me, &self.others)
         };
-        if !self.balancer.takes(&cluster, view) {
-            let until = load.now + NOT_TAKEN.mul_f64(0.5 + load.jitter);
-            return Some(Defers::NotTaken { until });
-        }
-        if self.others.is_empty() {
-            return None;
-        }
+        let pause = match self.balancer.takes(&cluster, view) {
+            Decision::Take => Duration::ZERO,
+            Decision::TakeAfter(pause) => pause,
+            Decision::NotBefore(until) if until > load.now => {
+                return Some(Defers::Ignored { until });
+            }
+            Decision::NotNow | Decision::NotBefore(_) => {
+                let until = load.now + NOT_TAKEN.mul_f64(0.5 + load.jitter);
+                return Some(Defers::NotTaken { until });
+            }
+        };
         let before = balancer::rank(&cluster, &view.id, view.into());
-        if before == 0 {
+        if before == 0 && pause.is_zero() {
             return None;
         }
-        let since = self.deferred.entries.get(&view.id).copied();
+        let since = self.deferred.entries.get(&view.id).map(|wait| wait.since);
         let since = since.unwrap_or(load.now);
         // When the store is slow, it is slow for the other nodes too, and a second claim of the same
         // task would make it slower. The deferral is computed again with the present duration of a
         // claim.
         let step = STEP.max(load.claim_takes * 2);
-        let until = since + (step * before as u32).min(LONGEST_STEP);
-        (until > load.now).then_some(Defers::Waits { since, until })
+        let until = since
+            .checked_add(pause)
+            .unwrap_or(load.now + LONGEST_IGNORED)
+            + (step * before as u32).min(LONGEST_STEP);
+        (until > load.now).then_some(Defers::Waits(Wait { since, until }))
     }
 
     /// Drops the deferral of a task: another node has it, or it is gone.
     pub(super) fn forget_deferred(&mut self, task: &TaskId) {
         self.deferred.entries.remove(task);
+        if let Some(release) = self.released.entries.get_mut(task) {
+            release.taken = true;
+        }
     }
 
     /// Defers a task that this node releases.
@@ -147,6 +213,7 @@ impl Deferral {
             order,
             until,
             signalled: false,
+            taken: false,
         };
         self.released.entries.insert(task.clone(), release);
     }
@@ -158,6 +225,7 @@ impl Deferral {
             order,
             until,
             signalled: true,
+            taken: false,
         };
         self.released.entries.insert(task.clone(), release);
     }
@@ -181,17 +249,22 @@ impl Deferral {
         self.released.entries.remove(task);
     }
 
-    /// Drops the release of a task with this order, or of an earlier one with its id.
-    pub(super) fn forget_release_upto(&mut self, task: &TaskId, order: u64) {
+    /// Drops what is remembered of a task with this order, or of an earlier one with its id: it is gone.
+    pub(super) fn forget_upto(&mut self, task: &TaskId, order: u64) {
+        let ignored = self.ignored.entries.get(task);
+        if ignored.is_some_and(|ignored| ignored.order <= order) {
+            self.ignored.entries.remove(task);
+        }
         let released = self.released.entries.get(task);
         if released.is_some_and(|release| release.order <= order) {
             self.released.entries.remove(task);
         }
     }
 
-    /// Drops outdated releases when many are remembered.
+    /// Drops outdated entries when many are remembered.
     pub(super) fn forget_past(&mut self, now: Instant) {
         self.released.forget(|release| release.until > now);
+        self.ignored.forget(|ignored| ignored.until > now);
     }
 
     /// Returns the tasks that the balancer releases for other nodes. The balancer compares this node
@@ -199,9 +272,15 @@ impl Deferral {
     pub(super) fn released_by_balancer<'a>(
         &mut self,
         running: impl Iterator<Item = Running<'a>>,
+        leaving: Leaving,
         load: Load,
     ) -> Vec<TaskId> {
-        self.me.claims = u64::from(load.active);
+        self.me.claims = u64::from(load.active.saturating_sub(leaving.active));
+        let is_free = |release: &&Release| !release.taken && release.until > load.now;
+        let released = self.released.entries.values().filter(is_free).count();
+        // A released task is put off as soon as the store reports that it is free.
+        let passed_on = leaving.tasks + load.put_off.max(released as u64);
+        let known_for = load.now.saturating_duration_since(self.known_since);
         let mut groups = self.groups(running);
         if groups.is_empty() {
             groups.insert(vec![true; self.others.len()], Vec::new());
@@ -211,8 +290,9 @@ impl Deferral {
             let others: Vec<Peer> = others.map(|(other, _)| other.clone()).collect();
             let mine: Vec<TaskId> = mine.into_iter().map(|(_, task)| task).collect();
             let cluster = Cluster {
-                me: &self.me,
-                others: &others,
+                passed_on,
+                known_for,
+                ..Cluster::new(&self.me, &others)
             };
             let back = self.balancer.gives_back(&cluster, &mine, load.jitter);
             if !back.is_empty() {
@@ -253,11 +333,14 @@ pub(super) struct Running<'a> {
 }
 
 /// Why a task is deferred.
+#[derive(Debug, Clone, Copy)]
 enum Defers {
-    /// Nodes rank before this one.
-    Waits { since: Instant, until: Instant },
+    /// Nodes rank before this one, or the balancer takes it later.
+    Waits(Wait),
     /// The balancer does not take it.
     NotTaken { until: Instant },
+    /// The balancer is not asked again before this time.
+    Ignored { until: Instant },
 }
 
 /// A map that drops outdated entries when it has grown.

@@ -221,7 +221,7 @@ impl Engine {
             self.due.remove(task);
             self.deferral.forget_deferred(task);
         }
-        self.deferral.forget_release_upto(task, order);
+        self.deferral.forget_upto(task, order);
         let gone = Reported::Gone { order, fence };
         if let Some(pending) = self.claiming.get_mut(task) {
             pending.report(gone);

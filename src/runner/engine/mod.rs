@@ -127,6 +127,9 @@ pub(super) struct Engine {
     removals: Vec<Removal>,
     deferral: Deferral,
     next_balance: Instant,
+    /// Whether the balancer is called when the other nodes are read the next time: their claims are then
+    /// up to date.
+    balances: bool,
     /// The kinds that this machine cannot run at present.
     node_faults: NodeFaults,
     metrics: NodeMetrics,
@@ -171,6 +174,7 @@ impl Engine {
             removals: Vec::new(),
             deferral: Deferral::new(me, deps.balancer.clone()),
             next_balance: now + BALANCE_EVERY,
+            balances: false,
             node_faults: NodeFaults::default(),
             metrics: NodeMetrics::new(),
             gauges: Gauges::new(now, deps.config.gauges_every),
@@ -262,9 +266,7 @@ impl Engine {
         if Instant::now() >= self.next_balance {
             // Nodes that were started together should not balance at the same time.
             self.next_balance = Instant::now() + BALANCE_EVERY.mul_f64(0.5 + fastrand::f64());
-            if self.mode.current() == Mode::Normal {
-                self.balance();
-            }
+            self.balances = true;
         }
         // In this order, because the store commits the claims together with the writes before them.
         self.outbox.enqueue();
@@ -308,7 +310,12 @@ impl Engine {
             In::Returns(slot, stored) => self.expect(slot, stored),
             In::Progress(slot) => self.progress_changed(slot),
             In::Control(control) => self.control(control),
-            In::Nodes(nodes) => self.deferral.set_nodes(nodes.into_iter().map(Peer::from)),
+            In::Nodes(nodes) => {
+                self.deferral.set_nodes(nodes.into_iter().map(Peer::from));
+                if std::mem::take(&mut self.balances) && self.mode.current() == Mode::Normal {
+                    self.balance();
+                }
+            }
         }
     }
 

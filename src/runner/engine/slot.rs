@@ -77,6 +77,8 @@ pub(super) struct Slot {
     pub(super) latest: Option<Reported>,
     /// The failed attempt in the write under way. It is reported when the write is durable.
     pub(super) failed: Option<FailedAttempt>,
+    /// Whether the balancer has released the task: its handler is asked to stop.
+    pub(super) is_balanced: bool,
     /// Node commands to answer when the slot is gone.
     pub(super) stop_orders: Vec<NodeCommandId>,
     pub(super) claimed_at: Timestamp,
@@ -133,6 +135,12 @@ impl Returning {
 }
 
 impl Slot {
+    /// Returns whether the task is about to leave this node: its claim is being released, or its handler is
+    /// asked to stop because of the balancer.
+    pub(super) fn is_leaving(&self) -> bool {
+        self.is_balanced || self.machine.is_ending()
+    }
+
     /// Returns the progress that the handler has reported since the last write.
     pub(super) fn take_progress(&self) -> Option<Progress> {
         self.run.as_ref()?.data.progress()

@@ -51,6 +51,7 @@ fn slot(id: &str) -> Slot {
         asks: Default::default(),
         latest: None,
         failed: None,
+        is_balanced: false,
         stop_orders: Vec::new(),
         claimed_at: Timestamp::UNIX_EPOCH,
         claimed: Instant::now(),

@@ -91,7 +91,14 @@ impl Exported {
         let mut places = BTreeMap::new();
         for change in self.history.iter().filter(|c| c.seq >= self.order) {
             if change.what != ChangeKind::Deleted {
-                let (at, by, what) = (change.at, change.by.clone(), change.what.clone());
+                let (at, by) = (change.at, change.by.clone());
+                let what = match change.what.clone() {
+                    // Nothing else is copied of a command that cannot be read.
+                    ChangeKind::MalformedCommand { command, .. } => {
+                        ChangeKind::Commanded { command }
+                    }
+                    what => what,
+                };
                 places.insert(change.seq, Place { at, by, what });
             }
         }

@@ -115,6 +115,13 @@ pub enum ChangeKind {
         /// The command's order.
         command: u64,
     },
+    /// Another program wrote a command that cannot be read, on etcd. A node rejects it when it has the task.
+    MalformedCommand {
+        /// The command's order.
+        command: u64,
+        /// The beginning of its text.
+        text: String,
+    },
     /// An explicit retry started the task in a new incarnation.
     Retried,
     /// A client changed the unclaimed task: its due time, priority, kind, limits, data or props.

@@ -187,7 +187,10 @@ impl Log {
             ChangeKind::Checkpointed { fence } => Self::checkpointed(fence.0 as i64),
             ChangeKind::Dropped { fence } => Self::dropped(fence.0 as i64),
             ChangeKind::Lost { fence } => Self::lost(fence.0 as i64),
-            ChangeKind::Commanded { .. } => Self::commanded(seq),
+            // Only stores on etcd have malformed ones, and their copies leave the text out.
+            ChangeKind::Commanded { .. } | ChangeKind::MalformedCommand { .. } => {
+                Self::commanded(seq)
+            }
             ChangeKind::Retried => Self::retried(),
             ChangeKind::Rescheduled { from, to, kind } => {
                 Self::rescheduled(*from, *to, kind.as_ref().map_or(0, |_| named))

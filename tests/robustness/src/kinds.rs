@@ -10,9 +10,15 @@ use windlass::{
     TaskContext, TaskId, runner::Builder,
 };
 
+mod batches;
 mod ids;
+mod pulled;
+mod stages;
 
+pub use batches::BATCHED;
 pub use ids::{STRAY, child, command_to_child, has_children, never, stray_child, stray_command};
+pub use pulled::pull;
+pub use stages::STAGES;
 
 use crate::{
     terms::Terms,
@@ -70,7 +76,12 @@ pub fn add_all(mut builder: Builder, journal: &Arc<Journal>, terms: &Terms) -> B
             async move { Run::start(journal, task)?.work(kind).await }
         });
     }
-    builder
+    batches::add(stages::add(builder, journal, terms), journal, terms)
+}
+
+/// Returns whether a handler of this module runs the kind.
+pub fn has(kind: &str) -> bool {
+    KINDS.contains(&kind) || STAGES.contains(&kind) || kind == BATCHED
 }
 
 fn config(kind: &str) -> KindConfig {

@@ -15,6 +15,8 @@ pub struct Terms {
     pub side: Option<String>,
     /// Uses the fair balancer.
     pub fair: bool,
+    /// Has no handlers, and claims tasks in loops of its own.
+    pub pulls: bool,
     /// Prunes tasks that ended this long ago; a worker without it prunes nothing.
     pub retention: Option<Duration>,
 }
@@ -30,6 +32,7 @@ impl Terms {
         args.extend(self.kinds.iter().map(|kind| format!("kind={kind}")));
         args.extend(self.side.iter().map(|side| format!("side={side}")));
         args.extend(self.fair.then(|| "fair=true".to_owned()));
+        args.extend(self.pulls.then(|| "pulls=true".to_owned()));
         let retention = self.retention.map(|keep| keep.as_millis());
         args.extend(retention.map(|ms| format!("retention={ms}")));
         args
@@ -53,6 +56,7 @@ impl Terms {
                 Some(("kind", kind)) => terms.kinds.push(kind.to_owned()),
                 Some(("side", side)) => terms.side = Some(side.to_owned()),
                 Some(("fair", fair)) => terms.fair = fair.parse()?,
+                Some(("pulls", pulls)) => terms.pulls = pulls.parse()?,
                 Some(("retention", ms)) => {
                     terms.retention = Some(Duration::from_millis(ms.parse()?));
                 }
@@ -74,6 +78,7 @@ mod tests {
             kinds: vec!["steps".into(), "naps".into()],
             side: Some("a".into()),
             fair: true,
+            pulls: true,
             retention: Some(Duration::from_millis(1500)),
         };
         assert_eq!(Terms::parse(&terms.to_args()).unwrap(), terms);

@@ -50,7 +50,7 @@ pub(crate) use self::args::Args;
 use self::{
     batch::Batch,
     entry::Maker,
-    named::Named,
+    named::{Named, OfNamed},
     printing::{Printing, Settings},
     report::Report,
     screen::Screen,
@@ -156,7 +156,10 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
         // The run claims only the tasks of its lines, and a schedule never ends.
         .without_schedules()
         .select("batch", maker.batch())
-        .balancer(named)
+        .balancer(OfNamed {
+            named,
+            balancer: args.node.balancer.balancer.clone(),
+        })
         .start()
         .await
         .map_err(|e| not_started(e, "--jobs"))?;

@@ -7,7 +7,7 @@ use std::{
 
 use windlass::{
     TaskId,
-    balancer::{Balancer, Cluster},
+    balancer::{Balancer, Cluster, Decision},
     store::TaskView,
 };
 
@@ -72,9 +72,23 @@ impl Named {
     }
 }
 
-impl Balancer for Named {
-    fn takes(&self, _: &Cluster<'_>, task: &TaskView) -> bool {
-        self.lock().live.contains(&task.id)
+/// Takes the named tasks only, as another balancer decides.
+#[derive(Debug)]
+pub(super) struct OfNamed {
+    pub(super) named: Named,
+    pub(super) balancer: Arc<dyn Balancer>,
+}
+
+impl Balancer for OfNamed {
+    fn takes(&self, cluster: &Cluster<'_>, task: &TaskView) -> Decision {
+        match self.named.lock().live.contains(&task.id) {
+            true => self.balancer.takes(cluster, task),
+            false => Decision::NotNow,
+        }
+    }
+
+    fn gives_back(&self, cluster: &Cluster<'_>, mine: &[TaskId], jitter: f64) -> Vec<TaskId> {
+        self.balancer.gives_back(cluster, mine, jitter)
     }
 }
 

@@ -11,10 +11,13 @@ use super::{
     kv::KeyValue,
     numbers::number,
 };
-use crate::store::{CommandRecord, Error};
+use crate::store::{ChangeKind, CommandRecord, Error};
 
 /// The largest result or payload, in bytes, that is kept with the outcome of a command.
 const CONTENT_KEPT: usize = 4096;
+
+/// The longest text, in characters, that a line of the history has of a command that cannot be read.
+const MALFORMED_SHOWN: usize = 200;
 
 /// The prefix of the names of commands from a Metafora commander's slot.
 const SLOT: &str = "slot-";
@@ -51,6 +54,7 @@ pub(crate) struct Stored {
     pub(crate) name: Option<String>,
     pub(crate) order: u64,
     pub(crate) revision: i64,
+    /// The value of its key; with an outcome, the text of a command that a node could not read.
     pub(crate) text: String,
     pub(crate) command: Result<Command, String>,
     pub(crate) sent_at: Timestamp,
@@ -125,7 +129,11 @@ impl Stored {
     pub(crate) fn read(name: Option<&str>, kv: &KeyValue) -> Self {
         let sent: Sent = parse(kv).unwrap_or_default();
         let malformed = sent.malformed.as_deref();
-        let malformed = malformed.and_then(|text| serde_json::from_str(text).ok());
+        let readable = malformed.and_then(|text| serde_json::from_str(text).ok());
+        let text = match malformed {
+            Some(text) => text.to_owned(),
+            None => String::from_utf8_lossy(kv.value()).into_owned(),
+        };
         let first = match name {
             Some(_) => kv.create_revision(),
             // Each write of the slot is a different command.
@@ -135,8 +143,8 @@ impl Stored {
             name: name.map(str::to_owned),
             order: sent.order.unwrap_or_else(|| number(first, sent.place)),
             revision: kv.mod_revision(),
-            text: String::from_utf8_lossy(kv.value()).into_owned(),
-            command: parse(kv).or_else(|reason| malformed.ok_or(reason)),
+            text,
+            command: parse(kv).or_else(|reason| readable.ok_or(reason)),
             sent_at: sent.sent_at.unwrap_or(Timestamp::UNIX_EPOCH),
             by: match name.is_none_or(|name| name.starts_with(SLOT)) {
                 true => Some(Author::metafora()),
@@ -157,6 +165,18 @@ impl Stored {
             by: self.by.clone(),
             outcome: self.became.clone(),
         })
+    }
+
+    /// Returns the line of the history that says that it was sent.
+    pub(crate) fn change(&self) -> ChangeKind {
+        let command = self.order;
+        match &self.command {
+            Ok(_) => ChangeKind::Commanded { command },
+            Err(_) => ChangeKind::MalformedCommand {
+                command,
+                text: self.text.chars().take(MALFORMED_SHOWN).collect(),
+            },
+        }
     }
 
     /// Returns the name of the key of its outcome.
@@ -204,7 +224,16 @@ mod tests {
         assert_eq!(record.command, Command::signal("go", &7).unwrap());
         let reason = "no".to_owned();
         assert_eq!(record.outcome, Some(Outcome::Rejected { reason }));
-        assert!(read(r#"{"malformed":"dance"}"#).command.is_err());
+        let unknown = read(r#"{"malformed":"dance"}"#);
+        assert!(unknown.command.is_err());
+        let what = |command, text: &str| ChangeKind::MalformedCommand {
+            command,
+            text: text.to_owned(),
+        };
+        assert_eq!(unknown.change(), what(unknown.order, "dance"));
+        let long = "é".repeat(1000);
+        let waiting = read(&long);
+        assert_eq!(waiting.change(), what(waiting.order, &"é".repeat(200)));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use windlass_statemachine::TaskId;
 
 use super::query::Queries;
-use crate::store::{Change, ChangeKind, Error, etcd::schema::Entry};
+use crate::store::{Change, Error, etcd::schema::Entry};
 
 impl Queries {
     pub(crate) async fn history(&self, id: &TaskId, limit: u32) -> Result<Vec<Change>, Error> {
@@ -29,9 +29,7 @@ impl Queries {
                 at: stored.sent_at,
                 task: id.clone(),
                 by: stored.by.clone(),
-                what: ChangeKind::Commanded {
-                    command: stored.order,
-                },
+                what: stored.change(),
             });
         }
         // A line from before the submit belongs to an earlier task, which a Metafora node ended.

@@ -271,9 +271,8 @@ fn changes_of(
                         _ => None,
                     };
                     let sent = Stored::read(name, kv);
-                    let command = sent.order;
-                    let place = (command, sent.sent_at);
-                    add(&id, place, sent.by, ChangeKind::Commanded { command });
+                    let (place, what) = ((sent.order, sent.sent_at), sent.change());
+                    add(&id, place, sent.by, what);
                 }
                 _ => {}
             }

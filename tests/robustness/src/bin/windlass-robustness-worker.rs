@@ -56,6 +56,9 @@ async fn main() -> Result<(), BoxError> {
         kinds: terms.kinds.clone(),
         side: terms.side.clone(),
     });
+    if terms.pulls {
+        return kinds::pull(builder, &journal, &terms).await;
+    }
     builder = kinds::add_all(builder, &journal, &terms);
     builder = reuse::add_all(builder, &journal, &terms);
     let runner = builder.start().await?;

@@ -21,7 +21,7 @@ struct Takes<'a> {
 
 impl Takes<'_> {
     fn kind(&self, kind: &str) -> bool {
-        let any = kinds::KINDS.contains(&kind) || reuse::KINDS.contains(&kind);
+        let any = kinds::has(kind) || reuse::KINDS.contains(&kind);
         if self.kinds.is_empty() {
             any
         } else {

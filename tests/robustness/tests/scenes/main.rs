@@ -7,8 +7,10 @@
 mod copied;
 mod damaged;
 mod deleted;
+mod pipeline;
 mod placed;
 mod priorities;
+mod programs;
 mod purged;
 mod reborn;
 mod retained;

@@ -9,10 +9,12 @@ use windlass::{
 };
 use windlass_robustness::{
     BoxError,
+    disturb::kill_together,
     kinds::Job,
     scene::{Ground, Post, Scene},
     site::Programs,
     terms::Terms,
+    workers::Worker,
 };
 
 pub(crate) const PROGRAMS: Programs = Programs {
@@ -57,6 +59,24 @@ pub(crate) fn libraries(names: &[&'static str]) -> Vec<Post> {
     numbered
         .map(|(number, name)| Post::library(name, number % 3, Terms::default()))
         .collect()
+}
+
+/// Kills one or two workers at random moments, this many times, and starts them again.
+pub(crate) async fn kill_some(
+    workers: &mut [Worker],
+    mut rng: fastrand::Rng,
+    times: usize,
+) -> Result<(), BoxError> {
+    for _ in 0..times {
+        sleep(Duration::from_millis(rng.u64(200..900))).await;
+        for worker in workers.iter_mut() {
+            worker.supervise()?;
+        }
+        rng.shuffle(workers);
+        let count = rng.usize(1..=2);
+        kill_together(&mut workers[..count]).await?;
+    }
+    Ok(())
 }
 
 /// The answer to the retry of a task.
