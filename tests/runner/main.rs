@@ -23,6 +23,7 @@ mod handlers;
 mod jobs;
 mod leases;
 mod limits;
+mod logs;
 mod node_faults;
 mod nodes;
 mod progress;

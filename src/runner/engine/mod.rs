@@ -33,6 +33,7 @@ mod failures;
 mod gauges;
 mod group_returns;
 mod lease;
+mod logging;
 mod mode;
 mod outbox;
 mod progress;
@@ -235,6 +236,9 @@ impl Engine {
         while let Poll::Ready(claimed) = self.outbox.poll_claims(cx) {
             arrived.inputs.push(In::Claimed(claimed));
         }
+        while let Poll::Ready(answers) = self.outbox.poll_logs(cx) {
+            arrived.inputs.push(In::LogWritten(answers));
+        }
         let inputs = self.deps.rx.poll_recv_many(cx, &mut arrived.inputs, INPUTS);
         if inputs.is_pending() && arrived.answers.is_empty() && arrived.inputs.is_empty() {
             return Poll::Pending;
@@ -307,6 +311,8 @@ impl Engine {
             In::Ask(slot, ask) => self.ask(slot, ask),
             In::Returns(slot, stored) => self.expect(slot, stored),
             In::Progress(slot) => self.progress_changed(slot),
+            In::Logged(slot) => self.has_logged(slot),
+            In::LogWritten(answers) => self.log_written(answers),
             In::Control(control) => self.control(control),
             In::Nodes(nodes) => self.deferral.set_nodes(nodes.into_iter().map(Peer::from)),
         }

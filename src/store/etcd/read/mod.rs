@@ -6,6 +6,7 @@ mod codes;
 pub(crate) mod commands;
 mod copied;
 mod format;
+mod log_lines;
 mod mark;
 pub(crate) mod reader;
 
