@@ -8,7 +8,7 @@ use windlass_statemachine::{
     Waited, Waits, state::LastCommand,
 };
 
-use super::{asks::AskRunner, log::RunLog, props::Held, signals::Received, state::Shared};
+use super::{asks::AskRunner, log_buffer::RunLog, props::Held, signals::Received, state::Shared};
 use crate::clock::Clock;
 
 /// One attempt of a task, as its runner starts it.

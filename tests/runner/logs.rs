@@ -12,6 +12,7 @@ use tokio::{
 use windlass::{
     Message, NewTask, StateKind, TaskContext, TaskId,
     store::{LogPage, LogQuery},
+    testing::{Fault, Operation},
 };
 
 use crate::support::{World, secs};
@@ -160,4 +161,30 @@ async fn lines_of_a_run_that_has_ended_are_dropped() {
     world.until("the late line", is_logged).await;
     sleep(secs(2)).await;
     assert_eq!(texts(&world, &id).await, ["in time"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn lines_whose_write_fails_are_written_later_and_each_once() {
+    for fault in [Fault::Before, Fault::After] {
+        let world = World::new().await;
+        let _node = world
+            .node("n")
+            .handler("work", |task: TaskContext| async move {
+                for n in 1..=20 {
+                    task.log(n);
+                    sleep(Duration::from_millis(300)).await;
+                }
+                Message::complete()
+            })
+            .start()
+            .await
+            .unwrap();
+        let id = submit(&world).await;
+        sleep(Duration::from_millis(500)).await;
+        world.faults.fail(Operation::Commit, fault, 4);
+        world.rest(&id, StateKind::Completed).await;
+        let expected: Vec<String> = (1..=20).map(|n| n.to_string()).collect();
+        assert_eq!(texts(&world, &id).await, expected, "{fault:?}");
+        assert_eq!(page(&world, &id).await.gone, 0);
+    }
 }

@@ -6,9 +6,13 @@ use std::{sync::Arc, time::Duration};
 use tokio::time::Instant;
 use tracing::warn;
 
-use super::{Engine, slot::Slot, timers::Wait};
+use super::{
+    Engine,
+    slot::{Run, Slot},
+    slot_log::SlotLog,
+    timers::Wait,
+};
 use crate::{
-    handler::Waiting,
     runner::{input::SlotId, reports::REPORTS},
     store::{Error, LogWrite, Logged},
 };
@@ -18,26 +22,6 @@ use crate::{
 const EVERY: Duration = Duration::from_millis(900);
 /// How long lines wait when other lines of the task are being written.
 const AGAIN: Duration = Duration::from_millis(100);
-
-/// The lines of a slot that the store has not acknowledged.
-#[derive(Default)]
-pub(super) struct SlotLog {
-    lines: Waiting,
-    /// The number of the last line of the earlier runs of this claim.
-    pub(super) last: u64,
-    /// The number of the last line in the transition under way.
-    in_commit: Option<u64>,
-    /// The number of the last line in the separate write under way.
-    in_write: Option<u64>,
-}
-
-impl SlotLog {
-    /// Returns all lines, and the number of the last one.
-    fn all(&self) -> Option<(Arc<[Logged]>, u64)> {
-        let last = self.lines.iter().last()?.n;
-        Some((self.lines.iter().cloned().collect(), last))
-    }
-}
 
 impl Slot {
     /// Returns the lines for the next transition. Lines of a separate write under way are among them: the store takes
@@ -152,7 +136,7 @@ impl Engine {
     }
 
     /// Keeps the last lines of a run that has ended, for the next write of its task.
-    pub(super) fn end_log(&mut self, id: SlotId, run: &super::slot::Run) {
+    pub(super) fn end_log(&mut self, id: SlotId, run: &Run) {
         if let Some(slot) = self.slots.get_mut(id)
             && let Some(log) = &mut slot.log
         {

@@ -40,6 +40,7 @@ mod progress;
 mod reported;
 mod runs;
 mod slot;
+mod slot_log;
 mod table;
 mod timers;
 mod unstored;

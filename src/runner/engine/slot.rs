@@ -9,7 +9,7 @@ use windlass_statemachine::{
     ActionKind, Command, FailedAttempt, Machine, Progress, StateKind, Task, machine,
 };
 
-use super::{logging::SlotLog, reported::Reported, timers};
+use super::{reported::Reported, slot_log::SlotLog, timers};
 use crate::{
     handler::{RunData, Signals, Stored},
     runner::{handle::RunningTask, kinds::KindEntry},

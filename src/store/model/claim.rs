@@ -6,7 +6,7 @@ use windlass_statemachine::{
     CommitId, Fence, QueuedCommand, Task, TaskId, TaskState, machine::Write,
 };
 
-use super::Logged;
+use super::log_lines::Logged;
 
 /// A claim of a task. Every write carries it, to prove that the writer is the live owner.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -90,5 +90,25 @@ impl Commit {
         write.state.commit = Some(CommitId(fastrand::u64(..)));
         let log = None;
         Self { claim, write, log }
+    }
+}
+
+/// Lines of one task that are written without a transition, under a claim.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct LogWrite {
+    /// The claim, which must be the live one.
+    pub claim: Claim,
+    /// The lines, in order.
+    pub lines: Arc<[Logged]>,
+}
+
+impl LogWrite {
+    /// Returns a write of these lines.
+    pub fn new(claim: Claim, lines: impl Into<Arc<[Logged]>>) -> Self {
+        Self {
+            claim,
+            lines: lines.into(),
+        }
     }
 }

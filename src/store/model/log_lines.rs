@@ -6,8 +6,6 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use windlass_statemachine::Fence;
 
-use super::Claim;
-
 /// A line that a handler has logged ([`TaskContext::log`](crate::TaskContext::log)).
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
@@ -51,26 +49,6 @@ impl Logged {
             attempt: 1,
             at,
             text: text.into(),
-        }
-    }
-}
-
-/// Lines of one task that are written without a transition, under a claim.
-#[derive(Debug, Clone)]
-#[non_exhaustive]
-pub struct LogWrite {
-    /// The claim, which must be the live one.
-    pub claim: Claim,
-    /// The lines, in order.
-    pub lines: Arc<[Logged]>,
-}
-
-impl LogWrite {
-    /// Returns a write of these lines.
-    pub fn new(claim: Claim, lines: impl Into<Arc<[Logged]>>) -> Self {
-        Self {
-            claim,
-            lines: lines.into(),
         }
     }
 }

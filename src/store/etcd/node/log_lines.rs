@@ -35,7 +35,7 @@ impl LogWriter {
     }
 
     /// Writes all lines of a commit but the last, for which there is room next to its transition, and returns
-    /// those.
+    /// those. Stops when the claim has ended: the transition is refused then, or an earlier try has written it.
     pub(crate) async fn before_commit<'a>(
         &self,
         claim: &Claim,
@@ -44,7 +44,10 @@ impl LogWriter {
         let mut all = writes(lines);
         let last = all.pop().unwrap_or_default();
         for lines in all {
-            self.write(claim, lines).await?;
+            match self.write(claim, lines).await {
+                Err(Error::Fenced(_)) => break,
+                written => written?,
+            }
         }
         Ok(last)
     }
