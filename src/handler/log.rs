@@ -11,7 +11,7 @@ use windlass_statemachine::TaskType;
 use super::{
     TaskContext,
     asks::Sent,
-    log_buffer::{LINE_BYTES, RunLog, Waiting},
+    log_buffer::{RunLog, Waiting, cut},
     run_data::RunData,
 };
 use crate::store::Logged;
@@ -62,7 +62,7 @@ impl<J: TaskType> TaskContext<J> {
     /// # Example
     ///
     /// ```
-    /// use windlass::{Message, TaskContext, store::LogQuery, testing::Simulation};
+    /// use windlass::{BoxError, Client, Message, NewTask, Runner, TaskContext, store::{LogQuery, Store}};
     ///
     /// async fn resize(task: TaskContext) -> Message {
     ///     for picture in ["a.png", "b.png"] {
@@ -71,15 +71,16 @@ impl<J: TaskType> TaskContext<J> {
     ///     Message::complete()
     /// }
     ///
-    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let mut simulation = Simulation::builder().handler("resize", resize).build().await?;
-    /// let client = simulation.client();
-    /// client.submit(windlass::task("resize").id("r1")).await?;
-    /// simulation.run_until_idle().await?;
-    /// let page = client.log_lines("r1", &LogQuery::default()).await?;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), BoxError> {
+    /// let store = Store::open("memory:").await?;
+    /// let runner = Runner::builder(&store).handler("resize", resize).start().await?;
+    /// let client = Client::new(&store);
+    /// let id = client.submit(NewTask::new("resize")).await?.into_id();
+    /// client.wait(&id).await?;
+    /// let page = client.log_lines(&id, &LogQuery::default()).await?;
     /// assert_eq!(page.lines[1].text, "resized b.png");
     /// assert_eq!((page.lines[1].attempt, page.gone), (1, 0));
+    /// runner.shutdown().await;
     /// # Ok(()) }
     /// ```
     pub fn log(&self, text: impl Display) {
@@ -99,19 +100,12 @@ impl<J: TaskType> TaskContext<J> {
     }
 
     fn logged(&self, n: u64, at: Timestamp, line: &str) -> Logged {
-        let text = match line.len() > LINE_BYTES {
-            true => {
-                let end = line.floor_char_boundary(LINE_BYTES - '…'.len_utf8());
-                format!("{}…", &line[..end]).into()
-            }
-            false => line.into(),
-        };
         Logged {
             n,
             incarnation: self.run.incarnation,
             attempt: self.run.attempt,
             at,
-            text,
+            text: cut(line),
         }
     }
 }
