@@ -12,9 +12,9 @@ use windlass::{
     statemachine::{Author, Kind, NodeName},
     store::{
         Applied, AuditEntry, Change, ChangeStream, Claimed, CommandRecord, Commit, Coordinator,
-        Doctor, Error, EventStream, Exported, Filter, Lease, LimitUse, Limits, NodeCommand,
-        NodeCommandId, NodeRecord, NodeSpec, NodeStatus, Order, Page, Purge, Registry, Span, Store,
-        TaskCount, TaskRecord, TaskStats, Transaction, Transfer,
+        Doctor, Error, EventStream, Exported, Filter, Lease, LimitUse, Limits, LogPart, LogWrite,
+        NodeCommand, NodeCommandId, NodeRecord, NodeSpec, NodeStatus, Order, Page, Purge, Registry,
+        Span, Store, TaskCount, TaskRecord, TaskStats, Transaction, Transfer,
         copy::{Copied, Outside},
     },
 };
@@ -215,6 +215,10 @@ impl Registry for UseCopied {
         self.registry().node_outcome(command).await
     }
 
+    async fn log_parts(&self, id: &TaskId, from: u64) -> Result<Vec<LogPart>, Error> {
+        self.registry().log_parts(id, from).await
+    }
+
     async fn history(&self, id: &TaskId, limit: u32) -> Result<Vec<Change>, Error> {
         self.registry().history(id, limit).await
     }
@@ -297,6 +301,10 @@ impl Coordinator for UseCopied {
 
     async fn commit(&self, commits: Vec<Commit>) -> Vec<Result<(), Error>> {
         self.coordinator().commit(commits).await
+    }
+
+    async fn log(&self, writes: Vec<LogWrite>) -> Vec<Result<(), Error>> {
+        self.coordinator().log(writes).await
     }
 
     async fn peers(&self) -> Result<Vec<NodeRecord>, Error> {

@@ -5,6 +5,7 @@ mod command;
 mod counted;
 mod edit;
 mod handle;
+mod log;
 mod nodes;
 mod of_kind;
 mod pages;

@@ -39,6 +39,8 @@ pub(crate) enum Sent {
     Ask(Ask),
     /// The handler has reported progress, which the runner reads when it stores it.
     Progress,
+    /// The handler has logged lines, which the runner takes when it writes them.
+    Logged,
     /// The handler is about to return a message, and a caller waits until it is stored.
     Returns(Stored),
 }

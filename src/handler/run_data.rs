@@ -8,7 +8,8 @@ use windlass_statemachine::{
     Waited, Waits, state::LastCommand,
 };
 
-use super::{asks::AskRunner, props::Held, signals::Received, state::Shared};
+use super::{asks::AskRunner, log_buffer::RunLog, props::Held, signals::Received, state::Shared};
+use crate::clock::Clock;
 
 /// One attempt of a task, as its runner starts it.
 #[derive(Debug)]
@@ -23,6 +24,9 @@ pub(crate) struct Attempt {
     /// The values that the handlers of the node share.
     pub(crate) shared: Shared,
     pub(crate) span: tracing::Span,
+    pub(crate) clock: Arc<dyn Clock>,
+    /// How many lines the handlers of this claim have logged before.
+    pub(crate) logged: u64,
 }
 
 /// The data of a task, and its version.
@@ -53,6 +57,9 @@ pub(crate) struct RunData {
     pub(crate) progress: Mutex<Option<Progress>>,
     /// Whether the runner was notified of progress that it has not read yet.
     pub(super) progress_sent: AtomicBool,
+    /// The lines that the handler has logged.
+    pub(super) log: Mutex<RunLog>,
+    pub(super) clock: Arc<dyn Clock>,
     pub(super) shared: Shared,
     /// Shared with each error about unreadable props.
     pub(super) props_error: OnceLock<Arc<Held>>,
@@ -87,6 +94,8 @@ impl RunData {
             lease_until: attempt.lease_until,
             progress: Mutex::new(None),
             progress_sent: AtomicBool::new(false),
+            log: Mutex::new(RunLog::after(attempt.logged)),
+            clock: attempt.clock,
             shared: attempt.shared,
             props_error: OnceLock::new(),
             node_fault: Mutex::new(None),

@@ -21,6 +21,10 @@ pub(super) enum In {
     Ask(SlotId, Ask),
     /// The handler has reported progress.
     Progress(SlotId),
+    /// The handler has logged lines.
+    Logged(SlotId),
+    /// The store has written log lines, or refused them.
+    LogWritten(Vec<(SlotId, Result<(), Error>)>),
     /// A caller waits until the message of the handler is stored.
     Returns(SlotId, Stored),
     Control(Control),

@@ -7,7 +7,8 @@ use futures::Stream;
 use windlass_statemachine::{Kind, TaskId};
 
 use super::{
-    Claimed, Commit, Error, Event, Lease, Limits, NodeCommandId, NodeRecord, NodeSpec, NodeStatus,
+    Claimed, Commit, Error, Event, Lease, Limits, LogWrite, NodeCommandId, NodeRecord, NodeSpec,
+    NodeStatus,
 };
 
 /// A stream of batches of events. It ends only when the lease has ended. It retries after a fault
@@ -185,6 +186,14 @@ pub type EventStream = Pin<Box<dyn Stream<Item = Vec<Event>> + Send>>;
 ///     claims and lease. The change is durable. Cases: `leases::a_node_is_described_again`,
 ///     `leases::an_ended_lease_is_not_described`, `durability::descriptions_are_durable`.
 ///
+/// 21. **Log lines.** [`log`](Self::log), and a commit with lines ([`Commit::log`]), add the lines that the handler of
+///     the live claim has logged, in order and each once. The lines of a commit are written in the step of its
+///     transition. The lines of another claim are refused with [`Error::Fenced`]. The bounds of a log delete the
+///     oldest lines first. A deleted task has no lines. Cases: `logs::lines_are_kept_with_their_attempt`,
+///     `logs::a_commit_writes_its_lines`, `logs::lines_are_taken_once`, `logs::a_stale_owner_logs_nothing`,
+///     `logs::the_oldest_lines_go_first`, `logs::a_deleted_task_has_no_lines`, `logs::lines_are_durable`,
+///     `logs::a_moved_task_has_its_lines`.
+///
 /// [`Task::limits`]: windlass_statemachine::Task::limits
 /// [`TaskState::is_waiting`]: windlass_statemachine::TaskState::is_waiting
 /// [`TaskState::with_outcomes`]: windlass_statemachine::TaskState::with_outcomes
@@ -273,6 +282,14 @@ pub trait Coordinator: Send + Sync + 'static {
     /// write, after which the claim still stands: [`Error::TooLarge`], [`Error::Invalid`], and [`Error::Refused`] with
     /// every refused effect ([`Part::Effect`](super::Part::Effect)).
     async fn commit(&self, commits: Vec<Commit>) -> Vec<Result<(), Error>>;
+
+    /// Writes lines that handlers have logged, each write on behalf of its claim. Changes nothing else: there is no
+    /// event and no change for them.
+    ///
+    /// # Errors
+    ///
+    /// Per write: [`Error::Fenced`], [`Error::Unavailable`].
+    async fn log(&self, writes: Vec<LogWrite>) -> Vec<Result<(), Error>>;
 
     /// Returns the live nodes, from local knowledge if possible (such as a copy that a watch
     /// maintains): runners call this every few seconds. A store that does not know its nodes

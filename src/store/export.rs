@@ -13,7 +13,7 @@ use windlass_statemachine::{
     wire::TaskForm,
 };
 
-use super::{Change, CommandRecord, Error, TaskRecord, rules};
+use super::{Change, CommandRecord, Error, LogPart, TaskRecord, rules};
 
 /// Returns the name of the first field in which two tasks differ, in their form to submit.
 fn differing(one: &Task, other: &Task) -> Option<&'static str> {
@@ -62,6 +62,9 @@ pub struct Exported {
     pub commands: Vec<CommandRecord>,
     /// Its history, oldest first, as far back as the store keeps it.
     pub history: Vec<Change>,
+    /// The lines that its handlers have logged, as far as the store keeps them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub log: Vec<LogPart>,
     /// For [`Transfer::import`](super::Transfer::import): the submit order of the task in the target
     /// that this one replaces. `None`, the value after an export, requires that the id is free.
     #[serde(skip)]
@@ -119,8 +122,16 @@ impl Exported {
             lost_by,
             commands,
             history,
+            log: Vec::new(),
             replaces: None,
         })
+    }
+
+    /// Adds the lines that the handlers of the task have logged.
+    #[must_use]
+    pub fn with_log(mut self, log: Vec<LogPart>) -> Self {
+        self.log = log;
+        self
     }
 
     /// Returns whether both come from one submit.
@@ -174,7 +185,7 @@ impl Exported {
         let settled = |settled: &[SettledSignal]| -> Vec<_> {
             settled.iter().map(|one| one.outcome.clone()).collect()
         };
-        let checks: [(&'static str, bool); 18] = [
+        let checks: [(&'static str, bool); 19] = [
             (
                 "submitted_at",
                 micros(self.submitted_at) == micros(other.submitted_at),
@@ -211,6 +222,7 @@ impl Exported {
                 settled(settled_signals) == settled(&t.settled_signals),
             ),
             ("pending commands", pending(self) == pending(other)),
+            ("log", self.log == other.log),
             (
                 "commands",
                 self.commands.iter().map(command).collect::<Vec<_>>()
@@ -242,9 +254,11 @@ impl Exported {
         Ok(())
     }
 
-    /// Returns the bytes of props, data and result.
+    /// Returns the bytes of props, data, result and log lines.
     pub fn bytes(&self) -> usize {
-        self.task.props.len() + Size::of(&self.state).bytes()
+        let lines = self.log.iter().flat_map(|part| &part.lines);
+        let log: usize = lines.map(|line| line.text.len()).sum();
+        self.task.props.len() + Size::of(&self.state).bytes() + log
     }
 
     /// Checks the bytes of props, data and result against the limit of a store, and the fence against [`Fence::MOST`].
@@ -318,6 +332,7 @@ pub(crate) mod tests {
             submitted_at: at(1),
             fence: Fence(900),
             lost_by: None,
+            log: Vec::new(),
             replaces: None,
         }
     }

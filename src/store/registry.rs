@@ -11,7 +11,7 @@ use windlass_statemachine::{
 };
 
 use super::{
-    Applied, AuditEntry, Change, CommandRecord, Doctor, Error, Filter, LimitUse, Limits,
+    Applied, AuditEntry, Change, CommandRecord, Doctor, Error, Filter, LimitUse, Limits, LogPart,
     NodeCommand, NodeCommandId, NodeRecord, Operation, Order, Page, Purge, Span, Submit, Submitted,
     TaskCount, TaskRecord, TaskStats, Transaction, Transfer, rules,
 };
@@ -246,6 +246,13 @@ pub trait Registry: Send + Sync + 'static {
     ///
     /// [`Error::NotFound`], [`Error::Unavailable`].
     async fn history(&self, id: &TaskId, limit: u32) -> Result<Vec<Change>, Error>;
+
+    /// Returns the log lines of one task, in order: the kept parts from the part with this number on.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotFound`], [`Error::Unavailable`].
+    async fn log_parts(&self, id: &TaskId, from: u64) -> Result<Vec<LogPart>, Error>;
 
     /// Returns the stream of changes from now on (`None`), or after the change with this `seq`.
     ///

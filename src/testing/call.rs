@@ -16,6 +16,7 @@ use windlass_statemachine::{
 use super::{abort::AbortOnDrop, ran::Ran};
 use crate::{
     NewTask,
+    clock::SystemClock,
     handler::{
         Ask, AskRunner, Asked, Attempt, RunData, Sent, Shared, Signals, StatefulHandler,
         TaskContext, Typed,
@@ -326,7 +327,7 @@ impl Call {
         let asks = tx.clone();
         let asks = AskRunner(Box::new(move |sent| match sent {
             Sent::Ask(ask) => asks.send(Event::Ask(ask)).is_ok(),
-            Sent::Progress | Sent::Returns(_) => true,
+            Sent::Progress | Sent::Logged | Sent::Returns(_) => true,
         }));
         let (_lease, lease_until) = watch::channel(Instant::now() + self.lease_left);
         let span = tracing::info_span!("task", task = %task.id, kind = %task.kind,
@@ -340,6 +341,8 @@ impl Call {
             lease_until,
             shared: self.shared,
             span,
+            clock: SystemClock::shared(),
+            logged: 0,
         };
         let data = Arc::new(RunData::new(attempt, &state, received, asks));
         let (mut checkpoints, mut replies) = (Vec::new(), Vec::new());

@@ -8,7 +8,7 @@ use windlass::{
     clock::Clock,
     store::{
         Claimed, Commit, Coordinator, Error, EventStream, Filter, IfExists, Lease, Limits,
-        NodeCommandId, NodeRecord, NodeSpec, NodeStatus, Page, Registry,
+        LogWrite, NodeCommandId, NodeRecord, NodeSpec, NodeStatus, Page, Registry,
     },
 };
 
@@ -128,7 +128,10 @@ impl Coordinator for PlantedStore {
     async fn commit(&self, commits: Vec<Commit>) -> Vec<Result<(), Error>> {
         let (mut commits, places) = self.taken(commits, |commit| commit.claim.task.clone());
         let mut refused = vec![false; commits.len()];
-        for (n, Commit { claim, write, .. }) in commits.iter_mut().enumerate() {
+        for (n, commit) in commits.iter_mut().enumerate() {
+            let Commit {
+                claim, write, log, ..
+            } = commit;
             let mut memory = self.memory.lock().unwrap();
             match self.defect {
                 Some(Defect::FencesRepeat) => {
@@ -144,6 +147,7 @@ impl Coordinator for PlantedStore {
                         }
                     }
                 }
+                Some(Defect::LinesOfCommitsAreForgotten) => *log = None,
                 Some(Defect::EffectsAreDropped) => write.effects = Effects::default(),
                 Some(Defect::EffectsOnTasksAreDropped) => {
                     write.effects.delete.clear();
@@ -203,6 +207,19 @@ impl Coordinator for PlantedStore {
             return answers.iter().map(|_| Err(error.clone())).collect();
         }
         spread(answers, &places)
+    }
+
+    async fn log(&self, writes: Vec<LogWrite>) -> Vec<Result<(), Error>> {
+        if self.has(Defect::LinesAreForgotten) {
+            return writes.iter().map(|_| Ok(())).collect();
+        }
+        self.write(Call::Log(writes.clone()));
+        let answers = Coordinator::log(&self.inner, writes).await;
+        let accepts = |answer| match answer {
+            Err(Error::Fenced(_)) if self.has(Defect::StaleLinesAreAccepted) => Ok(()),
+            answer => answer,
+        };
+        answers.into_iter().map(accepts).collect()
     }
 
     async fn peers(&self) -> Result<Vec<NodeRecord>, Error> {

@@ -90,6 +90,11 @@ pub(crate) enum Defect {
     PagesBeginAfterTheirTime,
     SendersAreForgotten,
     DeletionsAreNotAudited,
+    LinesAreForgotten,
+    LinesAreNotDurable,
+    LinesOfCommitsAreForgotten,
+    StaleLinesAreAccepted,
+    MovedTasksLoseTheirLines,
     AuditsTakeTheOldest,
     CountsOmitTheQuarantined,
     CountsStayAsTheyWere,
@@ -153,6 +158,7 @@ impl Defect {
                 | (Self::LeavesAreNotDurable, Call::Leave(_))
                 | (Self::ClaimsAreNotDurable, Call::Claim(..))
                 | (Self::CommitsAreNotDurable, Call::Commit(_))
+                | (Self::LinesAreNotDurable, Call::Log(_))
                 | (Self::AcknowledgementsAreNotDurable, Call::Acknowledge(..))
                 | (Self::SubmitsAreNotDurable, Call::Submit(_))
                 | (Self::CommandsAreNotDurable, Call::Send(_))

@@ -10,9 +10,9 @@ use windlass::{
     Author, NodeName, TaskId,
     clock::Clock,
     store::{
-        Commit, Coordinator, Delete, Error, Exported, Lease, NodeCommand, NodeCommandId, NodeSpec,
-        NodeStatus, Operation, Purge, Registry, SendCommand, Submit, Transaction, Transfer,
-        memory::MemoryStore,
+        Commit, Coordinator, Delete, Error, Exported, Lease, LogWrite, NodeCommand, NodeCommandId,
+        NodeSpec, NodeStatus, Operation, Purge, Registry, SendCommand, Submit, Transaction,
+        Transfer, memory::MemoryStore,
     },
     testing::TokioClock,
 };
@@ -27,6 +27,7 @@ pub(crate) enum Call {
     Abandon(Lease),
     Claim(Lease, Vec<TaskId>),
     Commit(Vec<Commit>),
+    Log(Vec<LogWrite>),
     Acknowledge(Lease, NodeCommandId, String),
     Submit(Vec<Submit>),
     Send(Vec<SendCommand>),
@@ -58,6 +59,7 @@ impl Call {
             Self::Abandon(lease) => drop(store.abandon(&lease).await),
             Self::Claim(lease, ids) => drop(store.claim(&lease, ids).await),
             Self::Commit(commits) => drop(store.commit(commits).await),
+            Self::Log(writes) => drop(Coordinator::log(store, writes).await),
             Self::Acknowledge(lease, order, outcome) => {
                 drop(store.acknowledge(&lease, order, &outcome).await);
             }

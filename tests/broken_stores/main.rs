@@ -196,6 +196,11 @@ planted! {
     examinations_that_miss_a_state: ExaminationsFindNothing is found by examine::an_unreadable_state_is_reported;
     examinations_that_miss_an_envelope: ExaminationsFindNothing is found by examine::an_unreadable_envelope_is_reported;
     examinations_that_blame_the_sound: ExaminationsBlameTheSound is found by examine::a_store_in_order_has_nothing_wrong;
+    lines_that_are_forgotten: LinesAreForgotten is found by logs::lines_are_kept_with_their_attempt;
+    lines_that_are_not_durable: LinesAreNotDurable is found by logs::lines_are_durable;
+    lines_of_commits_that_are_forgotten: LinesOfCommitsAreForgotten is found by logs::a_commit_writes_its_lines;
+    stale_lines_that_are_accepted: StaleLinesAreAccepted is found by logs::a_stale_owner_logs_nothing;
+    moved_tasks_without_their_lines: MovedTasksLoseTheirLines is found by logs::a_moved_task_has_its_lines;
     transactions_that_are_not_durable: TransactionsAreNotDurable is found by transactions::transactions_are_durable;
     transactions_that_are_half_applied: TransactionsAreHalfApplied is found by transactions::one_refusal_leaves_everything_as_it_was;
     refusals_that_name_the_first: RefusalsNameTheFirst is found by transactions::each_refusal_names_its_operation;

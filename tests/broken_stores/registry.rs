@@ -4,9 +4,9 @@ use windlass::{
     Author, CommandId, Invalid, NodeName, StateKind, TaskId, async_trait,
     store::{
         Applied, AuditAction, AuditEntry, Availability, Change, ChangeKind, ChangeStream,
-        CommandRecord, Doctor, Done, Error, Filter, Limits, NodeCommand, NodeCommandId, NodeRecord,
-        Operation, Page, Purge, Registry, Span, TaskCount, TaskRecord, TaskStats, Transaction,
-        Transfer,
+        CommandRecord, Doctor, Done, Error, Filter, Limits, LogPart, NodeCommand, NodeCommandId,
+        NodeRecord, Operation, Page, Purge, Registry, Span, TaskCount, TaskRecord, TaskStats,
+        Transaction, Transfer,
     },
 };
 
@@ -249,6 +249,10 @@ impl Registry for PlantedStore {
 
     async fn node_outcome(&self, command: NodeCommandId) -> Result<Option<String>, Error> {
         self.inner.node_outcome(command).await
+    }
+
+    async fn log_parts(&self, id: &TaskId, from: u64) -> Result<Vec<LogPart>, Error> {
+        self.inner.log_parts(id, from).await
     }
 
     async fn history(&self, id: &TaskId, limit: u32) -> Result<Vec<Change>, Error> {

@@ -39,6 +39,9 @@ impl Transfer for PlantedStore {
         if self.has(Defect::LimitsAreForgotten) {
             tasks.iter_mut().for_each(|one| one.task.limits.clear());
         }
+        if self.has(Defect::MovedTasksLoseTheirLines) {
+            tasks.iter_mut().for_each(|one| one.log.clear());
+        }
         let answers = self.inner.import(tasks).await;
         if self.has(Defect::ARefusedImportLeavesItsTask) {
             for (exported, answer) in given.into_iter().zip(&answers) {

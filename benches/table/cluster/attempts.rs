@@ -12,8 +12,8 @@ use std::{
 use windlass::{
     Client, Kind, Message, NewTask, Runner, TaskContext, TaskId, async_trait,
     store::{
-        Claimed, Commit, Coordinator, Error, EventStream, Lease, Limits, NodeCommandId, NodeRecord,
-        NodeSpec, NodeStatus, Store,
+        Claimed, Commit, Coordinator, Error, EventStream, Lease, Limits, LogWrite, NodeCommandId,
+        NodeRecord, NodeSpec, NodeStatus, Store,
     },
 };
 
@@ -70,6 +70,10 @@ impl Coordinator for Counting {
 
     async fn commit(&self, commits: Vec<Commit>) -> Vec<Result<(), Error>> {
         self.store.commit(commits).await
+    }
+
+    async fn log(&self, writes: Vec<LogWrite>) -> Vec<Result<(), Error>> {
+        self.store.log(writes).await
     }
 
     async fn peers(&self) -> Result<Vec<NodeRecord>, Error> {

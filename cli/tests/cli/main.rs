@@ -17,6 +17,7 @@ mod end_of_time;
 mod env;
 mod json;
 mod log_lines;
+mod logs;
 mod nodes;
 mod reading;
 mod reference;

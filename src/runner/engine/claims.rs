@@ -315,6 +315,7 @@ impl Engine {
             claimed_at: self.now(),
             claimed: Instant::now(),
             progress_kept: None,
+            log: None,
             returning: None,
         });
         let reported = pending.commands.into_iter();

@@ -152,8 +152,9 @@ impl Engine {
             debug!(task = %slot.task.id, kind = %slot.task.kind, fence = slot.claim.fence.0,
                 by = %step.message, from = %step.from, to = %step.to, "transition");
         }
-        let claim = slot.claim.clone();
-        self.outbox.push(id, Commit::new(claim, write));
+        let mut commit = Commit::new(slot.claim.clone(), write);
+        commit.log = slot.log_for_commit();
+        self.outbox.push(id, commit);
     }
 
     pub(super) fn committed(&mut self, id: SlotId, answer: Result<(), Error>) {
@@ -169,6 +170,7 @@ impl Engine {
             return;
         };
         let is_durable = answer.is_ok();
+        slot.log_committed(is_durable);
         match &answer {
             Ok(()) => slot.metrics.moved(slot.moved),
             Err(Error::Fenced(_)) => self.metrics.fenced(),
@@ -194,6 +196,9 @@ impl Engine {
             && let Some(returning) = self.slots.get_mut(id).and_then(|s| s.returning.as_mut())
         {
             returning.refused(reason);
+        }
+        if !is_durable {
+            self.logged(id);
         }
         self.report_failure(id, is_durable);
         self.feed(id, input);

@@ -33,12 +33,14 @@ mod failures;
 mod gauges;
 mod group_returns;
 mod lease;
+mod logging;
 mod mode;
 mod outbox;
 mod progress;
 mod reported;
 mod runs;
 mod slot;
+mod slot_log;
 mod table;
 mod timers;
 mod unstored;
@@ -239,6 +241,9 @@ impl Engine {
         while let Poll::Ready(claimed) = self.outbox.poll_claims(cx) {
             arrived.inputs.push(In::Claimed(claimed));
         }
+        while let Poll::Ready(answers) = self.outbox.poll_logs(cx) {
+            arrived.inputs.push(In::LogWritten(answers));
+        }
         let inputs = self.deps.rx.poll_recv_many(cx, &mut arrived.inputs, INPUTS);
         if inputs.is_pending() && arrived.answers.is_empty() && arrived.inputs.is_empty() {
             return Poll::Pending;
@@ -309,6 +314,8 @@ impl Engine {
             In::Ask(slot, ask) => self.ask(slot, ask),
             In::Returns(slot, stored) => self.expect(slot, stored),
             In::Progress(slot) => self.progress_changed(slot),
+            In::Logged(slot) => self.has_logged(slot),
+            In::LogWritten(answers) => self.log_written(answers),
             In::Control(control) => self.control(control),
             In::Nodes(nodes) => {
                 self.deferral.set_nodes(nodes.into_iter().map(Peer::from));

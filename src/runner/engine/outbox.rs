@@ -17,7 +17,7 @@ use crate::{
         input::{ClaimAnswers, SlotId},
         reports::REPORTS,
     },
-    store::{Commit, Coordinator, Error},
+    store::{Commit, Coordinator, Error, LogWrite},
     telemetry::{self, CommitMetrics},
 };
 
@@ -40,6 +40,8 @@ pub(super) struct Outbox {
     next: Vec<(SlotId, Commit)>,
     calls: FuturesUnordered<BoxFuture<'static, Answered>>,
     claims: FuturesUnordered<BoxFuture<'static, ClaimAnswers>>,
+    next_logs: Vec<(SlotId, LogWrite)>,
+    logs: FuturesUnordered<BoxFuture<'static, Answers>>,
     failing: Option<Failing>,
     metrics: CommitMetrics,
 }
@@ -51,6 +53,8 @@ impl Outbox {
             next: Vec::new(),
             calls: FuturesUnordered::new(),
             claims: FuturesUnordered::new(),
+            next_logs: Vec::new(),
+            logs: FuturesUnordered::new(),
             failing: None,
             metrics: CommitMetrics::new(),
         }
@@ -71,8 +75,30 @@ impl Outbox {
         self.next.push((slot, commit));
     }
 
-    /// Enqueues the collected writes as one call.
+    /// Adds log lines to the next call for lines.
+    pub(super) fn push_log(&mut self, slot: SlotId, write: LogWrite) {
+        self.next_logs.push((slot, write));
+    }
+
+    /// Polls the calls for log lines, and returns the next answers. Never ready without calls.
+    pub(super) fn poll_logs(&mut self, cx: &mut Context<'_>) -> Poll<Answers> {
+        match self.logs.poll_next_unpin(cx) {
+            Poll::Ready(Some(answers)) => Poll::Ready(answers),
+            _ => Poll::Pending,
+        }
+    }
+
+    /// Enqueues the collected writes as one call, and the collected log lines as another one.
     pub(super) fn enqueue(&mut self) {
+        if !self.next_logs.is_empty() {
+            let (slots, writes): (Vec<_>, Vec<_>) =
+                mem::take(&mut self.next_logs).into_iter().unzip();
+            let coordinator = self.coordinator.clone();
+            self.logs.push(Box::pin(async move {
+                let answers = coordinator.log(writes).await;
+                slots.into_iter().zip(answers).collect()
+            }));
+        }
         if !self.next.is_empty() {
             let writes = mem::take(&mut self.next);
             self.send(Batch::new(writes));
@@ -155,6 +181,9 @@ impl Outbox {
         self.enqueue();
         if !self.calls.is_empty() {
             tokio::spawn(self.calls.for_each(|_| async {}));
+        }
+        if !self.logs.is_empty() {
+            tokio::spawn(self.logs.for_each(|_| async {}));
         }
         if !self.claims.is_empty() {
             tokio::spawn(self.claims.for_each(|_| async {}));

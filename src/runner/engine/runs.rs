@@ -45,6 +45,7 @@ impl Engine {
             let input = match sent {
                 Sent::Ask(ask) => In::Ask(id, ask),
                 Sent::Progress => In::Progress(id),
+                Sent::Logged => In::Logged(id),
                 Sent::Returns(stored) => In::Returns(id, stored),
             };
             asks.send(input).is_ok()
@@ -58,6 +59,8 @@ impl Engine {
             lease_until: self.deps.until.clone(),
             shared: self.deps.kinds.shared.clone(),
             span,
+            clock: self.deps.clock.clone(),
+            logged: slot.log.as_ref().map_or(0, |log| log.last),
         };
         let data = Arc::new(RunData::new(attempt, state, delivered, asks));
         self.waiting.drain(..).for_each(|s| signals.deliver(s));
@@ -120,6 +123,7 @@ impl Engine {
         let Some(run) = self.slots.end_run(id, None) else {
             return;
         };
+        self.end_log(id, &run);
         let Some(slot) = self.slots.get(id) else {
             return;
         };
@@ -141,6 +145,7 @@ impl Engine {
         let Some(run) = self.slots.end_run(id, Some(run)) else {
             return;
         };
+        self.end_log(id, &run);
         let (progress, took) = (run.data.progress(), run.data.received.took());
         let outcome = match &ended {
             Ended::Returned(message) if message.kind() == ActionKind::Error => RunOutcome::Failed,

@@ -9,7 +9,7 @@ use windlass_statemachine::{
     ActionKind, Command, FailedAttempt, Machine, Progress, StateKind, Task, machine,
 };
 
-use super::{reported::Reported, timers};
+use super::{reported::Reported, slot_log::SlotLog, timers};
 use crate::{
     handler::{RunData, Signals, Stored},
     runner::{handle::RunningTask, kinds::KindEntry},
@@ -85,6 +85,8 @@ pub(super) struct Slot {
     pub(super) claimed: Instant,
     /// When its progress was last stored.
     pub(super) progress_kept: Option<Instant>,
+    /// The lines that its handlers have logged; `None` until the first one.
+    pub(super) log: Option<Box<SlotLog>>,
     /// The caller that waits until the message of the handler is stored.
     pub(super) returning: Option<Returning>,
 }

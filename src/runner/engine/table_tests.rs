@@ -56,6 +56,7 @@ fn slot(id: &str) -> Slot {
         claimed_at: Timestamp::UNIX_EPOCH,
         claimed: Instant::now(),
         progress_kept: None,
+        log: None,
         returning: None,
     }
 }
@@ -73,6 +74,8 @@ fn run(table: &mut SlotTable, id: SlotId) -> u64 {
         lease_until: tokio::sync::watch::channel(Instant::now()).1,
         shared: crate::handler::Shared::default(),
         span: tracing::Span::none(),
+        clock: crate::clock::SystemClock::shared(),
+        logged: 0,
     };
     let asks = AskRunner(Box::new(|_| false));
     let parts = RunData::new(attempt, slot.machine.state(), delivered, asks);

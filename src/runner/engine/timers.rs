@@ -27,6 +27,8 @@ pub(super) enum Wait {
     Stuck,
     /// The handler's reported progress is to be stored.
     Progress,
+    /// The lines that the handler has logged are to be written.
+    Log,
 }
 
 /// A timer that has fired.
@@ -164,6 +166,7 @@ impl Engine {
                 Gone::Over(slot, Wait::Grace) => self.feed(slot, Input::Timer(Timer::Grace)),
                 Gone::Over(slot, Wait::Stuck) => self.stuck(slot),
                 Gone::Over(slot, Wait::Progress) => self.keep_progress(slot),
+                Gone::Over(slot, Wait::Log) => self.write_log(slot),
             }
         }
     }

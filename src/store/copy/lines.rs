@@ -342,6 +342,7 @@ fn read(mut fields: Fields) -> Result<Line, String> {
         lost_by: field(all, "lost_by")?,
         commands: field(all, "commands")?,
         history: field(all, "history")?,
+        log: field::<Option<_>>(all, "log")?.unwrap_or_default(),
         replaces: None,
     };
     no_other(&fields)?;
@@ -358,6 +359,10 @@ fn read(mut fields: Fields) -> Result<Line, String> {
         return Err(format!(
             "history: change {seq} is of task '{of}', not of '{id}'"
         ));
+    }
+    let mut parts = exported.log.windows(2);
+    if parts.any(|two| two[0].part >= two[1].part) {
+        return Err("log: its parts are not in the order of their numbers".to_owned());
     }
     Ok(Line::Task(Box::new(exported)))
 }

@@ -7,8 +7,8 @@ use windlass_statemachine::{Kind, TaskId};
 
 use super::{order::in_order, store::EtcdStore};
 use crate::store::{
-    Claimed, Commit, Coordinator, Error, EventStream, Lease, Limits, NodeCommandId, NodeRecord,
-    NodeSpec, NodeStatus,
+    Claimed, Commit, Coordinator, Error, EventStream, Lease, Limits, LogWrite, NodeCommandId,
+    NodeRecord, NodeSpec, NodeStatus,
 };
 
 #[async_trait]
@@ -54,6 +54,11 @@ impl Coordinator for EtcdStore {
     async fn commit(&self, commits: Vec<Commit>) -> Vec<Result<(), Error>> {
         let run = |commit| self.0.committer.commit(commit);
         in_order(commits, |commit| [commit.claim.task.clone()], run).await
+    }
+
+    async fn log(&self, writes: Vec<LogWrite>) -> Vec<Result<(), Error>> {
+        let run = |write| self.0.committer.log.log(write);
+        in_order(writes, |write| [write.claim.task.clone()], run).await
     }
 
     async fn peers(&self) -> Result<Vec<NodeRecord>, Error> {

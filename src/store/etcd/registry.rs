@@ -10,8 +10,8 @@ use super::{
 };
 use crate::store::{
     Applied, AuditEntry, Change, ChangeStream, CommandRecord, Doctor, Done, Error, Exported,
-    Filter, LimitUse, Limits, NodeCommand, NodeCommandId, NodeRecord, Operation, Order, Page,
-    Purge, Registry, Span, TaskCount, TaskRecord, TaskStats, Transaction, Transfer,
+    Filter, LimitUse, Limits, LogPart, NodeCommand, NodeCommandId, NodeRecord, Operation, Order,
+    Page, Purge, Registry, Span, TaskCount, TaskRecord, TaskStats, Transaction, Transfer,
     copy::Copied,
     examine::{Examination, Finding},
 };
@@ -141,6 +141,10 @@ impl Registry for EtcdStore {
 
     async fn node_outcome(&self, command: NodeCommandId) -> Result<Option<String>, Error> {
         self.0.node_commands.node_outcome(command).await
+    }
+
+    async fn log_parts(&self, id: &TaskId, from: u64) -> Result<Vec<LogPart>, Error> {
+        self.0.queries.log(id, from).await
     }
 
     async fn history(&self, id: &TaskId, limit: u32) -> Result<Vec<Change>, Error> {

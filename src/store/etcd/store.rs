@@ -11,7 +11,10 @@ use super::{
     doctor::Doctor,
     edits::{Clearing, Edits},
     index::Index,
-    node::{Claimer, Claims, Committer, Effects, Leases, NewTasks, NodeCommands, Peers, Repairs},
+    node::{
+        Claimer, Claims, Committer, Effects, Leases, LogWriter, NewTasks, NodeCommands, Peers,
+        Repairs,
+    },
     read::{Access, Mark, Reader},
     schema::{Fences, KeyValue, Keys, namespace},
     tasks::{Commands, Deletes, Imports, Queries, RecordLease, Retries, Submits, Transactions},
@@ -183,6 +186,10 @@ impl Components {
                 effects: Effects {
                     edits: edits(),
                     limits,
+                },
+                log: LogWriter {
+                    access: access(),
+                    claims: claims.clone(),
                 },
             },
             watcher: Watcher {

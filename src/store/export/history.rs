@@ -203,6 +203,7 @@ impl Exported {
             submitted_at: self.submitted_at,
             fence: self.fence,
             lost_by: self.lost_by,
+            log: self.log,
             replaces: self.replaces,
         }
     }

@@ -16,7 +16,11 @@ use crate::store::{
 
 impl World {
     pub(super) fn commit(&mut self, commit: Commit, now: Timestamp) -> Result<(), Error> {
-        let Commit { claim, mut write } = commit;
+        let Commit {
+            claim,
+            mut write,
+            log,
+        } = commit;
         let (id, fence) = (&claim.task, claim.fence);
         let stored = self.written_by(&claim);
         let place = Place::of(&write);
@@ -33,6 +37,9 @@ impl World {
         let effects = Transaction::from(std::mem::take(&mut write.effects));
         let steps = self.effects(&claim, &write.state, &effects, now)?;
 
+        if let Some(lines) = log {
+            self.add_log(id, fence, &lines);
+        }
         for what in rules::history::lines(fence, &write) {
             self.record(id, what, now);
         }

@@ -7,8 +7,8 @@ use windlass_statemachine::{Kind, TaskId};
 
 use super::MemoryStore;
 use crate::store::{
-    Claimed, Commit, Coordinator, Error, EventStream, Lease, Limits, NodeCommandId, NodeRecord,
-    NodeSpec, NodeStatus,
+    Claimed, Commit, Coordinator, Error, EventStream, Lease, Limits, LogWrite, NodeCommandId,
+    NodeRecord, NodeSpec, NodeStatus,
 };
 
 #[async_trait]
@@ -63,6 +63,11 @@ impl Coordinator for MemoryStore {
         let (mut world, now) = self.shared.lock();
         let commits = commits.into_iter();
         commits.map(|commit| world.commit(commit, now)).collect()
+    }
+
+    async fn log(&self, writes: Vec<LogWrite>) -> Vec<Result<(), Error>> {
+        let (mut world, _) = self.shared.lock();
+        writes.iter().map(|write| world.log(write)).collect()
     }
 
     async fn peers(&self) -> Result<Vec<NodeRecord>, Error> {

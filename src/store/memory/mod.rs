@@ -26,6 +26,7 @@ mod history;
 mod lease;
 mod limited;
 mod limits;
+mod log_lines;
 mod node;
 mod query;
 mod registry;

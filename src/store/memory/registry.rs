@@ -6,8 +6,8 @@ use windlass_statemachine::{Author, CommandId, NodeName, TaskId};
 use super::MemoryStore;
 use crate::store::{
     Applied, AuditAction, AuditEntry, Change, ChangeStream, CommandRecord, Error, Filter, LimitUse,
-    Limits, NodeCommand, NodeCommandId, NodeRecord, Page, Purge, Registry, Span, TaskCount,
-    TaskRecord, TaskStats, Transaction, Transfer, copy::Copied,
+    Limits, LogPart, NodeCommand, NodeCommandId, NodeRecord, Page, Purge, Registry, Span,
+    TaskCount, TaskRecord, TaskStats, Transaction, Transfer, copy::Copied,
 };
 
 #[async_trait]
@@ -115,6 +115,10 @@ impl Registry for MemoryStore {
 
     async fn node_outcome(&self, command: NodeCommandId) -> Result<Option<String>, Error> {
         self.shared.lock().0.node_outcome(command)
+    }
+
+    async fn log_parts(&self, id: &TaskId, from: u64) -> Result<Vec<LogPart>, Error> {
+        self.shared.lock().0.log_of(id, from)
     }
 
     async fn history(&self, id: &TaskId, limit: u32) -> Result<Vec<Change>, Error> {

@@ -13,8 +13,8 @@ use windlass_statemachine::{
 };
 
 use crate::store::{
-    Applied, CommandRecord, Error, NodeCommand, NodeCommandId, NodeSpec, NodeStatus, TaskView,
-    rules::limits::fair_key,
+    Applied, CommandRecord, Error, LogPart, NodeCommand, NodeCommandId, NodeSpec, NodeStatus,
+    TaskView, rules::limits::fair_key,
 };
 
 /// A stored state. Text of [`MemoryStore::damage`](super::MemoryStore::damage) stays text until it is
@@ -73,6 +73,8 @@ pub(super) struct Row {
     pub(super) waiting: BTreeSet<u64>,
     /// The positions of its changes in the history.
     pub(super) history: VecDeque<u64>,
+    /// The lines that its handlers have logged.
+    pub(super) log: Vec<LogPart>,
 }
 
 impl Row {

@@ -87,6 +87,7 @@ impl World {
             commands: BTreeMap::new(),
             waiting: BTreeSet::new(),
             history: VecDeque::from([order]),
+            log: Vec::new(),
         };
         self.by_order.insert(order, id.clone());
         self.tasks.insert(id.clone(), row);

@@ -21,6 +21,7 @@ impl World {
             self.commands_of(id)?,
             self.history(id, u32::MAX)?,
         )
+        .map(|exported| exported.with_log(row.log.clone()))
     }
 
     pub(super) fn import(&mut self, exported: Exported, now: Timestamp) -> Result<(), Error> {
@@ -83,6 +84,7 @@ impl World {
             waiting: waiting.map(|c| c.order).collect(),
             commands,
             history: VecDeque::new(),
+            log: exported.log,
         };
         self.by_order.insert(exported.order, id.clone());
         self.tasks.insert(id.clone(), row);

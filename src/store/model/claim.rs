@@ -6,6 +6,8 @@ use windlass_statemachine::{
     CommitId, Fence, QueuedCommand, Task, TaskId, TaskState, machine::Write,
 };
 
+use super::log_lines::Logged;
+
 /// A claim of a task. Every write carries it, to prove that the writer is the live owner.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
@@ -78,12 +80,35 @@ pub struct Commit {
     pub claim: Claim,
     /// The write.
     pub write: Write,
+    /// Lines that the handler has logged since the write before.
+    pub log: Option<Arc<[Logged]>>,
 }
 
 impl Commit {
     /// Returns the commit of a write, with its own id. Send the same commit again when its answer is lost.
     pub fn new(claim: Claim, mut write: Write) -> Self {
         write.state.commit = Some(CommitId(fastrand::u64(..)));
-        Self { claim, write }
+        let log = None;
+        Self { claim, write, log }
+    }
+}
+
+/// Lines of one task that are written without a transition, under a claim.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct LogWrite {
+    /// The claim, which must be the live one.
+    pub claim: Claim,
+    /// The lines, in order.
+    pub lines: Arc<[Logged]>,
+}
+
+impl LogWrite {
+    /// Returns a write of these lines.
+    pub fn new(claim: Claim, lines: impl Into<Arc<[Logged]>>) -> Self {
+        Self {
+            claim,
+            lines: lines.into(),
+        }
     }
 }

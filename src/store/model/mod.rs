@@ -12,6 +12,7 @@ mod filter;
 mod fingerprint;
 mod limits;
 mod line;
+mod log_lines;
 mod node;
 mod operation;
 mod order;
@@ -26,7 +27,7 @@ mod wait_kind;
 pub use applied::Applied;
 pub use audit::{AUDIT_RETENTION, AuditAction, AuditEntry, Purge};
 pub use change::{Change, ChangeKind};
-pub use claim::{Claim, Claimed, Commit};
+pub use claim::{Claim, Claimed, Commit, LogWrite};
 pub use copied::Copied;
 pub use cursor::{Cursor, Place};
 pub use data_versions::DataVersions;
@@ -34,6 +35,7 @@ pub use event::{Event, TaskView};
 pub use filter::{Filter, Page, TimeRange};
 pub use limits::Limits;
 pub use line::{read_line, read_line_at};
+pub use log_lines::{LogCursor, LogLine, LogPage, LogPart, LogQuery, Logged, PartLine};
 pub use node::{
     Lease, NodeCommand, NodeCommandId, NodeFault, NodeRecord, NodeSpec, NodeStatus,
     QueuedNodeCommand,

@@ -12,6 +12,7 @@
 //! | `commit` | whether a write of a claim follows the stored state, or was applied before |
 //! | `claim` | whether a task can be claimed |
 //! | `limits` | whether a limit has a slot for one more task |
+//! | `log_lines` | which log lines of a task are kept, and in which parts |
 //! | `list` | the place of a task in an order, and the pages of a list |
 //! | `stats` | whether tasks count as available, and the counts of a list |
 //! | `unique` | what a submit does when another task has its unique key |
@@ -37,6 +38,7 @@ mod guard;
 pub(crate) mod history;
 pub(crate) mod limits;
 pub(crate) mod list;
+pub(crate) mod log_lines;
 pub(crate) mod reschedule;
 pub(crate) mod retry;
 pub(crate) mod size;

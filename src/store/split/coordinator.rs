@@ -15,8 +15,8 @@ use super::{
     pad,
 };
 use crate::store::{
-    Claim, Claimed, Commit, Coordinator, Error, EventStream, Lease, Limits, NodeCommandId,
-    NodeRecord, NodeSpec, NodeStatus, StateRemoval, StateWrite, rules,
+    Claim, Claimed, Commit, Coordinator, Error, EventStream, Lease, Limits, LogWrite,
+    NodeCommandId, NodeRecord, NodeSpec, NodeStatus, StateRemoval, StateWrite, rules,
 };
 
 /// How long a claim waits for an unavailable state store before each retry.
@@ -322,6 +322,10 @@ impl Coordinator for Split {
             }
         }
         answers
+    }
+
+    async fn log(&self, writes: Vec<LogWrite>) -> Vec<Result<(), Error>> {
+        self.coordinator.log(writes).await
     }
 
     async fn peers(&self) -> Result<Vec<NodeRecord>, Error> {

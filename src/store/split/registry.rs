@@ -6,8 +6,8 @@ use windlass_statemachine::{Author, CommandId, Invalid, NodeName, TaskId};
 use super::Split;
 use crate::store::{
     Applied, AuditEntry, Change, ChangeStream, CommandRecord, Doctor, Done, Error, Filter, Guard,
-    LimitUse, Limits, NodeCommand, NodeCommandId, NodeRecord, Operation, Order, Page, Purge,
-    Registry, Require, Span, StateRemoval, Submitted, TaskCount, TaskRecord, TaskStats,
+    LimitUse, Limits, LogPart, NodeCommand, NodeCommandId, NodeRecord, Operation, Order, Page,
+    Purge, Registry, Require, Span, StateRemoval, Submitted, TaskCount, TaskRecord, TaskStats,
     Transaction, Transfer, rules,
 };
 
@@ -234,6 +234,10 @@ impl Registry for Split {
 
     async fn node_outcome(&self, command: NodeCommandId) -> Result<Option<String>, Error> {
         self.registry.node_outcome(command).await
+    }
+
+    async fn log_parts(&self, id: &TaskId, from: u64) -> Result<Vec<LogPart>, Error> {
+        self.registry.log_parts(id, from).await
     }
 
     async fn history(&self, id: &TaskId, limit: u32) -> Result<Vec<Change>, Error> {

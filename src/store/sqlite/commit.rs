@@ -1,5 +1,7 @@
 //! Writes transitions: the hot path.
 
+use std::sync::Arc;
+
 use windlass_statemachine::{
     CommitId, Fence, StateKind, TaskId, TaskState, machine::Write, size::Size,
 };
@@ -11,10 +13,10 @@ use super::{
     command,
     counts::{Group, Move, group_columns},
     errors::Stop,
-    limits, texts, transaction, waits,
+    limits, log_lines, texts, transaction, waits,
 };
 use crate::store::{
-    Claim, Commit, Error, Transaction,
+    Claim, Commit, Error, Logged, Transaction,
     rules::{
         self,
         commit::{Place, Stored},
@@ -26,6 +28,7 @@ use crate::store::{
 pub(super) struct Prepared {
     claim: Claim,
     write: Result<Texts, Error>,
+    log: Option<Arc<[Logged]>>,
 }
 
 struct Texts {
@@ -52,6 +55,7 @@ impl Prepared {
         Self {
             write: texts(commit.claim.fence, commit.write),
             claim: commit.claim,
+            log: commit.log,
         }
     }
 }
@@ -108,7 +112,7 @@ pub(super) fn commit(batch: &mut Batch<'_>, commit: &Prepared) -> Result<(), Sto
         && texts.is_plain()
         && at_once(batch, claim, texts)?
     {
-        return Ok(());
+        return log_lines::of_commit(batch, claim, commit.log.as_deref());
     }
     // The transaction has already ended expired leases, so their claims have no owner.
     let held = batch.first(
@@ -160,11 +164,13 @@ pub(super) fn commit(batch: &mut Batch<'_>, commit: &Prepared) -> Result<(), Sto
         index(batch)?;
         let head = write(batch, claim, texts, &held)?;
         remember(batch, claim, texts, head);
-        return free(batch, claim, texts, held.limited);
+        free(batch, claim, texts, held.limited)?;
+        return log_lines::of_commit(batch, claim, commit.log.as_deref());
     };
     batch.all_or_nothing(|batch| {
         index(batch)?;
         write(batch, claim, texts, &held)?;
+        log_lines::of_commit(batch, claim, commit.log.as_deref())?;
         free(batch, claim, texts, held.limited)?;
         let author = (claim.token as i64, &claim.task);
         batch.on_behalf_of_task(author, |batch| {

@@ -14,15 +14,15 @@ use super::{
     errors::item,
     hub::Message,
     jobs::Load,
-    json, lease as leases, node as nodes,
+    json, lease as leases, log_lines, node as nodes,
     progress::QUEUE,
     retention::{self, Purged},
     schema, stream, transaction,
     watch::Watch,
 };
 use crate::store::{
-    Claimed, Commit, Coordinator, Error, EventStream, Lease, Limits, NodeCommandId, NodeRecord,
-    NodeSpec, NodeStatus, Registry, rules,
+    Claimed, Commit, Coordinator, Error, EventStream, Lease, Limits, LogWrite, NodeCommandId,
+    NodeRecord, NodeSpec, NodeStatus, Registry, rules,
 };
 
 /// The most steps of pruning in one call.
@@ -133,6 +133,15 @@ impl Coordinator for SqliteStore {
             }
         }
         answers
+    }
+
+    async fn log(&self, writes: Vec<LogWrite>) -> Vec<Result<(), Error>> {
+        let items = writes.len();
+        let done = self.0.writer.run("write log lines", items, move |batch| {
+            let one = |one| item(log_lines::write(batch, one));
+            writes.iter().map(one).collect()
+        });
+        done.await.unwrap_or_else(|e| all_failed(items, &e))
     }
 
     async fn peers(&self) -> Result<Vec<NodeRecord>, Error> {

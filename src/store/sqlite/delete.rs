@@ -9,7 +9,7 @@ use super::{
     codes::Log,
     counts::{Group, Move, group_columns},
     errors::Stop,
-    limits, waits,
+    limits, log_lines, waits,
 };
 use crate::store::{Error, rules};
 
@@ -26,6 +26,7 @@ pub(super) fn forget(batch: &mut Batch<'_>, n: i64, id: &TaskId, seq: i64) -> Sq
         (n, id.as_str(), seq),
     )?;
     batch.run("DELETE FROM windlass_commands WHERE n = ?1", [n])?;
+    log_lines::forget(batch, n)?;
     let before = concat!(
         "SELECT s.fence, s.limited, ",
         group_columns!(),

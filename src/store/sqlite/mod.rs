@@ -64,6 +64,7 @@ mod lines;
 mod list;
 mod location;
 mod log;
+mod log_lines;
 mod modes;
 mod node;
 mod open;

@@ -5,13 +5,13 @@ use windlass_statemachine::{Author, CommandId, NodeName, TaskId};
 
 use super::{
     SqliteStore, all_failed, apply, audit, batch::newest, codes, copied, errors::item, feed::Feed,
-    groups, history, hub::Message, jobs::Load, json, limits, list, log, node, progress::QUEUE,
-    query, retention, stream,
+    groups, history, hub::Message, jobs::Load, json, limits, list, log, log_lines, node,
+    progress::QUEUE, query, retention, stream,
 };
 use crate::store::{
     Applied, AuditEntry, Change, ChangeStream, CommandRecord, Doctor, Error, Filter, LimitUse,
-    Limits, NodeCommand, NodeCommandId, NodeRecord, Operation, Page, Purge, Registry, Span,
-    TaskCount, TaskRecord, TaskStats, Transaction, Transfer, copy::Copied, rules,
+    Limits, LogPart, NodeCommand, NodeCommandId, NodeRecord, Operation, Page, Purge, Registry,
+    Span, TaskCount, TaskRecord, TaskStats, Transaction, Transfer, copy::Copied, rules,
 };
 
 #[async_trait]
@@ -188,6 +188,12 @@ impl Registry for SqliteStore {
             Ok(outcome.ok_or_else(|| Error::no_node_command(command))?)
         };
         self.0.readers.run("read a node's answer", read).await
+    }
+
+    async fn log_parts(&self, id: &TaskId, from: u64) -> Result<Vec<LogPart>, Error> {
+        let id = id.clone();
+        let read = move |conn: &_| log_lines::read(conn, &id, from);
+        self.0.readers.run("read a task's log lines", read).await
     }
 
     async fn history(&self, id: &TaskId, limit: u32) -> Result<Vec<Change>, Error> {

@@ -14,7 +14,7 @@ use super::{
     errors::{self, Stop},
     history, inbox, inconsistent,
     jobs::Load,
-    json, limits, query, submit,
+    json, limits, log_lines, query, submit,
     texts::to_json,
     waits,
 };
@@ -40,7 +40,9 @@ pub(super) fn export(conn: &Connection, id: &TaskId) -> Result<Exported, Stop> {
     let lost_by = first(&mut lost, [id.as_str()], |row| columns::name(row, 0))?;
     let commands = query::commands(conn, id)?;
     let history = history::history(conn, id, u32::MAX)?;
-    Ok(Exported::new(record, lost_by.flatten(), commands, history)?)
+    let log = log_lines::read(conn, id, 0)?;
+    let exported = Exported::new(record, lost_by.flatten(), commands, history)?;
+    Ok(exported.with_log(log))
 }
 
 /// Imports a task with everything that belongs to it.
@@ -75,6 +77,7 @@ pub(super) fn import(batch: &mut Batch<'_>, exported: &Exported) -> Result<(), S
         submit::insert(batch, n, task, &submit::optional(task)?, at)?;
         submit::take_key(batch, n, task, exported.submitted_at)?;
         state(batch, n, last, &exported)?;
+        log_lines::put(batch, n, &exported.log)?;
         let mut commands = exported.commands.iter();
         commands.try_for_each(|one| put_command(batch, n, one))
     })

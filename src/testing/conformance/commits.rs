@@ -144,7 +144,11 @@ pub async fn items_are_independent(harness: &dyn Harness) {
         }
         let write = kit.write(&claimed, &message);
         let claim = claimed.claim;
-        commits.push(Commit { claim, write });
+        commits.push(Commit {
+            claim,
+            write,
+            log: None,
+        });
     }
     kit.coordinator().leave(&gone).await.unwrap();
     let answers = kit.coordinator().commit(commits).await;
@@ -185,6 +189,7 @@ pub async fn two_writes_of_one_claim_happen_in_order(harness: &dyn Harness) {
     let commits = [first, second, third].map(|write| Commit {
         claim: claimed.claim.clone(),
         write,
+        log: None,
     });
     let answers = kit.coordinator().commit(commits.to_vec()).await;
     assert_matches!(answers[..], [Ok(()), Ok(()), Err(Error::Fenced(_))]);

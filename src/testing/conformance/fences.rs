@@ -196,7 +196,11 @@ pub async fn a_forged_claim_is_fenced(harness: &dyn Harness) {
         let write = write.clone();
         let answer = one(kit
             .coordinator()
-            .commit(vec![Commit { claim, write }])
+            .commit(vec![Commit {
+                claim,
+                write,
+                log: None,
+            }])
             .await);
         assert!(is_fenced(&answer), "{answer:?}");
     }

@@ -252,7 +252,11 @@ impl Kit {
         let claim = claimed.claim.clone();
         one(self
             .coordinator()
-            .commit(vec![Commit { claim, write }])
+            .commit(vec![Commit {
+                claim,
+                write,
+                log: None,
+            }])
             .await)
     }
 

@@ -163,6 +163,16 @@ macro_rules! __conformance_of_nodes {
                 a_task_that_is_gone_keeps_no_slot needs Limits,
                 a_task_that_no_node_claims_keeps_no_slot needs Limits Clock,
             }
+            logs {
+                lines_are_kept_with_their_attempt,
+                a_commit_writes_its_lines,
+                lines_are_taken_once,
+                a_stale_owner_logs_nothing,
+                the_oldest_lines_go_first,
+                a_deleted_task_has_no_lines,
+                lines_are_durable needs Reopen,
+                a_moved_task_has_its_lines needs Transfer,
+            }
             usage {
                 the_limits_in_use_are_listed needs Limits,
             }

@@ -76,6 +76,7 @@ mod list_clients;
 mod list_data;
 mod list_nodes;
 mod list_states;
+pub mod logs;
 pub mod long_waits;
 pub mod moving;
 pub mod pages;

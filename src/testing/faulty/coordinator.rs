@@ -8,8 +8,8 @@ use windlass_statemachine::{Kind, TaskId};
 
 use super::{FaultyStore, Operation};
 use crate::store::{
-    Claimed, Commit, Coordinator, Error, EventStream, Lease, Limits, NodeCommandId, NodeRecord,
-    NodeSpec, NodeStatus,
+    Claimed, Commit, Coordinator, Error, EventStream, Lease, Limits, LogWrite, NodeCommandId,
+    NodeRecord, NodeSpec, NodeStatus,
 };
 
 #[async_trait]
@@ -98,6 +98,24 @@ impl Coordinator for FaultyStore {
             .collect();
         let items = allowed.len();
         let call = self.coordinator().commit(allowed);
+        let answers = self.calls_of(Operation::Commit, items, call).await;
+        let mut answers = answers.into_iter();
+        let merged = checks.into_iter().map(|check| match check {
+            Ok(()) => answers.next().unwrap_or(Ok(())),
+            lost => lost,
+        });
+        merged.collect()
+    }
+
+    async fn log(&self, writes: Vec<LogWrite>) -> Vec<Result<(), Error>> {
+        let checks = writes.iter().map(|one| self.check(one.claim.lease));
+        let checks: Vec<_> = checks.collect();
+        let allowed = writes.into_iter().zip(&checks);
+        let allowed: Vec<LogWrite> = allowed
+            .filter_map(|(one, ok)| ok.is_ok().then_some(one))
+            .collect();
+        let items = allowed.len();
+        let call = self.coordinator().log(allowed);
         let answers = self.calls_of(Operation::Commit, items, call).await;
         let mut answers = answers.into_iter();
         let merged = checks.into_iter().map(|check| match check {

@@ -32,7 +32,7 @@ pub enum Operation {
     Watch,
     /// `Coordinator::claim`.
     Claim,
-    /// `Coordinator::commit`.
+    /// `Coordinator::commit` and `Coordinator::log`.
     Commit,
     /// `Coordinator::acknowledge`.
     Acknowledge,

@@ -8,8 +8,8 @@ use windlass::{
     TaskId, async_trait,
     statemachine::Kind,
     store::{
-        Claimed, Commit, Coordinator, Error, EventStream, Lease, Limits, NodeCommandId, NodeRecord,
-        NodeSpec, NodeStatus, Store,
+        Claimed, Commit, Coordinator, Error, EventStream, Lease, Limits, LogWrite, NodeCommandId,
+        NodeRecord, NodeSpec, NodeStatus, Store,
     },
 };
 
@@ -109,6 +109,10 @@ impl Coordinator for Late {
 
     async fn abandon(&self, lease: &Lease) -> Result<(), Error> {
         self.inner.abandon(lease).await
+    }
+
+    async fn log(&self, writes: Vec<LogWrite>) -> Vec<Result<(), Error>> {
+        self.inner.log(writes).await
     }
 
     async fn peers(&self) -> Result<Vec<NodeRecord>, Error> {

@@ -3,15 +3,17 @@
 use std::{ops::Bound, time::Duration};
 
 use futures::StreamExt;
-use tokio::time::sleep;
+use tokio::time::{MissedTickBehavior, interval, sleep};
 use windlass::{Client, store::TaskRecord};
 
 use super::{
+    lines::HandlerLines,
     printer::Printer,
     source::{Source, elsewhere, print_stored, state},
     stored::Stored,
 };
 use crate::{
+    exec,
     exit::Failure,
     logs::{Reader, Run},
     output::Output,
@@ -19,6 +21,8 @@ use crate::{
 
 /// The interval at which the files are read.
 const TICK: Duration = Duration::from_millis(50);
+/// The interval at which the lines of the handler are read.
+const LINES: Duration = Duration::from_millis(300);
 /// The wait before the store's changes are followed again.
 const PAUSE: Duration = Duration::from_millis(200);
 
@@ -26,6 +30,7 @@ const PAUSE: Duration = Duration::from_millis(200);
 pub(super) struct Follow {
     client: Client,
     source: Source,
+    lines: HandlerLines,
     to: Printer,
     out: Output,
     reader: Option<Reader>,
@@ -38,10 +43,16 @@ pub(super) struct Follow {
 }
 
 impl Follow {
-    pub(super) fn new(client: Client, source: Source, to: Printer, out: Output) -> Self {
+    pub(super) fn new(
+        client: Client,
+        (source, lines): (Source, HandlerLines),
+        to: Printer,
+        out: Output,
+    ) -> Self {
         Self {
             client,
             source,
+            lines,
             to,
             out,
             reader: None,
@@ -58,6 +69,7 @@ impl Follow {
     /// When the store cannot be read, or has no such task any more.
     pub(super) async fn run(mut self, record: TaskRecord) -> Result<(), Failure> {
         let id = record.task.id.clone();
+        let is_exec = record.task.kind.as_str() == exec::KIND;
         let mut changes = self.client.changes(None).await?;
         // Earlier attempts are not printed.
         let local = self.source.local(&record)?;
@@ -81,9 +93,12 @@ impl Follow {
                 false => self.read(&record)?,
             }
             self.read_stored(&record)?;
+            self.to.logged(&self.lines.read().await?)?;
             if ended {
                 return self.to.finish(state(&record));
             }
+            let mut lines = interval(LINES);
+            lines.set_missed_tick_behavior(MissedTickBehavior::Delay);
             loop {
                 tokio::select! {
                     batch = changes.next() => match batch {
@@ -96,6 +111,10 @@ impl Follow {
                         }
                     },
                     () = sleep(TICK) => self.read(&record)?,
+                    // A handler may log without a change of its task. The command of the kind `exec` logs no lines.
+                    _ = lines.tick(), if !is_exec => {
+                        self.to.logged(&self.lines.read().await?)?;
+                    }
                 }
             }
         }

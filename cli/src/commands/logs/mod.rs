@@ -1,9 +1,11 @@
 //! `windlass logs`: the output of a task.
 //!
-//! The whole output is in files on the machine that ran the command ([`crate::logs`]). The store
+//! The lines that a handler logs are in the store ([`lines`]). A command writes more:
+//! the whole output is in files on the machine that ran the command ([`crate::logs`]). The store
 //! keeps the end of it for other machines ([`stored`]).
 
 mod follow;
+mod lines;
 pub(crate) mod printer;
 mod select;
 mod source;
@@ -16,7 +18,8 @@ use windlass::{TaskId, store::TaskRecord};
 
 use self::{
     follow::Follow,
-    printer::{Options, Printer},
+    lines::HandlerLines,
+    printer::{Only, Options, Printer},
     select::Wanted,
     source::Source,
 };
@@ -34,6 +37,9 @@ Examples:
   windlass logs build-12 --follow --timestamps
   windlass logs build-12 --attempt 1 --stream stderr
   windlass logs build-12 -o json | jq -r .stderr
+
+For the kind `exec`, the output is that of the command. For other kinds, it is the lines that the handler has logged
+(`TaskContext::log`), which go to standard output. A worker writes them at most one second after they were logged.
 
 Standard output goes to standard output and standard error to standard error, byte for byte, in the
 order in which the worker read them. A line on standard error reports missing bytes at
@@ -78,6 +84,8 @@ enum Which {
     Stdout,
     /// Standard error.
     Stderr,
+    /// The lines that the handler has logged.
+    Log,
 }
 
 /// Prints it.
@@ -97,24 +105,27 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     };
     let options = Options {
         only: args.stream.map(|stream| match stream {
-            Which::Stdout => Stream::Stdout,
-            Which::Stderr => Stream::Stderr,
+            Which::Stdout => Only::Stream(Stream::Stdout),
+            Which::Stderr => Only::Stream(Stream::Stderr),
+            Which::Log => Only::Lines,
         }),
         timestamps: args.timestamps,
         follow: args.follow,
     };
-    let printer = Printer::new(out.clone(), args.id.clone(), &options);
+    let mut lines = HandlerLines::new(client.clone(), args.id.clone(), wanted);
+    let mut printer = Printer::new(out.clone(), args.id.clone(), &options);
     let source = Source {
         logs,
         wanted,
         hint: global.hint(),
     };
     if args.follow {
-        Follow::new(client, source, printer, out)
+        Follow::new(client, (source, lines), printer, out)
             .run(record)
             .await?;
     } else {
-        source.print(printer, &out, &record)?;
+        let has_lines = printer.logged(&lines.read().await?)?;
+        source.print(printer, &out, &record, has_lines)?;
     }
     Ok(Exit::Ok)
 }

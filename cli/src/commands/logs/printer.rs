@@ -3,7 +3,7 @@
 use std::io::Write as _;
 
 use serde::Serialize;
-use windlass::{StateKind, TaskId};
+use windlass::{Fence, StateKind, TaskId, store::LogPage};
 
 use crate::{
     exit::Failure,
@@ -13,15 +13,24 @@ use crate::{
 
 /// How to print.
 pub(super) struct Options {
-    pub(super) only: Option<Stream>,
+    pub(super) only: Option<Only>,
     pub(super) timestamps: bool,
     pub(super) follow: bool,
+}
+
+/// The part of the output that is printed alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Only {
+    /// A stream of the command.
+    Stream(Stream),
+    /// The lines that the handler has logged.
+    Lines,
 }
 
 /// Prints the output of a task.
 pub(super) struct Printer {
     to: Target,
-    only: Option<Stream>,
+    only: Option<Only>,
     lines: Lines,
     /// The document, if the whole output becomes one JSON document.
     whole: Option<Whole>,
@@ -42,7 +51,12 @@ struct Whole {
     stderr: Vec<u8>,
     missing: Bytes,
     printed: bool,
+    lines: Vec<Logged>,
+    missing_lines: u64,
 }
+
+/// The stream of lines that handlers log.
+const LOG: &str = "log";
 
 impl Printer {
     pub(super) fn new(out: Output, id: TaskId, options: &Options) -> Self {
@@ -76,7 +90,7 @@ impl Printer {
 
     /// Prints bytes of a stream.
     pub(super) fn piece(&mut self, stream: Stream, at: i64, bytes: &[u8]) -> Result<(), Failure> {
-        if self.only.is_some_and(|only| only != stream) || bytes.is_empty() {
+        if self.only.is_some_and(|only| only != Only::Stream(stream)) || bytes.is_empty() {
             return Ok(());
         }
         if let Some(whole) = &mut self.whole {
@@ -96,7 +110,8 @@ impl Printer {
     /// Prints a note that bytes are missing here.
     pub(super) fn gap(&mut self, missing: Bytes) -> Result<(), Failure> {
         let missing = match self.only {
-            Some(only) => Bytes::of(only, missing.get(only)),
+            Some(Only::Stream(only)) => Bytes::of(only, missing.get(only)),
+            Some(Only::Lines) => return Ok(()),
             None => missing,
         };
         if missing.sum() == 0 {
@@ -113,6 +128,65 @@ impl Printer {
         }
         // Standard error may be closed.
         let _ = writeln!(std::io::stderr(), "{}", missing.missing_here());
+        Ok(())
+    }
+
+    /// Prints lines that the handler has logged. Returns whether there are any.
+    pub(super) fn logged(&mut self, page: &LogPage) -> Result<bool, Failure> {
+        if matches!(self.only, Some(Only::Stream(_))) {
+            return Ok(false);
+        }
+        if page.gone > 0 {
+            self.lines_gone(page.gone)?;
+        }
+        for line in &page.lines {
+            let run = (line.incarnation, line.attempt);
+            if self.to.run.map(|run| (run.incarnation, run.attempt)) != Some(run) {
+                self.begin(Some(Run {
+                    incarnation: line.incarnation,
+                    attempt: line.attempt,
+                    fence: Fence(0),
+                    nth: 0,
+                }))?;
+            }
+            let at = line.at.as_millisecond();
+            if let Some(whole) = &mut self.whole {
+                whole.lines.push(Logged {
+                    number: line.number,
+                    time: time(at),
+                    text: line.text.clone(),
+                });
+            } else if self.to.out.is_json() {
+                self.to.print_part(&Part::Line {
+                    time: Some(time(at)),
+                    stream: LOG,
+                    text: line.text.clone(),
+                })?;
+            } else {
+                let Self { lines, to, .. } = self;
+                let text = format!("{}\n", line.text);
+                lines.feed(Stream::Stdout, at, text.as_bytes(), &mut |stream, bytes| {
+                    to.print(stream, Some(at), bytes)
+                })?;
+            }
+        }
+        Ok(!page.lines.is_empty())
+    }
+
+    /// Notes that lines of the handler are gone.
+    fn lines_gone(&mut self, gone: u64) -> Result<(), Failure> {
+        if let Some(whole) = &mut self.whole {
+            whole.missing_lines += gone;
+            return Ok(());
+        }
+        if self.to.out.is_json() {
+            let missing_lines = gone;
+            return self.to.print_part(&Part::MissingLines { missing_lines });
+        }
+        self.to.out.note(format_args!(
+            "note: {gone} earlier lines are gone: the log of a task is bounded, and a handler may log faster than the \
+             store writes"
+        ));
         Ok(())
     }
 
@@ -138,6 +212,8 @@ impl Printer {
             stdout: text(&whole.stdout),
             stderr: text(&whole.stderr),
             missing_bytes: (whole.missing.sum() > 0).then(|| whole.missing.into()),
+            lines: whole.lines,
+            missing_lines: (whole.missing_lines > 0).then_some(whole.missing_lines),
         })
     }
 }
@@ -172,12 +248,18 @@ pub(crate) enum Part {
         /// How much of the output is missing.
         #[serde(skip_serializing_if = "Option::is_none")]
         missing_bytes: Option<Missing>,
+        /// The lines that the handler has logged.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        lines: Vec<Logged>,
+        /// How many lines of the handler are gone.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        missing_lines: Option<u64>,
     },
     /// A line, with `--follow`.
     Line {
-        /// When the command wrote it.
+        /// When the command or the handler wrote it.
         time: Option<String>,
-        /// `stdout` or `stderr`.
+        /// `stdout`, `stderr`, or `log` for a line of the handler.
         stream: &'static str,
         /// The line.
         text: String,
@@ -187,6 +269,23 @@ pub(crate) enum Part {
         /// How much of the output is missing here.
         missing_bytes: Missing,
     },
+    /// Lines of the handler that are gone, with `--follow`.
+    MissingLines {
+        /// How many lines are gone here.
+        missing_lines: u64,
+    },
+}
+
+/// A line that the handler has logged.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct Logged {
+    /// The number of the line among all lines of the task.
+    number: u64,
+    /// When the handler logged the line.
+    time: String,
+    /// The line.
+    text: String,
 }
 
 /// A number of bytes of each stream.

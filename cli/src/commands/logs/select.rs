@@ -17,10 +17,15 @@ impl Wanted {
             && self.attempt.is_none_or(|n| n == run.attempt)
     }
 
-    /// Returns whether the run is of a later attempt.
+    /// Returns whether the run is of the wanted or a later attempt.
     fn is_before(&self, run: &Run) -> bool {
-        let incarnation = self.incarnation.unwrap_or(run.incarnation);
-        (incarnation, self.attempt.unwrap_or(0)) <= (run.incarnation, run.attempt)
+        self.is_reached(run.incarnation, run.attempt)
+    }
+
+    /// Returns whether this attempt is the wanted or a later one.
+    pub(super) fn is_reached(&self, incarnation: u32, attempt: u32) -> bool {
+        let wanted = self.incarnation.unwrap_or(incarnation);
+        (wanted, self.attempt.unwrap_or(0)) <= (incarnation, attempt)
     }
 
     /// Returns the runs of the wanted attempt in order; by default of the last attempt.

@@ -35,12 +35,13 @@ impl Source {
         self.wanted.choose(all)
     }
 
-    /// Prints the output so far.
+    /// Prints the output so far. A task whose handler has logged lines may have no other output.
     pub(super) fn print(
         &self,
         mut to: Printer,
         out: &Output,
         record: &TaskRecord,
+        has_lines: bool,
     ) -> Result<(), Failure> {
         let local = self.local(record)?;
         let stored = Stored::of(record);
@@ -68,6 +69,7 @@ impl Source {
                     }
                     print_stored(&mut to, &stored, None)?;
                 }
+                None if has_lines => {}
                 None if named => return Err(no_such(record, &local)),
                 None => out.note(format!(
                     "task '{}' keeps no output; `{}` shows what there is",
@@ -145,7 +147,9 @@ fn no_such(record: &TaskRecord, local: &[Run]) -> Failure {
     let kind = &record.task.kind;
     let why = match kind.as_str() == exec::KIND {
         true => "the store keeps only the last attempt",
-        false => "only tasks of the kind 'exec' have logs",
+        false => {
+            "the handler of another kind than 'exec' has a log of the attempts in which it logs lines"
+        }
     };
     Failure::NotFound(format!(
         "task '{id}' has no output of that attempt; attempts with a log on this machine: {here}; {why}"

@@ -12,9 +12,10 @@ use super::{
 /// How many commands one write settles at most.
 const SETTLED_AT_ONCE: usize = 40;
 
-/// The most operations of the deletion of a task, without the keys of its commands: the task, its state, record, mark,
-/// props and owner, three ranges of its history, its outcomes and slot, its keys in the index of ended tasks, and the line
-/// in the history of the namespace.
+/// The most operations of the deletion of a task, without the keys of its commands: the task, its state, record, mark
+/// and owner, its props in two places, three ranges of its history, its log lines, its outcomes and slot, and the line in
+/// the history of the namespace. A task that has ended has its keys in the index of ended tasks instead of owner, props
+/// and slot.
 const OWN: usize = 14;
 
 /// The most operations and guards of one transaction, whatever the servers accept: each needs a

@@ -12,7 +12,7 @@ use crate::store::{
             Entry, Envelope, KeyValue, Owner, Parked, Part, Stored, end_of,
             ended::End,
             json::parse,
-            keys::PROPS_APART,
+            keys::{LOG, PROPS_APART},
             namespace::{FOLDERS, nested},
             ranges::is_pointer,
             records::read_state,
@@ -161,6 +161,11 @@ impl KeyCheck {
                 let props = self.reader.keys.strip(&key, PROPS_APART);
                 if let Some(id) = props.and_then(|id| TaskId::new(id).ok()) {
                     to.parts.push(Belongs::new(&kv, id, true));
+                }
+                let log = self.reader.keys.strip(&key, LOG);
+                let log = log.and_then(|log| log.split_once('/'));
+                if let Some(id) = log.and_then(|(id, _)| TaskId::new(id).ok()) {
+                    to.parts.push(Belongs::new(&kv, id, false));
                 }
                 if let Some(end) = End::read(&self.reader.keys, &kv) {
                     to.parts.push(Belongs::new(&kv, end.id, false));

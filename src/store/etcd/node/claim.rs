@@ -209,6 +209,7 @@ impl Claimer {
             queue,
             slots: task.picks.into_iter().map(|pick| pick.slot).collect(),
             queue_revision: task.found.revision,
+            log: None,
         };
         self.leases.claims.keep(id, held);
         Claimed {

@@ -12,7 +12,10 @@ use tokio::sync::mpsc::UnboundedSender;
 
 use super::{node_lease::NodeLease, slots::Refused};
 use crate::store::{
-    etcd::schema::{Envelope, Recent, Slot, Stored, snapshot::PropsKeys},
+    etcd::{
+        schema::{Envelope, Recent, Slot, Stored, snapshot::PropsKeys},
+        write::log_lines::KnownLog,
+    },
     rules::{commit::Stored as Written, limits::reserve::Reserver},
 };
 
@@ -46,6 +49,8 @@ pub(crate) struct Held {
     pub(crate) queue_revision: i64,
     /// The slots of limits that the claim has taken.
     pub(crate) slots: Vec<Slot>,
+    /// The log of the task, once the claim has written a line.
+    pub(crate) log: Option<Arc<KnownLog>>,
 }
 
 impl Held {
@@ -170,6 +175,11 @@ impl Claims {
             held.written = Some(Written::of(state));
             held.recent = recent;
         });
+    }
+
+    /// Notes the log of a task after a write of lines.
+    pub(crate) fn logged(&self, id: &TaskId, fence: Fence, log: Arc<KnownLog>) {
+        self.change(id, fence, |held| held.log = Some(log));
     }
 
     /// Notes that these commands were settled.

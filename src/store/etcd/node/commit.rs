@@ -7,17 +7,19 @@ use windlass_statemachine::{Author, machine::Write, size::Size};
 use super::{
     claims::{Claims, Held},
     effects::{Effects, Left, Own},
+    log_lines::LogWriter,
 };
 use crate::store::{
-    Claim, Commit, Error, Transaction,
+    Claim, Commit, Error, Logged, Transaction,
     etcd::{
         read::Access,
         schema::{Hold, Of, Owner, Recent, Snapshot, Stored, json::parse},
-        write::{Edit, Item, Step, Tries, Wrote},
+        write::{Edit, Item, Step, Tries, Wrote, log_lines::KnownLog},
     },
     rules::{
         self,
         commit::{Decision, Place, Stored as Written},
+        log_lines::LogHead,
     },
 };
 
@@ -26,22 +28,29 @@ const OPERATION: &str = "store a transition";
 const TRIES: usize = 1000;
 /// How many operations the end of a task has, in addition to two for each command.
 const OWN: usize = 10;
+/// How many operations the lines of a commit are at most.
+const LOG: usize = 8;
 
 /// Writes the transitions of claimed tasks.
 pub(crate) struct Committer {
     pub(crate) access: Access,
     pub(crate) claims: Arc<Claims>,
     pub(crate) effects: Effects,
+    pub(crate) log: LogWriter,
 }
 
 impl Committer {
     pub(crate) async fn commit(&self, commit: Commit) -> Result<(), Error> {
-        let Commit { claim, write } = &commit;
+        let Commit { claim, write, log } = &commit;
         let node = self.claims.node(claim.lease);
         let forged = node.is_some_and(|n| !n.ids().contains(&(claim.token as i64)));
         let known = self.claims.get(&claim.task, claim.fence);
         let known = known.filter(|held| !forged && held.lease == claim.lease);
         let has_effects = !write.effects.is_empty();
+        let log = match log {
+            Some(lines) => Some(Box::pin(self.log.before_commit(claim, lines)).await?),
+            None => None,
+        };
         let transition = Transition {
             by: self,
             claim,
@@ -51,6 +60,7 @@ impl Committer {
                 Transaction::from(write.effects.clone()).by(by)
             }),
             forged,
+            log,
         };
         let written = transition.carry_out(known.map(Box::new)).await?;
         transition.keep(written);
@@ -72,6 +82,8 @@ struct After {
     left: Left,
     /// The lines of history that the state then has.
     recent: Recent,
+    /// The log of the task, if the write adds lines.
+    log: Option<LogHead>,
 }
 
 struct Transition<'a> {
@@ -81,6 +93,8 @@ struct Transition<'a> {
     effects: Option<Transaction>,
     /// Whether the claim names a lease that its node does not have.
     forged: bool,
+    /// The lines that are written with it.
+    log: Option<&'a [Logged]>,
 }
 
 impl Transition<'_> {
@@ -102,8 +116,12 @@ impl Transition<'_> {
             match self.next(&mut held).await {
                 Ok(None) => return Ok(None),
                 Ok(Some((item, part))) => match (tries.write(item).await?, part) {
-                    (Wrote::At(at), Part::Transition(After { left, recent })) => {
+                    (Wrote::At(at), Part::Transition(After { left, recent, log })) => {
                         self.by.effects.drop_left(left).await;
+                        if let Some(head) = log {
+                            let revision = at;
+                            claims.logged(id, fence, Arc::new(KnownLog { head, revision }));
+                        }
                         return Ok(Some((at, recent.written(at))));
                     }
                     (Wrote::At(_), Part::Rejections(gone)) => {
@@ -148,6 +166,9 @@ impl Transition<'_> {
                 };
                 by.claims.keep(&self.claim.task, (*now).clone());
                 *held = now;
+            }
+            if self.log.is_some() && held.log.is_none() {
+                held.log = Some(Box::pin(by.log.read(&self.claim.task)).await?);
             }
             let (size, props) = (Size::of_write(write), held.task.props.len());
             let max_bytes = by.effects.limits.max_bytes;
@@ -264,13 +285,14 @@ impl Transition<'_> {
             now,
         };
         let recent = edit.put_step(&step, &held.recent)?;
+        let log = edit.put_log(held.log.as_deref(), self.claim.fence, self.log)?;
         edit.settle(&held.queue, &write.outcomes, ends.then(|| state.code()))?;
         if ends {
             let envelope = held.envelope();
             let props = held.task.props.clone();
             let envelope = envelope.ended(held.order, props, state.code(), state.since);
             // The known ones are all that exist: the slot and the queue were compared.
-            let own = OWN + held.slots.len();
+            let own = OWN + held.slots.len() + self.log.map_or(0, |_| LOG);
             let room = by.access.capacity().operations().saturating_sub(own) / 2;
             edit.end(&held.queue, room, held.props, &envelope, state)?;
             edit.free_slots(&held.slots);
@@ -285,7 +307,7 @@ impl Transition<'_> {
         }
         let Some(effects) = &self.effects else {
             let left = Left::new();
-            return Ok((item, After { left, recent }));
+            return Ok((item, After { left, recent, log }));
         };
         let own = Own {
             task: id,
@@ -294,7 +316,7 @@ impl Transition<'_> {
             place: item.place + lines,
         };
         let (item, left) = Box::pin(by.effects.add(item, effects, &own)).await?;
-        Ok((item, After { left, recent }))
+        Ok((item, After { left, recent, log }))
     }
 
     /// Rejects some of a large number of commands in the queue of a task that is about to end.
@@ -348,5 +370,6 @@ fn held_of(
         slots: found.slots(),
         props: found.props_keys(),
         queue: found.queue,
+        log: None,
     })
 }

@@ -7,6 +7,7 @@ pub(crate) mod commands;
 mod copied;
 mod format;
 mod key_set;
+mod log_lines;
 mod mark;
 pub(crate) mod reader;
 

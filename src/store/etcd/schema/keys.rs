@@ -9,9 +9,12 @@ use jiff::Timestamp;
 use windlass_statemachine::{CommandId, NodeName, TaskId, TransactionId};
 
 use super::{format::Layout, namespace::RING, recent::BLOCKS};
+use crate::store::rules::log_lines::PartPlace;
 
 /// The folder of separate props.
 pub(crate) const PROPS_APART: &str = "meta/props/";
+/// The folder of the lines that handlers log.
+pub(crate) const LOG: &str = "meta/log/";
 /// The folder of the index of ended tasks.
 pub(crate) const ENDED: &str = "meta/ended/";
 /// The folder of the lines of the namespace's history.
@@ -170,6 +173,33 @@ impl Keys {
         format!("{}history/{id}/{RING}{:02}", self.root, number % BLOCKS)
     }
 
+    /// Returns the prefix of the log lines of a task.
+    pub(crate) fn log(&self, id: &TaskId) -> String {
+        format!("{}{LOG}{id}/", self.root)
+    }
+
+    /// Returns the key of a part of the log lines of a task.
+    pub(crate) fn log_part(&self, id: &TaskId, place: PartPlace) -> String {
+        let PartPlace {
+            part,
+            incarnation,
+            attempt,
+        } = place;
+        format!("{}{part:012}.{incarnation}.{attempt}", self.log(id))
+    }
+
+    /// Returns the place of a part of the log lines of a task by its key.
+    pub(crate) fn log_place(&self, id: &TaskId, key: &[u8]) -> Option<PartPlace> {
+        let name = std::str::from_utf8(key).ok()?.strip_prefix(&self.log(id))?;
+        let mut numbers = name.splitn(3, '.');
+        let mut next = || numbers.next();
+        Some(PartPlace {
+            part: next()?.parse().ok()?,
+            incarnation: next()?.parse().ok()?,
+            attempt: next()?.parse().ok()?,
+        })
+    }
+
     /// Returns the prefix of the commands of a task that have an outcome.
     pub(crate) fn outcomes(&self, id: &TaskId) -> String {
         format!("{}outcomes/{id}/", self.root)
@@ -220,6 +250,7 @@ impl Keys {
             || self.strip(key, AUDIT).is_some()
             || self.strip(key, PROPS_APART).is_some()
             || self.strip(key, ENDED).is_some()
+            || self.strip(key, LOG).is_some()
     }
 
     /// Returns the key of the [`Format`](super::Format), with the marks of
@@ -328,6 +359,26 @@ impl Keys {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_key_of_a_part_of_a_log_has_its_place() {
+        let keys = Keys::new("n");
+        let id: TaskId = "a".parse().unwrap_or_else(|e| panic!("{e}"));
+        let place = PartPlace {
+            part: 12,
+            incarnation: 3,
+            attempt: 4,
+        };
+        let key = keys.log_part(&id, place);
+        assert_eq!(key, "/n/meta/log/a/000000000012.3.4");
+        assert_eq!(keys.log_place(&id, key.as_bytes()), Some(place));
+        assert_eq!(
+            keys.log_place(&id, b"/n/meta/log/ab/000000000012.3.4"),
+            None
+        );
+        assert_eq!(keys.log_place(&id, b"/n/meta/log/a/x"), None);
+        assert!(keys.is_meta(key.as_bytes()));
+    }
 
     #[test]
     fn keys_are_split_into_id_and_part() {

@@ -52,7 +52,7 @@ fn is_known(parts: &[&str]) -> bool {
         ["tasks", _, "owner" | "props" | "commands"] => true,
         ["tasks" | "nodes", _, "commands", _] | ["nodes", _, "_metafora"] => true,
         ["history", _, version] => is_history(version),
-        ["outcomes", _, _] => true,
+        ["outcomes", _, _] | ["meta", "log", _, _] => true,
         _ => false,
     }
 }
@@ -112,6 +112,7 @@ mod tests {
             ("nodes/tasks/_metafora", None),
             ("history/tasks/000000000001-ended", None),
             ("history/tasks/r07", None),
+            ("meta/log/tasks/000000000000.0.1", None),
             ("meta/fences", None),
             ("b/tasks/x", None),
             ("somebody/else", None),

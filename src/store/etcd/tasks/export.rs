@@ -1,6 +1,6 @@
 //! Exports tasks to another store.
 
-use etcd_client::{GetOptions, Txn, TxnOp};
+use etcd_client::{GetOptions, Txn, TxnOp, TxnOpResponse};
 use futures::{StreamExt, stream};
 use windlass_statemachine::TaskId;
 
@@ -16,6 +16,14 @@ use crate::store::{
 const EXPORT: &str = "export a task";
 /// For how many tasks one transaction reads the further keys.
 const TASKS_AT_ONCE: usize = 25;
+
+/// Returns the number of keys that a read has found.
+fn count(response: TxnOpResponse) -> i64 {
+    match response {
+        TxnOpResponse::Get(got) => got.count(),
+        _ => 0,
+    }
+}
 
 impl Queries {
     /// Lists the ids of all tasks, in submit order.
@@ -43,7 +51,7 @@ impl Queries {
 
     pub(crate) async fn export(&self, ids: &[TaskId]) -> Vec<Result<Exported, Error>> {
         let size =
-            (self.reader.capacity.operations().saturating_sub(1) / 2).clamp(1, TASKS_AT_ONCE);
+            (self.reader.capacity.operations().saturating_sub(1) / 3).clamp(1, TASKS_AT_ONCE);
         let chunks: Vec<_> = ids.chunks(size).map(|ids| self.export_some(ids)).collect();
         let chunks: Vec<Vec<_>> = stream::iter(chunks).buffered(4).collect().await;
         chunks.into_iter().flatten().collect()
@@ -60,7 +68,14 @@ impl Queries {
                 self.reader.keys.outcomes(id),
                 self.reader.keys.histories(id),
             );
-            [range(outcomes), range(histories)]
+            // Only the number of parts: few tasks have a log, which may be large.
+            let log = self.reader.keys.log(id);
+            let options = GetOptions::new().with_range(end_of(&log)).with_count_only();
+            [
+                range(outcomes),
+                range(histories),
+                TxnOp::get(log, Some(options)),
+            ]
         });
         let read = Txn::new().and_then(further.collect::<Vec<_>>());
         let mut further = match self.reader.link.txn(read).await {
@@ -76,8 +91,16 @@ impl Queries {
         for (id, read) in ids.iter().zip(all) {
             let outcomes = further.next().map(kvs).unwrap_or_default();
             let entries = further.next().map(kvs).unwrap_or_default();
+            let parts = further.next().map_or(0, count);
             let read = read.map_err(|fault| fault.into_error(EXPORT));
-            exported.push(read.and_then(|found| self.exported(id, &found, &outcomes, &entries)));
+            let one = read.and_then(|found| self.exported(id, &found, &outcomes, &entries));
+            exported.push(match one {
+                Ok(one) if parts > 0 => {
+                    let log = self.reader.log_parts(id, 0).await;
+                    log.map(|log| one.with_log(log))
+                }
+                one => one,
+            });
         }
         exported
     }

@@ -3,9 +3,24 @@
 use windlass_statemachine::TaskId;
 
 use super::query::Queries;
-use crate::store::{Change, Error, etcd::schema::Entry};
+use crate::store::{Change, Error, LogPart, etcd::schema::Entry};
 
 impl Queries {
+    /// Returns the log lines of a task from the part with this number on.
+    pub(crate) async fn log(&self, id: &TaskId, from: u64) -> Result<Vec<LogPart>, Error> {
+        let parts = self.reader.log_parts(id, from).await?;
+        if parts.is_empty()
+            && !self
+                .reader
+                .found(id, "read the log lines of a task")
+                .await?
+                .exists()
+        {
+            return Err(Error::no_task(id));
+        }
+        Ok(parts)
+    }
+
     pub(crate) async fn history(&self, id: &TaskId, limit: u32) -> Result<Vec<Change>, Error> {
         const OPERATION: &str = "read the history of a task";
         let found = self.reader.found(id, OPERATION).await?;

@@ -7,7 +7,7 @@
 //! 1. before: the pointers to the new commands. A pointer without its command has no effect;
 //! 2. the swap: task, state, props, commands with and without outcome, and as much of the newest
 //!    history as fits;
-//! 3. after: older history, and the remains of the old task. No reader shows history from before
+//! 3. after: older history and log lines, and the remains of the old task. No reader shows history from before
 //!    the submit.
 
 use std::collections::HashSet;
@@ -39,9 +39,9 @@ pub(crate) struct Swap {
     /// The key of the new task. If no later write has changed it, the remaining parts belong to
     /// that task.
     main: String,
-    /// History that did not fit.
+    /// History and log lines that did not fit.
     history: Vec<(String, String)>,
-    /// History of the old task, with the revisions that wrote it.
+    /// History and log lines of the old task, with the revisions that wrote it.
     outdated: Vec<(String, i64)>,
     /// Pointers to commands of the old task alone.
     left: Leftover,
@@ -88,11 +88,13 @@ impl Swaps {
         let (keys, id) = (&self.reader().keys, &exported.task.id);
         self.reader().decided(IMPORT).await?;
         let core = core_of(keys, exported)?;
-        let (histories, commands) = (keys.histories(id), format!("{}commands/", keys.root()));
+        let (histories, log) = (keys.histories(id), keys.log(id));
+        let commands = format!("{}commands/", keys.root());
         let (mut history, mut pointers, mut parts) = (Vec::new(), Vec::new(), Vec::new());
         for (key, value) in parts_of(keys, exported)? {
             match &key {
                 key_of if key_of.starts_with(&histories) => history.push((key, value)),
+                key_of if key_of.starts_with(&log) => history.push((key, value)),
                 key_of if key_of.starts_with(&commands) => pointers.push((key, value)),
                 _ => parts.push((key, value)),
             }
@@ -107,6 +109,7 @@ impl Swaps {
         };
         let outcomes = read(keys.outcomes(id)).await?;
         let mut outdated = read(histories).await?;
+        outdated.extend(read(log).await?);
 
         let mut item = self.as_found(id, found);
         item.in_order = true;

@@ -8,9 +8,10 @@ use crate::store::{
     etcd::schema::{
         Entry, Envelope, Hold, Keys, Parked, Stored, json::write, records::write_state,
     },
+    rules::log_lines::PartPlace,
 };
 
-/// Returns everything except the task itself: history, outcomes and commands.
+/// Returns everything except the task itself: history, outcomes, commands and log lines.
 pub(crate) fn parts_of(keys: &Keys, exported: &Exported) -> Result<Vec<(String, String)>, Error> {
     let id = &exported.task.id;
     let mut parts = Vec::new();
@@ -45,6 +46,10 @@ pub(crate) fn parts_of(keys: &Keys, exported: &Exported) -> Result<Vec<(String, 
         };
         parts.push((key, Stored::of(command)?));
         parts.push((keys.pointer(&command.id), write("task", id)?));
+    }
+    for part in &exported.log {
+        let key = keys.log_part(id, PartPlace::of(part));
+        parts.push((key, write("log", part)?));
     }
     Ok(parts)
 }
@@ -125,6 +130,7 @@ mod tests {
             lost_by: None,
             commands: Vec::new(),
             history: Vec::new(),
+            log: Vec::new(),
             replaces: None,
         }
     }

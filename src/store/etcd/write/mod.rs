@@ -5,6 +5,7 @@ pub(crate) mod batch;
 pub(crate) mod edit;
 pub(crate) mod imported;
 pub(crate) mod item;
+pub(crate) mod log_lines;
 pub(crate) mod pipeline;
 pub(crate) mod slots;
 #[cfg(test)]

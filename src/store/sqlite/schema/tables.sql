@@ -76,6 +76,16 @@ CREATE TABLE windlass_commands (
 ) STRICT;
 CREATE INDEX windlass_commands_of_task ON windlass_commands (n);
 
+-- The lines that handlers log. Only the last part of a task is written again.
+CREATE TABLE windlass_log (
+    n           INTEGER NOT NULL,  -- the task
+    part        INTEGER NOT NULL,  -- its number among the parts of the task
+    incarnation INTEGER NOT NULL,
+    attempt     INTEGER NOT NULL,
+    lines       TEXT NOT NULL,     -- the part with its lines, as JSON
+    PRIMARY KEY (n, part)
+) STRICT, WITHOUT ROWID;
+
 -- The nodes' leases. An ended one stays for its node's name, as long as the history does.
 CREATE TABLE windlass_leases (
     id        INTEGER PRIMARY KEY AUTOINCREMENT,

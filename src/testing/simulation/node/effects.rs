@@ -1,6 +1,6 @@
 //! Feeds the machines of a [`Node`], and carries out their effects.
 
-use std::{collections::VecDeque, sync::Arc, time::Duration};
+use std::{collections::VecDeque, mem, sync::Arc, time::Duration};
 
 use tokio::time::Instant;
 use windlass_statemachine::{
@@ -10,6 +10,7 @@ use windlass_statemachine::{
 
 use super::{In, Node, RELEASED, Run, Slot, SlotId};
 use crate::{
+    clock::Clock,
     handler::{AskRunner, Attempt, RunData, Sent, Signals, TaskContext},
     runner::spawn,
     store::Commit,
@@ -61,7 +62,7 @@ impl Node {
             if self.slots.get(&id).is_some_and(|slot| slot.over_limit) {
                 return vec![Input::Stop(StopReason::Balance), Input::Aborted];
             }
-            self.start(id, attempt);
+            self.start(id, attempt, world.clock.clone());
             return Vec::new();
         }
         if let Effect::Done(end) = effect {
@@ -106,7 +107,7 @@ impl Node {
         Vec::new()
     }
 
-    fn start(&mut self, id: SlotId, attempt: u32) {
+    fn start(&mut self, id: SlotId, attempt: u32, clock: Arc<dyn Clock>) {
         let Some(slot) = self.slots.get_mut(&id) else {
             return;
         };
@@ -120,7 +121,7 @@ impl Node {
         let asks = AskRunner(Box::new(move |sent| match sent {
             Sent::Ask(ask) => asks.send(In::Ask(id, ask)).is_ok(),
             // It is stored with the next write.
-            Sent::Progress | Sent::Returns(_) => true,
+            Sent::Progress | Sent::Logged | Sent::Returns(_) => true,
         }));
         // The lease of a simulation ends only with its node.
         let until = Instant::now() + Duration::from_secs(3600);
@@ -136,6 +137,8 @@ impl Node {
             lease_until: self.lease_until.subscribe(),
             shared: entry.shared.clone(),
             span,
+            clock,
+            logged: slot.log.1,
         };
         let state = slot.machine.state();
         let data = Arc::new(RunData::new(attempt, state, received, asks));
@@ -176,6 +179,13 @@ impl Node {
     }
 }
 
-fn commit_of(slot: &Slot, write: Write) -> Commit {
-    Commit::new(slot.claim.clone(), write)
+/// Returns the commit of a write, with the lines that the handler has logged.
+fn commit_of(slot: &mut Slot, write: Write) -> Commit {
+    let mut commit = Commit::new(slot.claim.clone(), write);
+    let mut lines: Vec<_> = mem::take(&mut slot.log.0).into_iter().collect();
+    if let Some(run) = &slot.run {
+        lines.extend(run.data.take_log());
+    }
+    commit.log = (!lines.is_empty()).then(|| lines.into());
+    commit
 }

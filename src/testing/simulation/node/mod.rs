@@ -25,7 +25,7 @@ use super::{
 };
 use crate::{
     KindConfig,
-    handler::{Ask, RunData, Shared, Signals, StatefulHandler},
+    handler::{Ask, RunData, Shared, Signals, StatefulHandler, Waiting},
     runner::{config::PARK_AFTER, due::DueIndex, spawn::Ended},
     store::{Claim, Claimed, Coordinator, Event, EventStream, Lease, TaskView},
     testing::abort::AbortOnDrop,
@@ -75,6 +75,8 @@ struct Slot {
     grace: Option<Duration>,
     next_ticket: u64,
     asks: VecDeque<(u64, oneshot::Sender<Result<(), String>>)>,
+    /// The last lines of a run that has ended, and the number of the last one.
+    log: (Waiting, u64),
 }
 
 pub(super) struct Node {
@@ -326,6 +328,7 @@ impl Node {
             grace: None,
             next_ticket: 0,
             asks: VecDeque::new(),
+            log: Default::default(),
         };
         self.slots.insert(id, slot);
         for command in claimed.commands {
@@ -374,6 +377,10 @@ impl Node {
             return;
         };
         let run = slot.run.take();
+        if let Some(run) = &run {
+            // A write under way has none of them: it takes all that there are.
+            slot.log = run.data.end_log();
+        }
         if slot.machine.is_done() {
             return self.remove(id);
         }

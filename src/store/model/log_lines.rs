@@ -1,0 +1,143 @@
+//! The lines that handlers log, kept with the attempt.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use windlass_statemachine::Fence;
+
+/// A line that a handler has logged ([`TaskContext::log`](crate::TaskContext::log)).
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LogLine {
+    /// The number of the line among all lines of the task, from 1. Numbers that are left out belong to lines that
+    /// are not kept.
+    pub number: u64,
+    /// The incarnation in which the handler ran.
+    pub incarnation: u32,
+    /// The attempt in which the handler ran, from 1.
+    pub attempt: u32,
+    /// When the handler logged the line, in milliseconds.
+    pub at: Timestamp,
+    /// The text, without a line break.
+    pub text: String,
+}
+
+/// A line on its way from a handler to the store.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Logged {
+    /// The number of the line among those of its claim, from 1. A store that is given a number again ignores the
+    /// line. Numbers that are left out belong to lines that were dropped.
+    pub n: u64,
+    /// The incarnation in which the handler runs.
+    pub incarnation: u32,
+    /// The attempt in which the handler runs, from 1.
+    pub attempt: u32,
+    /// When the handler logged the line.
+    pub at: Timestamp,
+    /// The text, without a line break.
+    pub text: Arc<str>,
+}
+
+impl Logged {
+    /// Returns a line of the first attempt of a task.
+    pub fn new(n: u64, at: Timestamp, text: impl Into<Arc<str>>) -> Self {
+        Self {
+            n,
+            incarnation: 0,
+            attempt: 1,
+            at,
+            text: text.into(),
+        }
+    }
+}
+
+/// Some lines of one attempt, as a store keeps them. The rules of the store decide which lines are in one part, and
+/// which parts are deleted.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[non_exhaustive]
+pub struct LogPart {
+    /// The number of the part among all parts of the task, from 0.
+    pub part: u64,
+    /// The incarnation in which the handler ran.
+    pub incarnation: u32,
+    /// The attempt in which the handler ran, from 1.
+    pub attempt: u32,
+    /// The number of the last line of the task before this attempt.
+    pub start: u64,
+    /// The claim that has written the last line.
+    pub fence: Fence,
+    /// The number of the last line among the lines of that claim.
+    pub seen: u64,
+    /// The lines, in order.
+    pub lines: Vec<PartLine>,
+}
+
+/// A line of a [`LogPart`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct PartLine {
+    /// The number of the line among all lines of the task, from 1.
+    pub n: u64,
+    /// When the handler logged the line.
+    pub at: Timestamp,
+    /// The text.
+    pub text: String,
+}
+
+/// Selects lines of a task, for [`Client::log_lines`](crate::Client::log_lines).
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LogQuery {
+    /// Only lines of this incarnation.
+    pub incarnation: Option<u32>,
+    /// Only lines of this attempt.
+    pub attempt: Option<u32>,
+    /// Only lines after the end of another page.
+    pub after: LogCursor,
+}
+
+impl LogQuery {
+    /// Selects only lines of this incarnation: how often a retry had started the task again.
+    #[must_use]
+    pub fn incarnation(mut self, incarnation: u32) -> Self {
+        self.incarnation = Some(incarnation);
+        self
+    }
+
+    /// Selects only lines of this attempt, from 1.
+    #[must_use]
+    pub fn attempt(mut self, attempt: u32) -> Self {
+        self.attempt = Some(attempt);
+        self
+    }
+
+    /// Selects only lines after the end of another page, to follow a log.
+    #[must_use]
+    pub fn after(mut self, cursor: LogCursor) -> Self {
+        self.after = cursor;
+        self
+    }
+}
+
+/// The end of a [`LogPage`]: the place from which to go on.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct LogCursor {
+    pub(crate) part: u64,
+    pub(crate) line: u64,
+}
+
+/// The lines of a task.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LogPage {
+    /// The lines, in order.
+    pub lines: Vec<LogLine>,
+    /// How many lines are gone from the selected ones: those that the bounds of the log have deleted, and those that
+    /// were dropped because the handler logged faster than the store wrote.
+    pub gone: u64,
+    /// The place from which to go on.
+    pub next: LogCursor,
+}
