@@ -70,7 +70,11 @@ fn operations() -> Vec<Transaction> {
                 paused: _,
             } = task;
             match if_exists {
-                IfExists::Refuse | IfExists::Same | IfExists::ReplaceFinished | IfExists::Skip => {}
+                IfExists::Refuse
+                | IfExists::Same
+                | IfExists::ReplaceFinished
+                | IfExists::ReplaceWaiting
+                | IfExists::Skip => {}
             }
         }
         Operation::Send(SendCommand {
@@ -125,6 +129,7 @@ fn operations() -> Vec<Transaction> {
         submit(|s| s.task.paused = true),
         submit(|s| s.if_exists = IfExists::Same),
         submit(|s| s.if_exists = IfExists::ReplaceFinished),
+        submit(|s| s.if_exists = IfExists::ReplaceWaiting),
         submit(|s| s.if_exists = IfExists::Skip),
         send(Command::Run),
         send(Command::Sleep { until: at(1) }),
