@@ -1,6 +1,7 @@
 //! [`NewTask`]: a builder of tasks to submit.
 
 mod after;
+mod existing;
 mod terms;
 
 use std::{fmt, marker::PhantomData, time::Duration};
@@ -270,26 +271,6 @@ impl<J> NewTask<J> {
     /// ```
     pub fn paused(mut self) -> Self {
         self.paused = true;
-        self
-    }
-
-    /// Accepts an existing task with the id if it is the same work: the same kind, and props of the
-    /// same value. The submit then succeeds, and makes no second task ([`IfExists::Same`]).
-    pub fn idempotent(mut self) -> Self {
-        self.if_exists = IfExists::Same;
-        self
-    }
-
-    /// Replaces an existing task with the id if it has ended ([`IfExists::ReplaceFinished`]).
-    pub fn replace_finished(mut self) -> Self {
-        self.if_exists = IfExists::ReplaceFinished;
-        self
-    }
-
-    /// Accepts any existing task with the id, live or ended, whatever its kind and props are
-    /// ([`IfExists::Skip`]).
-    pub fn skip_existing(mut self) -> Self {
-        self.if_exists = IfExists::Skip;
         self
     }
 

@@ -192,9 +192,11 @@ impl From<store::Error> for Failure {
             | store::Error::Unsupported { .. }
             | store::Error::NotASchedule { .. } => Self::Usage(text),
             store::Error::AlreadyExists { what: "task", .. } => {
-                text.push_str(
-                    "; choose another id (--idempotent takes a task that is the same as submitted)",
-                );
+                let is_replace = std::env::args().any(|word| word == "--replace");
+                text.push_str(match is_replace {
+                    true => "; --replace takes only the id of a task that has ended: kill or complete it first, or choose another id",
+                    false => "; choose another id (--idempotent takes a task that is the same as submitted)",
+                });
                 Self::No(text)
             }
             store::Error::AlreadyFinished(id) => Self::No(format!(
@@ -206,8 +208,9 @@ impl From<store::Error> for Failure {
             | store::Error::NotUnique { .. }
             | store::Error::Refused(_) => Self::No(text),
             store::Error::Claimed(id) => Self::No(format!(
-                "task '{id}' is claimed by a node; wait until the node has released it, or give --force, which stops its \
-                 handler"
+                "task '{id}' is claimed by a node, or its node has ended without releasing it and the command may still run; \
+                 wait until a node has released it, or give --force, which stops the handler (a worker that starts on the \
+                 machine of a dead node ends what that node was running)"
             )),
             store::Error::Corrupt { .. } => {
                 text.push_str("; `windlass retry` reads it again or starts it again; a task that it cannot read either \

@@ -10,14 +10,33 @@ use crate::{exit::Failure, parse::time};
 
 /// The kinds that a filter selects.
 #[derive(Debug, Clone)]
-enum KindFilter {
+pub(crate) enum KindFilter {
     Is(Kind),
     /// Every kind that begins with this text.
     Begins(String),
 }
 
+impl KindFilter {
+    /// Returns whether the filter selects a kind.
+    pub(crate) fn selects(&self, kind: &Kind) -> bool {
+        match self {
+            Self::Is(one) => one == kind,
+            Self::Begins(prefix) => kind.as_str().starts_with(prefix),
+        }
+    }
+}
+
+impl std::fmt::Display for KindFilter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Is(kind) => write!(f, "'{kind}'"),
+            Self::Begins(prefix) => write!(f, "'{prefix}*'"),
+        }
+    }
+}
+
 /// Reads a kind, or the beginning of kinds followed by `*`.
-fn kind_filter(text: &str) -> Result<KindFilter, Invalid> {
+pub(crate) fn kind_filter(text: &str) -> Result<KindFilter, Invalid> {
     match text.strip_suffix('*') {
         Some(prefix) => Ok(KindFilter::Begins(prefix.to_owned())),
         None => Kind::new(text).map(KindFilter::Is),

@@ -119,8 +119,8 @@ pub(crate) struct Global {
     #[arg(skip)]
     pub(crate) is_store_typed: bool,
 
-    /// Use a store that `windlass copy` has copied into another one: the first write that the mark of the copy refuses
-    /// removes the mark
+    /// Write to a store that `windlass copy` has copied into another one. Such a store refuses new work; with this option the
+    /// first refused write removes the mark of the copy for good, and both stores then run the copied tasks
     #[arg(long, global = true, hide_short_help = true)]
     pub(crate) use_copied: bool,
 

@@ -32,6 +32,7 @@ mod command_args;
 mod commands;
 mod config;
 mod dependents;
+mod edited;
 mod env_args;
 mod exit;
 mod filters;

@@ -182,9 +182,9 @@ pub(crate) const AT_ONCE: &str =
     "Run at most N tasks with this key at once, in the whole namespace";
 
 /// The help of `--rate`.
-pub(crate) const RATE: &str = "Start at most N tasks with this key within any DURATION, in the whole \
-    namespace. Claims are counted: an attempt that follows a failed one within the --park-after of its node (10s) \
-    belongs to the same claim and is not counted, except with 'worker --park-after 0s'";
+pub(crate) const RATE: &str = "Start at most N tasks with this key within any DURATION, in the whole namespace. Each claim \
+    of a task counts as one start. A retry that begins within 10s of the failure ('worker --park-after') runs in the same \
+    claim and does not count";
 
 /// Reads `key=number`.
 pub(crate) fn at_once(text: &str) -> Result<Limit, String> {

@@ -22,7 +22,7 @@ pub(crate) struct WaitArgs {
     pub(crate) wait: bool,
 
     /// Wait for at most this long (30s, 5m, …), then end with exit code 5
-    #[arg(long, value_name = "DURATION", value_parser = duration, requires = "wait")]
+    #[arg(long, value_name = "DURATION", value_parser = duration, allow_hyphen_values = true, requires = "wait")]
     pub(crate) timeout: Option<Duration>,
 }
 

@@ -254,3 +254,15 @@ fn a_limit_of_the_size_of_files_is_an_error_and_no_submit_before_it_looks_failed
     let stats: serde_json::Value = serde_json::from_str(&stats).unwrap();
     assert_eq!(stats["tasks"], stored, "{stats}");
 }
+
+/// A worker on a file that had lost an index tried again for ever, without a word about what to do.
+#[test]
+fn a_worker_on_a_file_that_loses_an_index_names_the_remedy() {
+    let place = Place::new();
+    let _worker = worker(&place);
+    let file = rusqlite::Connection::open(place.path("s.db")).unwrap();
+    let drop_index = "DROP INDEX windlass_inbox_waiting";
+    file.execute_batch(drop_index).unwrap();
+    submit(&place, "first", "true");
+    until_logged(&place, "windlass doctor --repair");
+}

@@ -122,7 +122,21 @@ impl KindStats {
             tasks -= moved;
         }
         self.held_back.retain(|held| held.tasks > 0);
-        self.held_back.extend(found);
+        self.also_held(found);
+    }
+
+    /// Adds tasks with reasons of their own.
+    pub(super) fn also_held(&mut self, found: Vec<HeldBack>) {
+        for held in found {
+            let mut known = self.held_back.iter_mut();
+            match known.find(|known| known.reason == held.reason) {
+                Some(known) => {
+                    known.tasks += held.tasks;
+                    known.at_least |= held.at_least;
+                }
+                None => self.held_back.push(held),
+            }
+        }
         sort(&mut self.held_back);
     }
 }

@@ -57,9 +57,43 @@ impl Client {
         kind: impl TryInto<Kind, Error: Into<Invalid>>,
         after: Option<u64>,
     ) -> Result<ChangeStream, Error> {
+        self.changes_of(Kinds::One(name(kind)?), after).await
+    }
+
+    /// Returns a stream of the changes of the tasks of every kind that begins with a text: `inbox/` for `inbox/new` and
+    /// `inbox/err`. Otherwise like [`changes_of_kind`](Self::changes_of_kind).
+    ///
+    /// # Errors
+    ///
+    /// Those of [`changes`](Self::changes).
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use futures::StreamExt;
+    /// use windlass::{Client, NewTask, store::Store};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), windlass::BoxError> {
+    /// let client = Client::new(&Store::open("memory:").await?);
+    /// let mut inbox = client.changes_of_kinds("inbox/", None).await?;
+    /// client.submit(NewTask::new("report")).await?;
+    /// let letter = client.submit(NewTask::new("inbox/new")).await?;
+    /// let batch = inbox.next().await.expect("a change")?;
+    /// assert_eq!(&batch[0].task, letter.id());
+    /// # Ok(()) }
+    /// ```
+    pub async fn changes_of_kinds(
+        &self,
+        prefix: impl Into<String>,
+        after: Option<u64>,
+    ) -> Result<ChangeStream, Error> {
+        self.changes_of(Kinds::Begin(prefix.into()), after).await
+    }
+
+    async fn changes_of(&self, kinds: Kinds, after: Option<u64>) -> Result<ChangeStream, Error> {
         let of_kind = OfKind {
             client: self.clone(),
-            kind: name(kind)?,
+            kinds,
             changes: self.changes(after).await?,
             known: HashMap::new(),
         };
@@ -71,9 +105,25 @@ impl Client {
     }
 }
 
+/// The kinds of the tasks whose changes a stream has.
+enum Kinds {
+    One(Kind),
+    /// Every kind that begins with this text.
+    Begin(String),
+}
+
+impl Kinds {
+    fn has(&self, kind: &Kind) -> bool {
+        match self {
+            Self::One(one) => one == kind,
+            Self::Begin(prefix) => kind.as_str().starts_with(prefix),
+        }
+    }
+}
+
 struct OfKind {
     client: Client,
-    kind: Kind,
+    kinds: Kinds,
     changes: ChangeStream,
     /// Whether each known task is of the kind.
     known: HashMap<TaskId, bool>,
@@ -136,7 +186,7 @@ impl OfKind {
                 }
             };
             for record in page.tasks {
-                let is_of_kind = record.task.kind == self.kind;
+                let is_of_kind = self.kinds.has(&record.task.kind);
                 self.known.insert(record.task.id, is_of_kind);
             }
         }

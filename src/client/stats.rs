@@ -12,8 +12,8 @@ use super::{
     waits::{CLAIMED_WITHIN, Wanted},
 };
 use crate::store::{
-    Availability, Error, Filter, LimitUse, LimitedBy, NodeRecord, Page, TaskCount, TaskStats,
-    rules::stats::by_state,
+    Availability, Error, Filter, LimitUse, LimitedBy, NodeRecord, Page, TaskCount, TaskRecord,
+    TaskStats, rules::stats::by_state,
 };
 
 /// How many tasks of a kind are read for their labels at most.
@@ -26,7 +26,8 @@ impl Client {
     /// SQLite and an etcd store with an index in memory (`memory-index=true`) keep counts, so the call takes
     /// milliseconds, however many tasks there are. It reads an index entry for each sleeping task whose time has come,
     /// and up to 2,000 live tasks to find the oldest. Other stores read every task. The reason `labels` is determined
-    /// from the first 1,000 live tasks of a kind, and only if every node of the kind selects labels.
+    /// from the first 1,000 live tasks of a kind, and only if a node of the kind selects labels and no other node of it has
+    /// room; so are the reasons of tasks which the node with room does not take.
     /// Of a kind that has waiting tasks and no node with room, the first 1,000 sleeping tasks are read, and those that they
     /// wait for: tasks whose waits are over count for what else holds them back, as in
     /// [`wait_reasons`](Self::wait_reasons).
@@ -83,7 +84,7 @@ impl Client {
         })
     }
 
-    /// Adds the tasks whose labels no node selects.
+    /// Adds the tasks whose labels no node selects, or no node with room.
     async fn read_labels(
         &self,
         of: &mut KindStats,
@@ -104,20 +105,37 @@ impl Client {
         };
         let records = self.store.registry().list(&filter, page).await?;
         let at_least = records.len() >= LABELLED as usize;
-        let mut found = BTreeMap::<String, HeldBack>::new();
+        let (mut labels, mut others) = (BTreeMap::new(), BTreeMap::new());
         for record in &records {
-            if let Some(reason @ WaitReason::Labels(_)) = WaitReason::of(record, nodes, now) {
-                let none = HeldBack {
-                    reason: reason.clone(),
-                    tasks: 0,
-                    at_least,
+            let reason = WaitReason::of(record, nodes, now);
+            let found: &mut BTreeMap<String, HeldBack> =
+                match &reason {
+                    Some(WaitReason::Labels(_)) => &mut labels,
+                    Some(
+                        WaitReason::Standing(_) | WaitReason::Fault { .. } | WaitReason::Full(_),
+                    ) if group_has_room(record, nodes, now) => &mut others,
+                    _ => continue,
                 };
-                found.entry(reason.to_string()).or_insert(none).tasks += 1;
-            }
+            let Some(reason) = reason else { continue };
+            let none = HeldBack {
+                reason: reason.clone(),
+                tasks: 0,
+                at_least,
+            };
+            found.entry(reason.to_string()).or_insert(none).tasks += 1;
         }
-        of.labels_hold(found.into_values().collect());
+        of.labels_hold(labels.into_values().collect());
+        of.also_held(others.into_values().collect());
         Ok(())
     }
+}
+
+/// Returns whether a node has room for a task of the group of this one: then the group has no reason, and the task may have
+/// one because of its labels.
+fn group_has_room(record: &TaskRecord, nodes: &[NodeRecord], now: Timestamp) -> bool {
+    let state = record.state.as_ref().ok();
+    let group = state.map(|state| Wanted::of_group(record, state, now));
+    group.is_some_and(|group| WaitReason::for_room(group, nodes).is_ok())
 }
 
 /// Returns whether tasks of the kind may stay unclaimed after the tasks that they wait for have ended: no node with room

@@ -246,14 +246,30 @@ pub(super) struct Wanted<'a> {
 }
 
 impl Wanted<'_> {
-    /// Returns whether a node's choice of a task in the group depends on labels: every node that can read the data
-    /// selects labels.
+    /// Returns whether it depends on its labels whether a task of the group has a node with room: a node that can read the
+    /// data selects labels, and none that selects no labels has room.
     pub(super) fn depends_on_labels(&self, nodes: &[NodeRecord]) -> bool {
         let reads = |n: &&NodeRecord| {
             n.spec.runs(self.kind) && n.spec.data_versions.reads(self.kind, self.version)
         };
-        let mut readers = nodes.iter().filter(reads).peekable();
-        readers.peek().is_some() && readers.all(|n| !selects(&n.spec.labels, self.kind, None))
+        let takes_all = |n: &&NodeRecord| selects(&n.spec.labels, self.kind, None);
+        let (open, selective): (Vec<_>, Vec<_>) = nodes.iter().filter(reads).partition(takes_all);
+        let open: Vec<NodeRecord> = open.into_iter().cloned().collect();
+        !selective.is_empty() && WaitReason::for_room(*self, &open).is_err()
+    }
+
+    /// Returns the group of a task: every task of its kind with data of this version, whatever its labels are.
+    pub(super) fn of_group<'a>(
+        record: &'a TaskRecord,
+        state: &TaskState,
+        now: Timestamp,
+    ) -> Wanted<'a> {
+        Wanted {
+            kind: &record.task.kind,
+            version: state.data_version,
+            labels: None,
+            overdue: now.duration_since(due_since(state)) >= CLAIMED_WITHIN,
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Checks the fields of a schedule, each on its own.
 
-use windlass_statemachine::{Invalid, Kind, TaskId, task::MAX_LABEL_BYTES};
+use windlass_statemachine::{Invalid, Kind, TaskId, task::MAX_LABEL_BYTES, text::is_unprintable};
 
 use super::{
     cron::interval_of, data::FOLLOWED, interval::Interval, overlap::Overlap, run::RESERVED,
@@ -16,12 +16,16 @@ pub(crate) fn description(spec: &Schedule) -> Result<(), Invalid> {
     let Some(text) = &spec.description else {
         return Ok(());
     };
-    if (1..=MOST_DESCRIPTION).contains(&text.len()) && !text.chars().any(char::is_control) {
+    let has_length = (1..=MOST_DESCRIPTION).contains(&text.len());
+    if has_length && !text.chars().any(is_unprintable) {
         return Ok(());
     }
+    let is = match has_length {
+        true => "has characters that are not printed".to_owned(),
+        false => format!("has {} bytes", text.len()),
+    };
     let reason = format!(
-        "has {} bytes; give 1 to {MOST_DESCRIPTION} bytes of printable text in one line, or leave it out",
-        text.len()
+        "{is}; give 1 to {MOST_DESCRIPTION} bytes of printable text in one line, or leave it out"
     );
     Err(Invalid::new("description", reason))
 }

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     interval::Interval,
-    span::{time, times},
+    span::{dates, time, times},
     template::or_default,
 };
 
@@ -37,7 +37,7 @@ pub(crate) struct Except {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) at: Vec<Timestamp>,
     /// Whole days in the zone of the schedule.
-    #[serde(default, deserialize_with = "or_default")]
+    #[serde(default, deserialize_with = "dates")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) dates: Vec<Date>,
 }

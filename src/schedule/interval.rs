@@ -56,13 +56,24 @@ impl std::str::FromStr for Interval {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
         let Ok(span) = text.parse::<Span>() else {
-            return Err(format!(
-                "'{text}' is not a duration; write it like 90s, 15m, 1h30m, 7d or 1mo"
-            ));
+            let number = text.strip_suffix('M').filter(|n| !n.is_empty());
+            return Err(match number {
+                Some(n) if n.bytes().all(|b| b.is_ascii_digit()) => {
+                    format!("'{text}' has no unit; write {n}mo for months, or {n}m for minutes")
+                }
+                _ => {
+                    format!("'{text}' is not a duration; write it like 90s, 15m, 1h30m, 7d or 1mo")
+                }
+            });
         };
         let months = i32::from(span.get_years()) * 12 + span.get_months();
         if months == 0 {
-            return text.parse().map(Self::Fixed);
+            // Text that counts no months, or names none.
+            let names_months = text.contains("mo") || text.replace("day", "").contains('y');
+            return match names_months && span.is_zero() {
+                true => Err(format!("'{text}' is not from 1mo to {MOST_MONTHS}mo")),
+                false => text.parse().map(Self::Fixed),
+            };
         }
         let rest = span.years(0).months(0);
         if !rest.is_zero() {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use jiff::{SignedDuration, Span, SpanRelativeTo, Timestamp, fmt::friendly};
+use jiff::{SignedDuration, Span, SpanRelativeTo, Timestamp, civil::Date, fmt::friendly};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 use windlass_statemachine::{Invalid, time::parse};
 
@@ -84,6 +84,25 @@ pub(super) fn time<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Timestam
 pub(super) fn times<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Timestamp>, D::Error> {
     let times = Option::<Vec<At>>::deserialize(from)?.unwrap_or_default();
     Ok(times.into_iter().map(|at| at.0).collect())
+}
+
+/// Reads days of the calendar; `null` for none.
+pub(super) fn dates<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Date>, D::Error> {
+    let days = Option::<Vec<Day>>::deserialize(from)?.unwrap_or_default();
+    Ok(days.into_iter().map(|day| day.0).collect())
+}
+
+struct Day(Date);
+
+impl<'de> Deserialize<'de> for Day {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(from)?;
+        let wrong = |_| {
+            let reason = format!("'{text}' is not a day of the calendar; write it like 2030-01-02");
+            D::Error::custom(reason)
+        };
+        text.parse().map(Self).map_err(wrong)
+    }
 }
 
 struct At(Timestamp);

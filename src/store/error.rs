@@ -112,10 +112,11 @@ pub enum Error {
     )]
     AlreadyFinished(TaskId),
 
-    /// A node has claimed the task: deleting it would stop its handler and lose what that returns.
+    /// A node has claimed the task, or the node that had claimed it has ended without a release: deleting the task would
+    /// stop its handler and lose what that returns, or leave it running.
     #[error(
-        "task '{0}' is claimed by a node; wait until the node has released it, or force the deletion, which stops \
-         its handler"
+        "task '{0}' is claimed by a node, or its node has ended without releasing it and the handler may still run; wait \
+         until a node has released the task, or force the deletion, which stops its handler"
     )]
     Claimed(TaskId),
 

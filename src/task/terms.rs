@@ -168,7 +168,8 @@ impl<J> NewTask<J> {
     /// default it is refused with [`Error::NotUnique`](crate::store::Error::NotUnique). With
     /// [`idempotent`](Self::idempotent) and [`skip_existing`](Self::skip_existing) it returns the other task.
     /// With [`replace_finished`](Self::replace_finished) it takes the key from a task that has ended, which
-    /// stays in the store. A task that is deleted or pruned has no key.
+    /// stays in the store. With [`replace_waiting`](Self::replace_waiting) a task that waits for its time gets the props
+    /// and the time of the submit. A task that is deleted or pruned has no key.
     ///
     /// # Example
     ///

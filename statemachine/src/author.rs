@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::Invalid;
+use crate::{Invalid, text::is_unprintable};
 
 /// The longest author, in bytes.
 pub const MAX_AUTHOR_BYTES: usize = 300;
@@ -36,7 +36,7 @@ impl Author {
     /// characters.
     pub fn new(name: impl Into<String>) -> Result<Self, Invalid> {
         let name = name.into();
-        if name.is_empty() || name.len() > MAX_AUTHOR_BYTES || name.chars().any(char::is_control) {
+        if name.is_empty() || name.len() > MAX_AUTHOR_BYTES || name.chars().any(is_unprintable) {
             let reason = format!(
                 "{name:?} is not 1 to {MAX_AUTHOR_BYTES} bytes of printable text; give the name of a user or program"
             );

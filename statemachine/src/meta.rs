@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::Invalid;
+use crate::{Invalid, text::is_unprintable};
 
 /// Names and values of text that a task carries, such as `traceparent`. windlass never interprets them: they do not
 /// select nodes, and filters do not search them. Handlers and commands receive them unchanged.
@@ -22,7 +22,8 @@ pub const MAX_META_NAME_BYTES: usize = 128;
 /// # Errors
 ///
 /// [`Invalid`] (field `meta`) for more than [`MAX_META`] entries, for more than [`MAX_META_BYTES`] bytes, for an empty
-/// or long name, for a name with `=`, and for control characters.
+/// or long name, for a name with `=`, and for characters that are not printed, such as control characters and
+/// those that change the direction of text.
 ///
 /// # Example
 ///
@@ -48,7 +49,7 @@ pub fn check(meta: &Meta) -> Result<(), Invalid> {
         ));
     }
     for (name, value) in meta {
-        let has_control = |text: &str| text.chars().any(char::is_control);
+        let has_control = |text: &str| text.chars().any(is_unprintable);
         if name.is_empty()
             || name.len() > MAX_META_NAME_BYTES
             || name.contains('=')
@@ -60,7 +61,7 @@ pub fn check(meta: &Meta) -> Result<(), Invalid> {
         }
         if has_control(value) {
             return wrong(format!(
-                "the value of {name:?} has control characters; give printable text"
+                "the value of {name:?} has characters that are not printed; give printable text"
             ));
         }
     }
@@ -85,7 +86,14 @@ mod tests {
             (("a=b", "x"), "the name \"a=b\""),
             (("a\nb", "x"), "the name \"a\\nb\""),
             ((long_name.as_str(), "x"), "is not 1 to 128 bytes"),
-            (("a", "x\ny"), "the value of \"a\" has control characters"),
+            (
+                ("a", "x\ny"),
+                "the value of \"a\" has characters that are not printed",
+            ),
+            (
+                ("a", "x\u{202e}y"),
+                "the value of \"a\" has characters that are not printed",
+            ),
             (("a", long.as_str()), "has 4097 bytes; at most 4096"),
         ] {
             let reason = refused(&[entry]).unwrap_or_default();

@@ -20,6 +20,10 @@ pub enum IfExists {
     Same,
     /// Replaces an ended task; refuses the submit when the task is live.
     ReplaceFinished,
+    /// Gives the props and the time of the submit to a task of the same kind that is runnable or sleeping and that no
+    /// node has claimed: of many submits before its time, the last one counts (debounce). Replaces an ended task.
+    /// Refuses the submit when the task is claimed, paused, waits for other tasks or has another kind.
+    ReplaceWaiting,
     /// Accepts any task with this id, live or ended, whatever its kind and props are.
     Skip,
 }

@@ -207,6 +207,9 @@ impl Default for Retry {
     }
 }
 
+/// The shortest `base` and `cap` of a policy that tries again.
+const SHORTEST: Duration = Duration::from_millis(1);
+
 impl Retry {
     /// Returns Metafora's policy: 8 errors within 4 h fail the task; before that it sleeps 10 min
     /// after each.
@@ -272,7 +275,17 @@ impl Retry {
                     return wrong("retry.factor", format!("{factor} is not from 1 to 1000"));
                 }
                 week("retry.base", base)?;
-                week("retry.cap", cap)
+                week("retry.cap", cap)?;
+                for (field, wait) in [("retry.base", base), ("retry.cap", cap)] {
+                    if *attempts > 1 && *wait < SHORTEST {
+                        let reason = format!(
+                            "{wait:?} leaves no wait between attempts, which fail as fast as they start; give at \
+                             least {SHORTEST:?}"
+                        );
+                        return wrong(field, reason);
+                    }
+                }
+                Ok(())
             }
             Self::Never | Self::Abandoned => Ok(()),
         }

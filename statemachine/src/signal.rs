@@ -2,7 +2,7 @@
 
 use serde::{Serialize, de::DeserializeOwned};
 
-use crate::{Invalid, Json};
+use crate::{Invalid, Json, text::is_unprintable};
 
 /// The longest name of a signal, in characters.
 pub const MAX_NAME_CHARS: usize = 64;
@@ -105,13 +105,13 @@ impl Signal {
     ///
     /// # Errors
     ///
-    /// [`Invalid`]: field `name` unless it has 1 to 64 characters, none of them a control character; field
+    /// [`Invalid`]: field `name` unless it has 1 to 64 characters, all of them printable; field
     /// `payload` for one that is nested too deep ([`Json::check_depth`]).
     pub fn check(&self) -> Result<(), Invalid> {
         let chars = self.name.chars().count();
-        if chars == 0 || chars > MAX_NAME_CHARS || self.name.chars().any(char::is_control) {
+        if chars == 0 || chars > MAX_NAME_CHARS || self.name.chars().any(is_unprintable) {
             let reason = format!(
-                "{:?} is not 1 to {MAX_NAME_CHARS} characters without control characters",
+                "{:?} is not 1 to {MAX_NAME_CHARS} printable characters",
                 self.name
             );
             return Err(Invalid::new("name", reason));

@@ -7,7 +7,10 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::{Invalid, Json, Kind, Limit, Meta, Retry, TaskId, Unique, meta, waits::Waits};
+use crate::{
+    Invalid, Json, Kind, Limit, Meta, Retry, TaskId, Unique, meta, text::is_unprintable,
+    waits::Waits,
+};
 
 /// Labels of a task: short names with short values, to find tasks by and to choose nodes by.
 pub type Labels = BTreeMap<String, String>;
@@ -205,7 +208,7 @@ fn check_labels(labels: &Labels) -> Result<(), Invalid> {
         return Err(Invalid::new("labels", reason));
     }
     for (name, value) in labels {
-        let bad = |text: &str| text.len() > MAX_LABEL_BYTES || text.chars().any(char::is_control);
+        let bad = |text: &str| text.len() > MAX_LABEL_BYTES || text.chars().any(is_unprintable);
         if name.is_empty() || bad(name) || name.contains(['=', ',']) {
             let reason = format!(
                 "the name {name:?} is not 1 to {MAX_LABEL_BYTES} bytes of printable text without '=' and ','"
@@ -289,6 +292,8 @@ mod tests {
             ("a,b", "x", false),
             ("a\nb", "x", false),
             ("a", "x\ny", false),
+            ("a", "x\u{202e}y", false),
+            ("a\u{2066}b", "x", false),
             ("a", "x,y", false),
             (&long, "x", false),
             ("a", &long, false),

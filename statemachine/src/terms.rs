@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
 use serde_json::Value;
 
-use crate::{Invalid, Meta, retry::MAX_WAIT};
+use crate::{Invalid, Meta, retry::MAX_WAIT, text::is_unprintable};
 
 /// How many limits a task may have.
 pub const MAX_LIMITS: usize = 8;
@@ -109,7 +109,7 @@ fn check_key(field: &'static str, key: &str) -> Result<(), Invalid> {
     if key.is_empty()
         || key.len() > MAX_KEY_BYTES
         || key.contains('/')
-        || key.chars().any(char::is_control)
+        || key.chars().any(is_unprintable)
     {
         let reason =
             format!("{key:?} is not 1 to {MAX_KEY_BYTES} bytes of printable text without '/'");

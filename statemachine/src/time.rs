@@ -34,12 +34,23 @@ pub fn parse(field: &'static str, text: &str) -> Result<Timestamp, Invalid> {
         let local = text.parse::<DateTime>().ok();
         let reason = match local.filter(|local| local.to_zoned(TimeZone::UTC).is_ok()) {
             Some(local) => format!("'{text}' has no time zone; write {local}Z, or an offset for Z"),
-            None => {
+            None if is_beyond(text) => {
                 format!("'{text}' is not a time up to {LAST}; write it like 2030-01-02T03:04:05Z")
             }
+            None => format!("'{text}' is not a time; write it like 2030-01-02T03:04:05Z"),
         };
         Invalid::new(field, reason)
     })
+}
+
+/// Returns whether a text is a date and a time beyond [`LAST`].
+fn is_beyond(text: &str) -> bool {
+    let year = text.bytes().take_while(u8::is_ascii_digit).count();
+    match text.get(..19) {
+        _ if year > 4 => text.get(year..).is_some_and(|rest| rest.starts_with('-')),
+        Some(local) => text.starts_with("9999-12-3") && local.parse::<DateTime>().is_ok(),
+        None => false,
+    }
 }
 
 pub(crate) fn start_at<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Timestamp>, D::Error> {
@@ -102,6 +113,20 @@ mod tests {
             let refused = parse("until", after).unwrap_err();
             let says = format!("'{after}' is not a time up to {LAST}");
             assert!(refused.reason().starts_with(&says), "{refused}");
+        }
+    }
+
+    #[test]
+    fn only_a_time_that_is_too_late_is_told_the_last_one() {
+        for text in [
+            "tomorrow",
+            "2030-13-01T00:00:00Z",
+            "2030-02-30T00:00:00Z",
+            "",
+        ] {
+            let refused = parse("until", text).unwrap_err();
+            let says = format!("'{text}' is not a time; write it like 2030-01-02T03:04:05Z");
+            assert_eq!(refused.reason(), says);
         }
     }
 

@@ -82,8 +82,8 @@ impl New {
         let folder = path.parent().filter(|folder| *folder != Path::new(""));
         let folder = folder.unwrap_or(Path::new("."));
         if !folder.is_dir() {
-            return Err(Failure::Store(format!(
-                "could not create '{given}': there is no folder '{}'",
+            return Err(Failure::Usage(format!(
+                "could not create '{given}': there is no folder '{}'; create it, or name another file",
                 folder.display()
             )));
         }

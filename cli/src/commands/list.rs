@@ -35,10 +35,11 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = parse::from_zero::<u32>)]
     limit: u32,
 
-    /// Only tasks that could run, but do not run for this reason: 'no_node', 'data_version', 'labels', 'standing',
-    /// 'fault', 'full', 'tasks' (they wait for other tasks), 'limit', 'lost' or 'copied' (the store was copied into
-    /// another one). 'windlass stats' counts them. All live
-    /// tasks that match the filters are read
+    /// Only tasks that are due and not run, for this reason: 'no_node' (no node has the kind), 'data_version' (no node reads
+    /// their data), 'labels' (no node takes their labels), 'standing' (the nodes are frozen or draining), 'fault' (the
+    /// machines of the nodes), 'full' (no free slot), 'tasks' (they wait for other tasks), 'limit' (no free slot of a
+    /// limit), 'lost' (their node has died) or 'copied' (the store was copied into another one). 'windlass stats' counts
+    /// them. Every live task that matches the filters is read
     #[arg(long, value_name = "REASON", value_parser = reason, conflicts_with = "watch", help_heading = "Filters")]
     waits: Option<WaitKind>,
 

@@ -29,17 +29,32 @@ pub(crate) struct Args {
     command: Ask,
 }
 
+/// Examples of `stop-task`.
+const STOP_TASK: &str = "\
+Examples:
+  windlass node stop-task build-1 report-7
+  windlass node stop-task build-1 report-7 --wait --timeout 1m
+
+The task is not ended: another node continues it. `windlass kill ID` ends a task, `windlass pause ID` keeps it from running.";
+
 #[derive(Debug, Subcommand)]
 enum Ask {
     /// Stop claiming and balancing; running tasks continue
+    #[command(
+        after_help = "Examples:\n  windlass node freeze build-1\n  windlass node freeze build-1 --wait"
+    )]
     Freeze(Which),
     /// Claim again, after a freeze or a drain
+    #[command(after_help = "Examples:\n  windlass node unfreeze build-1 --wait")]
     Unfreeze(Which),
     /// Stop claiming and release every task; the node stays
+    #[command(after_help = "Examples:\n  windlass node drain build-1 --wait --timeout 1m")]
     Drain(Which),
     /// Run the balancer now
+    #[command(after_help = "Examples:\n  windlass node balance build-1 --wait")]
     Balance(Which),
-    /// Release one task; the node does not claim it for 30 seconds, so that another node can
+    /// Stop the handler of one task and release the task; the node does not claim it for 30 seconds, so that another node can
+    #[command(after_help = STOP_TASK)]
     StopTask(WhichTask),
 }
 
@@ -120,8 +135,10 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
         })?;
     } else {
         let then = match (name, answer.as_deref()) {
-            ("stop-task", None) => "; once it is released, this node does not claim it for 30 s",
-            ("stop-task", Some("released")) => "; this node does not claim it for 30 s",
+            ("stop-task", None) => {
+                "; once the task is released, this node does not claim it for 30 s"
+            }
+            ("stop-task", Some("released")) => "; this node does not claim the task for 30 s",
             _ => "",
         };
         let answer = answer.unwrap_or_else(|| "sent".into());
@@ -142,7 +159,9 @@ async fn note_other_owner(client: &Client, out: &Output, (node, task): (&NodeNam
         // The command itself reports a store that does not respond.
         _ => return,
     };
-    out.note(format!("note: {why}; node '{node}' has nothing to release"));
+    out.note(format!(
+        "note: {why}; node '{node}' has nothing to release, and the command has no effect"
+    ));
 }
 
 /// Returns whether an answer reports success. Releasing a task that the node did not have is not a

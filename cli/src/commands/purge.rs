@@ -26,7 +26,7 @@ Examples:
   windlass purge --older-than 30d --state completed --yes")]
 pub(crate) struct Args {
     /// Only tasks that ended longer ago than this: 12h, 7d
-    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    #[arg(long, value_name = "DURATION", value_parser = duration, allow_hyphen_values = true)]
     older_than: Duration,
 
     /// Only tasks that ended in this state (completed, failed, killed); separate several states

@@ -11,7 +11,7 @@ use windlass::{
 use super::steer::after;
 use crate::{
     bulk::Report,
-    exec,
+    edited::check_props,
     exit::{Exit, Failure},
     global::Global,
     input,
@@ -49,7 +49,7 @@ struct Change {
     at: Option<Timestamp>,
 
     /// Let runnable and sleeping tasks run after this time: 90s, 15m, 1h30m, 7d; 0s for now
-    #[arg(long = "in", id = "wait", value_name = "DURATION", value_parser = duration)]
+    #[arg(long = "in", id = "wait", value_name = "DURATION", value_parser = duration, allow_hyphen_values = true)]
     wait: Option<Duration>,
 
     /// Give the tasks this priority; those with a greater one run first
@@ -104,9 +104,7 @@ async fn check(
         )));
     }
     let kind = to_kind.unwrap_or(&record.task.kind);
-    if kind.as_str() == exec::KIND {
-        exec::Props::parse(props.unwrap_or(&record.task.props))?;
-    }
+    check_props(kind, props.unwrap_or(&record.task.props))?;
     if due.is_some() && record.state.is_ok_and(|state| state.is_waiting()) {
         out.note(format!(
             "note: task '{id}' waits for other tasks; its wait ends at the new time, whether they have ended or not"

@@ -1,11 +1,11 @@
 //! `windlass retry`: restarts ended tasks.
 
-use windlass::{Client, Kind, store::RetryTask};
+use windlass::{Client, store::RetryTask};
 
 use crate::{
     bulk::{Item, Report},
     dependents::{Dependents, dependents},
-    exec,
+    edited::check_props,
     exit::{Exit, Failure},
     global::Global,
     input,
@@ -116,15 +116,7 @@ async fn edited(args: Args, client: &Client, out: &Output) -> Result<Exit, Failu
         return Err(Failure::Usage(text));
     };
     if let (Some(props), Ok(record)) = (&props, client.get(id).await) {
-        match record.task.kind.as_str() {
-            Kind::SCHEDULE => {
-                return Err(Failure::Usage(format!(
-                    "--props: task '{id}' is a schedule; create another one"
-                )));
-            }
-            exec::KIND => drop(exec::Props::parse(props)?),
-            _ => {}
-        }
+        check_props(&record.task.kind, props)?;
     }
     let mut retry = RetryTask::new(id.clone());
     (retry.data, retry.props) = (data, props);

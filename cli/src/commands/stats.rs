@@ -10,6 +10,7 @@ use windlass::{
 
 use crate::{
     exit::{Exit, Failure},
+    filters::{KindFilter, kind_filter},
     global::Global,
     hint::{Hint, option, quoted},
     output::Output,
@@ -26,12 +27,13 @@ WAITING ones wait for other tasks. The third shows why tasks are not run, and wh
 Examples:
   windlass stats
   windlass stats --kind report
+  windlass stats --kind 'inbox/*'
   windlass stats -o json | jq '.counts[] | select(.state == \"failed\")'
   windlass stats -o json | jq '.kinds[] | {kind, available, oldest_due_age_seconds}'")]
 pub(crate) struct Args {
-    /// Show only the kinds whose name begins with PREFIX
-    #[arg(long, value_name = "PREFIX")]
-    kind: Option<String>,
+    /// Show only this kind; 'inbox/*' for every kind that begins with inbox/
+    #[arg(long, value_name = "KIND", value_parser = kind_filter)]
+    kind: Option<KindFilter>,
 }
 
 /// How many tasks there are, and which limits they use.
@@ -104,13 +106,9 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     let client = global.reading().await?;
     let (out, hint) = (global.out(), global.hint());
     let mut stats = client.stats().await?;
-    if let Some(prefix) = &args.kind {
-        stats
-            .counts
-            .retain(|count| count.kind.as_str().starts_with(prefix));
-        stats
-            .kinds
-            .retain(|of| of.kind.as_str().starts_with(prefix));
+    if let Some(filter) = &args.kind {
+        stats.counts.retain(|count| filter.selects(&count.kind));
+        stats.kinds.retain(|of| filter.selects(&of.kind));
     }
     let tasks: u64 = stats.counts.iter().map(|c| c.tasks).sum();
     let claimed: u64 = stats.counts.iter().map(|c| c.claimed).sum();
@@ -131,7 +129,7 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     }
     if stats.counts.is_empty() {
         out.note(match &args.kind {
-            Some(prefix) => format!("there are no tasks of a kind that begins with '{prefix}'"),
+            Some(filter) => format!("there are no tasks of the kind {filter}"),
             None => "there are no tasks".to_owned(),
         });
     }

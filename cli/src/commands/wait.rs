@@ -52,7 +52,7 @@ pub(crate) struct Args {
     idle: bool,
 
     /// Wait for at most this long (30s, 5m, …), then end with exit code 5
-    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    #[arg(long, value_name = "DURATION", value_parser = duration, allow_hyphen_values = true)]
     timeout: Option<std::time::Duration>,
 }
 

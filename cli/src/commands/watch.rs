@@ -5,12 +5,13 @@ use std::time::Duration;
 use futures::StreamExt;
 use serde::Serialize;
 use windlass::{
-    Client, Command, FailedAttempt, Kind, StateKind, TaskId,
+    Client, Command, FailedAttempt, StateKind, TaskId,
     store::{Change, ChangeKind, ChangeStream, Error},
 };
 
 use crate::{
     exit::{Exit, Failure},
+    filters::{KindFilter, kind_filter},
     global::Global,
     parse::{self, duration},
     remedy::last_error,
@@ -25,6 +26,7 @@ use crate::{
 Examples:
   windlass watch
   windlass watch --kind report
+  windlass watch --kind 'inbox/*'
   windlass watch report-7 --until-ended --timeout 10m
   windlass watch --after 1200 -o json | jq 'select(.what == \"moved\")'")]
 pub(crate) struct Args {
@@ -32,9 +34,10 @@ pub(crate) struct Args {
     #[arg(value_name = "ID")]
     id: Option<TaskId>,
 
-    /// Only tasks of this kind. Tasks that were deleted before the watch could read their kind are left out
-    #[arg(long, value_name = "KIND", conflicts_with = "id")]
-    kind: Option<Kind>,
+    /// Only tasks of this kind; 'inbox/*' for every kind that begins with inbox/. Tasks that were deleted before the watch
+    /// could read their kind are left out
+    #[arg(long, value_name = "KIND", value_parser = kind_filter, conflicts_with = "id")]
+    kind: Option<KindFilter>,
 
     /// Begin after the change with this number, instead of now
     #[arg(long, value_name = "SEQ", value_parser = parse::from_zero::<u64>)]
@@ -49,7 +52,7 @@ pub(crate) struct Args {
     until_ended: bool,
 
     /// End after this time (30s, 5m, …) with exit code 5
-    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    #[arg(long, value_name = "DURATION", value_parser = duration, allow_hyphen_values = true)]
     timeout: Option<Duration>,
 }
 
@@ -125,7 +128,8 @@ async fn changes_of(
     after: Option<u64>,
 ) -> Result<ChangeStream, Error> {
     match &args.kind {
-        Some(kind) => client.changes_of_kind(kind.clone(), after).await,
+        Some(KindFilter::Is(kind)) => client.changes_of_kind(kind.clone(), after).await,
+        Some(KindFilter::Begins(prefix)) => client.changes_of_kinds(prefix, after).await,
         None => client.changes(after).await,
     }
 }

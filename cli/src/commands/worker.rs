@@ -101,8 +101,8 @@ pub(crate) struct NodeArgs {
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true, default_value = "15s", value_parser = parse::lease_ttl)]
     pub(crate) lease_ttl: Duration,
 
-    /// Kill a command at most this long after SIGTERM; 0 for no limit. A task has its own grace ('grace' in its
-    /// props, 10s by default): the shorter of both counts
+    /// Send SIGKILL to a command at the latest this long after SIGTERM; 0 for no limit of the worker. Each task also has a
+    /// grace of its own ('grace' in its props, 10s by default), and the shorter one applies
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true, default_value = "30s", value_parser = parse::grace)]
     pub(crate) grace: Duration,
 

@@ -11,8 +11,11 @@ const HEAD: &str = "\
 
 The fields of what windlass reads and prints. This page is made of the JSON Schemas in [`schemas/`](schemas), one for each
 form, which are made of the types of the program: a program can be generated from them, or check what it writes. An output
-has the fields of its schema and no others. In an input, a field that may be left out may be `null` too, but for values of any
-JSON where `null` is a value: `result`, `payload`, `data` of an operation or a message, and `props` of a reschedule or a retry.
+has the fields of its schema and no others.
+
+In an input, a field that may be left out may be `null` too, with the same meaning: `\"data\":null` and `\"props\":null` of a
+`retry`, a `reschedule` or a message change nothing. To erase, write `\"no_data\":true` or `\"no_props\":true` (on the command line
+`--data null`, `--props null`). Only the `null` of a `result`, a `payload` or a `reply` is a value: it replaces nothing.
 
 Times are RFC 3339. Lengths of time are text such as `1h 30m`. *any* is any JSON value; numbers in it keep all of their
 digits.

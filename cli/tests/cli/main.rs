@@ -13,6 +13,7 @@ mod candidates;
 mod config;
 mod crontab;
 mod deadlines;
+mod debounce;
 mod end_of_time;
 mod env;
 mod json;

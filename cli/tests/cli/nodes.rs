@@ -38,7 +38,7 @@ async fn nodes_are_listed_and_steered() {
     }
     assert_eq!(
         env.run(&["node", "stop-task", "n1", "a"]).ok().out,
-        "n1: stop-task: sent; once it is released, this node does not claim it for 30 s\n"
+        "n1: stop-task: sent; once the task is released, this node does not claim it for 30 s\n"
     );
     let sent = env.run(&["node", "stop-task", "n1", "zzz"]).ok();
     assert!(

@@ -207,3 +207,80 @@ fn a_kind_does_not_end_with_a_star() {
     env.run(&["reschedule", "a", "--to-kind", "inbox/*"])
         .fails(2, &["'inbox/*' ends with '*'"]);
 }
+
+/// `apply` took a time, data and props for a schedule, and props that no command can have.
+#[test]
+fn a_transaction_follows_the_rules_of_a_reschedule() {
+    let env = Env::new();
+    env.run(&["schedule", "create", "s", "--every", "1h", "--kind", "k"])
+        .ok();
+    env.run(&["submit", "--id", "c", "--", "true"]).ok();
+    let apply = |line: &str| env.run(&["apply", &env.write("lines.jsonl", line)]);
+    for (field, value) in [("due", "\"in 1h\""), ("data", "7"), ("props", "7")] {
+        let line = format!("{{\"op\":\"reschedule\",\"task\":\"s\",\"{field}\":{value}}}");
+        apply(&line).fails(1, &[field, "windlass schedule update s", "line 1"]);
+    }
+    apply("{\"op\":\"reschedule\",\"task\":\"c\",\"props\":{\"command\":7}}").fails(
+        2,
+        &["line 1: props", "1 line is wrong; nothing was changed"],
+    );
+    apply("{\"op\":\"reschedule\",\"task\":\"c\",\"props\":{\"command\":\"ls\"}}").ok();
+    env.run(&["submit", "k", "--id", "k"]).ok();
+    apply("{\"op\":\"reschedule\",\"task\":\"k\",\"kind\":\"exec\"}").fails(2, &["line 1: props"]);
+    // Its own operations still change a schedule.
+    env.run(&["schedule", "update", "s", "--every", "2h"]).ok();
+}
+
+/// A generator that writes null for each absent field erased the data and the props.
+#[test]
+fn a_null_of_a_line_changes_nothing() {
+    let env = Env::new();
+    env.run(&["submit", "k", "--id", "a", "--props", "1"]).ok();
+    env.run(&["reschedule", "a", "--data", "2"]).ok();
+    let apply = |line: &str| env.run(&["apply", &env.write("lines.jsonl", line)]);
+    apply("{\"op\":\"reschedule\",\"task\":\"a\",\"priority\":3,\"data\":null,\"props\":null}")
+        .ok();
+    let got = env.json(&["get", "a"]);
+    assert_eq!((&got["props"], &got["data"]), (&json!(1), &json!(2)));
+    apply("{\"op\":\"reschedule\",\"task\":\"a\",\"no_data\":true,\"no_props\":true}").ok();
+    let got = env.json(&["get", "a"]);
+    assert!(got["props"].is_null() && got["data"].is_null(), "{got}");
+    apply("{\"op\":\"require\",\"task\":\"a\",\"no_data\":true}").ok();
+    env.run(&["reschedule", "a", "--data", "2"]).ok();
+    env.run(&["reschedule", "a", "--data", "null"]).ok();
+    apply("{\"op\":\"require\",\"task\":\"a\",\"no_data\":true}").ok();
+}
+
+#[test]
+fn errors_of_changes_say_what_to_do() {
+    let env = Env::new();
+    env.run(&[
+        "submit",
+        "k",
+        "--id",
+        "a",
+        "--start-by",
+        "2030-01-01T00:00:00Z",
+    ])
+    .ok();
+    env.run(&["reschedule", "a", "--at", "2030-01-02T00:00:00Z"])
+        .fails(2, &["is after start_by 2030-01-01T00:00:00Z"]);
+    env.run(&["reschedule", "a", "--in", "-5m"])
+        .fails(2, &["'-5m' is negative"]);
+    env.run(&["submit", "k", "--id", "a", "--replace"])
+        .fails(1, &["--replace takes only the id of a task that has ended"]);
+    let apply = |line: &str| env.run(&["apply", &env.write("lines.jsonl", line)]);
+    apply("{\"op\":\"submit\",\"id\":\"b\",\"kind\":\"k\",\"in\":\"5m\"}")
+        .fails(2, &["'in' is not a field; write \"start_at\":\"in 5m\""]);
+    apply("{\"op\":\"reschedule\",\"task\":\"a\",\"in\":\"5m\"}")
+        .fails(2, &["write \"due\":\"in 5m\""]);
+    let twice =
+        apply("{\"op\":\"require\",\"task\":\"x\",\"state\":\"paused\",\"kind\":\"z\"}").code(1);
+    assert_eq!(twice.err.matches("line 1:").count(), 1, "{}", twice.err);
+    env.run(&["submit", "k", "--retry", "3,cap=0s"])
+        .fails(2, &["leaves no wait between attempts"]);
+    env.run(&["submit", "k", "--label", "team=a\u{202e}b"])
+        .fails(2, &["is not printable text"]);
+    env.run(&["export", &env.path("nowhere/x")])
+        .fails(2, &["there is no folder"]);
+}

@@ -314,3 +314,34 @@ async fn a_pause_after_a_waiting_resume_is_sent() {
     assert_eq!(env.json(&["get", "s"])["state"], "paused");
     node.shutdown().await;
 }
+
+/// Such a command printed nothing, which a program cannot read as JSON.
+#[test]
+fn a_filter_without_a_match_prints_a_document() {
+    let env = Env::new();
+    some(&env, &[("a", "1h")]);
+    for verb in ["pause", "resume", "delete"] {
+        let words = ["schedule", verb, "b-*", "--yes", "-o", "json"];
+        assert_eq!(env.run(&words).ok().out, "[]\n", "{verb}");
+    }
+}
+
+#[test]
+fn a_description_is_printable() {
+    let env = Env::new();
+    for text in ["a\u{202e}b", "a\u{1b}[31m"] {
+        let words = [
+            "schedule",
+            "create",
+            "s",
+            "--every",
+            "1h",
+            "--kind",
+            "k",
+            "--description",
+            text,
+        ];
+        env.run(&words)
+            .fails(2, &["has characters that are not printed"]);
+    }
+}

@@ -44,3 +44,27 @@ fn a_preview_has_a_bound() {
     let times = env.json(&[&words[..], &["10000"]].concat());
     assert_eq!(times.as_array().unwrap().len(), 10_000);
 }
+
+#[test]
+fn a_preview_without_times_says_why() {
+    let env = Env::new();
+    let preview = |words: &[&str]| env.run(&[&["schedule", "preview"], words].concat());
+    let boots = preview(&["--cron", "@reboot"]).ok();
+    assert!(
+        boots.err.contains("@reboot runs at each start"),
+        "{}",
+        boots.err
+    );
+    let over = preview(&["--at", "2020-01-01T00:00:00Z"]);
+    assert!(over.err.contains("no time"), "{over:?}");
+    for (every, says) in [
+        ("0mo", "'0mo' is not from 1mo to 1200mo"),
+        ("1M", "write 1mo for months, or 1m for minutes"),
+    ] {
+        preview(&["--every", every]).fails(2, &[says]);
+    }
+    preview(&["--every", "1d", "--except-date", "2030-02-30"]).fails(
+        2,
+        &["'2030-02-30' is not a day of the calendar; write it like 2030-01-02"],
+    );
+}

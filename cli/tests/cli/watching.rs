@@ -50,6 +50,29 @@ async fn watch_shows_what_went_wrong() {
     node.shutdown().await;
 }
 
+/// `watch` and `stats` took the star of `--kind` for a part of the name.
+#[test]
+fn every_filter_of_kinds_knows_the_star() {
+    let env = Env::new();
+    for (id, kind) in [("a", "q/new"), ("b", "queue"), ("c", "q/err")] {
+        env.run(&["submit", kind, "--id", id]).ok();
+    }
+    let watch = ["watch", "--kind", "q/*", "--after", "0", "--limit", "2"];
+    let lines = env
+        .run(&[&watch[..], &["-o", "json"]].concat())
+        .ok()
+        .lines();
+    let tasks: Vec<&Value> = lines.iter().map(|line| &line["task"]).collect();
+    assert_eq!(tasks, ["a", "c"]);
+    for (kind, tasks) in [("q/*", 2), ("q*", 3), ("q", 0), ("queue", 1)] {
+        assert_eq!(
+            env.json(&["stats", "--kind", kind])["tasks"],
+            tasks,
+            "{kind}"
+        );
+    }
+}
+
 #[test]
 fn a_watch_of_a_kind_shows_its_tasks_only() {
     let env = Env::new();

@@ -128,3 +128,41 @@ fn labels_are_read_when_every_node_selects_some() {
     ];
     assert_eq!(held.collect::<Vec<_>>(), expected);
 }
+
+/// `stats` said nothing of tasks that only a full node takes when another node, which selects labels, had room.
+#[tokio::test]
+async fn a_full_node_holds_back_what_the_node_with_room_does_not_take() {
+    let store = crate::Store::open("memory:").await.unwrap();
+    let client = Client::new(&store);
+    let (mut open, mut selective) = (node().spec, node().spec);
+    open.slots = 1;
+    selective.name = "selective".parse().unwrap();
+    selective.labels.insert("team".into(), "b".into());
+    let ttl = std::time::Duration::from_secs(60);
+    let coordinator = store.coordinator();
+    let lease = coordinator.join(&open, ttl).await.unwrap();
+    coordinator.join(&selective, ttl).await.unwrap();
+    for id in ["first", "second", "third"] {
+        client
+            .submit(crate::NewTask::new("k").id(id))
+            .await
+            .unwrap();
+    }
+    let of_b = crate::NewTask::new("k").id("of b").label("team", "b");
+    client.submit(of_b).await.unwrap();
+    let claims = coordinator
+        .claim(&lease, vec!["first".parse().unwrap()])
+        .await;
+    assert!(matches!(claims[..], [Ok(Some(_))]));
+    let status = NodeStatus {
+        running: 1,
+        ..NodeStatus::default()
+    };
+    coordinator.renew(&lease, &status).await.unwrap();
+    let stats = client.stats().await.unwrap();
+    let held = stats.kinds[0].held_back.iter();
+    let held: Vec<_> = held
+        .map(|held| (held.reason.kind().as_str(), held.tasks))
+        .collect();
+    assert_eq!(held, [("full", 2)]);
+}

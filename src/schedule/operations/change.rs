@@ -122,6 +122,7 @@ impl Schedules {
             reschedule = reschedule.due(due);
         }
         let mut transaction = Transaction::new()
+            .of_schedules()
             .require(id.clone(), Require::Data(read.json.clone()))
             .reschedule(reschedule);
         for submit in change.submit {

@@ -196,7 +196,7 @@ impl Components {
     /// small.
     async fn apply(&self, transaction: Transaction) -> Result<Applied, Error> {
         Copied::check(self.queries.reader.mark.get().as_ref(), &transaction)?;
-        if transaction.unique_keys().next().is_some() {
+        if transaction.looks_around() {
             return Box::pin(self.transactions.apply(transaction)).await;
         }
         let by = transaction.author().cloned();

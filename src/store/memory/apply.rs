@@ -29,7 +29,7 @@ impl World {
 
     fn apply_by(&mut self, transaction: Transaction, now: Timestamp) -> Result<Applied, Error> {
         Copied::check(self.copied.as_ref(), &transaction)?;
-        if transaction.unique_keys().next().is_some() {
+        if transaction.looks_around() {
             return self.apply_all(&transaction, now);
         }
         let operation = match transaction.into_single() {
@@ -130,10 +130,10 @@ impl World {
                 change,
                 what,
                 state,
+                done,
             } => {
-                let to = state.code();
-                self.reschedule(change, (what, state), now);
-                Done::Rescheduled(to)
+                self.reschedule(&change, (what, state), now);
+                done
             }
         }
     }
@@ -155,6 +155,7 @@ fn present(row: &Row) -> Present {
         quarantine: row.quarantine.clone(),
         has_ended: row.has_ended(),
         is_claimed: row.owner.is_some(),
+        is_lost: row.abandoned.is_some(),
         last: Counted {
             version: row.version,
             fence: row.fence,

@@ -8,8 +8,12 @@ use crate::store::{AuditAction, AuditEntry, ChangeKind, Error, rules};
 
 impl World {
     pub(super) fn delete(&mut self, delete: &Delete, now: Timestamp) -> Result<(), Error> {
-        let is_claimed = self.row(&delete.task)?.owner.is_some();
-        rules::delete::check(delete, is_claimed)?;
+        let row = self.row(&delete.task)?;
+        let held = rules::delete::Held {
+            is_claimed: row.owner.is_some(),
+            is_lost: row.abandoned.is_some(),
+        };
+        rules::delete::check(delete, held)?;
         self.erase(&delete.task, now);
         Ok(())
     }

@@ -29,9 +29,12 @@ impl World {
             has_ended: row.has_ended(),
             task: Some(&row.task),
             code: row.state().map(|state| state.code()),
+            // A submit that replaces a waiting task is decided with all that it names.
+            is_waiting: false,
         };
         match rules::submit::decide(&submit, taken)? {
             Verdict::Existing(code) => Ok(Submitted::Existing(code)),
+            Verdict::Update => Err(rules::submit::refused(&submit.task.id, false)),
             Verdict::Replace => {
                 self.put(submit.task, now);
                 Ok(Submitted::New)

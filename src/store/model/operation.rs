@@ -13,10 +13,11 @@ use windlass_statemachine::{StateKind, TaskId};
 pub enum Submitted {
     /// The submit made a new task.
     New,
-    /// The task existed already ([`IfExists::Same`], [`IfExists::Skip`]), in this state.
+    /// The task existed already ([`IfExists::Same`], [`IfExists::Skip`]), in this state. After
+    /// [`IfExists::ReplaceWaiting`] it has the props and the time of the submit.
     Existing(StateKind),
     /// Another task has the unique key ([`Unique`]), and the submit skips existing tasks, or both are the
-    /// same work.
+    /// same work. After [`IfExists::ReplaceWaiting`] the other task has the props and the time of the submit.
     Other {
         /// The other task.
         task: TaskId,

@@ -137,7 +137,10 @@ impl fmt::Display for Refusal {
                 f,
                 "task '{task}' has the unique key '{key}', which task '{other}' has until {until}"
             ),
-            Reason::Claimed => write!(f, "task '{task}' is claimed by a node"),
+            Reason::Claimed => write!(
+                f,
+                "task '{task}' is claimed by a node that lives or has ended without releasing it"
+            ),
             Reason::Own => write!(
                 f,
                 "task '{task}' is the message's own task; return another message, or send it a command"
@@ -200,17 +203,29 @@ impl fmt::Display for Refusal {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 #[serde(transparent)]
-pub struct Refusals(Vec<Refusal>);
+pub struct Refusals {
+    list: Vec<Refusal>,
+    /// What a single operation would have done: `reschedule a task`.
+    #[serde(skip)]
+    verb: Option<&'static str>,
+}
 
 impl Refusals {
     /// Returns these refusals, for a custom store, which must list at least one.
     pub fn new(refusals: Vec<Refusal>) -> Self {
-        Self(refusals)
+        let (list, verb) = (refusals, None);
+        Self { list, verb }
+    }
+
+    /// Returns the same refusals, of a single operation that does this.
+    pub(crate) fn of_single(mut self, verb: &'static str) -> Self {
+        self.verb = Some(verb);
+        self
     }
 
     /// Returns each refusal.
     pub fn iter(&self) -> std::slice::Iter<'_, Refusal> {
-        self.0.iter()
+        self.list.iter()
     }
 }
 
@@ -225,14 +240,18 @@ impl<'a> IntoIterator for &'a Refusals {
 impl fmt::Display for Refusals {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let of_effects = |one: &Refusal| matches!(one.part, Part::Effect { .. });
-        f.write_str(match self.0.iter().any(of_effects) {
-            true => "could not apply the effects: ",
-            false => "could not apply the transaction: ",
-        })?;
-        for refusal in self.0.iter().take(SHOWN) {
-            write!(f, "{}: {refusal}; ", refusal.part)?;
+        match (self.verb, self.list.iter().any(of_effects)) {
+            (Some(verb), _) => write!(f, "could not {verb}: ")?,
+            (None, true) => f.write_str("could not apply the effects: ")?,
+            (None, false) => f.write_str("could not apply the transaction: ")?,
         }
-        if let Some(more) = self.0.len().checked_sub(SHOWN).filter(|more| *more > 0) {
+        for refusal in self.list.iter().take(SHOWN) {
+            if self.verb.is_none() {
+                write!(f, "{}: ", refusal.part)?;
+            }
+            write!(f, "{refusal}; ")?;
+        }
+        if let Some(more) = self.list.len().checked_sub(SHOWN).filter(|more| *more > 0) {
             write!(f, "{more} more are refused; ")?;
         }
         f.write_str("nothing was changed")
@@ -253,6 +272,18 @@ mod tests {
     }
 
     #[test]
+    fn the_error_of_a_single_operation_names_it() {
+        let refusals = || Refusals::new(vec![refusal(Reason::Missing)]);
+        let of_single = refusals().of_single("reschedule a task").to_string();
+        assert_eq!(
+            of_single,
+            "could not reschedule a task: task 'a' does not exist; nothing was changed"
+        );
+        let of_many = "could not apply the transaction: operations[3]: task 'a' does not exist; nothing was changed";
+        assert_eq!(refusals().to_string(), of_many);
+    }
+
+    #[test]
     fn every_reason_is_a_sentence_about_the_task() {
         let (kind, other) = ("k".parse().unwrap(), "l".parse().unwrap());
         for (reason, text) in [
@@ -267,7 +298,10 @@ mod tests {
                 },
                 "task 'a' has the unique key 'mail', which task 'b' has until 1970-01-01T00:00:00Z",
             ),
-            (Reason::Claimed, "task 'a' is claimed by a node"),
+            (
+                Reason::Claimed,
+                "task 'a' is claimed by a node that lives or has ended without releasing it",
+            ),
             (
                 Reason::Own,
                 "task 'a' is the message's own task; return another message, or send it a command",

@@ -2,8 +2,8 @@
 
 use uuid::Uuid;
 use windlass_statemachine::{
-    Author, Effects, Fence, Guard, Operation, Require, Reschedule, Submit, TaskId, TransactionId,
-    Unique, message::SendCommand,
+    Author, Effects, Fence, Guard, IfExists, Operation, Require, Reschedule, Submit, TaskId,
+    TransactionId, Unique, message::SendCommand,
 };
 
 /// No claim has this fence.
@@ -36,6 +36,7 @@ pub struct Transaction {
     guards: Vec<Guard>,
     operations: Vec<Operation>,
     by: Option<Author>,
+    is_of_schedules: bool,
 }
 
 impl From<Operation> for Transaction {
@@ -45,6 +46,7 @@ impl From<Operation> for Transaction {
             guards: Vec::new(),
             operations: vec![operation],
             by: None,
+            is_of_schedules: false,
         }
     }
 }
@@ -72,6 +74,7 @@ impl From<Effects> for Transaction {
                 .chain(reschedule.into_iter().map(Operation::Reschedule))
                 .collect(),
             by: None,
+            is_of_schedules: false,
         }
     }
 }
@@ -91,6 +94,7 @@ impl Transaction {
             guards: Vec::new(),
             operations: Vec::new(),
             by: None,
+            is_of_schedules: false,
         }
     }
 
@@ -99,6 +103,18 @@ impl Transaction {
     pub fn with_id(mut self, id: TransactionId) -> Self {
         self.id = Some(id);
         self
+    }
+
+    /// Marks a transaction of the operations of schedules: only these change the data and the time of a schedule.
+    #[must_use]
+    pub(crate) fn of_schedules(mut self) -> Self {
+        self.is_of_schedules = true;
+        self
+    }
+
+    /// Returns whether it is a transaction of the operations of schedules.
+    pub(crate) fn is_of_schedules(&self) -> bool {
+        self.is_of_schedules
     }
 
     /// Sets the author of the changes, which the history names; `None` by default. It is not part of the
@@ -223,10 +239,24 @@ impl Transaction {
         }
     }
 
+    /// Returns whether it is a single operation, as defined by [`into_single`](Self::into_single).
+    pub(crate) fn is_single(&self) -> bool {
+        self.id.is_none() && self.guards.is_empty() && self.operations.len() == 1
+    }
+
     /// Returns whether it is a single submit, as defined by [`into_single`](Self::into_single).
     pub(crate) fn is_submit_alone(&self) -> bool {
-        let is_alone = self.id.is_none() && self.guards.is_empty();
-        is_alone && matches!(self.operations.as_slice(), [Operation::Submit(_)])
+        self.is_single() && matches!(self.operations.as_slice(), [Operation::Submit(_)])
+    }
+
+    /// Returns whether a submit may change a live task, or depends on a task with another id. A store decides such a
+    /// transaction with everything that it names, also a single submit.
+    pub(crate) fn looks_around(&self) -> bool {
+        let replaces = |one: &Operation| match one {
+            Operation::Submit(submit) => submit.if_exists == IfExists::ReplaceWaiting,
+            _ => false,
+        };
+        self.unique_keys().next().is_some() || self.operations.iter().any(replaces)
     }
 
     /// Returns the unique keys of the tasks that it submits.
@@ -242,7 +272,7 @@ impl Transaction {
     /// for anything but a single operation.
     pub fn verb(&self) -> &'static str {
         match self.operations.as_slice() {
-            [only] if self.id.is_none() && self.guards.is_empty() => only.verb(),
+            [only] if self.is_single() => only.verb(),
             _ => "apply a transaction",
         }
     }

@@ -8,7 +8,8 @@ use windlass_statemachine::{Invalid, TaskId};
 use super::{
     guard::holds,
     stand_ins::StandIns,
-    transaction::{Bounds, Facts, Present, Refused, Step, check_circle, note, step},
+    steps::{Refused, Step, check_alone, check_schedule, step, took},
+    transaction::{Bounds, Facts, Present, check_circle, note},
     unique, waits,
 };
 use crate::store::{Error, Operation, Part, Reason, Refusal, Refusals, Transaction};
@@ -83,7 +84,13 @@ pub(crate) fn decide<'a>(
         };
         *count += 1;
         let allowed = earlier.allow(operation, facts);
-        match allowed.and_then(|()| step(operation, facts, bounds)) {
+        let stepped = allowed.and_then(|()| step(operation, facts, bounds));
+        let stepped = stepped.and_then(|step| {
+            earlier.allow_step(&step, operation, effects)?;
+            check_schedule(operation, facts)?;
+            Ok(step)
+        });
+        match stepped {
             Ok(step) => {
                 note(part, operation, &step, &mut submits);
                 earlier.took(&step, facts, bounds);
@@ -163,6 +170,19 @@ impl<'a> Earlier<'a> {
         }
     }
 
+    /// Refuses a submit that would change the message's own task, or one that another effect names.
+    fn allow_step(
+        &self,
+        step: &Step<'_>,
+        operation: &Operation,
+        effects: &Transaction,
+    ) -> Result<(), Refused> {
+        match step {
+            Step::Reschedule { change, .. } if change.task == *self.own => Err(Reason::Own.into()),
+            step => check_alone(step, operation, effects.operations()),
+        }
+    }
+
     /// Adds a step to the facts, so that later effects can name its task and its command.
     fn took(&mut self, step: &Step<'a>, facts: &mut Facts, bounds: Bounds) {
         match step {
@@ -179,7 +199,7 @@ impl<'a> Earlier<'a> {
                 let known = (send.task.clone(), 0);
                 facts.commands.insert(send.id.clone(), known);
             }
-            _ => {}
+            step => took(step, facts),
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::{collections::HashMap, sync::Arc};
 
 use jiff::Timestamp;
-use windlass_statemachine::{CommandId, Fence, Task, TaskId, TaskState};
+use windlass_statemachine::{CommandId, Fence, StateKind, Task, TaskId, TaskState};
 
 use super::retry::Counted;
 use crate::store::Reason;
@@ -30,6 +30,8 @@ pub(crate) struct Present {
     pub(crate) has_ended: bool,
     /// Whether a live lease has claimed it.
     pub(crate) is_claimed: bool,
+    /// Whether its last claim was lost with its node, and no claim has followed.
+    pub(crate) is_lost: bool,
     /// The counters of the last write and the last claim.
     pub(crate) last: Counted,
     /// The bytes of its props.
@@ -45,12 +47,22 @@ impl Present {
             quarantine: None,
             has_ended: false,
             is_claimed: false,
+            is_lost: false,
             last: Counted {
                 version: 0,
                 fence: Fence::default(),
             },
             props: task.props.len(),
         }
+    }
+
+    /// Returns whether the task waits for its time, and no node has claimed it: a submit may replace its props.
+    pub(super) fn is_waiting(&self) -> bool {
+        let waits = |state: &TaskState| {
+            let code = state.code();
+            matches!(code, StateKind::Runnable | StateKind::Sleeping) && !state.is_waiting()
+        };
+        !self.is_claimed && self.readable().is_ok_and(waits)
     }
 
     /// Returns the state, or the reason why the record of the task cannot be read.

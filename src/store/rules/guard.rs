@@ -1,5 +1,7 @@
 //! Decides whether a guard holds.
 
+use windlass_statemachine::Json;
+
 use super::facts::Present;
 use crate::store::{Guard, Reason, Require};
 
@@ -44,8 +46,15 @@ pub(super) fn holds(guard: &Guard, present: Option<&Present>) -> Result<(), Reas
             }),
         },
         Require::Data(required) => match (&present.readable()?.data, required) {
-            (None, None) => Ok(()),
             (Some(is), Some(required)) if is.same_value(required) => Ok(()),
+            // Data that is null is as good as none.
+            (is, required)
+                if [is, required]
+                    .iter()
+                    .all(|one| one.as_ref().is_none_or(Json::is_null)) =>
+            {
+                Ok(())
+            }
             _ => Err(Reason::Data),
         },
         Require::Unclaimed if present.is_claimed => Err(Reason::Claimed),

@@ -22,6 +22,7 @@
 //! | `retry` | the state that a retry starts a task with |
 //! | `reschedule` | the task and the state that a reschedule leaves |
 //! | `facts` | what `transaction` and `effects` are decided on |
+//! | `steps` | what is written for one operation, or why it is refused |
 //! | `transaction` | whether a transaction of several operations and guards can be applied, and what has to be written |
 //! | `effects` | what the effects of a message may name; otherwise each effect is decided like an operation of a transaction |
 //!
@@ -44,6 +45,7 @@ pub(crate) mod retry;
 pub(crate) mod size;
 mod stand_ins;
 pub(crate) mod stats;
+mod steps;
 pub(crate) mod submit;
 pub(crate) mod transaction;
 pub(crate) mod unique;

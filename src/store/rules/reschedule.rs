@@ -112,16 +112,42 @@ pub(crate) fn terms(change: &Reschedule, terms: Option<Terms>) -> Option<Terms> 
     (terms != Terms::default()).then_some(terms)
 }
 
+/// Gives a state new data; null removes the data.
+pub(super) fn put_data(state: &mut TaskState, data: Option<&Json>) {
+    if let Some(data) = data {
+        state.data = Some(data.clone()).filter(|data| !data.is_null());
+    }
+}
+
+/// Refuses a time after a deadline of the task, which would then fail without a run.
+fn check_deadline(change: &Reschedule, state: &TaskState) -> Result<(), Reason> {
+    let deadlines = state.deadlines.as_deref().copied().unwrap_or_default();
+    let deadlines = [
+        ("start_by", deadlines.start_by),
+        ("end_by", deadlines.end_by),
+    ];
+    for (field, at) in deadlines {
+        if let (Some(due), Some(at)) = (change.due, at)
+            && at < due
+        {
+            let reason = format!(
+                "{due} is after {field} {at} of the task, which would fail without a run; give an earlier time"
+            );
+            return Err(Reason::Invalid(Invalid::new("due", reason)));
+        }
+    }
+    Ok(())
+}
+
 /// Returns the state after the change.
 ///
 /// # Errors
 ///
 /// [`Reason::State`] for a new due time of a task that waits for no time.
 fn state(change: &Reschedule, mut state: TaskState, now: Timestamp) -> Result<TaskState, Reason> {
-    if let Some(data) = &change.data {
-        state.data = Some(data.clone());
-    }
+    put_data(&mut state, change.data.as_ref());
     let is = state.code();
+    check_deadline(change, &state)?;
     state
         .rescheduled(change.due, now)
         .ok_or_else(|| Reason::State {
@@ -206,6 +232,24 @@ mod tests {
         apply(&to("inbox/err").props(props.clone()).priority(3), &mut task);
         assert_eq!((task.kind.as_str(), task.priority), ("inbox/err", 3));
         assert_eq!(task.props, props);
+    }
+
+    #[test]
+    fn a_time_after_a_deadline_is_refused() {
+        let now = Timestamp::UNIX_EPOCH;
+        let at = |seconds| now + SignedDuration::from_secs(seconds);
+        let mut task = Task::new("a".parse().unwrap(), "k".parse().unwrap());
+        task.start_by = Some(at(60));
+        let due = |seconds| {
+            let change = Reschedule::new("a".parse().unwrap()).due(at(seconds));
+            decide(&change, &task, TaskState::first(&task, now), now).map(|(_, state)| state.due())
+        };
+        assert_eq!(due(60), Ok(Some(at(60))));
+        let Err(Reason::Invalid(wrong)) = due(61) else {
+            panic!("the task would fail without a run")
+        };
+        assert_eq!(wrong.field(), "due");
+        assert!(wrong.reason().contains("after start_by"), "{wrong}");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! What a submit does when its id exists.
 
-use windlass_statemachine::{StateKind, Task, TaskId};
+use windlass_statemachine::{Invalid, StateKind, Task, TaskId};
 
 use crate::store::{Error, IfExists, Submit};
 
@@ -15,6 +15,8 @@ pub(crate) struct Taken<'a> {
     pub(crate) task: Option<&'a Task>,
     /// Its state, or the error why it cannot be read.
     pub(crate) code: Result<StateKind, Error>,
+    /// Whether it waits for its time without a claim; `false` for a rule that does not ask.
+    pub(crate) is_waiting: bool,
 }
 
 /// What a submit does with the existing task.
@@ -24,6 +26,8 @@ pub(crate) enum Verdict {
     Existing(StateKind),
     /// Replaces the ended task by the new one.
     Replace,
+    /// Replaces the props and the time of the waiting task.
+    Update,
 }
 
 /// Returns whether the rule of a submit depends on the other task and its state: then
@@ -31,7 +35,11 @@ pub(crate) enum Verdict {
 /// is free.
 #[cfg(any(test, feature = "sqlite"))]
 pub(crate) fn compares(if_exists: IfExists, has_ended: bool) -> bool {
-    has_ended || matches!(if_exists, IfExists::Same | IfExists::Skip)
+    has_ended
+        || matches!(
+            if_exists,
+            IfExists::Same | IfExists::Skip | IfExists::ReplaceWaiting
+        )
 }
 
 /// Returns whether the task has completed and has a free id then ([`Task::free_id`]).
@@ -39,6 +47,24 @@ fn is_free(taken: &Taken<'_>) -> bool {
     taken.has_ended
         && matches!(taken.code, Ok(StateKind::Completed))
         && taken.task.is_some_and(|task| task.free_id)
+}
+
+/// Checks a submit on its own.
+///
+/// # Errors
+///
+/// [`Error::Invalid`] (field `after` or `paused`) for a submit that replaces a waiting task ([`IfExists::ReplaceWaiting`])
+/// and has terms that a task which already waits for a time cannot get.
+pub(crate) fn check(submit: &Submit) -> Result<(), Error> {
+    let field = match &submit.task {
+        _ if submit.if_exists != IfExists::ReplaceWaiting => return Ok(()),
+        task if task.waits.is_some() => "after",
+        task if task.paused => "paused",
+        _ => return Ok(()),
+    };
+    let reason = "is not possible in a submit that replaces a waiting task, which gets its props and its time only; \
+                  leave out one of them";
+    Err(Invalid::new(field, reason).into())
 }
 
 /// Decides on a submit whose id exists.
@@ -62,10 +88,16 @@ pub(crate) fn decide(submit: &Submit, taken: Taken<'_>) -> Result<Verdict, Error
 /// As [`decide`].
 pub(super) fn decide_kept(submit: &Submit, taken: Taken<'_>) -> Result<Verdict, Error> {
     let is_same = |task: &Task| task.is_same_work(&submit.task);
+    let is_of_kind = |task: &Task| task.kind == submit.task.kind;
     match submit.if_exists {
         IfExists::Same if taken.task.is_some_and(is_same) => taken.code.map(Verdict::Existing),
         IfExists::Skip => taken.code.map(Verdict::Existing),
-        IfExists::ReplaceFinished if taken.has_ended => Ok(Verdict::Replace),
+        IfExists::ReplaceFinished | IfExists::ReplaceWaiting if taken.has_ended => {
+            Ok(Verdict::Replace)
+        }
+        IfExists::ReplaceWaiting if taken.is_waiting && taken.task.is_some_and(is_of_kind) => {
+            Ok(Verdict::Update)
+        }
         _ => Err(refused(&submit.task.id, taken.has_ended)),
     }
 }
@@ -93,10 +125,12 @@ mod tests {
             has_ended: code.is_some_and(StateKind::is_terminal),
             task: Some(&there),
             code: code.ok_or_else(unreadable),
+            is_waiting: code == Some(StateKind::Sleeping),
         };
         match decide(&Submit { task, if_exists }, taken) {
             Ok(Verdict::Existing(code)) => format!("existing {code}"),
             Ok(Verdict::Replace) => "replace".into(),
+            Ok(Verdict::Update) => "update".into(),
             Err(Error::AlreadyExists { .. }) => "exists".into(),
             Err(Error::AlreadyFinished(_)) => "finished".into(),
             Err(Error::Corrupt { .. }) => "corrupt".into(),
@@ -106,7 +140,7 @@ mod tests {
 
     #[test]
     fn every_rule_meets_every_task() {
-        use IfExists::{Refuse, ReplaceFinished, Same, Skip};
+        use IfExists::{Refuse, ReplaceFinished, ReplaceWaiting, Same, Skip};
         let (live, ended) = (Some(StateKind::Runnable), Some(StateKind::Failed));
         for (if_exists, kind, code, expected) in [
             (Refuse, "k", live, "exists"),
@@ -121,6 +155,11 @@ mod tests {
             (ReplaceFinished, "k", live, "exists"),
             (ReplaceFinished, "k", ended, "replace"),
             (ReplaceFinished, "k", None, "exists"),
+            (ReplaceWaiting, "k", live, "exists"),
+            (ReplaceWaiting, "k", Some(StateKind::Sleeping), "update"),
+            (ReplaceWaiting, "other", Some(StateKind::Sleeping), "exists"),
+            (ReplaceWaiting, "other", ended, "replace"),
+            (ReplaceWaiting, "k", None, "exists"),
             (Skip, "other", live, "existing runnable"),
             (Skip, "other", ended, "existing failed"),
             (Skip, "other", None, "corrupt"),
@@ -151,6 +190,7 @@ mod tests {
                     has_ended: code.is_terminal(),
                     task: Some(&there),
                     code: Ok(code),
+                    is_waiting: false,
                 };
                 let task = task("k");
                 let got = decide(&Submit { task, if_exists }, taken).ok();
@@ -167,6 +207,7 @@ mod tests {
             has_ended: false,
             task: None,
             code: Ok(StateKind::Runnable),
+            is_waiting: true,
         };
         let (task, if_exists) = (task("k"), IfExists::Same);
         let refused = decide(&Submit { task, if_exists }, taken).unwrap_err();

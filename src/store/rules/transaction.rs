@@ -4,25 +4,20 @@
 use std::collections::HashSet;
 
 use jiff::{SignedDuration, Timestamp};
-use windlass_statemachine::{
-    Invalid, Json, StateKind, Task, TaskId, TaskState, message::SendCommand, size::Size,
-};
+use windlass_statemachine::Invalid;
 
-pub(crate) use super::facts::{Bounds, Facts, Present};
+pub(crate) use super::{
+    facts::{Bounds, Facts, Present},
+    steps::Step,
+};
 use super::{
-    command, delete,
     guard::holds,
-    reschedule,
-    retry::{self, Record},
     size,
     stand_ins::StandIns,
-    submit::{self, Taken, Verdict},
+    steps::{self, Refused, step},
     unique, waits,
 };
-use crate::store::{
-    ChangeKind, Done, Error, Operation, Part, Reason, Refusal, Refusals, Reschedule, RetryTask,
-    Submit, Submitted, Transaction,
-};
+use crate::store::{Done, Error, Operation, Part, Refusal, Refusals, Submitted, Transaction};
 
 /// The minimum time for which a store remembers an applied transaction.
 pub(crate) const REMEMBERED: SignedDuration = SignedDuration::from_hours(1);
@@ -31,41 +26,6 @@ pub(crate) const REMEMBERED: SignedDuration = SignedDuration::from_hours(1);
 /// record can have without a wrong clock.
 pub(crate) fn forgotten_before(latest: Timestamp) -> Option<Timestamp> {
     latest.checked_sub(REMEMBERED).ok()
-}
-
-/// The write for one operation.
-#[derive(Debug, PartialEq)]
-pub(crate) enum Step<'a> {
-    /// No write: the result is known.
-    Known(Done),
-    /// A new task. Its id is free, or becomes free: the ended task with this id is deleted, and the
-    /// new one continues its fences.
-    Submit {
-        /// The task.
-        task: &'a Task,
-        /// Whether an ended task has the id.
-        replaces: bool,
-    },
-    /// A new command for a live task.
-    Send(&'a SendCommand),
-    /// Deletes the task.
-    Delete(&'a TaskId),
-    /// Gives the task this state.
-    Retry {
-        /// The request.
-        retry: &'a RetryTask,
-        /// Its new state.
-        state: TaskState,
-    },
-    /// The unclaimed task gets this state and what the request changes beside it.
-    Reschedule {
-        /// The request.
-        change: &'a Reschedule,
-        /// The line of the history.
-        what: ChangeKind,
-        /// The new state.
-        state: TaskState,
-    },
 }
 
 /// Checks the form of a transaction: its size, and that each task and each command occurs once.
@@ -148,9 +108,17 @@ pub(crate) fn decide<'a>(
     let mut steps = Vec::with_capacity(transaction.operations().len());
     let mut submits = StandIns::default();
     for (index, operation) in transaction.operations().iter().enumerate() {
-        match step(operation, facts, bounds) {
+        let stepped = step(operation, facts, bounds).and_then(|step| {
+            steps::check_alone(&step, operation, transaction.operations())?;
+            if !transaction.is_of_schedules() {
+                steps::check_schedule(operation, facts)?;
+            }
+            Ok(step)
+        });
+        match stepped {
             Ok(step) => {
                 note(Part::Operation(index), operation, &step, &mut submits);
+                steps::took(&step, facts);
                 if let Step::Submit { task, .. } = &step
                     && task.unique.is_some()
                 {
@@ -171,6 +139,9 @@ pub(crate) fn decide<'a>(
     refused.extend(submits.refusals());
     match Refusals::error(refused) {
         None => Ok(steps),
+        Some(Error::Refused(refusals)) if transaction.is_single() => {
+            Err(Error::Refused(refusals.of_single(transaction.verb())))
+        }
         Some(error) => Err(error),
     }
 }
@@ -184,187 +155,13 @@ pub(super) fn note<'a>(
 ) {
     match step {
         Step::Submit { task, .. } => submits.submitted(part, task),
-        Step::Known(Done::Submitted(Submitted::Other { task, .. })) => {
-            submits.stands_in(operation.task(), task);
+        Step::Known(done) | Step::Reschedule { done, .. } => {
+            if let Done::Submitted(Submitted::Other { task, .. }) = done {
+                submits.stands_in(operation.task(), task);
+            }
         }
         _ => {}
     }
-}
-
-/// Why an operation is refused: by a rule of transactions, or by a rule of the operation.
-pub(super) enum Refused {
-    Reason(Reason),
-    Error(Error),
-}
-
-impl Refused {
-    pub(super) fn into_reason(self) -> Result<Reason, Error> {
-        match self {
-            Self::Reason(reason) => Ok(reason),
-            Self::Error(error) => Reason::of(error),
-        }
-    }
-}
-
-impl From<Reason> for Refused {
-    fn from(reason: Reason) -> Self {
-        Self::Reason(reason)
-    }
-}
-
-impl From<Error> for Refused {
-    fn from(error: Error) -> Self {
-        Self::Error(error)
-    }
-}
-
-/// Returns the step of one operation.
-pub(super) fn step<'a>(
-    operation: &'a Operation,
-    facts: &Facts,
-    bounds: Bounds,
-) -> Result<Step<'a>, Refused> {
-    let present = facts.tasks.get(operation.task());
-    match operation {
-        Operation::Submit(submit) => submitted(submit, present, facts, bounds),
-        Operation::Send(send) => sent(send, present, facts, bounds),
-        Operation::Delete(delete) => {
-            let present = present.ok_or(Reason::Missing)?;
-            delete::check(delete, present.is_claimed)?;
-            Ok(Step::Delete(&delete.task))
-        }
-        Operation::Retry(retry) => retried(retry, present, bounds),
-        Operation::Reschedule(change) => rescheduled(change, present, bounds),
-    }
-}
-
-fn submitted<'a>(
-    submit: &'a Submit,
-    present: Option<&Present>,
-    facts: &Facts,
-    bounds: Bounds,
-) -> Result<Step<'a>, Refused> {
-    let task = &submit.task;
-    size::check_task(task, bounds.max_bytes)?;
-    let new = |replaces| match unique::decide(submit, facts, bounds.now)? {
-        Some(other) => Ok(Step::Known(Done::Submitted(other))),
-        None => Ok(Step::Submit { task, replaces }),
-    };
-    let Some(present) = present else {
-        return new(false);
-    };
-    let code = match present.readable() {
-        Ok(state) => Ok(state.code()),
-        Err(Reason::Unreadable(reason)) => Err(Error::corrupt_task(&task.id, reason)),
-        Err(reason) => return Err(reason.into()),
-    };
-    let taken = Taken {
-        has_ended: present.has_ended,
-        task: present.task.as_deref().ok(),
-        code,
-    };
-    match submit::decide(submit, taken)? {
-        Verdict::Existing(code) => Ok(Step::Known(Done::Submitted(Submitted::Existing(code)))),
-        Verdict::Replace => new(true),
-    }
-}
-
-fn sent<'a>(
-    send: &'a SendCommand,
-    present: Option<&Present>,
-    facts: &Facts,
-    bounds: Bounds,
-) -> Result<Step<'a>, Refused> {
-    match facts.commands.get(&send.id) {
-        Some((task, order)) if *task == send.task => return Ok(Step::Known(Done::Sent(*order))),
-        Some((task, _)) => return Err(Error::other_command(&send.id, task).into()),
-        None => {}
-    }
-    let present = present.ok_or(Reason::Missing)?;
-    if present.has_ended {
-        return Err(Reason::Finished.into());
-    }
-    command::check(&send.command, present.props, bounds.max_bytes, bounds.now)?;
-    Ok(Step::Send(send))
-}
-
-fn retried<'a>(
-    retry: &'a RetryTask,
-    present: Option<&Present>,
-    bounds: Bounds,
-) -> Result<Step<'a>, Refused> {
-    let present = present.ok_or(Reason::Missing)?;
-    if let Ok(state) = present.readable()
-        && !state.code().is_terminal()
-    {
-        let required = vec![StateKind::Completed, StateKind::Failed, StateKind::Killed];
-        let is = state.code();
-        return Err(Reason::State { is, required }.into());
-    }
-    if present.is_claimed && present.readable().is_err() {
-        return Err(Reason::Claimed.into());
-    }
-    let start_at = present.task.as_ref().ok().and_then(|task| task.start_at);
-    let record = Record {
-        id: &retry.task,
-        state: present.state.clone(),
-        envelope: present.task.as_ref().err().cloned(),
-        start_at,
-        is_quarantined: present.quarantine.is_some(),
-        is_claimed: present.is_claimed,
-        last: present.last,
-    };
-    let mut state = retry::state(record, bounds.now)?;
-    reschedule::check_depths(&retry.data, &retry.props)?;
-    if let Some(data) = &retry.data {
-        state.data = Some(data.clone());
-    }
-    check_edited((&retry.data, &retry.props), &state, present, bounds)?;
-    Ok(Step::Retry { retry, state })
-}
-
-/// Checks the size of a task whose data or props were edited.
-fn check_edited(
-    (data, props): (&Option<Json>, &Option<Json>),
-    state: &TaskState,
-    present: &Present,
-    bounds: Bounds,
-) -> Result<(), Error> {
-    if data.is_none() && props.is_none() {
-        return Ok(());
-    }
-    let bytes = props.as_ref().map_or(present.props, Json::len);
-    if props.is_some() && bytes > bounds.max_bytes {
-        return Err(Error::too_large("props", bytes, bounds.max_bytes));
-    }
-    size::check(Size::of(state), bytes, bounds.max_bytes)
-}
-
-fn rescheduled<'a>(
-    change: &'a Reschedule,
-    present: Option<&Present>,
-    bounds: Bounds,
-) -> Result<Step<'a>, Refused> {
-    reschedule::check(change)?;
-    let present = present.ok_or(Reason::Missing)?;
-    if present.has_ended {
-        return Err(Reason::Finished.into());
-    }
-    let state = present.readable()?.clone();
-    if present.is_claimed {
-        return Err(Reason::Claimed.into());
-    }
-    let task = present
-        .task
-        .as_ref()
-        .map_err(|wrong| Reason::Unreadable(wrong.clone()))?;
-    let (what, state) = reschedule::decide(change, task, state, bounds.now)?;
-    check_edited((&change.data, &change.props), &state, present, bounds)?;
-    Ok(Step::Reschedule {
-        change,
-        what,
-        state,
-    })
 }
 
 #[cfg(test)]

@@ -1,12 +1,15 @@
 //! Tests of the rule of transactions.
 
 use jiff::{SignedDuration, Timestamp};
-use windlass_statemachine::{Command, Fence, Json, Kind, TaskStatus};
+use windlass_statemachine::{
+    Command, Fence, Json, Kind, StateKind, Task, TaskId, TaskState, TaskStatus,
+    message::SendCommand,
+};
 
 use std::sync::Arc;
 
 use super::{super::retry::Counted, *};
-use crate::store::{IfExists, Require};
+use crate::store::{ChangeKind, IfExists, Reason, Require, Reschedule, Submit};
 
 const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 
@@ -34,6 +37,7 @@ fn present(status: TaskStatus) -> Present {
         state: Ok(state),
         quarantine: None,
         is_claimed: false,
+        is_lost: false,
         last: Counted {
             version: 7,
             fence: Fence(40),

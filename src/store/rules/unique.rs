@@ -6,7 +6,7 @@ use jiff::{SignedDuration, Timestamp};
 use windlass_statemachine::{Task, Unique, terms::MAX_UNIQUE};
 
 use super::{
-    facts::{Facts, Holder},
+    facts::{Facts, Holder, Present},
     submit::{self, Taken, Verdict},
 };
 use crate::store::{Error, Submit, Submitted, retention::TOLERANCE};
@@ -29,18 +29,27 @@ fn is_held(until: Timestamp, within: Duration, now: Timestamp) -> bool {
     (SignedDuration::ZERO..=longest).contains(&until.duration_since(now)) && until > now
 }
 
-/// Returns the result of a submit when another task has its unique key; `None` when the key is free, or when
+/// What a submit does with the other task that has its unique key.
+#[derive(Debug)]
+pub(super) enum Held<'a> {
+    /// Accepts it: this is the result.
+    Accepted(Submitted),
+    /// Replaces its props and its time.
+    Updated(&'a Present),
+}
+
+/// Returns what a submit does when another task has its unique key; `None` when the key is free, or when
 /// the new task takes it from an ended one. The rule is the same as for a task with the same id.
 ///
 /// # Errors
 ///
 /// [`Error::NotUnique`]; [`Error::Corrupt`] when the other task would be accepted, but its state
 /// cannot be read.
-pub(super) fn decide(
+pub(super) fn decide<'a>(
     submit: &Submit,
-    facts: &Facts,
+    facts: &'a Facts,
     now: Timestamp,
-) -> Result<Option<Submitted>, Error> {
+) -> Result<Option<Held<'a>>, Error> {
     let Some(unique) = &submit.task.unique else {
         return Ok(None);
     };
@@ -73,12 +82,14 @@ pub(super) fn decide(
         has_ended: present.has_ended,
         task: present.task.as_deref().ok(),
         code,
+        is_waiting: present.is_waiting(),
     };
     match submit::decide_kept(submit, taken) {
-        Ok(Verdict::Existing(state)) => Ok(Some(Submitted::Other {
+        Ok(Verdict::Existing(state)) => Ok(Some(Held::Accepted(Submitted::Other {
             task: task.clone(),
             state,
-        })),
+        }))),
+        Ok(Verdict::Update) => Ok(Some(Held::Updated(present))),
         Ok(Verdict::Replace) => Ok(None),
         Err(Error::AlreadyExists { .. } | Error::AlreadyFinished(_)) => Err(Error::NotUnique {
             key: unique.key().to_owned(),

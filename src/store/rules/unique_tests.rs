@@ -44,7 +44,8 @@ fn facts(code: Option<StateKind>) -> Facts {
 fn decided(facts: &Facts, task: Task, if_exists: IfExists, second: i64) -> String {
     match decide(&Submit { task, if_exists }, facts, at(second)) {
         Ok(None) => "free".into(),
-        Ok(Some(Submitted::Other { task, state })) => format!("{task} {state}"),
+        Ok(Some(Held::Updated(_))) => "updated".into(),
+        Ok(Some(Held::Accepted(Submitted::Other { task, state }))) => format!("{task} {state}"),
         Err(Error::NotUnique { key, task, until }) => format!("{key} {task} {}", until.as_second()),
         Err(Error::Corrupt { .. }) => "corrupt".into(),
         other => panic!("{other:?}"),
@@ -53,7 +54,7 @@ fn decided(facts: &Facts, task: Task, if_exists: IfExists, second: i64) -> Strin
 
 #[test]
 fn the_rule_of_a_taken_key_is_that_of_a_taken_id() {
-    use IfExists::{Refuse, ReplaceFinished, Same, Skip};
+    use IfExists::{Refuse, ReplaceFinished, ReplaceWaiting, Same, Skip};
     let (live, ended) = (Some(StateKind::Runnable), Some(StateKind::Completed));
     for (if_exists, kind, code, expected) in [
         (Refuse, "k", live, "mail a 3600"),
@@ -67,6 +68,9 @@ fn the_rule_of_a_taken_key_is_that_of_a_taken_id() {
         (Skip, "other", None, "corrupt"),
         (ReplaceFinished, "k", live, "mail a 3600"),
         (ReplaceFinished, "k", ended, "free"),
+        (ReplaceWaiting, "k", live, "updated"),
+        (ReplaceWaiting, "other", live, "mail a 3600"),
+        (ReplaceWaiting, "k", ended, "free"),
     ] {
         let got = decided(&facts(code), task("b", kind), if_exists, 1);
         assert_eq!(got, expected, "{if_exists:?} {kind} {code:?}");

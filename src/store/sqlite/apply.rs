@@ -30,7 +30,7 @@ impl Prepared {
 
 impl Work {
     fn new(transaction: Transaction) -> Self {
-        if transaction.unique_keys().next().is_some() {
+        if transaction.looks_around() {
             return Self::All(transaction::Prepared::new(transaction));
         }
         match transaction.into_single() {

@@ -50,12 +50,18 @@ pub(super) fn forget(batch: &mut Batch<'_>, n: i64, id: &TaskId, seq: i64) -> Sq
 pub(super) fn delete(batch: &mut Batch<'_>, delete: &Delete) -> Result<(), Stop> {
     let id = &delete.task;
     let found = batch.first(
-        "SELECT t.n, s.last, s.owner IS NOT NULL FROM windlass_tasks t JOIN windlass_states s ON s.n = t.n WHERE t.id = ?1",
+        "SELECT t.n, s.last, s.owner IS NOT NULL, s.lost_by IS NOT NULL FROM windlass_tasks t JOIN windlass_states s ON s.n = t.n WHERE t.id = ?1",
         [id.as_str()],
-        |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)),
+        |row| {
+            let held = rules::delete::Held {
+                is_claimed: row.get(2)?,
+                is_lost: row.get(3)?,
+            };
+            Ok((row.get(0)?, row.get(1)?, held))
+        },
     )?;
-    let (n, last, is_claimed) = found.ok_or_else(|| Error::no_task(id))?;
-    rules::delete::check(delete, is_claimed)?;
+    let (n, last, held) = found.ok_or_else(|| Error::no_task(id))?;
+    rules::delete::check(delete, held)?;
     asked(batch, n, id, last)
 }
 

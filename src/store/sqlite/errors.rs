@@ -159,7 +159,7 @@ fn of_operation(
         _ => match missing(error) {
             Some(what) => Error::Unusable(format!(
                 "could not {operation}: '{file}' lacks a table, column or index of windlass ({what}); stop every \
-                 program that uses it, and let the doctor name what is missing"
+                 program that uses it, and let the doctor name and repair what is missing (`windlass doctor --repair`)"
             )),
             None => Error::unavailable(operation, error),
         },

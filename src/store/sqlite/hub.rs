@@ -20,7 +20,7 @@ use rusqlite::Connection;
 
 use super::{
     batch::Sql,
-    errors::Stop,
+    errors::{self, Stop},
     feed::Feed,
     file_watch::{FileWatch, Notice, OwnWrites},
     inbox_watch::InboxWatch,
@@ -208,6 +208,9 @@ impl Thread {
                     wait
                 }
                 Err(error) => {
+                    // The text says what to do.
+                    let file = self.files.path();
+                    let error = errors::running(file, "read the log of changes", &error);
                     self.note_failure(&error.to_string());
                     self.conn = None;
                     self.seen = None;

@@ -48,6 +48,7 @@ pub(super) fn submit(batch: &mut Batch<'_>, submit: &Submit) -> Result<Submitted
     if let Some(existing) = existing {
         match decide(batch, submit, &existing)? {
             Verdict::Existing(code) => return Ok(Submitted::Existing(code)),
+            Verdict::Update => return Err(rules::submit::refused(&task.id, false).into()),
             Verdict::Replace => {
                 forget(batch, existing.n, &task.id, batch.next())?;
                 fence = existing.fence;
@@ -191,6 +192,8 @@ fn decide(batch: &Batch<'_>, submit: &Submit, existing: &Existing) -> Result<Ver
         has_ended: existing.has_ended,
         task: whole.map(|(task, _)| task),
         code,
+        // A submit that replaces a waiting task is decided with all that it names.
+        is_waiting: false,
     };
     Ok(rules::submit::decide(submit, taken)?)
 }

@@ -141,7 +141,7 @@ fn read(batch: &Batch<'_>, transaction: &Transaction) -> Sql<(Facts, Places)> {
         let found = batch.first(
             concat!(
                 "SELECT s.n, s.state, s.quarantine, s.last, s.fence, s.version, s.owner IS NOT NULL,
-                    s.code, s.size, ",
+                    s.code, s.size, s.lost_by IS NOT NULL, ",
                 rows::task_columns!(),
                 " FROM windlass_tasks t JOIN windlass_states s ON s.n = t.n WHERE t.id = ?1"
             ),
@@ -179,7 +179,7 @@ fn holder(batch: &Batch<'_>, key: &str) -> Sql<Option<Holder>> {
 
 fn found(row: &Row<'_>) -> Sql<(Place, Present)> {
     let fence: i64 = row.get(4)?;
-    let task = match rows::task(row, 9)? {
+    let task = match rows::task(row, 10)? {
         Some((task, None)) => Ok(Arc::new(task)),
         Some((_, Some(wrong))) => Err(wrong),
         None => Err("its id is not one".to_owned()),
@@ -195,6 +195,7 @@ fn found(row: &Row<'_>) -> Sql<(Place, Present)> {
         quarantine: columns::quarantine(row, 2)?,
         has_ended: to_code(row.get(7)?).is_some_and(StateKind::is_terminal),
         is_claimed: row.get(6)?,
+        is_lost: row.get(9)?,
         last: Counted {
             version: row.get::<_, i64>(5)? as u64,
             fence: Fence(fence as u64),
@@ -252,10 +253,11 @@ fn carry_out(
             change,
             what,
             state,
+            done,
         } => {
             let Place { n, last, .. } = place(&change.task)?;
-            reschedule::write(batch, (*n, *last), change, (&what, &state))?;
-            Done::Rescheduled(state.code())
+            reschedule::write(batch, (*n, *last), &change, (&what, &state))?;
+            done
         }
     })
 }

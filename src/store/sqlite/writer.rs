@@ -258,8 +258,10 @@ impl Thread {
             return;
         };
         match stop {
-            Stop::Sql(error) if self.failing.is_none_or(|at| at.elapsed() >= WARN_EVERY) => {
+            Stop::Sql(_) if self.failing.is_none_or(|at| at.elapsed() >= WARN_EVERY) => {
                 self.failing = Some(Instant::now());
+                // The text says what to do.
+                let error = self.error("write", stop);
                 tracing::warn!(%error, "a write failed");
             }
             Stop::Sql(error) => tracing::debug!(%error, "a write failed"),

@@ -3,14 +3,17 @@
 use std::time::Duration;
 
 use tokio::time::Instant;
-use windlass_statemachine::{Message, StateKind};
+use windlass_statemachine::{Delete, Message, StateKind};
 
 use super::{
     Harness,
-    kit::{Kit, LONG, assert_matches, with_data},
+    kit::{Kit, LONG, assert_matches, id, one, with_data},
     wait::eventually,
 };
-use crate::store::{ChangeKind, Error, NodeCommand, NodeCommandId, NodeStatus, TaskView};
+use crate::store::{
+    ChangeKind, Error, NodeCommand, NodeCommandId, NodeStatus, Operation, Reason, TaskView,
+    Transaction,
+};
 
 /// A name belongs to one live node.
 pub async fn two_nodes_with_one_name_are_refused(harness: &dyn Harness) {
@@ -218,6 +221,32 @@ pub async fn a_lost_node_abandons_its_tasks(harness: &dyn Harness) {
     });
     assert!(lost.is_some() && lost < again, "{reported:?}");
     kit.assert_fenced(&claimed, &Message::complete()).await;
+}
+
+/// A task whose node was lost is deleted by force only: its handler may still run. A released task needs no force.
+pub async fn a_task_of_a_lost_node_is_deleted_by_force_only(harness: &dyn Harness) {
+    let kit = Kit::new(harness).await;
+    let survivor = kit.node("survivor").await;
+    let mut watch = kit.watch(&survivor).await;
+    watch.listed().await;
+    let lost = kit.node_for("lost", harness.short_lease()).await;
+    let mut released = kit.claimed(&survivor, "released").await;
+    kit.commit(&mut released, &Message::release()).await;
+    kit.claimed(&lost, "a").await;
+    let is_claimed = |v: &TaskView| v.claimed_by == Some(lost.id);
+    watch.task("a", "the claim", is_claimed).await;
+    watch
+        .task("a", "the lost claim", |v| v.claimed_by.is_none())
+        .await;
+    let refused = one(kit.registry().delete(vec![id("a")]).await);
+    assert_matches!(refused, Err(Error::Claimed(task)) if *task == id("a"));
+    let transaction = Transaction::new().delete(id("a"));
+    let refused = kit.refusals(&transaction).await;
+    assert_matches!(&refused[..], [(_, _, Reason::Claimed)]);
+    kit.delete("released").await;
+    let forced = Transaction::new().with(Operation::Delete(Delete::new(id("a")).forced()));
+    kit.apply(&forced).await;
+    assert!(!kit.is_there("a").await);
 }
 
 /// One abandoned claim is counted once.

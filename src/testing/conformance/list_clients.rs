@@ -51,9 +51,19 @@ macro_rules! __conformance_of_clients {
                 a_reschedule_writes_the_next_version,
                 props_are_replaced,
                 a_schedule_keeps_its_kind,
+                a_schedule_is_changed_by_its_own_operations,
+                a_time_after_a_deadline_is_refused,
                 a_retry_takes_other_props_and_data,
                 a_claimed_task_is_deleted_by_force_only,
                 guards_alone_are_answered,
+            }
+            debounce {
+                a_waiting_task_gets_the_props_and_the_time,
+                only_a_task_that_waits_for_its_time_is_changed,
+                terms_of_a_new_task_are_refused,
+                a_transaction_changes_a_waiting_task_once,
+                effects_change_a_waiting_task needs Effects,
+                many_at_once_leave_one_task,
             }
             unique {
                 a_taken_key_is_refused,

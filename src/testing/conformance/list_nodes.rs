@@ -112,6 +112,7 @@ macro_rules! __conformance_of_nodes {
                 renewing_keeps_the_lease,
                 an_ended_lease_is_gone,
                 a_lost_node_abandons_its_tasks,
+                a_task_of_a_lost_node_is_deleted_by_force_only,
                 an_abandoned_claim_counts_once,
                 leaving_releases_the_tasks,
                 an_abandoned_lease_ends_at_once,

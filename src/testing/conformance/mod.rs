@@ -56,6 +56,7 @@ pub mod copies;
 pub mod counts;
 pub mod data_versions;
 pub mod deadlines;
+pub mod debounce;
 mod declared;
 pub mod durability;
 pub mod effects;

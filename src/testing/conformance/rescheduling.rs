@@ -227,6 +227,50 @@ pub async fn a_schedule_keeps_its_kind(harness: &dyn Harness) {
     }
 }
 
+/// Another time, other data and other props of a schedule are refused, also when it has ended: its handler reads what the
+/// operations of schedules write.
+pub async fn a_schedule_is_changed_by_its_own_operations(harness: &dyn Harness) {
+    let (kit, node) = Kit::with_node(harness).await;
+    let mut schedule = task("nightly");
+    schedule.kind = kind(Kind::SCHEDULE);
+    kit.submit_task(schedule).await;
+    let change = || changing("nightly");
+    let mut changes = vec![
+        ("due", change().due(kit.in_an_hour())),
+        ("props", change().props(json(1))),
+    ];
+    if harness.takes_effects() {
+        changes.push(("data", change().data(json(1))));
+    }
+    let assert_refused = async |operation: Operation, field: &str| {
+        let refused = kit.refusals(&Transaction::new().with(operation)).await;
+        assert_matches!(&refused[..], [(_, _, Reason::Invalid(wrong))] if wrong.field() == field);
+    };
+    for (field, change) in changes {
+        assert_refused(Operation::Reschedule(change), field).await;
+    }
+    kit.reschedule(change().priority(3)).await;
+    let mut claimed = kit.claim(&node, "nightly").await;
+    kit.commit(&mut claimed, &Message::complete()).await;
+    let retry = RetryTask::new(id("nightly")).props(json(1));
+    assert_refused(Operation::Retry(retry), "props").await;
+    kit.retry("nightly").await;
+}
+
+/// A task gets no time after its deadlines: it would fail without a run.
+pub async fn a_time_after_a_deadline_is_refused(harness: &dyn Harness) {
+    let kit = Kit::new(harness).await;
+    let mut late = task("a");
+    late.start_by = Some(kit.in_an_hour());
+    kit.submit_task(late).await;
+    let after = changing("a").due(kit.later(std::time::Duration::from_secs(7200)));
+    let refused = kit.refusals(&Transaction::new().reschedule(after)).await;
+    assert_matches!(&refused[..], [(_, _, Reason::Invalid(wrong))] if wrong.field() == "due");
+    let before = kit.later(std::time::Duration::from_secs(1800));
+    kit.reschedule(changing("a").due(before)).await;
+    assert_eq!(kit.state("a").await.due(), Some(before));
+}
+
 /// A retry may start an ended task with other props, and with other data where the store keeps data.
 pub async fn a_retry_takes_other_props_and_data(harness: &dyn Harness) {
     let (kit, node) = Kit::with_node(harness).await;

@@ -24,7 +24,7 @@ use crate::Task;
 /// assert_eq!(state.missed(late).unwrap(), "did not start by 1970-01-01T01:00:00Z");
 /// # Ok::<(), windlass_statemachine::Invalid>(())
 /// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Deadlines {
     /// The time before which a run of the handler has to begin. `None` once a run has begun.

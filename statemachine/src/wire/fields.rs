@@ -54,6 +54,26 @@ impl Fields {
         raw.map(|raw| Json::parse(name, raw.get())).transpose()
     }
 
+    /// Reads a value that replaces another one: `null` for `true` in the field `without`, which erases it. A value that is
+    /// missing or `null` replaces nothing.
+    pub(super) fn take_new(
+        &mut self,
+        name: &'static str,
+        without: &'static str,
+    ) -> Result<Option<Json>, Invalid> {
+        let new: Option<Json> = self.take(name)?;
+        if !self.take_true(without, "a value that is not given is kept")? {
+            return Ok(new);
+        }
+        match new {
+            None => Ok(Some(Json::null())),
+            Some(_) => {
+                let reason = format!("is given together with '{name}'; give one of them");
+                Err(Invalid::new(without, reason))
+            }
+        }
+    }
+
     /// Reads a condition that is `true` or absent: `false` is refused, for the reason that `instead` gives.
     pub(super) fn take_true(&mut self, name: &'static str, instead: &str) -> Result<bool, Invalid> {
         match self.take(name)? {

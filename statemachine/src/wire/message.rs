@@ -4,7 +4,12 @@ use jiff::Timestamp;
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 
-use super::{Line, fields::Fields, moment, operation::LineForm};
+use super::{
+    Line,
+    fields::Fields,
+    moment,
+    operation::{self, LineForm},
+};
 use crate::{
     Action, ActionKind, CommandId, Guard, Invalid, Json, Message, Operation, SubmitTask, TaskId,
     Waits, Wake,
@@ -14,7 +19,14 @@ use crate::{
 const EXAMPLE: &str = r#"write it like {"message":"sleep","until":"in 5m","data":{"page":7}}"#;
 
 /// The fields that every message may have.
-const ANY: [&str; 5] = ["message", "data", "effects", "replies", "keep_signals"];
+const ANY: [&str; 6] = [
+    "message",
+    "data",
+    "no_data",
+    "effects",
+    "replies",
+    "keep_signals",
+];
 
 /// The names of messages.
 const NAMES: &str = "run, sleep, pause, release, checkpoint, error, complete, kill";
@@ -50,9 +62,12 @@ pub(crate) struct MessageForm {
     /// The result of a `complete`: any JSON.
     #[serde(skip_serializing_if = "Option::is_none")]
     result: Option<Json>,
-    /// The new data of the task: any JSON. Without it the task keeps its data.
+    /// The new data of the task: any JSON but `null`. Without it the task keeps its data.
     #[serde(skip_serializing_if = "Option::is_none")]
     data: Option<Json>,
+    /// `true`: the new data of the task is `null`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    no_data: Option<bool>,
     /// Changes of other tasks, and guards, in the same write. If one is refused, neither the changes
     /// nor the transition are applied.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -92,6 +107,7 @@ impl<J> From<&Message<J>> for MessageForm {
             signal,
             reply: reply.clone(),
         });
+        let (data, no_data) = operation::new(message.data().cloned());
         let mut form = Self {
             message: message.kind(),
             until: None,
@@ -101,7 +117,8 @@ impl<J> From<&Message<J>> for MessageForm {
             error: None,
             retry: None,
             result: None,
-            data: message.data().cloned(),
+            data,
+            no_data,
             effects: effects(message),
             replies: replies.collect(),
             keep_signals: message.body.keeps_signals,
@@ -160,7 +177,7 @@ fn effects<J>(message: &Message<J>) -> Vec<LineForm> {
 /// | `error` | `error`; `retry`: `false` fails the task at once |
 /// | `complete` | `result` |
 ///
-/// Each may have `data`, `effects` (an array of objects as [`Line`] describes them), `replies`
+/// Each may have `data` (or `"no_data":true`), `effects` (an array of objects as [`Line`] describes them), `replies`
 /// (`[{"signal":7,"reply":"thanks"}]`) and `keep_signals`. Times may be relative, as [`read_moment`](super::read_moment)
 /// reads them: `until` and the `start_at` of a submitted task count from when the message is applied, the others from
 /// `now`. `new_id` makes the id of each command without one.
@@ -192,7 +209,7 @@ pub fn read_message(
     let mut fields = Fields::parse(text, "message", EXAMPLE)?;
     let name: String = fields.need("message")?;
     let (mut message, own) = action(&name, &mut fields, now)?;
-    if let Some(data) = fields.take_json("data")? {
+    if let Some(data) = fields.take_new("data", "no_data")? {
         message = message.with_json(data);
     }
     let effects: Option<Vec<Box<RawValue>>> = fields.take("effects")?;

@@ -304,10 +304,7 @@ mod tests {
                 r#"{"retry":"often"}"#,
                 "retry: 'often' is not a number of attempts",
             ),
-            (
-                r#"{"start_at":"soon"}"#,
-                "start_at: 'soon' is not a time up to",
-            ),
+            (r#"{"start_at":"soon"}"#, "start_at: 'soon' is not a time;"),
             (
                 r#"{"priority":2147483648}"#,
                 "priority: is 2147483648, not a whole number from -2147483648 to 2147483647",

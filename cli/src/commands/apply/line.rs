@@ -8,7 +8,7 @@ use windlass::{
     store::{Line, Operation, read_line, read_line_at},
 };
 
-use crate::{exec, line};
+use crate::{edited::check_props, line};
 
 /// Reads a line; times such as `in 5m` count from `now`. A task without an id gets a UUID.
 ///
@@ -27,14 +27,28 @@ pub(super) fn parse(text: &str, now: Timestamp) -> Result<Line, Invalid> {
             fields.insert("id".to_owned(), id);
         }
     }
-    let line = read_line_at(raw("line", &fields)?.get(), now)?;
+    let op = fields.get("op").map(|op| op.get().to_owned());
+    let line = raw("line", &fields)?;
+    let line = read_line_at(line.get(), now).map_err(|error| with_tip(error, op.as_deref()))?;
     if let Line::Operation(Operation::Submit(submit)) = &line {
         submit.task.check(usize::MAX)?;
-        if submit.task.kind.as_str() == exec::KIND {
-            exec::Props::parse(&submit.task.props)?;
-        }
+        check_props(&submit.task.kind, &submit.task.props)?;
     }
     Ok(line)
+}
+
+/// Names the field for a time in place of `in`, the name of an option.
+fn with_tip(error: Invalid, op: Option<&str>) -> Invalid {
+    let field = match op {
+        _ if error.field() != "in" => return error,
+        Some(r#""submit""#) => "start_at",
+        Some(r#""reschedule""#) => "due",
+        Some(r#""send""#) => "until",
+        _ => return error,
+    };
+    let reason =
+        format!("'in' is not a field; write \"{field}\":\"in 5m\", or a time in '{field}'");
+    Invalid::new("in", reason)
 }
 
 fn raw(name: &'static str, value: &impl serde::Serialize) -> Result<Box<RawValue>, Invalid> {

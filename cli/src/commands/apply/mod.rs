@@ -9,11 +9,12 @@ use serde::Serialize;
 use windlass::{
     Client, Invalid, TaskId, TransactionId,
     client::TransactionBuilder,
-    store::{Applied, Done, Error, Guard, Limits, Line, Operation, Part, Submitted},
+    store::{Applied, Done, Error, Guard, IfExists, Limits, Line, Operation, Part, Submitted},
     wire::RefusalForm,
 };
 
 use crate::{
+    edited,
     exit::{Exit, Failure},
     global::Global,
     input::{lines, next_line},
@@ -35,7 +36,7 @@ A line of FILE is an operation or a guard:
   {\"op\":\"reschedule\",\"task\":\"e\",\"limits\":[{\"key\":\"api\",\"at_once\":3}]}
   {\"op\":\"require\",\"task\":\"f\",\"exists\":true,\"state\":\"paused\",\"unclaimed\":true}
 Guards are exists, state, version, fence, kind, unclaimed, data and no_data. if_exists is refuse,
-same, replace-finished or skip.
+same, replace-finished, replace-waiting or skip.
 
 Examples:
   windlass apply changes.jsonl --dry-run
@@ -97,20 +98,22 @@ impl Lines {
                 }
             }
         }
-        if wrong == 0 {
-            return Ok(read);
+        are_right(wrong)?;
+        Ok(read)
+    }
+
+    /// Refuses props that a task cannot have: those of a line may be for a task that exists.
+    async fn check_props(&self, client: &Client, out: &Output) -> Result<(), Failure> {
+        let operations = self.operations.iter().map(|(_, operation)| operation);
+        let wrong = edited::wrong(client, operations).await;
+        let mut lines = self.operations.iter().map(|(line, _)| *line);
+        let mut passed = 0;
+        for (at, error) in wrong.iter().take(SHOWN) {
+            let line = lines.nth(at - passed).unwrap_or_default();
+            passed = at + 1;
+            out.complain(format!("line {line}: {error}"));
         }
-        let more = match wrong.saturating_sub(SHOWN) {
-            0 => String::new(),
-            more => format!(", {more} more than those above"),
-        };
-        Err(Failure::Usage(format!(
-            "{} wrong{more}; nothing was changed",
-            match wrong {
-                1 => "1 line is".to_owned(),
-                wrong => format!("{wrong} lines are"),
-            }
-        )))
+        are_right(wrong.len())
     }
 
     fn add(&mut self, number: u64, line: Result<Line, Invalid>) -> Result<(), Invalid> {
@@ -189,15 +192,35 @@ impl Lines {
             };
             return out.json(&refused).err().unwrap_or(failure);
         }
-        for refusal in refusals.iter().take(SHOWN) {
-            out.complain(format!("line {}: {refusal}", self.line(refusal.part)));
-        }
-        let more = refusals.iter().count().saturating_sub(SHOWN);
+        // Several guards of one line may be refused for the same reason.
+        let mut texts: Vec<String> = refusals
+            .iter()
+            .map(|refusal| format!("line {}: {refusal}", self.line(refusal.part)))
+            .collect();
+        texts.dedup();
+        texts.iter().take(SHOWN).for_each(|text| out.complain(text));
+        let more = texts.len().saturating_sub(SHOWN);
         if more > 0 {
             out.complain(format!("and {}", counted(more, "more refused line")));
         }
         failure
     }
+}
+
+/// Returns the failure of a file with wrong lines, of which the first [`SHOWN`] were reported.
+fn are_right(wrong: usize) -> Result<(), Failure> {
+    let more = match wrong.saturating_sub(SHOWN) {
+        0 => String::new(),
+        more => format!(", {more} more than those above"),
+    };
+    let lines = match wrong {
+        0 => return Ok(()),
+        1 => "1 line is".to_owned(),
+        wrong => format!("{wrong} lines are"),
+    };
+    Err(Failure::Usage(format!(
+        "{lines} wrong{more}; nothing was changed"
+    )))
 }
 
 /// Why a transaction was refused. Nothing was changed.
@@ -260,6 +283,7 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
         true => global.existing().await?,
         false => global.lasting().await?,
     };
+    lines.check_props(&client, &out).await?;
     let transaction = lines.transaction(&client, args.id);
     let operations = lines.operations.len();
     if args.dry_run {
@@ -297,7 +321,7 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
             operations: done.collect(),
         })?;
     } else {
-        out.line(summary(&applied))?;
+        out.line(summary(&lines.operations, &applied))?;
     }
     Ok(Exit::Ok)
 }
@@ -310,9 +334,14 @@ fn counted(number: usize, what: &str) -> String {
 }
 
 /// Returns the results in one line: `2 tasks submitted, 1 task deleted`.
-fn summary(applied: &Applied) -> String {
-    let words = |done: &Done| match done {
+fn summary(operations: &[(u64, Operation)], applied: &Applied) -> String {
+    let replaces = |operation: &Operation| match operation {
+        Operation::Submit(submit) => submit.if_exists == IfExists::ReplaceWaiting,
+        _ => false,
+    };
+    let words = |((_, operation), done): (&(u64, Operation), &Done)| match done {
         Done::Submitted(Submitted::New) => "submitted",
+        Done::Submitted(_) if replaces(operation) => "replaced",
         Done::Submitted(Submitted::Existing(_) | Submitted::Other { .. }) => "there already",
         Done::Sent(_) => "commanded",
         Done::Deleted => "deleted",
@@ -321,7 +350,7 @@ fn summary(applied: &Applied) -> String {
         _ => "changed",
     };
     let mut counts: Vec<(&str, usize)> = Vec::new();
-    for word in applied.done().iter().map(words) {
+    for word in operations.iter().zip(applied.done()).map(words) {
         match counts.iter_mut().find(|(known, _)| *known == word) {
             Some((_, number)) => *number += 1,
             None => counts.push((word, 1)),

@@ -61,8 +61,14 @@ Examples:
   windlass schedule create once --at 2030-01-01T09:00:00Z --start-within 1h --shell 'make && make install'")]
     Create(Box<args::NewArgs>),
     /// Show a schedule: its times, its counts, its last run, the times without a run, and the live runs that it last saw
+    #[command(
+        after_help = "Examples:\n  windlass schedule get backup\n  windlass schedule get backup -o json | jq .next"
+    )]
     Get(Which),
     /// List schedules with their next times and their last runs
+    #[command(
+        after_help = "Examples:\n  windlass schedule list\n  windlass schedule list -o json | jq '.[].id'"
+    )]
     List(show::ListArgs),
     /// Change the given fields of a schedule, and remove those of --clear; no time is lost or repeated
     #[command(after_help = "\
@@ -91,6 +97,9 @@ Examples:
   windlass schedule backfill backup --from 2026-03-01T00:00:00Z --to 2026-03-08T00:00:00Z")]
     Backfill(BackfillArgs),
     /// Skip one future time
+    #[command(
+        after_help = "Examples:\n  windlass schedule skip backup\n  windlass schedule skip backup 2030-01-02T02:30:00Z"
+    )]
     Skip(SkipArgs),
     /// Print the next times, of a schedule or of these options
     #[command(after_help = "\
@@ -216,7 +225,7 @@ async fn skip(
     done(out, id, &format!("skips {time}"))
 }
 
-/// An action on a schedule.
+/// An action on a schedule. Patterns and filters that match no schedule print an empty array instead.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct Action<'a> {

@@ -105,6 +105,10 @@ impl SelectArgs {
             return Err(unasked(verb, &text));
         }
         if selected.is_empty() {
+            if out.is_json() {
+                // A program reads one document in any case.
+                out.json(&[(); 0])?;
+            }
             out.note(match found {
                 0 => format!("{verb}: no schedule matches"),
                 found => format!(

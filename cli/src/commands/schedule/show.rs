@@ -14,7 +14,7 @@ use super::{
     form::{TimeForm, View},
     last::{LastRun, last_run, left_out_text},
     spec::{TimeArgs, read},
-    texts::{self, TIMES, local, time_texts},
+    texts::{self, TIMES, has_reboot, local, time_texts},
 };
 use crate::{
     exit::{Exit, Failure},
@@ -344,12 +344,16 @@ pub(super) async fn print_all(
 /// Prints the next times.
 pub(super) async fn preview(args: PreviewArgs, global: &Global) -> Result<Exit, Failure> {
     let out = global.out();
+    let boots;
     let times = match &args.id {
         Some(id) => {
             let client = global.reading().await?;
             let schedules = client.schedules();
             let record = schedules.get(id).await.map_err(Failure::of_schedule)?;
-            match args.changed(id, record, &out)? {
+            let before = record.spec.as_ref().is_ok_and(has_reboot);
+            let changed = args.changed(id, record, &out)?;
+            boots = changed.as_ref().map_or(before, has_reboot);
+            match changed {
                 None => schedules
                     .preview(id, args.times)
                     .await
@@ -360,9 +364,15 @@ pub(super) async fn preview(args: PreviewArgs, global: &Global) -> Result<Exit, 
         None => {
             let (schedule, now) = (args.spec.schedule()?, jiff::Timestamp::now());
             schedule.check("preview", now)?;
+            boots = has_reboot(&schedule);
             schedule.preview("preview", now, args.times)?
         }
     };
+    if boots {
+        out.note("note: @reboot runs at each start of the machine of a worker; no preview has these times");
+    } else if times.is_empty() {
+        out.note("note: the schedule has no time to come");
+    }
     print(&out, &times)
 }
 

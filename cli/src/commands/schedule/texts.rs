@@ -1,8 +1,8 @@
 //! Times as text: those of a spec, and local ones.
 
 use jiff::{SignedDuration, Zoned};
-use serde_json::{Map, Value};
-use windlass::schedule::Time;
+use serde_json::{Map, Value, json};
+use windlass::schedule::{Schedule, Time};
 
 /// Returns a local time with its offset and the name of its zone.
 pub(super) fn local(time: &Zoned) -> String {
@@ -40,6 +40,14 @@ pub(super) fn time_texts(spec: &Map<String, Value>, field: &str) -> Vec<String> 
         None => value.as_str().map(str::to_owned),
     };
     list.into_iter().flatten().filter_map(text).collect()
+}
+
+/// Returns whether a schedule runs at the start of a machine.
+pub(super) fn has_reboot(schedule: &Schedule) -> bool {
+    let spec = json!(schedule);
+    let cron = spec["cron"].as_array().into_iter().flatten();
+    let mut texts = cron.filter_map(|text| text.as_str());
+    texts.any(|text| text.trim().eq_ignore_ascii_case("@reboot"))
 }
 
 #[cfg(test)]

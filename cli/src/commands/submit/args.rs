@@ -135,6 +135,11 @@ pub(crate) struct Args {
     #[arg(long, conflicts_with = "idempotent")]
     pub(crate) replace: bool,
 
+    /// If a task of the same kind waits with the id or the --unique key, give it the new props and time: of many
+    /// submits, only the last one runs. Replace an ended task. A claimed task refuses the submit
+    #[arg(long, conflicts_with_all = ["idempotent", "replace", "after", "after_ok", "paused"])]
+    pub(crate) replace_waiting: bool,
+
     /// Free the id when the task has completed: a later submit of the id makes a new task in its place. A task that failed
     /// or was killed keeps its id
     #[arg(long)]
@@ -234,6 +239,10 @@ impl Args {
             task.replace_finished()
         } else {
             task
+        };
+        let task = match self.replace_waiting {
+            true => task.replace_waiting(),
+            false => task,
         };
         let mut submit = task.build()?;
         let kind = submit.task.kind.as_str();

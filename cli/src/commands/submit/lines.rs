@@ -31,7 +31,7 @@ use crate::{
 pub(crate) struct Report {
     /// How many tasks are new.
     submitted: usize,
-    /// How many tasks existed already.
+    /// How many tasks existed already; with `--replace-waiting`, how many waited and have the new props and time.
     existing: usize,
     /// The lines that were not submitted.
     failed: Vec<Bad>,
@@ -45,6 +45,9 @@ pub(crate) struct Report {
     /// How many of the new tasks have missed a deadline.
     #[serde(skip)]
     missed: usize,
+    /// Whether the existing tasks waited, and have the props and times of their lines (`--replace-waiting`).
+    #[serde(skip)]
+    replaces: bool,
     /// Whether a task starts later, or waits for others.
     #[serde(skip)]
     is_later: bool,
@@ -125,7 +128,10 @@ pub(crate) async fn execute(
     let client = global.lasting().await?;
     let out = global.out();
     let limit = client.store().registry().limits().max_bytes;
-    let mut report = Report::default();
+    let mut report = Report {
+        replaces: args.replace_waiting,
+        ..Report::default()
+    };
     let mut batch = Vec::with_capacity(CHUNK);
     let (mut number, mut bytes) = (0, 0);
     let mut order = Order::default();
@@ -242,12 +248,13 @@ fn print(out: &Output, report: &Report) -> Result<(), Failure> {
     if out.is_json() {
         return out.json(report);
     }
+    let existing = match report.replaces {
+        true => "replaced",
+        false => "were there already",
+    };
     let mut text = format!("{} submitted", count(report.submitted));
     for (n, what) in [
-        (
-            Some(report.existing).filter(|n| *n > 0),
-            "were there already",
-        ),
+        (Some(report.existing).filter(|n| *n > 0), existing),
         (
             Some(report.failed.len()).filter(|n| *n > 0),
             "not submitted",

@@ -55,7 +55,8 @@ async fn taken(client: &Client, task: &Task, error: Error) -> Failure {
 pub(crate) struct Submitted<'a> {
     /// The task.
     id: &'a TaskId,
-    /// `new`, or `existing` for a task that existed already.
+    /// `new`, `existing` for a task that existed already, or `replaced` for one that waited and has the new props
+    /// and time (`--replace-waiting`).
     submitted: &'static str,
     /// Its state: that of an existing task, or with `--wait` its final state.
     state: Option<StateKind>,
@@ -88,8 +89,14 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     // Another task may have the unique key.
     let other = answer.id();
     if *other != id {
+        let what = match args.replace_waiting {
+            true => "waits with the unique key, and has the new props and time now",
+            false => "has the unique key already; no task was submitted",
+        };
+        out.note(format!("note: task '{other}' {what}"));
+    } else if args.replace_waiting && !answer.is_new() {
         out.note(format!(
-            "note: task '{other}' has the unique key already; no task was submitted"
+            "note: task '{other}' waited already, and has the new props and time now"
         ));
     }
     let id = other.clone();
@@ -139,7 +146,11 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     };
     if out.is_json() {
         let existing = answer.existing();
-        let submitted = if answer.is_new() { "new" } else { "existing" };
+        let submitted = match (answer.is_new(), args.replace_waiting) {
+            (true, _) => "new",
+            (false, true) => "replaced",
+            (false, false) => "existing",
+        };
         out.json(&Submitted {
             id: &id,
             submitted,

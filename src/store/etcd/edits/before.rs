@@ -158,6 +158,7 @@ async fn present(id: &TaskId, found: &Snapshot, parts: &Edits) -> Result<Option<
         quarantine: found.quarantined(),
         has_ended: found.task.is_none(),
         is_claimed: found.owner.is_some(),
+        is_lost: found.is_lost(),
         last,
     }))
 }

@@ -94,7 +94,15 @@ impl Edits {
                 change,
                 what,
                 state,
+                done,
             } => {
+                if let Done::Submitted(submitted) = done {
+                    beside::when_exists_as_found(&mut Edit::new(keys, id, &mut item), found);
+                    if let Submitted::Other { task, .. } = submitted {
+                        self.when_holder(&mut item, before, task);
+                    }
+                }
+                let found = before.found(&change.task);
                 let to = Rescheduled {
                     change,
                     what,
@@ -102,7 +110,7 @@ impl Edits {
                     now,
                 };
                 self.reschedule(&mut item, found, &to).await?;
-                Done::Rescheduled(state.code()).into()
+                done.clone().into()
             }
         };
         Ok(OperationEdit { item, kept, left })

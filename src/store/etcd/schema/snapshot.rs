@@ -166,6 +166,15 @@ impl Snapshot {
         })
     }
 
+    /// Returns whether the node that had claimed the live task has ended without releasing it, and no claim has followed.
+    pub(crate) fn is_lost(&self) -> bool {
+        let is_unclaimed = self.task.is_some() && self.owner.is_none();
+        is_unclaimed
+            && self
+                .state()
+                .is_ok_and(|(_, hold)| hold.claimed_by.is_some())
+    }
+
     /// Returns why the task is quarantined; `None` when it is not.
     pub(crate) fn quarantined(&self) -> Option<String> {
         let parked: Parked = parse(self.parked.as_ref()?).ok()?;

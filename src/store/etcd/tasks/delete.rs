@@ -24,8 +24,13 @@ impl Deletes {
     /// Deletes a task on behalf of an author: the history of the namespace has a line of it.
     pub(crate) async fn delete(&self, delete: &Delete, by: Option<&Author>) -> Result<(), Error> {
         let id = &delete.task;
-        let allowed =
-            |found: &Snapshot| rules::delete::check(delete, found.owner.is_some()).map(|()| true);
+        let allowed = |found: &Snapshot| {
+            let held = rules::delete::Held {
+                is_claimed: found.owner.is_some(),
+                is_lost: found.is_lost(),
+            };
+            rules::delete::check(delete, held).map(|()| true)
+        };
         match self.delete_as(id, allowed, Some(by)).await {
             Ok(true) => Ok(()),
             Ok(false) => Err(Error::no_task(id)),

@@ -92,6 +92,8 @@ pub(crate) fn there(submit: &Submit, found: &Snapshot) -> Result<Verdict, Error>
         has_ended: found.task.is_none(),
         task: task.as_ref(),
         code,
+        // A submit that replaces a waiting task is decided with all that it names.
+        is_waiting: false,
     };
     rules::submit::decide(submit, taken)
 }

@@ -70,7 +70,7 @@ fn all() -> Vec<(Message, &'static str)> {
                 .and_require("g", Require::Version(3))
                 .answer(&signal, "thanks")
                 .keep_signals(),
-            r#"{"message":"complete","result":[1],"data":null,"effects":[{"op":"submit","id":"child","kind":"k"},{"op":"submit","id":"later","kind":"k","start_at":"in 1m 30s"},{"op":"send","task":"b","id":"c1","command":"pause"},{"op":"delete","task":"d"},{"op":"retry","task":"e"},{"op":"reschedule","task":"f","due":"2030-01-01T00:00:00Z"},{"op":"require","task":"g","exists":true},{"op":"require","task":"g","version":3}],"replies":[{"signal":7,"reply":"thanks"}],"keep_signals":true}"#,
+            r#"{"message":"complete","result":[1],"no_data":true,"effects":[{"op":"submit","id":"child","kind":"k"},{"op":"submit","id":"later","kind":"k","start_at":"in 1m 30s"},{"op":"send","task":"b","id":"c1","command":"pause"},{"op":"delete","task":"d"},{"op":"retry","task":"e"},{"op":"reschedule","task":"f","due":"2030-01-01T00:00:00Z"},{"op":"require","task":"g","exists":true},{"op":"require","task":"g","version":3}],"replies":[{"signal":7,"reply":"thanks"}],"keep_signals":true}"#,
         ),
     ]
 }

@@ -28,15 +28,15 @@ pub const TIMES: [&str; 6] = [
 ///
 /// | `op` | fields |
 /// |---|---|
-/// | `submit` | the fields of a [`TaskForm`], with the id; `if_exists`: `refuse` (default), `same`, `replace-finished`, `skip` |
+/// | `submit` | the fields of a [`TaskForm`], with the id; `if_exists`: `refuse` (default), `same`, `replace-finished`, `replace-waiting`, `skip` |
 /// | `send` | `task`, `command` with the fields of the [`Command`], `id` (default: one that the reader makes) |
 /// | `delete` | `task`; `force`: also a task that a node has claimed |
-/// | `retry` | `task`; `data` and `props` that it starts with instead of its own |
-/// | `reschedule` | `task`; `due`, `priority`, `kind`, `limits`, `data`, `props`: one or more |
+/// | `retry` | `task`; `data` and `props` that it starts with instead of its own; `no_data`, `no_props` |
+/// | `reschedule` | `task`; `due`, `priority`, `kind`, `limits`, `data`, `no_data`, `props`, `no_props`: one or more |
 /// | `require` | `task`; `exists`, `state`, `version`, `fence`, `kind`, `unclaimed`, `data`, `no_data`: one or more |
 ///
-/// Times are RFC 3339. A field that is `null` is as good as absent, but `result`, `payload`, `data` and the `props` of a
-/// retry or a reschedule: their `null` is a value. [`Operation`] and [`Guard`] are written in this form.
+/// Times are RFC 3339. A field that is `null` is as good as absent: it changes nothing. `"no_data":true` and
+/// `"no_props":true` erase. Only the `null` of a `result` or a `payload` is a value. [`Operation`] and [`Guard`] are written in this form.
 ///
 /// # Example
 ///
@@ -194,12 +194,18 @@ pub(crate) struct DeleteForm {
 pub(crate) struct RetryForm {
     /// The task.
     task: TaskId,
-    /// The new data, of the version of the present data: any JSON.
+    /// The new data, of the version of the present data: any JSON but `null`.
     #[serde(skip_serializing_if = "Option::is_none")]
     data: Option<Json>,
-    /// The new props: any JSON.
+    /// `true`: the task starts without data.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    no_data: Option<bool>,
+    /// The new props: any JSON but `null`.
     #[serde(skip_serializing_if = "Option::is_none")]
     props: Option<Json>,
+    /// `true`: the task starts without props, with `null` as its props.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    no_props: Option<bool>,
 }
 
 #[derive(Serialize)]
@@ -219,12 +225,18 @@ pub(crate) struct RescheduleForm {
     /// The new limits; an empty list removes them.
     #[serde(skip_serializing_if = "Option::is_none")]
     limits: Option<Vec<Limit>>,
-    /// The new data, of the version of the present data: any JSON. Also require the data that was read.
+    /// The new data, of the version of the present data: any JSON but `null`. Also require the data that was read.
     #[serde(skip_serializing_if = "Option::is_none")]
     data: Option<Json>,
-    /// The new props: any JSON.
+    /// `true`: removes the data.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    no_data: Option<bool>,
+    /// The new props: any JSON but `null`.
     #[serde(skip_serializing_if = "Option::is_none")]
     props: Option<Json>,
+    /// `true`: removes the props: they are `null`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    no_props: Option<bool>,
 }
 
 #[derive(Serialize)]
@@ -250,10 +262,10 @@ pub(crate) struct RequireForm {
     /// `true`: no node has claimed it.
     #[serde(skip_serializing_if = "Option::is_none")]
     unclaimed: Option<bool>,
-    /// Its data has this value: any JSON.
+    /// Its data has this value: any JSON but `null`.
     #[serde(skip_serializing_if = "Option::is_none")]
     data: Option<Json>,
-    /// `true`: it has no data.
+    /// `true`: it has no data, or `null`.
     #[serde(skip_serializing_if = "Option::is_none")]
     no_data: Option<bool>,
 }
@@ -271,13 +283,26 @@ impl From<&Operation> for LineForm {
                 task: task.clone(),
                 force: *force,
             }),
-            Operation::Retry(RetryTask { task, data, props }) => Self::Retry(RetryForm {
-                task: task.clone(),
-                data: data.clone(),
-                props: props.clone(),
-            }),
+            Operation::Retry(RetryTask { task, data, props }) => {
+                let ((data, no_data), (props, no_props)) = (new(data.clone()), new(props.clone()));
+                Self::Retry(RetryForm {
+                    task: task.clone(),
+                    data,
+                    no_data,
+                    props,
+                    no_props,
+                })
+            }
             Operation::Reschedule(change) => Self::Reschedule(change.clone().into()),
         }
+    }
+}
+
+/// Returns a new value and whether it erases, as [`Fields::take_new`](super::fields::Fields::take_new) reads them.
+pub(super) fn new(value: Option<Json>) -> (Option<Json>, Option<bool>) {
+    match value {
+        Some(value) if value.is_null() => (None, Some(true)),
+        value => (value, None),
     }
 }
 
@@ -320,6 +345,7 @@ impl From<Reschedule> for RescheduleForm {
             data,
             props,
         } = change;
+        let ((data, no_data), (props, no_props)) = (new(data), new(props));
         Self {
             task,
             due,
@@ -327,7 +353,9 @@ impl From<Reschedule> for RescheduleForm {
             kind,
             limits,
             data,
+            no_data,
             props,
+            no_props,
         }
     }
 }
@@ -353,8 +381,8 @@ impl From<&Guard> for LineForm {
             Require::Fence(fence) => form.fence = Some(*fence),
             Require::Kind(kind) => form.kind = Some(kind.clone()),
             Require::Unclaimed => form.unclaimed = Some(true),
-            Require::Data(Some(data)) => form.data = Some(data.clone()),
-            Require::Data(None) => form.no_data = Some(true),
+            Require::Data(Some(data)) if !data.is_null() => form.data = Some(data.clone()),
+            Require::Data(_) => form.no_data = Some(true),
         }
         Self::Require(form)
     }

@@ -5,7 +5,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, value::RawValue};
 
 use crate::{
-    Command, CommandId, Delete, Fence, Guard, IfExists, Invalid, Kind, Operation, Require,
+    Command, CommandId, Delete, Fence, Guard, IfExists, Invalid, Json, Kind, Operation, Require,
     Reschedule, RetryTask, StateKind, Submit, TaskId, Waits,
     operation::SendCommand,
     plain,
@@ -49,7 +49,9 @@ const CONDITIONS: [&str; 8] = [
 ];
 
 /// The fields of a reschedule.
-const CHANGES: [&str; 6] = ["due", "priority", "kind", "limits", "data", "props"];
+const CHANGES: [&str; 8] = [
+    "due", "priority", "kind", "limits", "data", "no_data", "props", "no_props",
+];
 
 /// The values of the field `op`.
 const OPERATIONS: &str = "submit, send, delete, retry, reschedule, require";
@@ -125,9 +127,9 @@ impl Fields {
 
     fn retry(mut self) -> Result<RetryTask, Invalid> {
         let mut retry = RetryTask::new(self.task()?);
-        retry.data = self.take_json("data")?;
-        retry.props = self.take_json("props")?;
-        self.end(["op", "task", "data", "props"])?;
+        retry.data = self.take_new("data", "no_data")?;
+        retry.props = self.take_new("props", "no_props")?;
+        self.end(["op", "task", "data", "no_data", "props", "no_props"])?;
         Ok(retry)
     }
 
@@ -230,11 +232,12 @@ impl Fields {
         let kind: Option<String> = self.take("kind")?;
         change.kind = kind.map(Kind::new).transpose()?;
         change.limits = self.take("limits")?;
-        change.data = self.take_json("data")?;
-        change.props = self.take_json("props")?;
+        change.data = self.take_new("data", "no_data")?;
+        change.props = self.take_new("props", "no_props")?;
         self.end(["op", "task"].into_iter().chain(CHANGES))?;
         if change.is_empty() {
-            let reason = "is missing, and 'priority', 'kind', 'limits', 'data' and 'props' too; give at least one of them";
+            let reason = "is missing, and 'priority', 'kind', 'limits', 'data', 'no_data', 'props' and 'no_props' too; give at \
+                          least one of them";
             return Err(Invalid::new("due", reason));
         }
         Ok(change)
@@ -262,7 +265,7 @@ impl Fields {
             required.push(Require::Unclaimed);
         }
         required.extend(
-            self.take_json("data")?
+            self.take::<Json>("data")?
                 .map(|data| Require::Data(Some(data))),
         );
         if self.take_true(

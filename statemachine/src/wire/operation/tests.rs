@@ -146,6 +146,36 @@ fn a_wrong_field_is_named() {
     }
 }
 
+/// A generator that writes null for each absent field erased the data and the props.
+#[test]
+fn a_null_changes_nothing_and_no_data_erases() {
+    let text = r#"{"op":"reschedule","task":"a","due":null,"priority":3,"kind":null,"limits":null,"data":null,"no_data":null,"props":null,"no_props":null}"#;
+    let Line::Operation(Operation::Reschedule(change)) = read_line(text).unwrap() else {
+        panic!("no reschedule")
+    };
+    assert_eq!(change, Reschedule::new("a".parse().unwrap()).priority(3));
+    let text = r#"{"op":"retry","task":"a","data":null,"props":null}"#;
+    let Line::Operation(Operation::Retry(retry)) = read_line(text).unwrap() else {
+        panic!("no retry")
+    };
+    assert!(!retry.is_edited());
+    for text in [
+        r#"{"op":"retry","task":"a","no_data":true,"no_props":true}"#,
+        r#"{"op":"reschedule","task":"a","no_data":true,"no_props":true}"#,
+    ] {
+        let (data, props) = match read_line(text).unwrap() {
+            Line::Operation(Operation::Retry(retry)) => (retry.data, retry.props),
+            Line::Operation(Operation::Reschedule(change)) => (change.data, change.props),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!((data, props), (Some(Json::null()), Some(Json::null())));
+        let both = text.replace("\"no_data\"", "\"data\":7,\"no_data\"");
+        assert_eq!(read_line(&both).unwrap_err().field(), "no_data");
+    }
+    let only = r#"{"op":"reschedule","task":"a","data":null}"#;
+    assert_eq!(read_line(only).unwrap_err().field(), "due");
+}
+
 #[test]
 fn a_wrong_type_is_named_in_the_words_of_json() {
     for (text, says) in [
@@ -218,7 +248,7 @@ fn a_wrong_type_is_named_in_the_words_of_json() {
         ),
         (
             r#"{"op":"submit","id":"a","kind":"k","if_exists":"maybe"}"#,
-            "if_exists: 'maybe' is none of refuse, same, replace-finished, skip",
+            "if_exists: 'maybe' is none of refuse, same, replace-finished, replace-waiting, skip",
         ),
         (
             r#"{"op":"submit","id":"a","kind":"k","prop":1}"#,

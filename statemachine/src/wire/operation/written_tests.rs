@@ -80,7 +80,7 @@ fn all() -> Vec<(Result<Operation, Guard>, &'static str)> {
         ),
         (
             Ok(Operation::Reschedule(change)),
-            r#"{"op":"reschedule","task":"a","due":"2030-01-01T00:00:00Z","priority":0,"limits":[],"data":null}"#,
+            r#"{"op":"reschedule","task":"a","due":"2030-01-01T00:00:00Z","priority":0,"limits":[],"no_data":true}"#,
         ),
         (
             guard(Require::Exists),
@@ -111,8 +111,8 @@ fn all() -> Vec<(Result<Operation, Guard>, &'static str)> {
             r#"{"op":"require","task":"a","unclaimed":true}"#,
         ),
         (
-            guard(Require::Data(Some(json("null")))),
-            r#"{"op":"require","task":"a","data":null}"#,
+            guard(Require::Data(Some(json("[null]")))),
+            r#"{"op":"require","task":"a","data":[null]}"#,
         ),
         (
             guard(Require::Data(None)),
