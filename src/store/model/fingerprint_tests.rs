@@ -166,7 +166,7 @@ fn operations() -> Vec<Transaction> {
     let given = all.iter().flat_map(Transaction::operations);
     given.for_each(name_each);
     all.extend(
-        requires
+        requires()
             .into_iter()
             .map(|require| new().require(id(), require)),
     );
@@ -266,7 +266,7 @@ fn a_stored_fingerprint_is_that_of_every_version() {
         send(Command::Signal(Signal::new("go").with_json(json("1")))),
         new().delete(id()).retry("b".parse().unwrap()),
         new().reschedule(Reschedule::new(id()).due(at(1)).priority(1).data(json("1"))),
-        requires()
+        requires
             .into_iter()
             .fold(new(), |all, require| all.require(id(), require)),
     ]
