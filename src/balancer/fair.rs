@@ -26,8 +26,8 @@ pub struct Fair {
     threshold: f64,
 }
 
-/// How long a node that has just started takes nothing. Other nodes are known within some tens of
-/// milliseconds after they have joined.
+/// How long a node that has just started takes nothing. Shortly before that it has read the other nodes
+/// for the second time.
 const SETTLES: Duration = Duration::from_secs(1);
 
 impl Default for Fair {

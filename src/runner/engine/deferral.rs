@@ -182,7 +182,10 @@ impl Deferral {
                 return Some(Defers::NotTaken { until });
             }
         };
-        let before = balancer::rank(&cluster, &view.id, view.into());
+        let before = match self.others.is_empty() {
+            true => 0,
+            false => balancer::rank(&cluster, &view.id, view.into()),
+        };
         if before == 0 && pause.is_zero() {
             return None;
         }
