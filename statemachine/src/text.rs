@@ -2,6 +2,7 @@
 
 /// Returns whether a character is a control character or prints as nothing: line and paragraph
 /// separators, characters that change the direction of the text around them, and other invisible ones.
+/// Characters that join two others or keep them apart are printed: Persian words and some emoji need them.
 ///
 /// # Example
 ///
@@ -9,11 +10,11 @@
 /// use windlass_statemachine::text::is_unprintable;
 ///
 /// assert!(is_unprintable('\n') && is_unprintable('\u{9b}') && is_unprintable('\u{202e}'));
-/// assert!(!is_unprintable('a') && !is_unprintable('é') && !is_unprintable(' '));
+/// assert!(!is_unprintable('a') && !is_unprintable('é') && !is_unprintable(' ') && !is_unprintable('\u{200d}'));
 /// ```
 pub fn is_unprintable(c: char) -> bool {
     c.is_control()
-        || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
+        || matches!(c, '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
 }
 
 /// Returns the text with its unprintable characters escaped: `\n` for a line break, and `\u{202e}` for a
