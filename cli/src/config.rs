@@ -244,7 +244,7 @@ impl Source<'_> {
                     Some(ContextValue::Strings(valid)) => valid.join(", "),
                     _ => String::new(),
                 };
-                Err(format!("is none of {valid}"))
+                Err(format!("is not one of {valid}"))
             }
             ErrorKind::ValueValidation => Err(std::error::Error::source(&error)
                 .map_or_else(|| "has a wrong value".to_owned(), ToString::to_string)),

@@ -106,7 +106,7 @@ mod tests {
             ),
             (
                 r#"{"kind":"a","retry":{"policy":"x"}}"#,
-                "retry.policy: 'x' is none of strikes, exponential, never, abandoned",
+                "retry.policy: 'x' is not one of strikes, exponential, never, abandoned",
             ),
         ] {
             let error = parse(text).unwrap_err().to_string();

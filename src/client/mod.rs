@@ -17,6 +17,7 @@ mod stats;
 mod submit;
 mod transaction;
 mod wait;
+mod wait_none;
 mod waiting;
 mod waits;
 

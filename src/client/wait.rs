@@ -1,4 +1,4 @@
-//! Waits for the end of a task, for the outcome of a command, and until no task matches a filter.
+//! Waits for the end of a task, and for the outcome of a command.
 
 use std::{
     ops::ControlFlow::{self, Break, Continue},
@@ -10,23 +10,20 @@ use std::{
 };
 
 use tokio::time::{Instant, sleep};
-use windlass_statemachine::{CommandId, Invalid, Outcome, StateKind, TaskId, TaskStatus};
+use windlass_statemachine::{CommandId, Invalid, Outcome, TaskId, TaskStatus};
 
 use super::{Client, Done, WaitReason, Waiting, name, waiting::Reporter};
 use crate::store::{
-    Change, ChangeKind, Error, Filter, NodeRecord, Query, TaskRecord,
+    Change, ChangeKind, Error, NodeRecord, TaskRecord,
     changes::{Delivered, Subscription},
 };
 
 /// How often a wait reads the store again when the task does not change: the other conditions of the wait may
 /// have changed.
-const LOOK_AGAIN: Duration = Duration::from_secs(5);
+pub(super) const LOOK_AGAIN: Duration = Duration::from_secs(5);
 
 /// The same interval for a wait that depends only on the task: ten thousand of them cost little.
 const LOOK_SELDOM: Duration = Duration::from_secs(30);
-
-/// The minimum time between two searches for a matching task.
-const LOOK_APART: Duration = Duration::from_millis(50);
 
 /// Returns about [`LOOK_SELDOM`], so that waits that began together do not read together.
 fn seldom() -> Duration {
@@ -34,7 +31,7 @@ fn seldom() -> Duration {
 }
 
 /// Retries calls to an unavailable store for some seconds.
-struct Retries {
+pub(super) struct Retries {
     wait: Duration,
 }
 
@@ -48,7 +45,7 @@ impl Default for Retries {
 
 impl Retries {
     /// Waits before the next try. Returns the error when it is not retryable, or after some seconds.
-    async fn after(&mut self, error: Error) -> Result<(), Error> {
+    pub(super) async fn after(&mut self, error: Error) -> Result<(), Error> {
         if !error.is_retryable() || self.wait > LOOK_AGAIN {
             return Err(error);
         }
@@ -63,7 +60,7 @@ type Looked<T> = Result<ControlFlow<T, Duration>, Error>;
 
 /// Waits for a change of the task for which `matters` holds, or for `time`. Returns `false` when the
 /// subscription has ended.
-async fn next(
+pub(super) async fn next(
     changes: &mut Subscription,
     matters: &impl Fn(&Change) -> bool,
     time: Duration,
@@ -257,127 +254,6 @@ impl Client {
         };
         self.until(&task, |_| true, look).await
     }
-
-    /// Waits until no matching task is runnable, claimed or in fault: each has ended, is paused,
-    /// sleeps, or is quarantined. Reads only live tasks, and reads them again only when the task
-    /// that was last found busy has changed.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Unavailable`].
-    pub async fn wait_idle(&self, filter: &Filter) -> Result<(), Error> {
-        self.until_none(|| self.busy(filter)).await
-    }
-
-    /// Waits until no task matches. Searches again only when the first matching task has changed.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Unavailable`].
-    pub async fn wait_none(&self, filter: &Filter) -> Result<(), Error> {
-        self.until_none(|| self.first(filter)).await
-    }
-
-    /// Calls `look` until it finds no task, each time after the found task has changed.
-    async fn until_none<Fut>(&self, look: impl Fn() -> Fut) -> Result<(), Error>
-    where
-        Fut: Future<Output = Result<Option<TaskId>, Error>>,
-    {
-        let (mut retries, mut followed) = (Retries::default(), None::<Subscription>);
-        loop {
-            let found = match look().await {
-                Ok(None) => return Ok(()),
-                Ok(Some(found)) => found,
-                Err(e) => {
-                    retries.after(e).await?;
-                    continue;
-                }
-            };
-            let changes = match &mut followed {
-                Some(changes) if *changes.task() == found => changes,
-                _ => {
-                    // The task may have changed since it was found, so it is read again after the
-                    // subscription.
-                    match self.store().changes().of(&found).await {
-                        Ok(changes) => followed = Some(changes),
-                        Err(e) => retries.after(e).await?,
-                    }
-                    continue;
-                }
-            };
-            retries = Retries::default();
-            let matters = |change: &Change| ends_a_wait(&change.what);
-            if !next(changes, &matters, LOOK_AGAIN).await {
-                followed = None;
-            }
-            // A task that changes all the time must not cause a search for each change.
-            sleep(LOOK_APART).await;
-        }
-    }
-
-    async fn first(&self, filter: &Filter) -> Result<Option<TaskId>, Error> {
-        let mut query = Query::new(filter.clone())
-            .order(self.order_of_newest())
-            .limit(1)
-            .without_props();
-        // The oldest task: the newest of many may end soon, and each end causes another search.
-        query.ascending = true;
-        let found = self.page(&query, None).await?.tasks.into_iter().next();
-        Ok(found.map(|record| record.task.id))
-    }
-
-    /// Returns a matching task that is runnable, in fault or claimed.
-    async fn busy(&self, filter: &Filter) -> Result<Option<TaskId>, Error> {
-        let with = |codes: &[StateKind]| {
-            let asked = |code: &StateKind| filter.states.is_empty() || filter.states.contains(code);
-            let states: Vec<StateKind> = codes.iter().copied().filter(asked).collect();
-            (!states.is_empty()).then(|| Filter {
-                states,
-                ..filter.clone()
-            })
-        };
-        if let Some(active) = with(&[StateKind::Runnable, StateKind::Fault])
-            && let Some(found) = self.first(&active).await?
-        {
-            return Ok(Some(found));
-        }
-        let Some(mut claimed) = with(&LIVE) else {
-            return Ok(None);
-        };
-        let nodes = match &filter.node {
-            Some(node) => vec![node.clone()],
-            None => {
-                let nodes = self.nodes().await?.into_iter();
-                nodes.map(|node| node.spec.name).collect()
-            }
-        };
-        for node in nodes {
-            claimed.node = Some(node);
-            if let Some(found) = self.first(&claimed).await? {
-                return Ok(Some(found));
-            }
-        }
-        Ok(None)
-    }
-}
-
-/// The states of tasks that have not ended.
-const LIVE: [StateKind; 4] = [
-    StateKind::Runnable,
-    StateKind::Sleeping,
-    StateKind::Paused,
-    StateKind::Fault,
-];
-
-/// Returns whether a task may no longer match after this change.
-fn ends_a_wait(what: &ChangeKind) -> bool {
-    !matches!(
-        what,
-        ChangeKind::Claimed { .. }
-            | ChangeKind::Checkpointed { .. }
-            | ChangeKind::Commanded { .. }
-            | ChangeKind::MalformedCommand { .. }
-    )
 }
 
 /// Returns the end of a task; `None` while it is live.

@@ -194,7 +194,7 @@ pub fn words(error: &serde_json::Error) -> String {
         let (kind, name, known) = unknown(text)?;
         Some(match kind {
             "field" => unknown_field(name, known),
-            _ => format!("'{name}' is none of {}", known.join(", ")),
+            _ => format!("'{name}' is not one of {}", known.join(", ")),
         })
     });
     let missing = || text.strip_prefix("missing field ").and_then(quoted);
@@ -365,7 +365,7 @@ mod tests {
             ),
             (
                 r#"{"colour":"blue"}"#,
-                "colour: 'blue' is none of red, green",
+                "colour: 'blue' is not one of red, green",
             ),
             (
                 "{",

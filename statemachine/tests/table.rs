@@ -208,11 +208,11 @@ fn names_read_back() {
     }
     assert_eq!(
         "Running".parse::<StateKind>().unwrap_err().to_string(),
-        "state: 'Running' is none of runnable, sleeping, paused, fault, completed, failed, killed"
+        "state: 'Running' is not one of runnable, sleeping, paused, fault, completed, failed, killed"
     );
     assert_eq!(
         "stop".parse::<ActionKind>().unwrap_err().to_string(),
-        "message: 'stop' is none of run, sleep, pause, release, checkpoint, error, complete, kill, signal"
+        "message: 'stop' is not one of run, sleep, pause, release, checkpoint, error, complete, kill, signal"
     );
 }
 

@@ -25,6 +25,7 @@ mod jobs;
 mod joins;
 mod leases;
 mod limits;
+mod logged;
 mod logs;
 mod node_faults;
 mod nodes;

@@ -1,12 +1,12 @@
 //! `windlass watch`: prints changes as they happen.
 
-use std::time::Duration;
+use std::{collections::HashMap, time::Duration};
 
 use futures::StreamExt;
 use serde::Serialize;
 use windlass::{
     Client, Command, FailedAttempt, StateKind, TaskId,
-    store::{Change, ChangeKind, ChangeStream, Error},
+    store::{Change, ChangeKind, ChangeStream, Error, Filter, Query},
 };
 
 use crate::{
@@ -86,21 +86,31 @@ async fn follow(args: &Args, global: &Global, client: &Client) -> Result<Exit, F
     loop {
         match changes.next().await {
             Some(Ok(batch)) => {
+                let is_shown =
+                    |change: &&Change| args.id.as_ref().is_none_or(|id| *id == change.task);
+                let versions = versions(client, batch.iter().filter(is_shown)).await;
                 for change in &batch {
                     after = Some(change.seq);
-                    if args.id.as_ref().is_some_and(|id| *id != change.task) {
+                    if !is_shown(&change) {
                         continue;
                     }
+                    let version = versions.get(&change.task).copied();
                     if out.is_json() {
                         let error = error_of(client, change).await;
-                        out.json(&Line { change, error })?;
+                        out.json(&Line {
+                            change,
+                            error,
+                            version,
+                        })?;
                     } else {
                         let more = match command_of(client, change).await {
                             None => error_of(client, change).await,
                             command => command,
                         };
                         let more = more.map_or(String::new(), |e| format!(": {}", one_line(&e)));
-                        out.line(format!("{}{more}", change_text(change, true)))?;
+                        let version =
+                            version.map_or(String::new(), |v| format!(", now version {v}"));
+                        out.line(format!("{}{version}{more}", change_text(change, true)))?;
                     }
                     left = left.map(|n| n - 1);
                     let may_end = args.until_ended && change.seq >= ended_by;
@@ -143,6 +153,37 @@ pub(crate) struct Line<'a> {
     /// The error of a failed attempt, of a `moved` by `error`.
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
+    /// The version of the task when the line was printed, for a guard. Absent when the task was deleted, or its state
+    /// cannot be read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    version: Option<u64>,
+}
+
+/// How many tasks are read at once.
+const READ: usize = 500;
+
+/// Returns the present versions of the tasks of these changes.
+async fn versions<'a>(
+    client: &Client,
+    changes: impl Iterator<Item = &'a Change>,
+) -> HashMap<TaskId, u64> {
+    let mut ids: Vec<TaskId> = changes.map(|change| change.task.clone()).collect();
+    ids.sort();
+    ids.dedup();
+    let mut versions = HashMap::new();
+    for ids in ids.chunks(READ) {
+        let mut filter = Filter::new();
+        filter.ids = ids.to_vec();
+        let query = Query::new(filter).without_props().limit(READ as u32);
+        // Without them the changes are printed all the same.
+        let tasks = client.page(&query, None).await.map(|page| page.tasks);
+        for record in tasks.unwrap_or_default() {
+            if let Ok(state) = record.state {
+                versions.insert(record.task.id, state.version);
+            }
+        }
+    }
+    versions
 }
 
 /// Returns the number of the last change that ended a task; 0 when its history does not have it.

@@ -97,7 +97,7 @@ async fn filters_say_which_tasks() {
     assert_eq!(ids(&["--waits", "no_node"]), ["o1"]);
     assert!(ids(&["--waits", "limit"]).is_empty());
     env.run(&["list", "--waits", "no-node"])
-        .fails(2, &["'no-node' is none of no_node, data_version"]);
+        .fails(2, &["'no-node' is not one of no_node, data_version"]);
     node.shutdown().await;
 }
 

@@ -173,7 +173,7 @@ fn each_wrong_field_of_a_schedule_is_named() {
         (&["--cron", "@daily", "--offset", "-5m"], "offset: "),
         (
             &["--cron", "@daily", "--overlap", "never"],
-            "overlap: 'never' is none of",
+            "overlap: 'never' is not one of",
         ),
         (
             &["--cron", "@daily", "--overlap", "allow:0"],
@@ -211,7 +211,7 @@ fn each_wrong_field_of_a_schedule_is_named() {
         ),
         (
             &["--spec", "{\"overlap\":\"never\"}"],
-            "schedule: overlap: 'never' is none of skip",
+            "schedule: overlap: 'never' is not one of skip",
         ),
         (
             &["--spec", "{\"every\":[\"1h\"]}"],

@@ -125,7 +125,7 @@ fn what_is_no_setting_is_named_with_its_file_and_line() {
         ),
         (
             "color = \"blue\"",
-            "line 1: color: is none of auto, always, never",
+            "line 1: color: is not one of auto, always, never",
         ),
         (
             "slots = 3",

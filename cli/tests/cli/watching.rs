@@ -19,11 +19,17 @@ async fn watch_prints_changes() {
     let whats: Vec<&Value> = changes.iter().map(|c| &c["what"]).collect();
     assert_eq!(whats, ["submitted", "claimed", "moved"]);
     assert!(changes.iter().all(|c| c["task"] == "a"));
+    let version = &env.json(&["get", "a"])["version"];
+    assert!(
+        changes.iter().all(|c| c["version"] == *version),
+        "{changes:?}"
+    );
     let text = env.run(&["watch", "--after", "0", "--limit", "3"]).ok().out;
     assert!(
         text.contains("a  runnable → completed by complete"),
         "{text}"
     );
+    assert!(text.contains(&format!(", now version {version}")), "{text}");
     let ended = env.run(&["watch", "a", "--until-ended"]).ok();
     assert_eq!(ended.out, "");
     let after = ["watch", "a", "--until-ended", "--after"];

@@ -89,7 +89,7 @@ impl FromStr for WaitKind {
         let found = Self::ALL.into_iter().find(|kind| kind.as_str() == text);
         found.ok_or_else(|| {
             let names = Self::ALL.map(Self::as_str).join(", ");
-            Invalid::new("waits", format!("'{text}' is none of {names}"))
+            Invalid::new("waits", format!("'{text}' is not one of {names}"))
         })
     }
 }
@@ -105,7 +105,7 @@ mod tests {
         }
         let refused = "no-node".parse::<WaitKind>().unwrap_err().to_string();
         assert!(
-            refused.starts_with("waits: 'no-node' is none of no_node, "),
+            refused.starts_with("waits: 'no-node' is not one of no_node, "),
             "{refused}"
         );
     }

@@ -105,7 +105,7 @@ impl std::str::FromStr for ActionKind {
             let names: Vec<_> = all.map(|a| a.as_str()).collect();
             Invalid::new(
                 "message",
-                format!("'{text}' is none of {}", names.join(", ")),
+                format!("'{text}' is not one of {}", names.join(", ")),
             )
         })
     }

@@ -264,7 +264,7 @@ fn action(
             (Action::Complete { result }.into(), &["result"])
         }
         other => {
-            let reason = format!("'{other}' is none of {NAMES}");
+            let reason = format!("'{other}' is not one of {NAMES}");
             return Err(Invalid::new("message", reason));
         }
     })

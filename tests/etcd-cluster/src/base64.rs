@@ -26,7 +26,7 @@ pub(crate) fn encode(bytes: &[u8]) -> String {
 ///
 /// # Errors
 ///
-/// When a character is none of its digits.
+/// When a character is not one of its digits.
 pub(crate) fn decode(text: &str) -> Result<Vec<u8>, BoxError> {
     let (mut bytes, mut bits, mut count) = (Vec::new(), 0_u32, 0);
     for character in text.trim_end_matches('=').bytes() {

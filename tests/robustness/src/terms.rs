@@ -47,7 +47,7 @@ impl Terms {
     ///
     /// # Errors
     ///
-    /// When one is none of these.
+    /// When one is not one of these.
     pub fn parse(args: &[String]) -> Result<Self, BoxError> {
         let mut terms = Self::default();
         for arg in args {

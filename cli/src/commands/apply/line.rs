@@ -114,7 +114,7 @@ mod tests {
             (r#"{"task":"a"}"#, "op: is missing"),
             (
                 r#"{"op":"drop","task":"a"}"#,
-                "op: 'drop' is none of submit, send",
+                "op: 'drop' is not one of submit, send",
             ),
             (r#"{"op":"submit","id":"a"}"#, "kind: is missing"),
             (
@@ -133,11 +133,11 @@ mod tests {
             (r#"{"op":"submit","kind":"exec"}"#, "props: is null"),
             (
                 r#"{"op":"submit","kind":"k","if_exists":"x"}"#,
-                "if_exists: 'x' is none of",
+                "if_exists: 'x' is not one of",
             ),
             (
                 r#"{"op":"send","task":"a","command":"stop"}"#,
-                "command: 'stop' is none of",
+                "command: 'stop' is not one of",
             ),
             (
                 r#"{"op":"send","task":"a","command":"sleep"}"#,

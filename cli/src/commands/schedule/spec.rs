@@ -210,7 +210,7 @@ pub(super) fn overlap(text: &str) -> Result<Value, Invalid> {
         (_, Some(Ok(most))) => Ok(json!({ "allow": most })),
         _ => {
             let reason = format!(
-                "'{text}' is none of skip, queue-one, queue-all, cancel, kill, pause and allow:N"
+                "'{text}' is not one of skip, queue-one, queue-all, cancel, kill, pause and allow:N"
             );
             Err(Invalid::new("overlap", reason))
         }

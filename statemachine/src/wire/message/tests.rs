@@ -113,7 +113,7 @@ fn wrong_messages_name_the_field() {
         ("{}", "message: is missing; write it like"),
         (
             r#"{"message":"signal"}"#,
-            "message: 'signal' is none of run, sleep",
+            "message: 'signal' is not one of run, sleep",
         ),
         (
             r#"{"message":"run","until":"now"}"#,

@@ -100,7 +100,7 @@ fn line(
         "reschedule" => Operation::Reschedule(fields.reschedule()?),
         "require" => return fields.guards().map(Line::Guards),
         other => {
-            let reason = format!("'{other}' is none of {OPERATIONS}");
+            let reason = format!("'{other}' is not one of {OPERATIONS}");
             return Err(Invalid::new("op", reason));
         }
     };

@@ -248,7 +248,7 @@ fn a_wrong_type_is_named_in_the_words_of_json() {
         ),
         (
             r#"{"op":"submit","id":"a","kind":"k","if_exists":"maybe"}"#,
-            "if_exists: 'maybe' is none of refuse, same, replace-finished, replace-waiting, skip",
+            "if_exists: 'maybe' is not one of refuse, same, replace-finished, replace-waiting, skip",
         ),
         (
             r#"{"op":"submit","id":"a","kind":"k","prop":1}"#,
@@ -261,7 +261,7 @@ fn a_wrong_type_is_named_in_the_words_of_json() {
         ),
         (
             r#"{"op":"send","task":"a","command":"dance"}"#,
-            "command: 'dance' is none of ",
+            "command: 'dance' is not one of ",
         ),
         (
             r#"{"op":"send","task":"a","command":"sleep","until":7}"#,

@@ -83,7 +83,7 @@ fn compare(
         ));
     }
     let strange = runs.difference(passed);
-    wrong.extend(strange.map(|run| format!("{run} is none of its times")));
+    wrong.extend(strange.map(|run| format!("{run} is not one of its times")));
     wrong
 }
 
