@@ -72,6 +72,7 @@ async fn fill(file: &File) {
              UPDATE windlass_states SET quarantine = NULL WHERE n =
                  (SELECT n FROM windlass_tasks WHERE id = 'first');
              INSERT INTO windlass_watches SELECT 'first', n FROM windlass_tasks WHERE id = 'waits';
+             INSERT INTO windlass_log SELECT n, 0, 0, 1, '{}' FROM windlass_tasks WHERE id = 'first';
              INSERT INTO windlass_states_alone VALUES ('first', 1, 1, 1, '{}');
              UPDATE windlass_commands SET outcome = '\"applied\"' WHERE id = 'c2';
              UPDATE windlass_node_commands SET outcome = 'done';

@@ -1,10 +1,7 @@
 //! `schedule`: what it prints, what it changes, how it fails.
 
 use serde_json::json;
-use windlass::{
-    Client, Json, NewTask,
-    store::{Reschedule, Store},
-};
+use windlass::{Client, Json, NewTask, store::Store};
 
 use crate::env::Env;
 
@@ -353,9 +350,13 @@ async fn the_last_run_and_the_times_without_a_run_are_shown() {
     let task = NewTask::new("schedule").id("later").props(&spec);
     client.submit(task).await.unwrap();
     let data = Json::new("data", &data).unwrap();
-    let change = Reschedule::new("later".parse().unwrap()).data(data);
-    let change = client.transaction().reschedule(change);
-    change.commit().await.unwrap();
+    let (transfer, id) = (store.transfer().unwrap(), "later".parse().unwrap());
+    let mut exported = transfer.export(&[id]).await;
+    let mut later = exported.pop().unwrap().unwrap();
+    later.state.data = Some(data);
+    client.delete("later").await.unwrap();
+    let imported = transfer.import(vec![later]).await;
+    imported.into_iter().for_each(|task| drop(task.unwrap()));
     let shown = env.run(&["schedule", "get", "later"]).ok();
     for says in [
         "no run       2030-01-01T00:00:00Z to 2030-01-01T09:00:00Z, 10 times: missed: no worker decided it in time\n",

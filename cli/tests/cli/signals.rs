@@ -155,7 +155,7 @@ fn bad_signals_name_the_field() {
     env.run(&["submit", "stay", "--id", "a"]).ok();
     let long = "x".repeat(65);
     env.run(&["signal", "a", &long])
-        .fails(2, &["name: ", "is not 1 to 64 characters"]);
+        .fails(2, &["name: ", "is not 1 to 64 printable characters"]);
     env.run(&["signal", "a", "n", "--payload", "{"])
         .fails(2, &["payload: is not JSON"]);
     env.run(&["signal", "none", "n"]).fails(3, &["none"]);
