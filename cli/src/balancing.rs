@@ -13,8 +13,8 @@ use crate::parse;
 pub(crate) const HELP: &str = "Choose when this node takes a task, and which tasks it releases for other nodes: \
     'greedy' (takes each task that it has room for), 'fair,threshold=120%' (at most this much of the average), \
     'slower,delay=30ms' (waits this long for each task that it has) or 'resource,of=memory,claim=75%,release=90%' \
-    (or of=load; takes nothing above the one and releases above the other; Linux only). The values shown are the \
-    defaults";
+    (or of=load; claims nothing above 'claim', and releases tasks above 'release'; Linux only). The values shown are \
+    the defaults";
 
 /// A balancer.
 #[derive(Clone)]

@@ -28,11 +28,11 @@
 mod args;
 mod balancing;
 mod bulk;
+mod changed_props;
 mod command_args;
 mod commands;
 mod config;
 mod dependents;
-mod edited;
 mod env_args;
 mod exit;
 mod filters;

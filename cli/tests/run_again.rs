@@ -334,7 +334,7 @@ fn a_task_that_another_batch_completed_is_not_run_again_in_silence() {
     let (code, _, err) = place.run(&["run", "two.jsonl", "--again"]);
     assert_eq!(code, 1, "{err}");
     assert!(
-        err.contains("line 1: task 't' is of the batch 'one-"),
+        err.contains("line 1: task 't' belongs to batch 'one-"),
         "{err}"
     );
     assert!(err.contains("give --batch one-"), "{err}");

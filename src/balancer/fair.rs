@@ -77,7 +77,7 @@ impl Balancer for Fair {
         (others().next().is_none() || me < self.most(me, extra, others())).into()
     }
 
-    fn gives_back(&self, cluster: &Cluster<'_>, mine: &[TaskId], jitter: f64) -> Vec<TaskId> {
+    fn releases(&self, cluster: &Cluster<'_>, mine: &[TaskId], jitter: f64) -> Vec<TaskId> {
         let others = || cluster.others.iter().filter(|other| other.has_room());
         if others().next().is_none() {
             return Vec::new();
@@ -111,7 +111,7 @@ mod tests {
     fn given(me: u64, others: &[Peer], jitter: f64) -> usize {
         let node = peer("me", me);
         let cluster = Cluster::new(&node, others);
-        Fair::default().gives_back(&cluster, &ids(me), jitter).len()
+        Fair::default().releases(&cluster, &ids(me), jitter).len()
     }
 
     #[test]
@@ -147,7 +147,7 @@ mod tests {
         let node = peer("me", 4);
         let others = [peer("b", 0)];
         let cluster = Cluster::new(&node, &others);
-        let given = Fair::default().gives_back(&cluster, &ids(4), 1.0);
+        let given = Fair::default().releases(&cluster, &ids(4), 1.0);
         assert_eq!(given, ["t3".parse().unwrap()]);
     }
 
@@ -187,7 +187,7 @@ mod tests {
             passed_on,
             ..Cluster::new(&node, &others)
         };
-        let given = |cluster| Fair::default().gives_back(&cluster, &ids(72), 1.0).len();
+        let given = |cluster| Fair::default().releases(&cluster, &ids(72), 1.0).len();
         assert_eq!(
             given(passed_on(48)),
             0,
@@ -235,7 +235,7 @@ mod tests {
                     let mut others = peers.clone();
                     let me = others.remove(at);
                     let cluster = Cluster::new(&me, &others);
-                    let back = Fair::default().gives_back(&cluster, &ids(me.claims), jitter).len();
+                    let back = Fair::default().releases(&cluster, &ids(me.claims), jitter).len();
                     claims[at] -= back as u64;
                     prop_assert!(back == 0 || claims[at] as f64 >= average);
                     moved += back;

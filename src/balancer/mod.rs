@@ -196,7 +196,7 @@ pub struct Cluster<'a> {
     /// The other live nodes.
     pub others: &'a [Peer],
     /// How many tasks the other nodes are about to claim: free tasks that this node leaves to others for
-    /// now, and in [`gives_back`](Balancer::gives_back) also those that it is releasing.
+    /// now, and in [`releases`](Balancer::releases) also those that it is releasing.
     pub passed_on: u64,
     /// For how long this node has known the cluster.
     pub known_for: Duration,
@@ -277,7 +277,7 @@ pub trait Balancer: Send + Sync + Debug {
     /// Tasks that different nodes could take are passed in one group after the other, until a group
     /// releases a task. `cluster.others` are then the nodes that could take all of `mine`. The claims of
     /// `cluster.me` are then those of tasks that the node is not releasing already.
-    fn gives_back(&self, cluster: &Cluster<'_>, mine: &[TaskId], jitter: f64) -> Vec<TaskId> {
+    fn releases(&self, cluster: &Cluster<'_>, mine: &[TaskId], jitter: f64) -> Vec<TaskId> {
         let _ = (cluster, mine, jitter);
         Vec::new()
     }
@@ -288,8 +288,8 @@ impl<B: Balancer + ?Sized> Balancer for std::sync::Arc<B> {
         (**self).takes(cluster, task)
     }
 
-    fn gives_back(&self, cluster: &Cluster<'_>, mine: &[TaskId], jitter: f64) -> Vec<TaskId> {
-        (**self).gives_back(cluster, mine, jitter)
+    fn releases(&self, cluster: &Cluster<'_>, mine: &[TaskId], jitter: f64) -> Vec<TaskId> {
+        (**self).releases(cluster, mine, jitter)
     }
 }
 

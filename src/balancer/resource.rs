@@ -142,7 +142,7 @@ impl<P: Probe> Balancer for Resource<P> {
         (self.read(false) < self.claim_limit).into()
     }
 
-    fn gives_back(&self, cluster: &Cluster<'_>, mine: &[TaskId], _jitter: f64) -> Vec<TaskId> {
+    fn releases(&self, cluster: &Cluster<'_>, mine: &[TaskId], _jitter: f64) -> Vec<TaskId> {
         let over = self.read(true) > self.release_limit;
         if !over || !cluster.others.iter().any(|other| other.has_room()) {
             return Vec::new();
@@ -186,7 +186,7 @@ mod tests {
             let balancer = Resource::new(Fixed(used), 70.0, 90.0).unwrap();
             assert_eq!(balancer.takes(&cluster, &task), takes.into(), "{used}");
             assert_eq!(
-                balancer.gives_back(&cluster, &mine, 0.5).len(),
+                balancer.releases(&cluster, &mine, 0.5).len(),
                 back,
                 "{used}"
             );
@@ -195,7 +195,7 @@ mod tests {
         let full_ones = [peer("b", 10)];
         let alone = Cluster::new(&me, &full_ones);
         assert!(
-            full.gives_back(&alone, &mine, 0.5).is_empty(),
+            full.releases(&alone, &mine, 0.5).is_empty(),
             "no node has room"
         );
     }
@@ -207,7 +207,7 @@ mod tests {
         let mine = ["a".parse().unwrap()];
         let back = |used| {
             let balancer = Resource::new(Fixed(used), 70.0, 90.0).unwrap();
-            balancer.gives_back(&cluster, &mine, 0.5).len()
+            balancer.releases(&cluster, &mine, 0.5).len()
         };
         assert_eq!((back(90.0), back(90.1)), (0, 1));
         let takes = |used| {

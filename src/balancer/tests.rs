@@ -139,7 +139,7 @@ fn by_default_a_balancer_takes_all_and_gives_nothing_back() {
     let cluster = Cluster::new(&me, &others);
     assert_eq!(Greedy.takes(&cluster, &task()), Decision::Take);
     let mine = [task().id];
-    assert!(Greedy.gives_back(&cluster, &mine, 1.0).is_empty());
+    assert!(Greedy.releases(&cluster, &mine, 1.0).is_empty());
 }
 
 #[test]

@@ -112,7 +112,7 @@ impl KindStats {
     pub(super) fn labels_hold(&mut self, found: Vec<HeldBack>) {
         let mut tasks: u64 = found.iter().map(|held| held.tasks).sum();
         for held in &mut self.held_back {
-            let (WaitReason::Standing(_) | WaitReason::Fault { .. } | WaitReason::Full(_)) =
+            let (WaitReason::NotClaiming(_) | WaitReason::Fault { .. } | WaitReason::Full(_)) =
                 held.reason
             else {
                 continue;

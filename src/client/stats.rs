@@ -108,14 +108,13 @@ impl Client {
         let (mut labels, mut others) = (BTreeMap::new(), BTreeMap::new());
         for record in &records {
             let reason = WaitReason::of(record, nodes, now);
-            let found: &mut BTreeMap<String, HeldBack> =
-                match &reason {
-                    Some(WaitReason::Labels(_)) => &mut labels,
-                    Some(
-                        WaitReason::Standing(_) | WaitReason::Fault { .. } | WaitReason::Full(_),
-                    ) if group_has_room(record, nodes, now) => &mut others,
-                    _ => continue,
-                };
+            let found: &mut BTreeMap<String, HeldBack> = match &reason {
+                Some(WaitReason::Labels(_)) => &mut labels,
+                Some(
+                    WaitReason::NotClaiming(_) | WaitReason::Fault { .. } | WaitReason::Full(_),
+                ) if group_has_room(record, nodes, now) => &mut others,
+                _ => continue,
+            };
             let Some(reason) = reason else { continue };
             let none = HeldBack {
                 reason: reason.clone(),

@@ -133,15 +133,15 @@ impl Client {
         id: impl TryInto<TaskId, Error: Into<Invalid>>,
     ) -> Result<Done, Error> {
         let id = &name::<TaskId>(id)?;
-        let (begun, is_told) = (Instant::now(), &AtomicBool::new(false));
+        let (begun, is_warned) = (Instant::now(), &AtomicBool::new(false));
         self.until(
             id,
             |change| may_end(&change.what),
             || async move {
                 let record = self.get(id).await?;
-                let time = match is_told.load(Ordering::Relaxed) {
+                let time = match is_warned.load(Ordering::Relaxed) {
                     true => seldom(),
-                    false => self.warn_of_no_node(&record, begun, is_told).await?,
+                    false => self.warn_of_no_node(&record, begun, is_warned).await?,
                 };
                 Ok(ended(record)?.map_or(Continue(time), Break))
             },
@@ -155,7 +155,7 @@ impl Client {
         &self,
         record: &TaskRecord,
         begun: Instant,
-        is_told: &AtomicBool,
+        is_warned: &AtomicBool,
     ) -> Result<Duration, Error> {
         let now = self.store().clock().now();
         let is_unhandled =
@@ -177,7 +177,7 @@ impl Client {
             return Ok(LOOK_AGAIN);
         }
         let nodes = self.nodes().await?;
-        is_told.store(true, Ordering::Relaxed);
+        is_warned.store(true, Ordering::Relaxed);
         if is_unhandled(&nodes) {
             let (id, kind) = (&record.task.id, &record.task.kind);
             tracing::warn!(task = %id, %kind, "waits for a task whose kind no live node handles");

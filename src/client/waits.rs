@@ -72,7 +72,7 @@ pub enum WaitReason {
     /// The nodes that can read the data take only tasks with other labels.
     Labels(Vec<Selector>),
     /// The nodes that could take the task are frozen or draining.
-    Standing(Vec<NodeName>),
+    NotClaiming(Vec<NodeName>),
     /// The nodes that could take the task cannot run its kind at present, because of a fault of
     /// their machines.
     Fault {
@@ -87,7 +87,7 @@ pub enum WaitReason {
     Tasks(Vec<TaskId>),
     /// A limit that the task shares with other tasks is full.
     Limit(LimitedBy),
-    /// The node that has claimed the task is dead: other nodes continue the task once the lease has
+    /// The node that has claimed the task no longer renews its lease: other nodes continue the task once the lease has
     /// ended.
     Lost(NodeName),
     /// The store has the mark of a copy: the task runs in the other store.
@@ -176,7 +176,7 @@ impl WaitReason {
             Self::NoNode => WaitKind::NoNode,
             Self::DataVersion { .. } => WaitKind::DataVersion,
             Self::Labels(_) => WaitKind::Labels,
-            Self::Standing(_) => WaitKind::Standing,
+            Self::NotClaiming(_) => WaitKind::NotClaiming,
             Self::Fault { .. } => WaitKind::Fault,
             Self::Full(_) => WaitKind::Full,
             Self::Tasks(_) => WaitKind::Tasks,
@@ -226,7 +226,7 @@ impl WaitReason {
             Ok(left) => left,
             Err(_) => return Err(Self::Labels(left.into_iter().map(selector).collect())),
         };
-        let left = narrowed(left, works).map_err(Self::Standing)?;
+        let left = narrowed(left, works).map_err(Self::NotClaiming)?;
         let reason = left.iter().find_map(|n| fault_of(n)).unwrap_or_default();
         let left = narrowed(left, |n| fault_of(n).is_none()).map_err(faulty(reason))?;
         narrowed(left, has_room).map_err(Self::Full)?;
@@ -326,7 +326,7 @@ impl fmt::Display for WaitReason {
                     "no live node of its kind takes tasks with its labels: start one that does ({selectors})"
                 )
             }
-            Self::Standing(nodes) => {
+            Self::NotClaiming(nodes) => {
                 let nodes = first(nodes);
                 write!(f, "the nodes of its kind are frozen or draining: {nodes}")
             }

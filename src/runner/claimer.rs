@@ -153,7 +153,7 @@ impl Callers {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives the task to the caller that has waited longest. Returns false when nobody waits.
+    /// Gives the task to the caller that has waited longest. Returns false if no caller waits.
     fn hand(&self, mut handed: Handed) -> bool {
         let mut waiting = self.lock();
         while let Some(caller) = waiting.callers.pop_front() {

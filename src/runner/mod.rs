@@ -17,8 +17,8 @@ mod lease;
 mod maintain;
 mod node;
 mod node_faults;
+mod os_signals;
 mod reports;
-mod signals;
 pub(crate) mod spawn;
 mod start;
 mod store_errors;
@@ -31,7 +31,7 @@ pub use self::{
     handle::{RunningTask, Snapshot, Unstored},
     lease::lease_margin,
     node::Runner,
+    os_signals::StopSignals,
     reports::REPORTS,
-    signals::StopSignals,
     start::StartError,
 };

@@ -15,7 +15,7 @@ use super::{
     control::Control,
     handle::{Snapshot, Unstored},
     input::In,
-    signals::StopSignals,
+    os_signals::StopSignals,
 };
 use crate::{handler::Shared, store::Error};
 

@@ -70,7 +70,7 @@ fn check(
         return Ok(within);
     }
     let reason = match latest.is_zero() {
-        true => format!("{length} gives a run no time; give a longer one"),
+        true => format!("{length} fails every run; give a longer time"),
         false => format!(
             "{length} is over when a run is due, up to {} after its time (offset and jitter); give a longer one",
             Length(latest)
@@ -118,7 +118,7 @@ mod tests {
         for (spec, says) in [
             (
                 spec().start_within(Duration::ZERO),
-                "start_within: 0s gives a run no time",
+                "start_within: 0s fails every run",
             ),
             (negative, "end_within: "),
             (

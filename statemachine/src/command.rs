@@ -296,7 +296,10 @@ mod tests {
     #[test]
     fn malformed_commands_name_the_field() {
         for (text, says) in [
-            (r#"{"message":"dance"}"#, "message: 'dance' is not one of run"),
+            (
+                r#"{"message":"dance"}"#,
+                "message: 'dance' is not one of run",
+            ),
             (r#"{"message":"error"}"#, "message: 'error' is a handler's"),
             (r#"{"message":"sleep"}"#, "until: is missing"),
             (r#"{"message":"signal"}"#, "name: is missing"),

@@ -100,7 +100,7 @@ async fn a_task_that_another_node_has_claimed_meanwhile_is_not_claimed() {
 #[tokio::test]
 async fn a_task_that_was_quarantined_or_changed_meanwhile_is_claimed_as_it_is() {
     let world = World::new("1").await;
-    world.put("parked/t", r#"{"aside":"a reason"}"#);
+    world.put("parked/t", r#"{"quarantined":"a reason"}"#);
     assert!(world.claim().await.unwrap().is_none());
     let world = World::new("1").await;
     let changed = r#"{"kind":"k","priority":7,"submitted_at":"2030-01-01T00:00:00Z"}"#;

@@ -280,7 +280,7 @@ async fn a_node_balances_on_command_and_moves_no_parked_task() {
     #[derive(Debug)]
     struct Counts(Arc<AtomicU32>);
     impl Balancer for Counts {
-        fn gives_back(
+        fn releases(
             &self,
             _: &Cluster<'_>,
             mine: &[windlass::TaskId],
@@ -337,7 +337,7 @@ async fn a_frozen_node_balances_on_command_and_takes_nothing_back() {
     #[derive(Debug)]
     struct All;
     impl Balancer for All {
-        fn gives_back(
+        fn releases(
             &self,
             _: &Cluster<'_>,
             mine: &[windlass::TaskId],

@@ -36,7 +36,7 @@ pub(crate) struct Args {
     limit: u32,
 
     /// Only tasks that are due and not run, for this reason: 'no_node' (no node has the kind), 'data_version' (no node reads
-    /// their data), 'labels' (no node takes their labels), 'standing' (the nodes are frozen or draining), 'fault' (the
+    /// their data), 'labels' (no node takes their labels), 'not_claiming' (the nodes are frozen or draining), 'fault' (the
     /// machines of the nodes), 'full' (no free slot), 'tasks' (they wait for other tasks), 'limit' (no free slot of a
     /// limit), 'lost' (their node has died) or 'copied' (the store was copied into another one). 'windlass stats' counts
     /// them. Every live task that matches the filters is read

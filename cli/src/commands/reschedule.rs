@@ -11,7 +11,7 @@ use windlass::{
 use super::steer::after;
 use crate::{
     bulk::Report,
-    edited::check_props,
+    changed_props::check_props,
     exit::{Exit, Failure},
     global::Global,
     input,

@@ -4,8 +4,8 @@ use windlass::{Client, store::RetryTask};
 
 use crate::{
     bulk::{Item, Report},
+    changed_props::check_props,
     dependents::{Dependents, dependents},
-    edited::check_props,
     exit::{Exit, Failure},
     global::Global,
     input,

@@ -185,7 +185,7 @@ fn remedy(of: &KindStats, reason: &WaitReason, hint: &Hint) -> String {
         {
             "worker".to_owned()
         }
-        WaitReason::Standing(nodes) => {
+        WaitReason::NotClaiming(nodes) => {
             let node = nodes.first().map_or("NODE", |node| node.as_str());
             format!("node unfreeze {}", quoted(node))
         }

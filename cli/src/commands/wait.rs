@@ -103,8 +103,8 @@ async fn for_tasks(
     let is_one = ids.len() == 1;
     let items = futures::stream::iter(ids).map(|id| async move {
         let report = |waiting: Waiting| {
-            let is_told = is_one || matches!(waiting, Waiting::Failed(_));
-            match reported(&waiting).filter(|_| is_told) {
+            let is_reported = is_one || matches!(waiting, Waiting::Failed(_));
+            match reported(&waiting).filter(|_| is_reported) {
                 Some(text) if is_one => out.note(text),
                 Some(text) => out.note(format!("{id}: {text}")),
                 None => {}

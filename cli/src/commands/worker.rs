@@ -38,8 +38,8 @@ ctrl-c, SIGTERM, SIGHUP or SIGQUIT releases every task: its command gets SIGTERM
 the grace. A second signal kills the commands at once.
 
 When the file of the store is moved, deleted or replaced, or its etcd is restored to an earlier
-state, the worker stops its commands and ends with exit code 4. So it does after the failures of its
-store that --exit-after-store-errors allows.
+state, the worker stops its commands and ends with exit code 4. It also ends with code 4 after the
+number of failures of its store that --exit-after-store-errors sets.
 
 On Linux the worker runs below a supervisor, a second windlass process: send signals to that one. It
 passes them on, and ends the commands if the worker dies.";
@@ -82,8 +82,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "LABEL=VALUE", value_parser = parse::label)]
     select: Vec<(String, String)>,
 
-    /// End with exit code 4 when the lease could not be renewed or joined this many times in a row because the store
-    /// failed; 0 for never. For use with a supervisor that starts the worker again, here or elsewhere
+    /// End with exit code 4 after N failed attempts in a row to join the store or to renew the lease; 0 never ends it. For use with a supervisor that starts the worker again, here or elsewhere
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = parse::from_zero::<u32>)]
     exit_after_store_errors: u32,
 

@@ -134,7 +134,7 @@ fn wrong_deadlines_and_wrong_fields_of_cron_are_named() {
         ),
         (
             &["--cron", "@daily", "--start-within", "0s"],
-            "--start-within: 0s gives a run no time",
+            "--start-within: 0s fails every run",
         ),
         (
             &["--cron", "@daily", "--end-within", "soon"],

@@ -118,7 +118,7 @@ impl Props {
         };
         let timeout = duration("props.timeout", written.timeout)?;
         if timeout.is_some_and(|t| t.is_zero()) {
-            let reason = "is zero: no command ends in no time; leave it out for no limit";
+            let reason = "is zero; give a longer time, or leave it out for no limit";
             return Err(Invalid::new("props.timeout", reason));
         }
         let grace = duration("props.grace", written.grace)?.unwrap_or(GRACE);

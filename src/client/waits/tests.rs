@@ -76,7 +76,10 @@ fn every_reason_is_returned_and_none_when_there_is_room() {
     let mut frozen = node("f");
     frozen.status.frozen = true;
     let nodes = [nodes[1].clone(), frozen];
-    assert_eq!(why(&task, &nodes), Some(WaitReason::Standing(named("f"))));
+    assert_eq!(
+        why(&task, &nodes),
+        Some(WaitReason::NotClaiming(named("f")))
+    );
 
     let mut faulty = node("d");
     faulty.status.faults.push(NodeFault {

@@ -297,7 +297,7 @@ impl Deferral {
                 known_for,
                 ..Cluster::new(&self.me, &others)
             };
-            let back = self.balancer.gives_back(&cluster, &mine, load.jitter);
+            let back = self.balancer.releases(&cluster, &mine, load.jitter);
             if !back.is_empty() {
                 return back;
             }

@@ -20,7 +20,7 @@ impl Balancer for Modest {
 struct Generous;
 
 impl Balancer for Generous {
-    fn gives_back(&self, _: &Cluster<'_>, mine: &[TaskId], _: f64) -> Vec<TaskId> {
+    fn releases(&self, _: &Cluster<'_>, mine: &[TaskId], _: f64) -> Vec<TaskId> {
         mine.to_vec()
     }
 }

@@ -23,8 +23,8 @@
 mod balancing;
 mod capacity;
 mod changing;
+mod claim_pass;
 mod claiming;
-mod claims;
 mod control;
 mod deferral;
 mod effects;

@@ -33,7 +33,7 @@ pub(super) enum Wait {
 
 /// A timer that has fired.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Gone {
+pub(super) enum Fired {
     Wake(SlotId),
     Over(SlotId, Wait),
 }
@@ -109,17 +109,17 @@ impl Timers {
     }
 
     /// Takes out the first timer whose time has come.
-    pub(super) fn pop(&mut self, now: Moment) -> Option<Gone> {
+    pub(super) fn pop(&mut self, now: Moment) -> Option<Fired> {
         if let Some(&(at, slot, wait)) = self.waits.first()
             && at <= now.at
         {
             self.waits.pop_first();
-            return Some(Gone::Over(slot, wait));
+            return Some(Fired::Over(slot, wait));
         }
         let (at, slot) = *self.wakes.first()?;
         (at <= now.clock).then(|| {
             self.wakes.pop_first();
-            Gone::Wake(slot)
+            Fired::Wake(slot)
         })
     }
 
@@ -136,10 +136,10 @@ impl Timers {
 
 impl Set {
     /// Removes a timer that has fired.
-    pub(super) fn gone(&mut self, gone: Gone) {
-        match gone {
-            Gone::Wake(_) => self.wake = None,
-            Gone::Over(_, wait) => {
+    pub(super) fn fired(&mut self, fired: Fired) {
+        match fired {
+            Fired::Wake(_) => self.wake = None,
+            Fired::Over(_, wait) => {
                 self.waits.remove(&wait);
             }
         }
@@ -150,23 +150,23 @@ impl Engine {
     /// Feeds the timers that have fired to their machines.
     pub(super) fn run_timers(&mut self) {
         let now = self.moment();
-        while let Some(gone) = self.timers.pop(now) {
-            let (Gone::Wake(slot) | Gone::Over(slot, _)) = gone;
+        while let Some(fired) = self.timers.pop(now) {
+            let (Fired::Wake(slot) | Fired::Over(slot, _)) = fired;
             if let Some(slot) = self.slots.get_mut(slot) {
-                slot.timers.gone(gone);
+                slot.timers.fired(fired);
             }
-            match gone {
-                Gone::Wake(slot) | Gone::Over(slot, Wait::Resume) if !self.has_room_for(slot) => {
+            match fired {
+                Fired::Wake(slot) | Fired::Over(slot, Wait::Resume) if !self.has_room_for(slot) => {
                     // Every slot is in use: the task is released, and waits among the ready ones.
                     self.feed(slot, Input::Stop(StopReason::Balance));
                 }
-                Gone::Wake(slot) | Gone::Over(slot, Wait::Resume) => {
+                Fired::Wake(slot) | Fired::Over(slot, Wait::Resume) => {
                     self.feed(slot, Input::Timer(Timer::Wake));
                 }
-                Gone::Over(slot, Wait::Grace) => self.feed(slot, Input::Timer(Timer::Grace)),
-                Gone::Over(slot, Wait::Stuck) => self.stuck(slot),
-                Gone::Over(slot, Wait::Progress) => self.keep_progress(slot),
-                Gone::Over(slot, Wait::Log) => self.write_log(slot),
+                Fired::Over(slot, Wait::Grace) => self.feed(slot, Input::Timer(Timer::Grace)),
+                Fired::Over(slot, Wait::Stuck) => self.stuck(slot),
+                Fired::Over(slot, Wait::Progress) => self.keep_progress(slot),
+                Fired::Over(slot, Wait::Log) => self.write_log(slot),
             }
         }
     }
@@ -206,13 +206,13 @@ mod tests {
         assert_eq!(timers.pop(moment(-3600, 1)), None);
         assert_eq!(
             timers.pop(moment(3600, 1)),
-            Some(Gone::Wake(1)),
+            Some(Fired::Wake(1)),
             "the clock leapt, and no time has passed"
         );
         assert_eq!(timers.pop(moment(3600, 1)), None, "the grace is not over");
         assert_eq!(
             timers.pop(moment(-3600, 2)),
-            Some(Gone::Over(1, Wait::Grace))
+            Some(Fired::Over(1, Wait::Grace))
         );
         assert_eq!(timers.next_in(moment(0, 2)), None);
     }

@@ -205,7 +205,7 @@ fn range_of(
 ) -> Result<Vec<Timestamp>, Invalid> {
     let Backfill { from, to, .. } = range;
     if to < from {
-        let reason = format!("{to} is before the beginning, {from}; give a later end");
+        let reason = format!("{to} is before the start, {from}; give a later end");
         return Err(Invalid::new("to", reason));
     }
     if to > now {

@@ -50,9 +50,9 @@ impl Import {
     /// Checks every line, like the first step of [`Store::import`], but without a store. A program that creates a store
     /// for the import can refuse a file before it creates the store.
     ///
-    /// [`FileError`] with the line and the invalid field; [`FileError::Incomplete`].
+    /// # Errors
     ///
-    /// [`FileError`] with the line and the field that is wrong; [`FileError::Incomplete`].
+    /// [`FileError`] with the line and the invalid field; [`FileError::Incomplete`].
     pub fn check(&self, file: impl Read) -> Result<(), FileError> {
         let lines = Lines::new(BufReader::new(file))?;
         self.content(lines, Limits::default().max_bytes).map(drop)
@@ -105,11 +105,10 @@ impl Store {
     ///
     /// No node of the store is live. The calling thread reads the file three times.
     ///
-    /// No node lives on the store. Reads on the calling thread, three times from the beginning of the file.
-    ///
     /// # Errors
     ///
-    /// [`FileError`]; [`FileError::Incomplete`] unless [`Import::accept_missing`]. After [`FileError::Store`] some tasks may be in the store: import again.
+    /// [`FileError`]; [`FileError::Incomplete`] unless [`Import::accept_missing`]. After [`FileError::Store`] some tasks
+    /// may be in the store: import again.
     pub async fn import(
         &self,
         file: &File,

@@ -122,7 +122,7 @@ impl LogQuery {
     }
 }
 
-/// The end of a [`LogPage`]: the place from which to go on.
+/// The end of a [`LogPage`]: the position after the last line read.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LogCursor {
     pub(crate) part: u64,
@@ -138,6 +138,6 @@ pub struct LogPage {
     /// How many lines are gone from the selected ones: those that the bounds of the log have deleted, and those that
     /// were dropped because the handler logged faster than the store wrote.
     pub gone: u64,
-    /// The place from which to go on.
+    /// The position after the last line read.
     pub next: LogCursor,
 }

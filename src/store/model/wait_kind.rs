@@ -28,7 +28,7 @@ pub enum WaitKind {
     /// The nodes of the kind take only tasks with other labels.
     Labels,
     /// The nodes that could take the task are frozen or draining.
-    Standing,
+    NotClaiming,
     /// The machines of the nodes that could take the task have a fault.
     Fault,
     /// The nodes that could take the task have no free slot.
@@ -49,7 +49,7 @@ impl WaitKind {
         Self::NoNode,
         Self::DataVersion,
         Self::Labels,
-        Self::Standing,
+        Self::NotClaiming,
         Self::Fault,
         Self::Full,
         Self::Tasks,
@@ -58,14 +58,14 @@ impl WaitKind {
         Self::Copied,
     ];
 
-    /// Returns the name that metrics and JSON use: `no_node`, `data_version`, `labels`, `standing`, `fault`, `full`,
+    /// Returns the name that JSON uses, and metrics except for `lost`: `no_node`, `data_version`, `labels`, `not_claiming`, `fault`, `full`,
     /// `tasks`, `limit`, `lost` or `copied`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::NoNode => "no_node",
             Self::DataVersion => "data_version",
             Self::Labels => "labels",
-            Self::Standing => "standing",
+            Self::NotClaiming => "not_claiming",
             Self::Fault => "fault",
             Self::Full => "full",
             Self::Tasks => "tasks",

@@ -2,7 +2,7 @@
 //!
 //! A row of `windlass_counts` counts the tasks of one [`Group`]. A task moves from one group to another only by
 //! `Batch::write_state`, which notes the move. The end of the transaction adds the sums of all moves to the rows, with
-//! one statement for each group that has changed, however many tasks moved. `groups` reads the rows, `recount` compares
+//! one statement for each group that has changed, however many tasks moved. `read_counts` reads the rows, `recount` compares
 //! them with the tasks.
 
 use std::cell::RefCell;

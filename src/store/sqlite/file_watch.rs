@@ -1,7 +1,7 @@
 //! [`FileWatch`]: notices writes to the log file by any process, and files that go away, without polling.
 //!
 //! A commit writes to the log file first, syncs it, and then becomes visible. So a notice means that a
-//! commit may follow soon. Linux reports writes (inotify). On other systems there is no alarm, and
+//! commit may follow soon. Linux reports writes (inotify). On other systems there is no file watch, and
 //! readers poll every few milliseconds.
 
 use std::{
@@ -189,7 +189,7 @@ mod linux {
                 log: path,
             };
             let thread = std::thread::Builder::new()
-                .name("windlass-sqlite-alarm".into())
+                .name("windlass-sqlite-files".into())
                 .spawn(move || listen(&reports, &own, notice))?;
             Ok(Self {
                 inotify,

@@ -39,8 +39,9 @@ use crate::store::Error;
 /// up to `FULL_FOR_LONG` times as long.
 const FULL: Duration = Duration::from_millis(1);
 const FULL_FOR_LONG: u32 = 20;
-/// How often the thread checks that the files still exist. With an alarm it checks as well.
+/// How often the thread checks that the files still exist.
 const CHECK_EVERY: Duration = Duration::from_millis(100);
+/// The same interval while a file watch also reports changes of the files.
 const CHECK_BESIDE_FILE_WATCH: Duration = Duration::from_secs(1);
 /// How long the thread waits after a failure of the store.
 const FAILED: Duration = Duration::from_millis(200);
@@ -146,7 +147,7 @@ struct Thread {
     messages: mpsc::Sender<Message>,
     flags: Arc<WakeFlags>,
     own: Arc<OwnWrites>,
-    /// The alarm, while the thread has readers and the system reports writes.
+    /// The file watch, while the thread has readers and the system reports writes.
     file_watch: Option<FileWatch>,
     pace: Pace,
     /// The `data_version` up to which every reader has received everything.

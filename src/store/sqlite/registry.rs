@@ -5,8 +5,8 @@ use windlass_statemachine::{Author, CommandId, NodeName, TaskId};
 
 use super::{
     SqliteStore, all_failed, apply, audit, batch::newest, codes, copied, errors::item, feed::Feed,
-    groups, history, hub::Message, jobs::Load, json, limits, list, log, log_lines, node,
-    progress::QUEUE, query, retention, stream,
+    history, hub::Message, jobs::Load, json, limits, list, log, log_lines, node, progress::QUEUE,
+    query, read_counts, retention, stream,
 };
 use crate::store::{
     Applied, AuditEntry, Change, ChangeStream, CommandRecord, Doctor, Error, Filter, LimitUse,
@@ -101,12 +101,12 @@ impl Registry for SqliteStore {
     }
 
     async fn counts(&self) -> Result<Vec<TaskCount>, Error> {
-        self.0.readers.run("count tasks", groups::states).await
+        self.0.readers.run("count tasks", read_counts::states).await
     }
 
     async fn stats(&self) -> Result<TaskStats, Error> {
         let now = self.0.clock.now();
-        let read = move |conn: &_| groups::groups(conn, now);
+        let read = move |conn: &_| read_counts::groups(conn, now);
         self.0.readers.run("count tasks", read).await
     }
 

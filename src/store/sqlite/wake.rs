@@ -10,9 +10,9 @@ use std::{
 
 use super::file_watch::OwnWrites;
 
-/// How often the thread polls for commits of other processes if no alarm reports them.
+/// How often the thread polls for commits of other processes if no file watch reports them.
 const POLL: Duration = Duration::from_millis(5);
-/// How often the thread polls for commits that an alarm has not reported.
+/// How often the thread polls for commits that the file watch has not reported.
 const QUIET: Duration = Duration::from_secs(1);
 
 /// How often the thread polls right after a write: a fraction of the time of a fast sync.

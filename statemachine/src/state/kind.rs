@@ -70,7 +70,10 @@ impl std::str::FromStr for StateKind {
             .find(|c| c.as_str() == text)
             .ok_or_else(|| {
                 let names: Vec<_> = Self::ALL.iter().map(|c| c.as_str()).collect();
-                Invalid::new("state", format!("'{text}' is not one of {}", names.join(", ")))
+                Invalid::new(
+                    "state",
+                    format!("'{text}' is not one of {}", names.join(", ")),
+                )
             })
     }
 }

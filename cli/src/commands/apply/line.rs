@@ -8,7 +8,7 @@ use windlass::{
     store::{Line, Operation, read_line, read_line_at},
 };
 
-use crate::{edited::check_props, line};
+use crate::{changed_props::check_props, line};
 
 /// Reads a line; times such as `in 5m` count from `now`. A task without an id gets a UUID.
 ///

@@ -14,7 +14,7 @@ use windlass::{
 };
 
 use crate::{
-    edited,
+    changed_props,
     exit::{Exit, Failure},
     global::Global,
     input::{lines, next_line},
@@ -105,7 +105,7 @@ impl Lines {
     /// Refuses props that a task cannot have: those of a line may be for a task that exists.
     async fn check_props(&self, client: &Client, out: &Output) -> Result<(), Failure> {
         let operations = self.operations.iter().map(|(_, operation)| operation);
-        let wrong = edited::wrong(client, operations).await;
+        let wrong = changed_props::wrong(client, operations).await;
         let mut lines = self.operations.iter().map(|(line, _)| *line);
         let mut passed = 0;
         for (at, error) in wrong.iter().take(SHOWN) {

@@ -251,7 +251,8 @@ impl Batch {
                 self.named.forget(id);
                 let lines = self.live.remove(id).map_or(0, |l| l.lines);
                 self.before.failed(id);
-                self.report.failed(Failed::set_aside(id, &e), lines, false);
+                self.report
+                    .failed(Failed::quarantined(id, &e), lines, false);
                 return Ok(());
             }
             Err(e) => return Err(e.into()),
@@ -288,7 +289,7 @@ impl Batch {
             }
             Err(e) => {
                 self.report
-                    .failed(Failed::set_aside(id, e), live.lines, false);
+                    .failed(Failed::quarantined(id, e), live.lines, false);
             }
         }
         Ok(())

@@ -90,7 +90,9 @@ impl Batch {
             let reason = match batch {
                 Some(other) => {
                     let batch = option("--batch", other);
-                    format!("task '{id}' is of the batch '{other}'; give {batch}")
+                    format!(
+                        "task '{id}' belongs to batch '{other}'; to continue that batch, add {batch}"
+                    )
                 }
                 None => format!("task '{id}' was not submitted by run; {}", self.room(&id)),
             };
@@ -123,7 +125,7 @@ impl Batch {
             Err(_) if starts_again => return self.start_again(line, &record.task).await,
             Err(e) => {
                 self.before.failed(&id);
-                self.report.failed(Failed::set_aside(&id, e), 1, true);
+                self.report.failed(Failed::quarantined(&id, e), 1, true);
                 return Ok(());
             }
         };

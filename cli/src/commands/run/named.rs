@@ -87,8 +87,8 @@ impl Balancer for OfNamed {
         }
     }
 
-    fn gives_back(&self, cluster: &Cluster<'_>, mine: &[TaskId], jitter: f64) -> Vec<TaskId> {
-        self.balancer.gives_back(cluster, mine, jitter)
+    fn releases(&self, cluster: &Cluster<'_>, mine: &[TaskId], jitter: f64) -> Vec<TaskId> {
+        self.balancer.releases(cluster, mine, jitter)
     }
 }
 

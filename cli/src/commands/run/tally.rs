@@ -66,7 +66,7 @@ impl Failed {
     }
 
     /// Makes it from the store's error.
-    pub(super) fn set_aside(id: &TaskId, error: &Error) -> Self {
+    pub(super) fn quarantined(id: &TaskId, error: &Error) -> Self {
         let state = match error {
             Error::NotFound { .. } => "deleted",
             _ => "quarantined",

@@ -117,7 +117,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NAME=VALUE", value_parser = meta)]
     pub(super) meta: Vec<(String, String)>,
 
-    /// What follows a failed attempt: a number of attempts, 'exponential' (8 attempts; random waits of up to
+    /// Set what follows a failed attempt: a number of attempts, 'exponential' (8 attempts; random waits of up to
     /// 1s, 2s, 4s … 5m; a number has the same waits, and '20,cap=7d' waits of up to a week), 'strikes' (8
     /// failures within 4h fail the task; 10m between attempts), 'never', 'abandoned' (only an attempt whose
     /// worker died is followed by another) or JSON, such as {"policy":"exponential","attempts":5,"cap":"10m"}.

@@ -128,7 +128,7 @@ impl KeyCheck {
                 true
             }
             ("parked", Some(id)) if more.is_empty() => {
-                let quarantined = parse::<Parked>(&kv).ok().and_then(|p| p.aside);
+                let quarantined = parse::<Parked>(&kv).ok().and_then(|p| p.quarantined);
                 if let Some(reason) = quarantined {
                     to.unreadable.push((id.clone(), reason));
                 }

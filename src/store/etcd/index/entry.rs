@@ -133,7 +133,7 @@ impl Entry {
             }
             Of::Parked => {
                 let parked: Option<Parked> = kv.and_then(|kv| parse(kv).ok());
-                self.quarantined = parked.is_some_and(|parked| parked.aside.is_some());
+                self.quarantined = parked.is_some_and(|parked| parked.quarantined.is_some());
                 self.keys.set(KeySet::PARKED, exists);
             }
             Of::PropsApart => self.keys.set(KeySet::PROPS_APART, exists),

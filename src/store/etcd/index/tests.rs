@@ -92,7 +92,7 @@ impl Change {
             (3, 0) => state(TaskStatus::Runnable),
             (3, 1) => state(TaskStatus::Sleeping { until: at(50) }),
             (3, 2) => state(TaskStatus::Paused),
-            (4, 0) => KeyValue::new("k", r#"{"aside":"damaged"}"#, 1),
+            (4, 0) => KeyValue::new("k", r#"{"quarantined":"damaged"}"#, 1),
             (4, _) => KeyValue::new("k", "{}", 1),
             _ => KeyValue::new("k", "?", 1),
         })

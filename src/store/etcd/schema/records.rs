@@ -276,7 +276,7 @@ pub(crate) struct Parked {
     pub(crate) ready: Option<Timestamp>,
     /// Why the task is quarantined, if it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) aside: Option<String>,
+    pub(crate) quarantined: Option<String>,
     /// The tasks that it waits for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) waits: Vec<TaskId>,
@@ -301,7 +301,7 @@ impl Parked {
         Some(Self {
             until,
             ready,
-            aside: None,
+            quarantined: None,
             waits: waits.map_or_else(Vec::new, |waits| waits.tasks.clone()),
             deadline: state.deadline(),
         })

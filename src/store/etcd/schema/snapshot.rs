@@ -178,7 +178,7 @@ impl Snapshot {
     /// Returns why the task is quarantined; `None` when it is not.
     pub(crate) fn quarantined(&self) -> Option<String> {
         let parked: Parked = parse(self.parked.as_ref()?).ok()?;
-        parked.aside
+        parked.quarantined
     }
 
     /// Returns why the task cannot be read; `None` when it can.

@@ -158,7 +158,7 @@ impl<'a> Edit<'a> {
     /// Puts the mark of a task that cannot be read.
     pub(crate) fn put_quarantined(&mut self, reason: &str) -> Result<(), Error> {
         let parked = Parked {
-            aside: Some(reason.to_owned()),
+            quarantined: Some(reason.to_owned()),
             ..Parked::default()
         };
         let key = self.keys.parked(self.id);

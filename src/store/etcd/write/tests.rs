@@ -298,7 +298,7 @@ fn a_task_that_cannot_be_read_has_a_mark_and_a_line_beside_its_history() {
     });
     let line = r#"{"at":"2030-01-01T00:00:00Z","place":3,"what":[{"what":"quarantined"}]}"#;
     let expected = [
-        ("/n/parked/a", r#"{"aside":"no JSON"}"#),
+        ("/n/parked/a", r#"{"quarantined":"no JSON"}"#),
         ("/n/history/a/quarantined-7", line),
     ];
     assert_eq!(writes(&item), expected);

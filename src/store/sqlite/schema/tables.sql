@@ -51,7 +51,7 @@ CREATE INDEX windlass_states_asleep ON windlass_states (kind, data_version, wait
     WHERE code = 1 AND owner IS NULL AND quarantine IS NULL;
 CREATE INDEX windlass_states_owned ON windlass_states (owner) WHERE owner IS NOT NULL;
 CREATE INDEX windlass_states_ended ON windlass_states (code, ended_at) WHERE ended_at IS NOT NULL;
-CREATE INDEX windlass_states_set_aside ON windlass_states (n) WHERE quarantine IS NOT NULL;
+CREATE INDEX windlass_states_quarantined ON windlass_states (n) WHERE quarantine IS NOT NULL;
 
 -- How many tasks there are of each group. A transaction adds what it changes, in one row for each group.
 CREATE TABLE windlass_counts (
@@ -120,7 +120,7 @@ CREATE TABLE windlass_changes (
     detail  INTEGER NOT NULL,
     fence   INTEGER NOT NULL,
     command INTEGER NOT NULL,
-    by      INTEGER NOT NULL  -- an author; -N for the handler of task N; 0 for nobody
+    by      INTEGER NOT NULL  -- an author; -N for the handler of task N; 0 for none
 ) STRICT;
 
 -- The authors of changes. `last` is the first change of the author's newest transaction.
@@ -138,7 +138,7 @@ CREATE TABLE windlass_audit (
     what TEXT NOT NULL   -- what was done, as JSON
 ) STRICT;
 
--- The names of deleted tasks, as long as the history speaks of them.
+-- The names of deleted tasks, kept while the history has their changes.
 CREATE TABLE windlass_gone (
     n   INTEGER PRIMARY KEY,
     id  TEXT NOT NULL,

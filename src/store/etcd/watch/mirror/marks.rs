@@ -17,7 +17,10 @@ impl Mark {
     /// Returns the mark, the next deadline of its task, and the tasks that the task waits for.
     fn read(kv: &KeyValue) -> (Self, Option<Timestamp>, Vec<TaskId>) {
         match parse::<Parked>(kv) {
-            Ok(Parked { aside: Some(_), .. }) => (Self::Quarantined, None, Vec::new()),
+            Ok(Parked {
+                quarantined: Some(_),
+                ..
+            }) => (Self::Quarantined, None, Vec::new()),
             Ok(Parked {
                 until: Some(at),
                 waits,
