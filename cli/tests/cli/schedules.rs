@@ -356,7 +356,7 @@ async fn the_last_run_and_the_times_without_a_run_are_shown() {
     later.state.data = Some(data);
     client.delete("later").await.unwrap();
     let imported = transfer.import(vec![later]).await;
-    imported.into_iter().for_each(|task| drop(task.unwrap()));
+    imported.into_iter().for_each(Result::unwrap);
     let shown = env.run(&["schedule", "get", "later"]).ok();
     for says in [
         "no run       2030-01-01T00:00:00Z to 2030-01-01T09:00:00Z, 10 times: missed: no worker decided it in time\n",

@@ -223,8 +223,8 @@ mod tests {
         let (at, clock) = (Instant::now(), Timestamp::UNIX_EPOCH);
         timers.wake_at(1, &mut set, clock);
         timers.wait_until(1, &mut set, Wait::Grace, at);
-        while let Some(gone) = timers.pop(Moment { clock, at }) {
-            set.gone(gone);
+        while let Some(fired) = timers.pop(Moment { clock, at }) {
+            set.fired(fired);
         }
         assert!(set.wake.is_none() && set.waits.is_empty());
     }
