@@ -39,7 +39,7 @@ fn a_submit_that_replaces_is_refused_with_its_reason() {
     let env = Env::new();
     env.run(&["submit", "k", "--id", "a", "--paused"]).ok();
     env.run(&["submit", "k", "--id", "a", "--replace-waiting"])
-        .fails(1, &["task 'a' exists already"]);
+        .fails(1, &["task 'a' is not replaced: it is paused"]);
     for more in ["--idempotent", "--replace", "--paused"] {
         env.run(&["submit", "k", "--id", "a", "--replace-waiting", more])
             .fails(2, &["cannot be used with"]);
@@ -67,4 +67,29 @@ fn lines_and_apply_replace_waiting_tasks() {
         (&got["props"], &got["state"]),
         (&json!(2), &json!("sleeping"))
     );
+}
+
+/// The error advised to submit later than the key is free, or to delete the task, which was refused.
+#[test]
+fn a_refused_replacement_says_why() {
+    let env = Env::new();
+    env.run(&["submit", "k", "--replace-waiting"])
+        .fails(2, &["--replace-waiting needs --id or --unique"]);
+    env.run(&["submit", "k", "--id", "p", "--unique", "key=1h", "--paused"])
+        .ok();
+    for by in [["--id", "p"], ["--unique", "key=1h"]] {
+        let submit = ["submit", "k", "--replace-waiting", by[0], by[1]];
+        env.run(&submit)
+            .fails(1, &["task 'p' is not replaced: it is paused; resume it"]);
+    }
+    env.run(&["submit", "other", "--id", "p", "--replace-waiting"])
+        .fails(
+            1,
+            &["task 'p' is not replaced: its kind is 'k', not 'other'"],
+        );
+    let schedule = ["schedule", "create", "s", "--every", "1h", "--kind", "k"];
+    env.run(&schedule).ok();
+    let props = ["--id", "s", "--props", "{}", "--replace-waiting"];
+    env.run(&[&["submit", "--kind", "schedule"], &props[..]].concat())
+        .fails(1, &["it is a schedule; use `windlass schedule update s`"]);
 }

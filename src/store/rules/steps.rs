@@ -270,11 +270,14 @@ fn changed<'a>(
     })
 }
 
-/// Refuses another time, other data and other props of a schedule: its handler reads what only the operations of schedules
+/// Refuses another time, other limits, other data and other props of a schedule: its handler reads what only the operations of schedules
 /// write.
 pub(super) fn check_schedule(operation: &Operation, facts: &Facts) -> Result<(), Refused> {
     let field = match operation {
         Operation::Reschedule(change) if change.due.is_some() => "due",
+        Operation::Reschedule(Reschedule {
+            limits: Some(_), ..
+        }) => "limits",
         Operation::Reschedule(Reschedule { data: Some(_), .. })
         | Operation::Retry(RetryTask { data: Some(_), .. }) => "data",
         Operation::Reschedule(Reschedule { props: Some(_), .. })

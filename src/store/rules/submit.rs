@@ -1,6 +1,6 @@
 //! What a submit does when its id exists.
 
-use windlass_statemachine::{Invalid, StateKind, Task, TaskId};
+use windlass_statemachine::{Invalid, Kind, StateKind, Task, TaskId};
 
 use crate::store::{Error, IfExists, Submit};
 
@@ -88,7 +88,9 @@ pub(crate) fn decide(submit: &Submit, taken: Taken<'_>) -> Result<Verdict, Error
 /// As [`decide`].
 pub(super) fn decide_kept(submit: &Submit, taken: Taken<'_>) -> Result<Verdict, Error> {
     let is_same = |task: &Task| task.is_same_work(&submit.task);
-    let is_of_kind = |task: &Task| task.kind == submit.task.kind;
+    // Only the operations of schedules change a schedule.
+    let is_of_kind =
+        |task: &Task| task.kind == submit.task.kind && task.kind.as_str() != Kind::SCHEDULE;
     match submit.if_exists {
         IfExists::Same if taken.task.is_some_and(is_same) => taken.code.map(Verdict::Existing),
         IfExists::Skip => taken.code.map(Verdict::Existing),

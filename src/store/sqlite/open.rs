@@ -276,6 +276,23 @@ mod tests {
         drop(reader);
     }
 
+    /// SQLite deletes the log with the last connection. A reader that the same store opened at that moment reported the log
+    /// as moved, deleted or replaced, as an error of a command that had succeeded.
+    #[test]
+    fn a_log_that_goes_with_the_last_connection_is_no_fault() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("tasks.db");
+        let options = Options::default();
+        let (files, writer) = super::writer(&path, &options).unwrap();
+        files.close();
+        files.check().unwrap();
+        drop(writer);
+        for _ in 0..2 {
+            let error = files.check().unwrap_err();
+            assert!(matches!(error, Error::Unavailable { .. }), "{error}");
+        }
+    }
+
     /// Reads the settings of the four readers and the writer, and checks that no other source opens a
     /// connection.
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

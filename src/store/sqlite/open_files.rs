@@ -3,7 +3,10 @@
 use std::{
     io,
     path::{Path, PathBuf},
-    sync::{Arc, OnceLock},
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use rusqlite::Connection;
@@ -61,6 +64,7 @@ impl Opening {
             access,
             path: self.path,
             gone: OnceLock::new(),
+            closed: AtomicBool::new(false),
         };
         match files.changed()? {
             None => Ok(files),
@@ -84,6 +88,8 @@ pub(super) struct OpenFiles {
     access: Access,
     /// Why every call fails from now on.
     gone: OnceLock<String>,
+    /// Whether the writer closes its connection: SQLite deletes the log with the last one.
+    closed: AtomicBool,
 }
 
 impl OpenFiles {
@@ -113,6 +119,10 @@ impl OpenFiles {
             return Err(gone(reason.clone()));
         }
         if let Some((path, what)) = self.changed()? {
+            // Read after the names, because the connection is closed after it is set.
+            if self.closed.load(Ordering::SeqCst) {
+                return Err(Error::unavailable("read the file", "the store was closed"));
+            }
             let reason = self.gone.get_or_init(|| {
                 let reason = self.reason(path, what);
                 tracing::error!("{reason}");
@@ -125,6 +135,11 @@ impl OpenFiles {
             return Err(Error::unavailable("read the file", reason));
         }
         Ok(())
+    }
+
+    /// Notes that the connections are about to be closed: that the log is gone afterwards is no fault.
+    pub(super) fn close(&self) {
+        self.closed.store(true, Ordering::SeqCst);
     }
 
     /// Notes that one of the files was renamed for a while. Writes by its old name went to other logs in that

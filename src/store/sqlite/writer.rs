@@ -205,6 +205,7 @@ impl Thread {
                 self.setup.wal.keep_short(&self.setup.conn);
             }
         }
+        self.setup.files.close();
     }
 
     /// Ends expired leases and examines the lines of limits while there is no job.

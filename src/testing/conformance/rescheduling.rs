@@ -1,6 +1,6 @@
 //! Changes of a task itself: another kind, other props and data, its version; what only force deletes.
 
-use windlass_statemachine::{Command, Json, Kind, Message, StateKind, Task, Waits};
+use windlass_statemachine::{Command, Json, Kind, Limit, Message, StateKind, Task, Waits};
 
 use super::{
     Harness,
@@ -8,8 +8,8 @@ use super::{
     wait::Watcher,
 };
 use crate::store::{
-    ChangeKind, Error, Event, Filter, Lease, Operation, Part, Reason, Require, Reschedule,
-    RetryTask, TaskView, Transaction,
+    ChangeKind, Error, Event, Filter, IfExists, Lease, Operation, Part, Reason, Require,
+    Reschedule, RetryTask, Submit, TaskView, Transaction,
 };
 
 fn kind(text: &str) -> Kind {
@@ -235,9 +235,11 @@ pub async fn a_schedule_is_changed_by_its_own_operations(harness: &dyn Harness) 
     schedule.kind = kind(Kind::SCHEDULE);
     kit.submit_task(schedule).await;
     let change = || changing("nightly");
+    let limit = Limit::at_once("key", 1).expect("a legal limit");
     let mut changes = vec![
         ("due", change().due(kit.in_an_hour())),
         ("props", change().props(json(1))),
+        ("limits", change().limits(vec![limit])),
     ];
     if harness.takes_effects() {
         changes.push(("data", change().data(json(1))));
@@ -249,6 +251,16 @@ pub async fn a_schedule_is_changed_by_its_own_operations(harness: &dyn Harness) 
     for (field, change) in changes {
         assert_refused(Operation::Reschedule(change), field).await;
     }
+    let mut other = task("nightly");
+    (other.kind, other.props) = (kind(Kind::SCHEDULE), json(1));
+    let if_exists = IfExists::ReplaceWaiting;
+    let replaced = kit
+        .try_submit(Submit {
+            task: other,
+            if_exists,
+        })
+        .await;
+    assert_matches!(replaced, Err(Error::AlreadyExists { .. }));
     kit.reschedule(change().priority(3)).await;
     let mut claimed = kit.claim(&node, "nightly").await;
     kit.commit(&mut claimed, &Message::complete()).await;

@@ -193,6 +193,9 @@ async fn backfill(args: BackfillArgs, client: &Client, out: &Output) -> Result<E
         .map_err(Failure::of_schedule)?;
     if submitted.is_empty() {
         out.note("no time of the range lacks a run");
+        if !out.is_json() {
+            return Ok(Exit::Ok);
+        }
     }
     let action = match args.dry_run {
         true => "would backfill",

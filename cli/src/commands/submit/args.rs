@@ -190,12 +190,11 @@ impl Args {
             (None, props) => props.map(Json::from).unwrap_or_default(),
         };
         let kind = self.kind_given.clone().or_else(|| self.kind.clone());
-        if let Some(kind) = kind
-            .as_deref()
-            .filter(|kind| kind.contains('/') && windlass::Kind::new(kind).is_err())
+        if let Some(kind) = kind.as_deref().filter(|kind| kind.contains('/'))
+            && let Err(invalid) = windlass::Kind::new(kind)
             && let Some(tip) = tip::for_kind(kind)
         {
-            let reason = format!("'{kind}' contains '/', which no kind does; {tip}");
+            let reason = format!("{}; {tip}", invalid.reason());
             return Err(Invalid::new("kind", reason).into());
         }
         let is_command = self.command.is_given();

@@ -9,9 +9,9 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 use serde::Serialize;
 use windlass::{
-    Client, Json, StateKind, Task, TaskId,
+    Client, Json, Kind, StateKind, Task, TaskId,
     client::{Done, Waiting},
-    store::Error,
+    store::{Error, IfExists, Submit, TaskRecord},
 };
 
 pub(crate) use self::args::Args;
@@ -25,17 +25,28 @@ use crate::{
     waiting::{Deadline, ended, note_unhandled, reported},
 };
 
-/// Returns the failure of a submit. For an id that exists, it says how the other task differs.
-async fn taken(client: &Client, task: &Task, error: Error) -> Failure {
-    let is_taken = matches!(
-        error,
-        Error::AlreadyExists { .. } | Error::AlreadyFinished(_)
-    );
-    let failure = Failure::from(error);
-    let other = match client.get(&task.id).await {
-        Ok(record) if is_taken => record.task,
-        _ => return failure,
+/// Returns the failure of a submit. For an id or a unique key that another task has, it says how that task differs, or
+/// why it is not replaced.
+async fn taken(client: &Client, submit: &Submit, error: Error) -> Failure {
+    let task = &submit.task;
+    let holder = match &error {
+        Error::AlreadyExists { .. } | Error::AlreadyFinished(_) => task.id.clone(),
+        Error::NotUnique { task, .. } => task.clone(),
+        _ => return error.into(),
     };
+    let is_key = matches!(error, Error::NotUnique { .. });
+    let Ok(record) = client.get(&holder).await else {
+        return error.into();
+    };
+    if submit.if_exists == IfExists::ReplaceWaiting {
+        let why = not_replaced(&record, task);
+        return Failure::No(format!("task '{holder}' is not replaced: {why}"));
+    }
+    if is_key && submit.if_exists != IfExists::Same {
+        return error.into();
+    }
+    let failure = Failure::from(error);
+    let other = record.task;
     let differs = if other.kind != task.kind {
         format!("its kind is '{}', not '{}'", other.kind, task.kind)
     } else if !other.is_same_work(task) {
@@ -46,6 +57,32 @@ async fn taken(client: &Client, task: &Task, error: Error) -> Failure {
     match failure {
         Failure::No(text) => Failure::No(format!("{text}; {differs}")),
         failure => failure,
+    }
+}
+
+/// Returns why a submit with `--replace-waiting` does not change this task.
+fn not_replaced(record: &TaskRecord, new: &Task) -> String {
+    let (task, id) = (&record.task, &record.task.id);
+    let code = record.state.as_ref().ok().map(windlass::TaskState::code);
+    let again = format!("submit again when it has ended (`windlass wait {id}`)");
+    if task.kind.as_str() == Kind::SCHEDULE {
+        return format!("it is a schedule; use `windlass schedule update {id}`");
+    }
+    if task.kind != new.kind {
+        return format!("its kind is '{}', not '{}'", task.kind, new.kind);
+    }
+    match (&record.node, code) {
+        (Some(node), _) => format!("node '{node}' has claimed it; {again}"),
+        (None, Some(StateKind::Paused)) => {
+            format!(
+                "it is paused; resume it (`windlass resume {id}`), or submit again when it has ended"
+            )
+        }
+        (None, Some(StateKind::Fault)) => {
+            format!("its last attempt failed, and another follows; {again}")
+        }
+        (None, None) => "its record cannot be read; see `windlass get`".to_owned(),
+        (None, Some(_)) => format!("it waits for other tasks; {again}"),
     }
 }
 
@@ -73,6 +110,10 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
         let text = "--lines and --props cannot both read standard input; put one into a file";
         return Err(Failure::Usage(text.into()));
     }
+    if args.replace_waiting && args.lines.is_none() && args.id.is_none() && args.unique.is_none() {
+        let text = "--replace-waiting needs --id or --unique: a new task has an id of its own, and replaces none";
+        return Err(Failure::Usage(text.into()));
+    }
     let task = args.task(Timestamp::now())?;
     if let Some(path) = &args.lines {
         let lines = input::lines("lines", path)?;
@@ -84,7 +125,7 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     let client = global.lasting().await?;
     let answer = match client.submit(submit.clone()).await {
         Ok(answer) => answer,
-        Err(error) => return Err(taken(&client, &submit.task, error).await),
+        Err(error) => return Err(taken(&client, &submit, error).await),
     };
     // Another task may have the unique key.
     let other = answer.id();
