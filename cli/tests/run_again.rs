@@ -337,7 +337,7 @@ fn a_task_that_another_batch_completed_is_not_run_again_in_silence() {
         err.contains("line 1: task 't' belongs to batch 'one-"),
         "{err}"
     );
-    assert!(err.contains("give --batch one-"), "{err}");
+    assert!(err.contains("add --batch one-"), "{err}");
     assert_eq!(place.read("starts"), "t\n");
 }
 
