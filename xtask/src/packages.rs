@@ -61,7 +61,9 @@ fn unpack(packages: &Path, workspace: &Path) -> Result<(), String> {
     fs::create_dir_all(workspace).map_err(fault)?;
     for name in PUBLISHED {
         let mut tar = Command::new("tar");
-        tar.arg("xzf").arg(packages.join(file(name) + ".crate"));
+        // With the present time: files of packages have a fixed one, by which cargo would take a changed file for the
+        // one that it has built.
+        tar.arg("xzmf").arg(packages.join(file(name) + ".crate"));
         run(&format!("unpack {name}"), tar.arg("-C").arg(workspace))?;
     }
     let manifest = fs::read_to_string(root().join("Cargo.toml")).map_err(fault)?;
