@@ -56,6 +56,16 @@ async fn watch_shows_what_went_wrong() {
     node.shutdown().await;
 }
 
+/// Returns the tasks of the first two changes of these kinds.
+fn watched(env: &Env, kind: &str) -> Vec<Value> {
+    let watch = ["watch", "--kind", kind, "--after", "0", "--limit", "2"];
+    let lines = env
+        .run(&[&watch[..], &["-o", "json"]].concat())
+        .ok()
+        .lines();
+    lines.iter().map(|line| line["task"].clone()).collect()
+}
+
 /// `watch` and `stats` took the star of `--kind` for a part of the name.
 #[test]
 fn every_filter_of_kinds_knows_the_star() {
@@ -63,13 +73,7 @@ fn every_filter_of_kinds_knows_the_star() {
     for (id, kind) in [("a", "q/new"), ("b", "queue"), ("c", "q/err")] {
         env.run(&["submit", kind, "--id", id]).ok();
     }
-    let watch = ["watch", "--kind", "q/*", "--after", "0", "--limit", "2"];
-    let lines = env
-        .run(&[&watch[..], &["-o", "json"]].concat())
-        .ok()
-        .lines();
-    let tasks: Vec<&Value> = lines.iter().map(|line| &line["task"]).collect();
-    assert_eq!(tasks, ["a", "c"]);
+    assert_eq!(watched(&env, "q/*"), ["a", "c"]);
     for (kind, tasks) in [("q/*", 2), ("q*", 3), ("q", 0), ("queue", 1)] {
         assert_eq!(
             env.json(&["stats", "--kind", kind])["tasks"],
@@ -85,11 +89,5 @@ fn a_watch_of_a_kind_shows_its_tasks_only() {
     for (id, kind) in [("a", "mail"), ("b", "other"), ("c", "mail")] {
         env.run(&["submit", kind, "--id", id]).ok();
     }
-    let watch = ["watch", "--kind", "mail", "--after", "0", "--limit", "2"];
-    let lines = env
-        .run(&[&watch[..], &["-o", "json"]].concat())
-        .ok()
-        .lines();
-    let tasks: Vec<&Value> = lines.iter().map(|line| &line["task"]).collect();
-    assert_eq!(tasks, ["a", "c"]);
+    assert_eq!(watched(&env, "mail"), ["a", "c"]);
 }
