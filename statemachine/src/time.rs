@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_time_that_is_too_late_is_told_the_last_one() {
+    fn only_the_error_of_a_time_that_is_too_late_names_the_last_one() {
         for text in [
             "tomorrow",
             "2030-13-01T00:00:00Z",
