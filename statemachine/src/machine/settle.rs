@@ -6,7 +6,7 @@ use super::{
     draft::Draft,
     phase::{Cause, Phase, Settling},
 };
-use crate::{Message, Outcome, StateKind, TaskStatus, waits::WaitStage};
+use crate::{Command, Message, Outcome, StateKind, TaskStatus, waits::WaitStage};
 
 impl Machine {
     /// Applies what the handler returned (nothing, if it was aborted or did not run), then the
@@ -22,7 +22,7 @@ impl Machine {
         };
         let again = cause.after_refusal();
         let mut draft = Draft::new(&self.state);
-        let missed = self.missed(env).filter(|_| !killed);
+        let missed = self.missed(env);
         match cause {
             Cause::Returned(message) if missed.is_some() => {
                 // The data is kept for operators; the effects are not carried out.
@@ -50,13 +50,14 @@ impl Machine {
                 }
             }
         }
-        if let Some(text) = missed {
-            expire(&mut draft, text, env);
+        if let Some(text) = missed.as_ref().filter(|_| !killed) {
+            expire(&mut draft, text.clone(), env);
         }
         if !killed {
             self.ask_policy(&mut draft, env);
         }
-        self.apply_commands(&mut draft, results_refused, env);
+        let late = missed.as_deref();
+        self.apply_commands(&mut draft, (results_refused, late), env);
         if !killed {
             self.wake_for_signal(&mut draft, env);
         }
@@ -138,14 +139,22 @@ impl Machine {
     }
 
     /// Settles the queued commands, oldest first, as many as one write takes. Commands behind a signal
-    /// that no handler has received stay in the queue.
-    fn apply_commands(&mut self, draft: &mut Draft, results_refused: bool, env: Env) {
+    /// that no handler has received stay in the queue. A task that is `late` has missed its deadline, so only
+    /// a kill is applied to it.
+    fn apply_commands(
+        &mut self,
+        draft: &mut Draft,
+        (results_refused, late): (bool, Option<&str>),
+        env: Env,
+    ) {
         while draft.outcomes.len() < self.config.max_outcomes.max(1)
             && (self.has_turn() || draft.is_terminal())
             && let Some(waiting) = self.queue.pop_front()
         {
             let queued = &waiting.command;
-            let applied = match self.unfit_result(&queued.command, draft, results_refused) {
+            let late = late.filter(|_| queued.command != Command::Kill && !draft.is_terminal());
+            let unfit = || self.unfit_result(&queued.command, draft, results_refused);
+            let applied = match late.map(missed_deadline).or_else(unfit) {
                 Some(reason) => Err(reason),
                 None => draft
                     .apply(&queued.command.to_message(), Some(queued.order), env)
@@ -158,6 +167,11 @@ impl Machine {
             draft.settle(waiting, outcome);
         }
     }
+}
+
+/// Why a command is rejected that waited for a task which has missed its deadline, and ends by a kill.
+fn missed_deadline(text: &str) -> String {
+    format!("the task {text}")
 }
 
 /// Fails a task whose handler did not run. Both steps are in the transition table: runnable → fault

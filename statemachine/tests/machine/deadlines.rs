@@ -228,3 +228,43 @@ fn a_handler_without_room_has_not_started() {
     assert_eq!(written.last().unwrap(), "write runnable: release; drop");
     assert_eq!(rig.written().deadline(), Some(t(5)));
 }
+
+#[test]
+fn after_a_missed_deadline_only_the_kill_is_applied_whatever_was_sent_before_it() {
+    let commands = [
+        Command::Complete { result: None },
+        Command::Pause,
+        Command::Run,
+        Command::Sleep { until: t(99) },
+        Command::Release,
+    ];
+    for status in [
+        TaskStatus::Runnable,
+        TaskStatus::Sleeping { until: t(99) },
+        TaskStatus::Paused,
+        TaskStatus::Fault,
+    ] {
+        for command in &commands {
+            let mut rig = Rig::of(with(status.clone(), None, Some(5)), Retry::default());
+            rig.at(6);
+            rig.command(command.clone());
+            rig.command(Command::Kill);
+            let written = rig.begin().pop().unwrap();
+            let rejected = "1 rejected: the task did not end by 2030-01-01T00:00:05Z; 2 applied";
+            assert!(written.starts_with("write killed: kill#2"), "{written}");
+            assert!(written.contains(rejected), "{written}");
+        }
+    }
+}
+
+#[test]
+fn what_a_handler_returns_after_a_missed_deadline_does_not_count_beside_a_kill() {
+    for message in [Message::complete(), Message::pause(), Message::run()] {
+        let mut rig = late();
+        rig.command(Command::Kill);
+        let written = rig.returned(message.with_data(&1));
+        let last = written.last().unwrap();
+        assert!(last.starts_with("write killed: kill#1"), "{written:?}");
+        assert_eq!(rig.written().data.as_ref().unwrap().as_str(), "1");
+    }
+}

@@ -177,6 +177,10 @@ impl Following {
             let Some(kv) = event.kv().cloned().map(KeyValue::from) else {
                 continue;
             };
+            if kv.mod_revision() <= self.last {
+                // A member that was restored from a snapshot sends what the watch has received already.
+                continue;
+            }
             if let Some((id, of)) = of_key(keys, kv.key()) {
                 let put = event.event_type() == EventType::Put;
                 rows.take(id, &of, put.then_some(&kv), fences);

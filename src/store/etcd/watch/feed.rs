@@ -3,10 +3,7 @@
 //! It reaches back to the last compaction of etcd, but not beyond the retention. It needs no writes
 //! of its own.
 
-use std::{
-    collections::{HashSet, VecDeque},
-    time::Duration,
-};
+use std::{collections::HashSet, time::Duration};
 
 use etcd_client::{Event, EventType, GetOptions, WatchOptions, WatchStream};
 use futures::stream;
@@ -135,12 +132,12 @@ impl Following {
     }
 
     /// Applies a changed format of the namespace: a copy into it raises the fences of later claims.
-    fn follow_format(&self, events: &[&Event]) -> Result<(), Fault> {
+    fn follow_format(&self, events: &[Told]) -> Result<(), Fault> {
         let reader = &self.feed.access.reader;
         let key = reader.keys.fences();
-        let format = events.iter().filter_map(|event| event.kv());
+        let format = events.iter().map(|event| &event.kv);
         for kv in format.filter(|kv| kv.key() == key.as_bytes() && !kv.value().is_empty()) {
-            reader.set_format(&KeyValue::from(kv.clone()))?;
+            reader.set_format(kv)?;
         }
         Ok(())
     }
@@ -176,11 +173,13 @@ impl Following {
         let ended = || Fault::Unknown("the stream has ended".into());
         let response = message?.ok_or_else(ended)?;
         if response.canceled() {
-            if response.compact_revision() > 0 {
+            let compacted = response.compact_revision();
+            if compacted > self.seen + 1 {
                 // Reported once. The next call resumes with what is left.
-                self.seen = response.compact_revision() - 1;
+                self.seen = compacted - 1;
                 return Err(Fault::Compacted);
             }
+            // A member that was restored from a snapshot takes the watch back to where it was opened.
             return Err(Fault::Unknown(response.cancel_reason().to_owned()));
         }
         let at = response.header().map_or(0, |header| header.revision());
@@ -194,25 +193,20 @@ impl Following {
             // answer to a request has the watch id -1, and may arrive before the changes.
             self.seen = self.seen.max(at);
         }
+        let events: Vec<Told> = response.events().iter().filter_map(Told::new).collect();
         let mut changes = Vec::new();
-        let mut events: VecDeque<&Event> = response.events().iter().collect();
-        let at = |event: &Event| event.kv().map_or(0, |kv| kv.mod_revision());
-        while let Some(first) = events.front() {
-            let revision = at(first);
-            let count = events
-                .iter()
-                .take_while(|event| at(event) == revision)
-                .count();
-            let of_one: Vec<&Event> = events.drain(..count).collect();
-            self.follow_format(&of_one)?;
+        let mut seen = self.seen;
+        for (revision, events) in news(seen, &events) {
+            self.follow_format(events)?;
             changes.extend(changes_of(
                 (self.feed.access.keys(), &self.feed.access.reader.fences),
                 revision,
-                &of_one,
+                events,
                 self.feed.access.now(),
             ));
-            self.seen = self.seen.max(revision);
+            seen = revision;
         }
+        self.seen = self.seen.max(seen);
         changes.retain(|change| change.seq > self.reported);
         if let Some(last) = changes.last() {
             self.reported = last.seq;
@@ -221,23 +215,48 @@ impl Following {
     }
 }
 
+/// An event of the watch.
+struct Told {
+    put: bool,
+    kv: KeyValue,
+}
+
+impl Told {
+    fn new(event: &Event) -> Option<Self> {
+        Some(Self {
+            put: event.event_type() == EventType::Put,
+            kv: event.kv()?.clone().into(),
+        })
+    }
+}
+
+/// Returns the events after a revision, by revision. A member that was restored from a snapshot sends again what the
+/// watch has received already, before and after what is new.
+fn news(seen: i64, events: &[Told]) -> impl Iterator<Item = (i64, &[Told])> {
+    let mut seen = seen;
+    let revision = |event: &Told| event.kv.mod_revision();
+    let of_one = events.chunk_by(move |a, b| revision(a) == revision(b));
+    of_one.filter_map(move |events| {
+        let at = revision(events.first()?);
+        let is_new = at > seen;
+        seen = seen.max(at);
+        is_new.then_some((at, events))
+    })
+}
+
 /// Returns the changes of one revision.
 fn changes_of(
     (keys, fences): (&Keys, &Fences),
     revision: i64,
-    events: &[&Event],
+    events: &[Told],
     now: Timestamp,
 ) -> Vec<Change> {
     let mut changes = Vec::new();
     let mut deleted: Vec<TaskId> = Vec::new();
     // The end of a task and its retry move its envelope, which is not a deletion.
     let mut moved: HashSet<TaskId> = HashSet::new();
-    for event in events {
-        let Some(kv) = event.kv().cloned().map(KeyValue::from) else {
-            continue;
-        };
-        let kv = &kv;
-        let put = event.event_type() == EventType::Put;
+    for Told { put, kv } in events {
+        let put = *put;
         let mut add = |task: &TaskId, (seq, at), by, what| {
             let task = task.clone();
             changes.push(Change {
@@ -312,4 +331,35 @@ fn changes_of(
     }
     changes.sort_by_key(|change| change.seq);
     changes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(revision: i64) -> Told {
+        Told {
+            put: true,
+            kv: KeyValue::new("k", "v", revision),
+        }
+    }
+
+    fn revisions(seen: i64, events: &[i64]) -> Vec<(i64, usize)> {
+        let events: Vec<Told> = events.iter().copied().map(told).collect();
+        let news = news(seen, &events);
+        news.map(|(revision, events)| (revision, events.len()))
+            .collect()
+    }
+
+    /// An etcd 3.5.1 whose member was restored from a snapshot reported a deletion twice.
+    #[test]
+    fn what_a_restored_member_sends_again_is_not_reported_again() {
+        assert_eq!(revisions(0, &[4, 4, 5, 7]), [(4, 2), (5, 1), (7, 1)]);
+        assert_eq!(revisions(5, &[4, 4, 5, 7]), [(7, 1)]);
+        assert_eq!(
+            revisions(3, &[4, 4, 5, 4, 4, 5, 6]),
+            [(4, 2), (5, 1), (6, 1)]
+        );
+        assert_eq!(revisions(7, &[4, 5, 7]), []);
+    }
 }

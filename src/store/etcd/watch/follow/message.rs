@@ -35,6 +35,10 @@ impl Watching {
                 continue;
             };
             let kv = &kv;
+            if kv.mod_revision() <= self.seen[which] {
+                // A member that was restored from a snapshot sends what the watch has received already.
+                continue;
+            }
             last = last.max(kv.mod_revision());
             match which {
                 TASKS => {
