@@ -44,6 +44,8 @@ struct Following {
     /// The last revision that was read, and the last change that was reported.
     seen: i64,
     reported: u64,
+    /// The revision of the last event that was received. Reports of progress may be ahead of it.
+    received: i64,
 }
 
 impl Feed {
@@ -86,6 +88,7 @@ impl Feed {
             turn: self.access.link().turn(),
             seen,
             reported,
+            received: 0,
         };
         // Opened here, so that it misses nothing from now on.
         following.stream = following.open().await.ok();
@@ -195,8 +198,8 @@ impl Following {
         }
         let events: Vec<Told> = response.events().iter().filter_map(Told::new).collect();
         let mut changes = Vec::new();
-        let mut seen = self.seen;
-        for (revision, events) in news(seen, &events) {
+        let mut received = self.received;
+        for (revision, events) in news(received, &events) {
             self.follow_format(events)?;
             changes.extend(changes_of(
                 (self.feed.access.keys(), &self.feed.access.reader.fences),
@@ -204,9 +207,10 @@ impl Following {
                 events,
                 self.feed.access.now(),
             ));
-            seen = revision;
+            received = revision;
         }
-        self.seen = self.seen.max(seen);
+        self.received = received;
+        self.seen = self.seen.max(received);
         changes.retain(|change| change.seq > self.reported);
         if let Some(last) = changes.last() {
             self.reported = last.seq;
@@ -230,10 +234,10 @@ impl Told {
     }
 }
 
-/// Returns the events after a revision, by revision. A member that was restored from a snapshot sends again what the
-/// watch has received already, before and after what is new.
-fn news(seen: i64, events: &[Told]) -> impl Iterator<Item = (i64, &[Told])> {
-    let mut seen = seen;
+/// Returns the events after the last one that was received, by revision. A member that was restored from a snapshot
+/// sends again what the watch has received already.
+fn news(received: i64, events: &[Told]) -> impl Iterator<Item = (i64, &[Told])> {
+    let mut seen = received;
     let revision = |event: &Told| event.kv.mod_revision();
     let of_one = events.chunk_by(move |a, b| revision(a) == revision(b));
     of_one.filter_map(move |events| {

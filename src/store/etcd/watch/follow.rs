@@ -81,6 +81,8 @@ struct Watching {
     kinds: Option<Vec<Kind>>,
     /// The last revision seen of each prefix.
     seen: [i64; 3],
+    /// The revision of the last event of each prefix. Reports of progress may be ahead of it.
+    received: [i64; 3],
     /// When the registration of the node was last written, as far as this process knows.
     registered: i64,
     events: mpsc::Sender<Vec<Event>>,
@@ -127,6 +129,7 @@ impl Watcher {
             ),
             kinds,
             seen: [0; 3],
+            received: [0; 3],
             registered,
             events,
             last_node_command: NodeCommandId::default(),

@@ -29,13 +29,13 @@ impl Watching {
             return Ok(());
         }
         let now = Instant::now();
-        let mut last = self.seen[which];
+        let mut last = self.received[which];
         for event in response.events() {
             let Some(kv) = event.kv().cloned().map(KeyValue::from) else {
                 continue;
             };
             let kv = &kv;
-            if kv.mod_revision() <= self.seen[which] {
+            if kv.mod_revision() <= self.received[which] {
                 // A member that was restored from a snapshot sends what the watch has received already.
                 continue;
             }
@@ -62,6 +62,8 @@ impl Watching {
                 _ => self.node_key(event.event_type(), kv).await?,
             }
         }
+        self.received[which] = last;
+        last = last.max(self.seen[which]);
         if response.events().is_empty() {
             // A progress report for this watch: all earlier changes have arrived.
             last = last.max(revision);
