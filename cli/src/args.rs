@@ -105,6 +105,10 @@ pub(crate) enum Command {
     Nodes(commands::nodes::Args),
     /// Send a command to a node
     Node(commands::node::Args),
+    /// Serve the store by HTTP: to scripts and programs in every language
+    Serve(commands::serve::Args),
+    /// Make, list, rotate and revoke the tokens with which programs call a server
+    Token(commands::token::Args),
     /// Print the time with which start times and deadlines are compared
     Time(commands::time::Args),
     /// Show the settings in effect, and where each comes from
@@ -206,6 +210,8 @@ impl Command {
             Self::Audit(args) => commands::audit::execute(args, global).await,
             Self::Nodes(args) => commands::nodes::execute(args, global).await,
             Self::Node(args) => commands::node::execute(args, global).await,
+            Self::Serve(args) => commands::serve::execute(args, global).await,
+            Self::Token(args) => commands::token::execute(args, global).await,
             Self::Time(args) => commands::time::execute(args, global).await,
             Self::Config(args) => commands::config::execute(args, Cli::command(), global),
             Self::Completions(args) => commands::completions::execute(args, Cli::command(), global),

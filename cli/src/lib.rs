@@ -94,7 +94,7 @@ pub fn main() -> ExitCode {
     };
     let logs = cli.global.log(match cli.command {
         // A worker keeps running, and only its log shows what it does.
-        Command::Worker(_) => LevelFilter::INFO,
+        Command::Worker(_) | Command::Serve(_) => LevelFilter::INFO,
         // The error line says what is wrong.
         _ => LevelFilter::ERROR,
     });

@@ -13,8 +13,9 @@ use windlass::{
     store::{
         Applied, AuditEntry, Change, ChangeStream, Claimed, CommandRecord, Commit, Coordinator,
         Doctor, Error, EventStream, Exported, Filter, Lease, LimitUse, Limits, LogPart, LogWrite,
-        NodeCommand, NodeCommandId, NodeRecord, NodeSpec, NodeStatus, Order, Page, Purge, Registry,
-        Span, Store, TaskCount, TaskRecord, TaskStats, Transaction, Transfer,
+        NamedValue, NodeCommand, NodeCommandId, NodeRecord, NodeSpec, NodeStatus, Order, Page,
+        Purge, Registry, SetValue, Span, Store, TaskCount, TaskRecord, TaskStats, Transaction,
+        Transfer,
         copy::{Copied, Outside},
     },
 };
@@ -195,6 +196,14 @@ impl Registry for UseCopied {
 
     async fn audit(&self, limit: u32) -> Result<Vec<AuditEntry>, Error> {
         self.registry().audit(limit).await
+    }
+
+    async fn values(&self, folder: &str) -> Result<Vec<NamedValue>, Error> {
+        self.registry().values(folder).await
+    }
+
+    async fn set_value(&self, change: &SetValue) -> Result<bool, Error> {
+        self.registry().set_value(change).await
     }
 
     async fn nodes(&self) -> Result<Vec<NodeRecord>, Error> {

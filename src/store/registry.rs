@@ -12,8 +12,8 @@ use windlass_statemachine::{
 
 use super::{
     Applied, AuditEntry, Change, CommandRecord, Doctor, Error, Filter, LimitUse, Limits, LogPart,
-    NodeCommand, NodeCommandId, NodeRecord, Operation, Order, Page, Purge, Span, Submit, Submitted,
-    TaskCount, TaskRecord, TaskStats, Transaction, Transfer, rules,
+    NamedValue, NodeCommand, NodeCommandId, NodeRecord, Operation, Order, Page, Purge, SetValue,
+    Span, Submit, Submitted, TaskCount, TaskRecord, TaskStats, Transaction, Transfer, rules,
 };
 use crate::clock::{Clock, SystemClock};
 
@@ -200,6 +200,34 @@ pub trait Registry: Send + Sync + 'static {
     ///
     /// [`Error::Unavailable`].
     async fn audit(&self, limit: u32) -> Result<Vec<AuditEntry>, Error>;
+
+    /// Returns the [named values](NamedValue) of the namespace whose names begin with a text, by name.
+    ///
+    /// # Duties of an implementation
+    ///
+    /// 1. A value is durable, and whole: its text and version are of one write. Cases:
+    ///    `values::values_are_listed_by_folder`, `values::values_are_durable`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unavailable`].
+    async fn values(&self, folder: &str) -> Result<Vec<NamedValue>, Error>;
+
+    /// Sets or deletes a [named value](NamedValue), and returns whether its present version was
+    /// [the expected one](super::Expected). If it was not, nothing has changed.
+    ///
+    /// # Duties of an implementation
+    ///
+    /// 1. The comparison and the write are one: of concurrent calls that expect the same version, one succeeds. Case:
+    ///    `values::of_concurrent_writes_one_is_expected`.
+    /// 2. Each write makes a version that the name never had. Case: `values::a_version_is_never_used_again`.
+    /// 3. Each write adds a line to the history of the namespace. A deletion of nothing adds none. Case:
+    ///    `values::the_history_of_the_namespace_has_their_writes`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Invalid`] ([`SetValue::check`]), [`Error::Unavailable`].
+    async fn set_value(&self, change: &SetValue) -> Result<bool, Error>;
 
     /// Returns the error with which a node cannot join at present; `None`, the default, when nodes
     /// may join. A store with the mark of a [copy](super::copy) returns the error of the mark.

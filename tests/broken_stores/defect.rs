@@ -110,6 +110,11 @@ pub(crate) enum Defect {
     ARefusedImportLeavesItsTask,
     TheMarkOfACopyIsForgotten,
     IdentitiesAreNotDurable,
+    EveryValueIsListed,
+    VersionsStay,
+    ExpectationsAreIgnored,
+    ValuesAreNotAudited,
+    ValuesAreNotDurable,
     DeadlinesAreNotDelivered,
     PlacesAreNotDelivered,
     UniqueKeysAreIgnored,
@@ -166,6 +171,7 @@ impl Defect {
                 | (Self::RetriesAreNotDurable, Call::Retry(_))
                 | (Self::PurgesAreNotDurable, Call::Purge(..))
                 | (Self::NodeCommandsAreNotDurable, Call::SendNode(..))
+                | (Self::ValuesAreNotDurable, Call::SetValue(_))
                 | (Self::ImportsAreNotDurable, Call::Import(_))
                 | (Self::TransactionsAreNotDurable, Call::Apply(_))
         )

@@ -11,8 +11,8 @@ use windlass::{
     clock::Clock,
     store::{
         Commit, Coordinator, Delete, Error, Exported, Lease, LogWrite, NodeCommand, NodeCommandId,
-        NodeSpec, NodeStatus, Operation, Purge, Registry, SendCommand, Submit, Transaction,
-        Transfer, memory::MemoryStore,
+        NodeSpec, NodeStatus, Operation, Purge, Registry, SendCommand, SetValue, Submit,
+        Transaction, Transfer, memory::MemoryStore,
     },
     testing::TokioClock,
 };
@@ -35,6 +35,7 @@ pub(crate) enum Call {
     Retry(Vec<TaskId>),
     Purge(Purge),
     SendNode(NodeName, NodeCommand, Option<Author>),
+    SetValue(SetValue),
     Import(Vec<Exported>),
     Apply(Vec<Transaction>),
 }
@@ -71,6 +72,7 @@ impl Call {
             Self::SendNode(node, command, by) => {
                 drop(store.send_node(&node, command, by.as_ref()).await);
             }
+            Self::SetValue(change) => drop(store.set_value(&change).await),
             Self::Import(tasks) => drop(store.import(tasks).await),
             Self::Apply(transactions) => drop(store.apply(transactions).await),
         }

@@ -184,6 +184,12 @@ planted! {
     node_commands_that_any_lease_answers: AnyLeaseAcknowledges is found by leases::a_foreign_lease_answers_no_command;
     cursors_beyond_the_end_that_are_accepted: CursorsBeyondTheEndAreAccepted is found by changes::a_cursor_beyond_the_end_is_refused;
     identities_that_are_not_durable: IdentitiesAreNotDurable is found by registry::the_identity_is_durable;
+    values_of_every_folder: EveryValueIsListed is found by values::values_are_listed_by_folder;
+    versions_that_stay: VersionsStay is found by values::a_version_is_never_used_again;
+    expectations_that_are_ignored: ExpectationsAreIgnored is found by values::an_expectation_that_does_not_hold_changes_nothing;
+    comparisons_apart_from_the_write: ExpectationsAreIgnored is found by values::of_concurrent_writes_one_is_expected;
+    values_that_are_not_audited: ValuesAreNotAudited is found by values::the_history_of_the_namespace_has_their_writes;
+    values_that_are_not_durable: ValuesAreNotDurable is found by values::values_are_durable;
     unreadable_tasks_that_are_omitted: UnreadableTasksAreOmitted is found by quarantine::an_unreadable_envelope_is_quarantined;
     unreadable_tasks_that_are_not_retried: UnreadableTasksAreNotRetried is found by quarantine::a_retry_starts_it_from_its_props;
     unreadable_tasks_that_are_live: UnreadableTasksAreLive is found by quarantine::an_ended_task_stays_ended;

@@ -4,9 +4,9 @@ use windlass::{
     Author, CommandId, Invalid, NodeName, StateKind, TaskId, async_trait,
     store::{
         Applied, AuditAction, AuditEntry, Availability, Change, ChangeKind, ChangeStream,
-        CommandRecord, Doctor, Done, Error, Filter, Limits, LogPart, NodeCommand, NodeCommandId,
-        NodeRecord, Operation, Page, Purge, Registry, Span, TaskCount, TaskRecord, TaskStats,
-        Transaction, Transfer,
+        CommandRecord, Doctor, Done, Error, Expected, Filter, Limits, LogPart, NamedValue,
+        NodeCommand, NodeCommandId, NodeRecord, Operation, Page, Purge, Registry, SetValue, Span,
+        TaskCount, TaskRecord, TaskStats, Transaction, Transfer,
     },
 };
 
@@ -225,11 +225,34 @@ impl Registry for PlantedStore {
         if self.has(Defect::DeletionsAreNotAudited) {
             lines.retain(|line| !matches!(line.what, AuditAction::Deleted { .. }));
         }
+        if self.has(Defect::ValuesAreNotAudited) {
+            lines.retain(|line| !matches!(line.what, AuditAction::ValueSet { .. }));
+        }
         if self.has(Defect::AuditsTakeTheOldest) {
             lines = self.inner.audit(u32::MAX).await?;
             lines.truncate(limit as usize);
         }
         Ok(lines)
+    }
+
+    async fn values(&self, folder: &str) -> Result<Vec<NamedValue>, Error> {
+        let mut values = self.inner.values(folder).await?;
+        if self.has(Defect::EveryValueIsListed) {
+            values = self.inner.values("").await?;
+        }
+        if self.has(Defect::VersionsStay) {
+            values.iter_mut().for_each(|value| value.version = 1);
+        }
+        Ok(values)
+    }
+
+    async fn set_value(&self, change: &SetValue) -> Result<bool, Error> {
+        let mut change = change.clone();
+        if self.has(Defect::ExpectationsAreIgnored) {
+            change.expected = Expected::Anything;
+        }
+        self.write(Call::SetValue(change.clone()));
+        self.inner.set_value(&change).await
     }
 
     async fn nodes(&self) -> Result<Vec<NodeRecord>, Error> {

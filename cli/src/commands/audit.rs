@@ -109,6 +109,8 @@ fn action(what: &AuditAction) -> String {
             };
             format!("sent {command} to node {node}")
         }
+        AuditAction::ValueSet { name } => format!("set the value {name}"),
+        AuditAction::ValueDeleted { name } => format!("deleted the value {name}"),
         // A newer library may have more actions than this program knows.
         other => format!("{other:?}"),
     }

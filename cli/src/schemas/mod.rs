@@ -18,6 +18,7 @@ use windlass::{
     },
     wire::RecordForm,
 };
+use windlass_server::TokenForm;
 
 use crate::{
     bulk,
@@ -124,6 +125,10 @@ fn forms() -> Vec<(Form, Value)> {
             "A line of `windlass schedule import`, and `create` and `update` with `--dry-run`.",
         ),
         output::<time::Now>("time", "`windlass time`."),
+        output::<TokenForm<'_>>(
+            "token",
+            "`windlass token new` and `rotate`, a line of `windlass token list`, and the requests of a server about tokens.",
+        ),
         output::<doctor::Line<'_>>("finding", "A line of `windlass doctor`."),
         output::<config::Setting>("setting", "A line of `windlass config`."),
         output::<Report>("copied", "`windlass copy` and `windlass import`."),

@@ -6,12 +6,13 @@ use windlass_statemachine::{Author, CommandId, NodeName, TaskId};
 use super::{
     order::in_order,
     store::{Components, EtcdStore},
-    tasks::audit,
+    tasks::{audit, values},
 };
 use crate::store::{
     Applied, AuditEntry, Change, ChangeStream, CommandRecord, Doctor, Done, Error, Exported,
-    Filter, LimitUse, Limits, LogPart, NodeCommand, NodeCommandId, NodeRecord, Operation, Order,
-    Page, Purge, Registry, Span, TaskCount, TaskRecord, TaskStats, Transaction, Transfer,
+    Filter, LimitUse, Limits, LogPart, NamedValue, NodeCommand, NodeCommandId, NodeRecord,
+    Operation, Order, Page, Purge, Registry, SetValue, Span, TaskCount, TaskRecord, TaskStats,
+    Transaction, Transfer,
     copy::Copied,
     examine::{Examination, Finding},
 };
@@ -99,6 +100,14 @@ impl Registry for EtcdStore {
 
     async fn limits_in_use(&self) -> Result<Vec<LimitUse>, Error> {
         self.0.queries.limits_in_use().await
+    }
+
+    async fn values(&self, folder: &str) -> Result<Vec<NamedValue>, Error> {
+        values::read(&self.0.node_commands.access, folder).await
+    }
+
+    async fn set_value(&self, change: &SetValue) -> Result<bool, Error> {
+        values::set(&self.0.node_commands.access, change).await
     }
 
     async fn no_node_may_join(&self) -> Result<Option<Error>, Error> {

@@ -62,11 +62,13 @@ impl World {
             self.unclaim(id);
         }
         self.touch(id);
-        self.by = Some(Author::task(id));
-        for step in steps {
-            self.carry_out(step, now);
+        if !steps.is_empty() {
+            self.by = Some(Author::task(id));
+            for step in steps {
+                self.carry_out(step, now);
+            }
+            self.by = None;
         }
-        self.by = None;
         Ok(())
     }
 

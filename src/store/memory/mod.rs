@@ -38,6 +38,7 @@ mod state_store;
 mod submit;
 mod transfer;
 mod usage;
+mod values;
 mod waiters;
 mod waits;
 mod watch;

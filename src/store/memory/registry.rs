@@ -6,8 +6,8 @@ use windlass_statemachine::{Author, CommandId, NodeName, TaskId};
 use super::MemoryStore;
 use crate::store::{
     Applied, AuditAction, AuditEntry, Change, ChangeStream, CommandRecord, Error, Filter, LimitUse,
-    Limits, LogPart, NodeCommand, NodeCommandId, NodeRecord, Page, Purge, Registry, Span,
-    TaskCount, TaskRecord, TaskStats, Transaction, Transfer, copy::Copied,
+    Limits, LogPart, NamedValue, NodeCommand, NodeCommandId, NodeRecord, Page, Purge, Registry,
+    SetValue, Span, TaskCount, TaskRecord, TaskStats, Transaction, Transfer, copy::Copied,
 };
 
 #[async_trait]
@@ -83,6 +83,15 @@ impl Registry for MemoryStore {
         let (world, _) = self.shared.lock();
         let skipped = world.audit.len().saturating_sub(limit as usize);
         Ok(world.audit.iter().skip(skipped).cloned().collect())
+    }
+
+    async fn values(&self, folder: &str) -> Result<Vec<NamedValue>, Error> {
+        Ok(self.shared.lock().0.values_in(folder))
+    }
+
+    async fn set_value(&self, change: &SetValue) -> Result<bool, Error> {
+        let (mut world, now) = self.shared.lock();
+        world.set_value(change, now)
     }
 
     async fn no_node_may_join(&self) -> Result<Option<Error>, Error> {

@@ -12,7 +12,7 @@ use super::{
     waiters::Waiters,
 };
 use crate::store::{
-    AuditEntry, Change, ChangeKind, Error, Limits, NodeCommandId, copy::Copied,
+    AuditEntry, Change, ChangeKind, Error, Limits, NamedValue, NodeCommandId, copy::Copied,
     rules::facts::Holder,
 };
 
@@ -40,6 +40,9 @@ pub(super) struct World {
     pub(super) log: VecDeque<Change>,
     /// The history of the namespace.
     pub(super) audit: VecDeque<AuditEntry>,
+    pub(super) values: BTreeMap<String, NamedValue>,
+    /// How many values were set, which is the version of the last one.
+    pub(super) value_writes: u64,
     /// The author of the present changes.
     pub(super) by: Option<Author>,
     /// The position of the oldest kept change, or of the next change if none is kept.
@@ -74,6 +77,8 @@ impl World {
             watchers: HashMap::new(),
             log: VecDeque::new(),
             audit: VecDeque::new(),
+            values: BTreeMap::new(),
+            value_writes: 0,
             by: None,
             first_seq: 1,
             latest: watch::Sender::new(0),

@@ -4,7 +4,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 use windlass_statemachine::{Author, Kind, NodeName, StateKind, TaskId};
 
-use super::node::NodeCommand;
+use super::{node::NodeCommand, value::SetValue};
 
 /// How long a store keeps the history of a namespace: 90 days.
 pub const AUDIT_RETENTION: SignedDuration = SignedDuration::from_hours(90 * 24);
@@ -77,6 +77,27 @@ pub enum AuditAction {
         /// The command, in its JSON form.
         send: NodeCommand,
     },
+    /// A [named value](super::NamedValue) was set.
+    ValueSet {
+        /// Its name.
+        name: String,
+    },
+    /// A [named value](super::NamedValue) was deleted.
+    ValueDeleted {
+        /// Its name.
+        name: String,
+    },
+}
+
+impl AuditAction {
+    /// Returns the action of a named value that is set or deleted.
+    pub(crate) fn of_value(change: &SetValue) -> Self {
+        let name = change.name.clone();
+        match change.text {
+            Some(_) => Self::ValueSet { name },
+            None => Self::ValueDeleted { name },
+        }
+    }
 }
 
 /// Selects ended tasks to delete, and names the author.

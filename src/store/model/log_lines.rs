@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use windlass_statemachine::Fence;
+use windlass_statemachine::{Fence, Invalid};
 
 /// A line that a handler has logged ([`TaskContext::log`](crate::TaskContext::log)).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -127,6 +127,26 @@ impl LogQuery {
 pub struct LogCursor {
     pub(crate) part: u64,
     pub(crate) line: u64,
+}
+
+impl std::fmt::Display for LogCursor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}-{}", self.part, self.line)
+    }
+}
+
+impl std::str::FromStr for LogCursor {
+    type Err = Invalid;
+
+    fn from_str(text: &str) -> Result<Self, Invalid> {
+        let parts = text.split_once('-');
+        let read = parts.and_then(|(part, line)| {
+            let (part, line) = (part.parse().ok()?, line.parse().ok()?);
+            Some(Self { part, line })
+        });
+        let wrong = || format!("'{text}' is not the position that a log has returned");
+        read.ok_or_else(|| Invalid::new("after", wrong()))
+    }
 }
 
 /// The lines of a task.

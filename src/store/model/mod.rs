@@ -22,6 +22,7 @@ mod refusal;
 mod selecting;
 mod stats;
 mod transaction;
+mod value;
 mod wait_kind;
 
 pub use applied::Applied;
@@ -47,4 +48,5 @@ pub use record::{CommandRecord, LimitForm, LimitUse, LimitedBy, TaskCount, TaskR
 pub use refusal::{Part, Reason, Refusal, Refusals};
 pub use stats::{Availability, HeldGroup, TaskGroup, TaskStats};
 pub use transaction::Transaction;
+pub use value::{Expected, NamedValue, SetValue};
 pub use wait_kind::WaitKind;

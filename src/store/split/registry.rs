@@ -6,9 +6,9 @@ use windlass_statemachine::{Author, CommandId, Invalid, NodeName, TaskId};
 use super::Split;
 use crate::store::{
     Applied, AuditEntry, Change, ChangeStream, CommandRecord, Doctor, Done, Error, Filter, Guard,
-    LimitUse, Limits, LogPart, NodeCommand, NodeCommandId, NodeRecord, Operation, Order, Page,
-    Purge, Registry, Require, Span, StateRemoval, Submitted, TaskCount, TaskRecord, TaskStats,
-    Transaction, Transfer, rules,
+    LimitUse, Limits, LogPart, NamedValue, NodeCommand, NodeCommandId, NodeRecord, Operation,
+    Order, Page, Purge, Registry, Require, SetValue, Span, StateRemoval, Submitted, TaskCount,
+    TaskRecord, TaskStats, Transaction, Transfer, rules,
 };
 
 impl Split {
@@ -213,6 +213,14 @@ impl Registry for Split {
 
     async fn no_node_may_join(&self) -> Result<Option<Error>, Error> {
         self.registry.no_node_may_join().await
+    }
+
+    async fn values(&self, folder: &str) -> Result<Vec<NamedValue>, Error> {
+        self.registry.values(folder).await
+    }
+
+    async fn set_value(&self, change: &SetValue) -> Result<bool, Error> {
+        self.registry.set_value(change).await
     }
 
     async fn audit(&self, limit: u32) -> Result<Vec<AuditEntry>, Error> {

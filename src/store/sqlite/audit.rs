@@ -15,7 +15,7 @@ use super::{
 use crate::store::{AUDIT_RETENTION, AuditAction, AuditEntry, NodeCommand};
 
 /// Adds a line, with the present author.
-fn add(batch: &Batch<'_>, what: &AuditAction) -> Result<(), Stop> {
+pub(super) fn add(batch: &Batch<'_>, what: &AuditAction) -> Result<(), Stop> {
     let by = batch.author().map(Author::as_str);
     let what = json("history of the namespace", what)?;
     batch.run(

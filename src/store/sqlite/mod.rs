@@ -87,6 +87,7 @@ mod submit;
 mod texts;
 mod transaction;
 mod transfer;
+mod values;
 mod views;
 mod waits;
 mod wake;

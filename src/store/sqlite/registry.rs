@@ -6,12 +6,13 @@ use windlass_statemachine::{Author, CommandId, NodeName, TaskId};
 use super::{
     SqliteStore, all_failed, apply, audit, batch::newest, codes, copied, errors::item, feed::Feed,
     history, hub::Message, jobs::Load, json, limits, list, log, log_lines, node, progress::QUEUE,
-    query, read_counts, retention, stream,
+    query, read_counts, retention, stream, values,
 };
 use crate::store::{
     Applied, AuditEntry, Change, ChangeStream, CommandRecord, Doctor, Error, Filter, LimitUse,
-    Limits, LogPart, NodeCommand, NodeCommandId, NodeRecord, Operation, Page, Purge, Registry,
-    Span, TaskCount, TaskRecord, TaskStats, Transaction, Transfer, copy::Copied, rules,
+    Limits, LogPart, NamedValue, NodeCommand, NodeCommandId, NodeRecord, Operation, Page, Purge,
+    Registry, SetValue, Span, TaskCount, TaskRecord, TaskStats, Transaction, Transfer,
+    copy::Copied, rules,
 };
 
 #[async_trait]
@@ -147,6 +148,21 @@ impl Registry for SqliteStore {
         let read = move |conn: &_| audit::newest(conn, limit);
         let verb = "read the history of the namespace";
         self.0.readers.run(verb, read).await
+    }
+
+    async fn values(&self, folder: &str) -> Result<Vec<NamedValue>, Error> {
+        let folder = folder.to_owned();
+        let read = move |conn: &_| values::read(conn, &folder);
+        self.0.readers.run("read named values", read).await
+    }
+
+    async fn set_value(&self, change: &SetValue) -> Result<bool, Error> {
+        change.check()?;
+        let change = change.clone();
+        let set = self.0.writer.run("set a named value", 1, move |batch| {
+            item(batch.on_behalf(change.by.as_ref(), |batch| values::set(batch, &change)))
+        });
+        set.await?
     }
 
     async fn no_node_may_join(&self) -> Result<Option<Error>, Error> {

@@ -117,6 +117,15 @@ macro_rules! __conformance_of_clients {
                 authors_are_durable needs Reopen,
                 a_moved_task_has_its_authors needs Transfer,
             }
+            values {
+                values_are_listed_by_folder,
+                values_are_durable needs Reopen,
+                an_expectation_that_does_not_hold_changes_nothing,
+                of_concurrent_writes_one_is_expected,
+                a_version_is_never_used_again,
+                the_history_of_the_namespace_has_their_writes,
+                names_and_sizes_are_checked,
+            }
             pages {
                 the_newest_submits_come_first,
                 pages_are_stable_while_tasks_come_and_go,

@@ -95,6 +95,7 @@ pub mod submit;
 pub mod transactions;
 pub mod unique;
 pub mod usage;
+pub mod values;
 mod wait;
 pub mod waits;
 pub mod watch;

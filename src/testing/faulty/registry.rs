@@ -6,8 +6,8 @@ use windlass_statemachine::{Author, CommandId, NodeName, TaskId};
 use super::{FaultyStore, Operation};
 use crate::store::{
     self, Applied, AuditEntry, Change, ChangeStream, CommandRecord, Doctor, Error, Exported,
-    Filter, LimitUse, Limits, LogPart, NodeCommand, NodeCommandId, NodeRecord, Order, Page, Purge,
-    Registry, Span, TaskCount, TaskRecord, TaskStats, Transaction, Transfer,
+    Filter, LimitUse, Limits, LogPart, NamedValue, NodeCommand, NodeCommandId, NodeRecord, Order,
+    Page, Purge, Registry, SetValue, Span, TaskCount, TaskRecord, TaskStats, Transaction, Transfer,
     copy::{Copied, Outside},
     examine::{Examination, Finding},
 };
@@ -102,6 +102,16 @@ impl Registry for FaultyStore {
     async fn no_node_may_join(&self) -> Result<Option<Error>, Error> {
         self.call(Operation::Read, self.registry().no_node_may_join())
             .await
+    }
+
+    async fn values(&self, folder: &str) -> Result<Vec<NamedValue>, Error> {
+        let call = self.registry().values(folder);
+        self.call(Operation::Read, call).await
+    }
+
+    async fn set_value(&self, change: &SetValue) -> Result<bool, Error> {
+        let call = self.registry().set_value(change);
+        self.call(Operation::Send, call).await
     }
 
     async fn audit(&self, limit: u32) -> Result<Vec<AuditEntry>, Error> {

@@ -320,6 +320,11 @@ impl Keys {
         format!("{}{:08x}-{:04x}", self.all_audit(), ms >> 16, ms & 0xffff)
     }
 
+    /// Returns the prefix of the named values.
+    pub(crate) fn values(&self) -> String {
+        format!("{}meta/value/", self.root)
+    }
+
     /// Returns the prefix of the records of unique keys.
     pub(crate) fn all_unique(&self) -> String {
         format!("{}meta/unique/", self.root)

@@ -18,6 +18,7 @@ mod swap;
 mod transaction;
 mod transfer;
 mod usage;
+pub(crate) mod values;
 
 pub(crate) use command::Commands;
 pub(crate) use delete::Deletes;

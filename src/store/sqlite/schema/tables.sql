@@ -138,6 +138,13 @@ CREATE TABLE windlass_audit (
     what TEXT NOT NULL   -- what was done, as JSON
 ) STRICT;
 
+-- Texts that programs keep beside the tasks, such as the tokens of a server.
+CREATE TABLE windlass_values (
+    name    TEXT PRIMARY KEY,
+    value   TEXT NOT NULL,
+    version INTEGER NOT NULL  -- another one after each write
+) STRICT, WITHOUT ROWID;
+
 -- The names of deleted tasks, kept while the history has their changes.
 CREATE TABLE windlass_gone (
     n   INTEGER PRIMARY KEY,

@@ -1,0 +1,126 @@
+//! [`Access`]: the caller of a request, with the tasks that it may see and change.
+
+use std::{ops::Deref, sync::Arc};
+
+use axum::{
+    extract::FromRequestParts,
+    http::{StatusCode, request::Parts},
+};
+use windlass::{
+    Client, Invalid, Kind, TaskId,
+    store::{Error, TaskRecord},
+};
+
+use crate::{
+    app::App,
+    auth::{Caller, Role},
+    problem::Problem,
+};
+
+/// A caller whose role allows the request: at least `ROLE`, as its number in the order of [`Role`].
+pub(crate) struct Access<const ROLE: u8> {
+    caller: Arc<Caller>,
+    client: Client,
+}
+
+/// May read.
+pub(crate) type Reader = Access<0>;
+/// May also change tasks.
+pub(crate) type Operator = Access<1>;
+/// May do everything.
+pub(crate) type Admin = Access<2>;
+
+const fn number(role: Role) -> u8 {
+    match role {
+        Role::Read => 0,
+        Role::Operate => 1,
+        Role::Admin => 2,
+    }
+}
+
+impl<const ROLE: u8> Deref for Access<ROLE> {
+    type Target = Caller;
+    fn deref(&self) -> &Caller {
+        &self.caller
+    }
+}
+
+impl<const ROLE: u8> FromRequestParts<Arc<App>> for Access<ROLE> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, Problem> {
+        let Some(caller) = parts.extensions.get::<Arc<Caller>>() else {
+            // The guard in front of the routes refuses such a request.
+            return Err(Problem::new(
+                StatusCode::UNAUTHORIZED,
+                "unauthorized",
+                "who are you?",
+            ));
+        };
+        if number(caller.role) < ROLE {
+            let needs = [Role::Read, Role::Operate, Role::Admin][usize::from(ROLE).min(2)];
+            let detail = format!(
+                "this request needs the role {needs}, and the token has {}; use another token",
+                caller.role
+            );
+            return Err(Problem::forbidden(detail));
+        }
+        Ok(Self {
+            client: app.client.clone().on_behalf_of(caller.author.clone()),
+            caller: caller.clone(),
+        })
+    }
+}
+
+impl<const ROLE: u8> Access<ROLE> {
+    /// Returns the client that acts for the caller.
+    pub(crate) fn client(&self) -> &Client {
+        &self.client
+    }
+
+    pub(crate) fn caller(&self) -> &Arc<Caller> {
+        &self.caller
+    }
+
+    /// Returns a task that the caller may see.
+    pub(crate) async fn task(&self, id: &TaskId) -> Result<TaskRecord, Problem> {
+        match self.client.get(id).await {
+            Ok(record) if self.scope.has_record(&record) => Ok(record),
+            Ok(_) | Err(Error::NotFound { .. }) => Err(Problem::no_task(id.as_str())),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Refuses a task that the caller may not see. Reads it only for a caller with a scope.
+    pub(crate) async fn check(&self, id: &TaskId) -> Result<(), Problem> {
+        match self.scope.is_everything() {
+            true => Ok(()),
+            false => self.task(id).await.map(drop),
+        }
+    }
+
+    /// Refuses a kind outside of the scope.
+    pub(crate) fn check_kind(&self, field: &str, kind: &Kind) -> Result<(), Problem> {
+        match self.scope.has_kind(kind) {
+            true => Ok(()),
+            false => Err(Problem::forbidden(format!(
+                "{field}: tasks of kind '{kind}' are outside of the scope of the token"
+            ))),
+        }
+    }
+
+    /// Refuses a request that concerns the whole namespace, for a caller with a scope.
+    pub(crate) fn check_unscoped(&self) -> Result<(), Problem> {
+        match self.scope.is_everything() {
+            true => Ok(()),
+            false => Err(Problem::forbidden(
+                "this request concerns every task, and the token has a scope; use a token without one",
+            )),
+        }
+    }
+}
+
+/// Reads a part of the path.
+pub(crate) fn name<T: std::str::FromStr<Err = Invalid>>(text: &str) -> Result<T, Problem> {
+    text.parse().map_err(Problem::from)
+}

@@ -1,0 +1,84 @@
+//! [`App`]: what the handlers of requests share.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use tokio::{sync::Semaphore, time::Instant};
+use tokio_util::sync::CancellationToken;
+use windlass::{Client, Invalid, Json, Kind, store::Store};
+
+use crate::{auth::Keyring, problem::Problem, settings::Settings};
+
+/// How many callers are kept whose requests were counted.
+const COUNTED: usize = 10_000;
+
+/// Checks the props of a new task of a kind.
+pub(crate) type Check = Arc<dyn Fn(&Kind, &Json) -> Result<(), Invalid> + Send + Sync>;
+
+/// What the handlers of requests share.
+pub(crate) struct App {
+    pub(crate) store: Store,
+    pub(crate) client: Client,
+    pub(crate) keyring: Keyring,
+    pub(crate) settings: Settings,
+    pub(crate) check: Check,
+    pub(crate) in_flight: Arc<Semaphore>,
+    /// Cancelled when the server shuts down: waits and streams end.
+    pub(crate) stop: CancellationToken,
+    rates: Mutex<HashMap<String, Bucket>>,
+}
+
+/// The requests that a caller may still make at once.
+struct Bucket {
+    left: f64,
+    at: Instant,
+}
+
+impl App {
+    pub(crate) fn new(
+        store: &Store,
+        (settings, check): (Settings, Check),
+        stop: CancellationToken,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            store: store.clone(),
+            client: Client::new(store),
+            keyring: Keyring::follow(store),
+            in_flight: Arc::new(Semaphore::new(settings.in_flight)),
+            settings,
+            check,
+            stop,
+            rates: Mutex::default(),
+        })
+    }
+
+    /// Counts a request of a caller, and refuses it when there were too many.
+    pub(crate) fn count(&self, caller: &str) -> Result<(), Problem> {
+        let rate = f64::from(self.settings.rate.max(1));
+        let mut rates = self.rates.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = Instant::now();
+        if rates.len() >= COUNTED {
+            rates.retain(|_, bucket| now.duration_since(bucket.at) < Duration::from_secs(1));
+        }
+        let full = || Bucket {
+            left: rate,
+            at: now,
+        };
+        let bucket = rates.entry(caller.to_owned()).or_insert_with(full);
+        let since = now.duration_since(bucket.at).as_secs_f64();
+        bucket.left = (bucket.left + since * rate).min(rate);
+        bucket.at = now;
+        if bucket.left < 1.0 {
+            let detail = format!(
+                "more than {rate} requests a second; send fewer, or several tasks in one request"
+            );
+            let status = axum::http::StatusCode::TOO_MANY_REQUESTS;
+            return Err(Problem::new(status, "too_many", detail).retry_after(1));
+        }
+        bucket.left -= 1.0;
+        Ok(())
+    }
+}

@@ -1,0 +1,218 @@
+//! [`Keyring`]: the tokens of the namespace, as this server knows them.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, PoisonError, RwLock},
+    time::Duration,
+};
+
+use jiff::Timestamp;
+use tokio::{
+    sync::{Notify, watch},
+    time::{Instant, sleep, timeout},
+};
+use tokio_util::sync::{CancellationToken, DropGuard};
+use windlass::{
+    Author,
+    clock::Clock,
+    store::{Error, NamedValue, Registry, Store},
+};
+
+use super::{
+    caller::{Caller, User},
+    token::{FOLDER, Hash, hash, readable},
+};
+
+/// How often the tokens are read again, and how long one read may take.
+const EVERY: Duration = Duration::from_millis(500);
+const READ: Duration = Duration::from_secs(2);
+/// How long tokens are trusted after they were read last.
+const TRUST: Duration = Duration::from_secs(5);
+/// How long a token that is not known yet may wait for the next read.
+const WAIT: Duration = Duration::from_secs(1);
+
+/// Why a secret is refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Refused {
+    /// No valid token has it.
+    Unknown,
+    /// The store was not reached for too long: whether the token is valid is not known.
+    Unconfirmed,
+}
+
+/// The tokens of the namespace. A task reads them again twice a second, so that a token that is revoked is refused within a
+/// second. Clones share their state.
+#[derive(Clone)]
+pub(crate) struct Keyring {
+    shared: Arc<Shared>,
+    /// Ends the task with the last clone.
+    _stops: Arc<DropGuard>,
+}
+
+struct Shared {
+    ring: RwLock<Ring>,
+    /// The number of the last read.
+    reads: watch::Sender<u64>,
+    /// Asks for a read before its time.
+    asked: Notify,
+    clock: Arc<dyn Clock>,
+}
+
+#[derive(Default)]
+struct Ring {
+    callers: HashMap<Hash, Arc<Caller>>,
+    /// The values that were read last.
+    values: Vec<NamedValue>,
+    read_at: Option<Instant>,
+}
+
+impl Keyring {
+    /// Starts to follow the tokens of a store.
+    pub(crate) fn follow(store: &Store) -> Self {
+        let shared = Arc::new(Shared {
+            ring: RwLock::default(),
+            reads: watch::Sender::new(0),
+            asked: Notify::new(),
+            clock: store.clock().clone(),
+        });
+        let stop = CancellationToken::new();
+        let (registry, following, stopped) =
+            (store.registry().clone(), shared.clone(), stop.clone());
+        tokio::spawn(async move {
+            tokio::select! {
+                () = following.run(&*registry) => {}
+                () = stopped.cancelled() => {}
+            }
+        });
+        Self {
+            shared,
+            _stops: Arc::new(stop.drop_guard()),
+        }
+    }
+
+    /// Returns the caller that shows a secret. One that is not known waits for the next read of the tokens, so that a new
+    /// token can be used at once.
+    pub(crate) async fn caller(&self, secret: &str) -> Result<Arc<Caller>, Refused> {
+        let hash = hash(secret);
+        let mut reads = self.shared.reads.subscribe();
+        let mut found = self.shared.find(&hash);
+        // The read that runs now may have begun before the token was made.
+        for _ in 0..2 {
+            if found.is_ok() || found == Err(Refused::Unconfirmed) && *reads.borrow() > 0 {
+                break;
+            }
+            self.shared.asked.notify_one();
+            let next = timeout(WAIT, reads.changed()).await;
+            found = self.shared.find(&hash);
+            if next.is_err() {
+                break;
+            }
+        }
+        found
+    }
+
+    /// Returns whether a caller still is who it was, as far as is known now.
+    pub(crate) fn now(&self, caller: &Caller) -> Result<(), Refused> {
+        let User::Token { hash, .. } = &caller.user else {
+            return Ok(());
+        };
+        match self.shared.find(hash)? {
+            found if *found == *caller => Ok(()),
+            _ => Err(Refused::Unknown),
+        }
+    }
+
+    /// Waits until a caller is no longer who it was: its token was revoked or changed, has expired, or is not confirmed.
+    pub(crate) async fn ends(&self, caller: &Caller) -> Refused {
+        let mut reads = self.shared.reads.subscribe();
+        loop {
+            if let Err(refused) = self.now(caller) {
+                return refused;
+            }
+            // Also looks again without a read, because tokens expire, and trust in them ends.
+            let _ = timeout(EVERY, reads.changed()).await;
+        }
+    }
+
+    /// Returns whether the tokens were confirmed lately.
+    pub(crate) fn is_confirmed(&self) -> bool {
+        let ring = self.shared.ring.read();
+        ring.unwrap_or_else(PoisonError::into_inner).is_confirmed()
+    }
+}
+
+impl Ring {
+    fn is_confirmed(&self) -> bool {
+        self.read_at.is_some_and(|at| at.elapsed() < TRUST)
+    }
+}
+
+impl Shared {
+    fn find(&self, hash: &Hash) -> Result<Arc<Caller>, Refused> {
+        let ring = self.ring.read().unwrap_or_else(PoisonError::into_inner);
+        if !ring.is_confirmed() {
+            return Err(Refused::Unconfirmed);
+        }
+        let now = self.clock.now();
+        let found = ring.callers.get(hash);
+        let found = found.filter(|caller| caller.until.is_none_or(|until| now < until));
+        found.cloned().ok_or(Refused::Unknown)
+    }
+
+    async fn run(&self, registry: &dyn Registry) {
+        let mut is_reported = false;
+        loop {
+            let read = timeout(READ, registry.values(FOLDER)).await;
+            let slow = |_| Error::unavailable("read the tokens", "the store does not respond");
+            match read.map_err(slow).flatten() {
+                Ok(values) => {
+                    self.take(values);
+                    is_reported = false;
+                }
+                Err(error) if !is_reported => {
+                    tracing::warn!(%error, "the tokens cannot be read; requests with tokens are refused with 503 after 5 s");
+                    is_reported = true;
+                }
+                Err(_) => {}
+            }
+            self.reads.send_modify(|reads| *reads += 1);
+            // Also bounds how often strangers can make the server read.
+            sleep(EVERY / 5).await;
+            let _ = timeout(EVERY * 4 / 5, self.asked.notified()).await;
+        }
+    }
+
+    fn take(&self, values: Vec<NamedValue>) {
+        let mut ring = self.ring.write().unwrap_or_else(PoisonError::into_inner);
+        ring.read_at = Some(Instant::now());
+        if ring.values == values {
+            return;
+        }
+        ring.callers = callers(&values);
+        ring.values = values;
+    }
+}
+
+/// Returns the callers that tokens stand for, by the hashes of their secrets.
+fn callers(values: &[NamedValue]) -> HashMap<Hash, Arc<Caller>> {
+    let mut callers = HashMap::new();
+    for token in readable(values) {
+        let Ok(author) = Author::new(format!("token {}", token.name)) else {
+            continue;
+        };
+        for (hash, until) in token.hashes() {
+            let caller = |until: Option<Timestamp>| Caller {
+                user: User::Token {
+                    name: token.name.clone(),
+                    hash,
+                },
+                role: token.role,
+                scope: token.scope.clone(),
+                until,
+                author: author.clone(),
+            };
+            callers.insert(hash, Arc::new(caller(until)));
+        }
+    }
+    callers
+}

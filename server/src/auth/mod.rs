@@ -1,0 +1,16 @@
+//! Who calls, and what the caller may do.
+
+mod caller;
+mod form;
+mod keyring;
+mod role;
+mod scope;
+mod token;
+
+pub(crate) use caller::Caller;
+pub(crate) use keyring::{Keyring, Refused};
+pub use form::TokenForm;
+pub use role::Role;
+pub use scope::Scope;
+pub(crate) use token::to_hex;
+pub use token::{NewToken, Token, Tokens};

@@ -1,0 +1,31 @@
+//! The HTTP server of windlass: the tasks of a namespace for programs in every language.
+//!
+//! [`Server`] makes an axum [`Router`](axum::Router) that a program of yours can mount, or serves it itself on a Unix
+//! socket and on TCP, as `windlass serve` does. Every request is made by a caller who is known: the user at the other end of
+//! the socket, or the holder of a [`Token`]. docs/server.md describes the requests, docs/security.md what they are
+//! protected against.
+//!
+//! # Stability
+//!
+//! Unstable, as the rest of windlass before 1.0. The paths begin with `/v1`, and within it nothing is removed.
+
+mod access;
+mod app;
+mod auth;
+mod change;
+mod guard;
+mod params;
+mod problem;
+mod reference;
+mod routes;
+mod serve;
+mod server;
+mod settings;
+mod socket;
+
+pub use axum;
+
+pub use auth::{NewToken, Role, Scope, Token, TokenForm, Tokens};
+pub use reference::reference;
+pub use serve::{Listen, Serving};
+pub use server::{Builder, Server};

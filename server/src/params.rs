@@ -1,0 +1,188 @@
+//! [`Params`]: the parameters of a request's query.
+
+use std::{str::FromStr, time::Duration};
+
+use axum::{
+    extract::{FromRequestParts, Query},
+    http::request::Parts,
+};
+use jiff::{SignedDuration, Timestamp};
+use windlass::{
+    Json, Kind, StateKind,
+    statemachine::wire::read_moment,
+    store::{Filter, TimeRange},
+};
+
+use crate::problem::Problem;
+
+/// The parameters that were not read yet. [`end`](Self::end) refuses what is left.
+#[derive(Debug)]
+pub(crate) struct Params(Vec<(String, String)>);
+
+impl<S: Send + Sync> FromRequestParts<S> for Params {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        let read = Query::<Vec<(String, String)>>::from_request_parts(parts, state).await;
+        let pairs = read.map_err(|error| Problem::invalid("query", error.body_text()))?;
+        Ok(Self(pairs.0))
+    }
+}
+
+impl Params {
+    /// Takes every value of a parameter.
+    pub(crate) fn all(&mut self, name: &str) -> Vec<String> {
+        let taken = self.0.extract_if(.., |(known, _)| known == name);
+        taken.map(|(_, value)| value).collect()
+    }
+
+    /// Takes a parameter.
+    pub(crate) fn text(&mut self, name: &str) -> Result<Option<String>, Problem> {
+        let mut all = self.all(name);
+        match all.len() {
+            0 | 1 => Ok(all.pop()),
+            _ => Err(Problem::invalid(
+                name,
+                "is given more than once; give it once",
+            )),
+        }
+    }
+
+    /// Takes a parameter of a type.
+    pub(crate) fn get<T: FromStr<Err: std::fmt::Display>>(
+        &mut self,
+        name: &str,
+    ) -> Result<Option<T>, Problem> {
+        let text = self.text(name)?;
+        let read = text.map(|text| {
+            let wrong = |error: T::Err| Problem::invalid(name, format!("'{text}': {error}"));
+            text.parse().map_err(wrong)
+        });
+        read.transpose()
+    }
+
+    /// Takes a parameter that is `true` or `false`; `false` by default. A parameter without a value is `true`.
+    pub(crate) fn flag(&mut self, name: &str) -> Result<bool, Problem> {
+        match self.text(name)?.as_deref() {
+            None | Some("false") => Ok(false),
+            Some("" | "true") => Ok(true),
+            Some(other) => {
+                let what = format!("'{other}' is not true or false");
+                Err(Problem::invalid(name, what))
+            }
+        }
+    }
+
+    /// Takes a length of time, such as `30s` or `1h 30m`.
+    pub(crate) fn time(&mut self, name: &str) -> Result<Option<Duration>, Problem> {
+        let text = self.text(name)?;
+        text.map(|text| read_time(name, &text)).transpose()
+    }
+
+    /// Takes a moment: RFC 3339, or relative, such as `in 5m`.
+    pub(crate) fn moment(
+        &mut self,
+        name: &'static str,
+        now: Timestamp,
+    ) -> Result<Option<Timestamp>, Problem> {
+        let text = self.text(name)?;
+        let read = text.map(|text| read_moment(name, &text, now));
+        Ok(read.transpose()?)
+    }
+
+    /// Takes a number within bounds.
+    pub(crate) fn number(
+        &mut self,
+        name: &str,
+        (least, most): (u32, u32),
+    ) -> Result<Option<u32>, Problem> {
+        let Some(text) = self.text(name)? else {
+            return Ok(None);
+        };
+        match text.parse() {
+            Ok(number) if (least..=most).contains(&number) => Ok(Some(number)),
+            _ => {
+                let what = format!("'{text}' is not a whole number from {least} to {most}");
+                Err(Problem::invalid(name, what))
+            }
+        }
+    }
+
+    /// Takes the parameters of a filter, which are those of `windlass list`.
+    pub(crate) fn filter(&mut self, now: Timestamp) -> Result<Filter, Problem> {
+        let mut filter = Filter::default();
+        for states in self.all("state") {
+            for state in states.split(',') {
+                let wrong = |error: windlass::Invalid| Problem::invalid("state", error);
+                filter
+                    .states
+                    .push(state.parse::<StateKind>().map_err(wrong)?);
+            }
+        }
+        if let Some(kind) = self.text("kind")? {
+            match kind.strip_suffix('*') {
+                Some(stem) => filter.kind_prefix = Some(stem.to_owned()),
+                None => filter.kind = Some(Kind::new(kind)?),
+            }
+        }
+        for label in self.all("label") {
+            let (name, value) = match label.split_once('=') {
+                Some((name, value)) => (name, Some(value.to_owned())),
+                None => (&*label, None),
+            };
+            if name.is_empty() {
+                let what = format!("'{label}' has no name; write it like team or team=billing");
+                return Err(Problem::invalid("label", what));
+            }
+            filter.labels.push((name.to_owned(), value));
+        }
+        for id in self.all("id") {
+            filter.ids.push(id.parse()?);
+        }
+        for props in self.all("props_at") {
+            filter.props.push(read_props_at(&props)?);
+        }
+        filter.id_prefix = self.text("prefix")?;
+        filter.node = self.get("node")?;
+        filter.claimed = self.flag("claimed")?;
+        filter.quarantined = self.flag("quarantined")?;
+        filter.error = self.text("error")?;
+        filter.fingerprint = self.text("fingerprint")?;
+        let from = self.moment("submitted_from", now)?;
+        filter.submitted = TimeRange::new(from, self.moment("submitted_until", now)?);
+        let from = self.moment("ended_from", now)?;
+        filter.ended = TimeRange::new(from, self.moment("ended_until", now)?);
+        Ok(filter)
+    }
+
+    /// Refuses the parameters that nothing has read.
+    pub(crate) fn end(self) -> Result<(), Problem> {
+        match self.0.first() {
+            None => Ok(()),
+            Some((name, _)) => Err(Problem::invalid(name, "is not a parameter of this request")),
+        }
+    }
+}
+
+/// Reads a length of time.
+pub(crate) fn read_time(field: &str, text: &str) -> Result<Duration, Problem> {
+    let read = text.parse::<SignedDuration>().ok();
+    let read = read.and_then(|time| Duration::try_from(time).ok());
+    let what = || format!("'{text}' is not a length of time; write it like 30s or 1h 30m");
+    read.ok_or_else(|| Problem::invalid(field, what()))
+}
+
+/// Reads a JSON pointer and the value at it: `/to/country="de"`. A value that is not JSON is text.
+fn read_props_at(text: &str) -> Result<(String, Json), Problem> {
+    let Some((pointer, value)) = text.split_once('=') else {
+        let what = format!("'{text}' has no value; write it like /to/country=\"de\"");
+        return Err(Problem::invalid("props_at", what));
+    };
+    if !(pointer.is_empty() || pointer.starts_with('/')) {
+        let what = format!("'{pointer}' is not a JSON pointer; it begins with '/'");
+        return Err(Problem::invalid("props_at", what));
+    }
+    let value =
+        Json::parse("value", value).unwrap_or_else(|_| Json::from(serde_json::Value::from(value)));
+    Ok((pointer.to_owned(), value))
+}

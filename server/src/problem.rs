@@ -1,0 +1,170 @@
+//! [`Problem`]: an error as a problem document (RFC 9457).
+
+use axum::{
+    http::{HeaderValue, StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use serde::Serialize;
+use windlass::{Invalid, store::Error, wire::RefusalForm};
+
+/// An answer that is not a success: `application/problem+json`.
+///
+/// ```json
+/// {"title":"Bad Request","status":400,"code":"invalid","field":"limit","detail":"limit: '0' is not 1 to 10000"}
+/// ```
+#[derive(Debug)]
+pub(crate) struct Problem {
+    status: StatusCode,
+    /// A word for programs.
+    code: &'static str,
+    /// The field that is wrong, if one is.
+    field: Option<String>,
+    /// What happened, and what to do next.
+    detail: String,
+    /// After how many seconds the same request may succeed.
+    retry_after: Option<u64>,
+    refused: Vec<u8>,
+}
+
+#[derive(Serialize)]
+struct Form<'a> {
+    title: &'a str,
+    status: u16,
+    code: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    field: Option<&'a str>,
+    detail: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    refused: Option<&'a serde_json::value::RawValue>,
+}
+
+impl Problem {
+    pub(crate) fn new(status: StatusCode, code: &'static str, detail: impl Into<String>) -> Self {
+        Self {
+            status,
+            code,
+            field: None,
+            detail: detail.into(),
+            retry_after: None,
+            refused: Vec::new(),
+        }
+    }
+
+    /// A wrong field of the request.
+    pub(crate) fn invalid(field: &str, what: impl std::fmt::Display) -> Self {
+        let detail = format!("{field}: {what}");
+        Self {
+            field: Some(field.to_owned()),
+            ..Self::new(StatusCode::BAD_REQUEST, "invalid", detail)
+        }
+    }
+
+    /// A task that does not exist, or that the caller may not see.
+    pub(crate) fn no_task(id: &str) -> Self {
+        Self::new(
+            StatusCode::NOT_FOUND,
+            "not_found",
+            format!("task '{id}' does not exist"),
+        )
+    }
+
+    /// What the caller's role or scope does not allow.
+    pub(crate) fn forbidden(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::FORBIDDEN, "forbidden", detail)
+    }
+
+    /// Names the part of the body in which the field is.
+    pub(crate) fn within(mut self, part: &str) -> Self {
+        self.field = Some(match self.field {
+            Some(field) => format!("{part}.{field}"),
+            None => part.to_owned(),
+        });
+        self.detail = format!("{part}: {}", self.detail);
+        self
+    }
+
+    pub(crate) fn retry_after(mut self, seconds: u64) -> Self {
+        self.retry_after = Some(seconds);
+        self
+    }
+
+    /// Returns the document.
+    pub(crate) fn json(&self) -> Vec<u8> {
+        let refused = serde_json::from_slice(&self.refused).ok();
+        let form = Form {
+            title: self.status.canonical_reason().unwrap_or_default(),
+            status: self.status.as_u16(),
+            code: self.code,
+            field: self.field.as_deref(),
+            detail: &self.detail,
+            refused,
+        };
+        serde_json::to_vec(&form).unwrap_or_default()
+    }
+}
+
+impl From<Invalid> for Problem {
+    fn from(invalid: Invalid) -> Self {
+        Self {
+            field: Some(invalid.field().to_owned()),
+            ..Self::new(StatusCode::BAD_REQUEST, "invalid", invalid.to_string())
+        }
+    }
+}
+
+impl From<Error> for Problem {
+    fn from(error: Error) -> Self {
+        let (status, code) = match &error {
+            Error::Invalid(invalid) => return invalid.clone().into(),
+            Error::NotFound { .. } => (StatusCode::NOT_FOUND, "not_found"),
+            Error::TooLarge { .. } => (StatusCode::PAYLOAD_TOO_LARGE, "too_large"),
+            Error::AlreadyExists { .. } => (StatusCode::CONFLICT, "exists"),
+            Error::AlreadyFinished(_) => (StatusCode::CONFLICT, "finished"),
+            Error::Claimed(_) => (StatusCode::CONFLICT, "claimed"),
+            Error::ScheduleEnded(_) => (StatusCode::CONFLICT, "schedule_ended"),
+            Error::NotASchedule { .. } => (StatusCode::CONFLICT, "not_a_schedule"),
+            Error::NotUnique { .. } => (StatusCode::CONFLICT, "not_unique"),
+            Error::Refused(_) => (StatusCode::CONFLICT, "refused"),
+            Error::Superseded { .. } | Error::Fenced(_) => (StatusCode::CONFLICT, "superseded"),
+            Error::Copied(_) => (StatusCode::CONFLICT, "copied"),
+            Error::Corrupt { .. } => (StatusCode::CONFLICT, "unreadable"),
+            Error::Unsupported { .. } => (StatusCode::NOT_IMPLEMENTED, "unsupported"),
+            Error::Unavailable { .. } => (StatusCode::SERVICE_UNAVAILABLE, "unavailable"),
+            _ => (StatusCode::SERVICE_UNAVAILABLE, "unusable"),
+        };
+        let refused = match &error {
+            Error::Refused(refusals) => {
+                let forms: Vec<RefusalForm<'_>> = refusals.iter().map(Into::into).collect();
+                serde_json::to_vec(&forms).unwrap_or_default()
+            }
+            _ => Vec::new(),
+        };
+        let field = match &error {
+            Error::TooLarge { field, .. } => Some((*field).to_owned()),
+            _ => None,
+        };
+        Self {
+            field,
+            retry_after: error.is_retryable().then_some(1),
+            refused,
+            ..Self::new(status, code, error.to_string())
+        }
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let mut response = (self.status, self.json()).into_response();
+        let headers = response.headers_mut();
+        let json = HeaderValue::from_static("application/problem+json");
+        headers.insert(header::CONTENT_TYPE, json);
+        if let Some(seconds) = self.retry_after {
+            headers.insert(header::RETRY_AFTER, seconds.into());
+        }
+        if self.status == StatusCode::UNAUTHORIZED {
+            let bearer = HeaderValue::from_static("Bearer realm=\"windlass\"");
+            headers.insert(header::WWW_AUTHENTICATE, bearer);
+        }
+        response
+    }
+}

@@ -1,0 +1,21 @@
+//! The reference of the requests, as Markdown.
+
+use std::fmt::Write as _;
+
+use crate::routes::described;
+
+/// Returns a table of every request, as Markdown: a part of docs/server.md.
+pub fn reference() -> String {
+    let mut text = String::from("| request | role | what it does |\n|---|---|---|\n");
+    for request in described() {
+        for method in request.methods {
+            // Writing to a text does not fail.
+            let _ = writeln!(
+                text,
+                "| `{} {}` | {} | {} |",
+                method.method, request.path, method.role, method.about
+            );
+        }
+    }
+    text
+}

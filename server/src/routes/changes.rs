@@ -1,0 +1,174 @@
+//! Changes as server-sent events.
+
+use std::{collections::HashMap, convert::Infallible, sync::Arc, time::Duration};
+
+use axum::{
+    extract::State,
+    http::HeaderMap,
+    response::{
+        IntoResponse, Response,
+        sse::{Event, KeepAlive, Sse},
+    },
+};
+use futures::{StreamExt, stream};
+use windlass::{
+    TaskId,
+    store::{Change, ChangeKind, ChangeStream, Error},
+};
+
+use crate::{
+    access::Reader, app::App, auth::Refused, guard::refusal, params::Params, problem::Problem,
+};
+
+/// After which silence a comment is sent.
+const COMMENT: Duration = Duration::from_secs(15);
+/// How many tasks a stream of a caller with a scope remembers.
+const REMEMBERED: usize = 10_000;
+
+/// Follows the changes: from now on, or after the change with the number `after` (or the header `Last-Event-ID`).
+///
+/// Events: `change`, with the number of the change as its id; `reset` when the changes in between are no longer kept, so
+/// that the reader lists again; `end` when the server ends the stream, with the reason: connect again.
+pub(super) async fn follow(
+    State(app): State<Arc<App>>,
+    by: Reader,
+    mut params: Params,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let last = headers.get("last-event-id");
+    let last = last.and_then(|id| id.to_str().ok());
+    let after = match params.get::<u64>("after")? {
+        // A browser that connects again sends the header in addition to the first URL.
+        after if last.is_none() => after,
+        _ => {
+            let last = last.unwrap_or_default();
+            let what = || format!("'{last}' is not the id of an event");
+            let read = last
+                .parse()
+                .map_err(|_| Problem::invalid("Last-Event-ID", what()));
+            Some(read?)
+        }
+    };
+    params.end()?;
+    let mut is_reset = false;
+    let changes = match by.client().changes(after).await {
+        Err(Error::Invalid(_)) if after.is_some() => {
+            is_reset = true;
+            by.client().changes(None).await?
+        }
+        changes => changes?,
+    };
+    let following = Following {
+        app,
+        by,
+        changes,
+        is_reset,
+        is_over: false,
+        known: HashMap::new(),
+    };
+    let events = stream::unfold(following, |mut following| async move {
+        let events = following.next().await?;
+        Some((
+            stream::iter(events.into_iter().map(Ok::<_, Infallible>)),
+            following,
+        ))
+    });
+    let alive = KeepAlive::new().interval(COMMENT);
+    Ok(Sse::new(events.flatten()).keep_alive(alive).into_response())
+}
+
+struct Following {
+    app: Arc<App>,
+    by: Reader,
+    changes: ChangeStream,
+    is_reset: bool,
+    is_over: bool,
+    /// Which tasks are in the scope of the caller, of those whose changes have come.
+    known: HashMap<TaskId, bool>,
+}
+
+impl Following {
+    /// Returns the next events; `None` after the end.
+    async fn next(&mut self) -> Option<Vec<Event>> {
+        if self.is_over {
+            return None;
+        }
+        if std::mem::take(&mut self.is_reset) {
+            return Some(vec![Event::default().event("reset").data("{}")]);
+        }
+        loop {
+            let app = self.app.clone();
+            let next = tokio::select! {
+                biased;
+                () = app.stop.cancelled() => return Some(self.end("the server shuts down")),
+                refused = app.keyring.ends(self.by.caller()) => {
+                    return Some(self.refused(refused));
+                }
+                next = self.changes.next() => next,
+            };
+            let changes = match next {
+                Some(Ok(changes)) => changes,
+                Some(Err(Error::Invalid(_))) => {
+                    // The changes in between are no longer kept; the stream goes on after them.
+                    return Some(vec![Event::default().event("reset").data("{}")]);
+                }
+                Some(Err(error)) => return Some(self.end(&error.to_string())),
+                None => return Some(self.end("the feed of changes has ended")),
+            };
+            let mut events = Vec::with_capacity(changes.len());
+            for change in changes {
+                if self.is_in_scope(&change).await {
+                    events.extend(event(&change));
+                }
+            }
+            if !events.is_empty() {
+                return Some(events);
+            }
+        }
+    }
+
+    fn refused(&mut self, refused: Refused) -> Vec<Event> {
+        self.is_over = true;
+        let problem = String::from_utf8(refusal(refused).json()).unwrap_or_default();
+        vec![Event::default().event("end").data(problem)]
+    }
+
+    fn end(&mut self, reason: &str) -> Vec<Event> {
+        self.is_over = true;
+        let data = serde_json::json!({ "reason": reason }).to_string();
+        vec![Event::default().event("end").data(data)]
+    }
+
+    /// Returns whether the task of a change is in the scope of the caller. A task is read when its first change comes,
+    /// and when it is submitted again or gets another kind.
+    async fn is_in_scope(&mut self, change: &Change) -> bool {
+        if self.by.scope.is_everything() {
+            return true;
+        }
+        let may_differ = match &change.what {
+            ChangeKind::Submitted { .. } => true,
+            ChangeKind::Rescheduled { kind, .. } => kind.is_some(),
+            _ => false,
+        };
+        let known = self.known.get(&change.task).copied();
+        if let Some(known) = known.filter(|_| !may_differ) {
+            if change.what == ChangeKind::Deleted {
+                self.known.remove(&change.task);
+            }
+            return known;
+        }
+        // A task that is gone already is not shown, because nothing says what it was.
+        let is_in = self.by.task(&change.task).await.is_ok();
+        if self.known.len() >= REMEMBERED {
+            self.known.clear();
+        }
+        self.known.insert(change.task.clone(), is_in);
+        is_in
+    }
+}
+
+fn event(change: &Change) -> Option<Event> {
+    let data = serde_json::to_string(change).ok()?;
+    let event = Event::default().event("change");
+    Some(event.id(change.seq.to_string()).data(data))
+}

@@ -1,0 +1,176 @@
+//! Commands to tasks, and signals with their replies.
+
+use std::{sync::Arc, time::Duration};
+
+use axum::{
+    body::Body,
+    extract::{Path, Request, State},
+    http::{HeaderMap, StatusCode},
+    response::Response,
+};
+use serde::Serialize;
+use tokio::time::timeout;
+use windlass::{
+    Command, CommandId, Json, Outcome, TaskId,
+    store::{CommandRecord, Done, Operation, SendCommand},
+};
+
+use super::{json, json_with, tasks::whole};
+use crate::{
+    access::{Operator, Reader, name},
+    app::App,
+    change::{self, Change},
+    params::Params,
+    problem::Problem,
+};
+
+/// A command that was sent.
+#[derive(Serialize)]
+struct SentForm<'a> {
+    /// The id of the command.
+    id: &'a CommandId,
+    task: &'a TaskId,
+    /// Its place in the queue of the task.
+    order: u64,
+    /// What came of it; `null` while the task has not answered.
+    outcome: Option<Outcome>,
+}
+
+/// Sends a command; with `wait`, answers when the command has an outcome, or after that time.
+pub(super) async fn send(
+    State(app): State<Arc<App>>,
+    by: Operator,
+    Path(task): Path<String>,
+    mut params: Params,
+    request: Request<Body>,
+) -> Result<Response, Problem> {
+    let task: TaskId = name(&task)?;
+    let wait = params.time("wait")?;
+    params.end()?;
+    let key = change::key(request.headers(), &by)?;
+    let body = whole(request, &app).await?;
+    let operation = change::operation("send", Some(&task), &body, app.client.now())?;
+    let Operation::Send(send) = operation else {
+        return Err(Problem::invalid("body", "is not a command"));
+    };
+    sent(&app, &by, send, (key, wait)).await
+}
+
+/// Sends a signal with the body as its payload; with `wait`, answers with the reply.
+pub(super) async fn signal(
+    State(app): State<Arc<App>>,
+    by: Operator,
+    Path((task, signal)): Path<(String, String)>,
+    mut params: Params,
+    headers: HeaderMap,
+    request: Request<Body>,
+) -> Result<Response, Problem> {
+    let task: TaskId = name(&task)?;
+    let wait = params.time("wait")?;
+    let id: Option<CommandId> = params.get("id")?;
+    params.end()?;
+    let key = change::key(&headers, &by)?;
+    let body = whole(request, &app).await?;
+    let text = std::str::from_utf8(&body).map_err(|_| Problem::invalid("body", "is not UTF-8"))?;
+    let payload = match text.trim() {
+        "" => Json::null(),
+        text => Json::parse("body", text)?,
+    };
+    let command = Command::signal(&signal, &payload)?;
+    let id = match id {
+        Some(id) => id,
+        None => CommandId::new(uuid::Uuid::now_v7().to_string())?,
+    };
+    let send = SendCommand { task, id, command };
+    sent(&app, &by, send, (key, wait)).await
+}
+
+async fn sent(
+    app: &Arc<App>,
+    by: &Operator,
+    mut send: SendCommand,
+    (key, wait): (Option<String>, Option<Duration>),
+) -> Result<Response, Problem> {
+    if let Some(key) = &key {
+        // A repetition is the same command, also for the wait.
+        send.id = CommandId::new(format!("key-{key}"))?;
+    }
+    let (id, task) = (send.id.clone(), send.task.clone());
+    let change = Change::new(app, by);
+    let done = change.one(Operation::Send(send), key.as_deref()).await?;
+    let order = match done {
+        Done::Sent(order) => order,
+        _ => 0,
+    };
+    let mut outcome = None;
+    if let Some(wait) = wait {
+        let wait = wait.min(app.settings.longest_wait);
+        tokio::select! {
+            done = timeout(wait, by.client().wait_outcome(&id)) => {
+                outcome = done.ok().transpose()?;
+            }
+            refused = app.keyring.ends(by.caller()) => return Err(crate::guard::refusal(refused)),
+            () = app.stop.cancelled() => {}
+        }
+    }
+    let form = SentForm {
+        id: &id,
+        task: &task,
+        order,
+        outcome,
+    };
+    let status = match form.outcome {
+        Some(_) => StatusCode::OK,
+        None => StatusCode::ACCEPTED,
+    };
+    json_with(status, &form)
+}
+
+#[derive(Serialize)]
+struct CommandsForm {
+    commands: Vec<CommandRecord>,
+}
+
+/// Returns the commands of a task.
+pub(super) async fn of_task(
+    by: Reader,
+    Path(task): Path<String>,
+    params: Params,
+) -> Result<Response, Problem> {
+    params.end()?;
+    let task: TaskId = name(&task)?;
+    by.check(&task).await?;
+    let commands = by.client().commands(&task).await?;
+    json(&CommandsForm { commands })
+}
+
+/// Returns a command; with `wait`, when it has an outcome, or as it is after that time.
+pub(super) async fn get(
+    State(app): State<Arc<App>>,
+    by: Reader,
+    Path(id): Path<String>,
+    mut params: Params,
+) -> Result<Response, Problem> {
+    let id: CommandId = name(&id)?;
+    let wait = params.time("wait")?;
+    params.end()?;
+    let registry = app.store.registry();
+    let missing = || {
+        let detail = format!("command '{id}' does not exist");
+        Problem::new(StatusCode::NOT_FOUND, "not_found", detail)
+    };
+    let mut record = registry.command(&id).await?;
+    by.check(&record.task).await.map_err(|_| missing())?;
+    if let Some(wait) = wait
+        && record.outcome.is_none()
+    {
+        let wait = wait.min(app.settings.longest_wait);
+        tokio::select! {
+            done = timeout(wait, by.client().wait_outcome(&id)) => drop(done),
+            refused = app.keyring.ends(by.caller()) => return Err(crate::guard::refusal(refused)),
+            () = app.stop.cancelled() => {}
+        }
+        record = registry.command(&id).await?;
+    }
+    json(&record)
+}

@@ -1,0 +1,79 @@
+//! The requests, and what answers them.
+
+mod changes;
+mod commands;
+mod index;
+mod lines;
+mod namespace;
+mod nodes;
+mod task;
+mod tasks;
+mod tokens;
+mod transactions;
+
+use std::sync::Arc;
+
+use axum::{
+    Router,
+    body::Bytes,
+    extract::DefaultBodyLimit,
+    http::{StatusCode, header},
+    middleware::from_fn_with_state,
+    response::{IntoResponse, Response},
+    routing::get,
+};
+use serde::Serialize;
+
+use crate::{app::App, guard, problem::Problem};
+
+pub(crate) use index::Request as Described;
+
+/// Returns the routes of the API.
+pub(crate) fn router(app: &Arc<App>) -> Router {
+    let mut api = Router::new();
+    for request in index::REQUESTS {
+        api = api.route(request.path, (request.route)());
+    }
+    let guarded = api
+        .fallback(guard::no_route)
+        .method_not_allowed_fallback(guard::no_method)
+        .layer(from_fn_with_state(app.clone(), guard::guard))
+        .layer(DefaultBodyLimit::max(app.settings.body_bytes));
+    let open = Router::new()
+        .route("/healthz", get(namespace::healthz))
+        .route("/readyz", get(namespace::readyz));
+    let all = open.merge(guarded).with_state(app.clone());
+    match app.settings.base_path.as_str() {
+        "" => all,
+        base => Router::new().nest(base, all),
+    }
+}
+
+/// Returns the requests, for the reference.
+pub(crate) fn described() -> &'static [Described] {
+    index::REQUESTS
+}
+
+/// Answers with JSON.
+fn json(value: &impl Serialize) -> Result<Response, Problem> {
+    let unwritable = |error: serde_json::Error| {
+        Problem::new(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "unwritable",
+            error.to_string(),
+        )
+    };
+    let bytes = serde_json::to_vec(value).map_err(unwritable)?;
+    Ok((
+        [(header::CONTENT_TYPE, "application/json")],
+        Bytes::from(bytes),
+    )
+        .into_response())
+}
+
+/// Answers with JSON and another status than 200.
+fn json_with(status: StatusCode, value: &impl Serialize) -> Result<Response, Problem> {
+    let mut response = json(value)?;
+    *response.status_mut() = status;
+    Ok(response)
+}

@@ -1,0 +1,77 @@
+//! The nodes that run tasks, and commands to them.
+
+use std::sync::Arc;
+
+use axum::{
+    body::Body,
+    extract::{Path, Request, State},
+    http::StatusCode,
+    response::Response,
+};
+use serde::Serialize;
+use windlass::{
+    NodeName,
+    store::{NodeCommand, NodeCommandId, NodeRecord},
+};
+
+use super::{json, json_with, tasks::whole};
+use crate::{
+    access::{Admin, Reader, name},
+    app::App,
+    params::Params,
+    problem::Problem,
+};
+
+#[derive(Serialize)]
+struct NodesForm {
+    nodes: Vec<NodeRecord>,
+}
+
+/// Returns the live nodes.
+pub(super) async fn list(by: Reader, params: Params) -> Result<Response, Problem> {
+    params.end()?;
+    by.check_unscoped()?;
+    let nodes = by.client().nodes().await?;
+    json(&NodesForm { nodes })
+}
+
+#[derive(Serialize)]
+struct SentForm<'a> {
+    node: &'a NodeName,
+    /// The number of the command.
+    order: NodeCommandId,
+}
+
+/// Sends a command to a node: `"freeze"`, `"unfreeze"`, `"balance"`, `"drain"`.
+pub(super) async fn send(
+    State(app): State<Arc<App>>,
+    by: Admin,
+    Path(node): Path<String>,
+    params: Params,
+    request: Request<Body>,
+) -> Result<Response, Problem> {
+    params.end()?;
+    let node: NodeName = name(&node)?;
+    let body = whole(request, &app).await?;
+    let read = serde_json::from_slice::<NodeCommand>(&body);
+    let command = read.map_err(|error| Problem::invalid("body", error))?;
+    let order = by.client().command_node(node.clone(), command).await?;
+    json_with(StatusCode::ACCEPTED, &SentForm { node: &node, order })
+}
+
+#[derive(Serialize)]
+struct AnswerForm {
+    /// The answer of the node; `null` while it has not answered.
+    answer: Option<String>,
+}
+
+/// Returns a node's answer to a command.
+pub(super) async fn answer(
+    by: Admin,
+    Path(order): Path<u64>,
+    params: Params,
+) -> Result<Response, Problem> {
+    params.end()?;
+    let answer = by.client().node_outcome(NodeCommandId(order)).await?;
+    json(&AnswerForm { answer })
+}

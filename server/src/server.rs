@@ -1,0 +1,150 @@
+//! [`Server`]: the routes of a namespace, to mount or to serve.
+
+use std::{sync::Arc, time::Duration};
+
+use axum::Router;
+use tokio_util::sync::CancellationToken;
+use windlass::{Invalid, Json, Kind, store::Store};
+
+use crate::{
+    app::{App, Check},
+    routes,
+    settings::Settings,
+};
+
+/// Makes a [`Server`]. Start with [`Server::builder`].
+#[derive(Clone)]
+#[must_use = "a builder serves nothing"]
+pub struct Builder {
+    store: Store,
+    settings: Settings,
+    check: Check,
+}
+
+impl std::fmt::Debug for Builder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Builder").finish_non_exhaustive()
+    }
+}
+
+/// The routes of a namespace. Several servers may serve one namespace.
+///
+/// # Example
+///
+/// A program mounts the routes beside its own. Each request then needs a token, and a `Host` that the builder names.
+///
+/// ```
+/// use windlass::store::Store;
+/// use windlass_server::{Server, axum::{Router, routing::get}};
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), windlass::BoxError> {
+/// let store = Store::open("memory:").await?;
+/// let tasks = Server::builder(&store).host("jobs.example.com").base_path("/tasks")?.build();
+/// let app: Router = Router::new().route("/", get(|| async { "hello" })).merge(tasks.router());
+/// # drop(app);
+/// # Ok(()) }
+/// ```
+#[derive(Clone)]
+pub struct Server {
+    pub(crate) app: Arc<App>,
+    router: Router,
+}
+
+impl std::fmt::Debug for Server {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Server").finish_non_exhaustive()
+    }
+}
+
+impl Builder {
+    /// Adds a name by which the server is called: a request whose header `Host` has another name is refused with 421, so
+    /// that no page whose name was made to point here can use it. `localhost`, `127.0.0.1` and `[::1]` are known.
+    pub fn host(mut self, name: impl Into<String>) -> Self {
+        self.settings.hosts.push(name.into());
+        self
+    }
+
+    /// Sets the path below which the routes are: `/tasks`. None by default.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`] (field `base path`) for a path that does not begin with `/`, ends with one, or has characters that a
+    /// route gives a meaning.
+    pub fn base_path(mut self, path: impl Into<String>) -> Result<Self, Invalid> {
+        let path = path.into();
+        let fits = |b: u8| b.is_ascii_alphanumeric() || b"/._-".contains(&b);
+        let is_path = path.starts_with('/') && !path.ends_with('/') && !path.contains("//");
+        if !(path.is_empty() || is_path && path.bytes().all(fits)) {
+            let what = format!("'{path}' is not a path such as /windlass or /ops/windlass");
+            return Err(Invalid::new("base path", what));
+        }
+        self.settings.base_path = path;
+        Ok(self)
+    }
+
+    /// Sets the most bytes of a body, and of a line of a body of lines; 8 MiB by default.
+    pub fn max_body(mut self, bytes: usize) -> Self {
+        self.settings.body_bytes = bytes;
+        self
+    }
+
+    /// Sets the most requests in work at once; 1,024 by default. Waits and streams count as long as they last.
+    pub fn max_in_flight(mut self, requests: usize) -> Self {
+        self.settings.in_flight = requests;
+        self
+    }
+
+    /// Sets how many requests a caller may make each second; 1,000 by default. More are refused with 429.
+    pub fn rate(mut self, requests: u32) -> Self {
+        self.settings.rate = requests;
+        self
+    }
+
+    /// Sets the most connections that are open at once; 4,096 by default. More wait until one is closed.
+    pub fn max_connections(mut self, connections: usize) -> Self {
+        self.settings.connections = connections;
+        self
+    }
+
+    /// Sets the longest wait of a request; 5 minutes by default. A request that asks for more is answered after this time.
+    pub fn longest_wait(mut self, time: Duration) -> Self {
+        self.settings.longest_wait = time;
+        self
+    }
+
+    /// Checks the props of each new task; by default every kind takes any props.
+    pub fn check(
+        mut self,
+        check: impl Fn(&Kind, &Json) -> Result<(), Invalid> + Send + Sync + 'static,
+    ) -> Self {
+        self.check = Arc::new(check);
+        self
+    }
+
+    /// Builds the server, and starts to follow the tokens of the namespace. Call it within a tokio runtime.
+    pub fn build(self) -> Server {
+        let app = App::new(
+            &self.store,
+            (self.settings, self.check),
+            CancellationToken::new(),
+        );
+        let router = routes::router(&app);
+        Server { app, router }
+    }
+}
+
+impl Server {
+    /// Begins to make a server of a store.
+    pub fn builder(store: &Store) -> Builder {
+        Builder {
+            store: store.clone(),
+            settings: Settings::default(),
+            check: Arc::new(|_, _| Ok(())),
+        }
+    }
+
+    /// Returns the routes.
+    pub fn router(&self) -> Router {
+        self.router.clone()
+    }
+}

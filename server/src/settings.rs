@@ -1,0 +1,40 @@
+//! [`Settings`]: the limits of a server, and the names by which it is called.
+
+use std::time::Duration;
+
+/// How long the sender of a body may pause.
+pub(crate) const BODY_SILENCE: Duration = Duration::from_secs(30);
+
+/// The limits of a server, and the names by which it is called.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Settings {
+    /// The names that a request may have in `Host`, without the port.
+    pub(crate) hosts: Vec<String>,
+    /// The path below which the routes are.
+    pub(crate) base_path: String,
+    /// The most bytes of a body, and of one line of a body of lines.
+    pub(crate) body_bytes: usize,
+    /// The most requests in work at once.
+    pub(crate) in_flight: usize,
+    /// How many requests a token may make each second, on average.
+    pub(crate) rate: u32,
+    /// The longest wait of a request.
+    pub(crate) longest_wait: Duration,
+    /// The most open connections.
+    pub(crate) connections: usize,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        let hosts = ["localhost", "127.0.0.1", "[::1]"];
+        Self {
+            hosts: hosts.map(str::to_owned).into(),
+            base_path: String::new(),
+            body_bytes: 8 << 20,
+            in_flight: 1024,
+            rate: 1000,
+            longest_wait: Duration::from_secs(300),
+            connections: 4096,
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! Changes as events.
+
+use futures::StreamExt;
+use windlass_server::{
+    Role,
+    axum::{body::Body, http::Request},
+};
+
+use crate::kit::{BOUND, Kit, request};
+
+/// The events of a stream, as they come.
+struct Events {
+    body: windlass_server::axum::body::BodyDataStream,
+    read: String,
+}
+
+impl Events {
+    async fn open(kit: &Kit, request: Request<Body>) -> Self {
+        let response = kit.open(request).await;
+        assert_eq!(response.status(), 200);
+        assert_eq!(response.headers()["content-type"], "text/event-stream");
+        Self {
+            body: response.into_body().into_data_stream(),
+            read: String::new(),
+        }
+    }
+
+    /// Returns the next event: its name, its id and its data; `None` at the end.
+    async fn next(&mut self) -> Option<(String, String, String)> {
+        loop {
+            if let Some((event, rest)) = self.read.split_once("\n\n") {
+                let field = |name: &str| {
+                    let mut lines = event.lines();
+                    let line = lines.find_map(|line| line.strip_prefix(name));
+                    line.unwrap_or_default().trim().to_owned()
+                };
+                let (event, rest) = ((field("event:"), field("id:"), field("data:")), rest.to_owned());
+                self.read = rest;
+                if event.0.is_empty() {
+                    // A comment.
+                    continue;
+                }
+                return Some(event);
+            }
+            let next = tokio::time::timeout(BOUND, self.body.next()).await;
+            let bytes = next.expect("an event in time")?.unwrap();
+            self.read.push_str(std::str::from_utf8(&bytes).unwrap());
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_stream_has_every_change_and_resumes_after_the_last_event() {
+    let kit = Kit::new().await;
+    let mut events = Events::open(&kit, request(&kit.admin, "GET /v1/changes", "")).await;
+    kit.submit("a", "k").await;
+    kit.submit("b", "k").await;
+    let (name, first, data) = events.next().await.unwrap();
+    assert_eq!(name, "change");
+    assert!(data.contains(r#""task":"a""#), "{data}");
+    drop(events);
+    let mut again = request(&kit.admin, "GET /v1/changes", "");
+    again.headers_mut().insert("last-event-id", first.parse().unwrap());
+    let mut events = Events::open(&kit, again).await;
+    let (_, second, data) = events.next().await.unwrap();
+    assert!(data.contains(r#""task":"b""#), "{data}");
+    let after = format!("GET /v1/changes?after={first}");
+    let mut events = Events::open(&kit, request(&kit.admin, &after, "")).await;
+    assert_eq!(events.next().await.unwrap().1, second);
+    let wrong = kit.get("/v1/changes?after=x").await;
+    assert_eq!(wrong.field(), "after");
+}
+
+#[tokio::test]
+async fn a_position_that_is_not_kept_gives_a_reset() {
+    let kit = Kit::new().await;
+    // Later than every change: of a store that was restored.
+    let mut events = Events::open(&kit, request(&kit.admin, "GET /v1/changes?after=99999", "")).await;
+    assert_eq!(events.next().await.unwrap().0, "reset");
+    kit.submit("a", "k").await;
+    assert_eq!(events.next().await.unwrap().0, "change");
+}
+
+#[tokio::test]
+async fn a_scope_shows_its_own_changes_only() {
+    let kit = Kit::new().await;
+    let token = kit.token("mail", Role::Read, &["mail"]).await;
+    let mut events = Events::open(&kit, request(&token, "GET /v1/changes", "")).await;
+    kit.submit("secret", "other").await;
+    kit.submit("seen", "mail").await;
+    kit.client.delete("secret").await.unwrap();
+    kit.client.delete("seen").await.unwrap();
+    for what in ["submitted", "deleted"] {
+        let (_, _, data) = events.next().await.unwrap();
+        assert!(data.contains(r#""task":"seen""#) && data.contains(what), "{data}");
+    }
+}
+
+#[tokio::test]
+async fn a_stream_ends_when_its_token_is_revoked() {
+    let kit = Kit::new().await;
+    let token = kit.token("short", Role::Read, &[]).await;
+    let mut events = Events::open(&kit, request(&token, "GET /v1/changes", "")).await;
+    kit.submit("a", "k").await;
+    assert_eq!(events.next().await.unwrap().0, "change");
+    assert!(kit.tokens.revoke("short", None).await.unwrap());
+    let (name, _, data) = events.next().await.unwrap();
+    assert_eq!(name, "end");
+    assert!(data.contains("revoked"), "{data}");
+    assert!(events.next().await.is_none());
+    let refused = kit.call_as(&token, "GET /v1/tasks", "").await;
+    assert_eq!(refused.problem(401), "unauthorized");
+}

@@ -1,0 +1,16 @@
+//! The requests of a server, as a client makes them: by the routes alone, and by sockets.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
+
+mod attacks;
+mod changes;
+mod commands;
+mod kit;
+mod listening;
+mod scopes;
+mod tasks;
+mod tokens;
