@@ -117,8 +117,7 @@ fn submitted<'a>(
     bounds: Bounds,
 ) -> Result<Step<'a>, Refused> {
     let task = &submit.task;
-    size::check_task(task, bounds.max_bytes)?;
-    submit::check(submit)?;
+    submit::check(submit, bounds.max_bytes)?;
     let new = |replaces| match unique::decide(submit, facts, bounds.now)? {
         Some(Held::Accepted(other)) => Ok(Step::Known(Done::Submitted(other))),
         Some(Held::Updated(present)) => updated(submit, present, bounds),
