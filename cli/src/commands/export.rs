@@ -13,6 +13,7 @@ use windlass::store::{
     Error, Store,
     copy::{FileError, Written},
 };
+use windlass_exec::text::of_io;
 
 use super::copy::{counted, name};
 use crate::{
@@ -106,7 +107,7 @@ impl New {
         let given = path.display().to_string();
         let failed = |e: io::Error| match e.kind() {
             io::ErrorKind::AlreadyExists => exists(&given),
-            _ => Failure::Store(format!("could not write '{given}': {e}")),
+            _ => Failure::Store(format!("could not write '{given}': {}", of_io(&e))),
         };
         self.file().sync_all().map_err(failed)?;
         match self {

@@ -11,6 +11,7 @@ use tracing::warn;
 use windlass::{MachineFault, Message, TaskContext};
 
 use super::{leftover::NotEnded, operators, props::Props};
+use crate::text::of_io;
 
 /// How long the engine may take to report a lost claim.
 const REPORT: Duration = Duration::from_secs(1);
@@ -63,7 +64,10 @@ impl NotRun {
                         "'{program}' cannot be run: it is a folder{place}; give the program to run"
                     ));
                 }
-                Self::Attempt(format!("'{program}' cannot be run: {error}{place}{hint}"))
+                Self::Attempt(format!(
+                    "'{program}' cannot be run: {}{place}{hint}",
+                    of_io(error)
+                ))
             }
         }
     }
@@ -74,7 +78,8 @@ impl NotRun {
         Self::Machine(match MachineFault::of(error) {
             Some(fault) => format!("could not write '{path}': {fault}"),
             None => format!(
-                "could not write '{path}': {error}; check that this user can write in that folder"
+                "could not write '{path}': {}; check that this user can write in that folder",
+                of_io(error)
             ),
         })
     }
@@ -135,7 +140,7 @@ mod tests {
         };
         let folder = std::env::current_dir().unwrap();
         let place = format!(
-            "'./here.sh' cannot be run: No such file or directory (os error 2) in {}, the worker's \
+            "'./here.sh' cannot be run: No such file or directory in {}, the worker's \
              folder; give --cwd ('cwd' in the props)",
             folder.display()
         );

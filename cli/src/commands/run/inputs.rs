@@ -18,6 +18,7 @@ use std::{
 
 use jiff::{SignedDuration, Timestamp};
 use windlass::{TaskState, store::TaskRecord};
+use windlass_exec::text::of_io;
 
 use crate::hash;
 
@@ -66,7 +67,7 @@ impl Inputs {
                     "'{name}' is a folder, whose time is not that of the files in it"
                 )),
                 Ok(_) => None,
-                Err(e) => Some(format!("'{name}' cannot be looked at: {e}")),
+                Err(e) => Some(format!("'{name}' cannot be looked at: {}", of_io(&e))),
             }
         })
     }
