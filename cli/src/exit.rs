@@ -2,8 +2,7 @@
 
 use std::io::Write;
 
-use windlass::{Invalid, runner::StartError, store};
-use windlass_exec::text::of_io;
+use windlass::{Invalid, runner::StartError, statemachine::text::of_io, store};
 
 use crate::remedy::with_command;
 

@@ -3,6 +3,7 @@
 use std::{any::Any, collections::BTreeMap, fmt::Display, path::PathBuf};
 
 use clap::{ArgMatches, Command, error::ErrorKind};
+use windlass::Json;
 
 /// Refuses a name that is given with two values. Every option whose values are pairs is checked.
 ///
@@ -18,12 +19,12 @@ pub(crate) fn check(
     while let Some(matches) = next {
         for id in matches.ids() {
             let id = id.as_str();
-            let text = |value: &String| Some(value.clone());
-            let twice = twice(matches, id, text)
-                .or_else(|| twice(matches, id, |value: &Option<String>| value.clone()))
+            let twice = twice(matches, id, |text: &String| Some(text.clone()))
+                .or_else(|| twice(matches, id, |text: &Option<String>| text.clone()))
+                .or_else(|| twice(matches, id, |json: &Json| Some(json.to_string())))
                 .or_else(|| {
                     twice(matches, id, |file: &PathBuf| {
-                        text(&file.display().to_string())
+                        Some(file.display().to_string())
                     })
                 });
             if let Some([first, second]) = twice {
@@ -74,7 +75,9 @@ fn long(command: &Command, path: &[&str], id: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
+    use std::any::TypeId;
+
+    use clap::{ArgAction, CommandFactory};
 
     use super::*;
     use crate::args::Cli;
@@ -105,11 +108,44 @@ mod tests {
             let refused = checked(line).unwrap_err();
             assert!(refused.starts_with(&says), "{line}: {refused}");
         }
+        let props = checked("windlass list --props-at /a=1 --props-at /a=2").unwrap_err();
+        assert!(
+            props.starts_with("error: --props-at: '/a=1' and '/a=2' give"),
+            "{props}"
+        );
         for line in [
             "windlass submit k --label a=1 --label a=1 --meta a=2",
             "windlass list --label a --label a=1",
         ] {
             assert_eq!(checked(line), Ok(()), "{line}");
         }
+    }
+
+    /// A new option of another type has to be added to the check.
+    #[test]
+    fn every_option_with_pairs_has_a_type_that_is_checked() {
+        let known = [
+            TypeId::of::<(String, String)>(),
+            TypeId::of::<(String, Option<String>)>(),
+            TypeId::of::<(String, Json)>(),
+            TypeId::of::<(String, PathBuf)>(),
+            // Checked with the task: a key may have a limit of each form.
+            TypeId::of::<windlass::Limit>(),
+        ];
+        let (mut commands, mut checked) = (vec![Cli::command()], 0);
+        while let Some(command) = commands.pop() {
+            commands.extend(command.get_subcommands().cloned());
+            for arg in command.get_arguments() {
+                let is_repeated = matches!(arg.get_action(), ArgAction::Append);
+                let names = arg.get_value_names().unwrap_or_default();
+                if !is_repeated || !names.iter().any(|name| name.contains('=')) {
+                    continue;
+                }
+                let is = arg.get_value_parser().type_id();
+                assert!(known.iter().any(|known| is == *known), "{arg}");
+                checked += 1;
+            }
+        }
+        assert!(checked > 10, "{checked}");
     }
 }

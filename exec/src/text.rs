@@ -1,6 +1,6 @@
 //! Texts that people write: durations, and the byte order mark of a file.
 
-use std::{io, time::Duration};
+use std::time::Duration;
 
 use jiff::{SignedDuration, Span, SpanRelativeTo};
 
@@ -47,22 +47,4 @@ pub const MARK: &str = "\u{feff}";
 /// ```
 pub fn without_mark(text: &str) -> &str {
     text.strip_prefix(MARK).unwrap_or(text)
-}
-
-/// Returns the text of an error of the operating system without its number, which says nothing more.
-///
-/// # Example
-///
-/// ```
-/// use windlass_exec::text::of_io;
-///
-/// let missing = std::fs::read("/no/such/file").unwrap_err();
-/// assert_eq!(of_io(&missing), "No such file or directory");
-/// ```
-pub fn of_io(error: &io::Error) -> String {
-    let text = error.to_string();
-    match error.raw_os_error() {
-        Some(number) => text.replace(&format!(" (os error {number})"), ""),
-        None => text,
-    }
 }

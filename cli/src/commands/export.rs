@@ -9,11 +9,13 @@ use std::{
 
 use tempfile::NamedTempFile;
 use tokio::time::sleep;
-use windlass::store::{
-    Error, Store,
-    copy::{FileError, Written},
+use windlass::{
+    statemachine::text::of_io,
+    store::{
+        Error, Store,
+        copy::{FileError, Written},
+    },
 };
-use windlass_exec::text::of_io;
 
 use super::copy::{counted, name};
 use crate::{

@@ -8,10 +8,9 @@ use std::{
 
 use tokio::time::timeout;
 use tracing::warn;
-use windlass::{MachineFault, Message, TaskContext};
+use windlass::{MachineFault, Message, TaskContext, statemachine::text::of_io};
 
 use super::{leftover::NotEnded, operators, props::Props};
-use crate::text::of_io;
 
 /// How long the engine may take to report a lost claim.
 const REPORT: Duration = Duration::from_secs(1);

@@ -1,7 +1,6 @@
 //! [`Source`]: the location of a task's output: files of this machine, or the store.
 
-use windlass::{StateKind, store::TaskRecord};
-use windlass_exec::text::of_io;
+use windlass::{StateKind, statemachine::text::of_io, store::TaskRecord};
 
 use super::{printer::Printer, select::Wanted, stored::Stored};
 use crate::{

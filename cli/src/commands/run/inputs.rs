@@ -17,8 +17,7 @@ use std::{
 };
 
 use jiff::{SignedDuration, Timestamp};
-use windlass::{TaskState, store::TaskRecord};
-use windlass_exec::text::of_io;
+use windlass::{TaskState, statemachine::text::of_io, store::TaskRecord};
 
 use crate::hash;
 
