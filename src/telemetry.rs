@@ -128,7 +128,7 @@ pub const METRICS: [Metric; 21] = [
     metric(SLOTS, MetricKind::Gauge, "count", &["kind", "used"], "Slots of this node by kind; `used` is `true` for those in use, `false` for how many more tasks of the kind it could start now. Kinds share the slots of the node, so do not add up the free ones of several kinds"),
     metric(TASKS, MetricKind::Gauge, "count", &["kind", "state"], "Tasks of the namespace; `state` is a state or `quarantined`"),
     metric(OLDEST_DUE, MetricKind::Gauge, "seconds", &["kind"], "How long the first task of the namespace is due that no node has claimed; 0 when there is none: the figure to scale by"),
-    metric(WAITING, MetricKind::Gauge, "count", &["kind", "reason"], "Tasks of the namespace that are not run, by the reason: `no_node`, `data_version`, `labels`, `not_claiming`, `fault`, `full`, `limit`, `tasks` or `copied`"),
+    metric(WAITING, MetricKind::Gauge, "count", &["kind", "reason"], "Tasks of the namespace that are not run, by the reason: `no_node`, `data_version`, `labels`, `not_claiming`, `fault`, `full`, `limit`, `tasks`, `lost` or `copied`"),
     metric(WORKERS, MetricKind::Gauge, "count", &["kind", "sdk"], "Live nodes of the namespace with a handler of the kind; `kind` is `any` for those with a default handler, `sdk` is `rust`"),
 ];
 

@@ -151,6 +151,16 @@ fn schedule_submits_three_runs() {
 }
 
 #[test]
+fn traced_events_are_log_lines_of_their_task() {
+    let output = Example::start("traced", &[]).succeeds();
+    let lines = [
+        "INFO resized picture=\"a.png\"",
+        "INFO resized picture=\"b.png\"",
+    ];
+    assert_eq!(output, lines);
+}
+
+#[test]
 fn own_retry_tries_three_times_and_not_again_when_no_retry_helps() {
     let mut output = Example::start("own_retry", &[]).succeeds();
     // The example has no log: its failed attempts are on standard error.

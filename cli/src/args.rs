@@ -13,7 +13,7 @@ use crate::{
     exit::{self, Exit, Failure},
     flags::Words,
     global::Global,
-    other_words,
+    other_words, pairs,
 };
 
 /// Runs durable tasks on one SQLite file or on etcd. Every step of a task is stored before the next
@@ -121,6 +121,7 @@ impl Cli {
     /// Reads the options, and whether the store comes from the command line.
     fn of(matches: &ArgMatches) -> Result<Self, clap::Error> {
         let mut cli = Self::from_arg_matches(matches)?;
+        pairs::check(matches, Self::command)?;
         let is = |name, source| matches.value_source(name) == Some(source);
         cli.global.is_store_typed = is("store", ValueSource::CommandLine)
             || is("store", ValueSource::DefaultValue) && is("config", ValueSource::CommandLine);

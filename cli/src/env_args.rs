@@ -71,14 +71,7 @@ impl EnvArgs {
         let files = props.entry("env_from_file").or_insert_with(|| json!({}));
         // A value that is not an object is reported as an error of the props.
         if let Some(files) = files.as_object_mut() {
-            for (at, (name, file)) in self.env_from.iter().enumerate() {
-                if self.env_from[..at]
-                    .iter()
-                    .any(|(earlier, _)| earlier == name)
-                {
-                    let reason = format!("{name} is given twice; give each variable one file");
-                    return Err(Invalid::new("--env-from", reason));
-                }
+            for (name, file) in &self.env_from {
                 let file = absolute("--env-from", file)?;
                 files.entry(name.as_str()).or_insert_with(|| json!(file));
             }

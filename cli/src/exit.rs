@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use windlass::{Invalid, runner::StartError, store};
+use windlass::{Invalid, runner::StartError, statemachine::text::of_io, store};
 
 use crate::remedy::with_command;
 
@@ -168,7 +168,7 @@ impl Failure {
 
     /// Returns the failure of a file that could not be read or written.
     pub(crate) fn file(path: &str, error: &std::io::Error) -> Self {
-        Self::Usage(format!("{path}: {error}"))
+        Self::Usage(format!("{path}: {}", of_io(error)))
     }
 }
 
@@ -176,8 +176,11 @@ impl From<store::Error> for Failure {
     fn from(error: store::Error) -> Self {
         let mut text = with_command(&error.to_string(), error.remedy());
         match error {
-            store::Error::NotFound { what, .. } => {
+            store::Error::NotFound { what, name } => {
                 match what {
+                    "task" if name.contains('*') => text.push_str(
+                        "; an id is taken literally: select several tasks by filters, such as --prefix and --label",
+                    ),
                     "task" => text.push_str("; `windlass list` shows those that do"),
                     "node" => text.push_str("; `windlass nodes` shows those that live"),
                     _ => {}

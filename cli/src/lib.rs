@@ -38,8 +38,10 @@ mod exit;
 mod filters;
 mod flags;
 mod global;
+mod help;
 mod hint;
 mod input;
+mod kept;
 mod layout;
 mod line;
 mod missed;
@@ -47,6 +49,7 @@ mod opening;
 mod order;
 mod other_words;
 mod output;
+mod pairs;
 mod parse;
 mod remedy;
 #[cfg(test)]

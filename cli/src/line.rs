@@ -32,7 +32,14 @@ pub(crate) fn parse(text: &str) -> Result<TaskForm, Invalid> {
     if let Ok(fields) = serde_json::from_str::<BTreeMap<&str, IgnoredAny>>(text) {
         check_names(fields.into_keys())?;
     }
-    plain::object(text).map_err(|reason| Invalid::new("task", format!("{reason}; {EXAMPLE}")))
+    plain::object(text).map_err(|wrong| {
+        // An error of one field says what is right for it; the example has other fields.
+        let reason = match wrong.is_whole() {
+            true => format!("{wrong}; {EXAMPLE}"),
+            false => wrong.to_string(),
+        };
+        Invalid::new("task", reason)
+    })
 }
 
 /// Refuses the fields of a command among the fields of a task.

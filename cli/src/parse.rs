@@ -177,15 +177,6 @@ fn of_period(error: &Invalid, within: &str) -> String {
     }
 }
 
-/// The help of `--at-once`.
-pub(crate) const AT_ONCE: &str =
-    "Run at most N tasks with this key at once, in the whole namespace";
-
-/// The help of `--rate`.
-pub(crate) const RATE: &str = "Start at most N tasks with this key within any DURATION, in the whole namespace. Each claim \
-    of a task counts as one start. A retry that begins within 10s of the failure ('worker --park-after') runs in the same \
-    claim and does not count";
-
 /// Reads `key=number`.
 pub(crate) fn at_once(text: &str) -> Result<Limit, String> {
     let parts = text.rsplit_once('=');

@@ -1,5 +1,7 @@
 //! [`Stats`]: the numbers of tasks and the reasons why tasks are not run.
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
 use windlass_statemachine::Kind;
 
@@ -87,24 +89,14 @@ impl KindStats {
     }
 
     /// Moves tasks whose waits are over to other reasons; the rest of them a node will claim.
-    pub(super) fn waits_are_over(&mut self, over: u64, found: impl Iterator<Item = HeldBack>) {
+    pub(super) fn waits_are_over(&mut self, over: u64, found: impl IntoIterator<Item = HeldBack>) {
         for held in &mut self.held_back {
             if let WaitReason::Tasks(_) = held.reason {
                 held.tasks = held.tasks.saturating_sub(over);
             }
         }
         self.held_back.retain(|held| held.tasks > 0);
-        for held in found {
-            let mut known = self.held_back.iter_mut();
-            match known.find(|known| known.reason == held.reason) {
-                Some(known) => {
-                    known.tasks += held.tasks;
-                    known.at_least |= held.at_least;
-                }
-                None => self.held_back.push(held),
-            }
-        }
-        sort(&mut self.held_back);
+        self.also_held(found);
     }
 
     /// Adds the tasks whose labels no node selects. As for a single task, this reason takes precedence over the state of
@@ -126,7 +118,7 @@ impl KindStats {
     }
 
     /// Adds tasks with reasons of their own.
-    pub(super) fn also_held(&mut self, found: Vec<HeldBack>) {
+    pub(super) fn also_held(&mut self, found: impl IntoIterator<Item = HeldBack>) {
         for held in found {
             let mut known = self.held_back.iter_mut();
             match known.find(|known| known.reason == held.reason) {
@@ -149,6 +141,21 @@ impl Stats {
 }
 
 /// Sorts reasons, the most tasks first.
+/// Counts tasks by their reason.
+pub(super) fn grouped(reasons: impl Iterator<Item = WaitReason>, at_least: bool) -> Vec<HeldBack> {
+    let mut found = BTreeMap::<String, HeldBack>::new();
+    for reason in reasons {
+        let none = || HeldBack {
+            reason: reason.clone(),
+            tasks: 0,
+            at_least,
+        };
+        let held = found.entry(reason.to_string()).or_insert_with(none);
+        held.tasks += 1;
+    }
+    found.into_values().collect()
+}
+
 pub(super) fn sort(held_back: &mut [HeldBack]) {
     held_back.sort_by(|a, b| {
         (b.tasks, a.reason.kind().as_str()).cmp(&(a.tasks, b.reason.kind().as_str()))

@@ -4,12 +4,13 @@
 //! A state keeps the tasks that it waits for until a node claims it. Without such a node, what holds the task back is
 //! not the wait any more once these tasks have ended.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 
 use futures::{StreamExt, stream};
+use jiff::Timestamp;
 use windlass_statemachine::{StateKind, TaskId};
 
-use super::{Client, HeldBack, KindStats, WaitReason};
+use super::{Client, KindStats, WaitReason, counted::grouped};
 use crate::store::{
     Error, Filter, NodeRecord, Order, Query, TaskRecord, copy::Copied, rules::waits::waited_for,
 };
@@ -72,23 +73,35 @@ impl Client {
         let waits = page.tasks.into_iter();
         let waits: Vec<TaskRecord> = waits.filter(|one| !awaited(one).is_empty()).collect();
         let at_least = page.next.is_some();
-        let mut found = BTreeMap::<String, HeldBack>::new();
-        let mut over = 0;
-        for reason in self.wait_reasons(&waits, nodes).await? {
-            if matches!(reason, Some(WaitReason::Tasks(_))) {
-                continue;
-            }
-            over += 1;
-            let Some(reason) = reason else { continue };
-            let text = reason.to_string();
-            let none = HeldBack {
-                reason,
-                tasks: 0,
-                at_least,
-            };
-            found.entry(text).or_insert(none).tasks += 1;
-        }
-        of.waits_are_over(over, found.into_values());
+        let mut reasons = self.wait_reasons(&waits, nodes).await?;
+        reasons.retain(|reason| !matches!(reason, Some(WaitReason::Tasks(_))));
+        let over = reasons.len() as u64;
+        let found = grouped(reasons.into_iter().flatten(), at_least);
+        of.waits_are_over(over, found);
+        Ok(())
+    }
+
+    /// Adds the claimed tasks of a kind whose node no longer lives. Reads the first 1,000 claimed tasks of the kind.
+    pub(super) async fn read_lost(
+        &self,
+        of: &mut KindStats,
+        nodes: &[NodeRecord],
+        now: Timestamp,
+    ) -> Result<(), Error> {
+        let filter = Filter {
+            kind: Some(of.kind.clone()),
+            claimed: true,
+            ..Filter::default()
+        };
+        let mut query = Query::new(filter).limit(MOST);
+        query.without_props = true;
+        let page = self.page(&query, None).await?;
+        let reasons = page
+            .tasks
+            .iter()
+            .filter_map(|one| WaitReason::of(one, nodes, now));
+        let lost = reasons.filter(|reason| matches!(reason, WaitReason::Lost(_)));
+        of.also_held(grouped(lost, page.next.is_some()));
         Ok(())
     }
 }
@@ -195,6 +208,8 @@ async fn look(client: Client, id: TaskId) -> Result<(TaskId, bool), Error> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
     use crate::{Command, NewTask, store::Store};
 

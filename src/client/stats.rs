@@ -7,7 +7,7 @@ use windlass_statemachine::{Kind, StateKind};
 
 use super::{
     Client, WaitReason,
-    counted::{HeldBack, KindStats, Stats, sort},
+    counted::{HeldBack, KindStats, Stats, grouped, sort},
     reasons::mark,
     waits::{CLAIMED_WITHIN, Wanted},
 };
@@ -30,7 +30,8 @@ impl Client {
     /// room; so are the reasons of tasks which the node with room does not take.
     /// Of a kind that has waiting tasks and no node with room, the first 1,000 sleeping tasks are read, and those that they
     /// wait for: tasks whose waits are over count for what else holds them back, as in
-    /// [`wait_reasons`](Self::wait_reasons).
+    /// [`wait_reasons`](Self::wait_reasons). While more tasks are claimed than live nodes have claims, the first 1,000
+    /// claimed tasks of each kind are read, for the reason `lost`.
     ///
     /// # Errors
     ///
@@ -65,6 +66,14 @@ impl Client {
             }
             if of.waiting > 0 && is_held(of, &nodes, &limits) {
                 self.read_waits(of, &nodes).await?;
+            }
+        }
+        // Live nodes have no claim of a task whose node has died.
+        let claimed: u64 = kinds.iter().map(|(of, _)| of.claimed).sum();
+        if claimed > nodes.iter().map(|node| node.claims).sum() {
+            let claimed = kinds.iter_mut().filter(|(of, _)| of.claimed > 0);
+            for (of, _) in claimed {
+                self.read_lost(of, &nodes, at).await?;
             }
         }
         let mut held = kinds.iter().flat_map(|(of, _)| &of.held_back);
@@ -105,26 +114,20 @@ impl Client {
         };
         let records = self.store.registry().list(&filter, page).await?;
         let at_least = records.len() >= LABELLED as usize;
-        let (mut labels, mut others) = (BTreeMap::new(), BTreeMap::new());
+        let (mut labels, mut others) = (Vec::new(), Vec::new());
         for record in &records {
-            let reason = WaitReason::of(record, nodes, now);
-            let found: &mut BTreeMap<String, HeldBack> = match &reason {
-                Some(WaitReason::Labels(_)) => &mut labels,
+            match WaitReason::of(record, nodes, now) {
+                Some(reason @ WaitReason::Labels(_)) => labels.push(reason),
                 Some(
-                    WaitReason::NotClaiming(_) | WaitReason::Fault { .. } | WaitReason::Full(_),
-                ) if group_has_room(record, nodes, now) => &mut others,
-                _ => continue,
-            };
-            let Some(reason) = reason else { continue };
-            let none = HeldBack {
-                reason: reason.clone(),
-                tasks: 0,
-                at_least,
-            };
-            found.entry(reason.to_string()).or_insert(none).tasks += 1;
+                    reason @ (WaitReason::NotClaiming(_)
+                    | WaitReason::Fault { .. }
+                    | WaitReason::Full(_)),
+                ) if group_has_room(record, nodes, now) => others.push(reason),
+                _ => {}
+            }
         }
-        of.labels_hold(labels.into_values().collect());
-        of.also_held(others.into_values().collect());
+        of.labels_hold(grouped(labels.into_iter(), at_least));
+        of.also_held(grouped(others.into_iter(), at_least));
         Ok(())
     }
 }

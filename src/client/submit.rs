@@ -35,7 +35,7 @@ impl Client {
             .into_iter()
             .map(|task| {
                 let submit = task.into().build_at(now)?;
-                rules::size::check_task(&submit.task, limit)?;
+                rules::submit::check(&submit, limit)?;
                 let id = submit.task.id.clone();
                 good.push(submit);
                 Ok(id)

@@ -1,10 +1,12 @@
 //! Checks the fields of a schedule, each on its own.
 
-use windlass_statemachine::{Invalid, Kind, TaskId, task::MAX_LABEL_BYTES, text::is_unprintable};
+use windlass_statemachine::{
+    Invalid, Kind, Task, TaskId, task::MAX_LABEL_BYTES, text::is_unprintable,
+};
 
 use super::{
     cron::interval_of, data::FOLLOWED, interval::Interval, overlap::Overlap, run::RESERVED,
-    spec::Schedule,
+    spec::Schedule, times::Times,
 };
 use jiff::Timestamp;
 
@@ -59,6 +61,30 @@ pub(crate) fn id(id: &str) -> Result<(), Invalid> {
          shorter id without ','"
     );
     Err(Invalid::new("id", reason))
+}
+
+/// Checks the props of a task that is submitted, if it is a schedule: a worker could not run it with others.
+///
+/// # Errors
+///
+/// [`Invalid`] (field `props`) that names the field of the schedule.
+pub(crate) fn check_props(task: &Task) -> Result<(), Invalid> {
+    if task.kind.as_str() != Kind::SCHEDULE {
+        return Ok(());
+    }
+    let spec = Schedule::from_json(&task.props);
+    let checked = spec.and_then(|spec| Times::new(task.id.as_str(), &spec));
+    checked.map(drop).map_err(|wrong| {
+        let of = match wrong.field() {
+            "schedule" => String::new(),
+            field => format!("{field}: "),
+        };
+        let reason = format!(
+            "are those of a schedule, and wrong: {of}{}; write them like {{\"run\":{{\"kind\":\"report\"}},\"cron\":[\"@daily\"]}}",
+            wrong.reason()
+        );
+        Invalid::new("props", reason)
+    })
 }
 
 /// Checks the task of the runs.

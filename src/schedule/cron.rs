@@ -93,6 +93,14 @@ impl Expression {
             );
             Invalid::new(field, reason)
         };
+        let first = text.split_whitespace().next().unwrap_or_default();
+        if let Some((name @ ("CRON_TZ" | "TZ"), zone)) = first.split_once('=') {
+            let reason = format!(
+                "'{text}' begins with a time zone, which no cron expression has; leave out '{name}={zone}', and give '{zone}' \
+                 as the zone of the schedule ('zone' in JSON, --zone on the command line)"
+            );
+            return Err(Invalid::new(field, reason));
+        }
         if interval_of(text).is_some() || is_reboot(text) {
             let reason =
                 format!("'{text}' is no pattern of times; it can only add times, in 'cron'");

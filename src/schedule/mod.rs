@@ -11,7 +11,7 @@ mod boot;
 mod budget;
 #[cfg(test)]
 mod budget_tests;
-mod check;
+pub(crate) mod check;
 mod clause;
 mod cron;
 mod data;

@@ -19,7 +19,9 @@ impl<J> NewTask<J> {
     }
 
     /// Replaces the props and the time of a waiting task with the id, or with the unique key
-    /// ([`IfExists::ReplaceWaiting`]): of many submits within a period, the last one runs, once.
+    /// ([`IfExists::ReplaceWaiting`]): of many submits within a period, the last one runs, once. The waiting task keeps
+    /// everything else, whatever the submit gives ([`Submit::not_taken_over`](crate::store::Submit::not_taken_over)); a key
+    /// of a limit that contains a value of the props follows the new props.
     ///
     /// # Example
     ///

@@ -65,7 +65,8 @@ pub struct RecordForm<'a> {
     pub priority: i32,
     /// Labels to find the task by and to choose nodes by.
     pub labels: &'a Labels,
-    /// The earliest time at which the task starts, as its submit has set it. A reschedule changes `until` and the due time,
+    /// The earliest time at which the task starts, as its first submit has set it. A reschedule, and a submit that replaces the
+    /// waiting task, change `until` and the due time,
     /// and not this time.
     pub start_at: Option<Timestamp>,
     /// The retry policy, which decides what follows a failed attempt; `null` for the policy of the

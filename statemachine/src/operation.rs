@@ -1,6 +1,8 @@
 //! The parts that transactions and the effects of messages share: [`Operation`] with [`Submit`], [`Delete`],
 //! [`RetryTask`] and [`Reschedule`], and the guards, [`Guard`] and [`Require`].
 
+mod replacing;
+
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -21,7 +23,8 @@ pub enum IfExists {
     /// Replaces an ended task; refuses the submit when the task is live.
     ReplaceFinished,
     /// Gives the props and the time of the submit to a task of the same kind that is runnable or sleeping and that no
-    /// node has claimed: of many submits before its time, the last one counts (debounce). Replaces an ended task.
+    /// node has claimed: of many submits before its time, the last one counts (debounce). The task keeps everything else
+    /// ([`Submit::not_taken_over`]). Replaces an ended task.
     /// Refuses the submit when the task is claimed, paused, waits for other tasks or has another kind.
     ReplaceWaiting,
     /// Accepts any task with this id, live or ended, whatever its kind and props are.
@@ -191,7 +194,7 @@ pub struct RetryTask {
     pub task: TaskId,
     /// The new data, of the version of its present data. `None` (default) keeps the data.
     pub data: Option<Json>,
-    /// The new props. `None` (default) keeps them.
+    /// The new props. Keys of the limits that contain values of the props follow them. `None` (default) keeps the props.
     pub props: Option<Json>,
 }
 
@@ -259,7 +262,8 @@ pub struct Reschedule {
     /// The new data of a live task, in the version of its present data. `None` (default) keeps the
     /// data.
     pub data: Option<Json>,
-    /// The new props. `None` (default) keeps them.
+    /// The new props. Without new limits, keys of the limits that contain values of the props follow them. `None` (default)
+    /// keeps the props.
     pub props: Option<Json>,
 }
 

@@ -1,9 +1,12 @@
 //! [`RetryPolicy`]: what follows a failed attempt, and the policies that ship with windlass.
 
-use std::{fmt::Debug, time::Duration};
+use std::{collections::BTreeMap, fmt::Debug, time::Duration};
 
 use jiff::{SignedDuration, Timestamp};
-use serde::{Deserialize, Serialize};
+use serde::{
+    Deserialize, Deserializer, Serialize,
+    de::{Error, IgnoredAny},
+};
 
 use crate::{ErrorEntry, Invalid, Wake, errors::DEFAULT_KEPT};
 
@@ -134,10 +137,23 @@ pub enum Retry {
     /// Fails the task at the first error, and when an attempt was abandoned (its node was lost). A release is
     /// neither: after a graceful stop of its node, a pause or a balancer's release the task runs again. So this
     /// policy does not promise that the handler runs at most once.
+    #[serde(deserialize_with = "no_fields")]
     Never,
     /// Fails the task at the first error of the handler. An abandoned attempt (its node was lost)
     /// is followed by another, up to 20 in a row.
+    #[serde(deserialize_with = "no_fields")]
     Abandoned,
+}
+
+/// Reads a policy without fields: serde ignores those that it is given.
+fn no_fields<'de, D: Deserializer<'de>>(from: D) -> Result<(), D::Error> {
+    let fields = BTreeMap::<String, IgnoredAny>::deserialize(from)?;
+    match fields.into_keys().next() {
+        None => Ok(()),
+        Some(name) => Err(D::Error::custom(format!(
+            "'{name}' is not a field of this policy, which has no fields; leave it out, or choose 'exponential' or 'strikes'"
+        ))),
+    }
 }
 
 /// How many attempts in a row may be abandoned before [`Retry::Abandoned`] gives up: the task itself may

@@ -2,7 +2,10 @@
 
 mod keys;
 
-use std::time::Duration;
+use std::{
+    hash::{Hash, Hasher},
+    time::Duration,
+};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
@@ -19,6 +22,9 @@ pub const MAX_LIMIT: u32 = 10_000;
 
 /// A limit that a task shares with every task of the namespace that has a limit with the same key.
 ///
+/// Two limits are equal when they have the same key and count the same, whether or not the keys come from
+/// [templates](Self::template).
+///
 /// # Example
 ///
 /// ```
@@ -33,11 +39,27 @@ pub const MAX_LIMIT: u32 = 10_000;
 /// assert_eq!(Limit::at_once("a/b", 3).unwrap_err().field(), "limits.key");
 /// # Ok::<(), windlass_statemachine::Invalid>(())
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(try_from = "LimitForm", into = "LimitForm")]
 pub struct Limit {
     key: String,
     bound: Bound,
+    /// The key as it was given, if it contains values of the props.
+    template: Option<Box<str>>,
+}
+
+impl PartialEq for Limit {
+    fn eq(&self, other: &Self) -> bool {
+        (&self.key, self.bound) == (&other.key, other.bound)
+    }
+}
+
+impl Eq for Limit {}
+
+impl Hash for Limit {
+    fn hash<H: Hasher>(&self, to: &mut H) {
+        (&self.key, self.bound).hash(to);
+    }
 }
 
 /// What a [`Limit`] counts, and how far.
@@ -90,12 +112,23 @@ impl Limit {
             let reason = format!("{within:?} is not from 1 ms to a week");
             return Err(Invalid::new("limits.within", reason));
         }
-        Ok(Self { key, bound })
+        Ok(Self {
+            key,
+            bound,
+            template: None,
+        })
     }
 
     /// Returns the name that tasks under the same limit have in common.
     pub fn key(&self) -> &str {
         &self.key
+    }
+
+    /// Returns the key as it was given, if it names values of the props: `customer={prop:customer.id}`. When the task
+    /// gets other props, the key is filled in again ([`Task::limits_with`](crate::Task::limits_with)). `None` for a key
+    /// that does not depend on the props.
+    pub fn template(&self) -> Option<&str> {
+        self.template.as_deref()
     }
 
     /// Returns what is counted, and how far.
@@ -143,6 +176,10 @@ pub(crate) struct LimitForm {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
     within: Option<Span>,
+    /// The key before the values of the props were filled in: `customer={prop:customer.id}`. Other props fill it in
+    /// again. Windlass writes it; a limit that is given has its places in `key`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    template: Option<String>,
 }
 
 /// Reads the number of a limit. For a value of another type, the error names the range of a limit, not that
@@ -167,14 +204,21 @@ impl TryFrom<LimitForm> for Limit {
     type Error = Invalid;
 
     fn try_from(form: LimitForm) -> Result<Self, Invalid> {
-        match (form.at_once, form.starts, form.within) {
-            (Some(most), None, None) => Self::at_once(form.key, most),
-            (None, Some(most), Some(Span(within))) => Self::starts(form.key, most, within),
+        let limit = match (form.at_once, form.starts, form.within) {
+            (Some(most), None, None) => Self::at_once(form.key, most)?,
+            (None, Some(most), Some(Span(within))) => Self::starts(form.key, most, within)?,
             _ => {
                 let reason = "need a `key` with `at_once`, or with `starts` and `within`: {\"key\":\"api\",\"starts\":100,\"within\":\"1m\"}";
-                Err(Invalid::new("limits", reason))
+                return Err(Invalid::new("limits", reason));
             }
+        };
+        if let Some(template) = &form.template {
+            check_key("limits.template", template)?;
         }
+        Ok(Self {
+            template: form.template.map(String::into_boxed_str),
+            ..limit
+        })
     }
 }
 
@@ -189,6 +233,7 @@ impl From<Limit> for LimitForm {
             at_once,
             starts,
             within,
+            template: limit.template.map(String::from),
         }
     }
 }

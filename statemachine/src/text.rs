@@ -1,4 +1,6 @@
-//! Characters that are not printed as they are.
+//! Texts that are printed: characters that are not printed as they are, and errors of the operating system.
+
+use std::io;
 
 /// Returns whether a character is a control character or prints as nothing: line and paragraph
 /// separators, characters that change the direction of the text around them, and other invisible ones.
@@ -36,4 +38,22 @@ pub fn escaped(text: &str) -> String {
         }
     }
     line
+}
+
+/// Returns the text of an error of the operating system without its number, which says nothing more.
+///
+/// # Example
+///
+/// ```
+/// use windlass_statemachine::text::of_io;
+///
+/// let missing = std::fs::read("/no/such/file").unwrap_err();
+/// assert_eq!(of_io(&missing), "No such file or directory");
+/// ```
+pub fn of_io(error: &io::Error) -> String {
+    let text = error.to_string();
+    match error.raw_os_error() {
+        Some(number) => text.replace(&format!(" (os error {number})"), ""),
+        None => text,
+    }
 }

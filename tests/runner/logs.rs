@@ -10,17 +10,12 @@ use tokio::{
     time::{Duration, Instant, sleep},
 };
 use windlass::{
-    Message, NewTask, StateKind, TaskContext, TaskId,
+    Message, StateKind, TaskContext, TaskId,
     store::{LogPage, LogQuery},
     testing::{Fault, Operation},
 };
 
 use crate::support::{World, secs};
-
-async fn submit(world: &World) -> TaskId {
-    let submitted = world.client.submit(NewTask::new("work")).await;
-    submitted.unwrap().into_id()
-}
 
 async fn page(world: &World, id: &TaskId) -> LogPage {
     let page = world.client.log_lines(id, &LogQuery::default()).await;
@@ -36,9 +31,8 @@ async fn texts(world: &World, id: &TaskId) -> Vec<String> {
 async fn lines_are_shown_within_a_second_and_change_nothing_else() {
     let world = World::new().await;
     let began = Instant::now();
-    let _node = world
-        .node("n")
-        .handler("work", move |task: TaskContext| async move {
+    let (_node, id) = world
+        .work(move |task: TaskContext| async move {
             while began.elapsed() < secs(20) {
                 task.log(began.elapsed().as_millis());
                 sleep(Duration::from_millis(100)).await;
@@ -46,10 +40,7 @@ async fn lines_are_shown_within_a_second_and_change_nothing_else() {
             task.stop_requested().await;
             Message::release()
         })
-        .start()
-        .await
-        .unwrap();
-    let id = submit(&world).await;
+        .await;
     sleep(secs(2)).await;
     let version = world.client.get(&id).await.unwrap().state.unwrap().version;
     for _ in 0..15 {
@@ -69,9 +60,8 @@ async fn lines_are_shown_within_a_second_and_change_nothing_else() {
 #[tokio::test(start_paused = true)]
 async fn the_lines_of_every_attempt_come_with_its_end() {
     let world = World::new().await;
-    let _node = world
-        .node("n")
-        .handler("work", |task: TaskContext| async move {
+    let (_node, id) = world
+        .work(|task: TaskContext| async move {
             task.log(format_args!("attempt {}\nbegins", task.attempt()));
             match task.attempt() {
                 1 => Message::error("once more"),
@@ -79,10 +69,7 @@ async fn the_lines_of_every_attempt_come_with_its_end() {
                 _ => Message::complete(),
             }
         })
-        .start()
-        .await
-        .unwrap();
-    let id = submit(&world).await;
+        .await;
     world.rest(&id, StateKind::Completed).await;
     let page = page(&world, &id).await;
     let lines: Vec<_> = page
@@ -107,18 +94,14 @@ async fn the_lines_of_every_attempt_come_with_its_end() {
 #[tokio::test(start_paused = true)]
 async fn a_handler_that_logs_without_end_loses_its_oldest_lines() {
     let world = World::new().await;
-    let _node = world
-        .node("n")
-        .handler("work", |task: TaskContext| async move {
+    let (_node, id) = world
+        .work(|task: TaskContext| async move {
             for n in 1..=100_000 {
                 task.log(n);
             }
             Message::complete()
         })
-        .start()
-        .await
-        .unwrap();
-    let id = submit(&world).await;
+        .await;
     world.rest(&id, StateKind::Completed).await;
     let page = page(&world, &id).await;
     let last = page.lines.last().expect("a line");
@@ -136,9 +119,8 @@ async fn lines_of_a_run_that_has_ended_are_dropped() {
     let world = World::new().await;
     let (late, runs) = (Arc::new(Notify::new()), Arc::new(AtomicU32::new(0)));
     let (logged, counted) = (late.clone(), runs.clone());
-    let _node = world
-        .node("n")
-        .handler("work", move |task: TaskContext| {
+    let (_node, id) = world
+        .work(move |task: TaskContext| {
             let (late, runs) = (late.clone(), runs.clone());
             async move {
                 let context = task.clone();
@@ -151,10 +133,7 @@ async fn lines_of_a_run_that_has_ended_are_dropped() {
                 Message::complete()
             }
         })
-        .start()
-        .await
-        .unwrap();
-    let id = submit(&world).await;
+        .await;
     world.rest(&id, StateKind::Completed).await;
     logged.notify_waiters();
     let is_logged = || async { counted.load(Ordering::SeqCst) == 1 };
@@ -167,19 +146,15 @@ async fn lines_of_a_run_that_has_ended_are_dropped() {
 async fn lines_whose_write_fails_are_written_later_and_each_once() {
     for fault in [Fault::Before, Fault::After] {
         let world = World::new().await;
-        let _node = world
-            .node("n")
-            .handler("work", |task: TaskContext| async move {
+        let (_node, id) = world
+            .work(|task: TaskContext| async move {
                 for n in 1..=20 {
                     task.log(n);
                     sleep(Duration::from_millis(300)).await;
                 }
                 Message::complete()
             })
-            .start()
-            .await
-            .unwrap();
-        let id = submit(&world).await;
+            .await;
         sleep(Duration::from_millis(500)).await;
         world.faults.fail(Operation::Commit, fault, 4);
         world.rest(&id, StateKind::Completed).await;

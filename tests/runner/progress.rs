@@ -6,14 +6,9 @@ use std::sync::{
 };
 
 use tokio::time::{Duration, Instant, sleep};
-use windlass::{Message, NewTask, TaskContext, TaskId, TaskState, store::ChangeKind};
+use windlass::{Message, TaskContext, TaskId, TaskState, store::ChangeKind};
 
 use crate::support::{World, secs};
-
-async fn submit(world: &World) -> TaskId {
-    let submitted = world.client.submit(NewTask::new("work")).await;
-    submitted.unwrap().into_id()
-}
 
 async fn state(world: &World, id: &TaskId) -> TaskState {
     world.client.get(id).await.unwrap().state.unwrap()
@@ -23,9 +18,8 @@ async fn state(world: &World, id: &TaskId) -> TaskState {
 async fn progress_is_shown_to_every_client_within_two_seconds_by_a_write_in_two_seconds() {
     let world = World::new().await;
     let began = Instant::now();
-    let _node = world
-        .node("n")
-        .handler("work", move |task: TaskContext| async move {
+    let (_node, id) = world
+        .work(move |task: TaskContext| async move {
             loop {
                 task.set_progress(None, began.elapsed().as_millis().to_string());
                 sleep(Duration::from_millis(10)).await;
@@ -35,10 +29,7 @@ async fn progress_is_shown_to_every_client_within_two_seconds_by_a_write_in_two_
                 }
             }
         })
-        .start()
-        .await
-        .unwrap();
-    let id = submit(&world).await;
+        .await;
     sleep(secs(2)).await;
     let first = state(&world, &id).await.version;
     for _ in 0..18 {
@@ -60,9 +51,8 @@ async fn progress_is_shown_to_every_client_within_two_seconds_by_a_write_in_two_
 async fn the_progress_of_the_run_before_is_not_shown_in_a_new_run() {
     let world = World::new().await;
     let runs = Arc::new(AtomicU32::new(0));
-    let _node = world
-        .node("n")
-        .handler("work", move |task: TaskContext| {
+    let (_node, id) = world
+        .work(move |task: TaskContext| {
             let run = runs.fetch_add(1, Ordering::SeqCst);
             async move {
                 if run == 0 {
@@ -73,10 +63,7 @@ async fn the_progress_of_the_run_before_is_not_shown_in_a_new_run() {
                 Message::release()
             }
         })
-        .start()
-        .await
-        .unwrap();
-    let id = submit(&world).await;
+        .await;
     sleep(secs(5)).await;
     let progress = state(&world, &id).await.progress;
     assert_eq!(progress.expect("progress").text, "almost done");
@@ -87,17 +74,13 @@ async fn the_progress_of_the_run_before_is_not_shown_in_a_new_run() {
 #[tokio::test(start_paused = true)]
 async fn the_progress_of_a_short_run_costs_no_write_of_its_own() {
     let world = World::new().await;
-    let _node = world
-        .node("n")
-        .handler("work", |task: TaskContext| async move {
+    let (_node, id) = world
+        .work(|task: TaskContext| async move {
             task.set_progress(0.5, "half");
             sleep(Duration::from_millis(500)).await;
             Message::complete()
         })
-        .start()
-        .await
-        .unwrap();
-    let id = submit(&world).await;
+        .await;
     world.client.wait(&id).await.unwrap();
     let history = world.client.history(&id, 100).await.unwrap();
     let is_own = |what: &ChangeKind| matches!(what, ChangeKind::Checkpointed { .. });

@@ -9,7 +9,8 @@ use futures::FutureExt;
 use jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
 use windlass::{
-    Client, Command, Message, NewTask, Outcome, Runner, StateKind, Stop, TaskContext, TaskId,
+    Client, Command, Message, NewTask, Outcome, Runner, StateKind, StatefulHandler, Stop,
+    TaskContext, TaskId,
     clock::Clock,
     runner::Builder,
     store::Store,
@@ -77,6 +78,13 @@ impl World {
 
     pub(crate) fn node(&self, name: &str) -> Builder {
         Runner::builder(&self.store).node(name)
+    }
+
+    /// Starts a node with a handler of the kind `work`, and submits a task of the kind.
+    pub(crate) async fn work(&self, handler: impl StatefulHandler) -> (Runner, TaskId) {
+        let node = self.node("n").handler("work", handler).start().await;
+        let task = self.client.submit(NewTask::new("work")).await;
+        (node.unwrap(), task.unwrap().into_id())
     }
 
     pub(crate) fn now(&self) -> Timestamp {

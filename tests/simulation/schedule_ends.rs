@@ -6,7 +6,7 @@ use windlass::{
     store::Error,
 };
 
-use crate::schedules::{HOUR, MINUTE, Test, at, names, of, runs, simulation};
+use crate::schedules::{HOUR, MINUTE, Test, at, import_wrong, names, of, runs, simulation};
 
 #[tokio::test]
 async fn a_time_whose_id_another_task_has_is_refused_and_not_counted_as_fired() -> Test {
@@ -74,9 +74,7 @@ async fn an_update_starts_an_ended_schedule_again_and_repeats_no_time() -> Test 
     let client = simulation.client().clone();
     let schedules = client.schedules();
     // It fails on its own: its props are no schedule.
-    client
-        .submit(NewTask::new("schedule").id("failed").label("team", "a"))
-        .await?;
+    import_wrong(&client, "failed", "null").await?;
     schedules
         .create("killed", of("endless").cron("@hourly"))
         .await?;

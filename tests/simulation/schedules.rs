@@ -51,6 +51,19 @@ pub(crate) fn names(ids: Vec<TaskId>) -> Vec<String> {
     ids.iter().map(ToString::to_string).collect()
 }
 
+/// Brings a schedule with these props in as another store had it: a submit checks them.
+pub(crate) async fn import_wrong(client: &Client, id: &str, props: &str) -> Test {
+    let task = NewTask::new("k").id(id).label("team", "a");
+    let task = client.submit(task.props_json(props)).await?.into_id();
+    let transfer = client.store().transfer()?;
+    let mut exported = transfer.export(std::slice::from_ref(&task)).await;
+    let mut exported = exported.remove(0)?;
+    exported.task.kind = "schedule".parse()?;
+    client.delete(&task).await?;
+    transfer.import(vec![exported]).await.remove(0)?;
+    Ok(())
+}
+
 fn result_of(state: &TaskState) -> Option<String> {
     match &state.status {
         TaskStatus::Completed { result } => result.as_ref().map(|json| json.as_str().to_owned()),
@@ -197,16 +210,8 @@ async fn one_schedule_that_is_wrong_does_not_stop_others() -> Test {
     let mut simulation = simulation().await?;
     let client = simulation.client().clone();
     let wrong = r#"{"run":{"kind":"report"},"cron":["0 0 30 2 *"]}"#;
-    client
-        .submit(NewTask::new("schedule").id("wrong").props_json(wrong))
-        .await?;
-    client
-        .submit(
-            NewTask::new("schedule")
-                .id("odd")
-                .props_json(r#"{"corn":1}"#),
-        )
-        .await?;
+    import_wrong(&client, "wrong", wrong).await?;
+    import_wrong(&client, "odd", r#"{"corn":1}"#).await?;
     client
         .schedules()
         .create("right", of("report").cron("@hourly"))

@@ -171,6 +171,7 @@ async fn a_refused_row_stays_with_the_field_that_is_wrong() {
         r#"{{"op":"submit","id":"l","kind":"k","props":"{}"}}"#,
         "x".repeat(2 << 20)
     );
+    let taken = submit_row("taken");
     let cases = [
         ("no JSON", 1, "operation: is not JSON"),
         ("[]", 1, "operation: is an array, not an object"),
@@ -181,10 +182,11 @@ async fn a_refused_row_stays_with_the_field_that_is_wrong() {
             1,
             "priority: ",
         ),
+        (&taken, 1, "'taken' exists"),
         (
-            r#"{"op":"submit","id":"taken","kind":"k"}"#,
+            r#"{"op":"submit","id":"s","kind":"schedule"}"#,
             1,
-            "'taken' exists",
+            "props: ",
         ),
         (r#"{"op":"delete","task":"none"}"#, 1, "none"),
         (
@@ -223,7 +225,7 @@ async fn a_refused_row_stays_with_the_field_that_is_wrong() {
     assert!(
         found
             .found
-            .starts_with("11 refused rows of windlass_inbox: 1 (operation: is not JSON"),
+            .starts_with("12 refused rows of windlass_inbox: 1 (operation: is not JSON"),
         "{found:?}"
     );
     // Refused rows cost no further work.

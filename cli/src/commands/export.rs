@@ -9,9 +9,12 @@ use std::{
 
 use tempfile::NamedTempFile;
 use tokio::time::sleep;
-use windlass::store::{
-    Error, Store,
-    copy::{FileError, Written},
+use windlass::{
+    statemachine::text::of_io,
+    store::{
+        Error, Store,
+        copy::{FileError, Written},
+    },
 };
 
 use super::copy::{counted, name};
@@ -106,7 +109,7 @@ impl New {
         let given = path.display().to_string();
         let failed = |e: io::Error| match e.kind() {
             io::ErrorKind::AlreadyExists => exists(&given),
-            _ => Failure::Store(format!("could not write '{given}': {e}")),
+            _ => Failure::Store(format!("could not write '{given}': {}", of_io(&e))),
         };
         self.file().sync_all().map_err(failed)?;
         match self {

@@ -167,7 +167,13 @@ fn show(
             age(view.submitted_at, now)
         )),
     );
-    some("start at", view.start_at.map(|at| at.to_string()));
+    // A reschedule and a submit that replaces a waiting task give another time, which `until` has.
+    let is_changed = record.state.as_ref().is_ok_and(|s| s.reschedules > 0);
+    let start = view.start_at.map(|at| match is_changed {
+        true if view.until != Some(at) => format!("{at} (by its submit, changed since)"),
+        _ => at.to_string(),
+    });
+    some("start at", start);
     some(
         "priority",
         (view.priority != 0).then(|| view.priority.to_string()),

@@ -109,11 +109,10 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     let Which { node, wait } = which;
     let client = global.existing().await?;
     let out = global.out();
-    if let NodeCommand::StopTask { task } = &command
-        && !wait.wait
-    {
-        note_other_owner(&client, &out, (&node, task)).await;
-    }
+    let has_task = match &command {
+        NodeCommand::StopTask { task } if !wait.wait => has(&client, &out, (&node, task)).await,
+        _ => true,
+    };
     let order = client.command_node(&node, command).await?;
     let answer = if wait.wait {
         let what = format!("node '{node}' has not answered {name}");
@@ -135,7 +134,7 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
         })?;
     } else {
         let then = match (name, answer.as_deref()) {
-            ("stop-task", None) => {
+            ("stop-task", None) if has_task => {
                 "; once the task is released, this node does not claim it for 30 s"
             }
             ("stop-task", Some("released")) => "; this node does not claim the task for 30 s",
@@ -147,9 +146,9 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     Ok(if is_done { Exit::Ok } else { Exit::No })
 }
 
-/// Notes that the node which is asked to release a task has not claimed it, so that the command has no
-/// effect.
-async fn note_other_owner(client: &Client, out: &Output, (node, task): (&NodeName, &TaskId)) {
+/// Returns whether the node which is asked to release a task has claimed it, as far as is known. Notes otherwise that the
+/// command has no effect.
+async fn has(client: &Client, out: &Output, (node, task): (&NodeName, &TaskId)) -> bool {
     let why = match client.get(task).await {
         Err(Error::NotFound { .. }) => format!("there is no task '{task}'"),
         Ok(record) if record.node.as_ref() != Some(node) => match record.node {
@@ -157,11 +156,12 @@ async fn note_other_owner(client: &Client, out: &Output, (node, task): (&NodeNam
             None => format!("no node has claimed task '{task}'"),
         },
         // The command itself reports a store that does not respond.
-        _ => return,
+        _ => return true,
     };
     out.note(format!(
         "note: {why}; node '{node}' has nothing to release, and the command has no effect"
     ));
+    false
 }
 
 /// Returns whether an answer reports success. Releasing a task that the node did not have is not a

@@ -59,7 +59,7 @@ fn wrong_input_names_the_field() {
         ),
         (
             r#"submit exec --props {"command":"true"} --env-from TOKEN=a --env-from TOKEN=b"#,
-            "--env-from: TOKEN is given twice",
+            "--env-from: 'TOKEN=a' and 'TOKEN=b' give one name two values",
         ),
         ("submit k --start-at tomorrow", "--start-at"),
         (

@@ -89,7 +89,89 @@ fn a_refused_replacement_says_why() {
         );
     let schedule = ["schedule", "create", "s", "--every", "1h", "--kind", "k"];
     env.run(&schedule).ok();
-    let props = ["--id", "s", "--props", "{}", "--replace-waiting"];
+    let spec = r#"{"run":{"kind":"k"},"cron":["@daily"]}"#;
+    let props = ["--id", "s", "--props", spec, "--replace-waiting"];
     env.run(&[&["submit", "--kind", "schedule"], &props[..]].concat())
         .fails(1, &["it is a schedule; use `windlass schedule update s`"]);
+}
+
+/// What a waiting task keeps was dropped without a word.
+#[test]
+fn a_replacement_notes_what_the_waiting_task_keeps() {
+    let env = Env::new();
+    let submit = |more: &[&str]| {
+        let words = [
+            "submit",
+            "k",
+            "--id",
+            "a",
+            "--in",
+            "1h",
+            "--replace-waiting",
+        ];
+        env.run(&[&words[..], more].concat()).ok().err
+    };
+    submit(&["--priority", "3", "--label", "team=a"]);
+    assert!(!submit(&["--priority", "3", "--label", "team=a"]).contains("keeps its own"));
+    let said = submit(&["--priority", "4", "--label", "team=b", "--retry", "never"]);
+    let says = "note: 1 replaced task keeps its own labels, priority, retry: ";
+    assert!(said.contains(says), "{said}");
+    let task = r#""id":"a","kind":"k","priority":7,"start_at":"2100-01-01T00:00:00Z""#;
+    let lines = env.write("lines.jsonl", &format!("{{{task}}}\n"));
+    let ran = env.run(&["submit", "--lines", &lines, "--replace-waiting"]);
+    assert!(ran.ok().err.contains("keeps its own priority: "));
+    let operation = format!(r#"{{"op":"submit",{task},"if_exists":"replace-waiting"}}"#);
+    let file = env.write("apply.jsonl", &format!("{operation}\n"));
+    let ran = env.run(&["apply", &file, "-o", "json"]).ok();
+    assert!(ran.err.contains("keeps its own priority: "), "{ran:?}");
+    let done = &ran.lines()[0]["operations"][0];
+    assert_eq!(done["replaced"], json!(true), "{done}");
+    assert_eq!(env.json(&["get", "a"])["priority"], 3);
+}
+
+/// The view showed the start of the first submit as if it were the present one.
+#[test]
+fn a_start_that_was_changed_is_said_to_be_that_of_the_submit() {
+    let env = Env::new();
+    let start = |at: &str| {
+        let words = ["submit", "k", "--id", "a", "--replace-waiting"];
+        env.run(&[&words[..], &["--start-at", at]].concat()).ok();
+        let got = env.run(&["get", "a"]).ok().out;
+        let line = got.lines().find(|line| line.starts_with("start at"));
+        line.unwrap()
+            .split_whitespace()
+            .skip(2)
+            .collect::<Vec<_>>()
+            .join(" ")
+    };
+    let (first, second) = ("2100-01-01T00:00:00Z", "2100-01-02T00:00:00Z");
+    assert_eq!(start(first), first);
+    assert_eq!(
+        start(second),
+        format!("{first} (by its submit, changed since)")
+    );
+    assert_eq!(start(first), first);
+}
+
+#[test]
+fn a_limit_of_the_props_follows_the_props_of_a_replacement() {
+    let env = Env::new();
+    let line = |customer: u32| {
+        let limits = r#"[{"key":"customer={prop:customer}","at_once":1}]"#;
+        format!(
+            "{{\"id\":\"a\",\"kind\":\"k\",\"props\":{{\"customer\":{customer}}},\"limits\":{limits}}}\n"
+        )
+    };
+    let key = || env.json(&["get", "a"])["limits"][0]["key"].clone();
+    for customer in [7, 8] {
+        let lines = env.write("lines.jsonl", &line(customer));
+        env.run(&["submit", "--lines", &lines, "--replace-waiting"])
+            .ok();
+        assert_eq!(key(), format!("customer={customer}"));
+    }
+    env.run(&["reschedule", "a", "--props", r#"{"customer":9}"#])
+        .ok();
+    assert_eq!(key(), "customer=9");
+    env.run(&["reschedule", "a", "--props", "{}"])
+        .fails(2, &["limits.key", "customer={prop:customer}"]);
 }

@@ -5,6 +5,7 @@
     reason = "helpers of tests, outside of the test functions that clippy knows"
 )]
 
+mod advice;
 mod apply;
 mod authors;
 mod bad_input;
@@ -20,6 +21,7 @@ mod json;
 mod log_lines;
 mod logs;
 mod nodes;
+mod props_of_schedules;
 mod reading;
 mod reference;
 mod reschedules;
@@ -38,6 +40,7 @@ mod submit_states;
 mod submit_waits;
 mod submitting;
 mod tips;
+mod unique_page;
 mod variables;
 mod waiting;
 mod watching;

@@ -161,7 +161,7 @@ fn a_command_that_can_only_fail_is_rejected() {
         ),
         (
             &["--env-from", "A=/a", "--env-from", "A=/b", "--", "true"],
-            "--env-from: A is given twice",
+            "--env-from: 'A=/a' and 'A=/b' give one name two values",
         ),
     ] {
         env.run(&[&CREATE[..], words].concat()).fails(2, &[says]);

@@ -5,11 +5,20 @@ use windlass::{Client, jiff::Timestamp, store::Store};
 
 use crate::{env::Env, schedules::create};
 
+/// Leaves a schedule `wrong` with these props in the file, which no submit would accept.
+fn plant(env: &Env, props: &str) {
+    let good = r#"{"run":{"kind":"k"},"cron":["@daily"]}"#;
+    env.run(&["submit", "schedule", "--id", "wrong", "--props", good])
+        .ok();
+    env.sql(&format!(
+        "UPDATE windlass_tasks SET props = '{props}' WHERE id = 'wrong'"
+    ));
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_failed_schedule_is_updated_and_a_taken_id_is_named() {
     let env = Env::new();
-    // Its props are not a schedule.
-    env.run(&["submit", "schedule", "--id", "wrong"]).ok();
+    plant(&env, "null");
     let node = env.node("n1").await;
     let store = Store::open(&env.url()).await.unwrap();
     Client::new(&store).wait("wrong").await.unwrap();
@@ -50,8 +59,7 @@ async fn a_failed_schedule_is_updated_and_a_taken_id_is_named() {
 fn an_update_repairs_a_field_of_the_wrong_type() {
     let env = Env::new();
     let props = r#"{"run":{"kind":"k"},"cron":5,"missed":7}"#;
-    let submit = ["submit", "schedule", "--id", "wrong", "--props", props];
-    env.run(&submit).ok();
+    plant(&env, props);
     let update = ["schedule", "update", "wrong", "--cron", "@daily"];
     env.run(&update)
         .fails(2, &["schedule: missed: is 7, not an object"]);

@@ -8,7 +8,7 @@ use std::{
 
 use tokio::time::timeout;
 use tracing::warn;
-use windlass::{MachineFault, Message, TaskContext};
+use windlass::{MachineFault, Message, TaskContext, statemachine::text::of_io};
 
 use super::{leftover::NotEnded, operators, props::Props};
 
@@ -63,7 +63,10 @@ impl NotRun {
                         "'{program}' cannot be run: it is a folder{place}; give the program to run"
                     ));
                 }
-                Self::Attempt(format!("'{program}' cannot be run: {error}{place}{hint}"))
+                Self::Attempt(format!(
+                    "'{program}' cannot be run: {}{place}{hint}",
+                    of_io(error)
+                ))
             }
         }
     }
@@ -74,7 +77,8 @@ impl NotRun {
         Self::Machine(match MachineFault::of(error) {
             Some(fault) => format!("could not write '{path}': {fault}"),
             None => format!(
-                "could not write '{path}': {error}; check that this user can write in that folder"
+                "could not write '{path}': {}; check that this user can write in that folder",
+                of_io(error)
             ),
         })
     }
@@ -135,7 +139,7 @@ mod tests {
         };
         let folder = std::env::current_dir().unwrap();
         let place = format!(
-            "'./here.sh' cannot be run: No such file or directory (os error 2) in {}, the worker's \
+            "'./here.sh' cannot be run: No such file or directory in {}, the worker's \
              folder; give --cwd ('cwd' in the props)",
             folder.display()
         );

@@ -166,3 +166,27 @@ async fn a_full_node_holds_back_what_the_node_with_room_does_not_take() {
         .collect();
     assert_eq!(held, [("full", 2)]);
 }
+
+#[tokio::test]
+async fn a_claim_of_a_dead_node_counts_as_lost() {
+    let store = crate::store::Store::open("memory:").await.unwrap();
+    let client = Client::new(&store);
+    let coordinator = store.coordinator();
+    for id in ["a", "b"] {
+        client
+            .submit(crate::NewTask::new("k").id(id))
+            .await
+            .unwrap();
+    }
+    let hour = std::time::Duration::from_secs(3600);
+    let lease = coordinator.join(&node().spec, hour).await.unwrap();
+    let claimed = coordinator.claim(&lease, vec!["a".parse().unwrap()]).await;
+    assert!(claimed[0].as_ref().is_ok_and(Option::is_some));
+    let lives = client.stats().await.unwrap();
+    assert!(lives.kinds[0].held_back.is_empty(), "{lives:?}");
+    let mut of = lives.kinds[0].clone();
+    client.read_lost(&mut of, &[], lives.at).await.unwrap();
+    let held = of.held_back.iter();
+    let held: Vec<_> = held.map(|h| (h.reason.kind().as_str(), h.tasks)).collect();
+    assert_eq!(held, [("lost", 1)]);
+}

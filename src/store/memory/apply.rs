@@ -121,8 +121,12 @@ impl World {
                 self.erase(id, now);
                 Done::Deleted
             }
-            Step::Retry { retry, state } => {
-                self.put_props(&retry.task, retry.props.as_ref());
+            Step::Retry {
+                retry,
+                state,
+                limits,
+            } => {
+                self.put_props(&retry.task, retry.props.as_ref(), limits);
                 self.restart(&retry.task, state, now);
                 Done::Retried
             }

@@ -11,7 +11,7 @@ use super::{
 use crate::store::{
     LimitedBy, TaskView,
     rules::limits::{
-        self, Pool, Room,
+        self, NextSlot, Pool,
         lines::{PATIENCE, Place, When},
         reserve::{Reserver, with_kept},
     },
@@ -53,9 +53,14 @@ impl World {
     }
 
     /// Returns a slot of each limit of a task, or the first limit that is full.
-    fn room<'a>(&self, order: u64, of: &'a [Limit], now: Timestamp) -> Result<Vec<u32>, &'a Limit> {
+    fn free_slots<'a>(
+        &self,
+        order: u64,
+        of: &'a [Limit],
+        now: Timestamp,
+    ) -> Result<Vec<u32>, &'a Limit> {
         let reserver = self.reserver().filter(|one| one.order != order);
-        let rooms = of.iter().map(|limit| {
+        let slots = of.iter().map(|limit| {
             let pool = Pool::of(limit);
             let used = with_kept(
                 reserver.as_ref(),
@@ -63,12 +68,12 @@ impl World {
                 used(&self.limited.slots, &pool),
                 now,
             );
-            match limits::room(limit, used, now) {
-                Room::Slot(slot) => Ok(slot),
-                Room::Full { .. } => Err(limit),
+            match limits::next_slot(limit, used, now) {
+                NextSlot::Free(slot) => Ok(slot),
+                NextSlot::Full { .. } => Err(limit),
             }
         });
-        rooms.collect()
+        slots.collect()
     }
 
     /// Takes the slots for a claim, or puts the task into the line of the first limit that is full.
@@ -80,7 +85,7 @@ impl World {
             return Admission::Slots;
         }
         let (task, order) = (row.task.clone(), row.order);
-        match self.room(order, &task.limits, now) {
+        match self.free_slots(order, &task.limits, now) {
             Ok(slots) => {
                 self.limited.take(order, &task.limits, slots, now);
                 self.leave_line(order);
@@ -174,7 +179,7 @@ impl World {
             self.refill(&pool, When::changed(now));
         }
         if let Some(place) = place
-            && let Err(full) = self.room(order, &task.limits, now)
+            && let Err(full) = self.free_slots(order, &task.limits, now)
         {
             self.hold(id, full, place);
         }

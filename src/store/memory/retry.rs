@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use windlass_statemachine::{Json, TaskId, TaskState};
+use windlass_statemachine::{Json, Limit, TaskId, TaskState};
 
 use super::world::World;
 use crate::store::{
@@ -34,10 +34,17 @@ impl World {
         Ok(())
     }
 
-    /// Gives a task new props, if there are some.
-    pub(super) fn put_props(&mut self, id: &TaskId, props: Option<&Json>) {
+    /// Gives a task new props and the limits that follow from them, if there are some.
+    pub(super) fn put_props(
+        &mut self,
+        id: &TaskId,
+        props: Option<&Json>,
+        limits: Option<Vec<Limit>>,
+    ) {
         if let (Some(props), Some(row)) = (props, self.tasks.get_mut(id)) {
-            Arc::make_mut(&mut row.task).props.clone_from(props);
+            let task = Arc::make_mut(&mut row.task);
+            task.props.clone_from(props);
+            task.limits = limits.unwrap_or(std::mem::take(&mut task.limits));
         }
     }
 

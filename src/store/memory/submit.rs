@@ -20,7 +20,7 @@ use crate::store::{
 
 impl World {
     pub(super) fn submit(&mut self, submit: Submit, now: Timestamp) -> Result<Submitted, Error> {
-        rules::size::check_task(&submit.task, self.limits.max_bytes)?;
+        rules::submit::check(&submit, self.limits.max_bytes)?;
         let Some(row) = self.tasks.get(&submit.task.id) else {
             self.insert(submit.task, now);
             return Ok(Submitted::New);

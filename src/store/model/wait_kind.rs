@@ -58,7 +58,7 @@ impl WaitKind {
         Self::Copied,
     ];
 
-    /// Returns the name that JSON uses, and metrics except for `lost`: `no_node`, `data_version`, `labels`, `not_claiming`, `fault`, `full`,
+    /// Returns the name that JSON and metrics use: `no_node`, `data_version`, `labels`, `not_claiming`, `fault`, `full`,
     /// `tasks`, `limit`, `lost` or `copied`.
     pub fn as_str(self) -> &'static str {
         match self {

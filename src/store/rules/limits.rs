@@ -121,11 +121,11 @@ fn numbers(limit: &Limit) -> (u32, Option<SignedDuration>) {
     }
 }
 
-/// Whether a limit has a slot for one more task.
+/// The slot of a limit for one more task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Room {
+pub(crate) enum NextSlot {
     /// This slot is free.
-    Slot(u32),
+    Free(u32),
     /// No slot is free. `until`: when the next one becomes free without the end of a claim.
     Full {
         /// `None` for a limit on tasks at once.
@@ -134,29 +134,29 @@ pub(crate) enum Room {
 }
 
 /// Returns the slot for one more task. `taken`: the slots in use or once used, each once, in any order.
-pub(crate) fn room(
+pub(crate) fn next_slot(
     limit: &Limit,
     taken: impl IntoIterator<Item = (u32, Taken)>,
     now: Timestamp,
-) -> Room {
+) -> NextSlot {
     let (most, within) = numbers(limit);
     let mut below: Vec<(u32, Taken)> = taken.into_iter().filter(|(slot, _)| *slot < most).collect();
     below.sort_unstable_by_key(|(slot, _)| *slot);
     let unused = (0..most).find(|slot| below.get(*slot as usize).is_none_or(|(n, _)| n != slot));
     if let Some(slot) = unused {
-        return Room::Slot(slot);
+        return NextSlot::Free(slot);
     }
     let over = below
         .iter()
         .filter_map(|(slot, taken)| Some((taken.over(within, now)?, *slot)));
     match over.min() {
-        Some((free, slot)) if free <= now => Room::Slot(slot),
-        Some((free, _)) => Room::Full { until: Some(free) },
-        None => Room::Full { until: None },
+        Some((free, slot)) if free <= now => NextSlot::Free(slot),
+        Some((free, _)) => NextSlot::Full { until: Some(free) },
+        None => NextSlot::Full { until: None },
     }
 }
 
-/// Returns the number of free slots of a limit. `taken` is the same as for [`room`].
+/// Returns the number of free slots of a limit. `taken` is the same as for [`next_slot`].
 pub(crate) fn free(
     limit: &Limit,
     taken: impl IntoIterator<Item = (u32, Taken)>,
@@ -191,15 +191,19 @@ mod tests {
     #[test]
     fn the_lowest_slot_without_a_claim_is_taken() {
         let limit = Limit::at_once("k", 3).unwrap();
-        let room = |slots: &[u32]| {
+        let next = |slots: &[u32]| {
             let taken = slots.iter().map(|slot| (*slot, Taken::Held));
-            room(&limit, taken, at(0))
+            next_slot(&limit, taken, at(0))
         };
-        assert_eq!(room(&[]), Room::Slot(0));
-        assert_eq!(room(&[2, 0]), Room::Slot(1));
-        assert_eq!(room(&[0, 1]), Room::Slot(2));
-        assert_eq!(room(&[2, 1, 0]), Room::Full { until: None });
-        assert_eq!(room(&[7, 8, 9]), Room::Slot(0), "those of a greater limit");
+        assert_eq!(next(&[]), NextSlot::Free(0));
+        assert_eq!(next(&[2, 0]), NextSlot::Free(1));
+        assert_eq!(next(&[0, 1]), NextSlot::Free(2));
+        assert_eq!(next(&[2, 1, 0]), NextSlot::Full { until: None });
+        assert_eq!(
+            next(&[7, 8, 9]),
+            NextSlot::Free(0),
+            "those of a greater limit"
+        );
     }
 
     #[test]
@@ -228,16 +232,16 @@ mod tests {
     #[test]
     fn a_slot_of_a_rate_is_free_again_after_the_period() {
         let limit = Limit::starts("k", 2, Duration::from_millis(100)).unwrap();
-        let room = |slots: &[(u32, i64)], now| {
+        let next = |slots: &[(u32, i64)], now| {
             let taken = slots
                 .iter()
                 .map(|(slot, ms)| (*slot, Taken::Began(at(*ms))));
-            room(&limit, taken, at(now))
+            next_slot(&limit, taken, at(now))
         };
-        assert_eq!(room(&[(0, 5)], 6), Room::Slot(1));
+        assert_eq!(next(&[(0, 5)], 6), NextSlot::Free(1));
         let until = Some(at(105));
-        assert_eq!(room(&[(1, 5), (0, 20)], 104), Room::Full { until });
-        assert_eq!(room(&[(1, 5), (0, 20)], 105), Room::Slot(1));
+        assert_eq!(next(&[(1, 5), (0, 20)], 104), NextSlot::Full { until });
+        assert_eq!(next(&[(1, 5), (0, 20)], 105), NextSlot::Free(1));
     }
 
     #[test]
@@ -264,8 +268,14 @@ mod tests {
         let limit = Limit::starts("k", 2, Duration::from_millis(100)).unwrap();
         let taken = |ms: [i64; 2]| (0..2).zip(ms.map(|ms| Taken::Began(at(ms))));
         let until = Some(at(150));
-        assert_eq!(room(&limit, taken([50, 110]), at(10)), Room::Full { until });
-        assert_eq!(room(&limit, taken([50, 111]), at(10)), Room::Slot(1));
+        assert_eq!(
+            next_slot(&limit, taken([50, 110]), at(10)),
+            NextSlot::Full { until }
+        );
+        assert_eq!(
+            next_slot(&limit, taken([50, 111]), at(10)),
+            NextSlot::Free(1)
+        );
         assert_eq!(free(&limit, taken([5_000, 9_000]), at(10)).slots, 2);
     }
 }

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 #[cfg(any(feature = "sqlite", feature = "etcd"))]
 use windlass_statemachine::Terms;
-use windlass_statemachine::{Invalid, Json, Kind, StateKind, Task, TaskState, check_limits};
+use windlass_statemachine::{Invalid, Json, Kind, Limit, StateKind, Task, TaskState, check_limits};
 
 use crate::store::{ChangeKind, Error, Reschedule, model::Reason};
 
@@ -102,13 +102,22 @@ pub(crate) fn apply(change: &Reschedule, task: &mut Task) {
     }
 }
 
-/// Returns the terms of a task after the change; `None` when it has none.
+/// Returns the limits that a task gets with new props, because keys of its limits contain values of the props. `None` when
+/// it keeps its limits. Every change of the props asks here: a reschedule, a retry, and a submit that replaces a waiting
+/// task.
+///
+/// # Errors
+///
+/// [`Invalid`] (field `limits.key`) when the new props lack a value that a key names.
+pub(super) fn limits_of(task: &Task, props: Option<&Json>) -> Result<Option<Vec<Limit>>, Invalid> {
+    props.map_or(Ok(None), |props| task.limits_with(props))
+}
+
+/// Returns the terms of a task with other limits; `None` when it has none.
 #[cfg(any(feature = "sqlite", feature = "etcd"))]
-pub(crate) fn terms(change: &Reschedule, terms: Option<Terms>) -> Option<Terms> {
+pub(crate) fn terms(limits: &[Limit], terms: Option<Terms>) -> Option<Terms> {
     let mut terms = terms.unwrap_or_default();
-    if let Some(limits) = &change.limits {
-        terms.limits.clone_from(limits);
-    }
+    limits.clone_into(&mut terms.limits);
     (terms != Terms::default()).then_some(terms)
 }
 
@@ -159,7 +168,7 @@ fn state(change: &Reschedule, mut state: TaskState, now: Timestamp) -> Result<Ta
 #[cfg(test)]
 mod tests {
     use jiff::SignedDuration;
-    use windlass_statemachine::{Limit, TaskStatus};
+    use windlass_statemachine::TaskStatus;
 
     use super::*;
 
@@ -198,10 +207,9 @@ mod tests {
             end_by: Some(Timestamp::UNIX_EPOCH),
             ..Terms::default()
         };
-        let after = terms(&to(std::slice::from_ref(&two)), Some(before.clone())).unwrap();
+        let after = terms(std::slice::from_ref(&two), Some(before.clone())).unwrap();
         assert_eq!((after.limits, after.end_by), (vec![two], before.end_by));
-        assert_eq!(terms(&change, Some(before.clone())), Some(before));
-        assert_eq!(terms(&to(&[]), None), None);
+        assert_eq!(terms(&[], None), None);
     }
 
     #[test]

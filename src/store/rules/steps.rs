@@ -3,7 +3,8 @@
 use std::borrow::Cow;
 
 use windlass_statemachine::{
-    Invalid, Json, Kind, StateKind, Task, TaskId, TaskState, message::SendCommand, size::Size,
+    Invalid, Json, Kind, Limit, StateKind, Task, TaskId, TaskState, message::SendCommand,
+    size::Size,
 };
 
 use super::{
@@ -42,6 +43,8 @@ pub(crate) enum Step<'a> {
         retry: &'a RetryTask,
         /// Its new state.
         state: TaskState,
+        /// Its new limits, if keys of them contain values of the new props.
+        limits: Option<Vec<Limit>>,
     },
     /// The unclaimed task gets this state and what the request changes beside it.
     Reschedule {
@@ -114,8 +117,7 @@ fn submitted<'a>(
     bounds: Bounds,
 ) -> Result<Step<'a>, Refused> {
     let task = &submit.task;
-    size::check_task(task, bounds.max_bytes)?;
-    submit::check(submit)?;
+    submit::check(submit, bounds.max_bytes)?;
     let new = |replaces| match unique::decide(submit, facts, bounds.now)? {
         Some(Held::Accepted(other)) => Ok(Step::Known(Done::Submitted(other))),
         Some(Held::Updated(present)) => updated(submit, present, bounds),
@@ -210,7 +212,15 @@ fn retried<'a>(
     reschedule::check_depths(&retry.data, &retry.props)?;
     reschedule::put_data(&mut state, retry.data.as_ref());
     check_edited((&retry.data, &retry.props), &state, present, bounds)?;
-    Ok(Step::Retry { retry, state })
+    let task = present.task.as_ref().ok();
+    let limits = task.map_or(Ok(None), |task| {
+        reschedule::limits_of(task, retry.props.as_ref())
+    });
+    Ok(Step::Retry {
+        retry,
+        state,
+        limits: limits.map_err(Error::from)?,
+    })
 }
 
 /// Checks the size of a task whose data or props were edited.
@@ -243,7 +253,7 @@ fn rescheduled<'a>(
 
 /// Returns the step that changes a task without a claim.
 fn changed<'a>(
-    change: Cow<'a, Reschedule>,
+    mut change: Cow<'a, Reschedule>,
     present: &Present,
     bounds: Bounds,
     done: impl FnOnce(&TaskState) -> Done,
@@ -261,6 +271,12 @@ fn changed<'a>(
         .map_err(|wrong| Reason::Unreadable(wrong.clone()))?;
     let (what, state) = reschedule::decide(&change, task, state, bounds.now)?;
     check_edited((&change.data, &change.props), &state, present, bounds)?;
+    if change.limits.is_none()
+        && let Some(limits) =
+            reschedule::limits_of(task, change.props.as_ref()).map_err(Error::from)?
+    {
+        change.to_mut().limits = Some(limits);
+    }
     let done = done(&state);
     Ok(Step::Reschedule {
         change,

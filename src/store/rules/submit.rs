@@ -2,7 +2,11 @@
 
 use windlass_statemachine::{Invalid, Kind, StateKind, Task, TaskId};
 
-use crate::store::{Error, IfExists, Submit};
+use super::size;
+use crate::{
+    schedule::check::check_props,
+    store::{Error, IfExists, Submit},
+};
 
 /// The task that has the id of the submit.
 #[derive(Debug)]
@@ -49,13 +53,17 @@ fn is_free(taken: &Taken<'_>) -> bool {
         && taken.task.is_some_and(|task| task.free_id)
 }
 
-/// Checks a submit on its own.
+/// Checks a submit on its own, whichever way it comes.
 ///
 /// # Errors
 ///
-/// [`Error::Invalid`] (field `after` or `paused`) for a submit that replaces a waiting task ([`IfExists::ReplaceWaiting`])
-/// and has terms that a task which already waits for a time cannot get.
-pub(crate) fn check(submit: &Submit) -> Result<(), Error> {
+/// - Those of [`size::check_task`].
+/// - [`Error::Invalid`] (field `props`) for a schedule whose props are not those of one.
+/// - [`Error::Invalid`] (field `after` or `paused`) for a submit that replaces a waiting task
+///   ([`IfExists::ReplaceWaiting`]) and has terms that a task which already waits for a time cannot get.
+pub(crate) fn check(submit: &Submit, max_bytes: usize) -> Result<(), Error> {
+    size::check_task(&submit.task, max_bytes)?;
+    check_props(&submit.task)?;
     let field = match &submit.task {
         _ if submit.if_exists != IfExists::ReplaceWaiting => return Ok(()),
         task if task.waits.is_some() => "after",

@@ -13,6 +13,8 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
+use windlass_statemachine::text::of_io;
+
 pub(super) use super::file_identity::beside;
 use super::{errors, file_identity::length, modes};
 use crate::{MachineFault, store::Error};
@@ -59,9 +61,10 @@ fn create(path: &Path) -> Result<(), Error> {
         Err(error) => Err(match MachineFault::of(&error) {
             Some(fault) => errors::lacking(path, "create the file", fault),
             None => Error::Unusable(format!(
-                "could not create '{}': {error}; check that its folder can be written by this user: \
+                "could not create '{}': {}; check that its folder can be written by this user: \
                  SQLite keeps two more files beside it",
-                path.display()
+                path.display(),
+                of_io(&error)
             )),
         }),
     }
@@ -115,7 +118,10 @@ fn resolve(path: &Path) -> Result<PathBuf, Error> {
     // Names that are special to SQLite (":memory:", "file:…") are plain file names here.
     let path: PathBuf = match std::path::absolute(path) {
         Ok(path) => path,
-        Err(error) => return unusable(format!("'{}' is not a path: {error}", path.display())),
+        Err(error) => {
+            let reason = of_io(&error);
+            return unusable(format!("'{}' is not a path: {reason}", path.display()));
+        }
     };
     let file = path.display();
     if path.is_dir() {
@@ -135,7 +141,7 @@ fn resolve(path: &Path) -> Result<PathBuf, Error> {
     }
     let real = follow(&path).map_err(|error| {
         let advice = "check the folders and the symbolic links of this path";
-        not_opened(&path, format!("{error}; {advice}"))
+        not_opened(&path, format!("{}; {advice}", of_io(&error)))
     })?;
     is_no_log(&real)?;
     has_no_log_beside_links(&path, &real)?;
@@ -194,7 +200,10 @@ fn has_no_database_as_log(path: &Path) -> Result<(), Error> {
     for log in ["-wal", "-journal"].map(|ending| beside(path, ending)) {
         let unreadable = |error: io::Error| {
             let advice = "check that this user can read it";
-            not_opened(path, format!("'{}': {error}; {advice}", log.display()))
+            not_opened(
+                path,
+                format!("'{}': {}; {advice}", log.display(), of_io(&error)),
+            )
         };
         // Opening a pipe would wait for its writer.
         if fs::metadata(&log).is_ok_and(|found| !found.is_file()) {
@@ -263,7 +272,7 @@ fn look(path: &Path) -> Result<Option<fs::Metadata>, Error> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => None,
         Err(error) => {
             let advice = "check that this user can read its folder";
-            return Err(not_opened(path, format!("{error}; {advice}")));
+            return Err(not_opened(path, format!("{}; {advice}", of_io(&error))));
         }
     };
     let (what, log) = match &found {

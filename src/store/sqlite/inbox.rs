@@ -83,7 +83,7 @@ const BESIDE: usize = 64 << 10;
 /// the file has no inbox, or SQLite refuses the row.
 pub fn submit(transaction: &SqlTransaction<'_>, task: impl Into<NewTask>) -> Result<TaskId, Error> {
     let submit = task.into().build()?;
-    rules::size::check_task(&submit.task, crate::store::Limits::default().max_bytes)?;
+    rules::submit::check(&submit, crate::store::Limits::default().max_bytes)?;
     let task = json("task", &submit.task)?;
     let if_exists = match submit.if_exists {
         IfExists::Refuse => String::new(),

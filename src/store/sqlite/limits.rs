@@ -26,7 +26,7 @@ use super::{
 use crate::store::{
     LimitedBy,
     rules::limits::{
-        self, Pool, Room, Taken,
+        self, NextSlot, Pool, Taken,
         lines::{Place, Report, Reported, When},
         reserve::{Reserver, TURNS, Waited, turns, with_kept},
     },
@@ -183,14 +183,14 @@ fn used(batch: &Batch<'_>, limit: &Limit, reserver: Option<&Reserver>) -> Sql<Ve
 }
 
 /// Returns a slot of each limit of task `n`, or the first limit that is full.
-fn room<'a>(batch: &Batch<'_>, n: i64, of: &'a [Limit]) -> Sql<Result<Vec<u32>, &'a Limit>> {
+fn free_slots<'a>(batch: &Batch<'_>, n: i64, of: &'a [Limit]) -> Sql<Result<Vec<u32>, &'a Limit>> {
     let reserver = reserve::reserver(batch)?.filter(|one| one.order != n as u64);
     let mut slots = Vec::with_capacity(of.len());
     for limit in of {
         let used = used(batch, limit, reserver.as_ref())?;
-        match limits::room(limit, used, batch.now) {
-            Room::Slot(slot) => slots.push(slot),
-            Room::Full { .. } => return Ok(Err(limit)),
+        match limits::next_slot(limit, used, batch.now) {
+            NextSlot::Free(slot) => slots.push(slot),
+            NextSlot::Full { .. } => return Ok(Err(limit)),
         }
     }
     Ok(Ok(slots))
@@ -221,7 +221,7 @@ pub(super) fn admit(
     if of.is_empty() {
         return Ok(Admission::Slots);
     }
-    match room(batch, one.n, of)? {
+    match free_slots(batch, one.n, of)? {
         Ok(slots) => {
             for (limit, slot) in of.iter().zip(slots) {
                 let (starts, _, within) = numbers(limit);
@@ -386,7 +386,7 @@ fn hold_again(batch: &mut Batch<'_>, n: i64) -> Sql<()> {
     let Some((priority, due, Some(terms))) = task else {
         return Ok(());
     };
-    match room(batch, n, &terms.limits)? {
+    match free_slots(batch, n, &terms.limits)? {
         Ok(_) => Ok(()),
         Err(full) => hold(batch, full, Place::new(priority, due.map(time), n as u64)),
     }

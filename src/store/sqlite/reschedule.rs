@@ -1,13 +1,14 @@
 //! Changes unclaimed tasks.
 
-use windlass_statemachine::{Json, TaskState, Terms, plain};
+use windlass_statemachine::{Json, Limit, TaskId, TaskState, Terms, plain};
 
 use super::{
     batch::{Batch, Sql},
     codes::{Log, from_code, micros},
     counts::{Group, Move},
     errors::Stop,
-    json, limits,
+    json,
+    limits::{self, limited_by_terms},
     texts::{Text, to_json},
 };
 use crate::store::{ChangeKind, Error, Reschedule, rules};
@@ -53,8 +54,8 @@ pub(super) fn write(
     )?;
     // The claim looks for a slot again.
     limits::forget(batch, n, limited)?;
-    if change.limits.is_some() {
-        set_limits(batch, n, change)?;
+    if let Some(limits) = &change.limits {
+        set_limits(batch, n, (&change.task, limits))?;
     }
     Ok(())
 }
@@ -68,16 +69,19 @@ pub(super) fn put_props(batch: &Batch<'_>, n: i64, props: &Json) -> Sql<()> {
 }
 
 /// Gives a task without a claim, which is in no line, other limits.
-fn set_limits(batch: &Batch<'_>, n: i64, change: &Reschedule) -> Result<(), Stop> {
+pub(super) fn set_limits(
+    batch: &Batch<'_>,
+    n: i64,
+    (id, limits): (&TaskId, &[Limit]),
+) -> Result<(), Stop> {
     let terms = "SELECT terms FROM windlass_tasks WHERE n = ?1";
     let terms: Option<Text> = batch.first(terms, [n], |row| row.get(0))?.flatten();
     let terms = terms.map(|text| {
-        serde_json::from_str::<Terms>(&text.0).map_err(|e| {
-            Error::corrupt_task(&change.task, format!("its terms: {}", plain::words(&e)))
-        })
+        serde_json::from_str::<Terms>(&text.0)
+            .map_err(|e| Error::corrupt_task(id, format!("its terms: {}", plain::words(&e))))
     });
-    let terms = rules::reschedule::terms(change, terms.transpose()?);
-    let limited = limits::limited_by_terms(terms.as_ref());
+    let terms = rules::reschedule::terms(limits, terms.transpose()?);
+    let limited = limited_by_terms(terms.as_ref());
     let terms = terms.map(|terms| json("terms", &terms)).transpose()?;
     batch.run(
         "UPDATE windlass_tasks SET terms = ?2 WHERE n = ?1",

@@ -32,7 +32,7 @@ struct Existing {
 
 pub(super) fn submit(batch: &mut Batch<'_>, submit: &Submit) -> Result<Submitted, Stop> {
     let task = &submit.task;
-    rules::size::check_task(task, batch.limits.max_bytes)?;
+    rules::submit::check(submit, batch.limits.max_bytes)?;
     let existing = batch.first(
         "SELECT t.n, s.code, s.fence FROM windlass_tasks t JOIN windlass_states s ON s.n = t.n WHERE t.id = ?1",
         [task.id.as_str()],

@@ -241,10 +241,17 @@ fn carry_out(
             delete::asked(batch, *n, id, *last)?;
             Done::Deleted
         }
-        Step::Retry { retry, state } => {
+        Step::Retry {
+            retry,
+            state,
+            limits,
+        } => {
             let place = place(&retry.task)?;
             if let Some(props) = &retry.props {
                 reschedule::put_props(batch, place.n, props)?;
+            }
+            if let Some(limits) = &limits {
+                reschedule::set_limits(batch, place.n, (&retry.task, limits))?;
             }
             retry::write(batch, (place.n, place.last), &state)?;
             Done::Retried

@@ -50,6 +50,7 @@ macro_rules! __conformance_of_clients {
                 waiters_follow_the_kind,
                 a_reschedule_writes_the_next_version,
                 props_are_replaced,
+                a_schedule_has_the_props_of_one,
                 a_schedule_keeps_its_kind,
                 a_schedule_is_changed_by_its_own_operations,
                 a_time_after_a_deadline_is_refused,

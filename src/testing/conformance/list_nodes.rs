@@ -142,6 +142,10 @@ macro_rules! __conformance_of_nodes {
                 slots_and_lines_are_durable needs Limits Reopen,
                 a_move_keeps_the_limits needs Limits Transfer,
             }
+            limits_of_props {
+                a_limit_follows_the_props needs Limits,
+                props_without_the_value_of_a_key_are_refused,
+            }
             lines {
                 a_claim_takes_a_slot_of_every_limit needs Limits,
                 a_line_reports_one_task_for_each_slot needs Limits,

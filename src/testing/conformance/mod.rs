@@ -70,6 +70,7 @@ mod kit;
 mod kit_transactions;
 pub mod leases;
 pub mod limits;
+pub mod limits_of_props;
 pub mod line_clocks;
 pub mod lines;
 mod list;

@@ -22,6 +22,13 @@ fn inbox(text: &str) -> Task {
     task
 }
 
+fn schedule(text: &str) -> Task {
+    let mut task = task(text);
+    task.kind = kind(Kind::SCHEDULE);
+    task.props = json(serde_json::json!({"run": {"kind": "report"}, "cron": ["@daily"]}));
+    task
+}
+
 fn json(value: impl serde::Serialize) -> Json {
     Json::new("value", &value).expect("a JSON value")
 }
@@ -213,12 +220,33 @@ pub async fn props_are_replaced(harness: &dyn Harness) {
     assert!(kit.get("b").await.task.props.is_null());
 }
 
+/// A schedule without the props of one is refused, alone, in a transaction and as an effect: no worker could run it.
+pub async fn a_schedule_has_the_props_of_one(harness: &dyn Harness) {
+    let (kit, node) = Kit::with_node(harness).await;
+    let wrong = || Task {
+        props: Json::null(),
+        ..schedule("wrong")
+    };
+    let alone = kit.try_submit(Submit::from(wrong())).await;
+    assert_eq!(field(&alone.unwrap_err()), "props");
+    let both = Transaction::new()
+        .submit(schedule("right").into())
+        .submit(wrong().into());
+    let refused = kit.refusals(&both).await;
+    assert_matches!(&refused[..], [(Part::Operation(1), _, Reason::Invalid(wrong))] if wrong.field() == "props");
+    if harness.takes_effects() {
+        let own = kit.claimed(&node, "own").await;
+        let message = Message::checkpoint().and_submit(wrong());
+        assert_matches!(kit.try_commit(&own, &message).await, Err(Error::Refused(_)));
+    }
+    assert!(!kit.is_there("wrong").await);
+    kit.submit_task(schedule("right")).await;
+}
+
 /// A schedule keeps its kind, and no task becomes one.
 pub async fn a_schedule_keeps_its_kind(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;
-    let mut schedule = task("nightly");
-    schedule.kind = kind(Kind::SCHEDULE);
-    kit.submit_task(schedule).await;
+    kit.submit_task(schedule("nightly")).await;
     kit.submit_task(inbox("a")).await;
     for (name, to) in [("nightly", "inbox"), ("a", Kind::SCHEDULE)] {
         let change = changing(name).kind(kind(to));
@@ -231,9 +259,7 @@ pub async fn a_schedule_keeps_its_kind(harness: &dyn Harness) {
 /// operations of schedules write.
 pub async fn a_schedule_is_changed_by_its_own_operations(harness: &dyn Harness) {
     let (kit, node) = Kit::with_node(harness).await;
-    let mut schedule = task("nightly");
-    schedule.kind = kind(Kind::SCHEDULE);
-    kit.submit_task(schedule).await;
+    kit.submit_task(schedule("nightly")).await;
     let change = || changing("nightly");
     let limit = Limit::at_once("key", 1).expect("a legal limit");
     let mut changes = vec![
@@ -251,8 +277,8 @@ pub async fn a_schedule_is_changed_by_its_own_operations(harness: &dyn Harness) 
     for (field, change) in changes {
         assert_refused(Operation::Reschedule(change), field).await;
     }
-    let mut other = task("nightly");
-    (other.kind, other.props) = (kind(Kind::SCHEDULE), json(1));
+    let mut other = schedule("nightly");
+    other.priority = 1;
     let if_exists = IfExists::ReplaceWaiting;
     let replaced = kit
         .try_submit(Submit {

@@ -26,8 +26,10 @@ impl Fields {
         whole: &'static str,
         example: &'static str,
     ) -> Result<Self, Invalid> {
-        let plain::Fields(left) = plain::object(text)
-            .map_err(|wrong| Invalid::new(whole, format!("{wrong}; {example}")))?;
+        let plain::Fields(left) = plain::object(text).map_err(|wrong| match wrong.is_whole() {
+            true => Invalid::new(whole, format!("{wrong}; {example}")),
+            false => Invalid::new(whole, wrong.to_string()),
+        })?;
         Ok(Self { left, example })
     }
 

@@ -156,6 +156,18 @@ mod tests {
                 "'attempts' is given twice in '20,attempts=3'",
             ),
             ("20,hat=7d", "'hat' is not a field"),
+            (
+                "never,cap=1d",
+                "'never,cap=1d': 'cap' is not a field of this policy",
+            ),
+            (
+                "abandoned,attempts=3",
+                "'attempts' is not a field of this policy",
+            ),
+            (
+                r#"{"policy":"never","cap":"1d"}"#,
+                "'cap' is not a field of this policy",
+            ),
             ("often,cap=7d", "'often' is not one of strikes, exponential"),
             ("0", "retry.attempts: 0"),
             ("often", "'often' is not a number of attempts"),

@@ -9,7 +9,9 @@ use serde::Serialize;
 use windlass::{
     Client, Invalid, TaskId, TransactionId,
     client::TransactionBuilder,
-    store::{Applied, Done, Error, Guard, IfExists, Limits, Line, Operation, Part, Submitted},
+    store::{
+        Applied, Done, Error, Guard, IfExists, Limits, Line, Operation, Part, Submit, Submitted,
+    },
     wire::RefusalForm,
 };
 
@@ -18,6 +20,7 @@ use crate::{
     exit::{Exit, Failure},
     global::Global,
     input::{lines, next_line},
+    kept::Kept,
     missed::{self, missed},
     output::Output,
     select::count,
@@ -272,6 +275,10 @@ pub(crate) struct DoneLine<'a> {
     task: &'a TaskId,
     /// The result.
     done: &'a Done,
+    /// `true` for a submit that gave a waiting task its props and its start (`replace-waiting`): the task of the result,
+    /// or else this task.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    replaced: bool,
 }
 
 /// Applies the file, or checks it.
@@ -306,15 +313,22 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     let applied = transaction.commit().await;
     let applied = applied.map_err(|error| lines.refused(&out, error))?;
     let id = transaction.transaction_id();
-    if let Some(note) = missed::note(lines.missed(&applied, Timestamp::now())) {
-        out.note(note);
+    let mut kept = Kept::default();
+    for ((_, operation), done) in lines.operations.iter().zip(applied.done()) {
+        if let Some((submit, task)) = replaced(operation, done) {
+            kept.add(&client, submit, task).await;
+        }
     }
+    let missed = missed::note(lines.missed(&applied, Timestamp::now()));
+    let notes = [missed, kept.note()];
+    notes.into_iter().flatten().for_each(|note| out.note(note));
     if out.is_json() {
         let done = lines.operations.iter().zip(applied.done());
         let done = done.map(|((line, operation), done)| DoneLine {
             line: *line,
             task: operation.task(),
             done,
+            replaced: replaced(operation, done).is_some(),
         });
         out.json(&AppliedForm {
             transaction: id,
@@ -333,15 +347,24 @@ fn counted(number: usize, what: &str) -> String {
     }
 }
 
+/// Returns the submit that gave a waiting task its props and its start, with that task.
+fn replaced<'a>(operation: &'a Operation, done: &'a Done) -> Option<(&'a Submit, &'a TaskId)> {
+    let Operation::Submit(submit) = operation else {
+        return None;
+    };
+    let task = match done {
+        Done::Submitted(Submitted::Existing(_)) => &submit.task.id,
+        Done::Submitted(Submitted::Other { task, .. }) => task,
+        _ => return None,
+    };
+    (submit.if_exists == IfExists::ReplaceWaiting).then_some((submit, task))
+}
+
 /// Returns the results in one line: `2 tasks submitted, 1 task deleted`.
 fn summary(operations: &[(u64, Operation)], applied: &Applied) -> String {
-    let replaces = |operation: &Operation| match operation {
-        Operation::Submit(submit) => submit.if_exists == IfExists::ReplaceWaiting,
-        _ => false,
-    };
     let words = |((_, operation), done): (&(u64, Operation), &Done)| match done {
         Done::Submitted(Submitted::New) => "submitted",
-        Done::Submitted(_) if replaces(operation) => "replaced",
+        Done::Submitted(_) if replaced(operation, done).is_some() => "replaced",
         Done::Submitted(Submitted::Existing(_) | Submitted::Other { .. }) => "there already",
         Done::Sent(_) => "commanded",
         Done::Deleted => "deleted",

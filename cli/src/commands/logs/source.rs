@@ -1,6 +1,6 @@
 //! [`Source`]: the location of a task's output: files of this machine, or the store.
 
-use windlass::{StateKind, store::TaskRecord};
+use windlass::{StateKind, statemachine::text::of_io, store::TaskRecord};
 
 use super::{printer::Printer, select::Wanted, stored::Stored};
 use crate::{
@@ -24,8 +24,12 @@ impl Source {
         let Some(logs) = &self.logs else {
             return Ok(Vec::new());
         };
-        logs.runs(&record.task.id, record.order)
-            .map_err(|e| Failure::Store(format!("could not read the logs of the task: {e}")))
+        logs.runs(&record.task.id, record.order).map_err(|e| {
+            Failure::Store(format!(
+                "could not read the logs of the task: {}",
+                of_io(&e)
+            ))
+        })
     }
 
     /// Returns the runs of the wanted attempt that have output here or in the store.

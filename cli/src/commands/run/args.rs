@@ -6,7 +6,7 @@ use clap::builder::NonEmptyStringValueParser;
 use windlass::{Limit, Retry, statemachine::wire::read_retry};
 
 use super::super::worker::{NodeArgs, default_slots};
-use crate::{env_args::EnvArgs, parse};
+use crate::{env_args::EnvArgs, help, parse};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -89,10 +89,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     pub(super) batch: Option<String>,
 
-    /// Set what follows a failed attempt: a number of attempts, 'exponential' (8 attempts; random waits of up to 1s, 2s, 4s … 5m, as for a number; of up to a week for '20,cap=7d'), 'strikes', 'never', 'abandoned' or
-    /// JSON. The policy is stored with the tasks, and also applies when a worker runs them. A command that is stopped with its process has not failed: it starts again under every policy
-    /// [default: abandoned: a command that fails is not run again; a command whose worker died is]
-    #[arg(long, value_name = "POLICY", value_parser = read_retry)]
+    #[arg(long, value_name = "POLICY", value_parser = read_retry,
+        help = format!("{}. The policy is stored with the tasks, and also applies when a worker runs them [default: abandoned]", help::RETRY))]
     pub(super) retry: Option<Retry>,
 
     #[command(flatten)]
@@ -103,11 +101,11 @@ pub(crate) struct Args {
     pub(super) timeout: Option<Duration>,
 
     #[arg(long, value_name = "KEY=N", value_parser = parse::at_once,
-        help = format!("{}. Applies to lines without limits of their own", parse::AT_ONCE))]
+        help = format!("{}. Applies to lines without limits of their own", help::AT_ONCE))]
     pub(super) at_once: Vec<Limit>,
 
     #[arg(long, value_name = "KEY=N/DURATION", value_parser = parse::rate,
-        help = format!("{}. Applies to lines without limits of their own", parse::RATE))]
+        help = format!("{}. Applies to lines without limits of their own", help::RATE))]
     pub(super) rate: Vec<Limit>,
 
     /// Also run tasks that failed or were killed in an earlier run. A task whose options have changed runs as

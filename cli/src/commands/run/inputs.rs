@@ -17,7 +17,7 @@ use std::{
 };
 
 use jiff::{SignedDuration, Timestamp};
-use windlass::{TaskState, store::TaskRecord};
+use windlass::{TaskState, statemachine::text::of_io, store::TaskRecord};
 
 use crate::hash;
 
@@ -66,7 +66,7 @@ impl Inputs {
                     "'{name}' is a folder, whose time is not that of the files in it"
                 )),
                 Ok(_) => None,
-                Err(e) => Some(format!("'{name}' cannot be looked at: {e}")),
+                Err(e) => Some(format!("'{name}' cannot be looked at: {}", of_io(&e))),
             }
         })
     }

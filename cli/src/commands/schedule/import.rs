@@ -104,6 +104,9 @@ pub(super) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
         }
     }
     nothing_wrong(wrong, &out)?;
+    if wanted.is_empty() {
+        out.note("note: the crontab has no line with a time and a command; nothing was imported");
+    }
     if args.zone.is_none() && crontab.jobs.iter().any(|job| job.zone.is_none()) {
         out.note(format!(
             "note: the zone of lines without CRON_TZ is {}, that of this machine; --zone takes another",

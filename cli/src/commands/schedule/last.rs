@@ -37,6 +37,9 @@ pub(crate) struct LastRun {
     id: TaskId,
     /// Its nominal time.
     pub(super) nominal: Timestamp,
+    /// Since when it is in its state; `None` when its record cannot be read.
+    #[serde(skip)]
+    pub(super) since: Option<Timestamp>,
     /// Its state; `null` when its record cannot be read.
     state: Option<StateKind>,
     /// The last error if it has failed, the failed attempt if it is retried, or why its record cannot be read.
@@ -68,11 +71,15 @@ pub(super) async fn last_run(
         return Ok(None);
     };
     let unread = |error: String| (None, Some(error));
+    let mut since = None;
     let (state, error) = match client.get(&id).await {
         Ok(task) if !is_run(&task.task, &record.id) => return Ok(None),
         Ok(TaskRecord {
             state: Ok(state), ..
-        }) => (Some(state.code()), error_of(&state)),
+        }) => {
+            since = Some(state.since);
+            (Some(state.code()), error_of(&state))
+        }
         Ok(TaskRecord {
             state: Err(error), ..
         }) => unread(error.to_string()),
@@ -84,6 +91,7 @@ pub(super) async fn last_run(
     Ok(Some(LastRun {
         id,
         nominal,
+        since,
         state,
         error,
     }))

@@ -7,8 +7,8 @@ use crate::{
     command_args::CommandArgs,
     exec,
     exit::Failure,
-    input,
-    parse::{self, at_once, label, priority, rate},
+    help, input,
+    parse::{at_once, label, priority, rate},
 };
 
 /// The run.
@@ -30,14 +30,13 @@ pub(super) struct RunArgs {
     #[arg(long = "label", value_name = "NAME=VALUE", value_parser = label)]
     labels: Vec<(String, String)>,
 
-    #[arg(long, value_name = "KEY=N", value_parser = at_once, help = parse::AT_ONCE)]
+    #[arg(long, value_name = "KEY=N", value_parser = at_once, help = help::AT_ONCE)]
     at_once: Vec<Limit>,
 
-    #[arg(long, value_name = "KEY=N/DURATION", value_parser = rate, help = parse::RATE)]
+    #[arg(long, value_name = "KEY=N/DURATION", value_parser = rate, help = help::RATE)]
     rate: Vec<Limit>,
 
-    /// Set what follows a failed attempt of a run; see `windlass submit --help`
-    #[arg(long, value_name = "POLICY")]
+    #[arg(long, value_name = "POLICY", help = help::RETRY)]
     retry: Option<String>,
 
     /// The command of each run. `update` keeps its folder and its files of variables.

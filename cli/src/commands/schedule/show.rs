@@ -322,7 +322,8 @@ pub(super) async fn print_all(
         let last = match run {
             Some(run) => {
                 let (code, color) = run.code();
-                text(format!("{code}, {}", ago(run.nominal))).fg(color)
+                // A backfilled run has a nominal time that passed long before the run.
+                text(format!("{code}, {}", ago(run.since.unwrap_or(run.nominal)))).fg(color)
             }
             // Its task was deleted.
             None => text(record.last_run.map(ago).unwrap_or_default()),

@@ -21,8 +21,11 @@ use super::{
     zone,
 };
 use crate::{
+    commands::submit::tip,
+    exec,
     exit::{Exit, Failure},
     global::Global,
+    hint::Hint,
     output::Output,
     waiting::note_unhandled,
 };
@@ -72,7 +75,7 @@ pub(super) async fn create(args: NewArgs, global: &Global) -> Result<Exit, Failu
     if let Err(error) = created {
         return Err(taken(&client, &args.id, error).await);
     }
-    written(&client, &out, &args.id, action).await
+    written((&client, &out, &global.hint()), &args.id, action).await
 }
 
 /// Prints a schedule that would be created.
@@ -139,8 +142,7 @@ pub(super) async fn taken(client: &Client, id: &TaskId, error: Error) -> Failure
 /// Changes the given fields of a schedule.
 pub(super) async fn update(
     mut args: UpdateArgs,
-    client: &Client,
-    out: &Output,
+    (client, out, hint): (&Client, &Output, &Hint),
 ) -> Result<Exit, Failure> {
     let id = &args.fields.id.clone();
     if !args.has_options() {
@@ -184,13 +186,12 @@ pub(super) async fn update(
     for note in notes {
         out.note(format!("note: '{id}': {note}"));
     }
-    written(client, out, id, action).await
+    written((client, out, hint), id, action).await
 }
 
 /// Prints a schedule that was written, with its next time.
 async fn written(
-    client: &Client,
-    out: &Output,
+    (client, out, hint): (&Client, &Output, &Hint),
     id: &TaskId,
     action: &str,
 ) -> Result<Exit, Failure> {
@@ -203,13 +204,47 @@ async fn written(
         out.json(&super::form::View::from(&record))?;
         return Ok(Exit::Ok);
     }
-    let next = match record.next {
+    let next = match &record.next {
         Some(time) => format!("; next at {}", super::texts::local(&time.local)),
         None => String::new(),
     };
     out.line(format!("{id}: {action}{next}"))?;
+    if record.state == Some(StateKind::Paused) {
+        let resume = hint.on_task("schedule resume", id);
+        out.note(format!(
+            "note: the schedule is paused, and submits no run; `{resume}` starts it"
+        ));
+        return Ok(Exit::Ok);
+    }
     let kinds = BTreeSet::from([Kind::new(schedule::KIND)?]);
     let then = "its runs are submitted when one starts";
-    note_unhandled(client, out, &kinds, ("note", then)).await;
+    if !note_unhandled(client, out, &kinds, ("note", then)).await {
+        note_of_runs((client, out, hint), &record).await?;
+    }
     Ok(Exit::Ok)
+}
+
+/// Notes that no node handles the kind of the runs, with a tip for a kind that seems to be a command.
+async fn note_of_runs(
+    (client, out, hint): (&Client, &Output, &Hint),
+    record: &ScheduleRecord,
+) -> Result<(), Failure> {
+    let Ok(spec) = &record.spec else {
+        return Ok(());
+    };
+    let run = &fields(spec)?["run"];
+    let kind = Kind::new(run["kind"].as_str().unwrap_or_default())?;
+    let kinds = BTreeSet::from([kind.clone()]);
+    let waits = note_unhandled(client, out, &kinds, ("note", "its runs wait for one")).await;
+    if waits
+        && run["props"].is_null()
+        && let Some(words) = tip::command_of(kind.as_str())
+    {
+        let update = hint.on_task("schedule update", &record.id);
+        out.note(format!(
+            "tip: to run a command, write: {update} --kind {} {words}",
+            exec::KIND
+        ));
+    }
+    Ok(())
 }

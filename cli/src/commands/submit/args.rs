@@ -21,9 +21,9 @@ use crate::{
     command_args::CommandArgs,
     exec,
     exit::Failure,
-    input,
+    help, input,
     output::Output,
-    parse::{self, Moment, at_once, duration, label, meta, moment, priority, rate, time, unique},
+    parse::{Moment, at_once, duration, label, meta, moment, priority, rate, time, unique},
     waiting::WaitArgs,
 };
 
@@ -98,10 +98,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "KEY=DURATION", value_parser = unique)]
     pub(super) unique: Option<Unique>,
 
-    #[arg(long, value_name = "KEY=N", value_parser = at_once, help = parse::AT_ONCE)]
+    #[arg(long, value_name = "KEY=N", value_parser = at_once, help = help::AT_ONCE)]
     pub(super) at_once: Vec<Limit>,
 
-    #[arg(long, value_name = "KEY=N/DURATION", value_parser = rate, help = parse::RATE)]
+    #[arg(long, value_name = "KEY=N/DURATION", value_parser = rate, help = help::RATE)]
     pub(super) rate: Vec<Limit>,
 
     /// Set the priority; tasks with a higher one are claimed first; 0 by default
@@ -117,13 +117,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NAME=VALUE", value_parser = meta)]
     pub(super) meta: Vec<(String, String)>,
 
-    /// Set what follows a failed attempt: a number of attempts, 'exponential' (8 attempts; random waits of up to
-    /// 1s, 2s, 4s … 5m; a number has the same waits, and '20,cap=7d' waits of up to a week), 'strikes' (8
-    /// failures within 4h fail the task; 10m between attempts), 'never', 'abandoned' (only an attempt whose
-    /// worker died is followed by another) or JSON, such as {"policy":"exponential","attempts":5,"cap":"10m"}.
-    /// A command that is stopped with its worker has not failed: it starts again under every policy, even
-    /// 'never'
-    #[arg(long, value_name = "POLICY")]
+    #[arg(long, value_name = "POLICY", help = help::RETRY)]
     pub(super) retry: Option<String>,
 
     /// Succeed if a task with this id, kind and props exists already (spaces and the order of names

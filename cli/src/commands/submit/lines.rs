@@ -17,6 +17,7 @@ use crate::{
     exit::{Exit, Failure},
     global::Global,
     input::next_line,
+    kept::Kept,
     line,
     missed::{self, missed},
     order::Order,
@@ -48,6 +49,9 @@ pub(crate) struct Report {
     /// Whether the existing tasks waited, and have the props and times of their lines (`--replace-waiting`).
     #[serde(skip)]
     replaces: bool,
+    /// What the replaced tasks keep.
+    #[serde(skip)]
+    kept: Kept,
     /// Whether a task starts later, or waits for others.
     #[serde(skip)]
     is_later: bool,
@@ -87,10 +91,16 @@ impl Report {
             .collect();
         let mut tasks = batch.iter().map(|(_, submit)| &submit.task);
         self.is_later |= tasks.any(|task| task.waits.is_some() || task.start_at > Some(now));
-        let submits = batch.drain(..).map(|(_, submit)| submit);
+        let submits: Vec<Submit> = batch.drain(..).map(|(_, submit)| submit).collect();
+        let replacing = match self.replaces {
+            true => submits.clone(),
+            false => Vec::new(),
+        };
+        let mut replacing = replacing.into_iter();
         for ((line, kind, is_late), answer) in
             lines.into_iter().zip(client.submit_many(submits).await)
         {
+            let submit = replacing.next();
             match answer {
                 Ok(submitted) => {
                     match submitted.is_new() {
@@ -99,6 +109,9 @@ impl Report {
                             self.missed += usize::from(is_late);
                         }
                         false => self.existing += 1,
+                    }
+                    if let Some(submit) = submit.filter(|_| !submitted.is_new()) {
+                        self.kept.add(client, &submit, submitted.id()).await;
                     }
                     self.ids.push(submitted.into_id());
                     self.kinds.insert(kind);
@@ -179,9 +192,8 @@ pub(crate) async fn execute(
     if stopped {
         out.note("nothing after that line was submitted; --keep-going continues");
     }
-    if let Some(note) = missed::note(report.missed) {
-        out.note(note);
-    }
+    let notes = [missed::note(report.missed), report.kept.note()];
+    notes.into_iter().flatten().for_each(|note| out.note(note));
     let all_fail = report.missed > 0 && report.missed == report.submitted + report.existing;
     let then = match (all_fail, report.is_later) {
         (true, _) => "they fail when one starts",

@@ -18,7 +18,9 @@ pub(crate) use self::args::Args;
 use crate::{
     exit::{Exit, Failure},
     global::Global,
-    input, line,
+    input,
+    kept::Kept,
+    line,
     missed::missed,
     output::Output,
     text::one_line,
@@ -139,6 +141,11 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
         out.note(format!(
             "note: task '{other}' waited already, and has the new props and time now"
         ));
+    }
+    if args.replace_waiting && !answer.is_new() {
+        let mut kept = Kept::default();
+        kept.add(&client, &submit, other).await;
+        kept.note().into_iter().for_each(|note| out.note(note));
     }
     let id = other.clone();
     if !out.is_json() {

@@ -34,13 +34,19 @@ pub(crate) fn add(error: &mut clap::Error) {
 /// Returns how to submit the command that this kind seems to be: a command line, a path, or the name of a program.
 /// `None` for other kinds.
 pub(super) fn for_kind(kind: &str) -> Option<String> {
+    let words = command_of(kind)?;
+    Some(format!("to run a command, write: windlass submit {words}"))
+}
+
+/// Returns the command that this kind seems to be, as the words of a command line that give it.
+pub(crate) fn command_of(kind: &str) -> Option<String> {
     let line = kind.contains(char::is_whitespace);
     let is_command = line || kind.contains('/') || exec::programs::is_known(OsStr::new(kind));
     let words = match line {
         true => format!("--shell {}", quoted(kind)),
         false => format!("-- {}", quoted(kind)),
     };
-    is_command.then(|| format!("to run a command, write: windlass submit {words}"))
+    is_command.then_some(words)
 }
 
 #[cfg(test)]

@@ -81,11 +81,16 @@ impl Edits {
                 Edit::new(keys, id, &mut item).note_deleted(found, now)?;
                 Done::Deleted.into()
             }
-            Step::Retry { retry, state } => {
+            Step::Retry {
+                retry,
+                state,
+                limits,
+            } => {
                 let to = Retried {
                     state,
                     now,
                     props: retry.props.as_ref(),
+                    limits: limits.as_deref(),
                 };
                 self.retry(&mut item, id, found, &to).await?;
                 Done::Retried.into()

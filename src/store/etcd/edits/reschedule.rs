@@ -45,8 +45,10 @@ impl Edits {
             if let Some(kind) = &change.kind {
                 envelope.kind.clone_from(kind);
             }
-            let terms = envelope.terms.take().map(|terms| *terms);
-            envelope.terms = rules::reschedule::terms(change, terms).map(Box::new);
+            if let Some(limits) = &change.limits {
+                let terms = envelope.terms.take().map(|terms| *terms);
+                envelope.terms = rules::reschedule::terms(limits, terms).map(Box::new);
+            }
             edit.put_envelope(Of::Task, &envelope.live(order, state))?;
         }
         if let Some(props) = &change.props {

@@ -1,7 +1,7 @@
 //! Starts a task in its next incarnation.
 
 use jiff::Timestamp;
-use windlass_statemachine::{Json, TaskId, TaskState};
+use windlass_statemachine::{Json, Limit, TaskId, TaskState};
 
 use super::Edits;
 use crate::store::{
@@ -12,7 +12,7 @@ use crate::store::{
         },
         write::{Edit, Item, Step},
     },
-    rules::retry::Counted,
+    rules::{self, retry::Counted},
 };
 
 /// A retry that the rules allow.
@@ -21,6 +21,8 @@ pub(crate) struct Retried<'a> {
     pub(crate) now: Timestamp,
     /// Other props for the task.
     pub(crate) props: Option<&'a Json>,
+    /// The limits that follow from the other props.
+    pub(crate) limits: Option<&'a [Limit]>,
 }
 
 impl Edits {
@@ -64,6 +66,7 @@ impl Edits {
             state,
             now,
             props: edited,
+            limits,
         } = to;
         let read = found.envelope();
         let (mut envelope, order) = read.map_err(|reason| Error::corrupt_task(id, reason))?;
@@ -75,6 +78,10 @@ impl Edits {
         let has_other_data = envelope.data_version != state.data_version;
         if found.task.is_none() || has_other_data || edited.is_some() {
             let stored = envelope.props.take();
+            if let Some(limits) = limits {
+                let terms = envelope.terms.take().map(|terms| *terms);
+                envelope.terms = rules::reschedule::terms(limits, terms).map(Box::new);
+            }
             edit.delete_finished(found);
             edit.put_envelope(Of::Task, &envelope.live(order, state))?;
             if let Some(props) = edited.or(stored.as_ref()) {

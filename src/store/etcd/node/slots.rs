@@ -19,9 +19,8 @@ use crate::store::{
         write::slots::Pick,
     },
     rules::limits::{
-        Free, Pool, Room, Taken, free,
+        Free, NextSlot, Pool, Taken, free, next_slot,
         reserve::{Reserver, with_kept},
-        room,
     },
 };
 
@@ -240,7 +239,7 @@ fn pick(
             .iter()
             .filter_map(|(slot, found)| Some((*slot, found.taken?)));
         let taken = with_kept(reserver, &pool, taken.collect(), now);
-        let Room::Slot(slot) = room(limit, taken, now) else {
+        let NextSlot::Free(slot) = next_slot(limit, taken, now) else {
             return Err(Full {
                 limit: limit.clone(),
                 revision: of_pool

@@ -47,6 +47,7 @@ impl Retries {
                 state: &state,
                 now,
                 props: None,
+                limits: None,
             };
             self.edits.retry(&mut item, id, &found, &to).await?;
             match tries.write(item).await? {

@@ -31,7 +31,7 @@ impl Submits {
         by: Option<&Author>,
     ) -> Result<Submitted, Error> {
         let (clearing, task) = (&self.edits.clearing, &submit.task);
-        rules::size::check_task(task, self.max_bytes)?;
+        rules::submit::check(&submit, self.max_bytes)?;
         let access = &clearing.access;
         let mut tries = Tries::new(&access.pipeline, OPERATION);
         // The time and the place of each submit without an answer. The task keeps both until its

@@ -13,9 +13,9 @@ use jiff::Timestamp;
 use windlass_statemachine::Limit;
 
 use super::{
-    Pool, Room, Taken,
+    NextSlot, Pool, Taken,
     lines::{Report, Reported},
-    room,
+    next_slot,
 };
 
 /// The number of turns after which a task reserves slots.
@@ -65,7 +65,7 @@ pub(crate) fn with_kept(
 ) -> Vec<(u32, Taken)> {
     let own = reserver.and_then(|reserver| reserver.limit_of(pool));
     if let Some(own) = own
-        && let Room::Slot(kept) = room(own, taken.iter().copied(), now)
+        && let NextSlot::Free(kept) = next_slot(own, taken.iter().copied(), now)
     {
         taken.retain(|(slot, _)| *slot != kept);
         taken.push((kept, Taken::Held));
@@ -122,21 +122,21 @@ mod tests {
             order: 1,
             limits: vec![at_once("k", 2), at_once("other", 1)],
         };
-        let room_of = |most: u32, slots: &[u32]| {
+        let slot_of = |most: u32, slots: &[u32]| {
             let limit = at_once("k", most);
             let taken = slots.iter().map(|slot| (*slot, Taken::Held)).collect();
             let kept = with_kept(Some(&reserver), &Pool::of(&limit), taken, at(0));
-            room(&limit, kept, at(0))
+            next_slot(&limit, kept, at(0))
         };
-        let full = Room::Full { until: None };
-        assert_eq!(room_of(2, &[]), Room::Slot(1), "the lowest is kept");
-        assert_eq!(room_of(2, &[0]), full);
-        assert_eq!(room_of(1, &[]), full, "a smaller number");
-        assert_eq!(room_of(3, &[0]), Room::Slot(2), "beyond its number");
-        assert_eq!(room_of(3, &[0, 1]), Room::Slot(2), "none to keep");
+        let full = NextSlot::Full { until: None };
+        assert_eq!(slot_of(2, &[]), NextSlot::Free(1), "the lowest is kept");
+        assert_eq!(slot_of(2, &[0]), full);
+        assert_eq!(slot_of(1, &[]), full, "a smaller number");
+        assert_eq!(slot_of(3, &[0]), NextSlot::Free(2), "beyond its number");
+        assert_eq!(slot_of(3, &[0, 1]), NextSlot::Free(2), "none to keep");
         let limit = at_once("none of its limits", 1);
         let kept = with_kept(Some(&reserver), &Pool::of(&limit), Vec::new(), at(0));
-        assert_eq!(room(&limit, kept, at(0)), Room::Slot(0));
+        assert_eq!(next_slot(&limit, kept, at(0)), NextSlot::Free(0));
     }
 
     #[test]
@@ -146,13 +146,13 @@ mod tests {
             order: 1,
             limits: vec![rate.clone()],
         };
-        let room_at = |now| {
+        let slot_at = |now| {
             let taken = vec![(0, Taken::Began(at(5)))];
             let kept = with_kept(Some(&reserver), &Pool::of(&rate), taken, at(now));
-            room(&rate, kept, at(now))
+            next_slot(&rate, kept, at(now))
         };
         let until = Some(at(105));
-        assert_eq!(room_at(104), Room::Full { until });
-        assert_eq!(room_at(105), Room::Full { until: None });
+        assert_eq!(slot_at(104), NextSlot::Full { until });
+        assert_eq!(slot_at(105), NextSlot::Full { until: None });
     }
 }
