@@ -13,7 +13,7 @@ const OTHERS: [(&[&str], &str); 19] = [
     (&["unpause", "continue", "wake"], "resume ID"),
     (&["ls", "ps", "tasks", "jobs"], "list"),
     (&["rm", "remove"], "delete ID"),
-    (&["start", "work", "serve"], "worker"),
+    (&["start", "work"], "worker"),
     (&["restart", "rerun", "requeue"], "retry ID"),
     (&["cron", "schedules"], "schedule list"),
     (&["history", "events"], "get ID --history"),

@@ -209,13 +209,13 @@ impl<'a> Change<'a> {
     /// it still holds when the operation is applied.
     async fn admit(&self, operation: &Operation) -> Result<Vec<Guard>, Problem> {
         if let Operation::Submit(submit) = operation {
+            if !self.by.scope.is_everything() {
+                self.admit_new(submit).await?;
+            }
             self.check_new(submit)?;
-        }
-        if self.by.scope.is_everything() {
             return Ok(Vec::new());
         }
-        if let Operation::Submit(submit) = operation {
-            self.admit_new(submit).await?;
+        if self.by.scope.is_everything() {
             return Ok(Vec::new());
         }
         if let Operation::Reschedule(change) = operation

@@ -29,3 +29,8 @@ pub use auth::{NewToken, Role, Scope, Token, TokenForm, Tokens};
 pub use reference::reference;
 pub use serve::{Listen, Serving};
 pub use server::{Builder, Server};
+
+/// Runs the examples of the page.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/server.md")]
+pub struct ServerPage;

@@ -6,10 +6,10 @@ use axum::{
     extract::{FromRequestParts, Query},
     http::request::Parts,
 };
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use windlass::{
     Json, Kind, StateKind,
-    statemachine::wire::read_moment,
+    statemachine::wire::{read_duration, read_moment},
     store::{Filter, TimeRange},
 };
 
@@ -166,10 +166,7 @@ impl Params {
 
 /// Reads a length of time.
 pub(crate) fn read_time(field: &str, text: &str) -> Result<Duration, Problem> {
-    let read = text.parse::<SignedDuration>().ok();
-    let read = read.and_then(|time| Duration::try_from(time).ok());
-    let what = || format!("'{text}' is not a length of time; write it like 30s or 1h 30m");
-    read.ok_or_else(|| Problem::invalid(field, what()))
+    read_duration(text).map_err(|what| Problem::invalid(field, what))
 }
 
 /// Reads a JSON pointer and the value at it: `/to/country="de"`. A value that is not JSON is text.

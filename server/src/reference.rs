@@ -19,3 +19,18 @@ pub fn reference() -> String {
     }
     text
 }
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_page_has_the_reference() -> Result<(), std::io::Error> {
+        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/server.md");
+        let page = std::fs::read_to_string(page)?;
+        let reference = super::reference();
+        assert!(
+            page.contains(&reference),
+            "docs/server.md lacks:\n{reference}"
+        );
+        Ok(())
+    }
+}

@@ -171,7 +171,11 @@ async fn list(client: &Client, out: &Output) -> Result<Exit, Failure> {
         vec![
             text(&token.name),
             text(token.role),
-            text(if scope.is_empty() { "everything".to_owned() } else { scope.join(" ") }),
+            text(if scope.is_empty() {
+                "everything".to_owned()
+            } else {
+                scope.join(" ")
+            }),
             text(expires),
             text(token.secrets_at(now)),
             text(token.made_by.as_ref().map_or("", |by| by.as_str())),

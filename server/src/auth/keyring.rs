@@ -111,6 +111,16 @@ impl Keyring {
         found
     }
 
+    /// Waits, for a moment, until the tokens were read again: after a change of them by this server.
+    pub(crate) async fn refresh(&self) {
+        let mut reads = self.shared.reads.subscribe();
+        // The read that runs now may have begun before the change.
+        for _ in 0..2 {
+            self.shared.asked.notify_one();
+            let _ = timeout(WAIT, reads.changed()).await;
+        }
+    }
+
     /// Returns whether a caller still is who it was, as far as is known now.
     pub(crate) fn now(&self, caller: &Caller) -> Result<(), Refused> {
         let User::Token { hash, .. } = &caller.user else {

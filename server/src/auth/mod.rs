@@ -8,8 +8,8 @@ mod scope;
 mod token;
 
 pub(crate) use caller::Caller;
-pub(crate) use keyring::{Keyring, Refused};
 pub use form::TokenForm;
+pub(crate) use keyring::{Keyring, Refused};
 pub use role::Role;
 pub use scope::Scope;
 pub(crate) use token::to_hex;

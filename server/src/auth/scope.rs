@@ -148,7 +148,7 @@ mod tests {
 
     #[test]
     fn a_scope_that_no_task_can_match_is_refused() {
-        for kinds in [["*"], [""], ["a b"], ["/*"]] {
+        for kinds in [["*"], [""], ["/*"]] {
             let wrong = Scope::new(kinds.map(str::to_owned), []).unwrap_err();
             assert_eq!(wrong.field(), "kinds", "{kinds:?}");
         }

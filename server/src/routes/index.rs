@@ -194,7 +194,7 @@ pub(crate) const REQUESTS: &[Request] = &[
         methods: &[may(
             Admin,
             "POST",
-            "Sends a command to a node: \"freeze\", \"unfreeze\", \"balance\", \"drain\".",
+            "Sends a command to a node: {\"command\":\"freeze\"}; unfreeze, balance, drain, stop-task.",
         )],
     },
     Request {

@@ -42,7 +42,7 @@ struct SentForm<'a> {
     order: NodeCommandId,
 }
 
-/// Sends a command to a node: `"freeze"`, `"unfreeze"`, `"balance"`, `"drain"`.
+/// Sends a command to a node: `{"command":"freeze"}`; `unfreeze`, `balance`, `drain`, `stop-task` with `task`.
 pub(super) async fn send(
     State(app): State<Arc<App>>,
     by: Admin,

@@ -73,6 +73,7 @@ pub(super) async fn make(
     let tokens = Tokens::new(&app.store);
     let made = tokens.make(new, Some(by.author.clone()));
     let (token, secret) = made.await?;
+    app.keyring.refresh().await;
     let mut form = TokenForm::new(&token, app.client.now());
     form.secret = Some(&secret);
     json_with(StatusCode::CREATED, &form)
@@ -90,6 +91,7 @@ pub(super) async fn rotate(
     let tokens = Tokens::new(&app.store);
     let rotated = tokens.rotate(&name, overlap, Some(by.author.clone()));
     let (token, secret) = rotated.await?;
+    app.keyring.refresh().await;
     let mut form = TokenForm::new(&token, app.client.now());
     form.secret = Some(&secret);
     json(&form)
@@ -105,7 +107,9 @@ pub(super) async fn revoke(
     params.end()?;
     let tokens = Tokens::new(&app.store);
     let revoked = tokens.revoke(&name, Some(by.author.clone()));
-    match revoked.await? {
+    let existed = revoked.await?;
+    app.keyring.refresh().await;
+    match existed {
         true => Ok(StatusCode::NO_CONTENT.into_response()),
         false => {
             let detail = format!("token '{name}' does not exist");

@@ -92,7 +92,9 @@ impl Kit {
     pub(crate) async fn token(&self, name: &str, role: Role, kinds: &[&str]) -> String {
         let kinds = kinds.iter().map(|kind| (*kind).to_owned());
         let scope = Scope::new(kinds, []).unwrap();
-        let made = self.tokens.make(NewToken::new(name, role).scope(scope), None);
+        let made = self
+            .tokens
+            .make(NewToken::new(name, role).scope(scope), None);
         made.await.unwrap().1
     }
 

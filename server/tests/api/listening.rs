@@ -14,7 +14,10 @@ use crate::kit::{BOUND, Kit};
 async fn serve(kit: &Kit) -> (Serving, tempfile::TempDir) {
     let dir = tempfile::tempdir().unwrap();
     let socket = dir.path().join("run/s.sock");
-    let listens = [Listen::Socket(socket), Listen::Loopback("127.0.0.1:0".parse().unwrap())];
+    let listens = [
+        Listen::Socket(socket),
+        Listen::Loopback("127.0.0.1:0".parse().unwrap()),
+    ];
     let server = Server::builder(&kit.store).build();
     (server.listen(listens).await.unwrap(), dir)
 }
@@ -45,8 +48,14 @@ async fn the_user_of_the_socket_needs_no_token() {
     let by = by.unwrap();
     assert!(!by.as_str().starts_with("token"), "{by} is user {uid}");
     // A browser that comes by something that forwards to the socket.
-    for header in ["Origin: http://localhost:3000", "Sec-Fetch-Site: cross-site", "Cookie: a=b"] {
-        let get = format!("GET /v1/tasks HTTP/1.1\r\nHost: windlass\r\n{header}\r\nConnection: close\r\n\r\n");
+    for header in [
+        "Origin: http://localhost:3000",
+        "Sec-Fetch-Site: cross-site",
+        "Cookie: a=b",
+    ] {
+        let get = format!(
+            "GET /v1/tasks HTTP/1.1\r\nHost: windlass\r\n{header}\r\nConnection: close\r\n\r\n"
+        );
         let refused = exchange(socket().await.unwrap(), get.as_bytes()).await;
         assert!(refused.starts_with("HTTP/1.1 403"), "{header}: {refused}");
     }
@@ -73,15 +82,29 @@ async fn by_tcp_a_token_is_needed_and_smuggled_requests_are_not_read() {
     let admin = &kit.admin;
     for smuggled in [
         // Two lengths, and a length beside chunks.
-        format!("POST /v1/tasks HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {admin}\r\nContent-Length: 5\r\nContent-Length: 40\r\n\r\n{{\"kind\":\"k\"}}GET /v1/tokens HTTP/1.1\r\n\r\n"),
-        format!("POST /v1/tasks HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {admin}\r\nTransfer-Encoding: chunked, identity\r\nConnection: close\r\n\r\n0\r\n\r\nGET /v1/tokens HTTP/1.1\r\n\r\n"),
-        "GET /v1/tasks HTTP/1.1\r\nHost: localhost\r\nX: a\r\n b\r\nConnection: close\r\n\r\n".to_owned(),
+        format!(
+            "POST /v1/tasks HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {admin}\r\nContent-Length: 5\r\nContent-Length: 40\r\n\r\n{{\"kind\":\"k\"}}GET /v1/tokens HTTP/1.1\r\n\r\n"
+        ),
+        format!(
+            "POST /v1/tasks HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {admin}\r\nTransfer-Encoding: chunked, identity\r\nConnection: close\r\n\r\n0\r\n\r\nGET /v1/tokens HTTP/1.1\r\n\r\n"
+        ),
+        "GET /v1/tasks HTTP/1.1\r\nHost: localhost\r\nX: a\r\n b\r\nConnection: close\r\n\r\n"
+            .to_owned(),
         "GET /v1/tasks\r\n\r\n".to_owned(),
         "\u{16}\u{3}\u{1}\u{2}".to_owned() + "\r\n\r\n",
     ] {
         let answer = exchange(tcp().await.unwrap(), smuggled.as_bytes()).await;
-        assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 4") || answer.starts_with("HTTP/1.0 4"), "{smuggled:?}: {answer}");
-        assert_eq!(answer.matches("HTTP/1.").count().max(1), 1, "{smuggled:?}: {answer}");
+        assert!(
+            answer.is_empty()
+                || answer.starts_with("HTTP/1.1 4")
+                || answer.starts_with("HTTP/1.0 4"),
+            "{smuggled:?}: {answer}"
+        );
+        assert_eq!(
+            answer.matches("HTTP/1.").count().max(1),
+            1,
+            "{smuggled:?}: {answer}"
+        );
     }
     assert!(kit.tokens.list().await.unwrap().len() == 1);
     serving.shutdown(Duration::from_secs(5)).await;
@@ -93,20 +116,43 @@ async fn a_shutdown_ends_waits_and_streams_and_removes_the_socket() {
     kit.submit("a", "k").await;
     let (serving, _dir) = serve(&kit).await;
     let path = serving.sockets()[0].clone();
-    let get = |path: &str| format!("GET {path} HTTP/1.1\r\nHost: windlass\r\nConnection: close\r\n\r\n");
+    let get =
+        |path: &str| format!("GET {path} HTTP/1.1\r\nHost: windlass\r\nConnection: close\r\n\r\n");
     let mut wait = UnixStream::connect(&path).await.unwrap();
-    wait.write_all(get("/v1/tasks/a?wait=5m").as_bytes()).await.unwrap();
+    wait.write_all(get("/v1/tasks/a?wait=5m").as_bytes())
+        .await
+        .unwrap();
     let mut stream = UnixStream::connect(&path).await.unwrap();
-    stream.write_all(get("/v1/changes").as_bytes()).await.unwrap();
+    stream
+        .write_all(get("/v1/changes").as_bytes())
+        .await
+        .unwrap();
     let mut head = [0; 12];
-    timeout(BOUND, stream.read_exact(&mut head)).await.expect("a head in time").unwrap();
+    timeout(BOUND, stream.read_exact(&mut head))
+        .await
+        .expect("a head in time")
+        .unwrap();
     assert_eq!(&head, b"HTTP/1.1 200");
-    timeout(BOUND, serving.shutdown(Duration::from_secs(20))).await.expect("an end in time");
+    timeout(BOUND, serving.shutdown(Duration::from_secs(20)))
+        .await
+        .expect("an end in time");
     let (mut waited, mut streamed) = (String::new(), String::new());
-    timeout(BOUND, wait.read_to_string(&mut waited)).await.expect("an end of the wait").unwrap();
-    assert!(waited.starts_with("HTTP/1.1 200") && waited.contains("\"runnable\""), "{waited}");
-    timeout(BOUND, stream.read_to_string(&mut streamed)).await.expect("an end of the stream").unwrap();
-    assert!(streamed.contains("event: end") && streamed.contains("shuts down"), "{streamed}");
+    timeout(BOUND, wait.read_to_string(&mut waited))
+        .await
+        .expect("an end of the wait")
+        .unwrap();
+    assert!(
+        waited.starts_with("HTTP/1.1 200") && waited.contains("\"runnable\""),
+        "{waited}"
+    );
+    timeout(BOUND, stream.read_to_string(&mut streamed))
+        .await
+        .expect("an end of the stream")
+        .unwrap();
+    assert!(
+        streamed.contains("event: end") && streamed.contains("shuts down"),
+        "{streamed}"
+    );
     assert!(!path.exists(), "the socket is removed");
 }
 
@@ -114,13 +160,24 @@ async fn a_shutdown_ends_waits_and_streams_and_removes_the_socket() {
 async fn an_address_that_others_reach_is_refused() {
     let kit = Kit::new().await;
     let server = Server::builder(&kit.store).build();
-    let refused = server.listen([Listen::Loopback("0.0.0.0:0".parse().unwrap())]).await;
+    let refused = server
+        .listen([Listen::Loopback("0.0.0.0:0".parse().unwrap())])
+        .await;
     let text = refused.err().expect("a refusal").to_string();
-    assert!(text.contains("can be reached from other machines"), "{text}");
+    assert!(
+        text.contains("can be reached from other machines"),
+        "{text}"
+    );
     let proxied = Server::builder(&kit.store).build();
-    let serving = proxied.listen([Listen::BehindProxy("127.0.0.1:0".parse().unwrap())]).await.unwrap();
+    let serving = proxied
+        .listen([Listen::BehindProxy("127.0.0.1:0".parse().unwrap())])
+        .await
+        .unwrap();
     let address = serving.addresses()[0];
-    let again = Server::builder(&kit.store).build().listen([Listen::Loopback(address)]).await;
+    let again = Server::builder(&kit.store)
+        .build()
+        .listen([Listen::Loopback(address)])
+        .await;
     let text = again.err().expect("a refusal").to_string();
     assert!(text.contains("give another address or port"), "{text}");
     serving.shutdown(Duration::from_secs(1)).await;
@@ -130,17 +187,26 @@ async fn an_address_that_others_reach_is_refused() {
 async fn a_connection_beyond_the_most_waits_until_one_is_closed() {
     let kit = Kit::new().await;
     let server = Server::builder(&kit.store).max_connections(2).build();
-    let serving = server.listen([Listen::Loopback("127.0.0.1:0".parse().unwrap())]).await.unwrap();
+    let serving = server
+        .listen([Listen::Loopback("127.0.0.1:0".parse().unwrap())])
+        .await
+        .unwrap();
     let address = serving.addresses()[0];
     let one = TcpStream::connect(address).await.unwrap();
     let two = TcpStream::connect(address).await.unwrap();
     let mut three = TcpStream::connect(address).await.unwrap();
-    three.write_all(b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").await.unwrap();
+    three
+        .write_all(b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        .await
+        .unwrap();
     let mut read = String::new();
     let early = timeout(Duration::from_millis(200), three.read_to_string(&mut read)).await;
     assert!(early.is_err(), "{read}");
     drop((one, two));
-    timeout(BOUND, three.read_to_string(&mut read)).await.expect("an answer in time").unwrap();
+    timeout(BOUND, three.read_to_string(&mut read))
+        .await
+        .expect("an answer in time")
+        .unwrap();
     assert!(read.starts_with("HTTP/1.1 200"), "{read}");
     serving.shutdown(Duration::from_secs(1)).await;
 }

@@ -11,13 +11,18 @@ use crate::kit::{Kit, request};
 #[tokio::test]
 async fn a_task_is_submitted_and_read_as_the_command_line_shows_it() {
     let kit = Kit::new().await;
-    let body = r#"{"id":"a","kind":"mail","props":{"n":12345678901234567890.10},"labels":{"team":"x"}}"#;
+    let body =
+        r#"{"id":"a","kind":"mail","props":{"n":12345678901234567890.10},"labels":{"team":"x"}}"#;
     let made = kit.call("POST /v1/tasks", body).await;
     assert_eq!(made.status, 201);
     assert_eq!(made.json(), json!({"id":"a","submitted":"new"}));
     let read = kit.get("/v1/tasks/a").await;
     assert_eq!(read.status, 200);
-    assert!(read.text.contains("12345678901234567890.10"), "digit by digit: {}", read.text);
+    assert!(
+        read.text.contains("12345678901234567890.10"),
+        "digit by digit: {}",
+        read.text
+    );
     let record = kit.client.get("a").await.unwrap();
     let form = serde_json::to_string(&windlass::wire::RecordForm::from(&record)).unwrap();
     assert_eq!(read.text, form);
@@ -55,7 +60,10 @@ async fn bad_tasks_are_refused_with_the_field() {
     assert_eq!(wait.field(), "wait");
     assert_eq!(kit.get("/v1/tasks/a").await.problem(404), "not_found");
     assert_eq!(kit.get("/v1/nothing").await.problem(404), "no_route");
-    assert_eq!(kit.call("PUT /v1/tasks", "").await.problem(405), "no_method");
+    assert_eq!(
+        kit.call("PUT /v1/tasks", "").await.problem(405),
+        "no_method"
+    );
 }
 
 #[tokio::test]
@@ -96,17 +104,32 @@ async fn lines_are_submitted_in_turns_and_each_has_an_answer() {
     request.headers_mut().insert(header::CONTENT_TYPE, kind);
     let answer = kit.send(request).await;
     assert_eq!(answer.status, 200);
-    let answers: Vec<Value> =
-        answer.text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let answers: Vec<Value> = answer
+        .text
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
     assert_eq!(answers.len(), 2001);
-    let numbers: Vec<u64> = answers.iter().map(|one| one["line"].as_u64().unwrap()).collect();
+    let numbers: Vec<u64> = answers
+        .iter()
+        .map(|one| one["line"].as_u64().unwrap())
+        .collect();
     let expected: Vec<u64> = (1..=2002).filter(|line| *line != 702).collect();
     assert_eq!(numbers, expected);
-    let wrong: Vec<_> = answers.iter().filter(|one| one["code"] == "invalid").collect();
+    let wrong: Vec<_> = answers
+        .iter()
+        .filter(|one| one["code"] == "invalid")
+        .collect();
     assert_eq!(wrong.len(), 1);
-    assert_eq!((&wrong[0]["line"], &wrong[0]["field"]), (&json!(703), &json!("kind")));
+    assert_eq!(
+        (&wrong[0]["line"], &wrong[0]["field"]),
+        (&json!(703), &json!("kind"))
+    );
     let counts = kit.get("/v1/counts").await.json();
-    assert_eq!(counts, json!({"counts":[{"kind":"k","state":"runnable","tasks":2000}]}));
+    assert_eq!(
+        counts,
+        json!({"counts":[{"kind":"k","state":"runnable","tasks":2000}]})
+    );
 }
 
 #[tokio::test]
@@ -129,7 +152,10 @@ async fn pages_follow_each_other_by_cursor() {
         path = format!("/v1/tasks?kind=k&limit=3&props=false&cursor={next}");
     }
     assert_eq!(ids, ["t6", "t5", "t4", "t3", "t2", "t1", "t0"]);
-    let oldest = kit.get("/v1/tasks?order=submitted&reversed&limit=1").await.json();
+    let oldest = kit
+        .get("/v1/tasks?order=submitted&reversed&limit=1")
+        .await
+        .json();
     assert_eq!(oldest["tasks"][0]["id"], "t0");
     let other = kit.get("/v1/tasks?cursor=nonsense").await;
     assert_eq!(other.field(), "cursor");
@@ -157,7 +183,12 @@ async fn a_request_waits_until_the_task_has_ended() {
 async fn tasks_are_rescheduled_deleted_and_retried() {
     let kit = Kit::new().await;
     kit.submit("a", "k").await;
-    let moved = kit.call("POST /v1/tasks/a/reschedule", r#"{"due":"in 1h","priority":7}"#).await;
+    let moved = kit
+        .call(
+            "POST /v1/tasks/a/reschedule",
+            r#"{"due":"in 1h","priority":7}"#,
+        )
+        .await;
     assert_eq!(moved.json()["done"], json!({"rescheduled":"sleeping"}));
     assert_eq!(kit.get("/v1/tasks/a").await.json()["priority"], 7);
     let live = kit.call("POST /v1/tasks/a/retry", "").await;
@@ -166,10 +197,16 @@ async fn tasks_are_rescheduled_deleted_and_retried() {
     assert_eq!(named.field(), "task");
     let gone = kit.call("DELETE /v1/tasks/a", "").await;
     assert_eq!((gone.status.as_u16(), gone.text.as_str()), (204, ""));
-    assert_eq!(kit.call("DELETE /v1/tasks/a", "").await.problem(404), "not_found");
+    assert_eq!(
+        kit.call("DELETE /v1/tasks/a", "").await.problem(404),
+        "not_found"
+    );
     let audit = kit.get("/v1/audit").await.json();
     let last = audit["lines"].as_array().unwrap().last().unwrap().clone();
-    assert_eq!((&last["what"], &last["by"]), (&json!("deleted"), &json!("token admin")));
+    assert_eq!(
+        (&last["what"], &last["by"]),
+        (&json!("deleted"), &json!("token admin"))
+    );
 }
 
 #[tokio::test]
@@ -183,13 +220,24 @@ async fn a_transaction_is_applied_whole_or_not_at_all() {
     assert_eq!(refused.json()["refused"][0]["reason"], "missing");
     let dry = r#"{"dry_run":true,"lines":[{"op":"delete","task":"a"}]}"#;
     assert_eq!(kit.call("POST /v1/transactions", dry).await.status, 200);
-    assert_eq!(kit.get("/v1/tasks/a").await.status, 200, "a dry run changes nothing");
+    assert_eq!(
+        kit.get("/v1/tasks/a").await.status,
+        200,
+        "a dry run changes nothing"
+    );
     let wrong = r#"{"lines":[{"op":"delete","task":"a"},{"op":"submit","id":"b"}]}"#;
-    assert_eq!(kit.call("POST /v1/transactions", wrong).await.field(), "lines[1].kind");
-    let lines = r#"{"id":"t","lines":[{"op":"delete","task":"a"},{"op":"submit","id":"b","kind":"k"}]}"#;
+    assert_eq!(
+        kit.call("POST /v1/transactions", wrong).await.field(),
+        "lines[1].kind"
+    );
+    let lines =
+        r#"{"id":"t","lines":[{"op":"delete","task":"a"},{"op":"submit","id":"b","kind":"k"}]}"#;
     for _ in 0..2 {
         let applied = kit.call("POST /v1/transactions", lines).await;
-        assert_eq!(applied.json()["operations"], json!(["deleted", {"submitted":"new"}]));
+        assert_eq!(
+            applied.json()["operations"],
+            json!(["deleted", {"submitted":"new"}])
+        );
     }
 }
 
@@ -198,28 +246,43 @@ async fn an_idempotency_key_makes_a_repetition_have_no_further_effect() {
     let kit = Kit::new().await;
     let call = |token: &str, line: &str, body: &str, key: &str| {
         let mut request = request(token, line, body.to_owned());
-        request.headers_mut().insert("idempotency-key", key.parse().unwrap());
+        request
+            .headers_mut()
+            .insert("idempotency-key", key.parse().unwrap());
         request
     };
-    let other = kit.token("other", windlass_server::Role::Operate, &[]).await;
+    let other = kit
+        .token("other", windlass_server::Role::Operate, &[])
+        .await;
     let body = r#"{"id":"one","kind":"k"}"#;
     for _ in 0..2 {
-        let made = kit.send(call(&kit.admin, "POST /v1/tasks", body, "1")).await;
+        let made = kit
+            .send(call(&kit.admin, "POST /v1/tasks", body, "1"))
+            .await;
         assert_eq!(made.status, 201, "{}", made.text);
     }
     // The key is the caller's own.
     let taken = kit.send(call(&other, "POST /v1/tasks", body, "1")).await;
     assert_eq!(taken.problem(409), "refused");
     let changed = r#"{"id":"two","kind":"k"}"#;
-    let reused = kit.send(call(&kit.admin, "POST /v1/tasks", changed, "1")).await;
+    let reused = kit
+        .send(call(&kit.admin, "POST /v1/tasks", changed, "1"))
+        .await;
     assert_eq!(reused.field(), "transaction id");
     for _ in 0..2 {
         let many = r#"[{"id":"x","kind":"k"},{"id":"y","kind":"k"}]"#;
-        let made = kit.send(call(&kit.admin, "POST /v1/tasks", many, "2")).await;
+        let made = kit
+            .send(call(&kit.admin, "POST /v1/tasks", many, "2"))
+            .await;
         assert_eq!(made.json()[1]["submitted"], "new");
     }
     for _ in 0..2 {
-        let sent = call(&kit.admin, "POST /v1/tasks/one/commands", r#"{"command":"pause"}"#, "3");
+        let sent = call(
+            &kit.admin,
+            "POST /v1/tasks/one/commands",
+            r#"{"command":"pause"}"#,
+            "3",
+        );
         assert_eq!(kit.send(sent).await.status, 202);
     }
     let commands = kit.get("/v1/tasks/one/commands").await.json();
@@ -237,14 +300,26 @@ async fn the_log_of_a_handler_is_read_from_a_position_on() {
         task.log("two");
         Message::complete()
     };
-    let runner = Runner::builder(&kit.store).handler("k", handler).start().await.unwrap();
+    let runner = Runner::builder(&kit.store)
+        .handler("k", handler)
+        .start()
+        .await
+        .unwrap();
     let done = tokio::time::timeout(Duration::from_secs(30), kit.client.wait("a"));
     done.await.expect("an end in time").unwrap();
     let log = kit.get("/v1/tasks/a/log").await.json();
-    let texts: Vec<_> = log["lines"].as_array().unwrap().iter().map(|line| line["text"].clone()).collect();
+    let texts: Vec<_> = log["lines"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|line| line["text"].clone())
+        .collect();
     assert_eq!(texts, ["one", "two"]);
     let next = log["next"].as_str().unwrap();
-    let rest = kit.get(&format!("/v1/tasks/a/log?after={next}")).await.json();
+    let rest = kit
+        .get(&format!("/v1/tasks/a/log?after={next}"))
+        .await
+        .json();
     assert_eq!(rest["lines"], json!([]));
     assert_eq!(kit.get("/v1/tasks/a/log?after=x").await.field(), "after");
     runner.shutdown().await;
@@ -254,18 +329,29 @@ async fn the_log_of_a_handler_is_read_from_a_position_on() {
 async fn props_are_checked_by_the_program_that_serves() {
     let store = windlass::Store::open("memory:").await.unwrap();
     let server = windlass_server::Server::builder(&store)
-        .check(|kind, props| match kind.as_str() == "exec" && *props == windlass::Json::null() {
-            true => Err(windlass::Invalid::new("props", "are missing")),
-            false => Ok(()),
-        })
+        .check(
+            |kind, props| match kind.as_str() == "exec" && *props == windlass::Json::null() {
+                true => Err(windlass::Invalid::new("props", "are missing")),
+                false => Ok(()),
+            },
+        )
         .build();
     let kit = Kit::of(store, server).await;
     let refused = kit.call("POST /v1/tasks", r#"{"kind":"exec"}"#).await;
     assert_eq!(refused.field(), "props");
-    let many = kit.call("POST /v1/tasks", r#"[{"kind":"exec"},{"kind":"k"}]"#).await.json();
-    assert_eq!((&many[0]["field"], &many[1]["submitted"]), (&json!("props"), &json!("new")));
+    let many = kit
+        .call("POST /v1/tasks", r#"[{"kind":"exec"},{"kind":"k"}]"#)
+        .await
+        .json();
+    assert_eq!(
+        (&many[0]["field"], &many[1]["submitted"]),
+        (&json!("props"), &json!("new"))
+    );
     let lines = r#"{"lines":[{"op":"submit","id":"b","kind":"exec"}]}"#;
-    assert_eq!(kit.call("POST /v1/transactions", lines).await.problem(400), "invalid");
+    assert_eq!(
+        kit.call("POST /v1/transactions", lines).await.problem(400),
+        "invalid"
+    );
     let _: &Client = &kit.client;
     let _ = NewTask::new("k");
 }

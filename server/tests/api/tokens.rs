@@ -16,13 +16,21 @@ async fn a_token_is_made_used_rotated_and_revoked() {
     let made = made.json();
     let secret = made["secret"].as_str().unwrap().to_owned();
     assert_eq!((secret.len(), &secret[..4]), (68, "wlt_"));
-    assert_eq!((&made["made_by"], &made["secrets"]), (&json!("token admin"), &json!(1)));
+    assert_eq!(
+        (&made["made_by"], &made["secrets"]),
+        (&json!("token admin"), &json!(1))
+    );
     let again = kit.call("POST /v1/tokens", body).await;
     assert_eq!(again.problem(409), "exists");
-    let used = kit.call_as(&secret, "POST /v1/tasks", r#"{"kind":"build/x"}"#).await;
+    let used = kit
+        .call_as(&secret, "POST /v1/tasks", r#"{"kind":"build/x"}"#)
+        .await;
     assert_eq!(used.status, 201, "{}", used.text);
 
-    let rotated = kit.call("POST /v1/tokens/ci/rotate?overlap=1h", "").await.json();
+    let rotated = kit
+        .call("POST /v1/tokens/ci/rotate?overlap=1h", "")
+        .await
+        .json();
     let second = rotated["secret"].as_str().unwrap().to_owned();
     assert_eq!(rotated["secrets"], 2);
     for secret in [&secret, &second] {
@@ -41,15 +49,29 @@ async fn a_token_is_made_used_rotated_and_revoked() {
     for secret in [&secret, &second, &third, &kit.admin] {
         assert!(!list.text.contains(&secret[4..]), "a list has no secrets");
     }
-    let names: Vec<_> = list.json()["tokens"].as_array().unwrap().iter().map(|t| t["name"].clone()).collect();
+    let names: Vec<_> = list.json()["tokens"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|t| t["name"].clone())
+        .collect();
     assert_eq!(names, ["admin", "ci"]);
     assert_eq!(kit.call("DELETE /v1/tokens/ci", "").await.status, 204);
-    assert_eq!(kit.call("DELETE /v1/tokens/ci", "").await.problem(404), "not_found");
-    assert_eq!(kit.call("POST /v1/tokens/ci/rotate", "").await.problem(404), "not_found");
+    assert_eq!(
+        kit.call("DELETE /v1/tokens/ci", "").await.problem(404),
+        "not_found"
+    );
+    assert_eq!(
+        kit.call("POST /v1/tokens/ci/rotate", "").await.problem(404),
+        "not_found"
+    );
     let refused = kit.call_as(&third, "GET /v1/tasks", "").await;
     assert_eq!(refused.problem(401), "unauthorized");
     let audit = kit.get("/v1/audit").await.text;
-    assert!(audit.contains(r#""what":"value-deleted","name":"server/token/ci""#), "{audit}");
+    assert!(
+        audit.contains(r#""what":"value-deleted","name":"server/token/ci""#),
+        "{audit}"
+    );
 }
 
 #[tokio::test]
@@ -61,8 +83,14 @@ async fn a_token_that_makes_no_sense_is_refused_with_the_field() {
         (r#"{"name":"x","role":"king"}"#, "body"),
         (r#"{"name":"x","role":"read","kinds":["*"]}"#, "kinds"),
         (r#"{"name":"x","role":"admin","kinds":["mail"]}"#, "role"),
-        (r#"{"name":"x","role":"read","expires_in":"soon"}"#, "expires_in"),
-        (r#"{"name":"x","role":"read","expires_in":"0s"}"#, "expires_in"),
+        (
+            r#"{"name":"x","role":"read","expires_in":"soon"}"#,
+            "expires_in",
+        ),
+        (
+            r#"{"name":"x","role":"read","expires_in":"0s"}"#,
+            "expires_in",
+        ),
         (r#"{"name":"x","role":"read","kind":"mail"}"#, "body"),
     ] {
         let refused = kit.call("POST /v1/tokens", body).await;
@@ -78,7 +106,10 @@ async fn a_token_expires() {
     let (token, secret) = kit.tokens.make(short, None).await.unwrap();
     assert_eq!(kit.call_as(&secret, "GET /v1/tasks", "").await.status, 200);
     let expires = token.expires_at.unwrap();
-    let left = expires.duration_since(kit.client.now()).try_into().unwrap_or_default();
+    let left = expires
+        .duration_since(kit.client.now())
+        .try_into()
+        .unwrap_or_default();
     tokio::time::sleep(left).await;
     let refused = kit.call_as(&secret, "GET /v1/tasks", "").await;
     assert_eq!(refused.problem(401), "unauthorized");
@@ -92,12 +123,19 @@ async fn a_role_may_do_what_it_says_and_no_more() {
     let operate = kit.token("o", Role::Operate, &[]).await;
     let index = kit.get("/v1").await.json();
     for request in index["requests"].as_array().unwrap() {
-        let (method, path, role) =
-            (request["method"].as_str().unwrap(), request["path"].as_str().unwrap(), request["role"].as_str().unwrap());
+        let (method, path, role) = (
+            request["method"].as_str().unwrap(),
+            request["path"].as_str().unwrap(),
+            request["role"].as_str().unwrap(),
+        );
         if path == "/v1/changes" {
             continue;
         }
-        let path = path.replace("{id}", "a").replace("{name}", "n").replace("{node}", "n").replace("{order}", "1");
+        let path = path
+            .replace("{id}", "a")
+            .replace("{name}", "n")
+            .replace("{node}", "n")
+            .replace("{order}", "1");
         let line = format!("{method} {path}");
         for (token, own, may) in [
             (&read, "read", role == "read"),
@@ -105,14 +143,24 @@ async fn a_role_may_do_what_it_says_and_no_more() {
         ] {
             let answer = kit.call_as(token, &line, "").await;
             let is_forbidden = answer.status == 403;
-            assert_eq!(is_forbidden, !may, "{own} {line}: {} {}", answer.status, answer.text);
+            assert_eq!(
+                is_forbidden, !may,
+                "{own} {line}: {} {}",
+                answer.status, answer.text
+            );
             if is_forbidden {
                 let detail = answer.json()["detail"].as_str().unwrap().to_owned();
-                assert!(detail.contains(&format!("needs the role {role}")), "{detail}");
+                assert!(
+                    detail.contains(&format!("needs the role {role}")),
+                    "{detail}"
+                );
             }
         }
         // A retry of the task that the request before has deleted would be missing.
-        let _ = kit.client.submit(windlass::NewTask::new("k").id("a").idempotent()).await;
+        let _ = kit
+            .client
+            .submit(windlass::NewTask::new("k").id("a").idempotent())
+            .await;
     }
 }
 

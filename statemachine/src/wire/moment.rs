@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Span, SpanRelativeTo, Timestamp};
 
 use crate::{Invalid, Wake, retry::friendly, time};
 
@@ -31,6 +31,35 @@ pub fn read_moment(field: &'static str, text: &str, now: Timestamp) -> Result<Ti
     let wake = wake(field, text)?;
     wake.resolve(now)
         .map_err(|e| Invalid::new(field, e.reason()))
+}
+
+/// Reads a duration such as `90s`, `15m`, `1h30m` or `7d`.
+///
+/// # Errors
+///
+/// A text that says what is wrong, and how a duration is written.
+///
+/// # Example
+///
+/// ```
+/// use std::time::Duration;
+/// use windlass_statemachine::wire::read_duration;
+///
+/// assert_eq!(read_duration("1h30m"), Ok(Duration::from_secs(5400)));
+/// assert!(read_duration("soon").is_err());
+/// ```
+pub fn read_duration(text: &str) -> Result<Duration, String> {
+    let like = || format!("'{text}' is not a duration; write it like 90s, 15m, 1h30m or 7d");
+    if text.starts_with('-') {
+        return Err(format!(
+            "'{text}' is negative; write it like 90s, 15m, 1h30m or 7d"
+        ));
+    }
+    let span: Span = text.parse().map_err(|_| like())?;
+    let signed: SignedDuration = span
+        .to_duration(SpanRelativeTo::days_are_24_hours())
+        .map_err(|_| like())?;
+    Duration::try_from(signed).map_err(|_| like())
 }
 
 /// Reads the same text without a clock: a relative time stays relative.

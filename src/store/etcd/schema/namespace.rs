@@ -52,7 +52,7 @@ fn is_known(parts: &[&str]) -> bool {
         ["tasks", _, "owner" | "props" | "commands"] => true,
         ["tasks" | "nodes", _, "commands", _] | ["nodes", _, "_metafora"] => true,
         ["history", _, version] => is_history(version),
-        ["outcomes", _, _] | ["meta", "log", _, _] => true,
+        ["outcomes", _, _] | ["meta", "log", _, _] | ["meta", "value", ..] => true,
         _ => false,
     }
 }
@@ -114,6 +114,7 @@ mod tests {
             ("history/tasks/r07", None),
             ("meta/log/tasks/000000000000.0.1", None),
             ("meta/fences", None),
+            ("meta/value/server/tasks/token", None),
             ("b/tasks/x", None),
             ("somebody/else", None),
             ("tasks/x/else", None),

@@ -1,0 +1,193 @@
+//! `serve` and `token`: the store by HTTP.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
+
+mod live;
+
+use std::{
+    fs,
+    io::{Read, Write},
+    net::TcpStream,
+    os::unix::net::UnixStream,
+    process::Stdio,
+    time::Duration,
+};
+
+use live::{Place, Running, until};
+use nix::sys::signal::Signal;
+
+const BOUND: Duration = Duration::from_secs(30);
+
+/// A server of a place, on a socket and a free port.
+struct Served {
+    running: Running,
+    address: String,
+}
+
+impl Served {
+    fn start(place: &Place, more: &[&str]) -> Self {
+        let log = place.path("serve.log");
+        let words = ["serve", "--socket", "run/s.sock", "--listen", "127.0.0.1:0"];
+        let mut command = place.windlass(&[&words, more].concat());
+        command
+            .env("WINDLASS_LOG_FORMAT", "json")
+            .stdout(Stdio::null())
+            .stderr(fs::File::create(&log).unwrap());
+        let running = Running::of(command.spawn().unwrap());
+        let mut address = None;
+        until("the server listens", || {
+            let log = fs::read_to_string(&log).unwrap_or_default();
+            let url = log.split("http://").nth(1);
+            address = url
+                .and_then(|url| url.split(['"', '/']).next())
+                .map(str::to_owned);
+            address.is_some()
+        });
+        Self {
+            running,
+            address: address.unwrap(),
+        }
+    }
+
+    /// Sends a request by TCP, and returns the whole answer.
+    fn tcp(&self, token: &str, line: &str, body: &str) -> String {
+        let stream = TcpStream::connect(&self.address).unwrap();
+        stream.set_read_timeout(Some(BOUND)).unwrap();
+        let token = format!("Authorization: Bearer {token}\r\n");
+        exchange(stream, &token, line, body)
+    }
+}
+
+fn exchange(mut stream: impl Read + Write, headers: &str, line: &str, body: &str) -> String {
+    let length = body.len();
+    let request = format!(
+        "{line} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: {length}\r\n{headers}\r\n{body}"
+    );
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+/// The secret that a command prints, alone on its standard output.
+fn secret(place: &Place, words: &[&str]) -> String {
+    let (code, out, err) = place.run(words);
+    assert_eq!(code, 0, "{err}");
+    let secret = out.trim_end().to_owned();
+    assert!(
+        secret.starts_with("wlt_") && !secret.contains('\n'),
+        "{out}"
+    );
+    assert!(!err.contains("wlt_"), "{err}");
+    secret
+}
+
+#[test]
+fn a_store_is_served_to_the_user_of_the_socket_and_to_holders_of_tokens() {
+    let place = Place::new();
+    let served = Served::start(&place, &[]);
+    let socket = || UnixStream::connect(place.path("run/s.sock")).unwrap();
+    let made = exchange(
+        socket(),
+        "",
+        "POST /v1/tasks",
+        r#"{"id":"a","kind":"mail"}"#,
+    );
+    assert!(made.starts_with("HTTP/1.1 201"), "{made}");
+    // The props of a command are checked as `windlass submit` checks them.
+    let wrong = exchange(
+        socket(),
+        "",
+        "POST /v1/tasks",
+        r#"{"kind":"exec","props":{"command":[]}}"#,
+    );
+    assert!(wrong.starts_with("HTTP/1.1 400"), "{wrong}");
+    let token = secret(
+        &place,
+        &["token", "new", "ci", "--role", "operate", "--kind", "mail"],
+    );
+    let read = served.tcp(&token, "GET /v1/tasks/a", "");
+    assert!(
+        read.starts_with("HTTP/1.1 200") && read.contains(r#""kind":"mail""#),
+        "{read}"
+    );
+    let forbidden = served.tcp(&token, "POST /v1/tasks", r#"{"kind":"exec"}"#);
+    assert!(forbidden.starts_with("HTTP/1.1 403"), "{forbidden}");
+    assert_eq!(place.get("a")["id"], "a");
+
+    let rotated = secret(&place, &["token", "rotate", "ci", "--overlap", "1h"]);
+    for token in [&token, &rotated] {
+        let read = served.tcp(token, "GET /v1/time", "");
+        assert!(read.starts_with("HTTP/1.1 200"), "{read}");
+    }
+    let (code, out, _) = place.run(&["token", "list", "-o", "json"]);
+    assert_eq!((code, out.lines().count()), (0, 1));
+    assert!(
+        out.contains(r#""kinds":["mail"]"#) && out.contains(r#""secrets":2"#),
+        "{out}"
+    );
+    let (code, _, err) = place.run(&["token", "revoke", "ci"]);
+    assert_eq!(
+        (code, err.contains("token 'ci' is revoked")),
+        (0, true),
+        "{err}"
+    );
+    until("the server refuses it", || {
+        served
+            .tcp(&token, "GET /v1/time", "")
+            .starts_with("HTTP/1.1 401")
+    });
+    let (code, _, err) = place.run(&["token", "revoke", "ci"]);
+    assert_eq!((code, err.contains("token list")), (1, true), "{err}");
+    let (_, audit, _) = place.run(&["audit"]);
+    assert!(audit.contains("set the value server/token/ci"), "{audit}");
+
+    served.running.signal(Signal::SIGTERM);
+    assert_eq!(served.running.wait(), Some(0));
+    assert!(!place.path("run/s.sock").exists());
+    let log = place.read("serve.log");
+    assert!(!log.contains("wlt_"), "the log has no secret: {log}");
+}
+
+#[test]
+fn what_cannot_be_served_is_refused_with_the_reason() {
+    let place = Place::new();
+    for (words, says) in [
+        (
+            &["serve", "--listen", "0.0.0.0:0"][..],
+            "can be reached from other machines",
+        ),
+        (
+            &["serve", "--base-path", "tasks/"],
+            "--base-path: 'tasks/' is not a path such as /windlass",
+        ),
+        (
+            &["serve", "--socket", "s.sock"],
+            "give a path with a folder",
+        ),
+        (&["serve", "--socket", "/tmp/s.sock"], "open to other users"),
+        (&["serve", "--rate", "0"], "--rate"),
+        (&["token", "new", "a b", "--role", "read"], "name"),
+        (
+            &["token", "new", "a", "--role", "king"],
+            "'king' is not one of read, operate, admin",
+        ),
+        (&["token", "new", "a"], "--role"),
+        (
+            &["token", "new", "a", "--role", "admin", "--kind", "mail"],
+            "an admin token has every task",
+        ),
+        (&["token", "rotate", "none"], "'none' does not exist"),
+    ] {
+        let (code, out, err) = place.run(words);
+        assert!(code > 0 && out.is_empty(), "{words:?}: {code} {out}");
+        assert!(err.contains(says), "{words:?}: {err}");
+    }
+    let _first = Served::start(&place, &[]);
+    let again = ["serve", "--socket", "run/s.sock", "--listen", "127.0.0.1:0"];
+    let (code, _, err) = place.run(&again);
+    assert!(code > 0 && err.contains("another server uses it"), "{err}");
+}
