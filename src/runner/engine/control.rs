@@ -10,7 +10,7 @@ use super::{Engine, slot::Slot};
 use crate::{
     runner::{
         control::Control,
-        handle::{RunningTask, Snapshot},
+        snapshot::{RunningTask, Snapshot},
     },
     store::{NodeCommand, NodeCommandId, QueuedNodeCommand},
 };

@@ -78,7 +78,7 @@ use super::{
     commit::Answers,
     config::NodeConfig,
     due::{DueIndex, Moment},
-    handle::Unstored,
+    snapshot::Unstored,
     input::{In, LeaseEvent},
     kinds::Kinds,
     lease::Wanted,

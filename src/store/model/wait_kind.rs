@@ -58,8 +58,8 @@ impl WaitKind {
         Self::Copied,
     ];
 
-    /// Returns the name that JSON uses, and metrics except for `lost`: `no_node`, `data_version`, `labels`, `not_claiming`, `fault`, `full`,
-    /// `tasks`, `limit`, `lost` or `copied`.
+    /// Returns the name that JSON uses, and metrics except for `lost`: `no_node`, `data_version`, `labels`,
+    /// `not_claiming`, `fault`, `full`, `tasks`, `limit`, `lost` or `copied`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::NoNode => "no_node",

@@ -5,7 +5,7 @@ use windlass_statemachine::{Author, CommandId, NodeName, TaskId};
 
 use super::{
     SqliteStore, all_failed, apply, audit, batch::newest, codes, copied, errors::item, feed::Feed,
-    history, hub::Message, jobs::Load, json, limits, list, log, log_lines, node, progress::QUEUE,
+    history, hub::Message, jobs::Load, read_changes, json, limits, list, log_lines, node, progress::QUEUE,
     query, read_counts, retention, stream,
 };
 use crate::store::{
@@ -212,7 +212,7 @@ impl Registry for SqliteStore {
             if last > newest {
                 return Err(Error::beyond(after, newest as u64).into());
             }
-            if last + 1 < log::oldest(conn)? {
+            if last + 1 < read_changes::oldest(conn)? {
                 return Err(Error::pruned(after).into());
             }
             Ok(last)
