@@ -113,11 +113,7 @@ impl Engine {
                     self.drain();
                 }
             }
-            NodeCommand::Balance => {
-                // A frozen node balances too: it releases tasks, but takes none.
-                let released = self.balance();
-                self.acknowledge(order, format!("balanced: {released} tasks released"));
-            }
+            NodeCommand::Balance => self.order_balance(order),
             NodeCommand::StopTask { task } => self.stop_task(&task, order),
         }
     }
