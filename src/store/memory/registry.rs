@@ -6,7 +6,7 @@ use windlass_statemachine::{Author, CommandId, NodeName, TaskId};
 use super::MemoryStore;
 use crate::store::{
     Applied, AuditAction, AuditEntry, Change, ChangeStream, CommandRecord, Error, Filter, LimitUse,
-    Limits, LogPart, NodeCommand, NodeCommandId, NodeRecord, Page, Purge, Registry, Span,
+    Limits, NodeCommand, NodeCommandId, NodeRecord, Page, Purge, Registry, Span, StoredLog,
     TaskCount, TaskRecord, TaskStats, Transaction, Transfer, copy::Copied,
 };
 
@@ -117,7 +117,7 @@ impl Registry for MemoryStore {
         self.shared.lock().0.node_outcome(command)
     }
 
-    async fn log_parts(&self, id: &TaskId, from: u64) -> Result<Vec<LogPart>, Error> {
+    async fn log_parts(&self, id: &TaskId, from: u64) -> Result<StoredLog, Error> {
         self.shared.lock().0.log_of(id, from)
     }
 

@@ -6,8 +6,8 @@ use windlass_statemachine::{Author, CommandId, Invalid, NodeName, TaskId};
 use super::Split;
 use crate::store::{
     Applied, AuditEntry, Change, ChangeStream, CommandRecord, Doctor, Done, Error, Filter, Guard,
-    LimitUse, Limits, LogPart, NodeCommand, NodeCommandId, NodeRecord, Operation, Order, Page,
-    Purge, Registry, Require, Span, StateRemoval, Submitted, TaskCount, TaskRecord, TaskStats,
+    LimitUse, Limits, NodeCommand, NodeCommandId, NodeRecord, Operation, Order, Page, Purge,
+    Registry, Require, Span, StateRemoval, StoredLog, Submitted, TaskCount, TaskRecord, TaskStats,
     Transaction, Transfer, rules,
 };
 
@@ -236,7 +236,7 @@ impl Registry for Split {
         self.registry.node_outcome(command).await
     }
 
-    async fn log_parts(&self, id: &TaskId, from: u64) -> Result<Vec<LogPart>, Error> {
+    async fn log_parts(&self, id: &TaskId, from: u64) -> Result<StoredLog, Error> {
         self.registry.log_parts(id, from).await
     }
 

@@ -5,13 +5,13 @@ use windlass_statemachine::{Author, CommandId, NodeName, TaskId};
 
 use super::{
     SqliteStore, all_failed, apply, audit, batch::newest, codes, copied, errors::item, feed::Feed,
-    history, hub::Message, jobs::Load, read_changes, json, limits, list, log_lines, node, progress::QUEUE,
-    query, read_counts, retention, stream,
+    history, hub::Message, jobs::Load, json, limits, list, log_lines, node, progress::QUEUE, query,
+    read_changes, read_counts, retention, stream,
 };
 use crate::store::{
     Applied, AuditEntry, Change, ChangeStream, CommandRecord, Doctor, Error, Filter, LimitUse,
-    Limits, LogPart, NodeCommand, NodeCommandId, NodeRecord, Operation, Page, Purge, Registry,
-    Span, TaskCount, TaskRecord, TaskStats, Transaction, Transfer, copy::Copied, rules,
+    Limits, NodeCommand, NodeCommandId, NodeRecord, Operation, Page, Purge, Registry, Span,
+    StoredLog, TaskCount, TaskRecord, TaskStats, Transaction, Transfer, copy::Copied, rules,
 };
 
 #[async_trait]
@@ -190,7 +190,7 @@ impl Registry for SqliteStore {
         self.0.readers.run("read a node's answer", read).await
     }
 
-    async fn log_parts(&self, id: &TaskId, from: u64) -> Result<Vec<LogPart>, Error> {
+    async fn log_parts(&self, id: &TaskId, from: u64) -> Result<StoredLog, Error> {
         let id = id.clone();
         let read = move |conn: &_| log_lines::read(conn, &id, from);
         self.0.readers.run("read a task's log lines", read).await

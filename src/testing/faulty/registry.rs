@@ -6,8 +6,8 @@ use windlass_statemachine::{Author, CommandId, NodeName, TaskId};
 use super::{FaultyStore, Operation};
 use crate::store::{
     self, Applied, AuditEntry, Change, ChangeStream, CommandRecord, Doctor, Error, Exported,
-    Filter, LimitUse, Limits, LogPart, NodeCommand, NodeCommandId, NodeRecord, Order, Page, Purge,
-    Registry, Span, TaskCount, TaskRecord, TaskStats, Transaction, Transfer,
+    Filter, LimitUse, Limits, NodeCommand, NodeCommandId, NodeRecord, Order, Page, Purge, Registry,
+    Span, StoredLog, TaskCount, TaskRecord, TaskStats, Transaction, Transfer,
     copy::{Copied, Outside},
     examine::{Examination, Finding},
 };
@@ -128,7 +128,7 @@ impl Registry for FaultyStore {
         self.call(Operation::Read, call).await
     }
 
-    async fn log_parts(&self, id: &TaskId, from: u64) -> Result<Vec<LogPart>, Error> {
+    async fn log_parts(&self, id: &TaskId, from: u64) -> Result<StoredLog, Error> {
         let call = self.registry().log_parts(id, from);
         self.call(Operation::Read, call).await
     }
