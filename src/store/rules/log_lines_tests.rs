@@ -259,7 +259,7 @@ fn a_log_beyond_its_bounds_is_not_imported() {
                 parts[0]
                     .lines
                     .iter_mut()
-                    .for_each(|line| line.text = text(100))
+                    .for_each(|line| line.text = text(100));
             }),
             "log: has 256 lines and 25600 bytes in part 0",
         ),

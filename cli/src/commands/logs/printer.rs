@@ -193,7 +193,7 @@ impl Printer {
             return Ok(());
         }
         if self.to.out.is_json() {
-            return self.to.print_part(&Part::DamagedPart { damaged_part });
+            return self.to.print_part(&Part::Damaged { damaged_part });
         }
         self.to.out.note(format_args!(
             "note: part {} of the log, with lines of attempt {}, cannot be read: {}; `windlass doctor --repair` deletes \
@@ -309,7 +309,7 @@ pub(crate) enum Part {
         missing_lines: u64,
     },
     /// A part of the handler's lines that cannot be read, with `--follow`.
-    DamagedPart {
+    Damaged {
         /// The part.
         damaged_part: Damaged,
     },
