@@ -259,30 +259,6 @@ async fn a_task_that_has_ended_is_removed_from_the_live_ones() {
     node.shutdown().await;
 }
 
-/// A node of Metafora that ends a task leaves its log.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_new_task_has_no_lines_of_one_that_metafora_has_ended() {
-    let server = Server::start();
-    let (store, client) = open(&shared(&server)).await;
-    let metafora = Metafora::new(&server).await;
-    let part = r#"{"part":0,"incarnation":0,"attempt":1,"start":0,"fence":7,"seen":1,
-        "lines":[{"n":1,"at":"2030-01-01T00:00:00Z","text":"earlier"}]}"#;
-    for id in ["a", "b"] {
-        metafora
-            .put(&format!("meta/log/{id}/000000000000.0.1"), part)
-            .await;
-    }
-    client.submit(NewTask::new("k").id("a")).await.unwrap();
-    let page = client.log_lines("a", &LogQuery::default()).await.unwrap();
-    assert_eq!(page.lines, []);
-    let mut repair = Examination::default();
-    repair.repair = true;
-    let findings = store.doctor().unwrap().examine(&repair).await.unwrap();
-    let parts = findings.iter().find(|finding| finding.check == "parts");
-    assert_eq!(parts.unwrap().repaired, 1, "{parts:?}");
-    assert!(metafora.get("meta/log/b/000000000000.0.1").await.is_none());
-}
-
 /// States that only Metafora stores.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn states_of_metafora_are_continued() {
