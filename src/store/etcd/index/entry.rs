@@ -11,8 +11,10 @@ use crate::store::{
     etcd::{
         read::KeySet,
         schema::{
-            self, Envelope, Fences, KeyValue, Parked, Part, Snapshot, json::parse,
-            ranges::is_pointer, records::read_state,
+            self, Envelope, Fences, KeyValue, Parked, Part, Snapshot,
+            json::parse,
+            ranges::is_pointer,
+            records::{read_state, write_state},
         },
     },
 };
@@ -129,16 +131,18 @@ impl Of<'_> {
 impl Entry {
     /// Applies a key; `None` for a deleted one.
     pub(super) fn take(&mut self, of: &Of<'_>, kv: Option<&KeyValue>, fences: &Fences) {
-        let mut kept = kv;
+        let (mut kept, mut short) = (kv, None);
         match of {
             Of::Part(Part::Task) => self.live = kv.and_then(Life::read).map(Box::new),
             Of::Finished => self.ended = kv.and_then(Life::read).map(Box::new),
             Of::Part(Part::Slot) => self.command(None, kv),
             Of::Part(Part::Command(name)) => self.command(Some((*name).into()), kv),
             Of::State => {
-                let read = |kv| read_state(kv, fences).ok();
-                let stage = |kv| read(kv).map(|(state, _)| Stage::of(&state));
-                self.state = kv.map(|kv| Box::new(stage(kv)));
+                let read = kv.and_then(|kv| read_state(kv, fences).ok());
+                let stage = read.as_ref().map(|(state, _)| Stage::of(state));
+                self.state = kv.map(|_| Box::new(stage));
+                // Without the lines of the history.
+                short = read.and_then(|(state, hold)| write_state(&state, &hold).ok());
             }
             Of::Parked => {
                 let parked: Option<Parked> = kv.and_then(|kv| parse(kv).ok());
@@ -148,7 +152,7 @@ impl Entry {
             Of::Part(Part::Owner | Part::Props) | Of::PropsApart => {}
         }
         if let Some(key) = of.key() {
-            self.kept.set(key, kept, fences);
+            self.kept.set(key, kept, short);
         }
     }
 

@@ -8,9 +8,8 @@ use windlass_statemachine::Json;
 use crate::store::etcd::{
     read::KeySet,
     schema::{
-        Envelope, Fences, KeyValue, Of, Snapshot,
+        Envelope, KeyValue, Of, Snapshot,
         json::{text_of, write},
-        records::{read_state, write_state},
     },
 };
 
@@ -44,17 +43,12 @@ struct Value {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Kept(Vec<Value>);
 
-/// Returns the part of a value that is kept.
-fn kept_of(of: Of, kv: &KeyValue, fences: &Fences) -> (Extent, Vec<u8>) {
-    let written = match of {
-        Of::TaskState => {
-            let read = read_state(kv, fences).ok();
-            read.and_then(|(state, hold)| write_state(&state, &hold).ok())
-        }
-        Of::Finished => return kept_of_ended(kv),
-        _ => None,
-    };
-    let text = written.map_or_else(|| kv.value().to_vec(), String::into_bytes);
+/// Returns the part of a value that is kept. `short` stands for the value, if a list needs no more of it.
+fn kept_of(of: Of, kv: &KeyValue, short: Option<String>) -> (Extent, Vec<u8>) {
+    if of == Of::Finished && kv.value().len() > MOST_PROPS {
+        return kept_of_ended(kv);
+    }
+    let text = short.map_or_else(|| kv.value().to_vec(), String::into_bytes);
     match of {
         Of::Props | Of::PropsApart if text.len() > MOST_PROPS => {
             (Extent::ButProps, b"null".to_vec())
@@ -91,8 +85,8 @@ fn is_damaged(of: Of, kv: &KeyValue) -> bool {
 }
 
 impl Value {
-    fn new(of: Of, kv: &KeyValue, fences: &Fences) -> Self {
-        let (extent, text) = kept_of(of, kv, fences);
+    fn new(of: Of, kv: &KeyValue, short: Option<String>) -> Self {
+        let (extent, text) = kept_of(of, kv, short);
         let is_damaged = is_damaged(of, kv);
         Self {
             of,
@@ -129,9 +123,9 @@ impl Value {
 }
 
 impl Kept {
-    /// Applies a key; `None` for a deleted one.
-    pub(super) fn set(&mut self, of: Of, kv: Option<&KeyValue>, fences: &Fences) {
-        let value = kv.map(|kv| Value::new(of, kv, fences));
+    /// Applies a key; `None` for a deleted one. `short` stands for its value, if a list needs no more of it.
+    pub(super) fn set(&mut self, of: Of, kv: Option<&KeyValue>, short: Option<String>) {
+        let value = kv.map(|kv| Value::new(of, kv, short));
         match (self.0.binary_search_by_key(&of, |value| value.of), value) {
             (Ok(at), Some(value)) => self.0[at] = value,
             (Ok(at), None) => drop(self.0.remove(at)),
