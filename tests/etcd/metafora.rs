@@ -6,7 +6,7 @@ use std::time::Duration;
 use windlass::{
     Client, Command, KindConfig, NewTask, Runner, StateKind, TaskId,
     runner::Runner as Node,
-    store::{Change, ChangeKind, Coordinator, LogQuery, NodeCommand, Store, examine::Examination},
+    store::{Change, ChangeKind, Coordinator, NodeCommand, Store},
 };
 
 use crate::{
