@@ -101,6 +101,10 @@ impl<H: Harness> Harness for Split<H> {
         self.inner.corrupt_envelope(store, task).await
     }
 
+    async fn corrupt_log(&self, store: &Store, task: &TaskId) -> bool {
+        self.inner.corrupt_log(store, task).await
+    }
+
     fn takes_effects(&self) -> bool {
         false
     }
@@ -217,6 +221,12 @@ mod sqlite_file {
             self.write("UPDATE windlass_tasks SET props = '{' WHERE id = ?1", task);
             true
         }
+
+        async fn corrupt_log(&self, _: &Store, task: &TaskId) -> bool {
+            let sql = format!("UPDATE windlass_log SET lines = '{{' WHERE part = 0 AND {WHICH}");
+            self.write(&sql, task);
+            true
+        }
     }
 
     #[async_trait]
@@ -249,6 +259,7 @@ windlass::conformance_tests!(
     cannot {
         Reopen: "the data end with the store",
         CorruptEnvelope: "the store keeps envelopes as values, which are always readable",
+        CorruptLog: "the store keeps logs as values, which are always readable",
         Examine: "the store has no examination of its own",
     }
 );
@@ -259,6 +270,7 @@ windlass::conformance_tests!(
     cannot {
         Reopen: "the coordinator's data end with the store",
         CorruptEnvelope: "the coordinator keeps envelopes as values, which are always readable",
+        CorruptLog: "the coordinator keeps logs as values, which are always readable",
         RepairState: "the coordinator fails the task, and no record of it is quarantined",
         Effects: "a commit to two stores cannot be one step with its effects",
     }

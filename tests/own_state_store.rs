@@ -88,6 +88,7 @@ windlass::conformance_tests!(
         Reopen: "the coordinator's data end with the store",
         Clock: "the harness opens the coordinator on a clock of its own",
         CorruptEnvelope: "the coordinator keeps envelopes as values, which are always readable",
+        CorruptLog: "the coordinator keeps logs as values, which are always readable",
         RepairState: "the coordinator fails the task, and no record of it is quarantined",
         Effects: "a commit to two stores cannot be one step with its effects",
     }

@@ -12,10 +12,10 @@ use windlass::{
     statemachine::{Author, Kind, NodeName},
     store::{
         Applied, AuditEntry, Change, ChangeStream, Claimed, CommandRecord, Commit, Coordinator,
-        Doctor, Error, EventStream, Exported, Filter, Lease, LimitUse, Limits, LogPart, LogWrite,
+        Doctor, Error, EventStream, Exported, Filter, Lease, LimitUse, Limits, LogWrite,
         NamedValue, NodeCommand, NodeCommandId, NodeRecord, NodeSpec, NodeStatus, Order, Page,
-        Purge, Registry, SetValue, Span, Store, TaskCount, TaskRecord, TaskStats, Transaction,
-        Transfer,
+        Purge, Registry, SetValue, Span, Store, StoredLog, TaskCount, TaskRecord, TaskStats,
+        Transaction, Transfer,
         copy::{Copied, Outside},
     },
 };
@@ -224,7 +224,7 @@ impl Registry for UseCopied {
         self.registry().node_outcome(command).await
     }
 
-    async fn log_parts(&self, id: &TaskId, from: u64) -> Result<Vec<LogPart>, Error> {
+    async fn log_parts(&self, id: &TaskId, from: u64) -> Result<StoredLog, Error> {
         self.registry().log_parts(id, from).await
     }
 

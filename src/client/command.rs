@@ -57,8 +57,8 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`] (field `until`) for a duration of zero, and for an end after `9999-12-30T22:00:00Z`; and the errors
-    /// of [`command`](Self::command).
+    /// [`Error::Invalid`] (field `until`) for a duration of zero, and for an end after `9999-12-30T22:00:00Z`; and the
+    /// errors of [`command`](Self::command).
     pub async fn sleep_for(
         &self,
         task: impl TryInto<TaskId, Error: Into<Invalid>>,

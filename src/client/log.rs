@@ -7,7 +7,8 @@ use crate::store::{Error, LogPage, LogQuery, rules};
 
 impl Client {
     /// Returns the lines that the handlers of a task have logged ([`TaskContext::log`](crate::TaskContext::log)),
-    /// oldest first, with the number of those that are gone. A log is bounded, so one page has all lines.
+    /// oldest first, with the number of those that are gone and the parts that cannot be read. A log is bounded, so one
+    /// page has all lines.
     ///
     /// To follow a log, ask again with [`LogQuery::after`]. A running handler adds lines at most once a second, and a
     /// change of the task may add some ([`changes`](Self::changes)).
@@ -24,11 +25,11 @@ impl Client {
         id: impl TryInto<TaskId, Error: Into<Invalid>>,
         query: &LogQuery,
     ) -> Result<LogPage, Error> {
-        let parts = self
+        let log = self
             .store
             .registry()
             .log_parts(&name(id)?, query.after.part)
             .await?;
-        Ok(rules::log_lines::page(parts, query))
+        Ok(rules::log_lines::page(log, query))
     }
 }

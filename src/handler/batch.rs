@@ -7,7 +7,8 @@ use windlass_statemachine::Message;
 
 use super::{context::TaskContext, returned::failed, signals::Stop};
 
-/// Tasks that a batch handler ([`Builder::batch_handler`](crate::runner::Builder::batch_handler)) works on in one call: at least one.
+/// Tasks that a batch handler ([`Builder::batch_handler`](crate::runner::Builder::batch_handler)) works on in one call:
+/// at least one.
 #[derive(Debug)]
 pub struct TaskBatch {
     tasks: Vec<TaskContext>,
@@ -29,8 +30,8 @@ impl TaskBatch {
         self.tasks.iter().map(message).collect()
     }
 
-    /// Resolves when one of the tasks should stop, with its place in [`tasks`](Self::tasks) and the reason. A task that does not
-    /// stop within the grace of its kind is taken out of the batch: its message has no effect.
+    /// Resolves when one of the tasks should stop, with its place in [`tasks`](Self::tasks) and the reason. A task that
+    /// does not stop within the grace of its kind is taken out of the batch: its message has no effect.
     pub async fn stop_requested(&self) -> (usize, Stop) {
         let stops = self.tasks.iter().map(|task| task.stop_requested().boxed());
         let (stop, at, _) = select_all(stops).await;

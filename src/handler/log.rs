@@ -11,10 +11,10 @@ use windlass_statemachine::TaskType;
 use super::{
     TaskContext,
     asks::Sent,
-    log_buffer::{RunLog, Waiting, cut},
+    log_buffer::{RunLog, Waiting},
     run_data::RunData,
 };
-use crate::store::Logged;
+use crate::store::{Logged, rules::log_lines::cut};
 
 impl RunData {
     fn log(&self) -> MutexGuard<'_, RunLog> {

@@ -1,26 +1,14 @@
 //! [`RunLog`]: the lines that a handler has logged, until the runner takes them.
 
-use std::{collections::VecDeque, mem, sync::Arc};
+use std::{collections::VecDeque, mem};
 
 use crate::store::Logged;
 
-/// The most bytes of one line. The rest of a longer line is replaced by `…`.
-const LINE_BYTES: usize = 4096;
 /// The most bytes and lines that wait for the store.
 const WAITING_BYTES: usize = 256 * 1024;
 const WAITING_LINES: usize = 4096;
 /// The number of waiting bytes from which they are written at once.
 const FULL: usize = 64 * 1024;
-
-/// Returns a line, without the part that is too long.
-pub(super) fn cut(line: &str) -> Arc<str> {
-    if line.len() <= LINE_BYTES {
-        return line.into();
-    }
-    let most = LINE_BYTES - '…'.len_utf8();
-    let end = (0..=most).rev().find(|at| line.is_char_boundary(*at));
-    format!("{}…", &line[..end.unwrap_or(0)]).into()
-}
 
 /// Lines that wait for the store. Drops the oldest ones beyond its bounds.
 #[derive(Debug, Default)]
@@ -126,6 +114,7 @@ mod tests {
     use jiff::Timestamp;
 
     use super::*;
+    use crate::store::rules::log_lines::LINE_BYTES;
 
     fn line(n: u64, bytes: usize) -> Logged {
         Logged::new(n, Timestamp::UNIX_EPOCH, "x".repeat(bytes))
@@ -148,15 +137,6 @@ mod tests {
         waiting.drop_until(5098);
         assert_eq!(numbers(&waiting), (Some(5099), 2));
         assert_eq!(waiting.bytes, 2 * LINE_BYTES);
-    }
-
-    #[test]
-    fn a_long_line_is_cut_between_two_characters() {
-        assert_eq!(&*cut("a"), "a");
-        let long = "ö".repeat(LINE_BYTES);
-        let cut = cut(&long);
-        assert_eq!(cut.len(), LINE_BYTES - 1);
-        assert!(cut.ends_with("ö…"), "{cut}");
     }
 
     #[test]

@@ -67,7 +67,8 @@ impl Runner {
     ///
     /// # Errors
     ///
-    /// [`ChangeError`]: the number is too large, the node has no handler for the kind, the kind is built in (schedules), or the node has stopped.
+    /// [`ChangeError`]: the number is too large, the node has no handler for the kind, the kind is built in
+    /// (schedules), or the node has stopped.
     ///
     /// # Example
     ///

@@ -3,7 +3,7 @@
 use tokio::sync::oneshot;
 use windlass_statemachine::{Invalid, Kind, task::Labels};
 
-use super::{handle::Snapshot, kinds::KindEntry};
+use super::{kinds::KindEntry, snapshot::Snapshot};
 
 /// A request to the engine.
 pub(super) enum Control {

@@ -10,7 +10,6 @@ mod control;
 pub(crate) mod due;
 mod engine;
 mod gauges;
-mod handle;
 mod input;
 mod kinds;
 mod lease;
@@ -19,6 +18,7 @@ mod node;
 mod node_faults;
 mod os_signals;
 mod reports;
+mod snapshot;
 pub(crate) mod spawn;
 mod start;
 mod store_errors;
@@ -28,10 +28,10 @@ pub use self::{
     change::ChangeError,
     claimer::{ClaimError, ClaimedTask, Claimer, FinishError},
     config::KindConfig,
-    handle::{RunningTask, Snapshot, Unstored},
     lease::lease_margin,
     node::Runner,
     os_signals::StopSignals,
     reports::REPORTS,
+    snapshot::{RunningTask, Snapshot, Unstored},
     start::StartError,
 };

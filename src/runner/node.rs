@@ -13,9 +13,9 @@ use windlass_statemachine::NodeName;
 
 use super::{
     control::Control,
-    handle::{Snapshot, Unstored},
     input::In,
     os_signals::StopSignals,
+    snapshot::{Snapshot, Unstored},
 };
 use crate::{handler::Shared, store::Error};
 
@@ -81,9 +81,9 @@ impl Runner {
         self.ended.as_ref().is_none_or(JoinHandle::is_finished)
     }
 
-    /// Returns why the node has stopped, or is stopping, on its own: its store is gone ([`Error::StoreGone`]), or has failed as often as
-    /// [`exit_after_store_errors`](super::Builder::exit_after_store_errors) allows ([`Error::Unavailable`]). `None` while the node works, and when it was asked to
-    /// stop.
+    /// Returns why the node has stopped, or is stopping, on its own: its store is gone ([`Error::StoreGone`]), or has
+    /// failed as often as [`exit_after_store_errors`](super::Builder::exit_after_store_errors) allows
+    /// ([`Error::Unavailable`]). `None` while the node works, and when it was asked to stop.
     pub fn failure(&self) -> Option<Error> {
         self.failure.get().cloned()
     }

@@ -18,12 +18,12 @@ use super::{
     config::{NodeConfig, check_slots},
     engine::{Dependencies, Engine},
     gauges,
-    handle::Unstored,
     input::In,
     kinds::{KindEntry, Kinds},
     lease::{self, Keeper, Wanted},
     maintain,
     node::Runner,
+    snapshot::Unstored,
     store_errors::Errors,
 };
 use crate::{
@@ -47,7 +47,8 @@ pub enum StartError {
          (one that died is forgotten when its lease ends)"
     )]
     NameTaken(NodeName),
-    /// A handler needs a shared value that the node does not have ([`KindConfig::needs_state`](super::KindConfig::needs_state)).
+    /// A handler needs a shared value that the node does not have
+    /// ([`KindConfig::needs_state`](super::KindConfig::needs_state)).
     #[error("could not start the handler of {kind}: {missing}")]
     MissingState {
         /// The kind of the handler: `'mail'`, or `every other kind` for the default handler.

@@ -192,7 +192,8 @@ pub type EventStream = Pin<Box<dyn Stream<Item = Vec<Event>> + Send>>;
 ///     oldest lines first. A deleted task has no lines. Cases: `logs::lines_are_kept_with_their_attempt`,
 ///     `logs::a_commit_writes_its_lines`, `logs::lines_are_taken_once`, `logs::a_stale_owner_logs_nothing`,
 ///     `logs::the_oldest_lines_go_first`, `logs::a_deleted_task_has_no_lines`, `logs::lines_are_durable`,
-///     `logs::a_moved_task_has_its_lines`.
+///     `logs::a_moved_task_has_its_lines`. A part of a log that cannot be read is reported with its attempt, and the
+///     other lines stay: `logs::a_damaged_part_is_reported`.
 ///
 /// [`Task::limits`]: windlass_statemachine::Task::limits
 /// [`TaskState::is_waiting`]: windlass_statemachine::TaskState::is_waiting

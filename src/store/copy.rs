@@ -1,4 +1,5 @@
-//! [`Copier`]: copies all tasks of one store into another. [`Store::export`] and [`Store::import`] do the same by way of a file.
+//! [`Copier`]: copies all tasks of one store into another. [`Store::export`] and [`Store::import`] do the same by way
+//! of a file.
 
 mod error;
 mod export;
@@ -46,8 +47,8 @@ const OUTSIDE: u32 = 1000;
 ///
 /// # Guarantees
 ///
-/// Until [`finish`](Self::finish) the source is not changed. The tasks have the same order in the target as in the source, except that
-/// a replaced task goes to the end. Fences continue to grow: see [`Exported`](super::Exported).
+/// Until [`finish`](Self::finish) the source is not changed. The tasks have the same order in the target as in the
+/// source, except that a replaced task goes to the end. Fences continue to grow: see [`Exported`](super::Exported).
 ///
 /// # Example
 ///

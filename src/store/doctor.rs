@@ -18,9 +18,10 @@ use super::{
 /// # Duties of an implementation
 ///
 /// 1. **Examinations.** An examination reports each record that cannot be read with the name of its
-///    task, and nothing about records in order.
+///    task, and nothing about records in order. A repair deletes only the damaged parts of a log.
 ///    Cases: `examine::a_store_in_order_has_nothing_wrong`,
-///    `examine::an_unreadable_state_is_reported`, `examine::an_unreadable_envelope_is_reported`.
+///    `examine::an_unreadable_state_is_reported`, `examine::an_unreadable_envelope_is_reported`,
+///    `logs::a_damaged_part_is_found_and_repaired`.
 #[async_trait]
 pub trait Doctor: Send + Sync + 'static {
     /// Examines the store. On request, repairs what can be repaired safely.

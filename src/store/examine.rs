@@ -4,6 +4,8 @@
 pub(crate) mod circle;
 #[cfg(any(feature = "sqlite", feature = "etcd"))]
 mod latency;
+#[cfg(any(feature = "sqlite", feature = "etcd"))]
+pub(crate) mod log_parts;
 
 use serde::Serialize;
 

@@ -261,7 +261,8 @@ impl Exported {
         self.task.props.len() + Size::of(&self.state).bytes() + log
     }
 
-    /// Checks the bytes of props, data and result against the limit of a store, and the fence against [`Fence::MOST`].
+    /// Checks the bytes of props, data and result against the limit of a store, the fence against [`Fence::MOST`], and
+    /// the log against its bounds.
     pub(crate) fn check_fits(&self, limit: usize) -> Result<(), Error> {
         if self.fence > Fence::MOST {
             let reason = format!(
@@ -273,6 +274,7 @@ impl Exported {
             );
             return Err(Invalid::new("fence", reason).into());
         }
+        rules::log_lines::check(&self.log)?;
         rules::size::check_task(&self.task, limit)?;
         rules::size::check(Size::of(&self.state), self.task.props.len(), limit)
     }

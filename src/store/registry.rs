@@ -11,9 +11,10 @@ use windlass_statemachine::{
 };
 
 use super::{
-    Applied, AuditEntry, Change, CommandRecord, Doctor, Error, Filter, LimitUse, Limits, LogPart,
+    Applied, AuditEntry, Change, CommandRecord, Doctor, Error, Filter, LimitUse, Limits,
     NamedValue, NodeCommand, NodeCommandId, NodeRecord, Operation, Order, Page, Purge, SetValue,
-    Span, Submit, Submitted, TaskCount, TaskRecord, TaskStats, Transaction, Transfer, rules,
+    Span, StoredLog, Submit, Submitted, TaskCount, TaskRecord, TaskStats, Transaction, Transfer,
+    rules,
 };
 use crate::clock::{Clock, SystemClock};
 
@@ -275,12 +276,13 @@ pub trait Registry: Send + Sync + 'static {
     /// [`Error::NotFound`], [`Error::Unavailable`].
     async fn history(&self, id: &TaskId, limit: u32) -> Result<Vec<Change>, Error>;
 
-    /// Returns the log lines of one task, in order: the kept parts from the part with this number on.
+    /// Returns the log lines of one task, in order: the kept parts from the part with this number on, and those of them
+    /// that cannot be read.
     ///
     /// # Errors
     ///
     /// [`Error::NotFound`], [`Error::Unavailable`].
-    async fn log_parts(&self, id: &TaskId, from: u64) -> Result<Vec<LogPart>, Error>;
+    async fn log_parts(&self, id: &TaskId, from: u64) -> Result<StoredLog, Error>;
 
     /// Returns the stream of changes from now on (`None`), or after the change with this `seq`.
     ///

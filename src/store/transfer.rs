@@ -47,9 +47,9 @@ pub trait Transfer: Send + Sync + 'static {
     /// # Duties of an implementation
     ///
     /// 1. **A copied store is at rest.** While the mark is set, submits, commands, retries, reschedules, imports,
-    ///    new nodes and the node command [`Unfreeze`](super::NodeCommand::Unfreeze) are refused with [`Error::Copied`]. Everything works again once the mark is removed.
-    ///    Reads, exports and deletes still work. A process that opened the store before may notice the mark late,
-    ///    if checking it would need an extra request with each call. Cases:
+    ///    new nodes and the node command [`Unfreeze`](super::NodeCommand::Unfreeze) are refused with [`Error::Copied`].
+    ///    Everything works again once the mark is removed. Reads, exports and deletes still work. A process that opened
+    ///    the store before may notice the mark late, if checking it would need an extra request with each call. Cases:
     ///    `copies::a_copied_store_takes_no_tasks_and_no_nodes`.
     ///
     /// # Errors

@@ -190,7 +190,8 @@ name! {
 
 name! {
     /// The name of a handler; a task of this kind is run by it. The rules are those of [`TaskId`], but a kind may be a
-    /// path: `inbox/err` is a kind of its own beside `inbox`. No part of a path is empty, `.` or `..`, and a kind does not end with `*`.
+    /// path: `inbox/err` is a kind of its own beside `inbox`. No part of a path is empty, `.` or `..`, and a kind does
+    /// not end with `*`.
     ///
     /// # Example
     ///

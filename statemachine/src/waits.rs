@@ -141,7 +141,8 @@ impl Waits {
     ///
     /// # Errors
     ///
-    /// [`Invalid`]: with the field `id` for an invalid id; otherwise with `field` for an empty list, for more than 1,000 tasks, and for a task that is named twice.
+    /// [`Invalid`]: with the field `id` for an invalid id; otherwise with `field` for an empty list, for more than
+    /// 1,000 tasks, and for a task that is named twice.
     pub fn new<I>(field: &'static str, tasks: I) -> Result<Self, Invalid>
     where
         I: IntoIterator,

@@ -4,8 +4,8 @@ use windlass::{
     Author, CommandId, Invalid, NodeName, StateKind, TaskId, async_trait,
     store::{
         Applied, AuditAction, AuditEntry, Availability, Change, ChangeKind, ChangeStream,
-        CommandRecord, Doctor, Done, Error, Expected, Filter, Limits, LogPart, NamedValue,
-        NodeCommand, NodeCommandId, NodeRecord, Operation, Page, Purge, Registry, SetValue, Span,
+        CommandRecord, Doctor, Done, Error, Expected, Filter, Limits, NamedValue, NodeCommand,
+        NodeCommandId, NodeRecord, Operation, Page, Purge, Registry, SetValue, Span, StoredLog,
         TaskCount, TaskRecord, TaskStats, Transaction, Transfer,
     },
 };
@@ -274,7 +274,7 @@ impl Registry for PlantedStore {
         self.inner.node_outcome(command).await
     }
 
-    async fn log_parts(&self, id: &TaskId, from: u64) -> Result<Vec<LogPart>, Error> {
+    async fn log_parts(&self, id: &TaskId, from: u64) -> Result<StoredLog, Error> {
         self.inner.log_parts(id, from).await
     }
 

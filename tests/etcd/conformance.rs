@@ -6,7 +6,7 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering},
 };
 
-use etcd_client::Client;
+use etcd_client::{Client, GetOptions};
 use windlass::{
     TaskId, async_trait,
     clock::{Clock, SystemClock},
@@ -139,6 +139,15 @@ impl Harness for Etcd {
 
     async fn corrupt_envelope(&self, _: &Store, task: &TaskId) -> bool {
         self.damage("tasks", task).await;
+        true
+    }
+
+    async fn corrupt_log(&self, _: &Store, task: &TaskId) -> bool {
+        let (mut client, prefix) = self.key("meta/log", task).await;
+        let parts = GetOptions::new().with_prefix().with_limit(1);
+        let parts = client.get(format!("{prefix}/"), Some(parts)).await.unwrap();
+        let key = parts.kvs()[0].key().to_vec();
+        client.put(key, "{", None).await.unwrap();
         true
     }
 }

@@ -94,6 +94,13 @@ async fn planted_keys_are_found_and_repaired() {
             false,
         ),
         ("quarantined", Verdict::Warning, "state/live", "{", false),
+        (
+            "log-parts",
+            Verdict::Error,
+            "meta/log/live/000000000000.0.1",
+            "{",
+            true,
+        ),
         ("keys", Verdict::Warning, "somebody/else", "x", false),
         ("nodes", Verdict::Error, "nodes/dead/_metafora", "{}", false),
     ];

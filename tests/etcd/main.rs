@@ -24,6 +24,7 @@ mod failures;
 mod history;
 mod idle;
 mod index;
+mod leftovers;
 mod limits;
 mod lost_answers;
 mod metafora;

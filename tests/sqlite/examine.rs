@@ -108,6 +108,19 @@ async fn planted_rows_are_found_and_repaired() {
             false,
         ),
         (
+            "logs",
+            "INSERT INTO windlass_log (n, part, incarnation, attempt, lines) VALUES (902, 0, 0, 1, '{}')",
+            Verdict::Error,
+            true,
+        ),
+        (
+            "log-parts",
+            "INSERT INTO windlass_log (n, part, incarnation, attempt, lines)
+             SELECT n, 3, 0, 1, '{}' FROM windlass_tasks WHERE id = 'queue'",
+            Verdict::Error,
+            true,
+        ),
+        (
             "ids",
             "UPDATE windlass_tasks SET id = CAST(x'ff6e' AS TEXT) WHERE id = 'nameless'",
             Verdict::Error,

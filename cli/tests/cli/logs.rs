@@ -84,3 +84,36 @@ async fn logs_follow_the_lines_of_a_running_handler() {
     assert_eq!(followed[0]["text"], "one");
     node.shutdown().await;
 }
+
+/// Regression: a damaged part of a log disappeared without a word.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_damaged_part_of_a_log_is_named_until_a_repair_deletes_it() {
+    let (env, go_on) = (Env::new(), Arc::new(Notify::new()));
+    let node = node(&env, &go_on).await;
+    env.run(&["submit", "talk", "--id", "t"]).ok();
+    go_on.notify_one();
+    let store = Store::open(&env.url()).await.unwrap();
+    windlass::Client::new(&store).wait("t").await.unwrap();
+    node.shutdown().await;
+    env.sql("UPDATE windlass_log SET lines = '{' WHERE part = 0");
+
+    let first = env.run(&["logs", "t", "--attempt", "1"]).ok();
+    let named = "part 0 of the log, with lines of attempt 1, cannot be read";
+    assert!(first.err.contains(named), "{first:?}");
+    let second = env.run(&["logs", "t"]).ok();
+    assert_eq!(second.out, "one\ntwo\nthree\n");
+    let logs = env.json(&["logs", "t", "--attempt", "1"]);
+    assert_eq!(logs["damaged_parts"][0]["part"], 0, "{logs}");
+    let followed = env.run(&["logs", "t", "--follow", "--attempt", "1", "-o", "json"]);
+    let followed = followed.ok().lines();
+    let damaged: Vec<_> = followed
+        .iter()
+        .filter(|line| !line["damaged_part"].is_null())
+        .collect();
+    assert_eq!(damaged.len(), 1, "it is named once: {followed:?}");
+
+    env.run(&["doctor", "--repair"]);
+    env.run(&["logs", "t", "--attempt", "1"])
+        .fails(3, &["'t' has no output of that attempt"]);
+    assert_eq!(env.run(&["logs", "t"]).ok().out, "one\ntwo\nthree\n");
+}

@@ -186,8 +186,8 @@ impl Folders {
         }
     }
 
-    /// Removes the folders of tasks of this store that completed, or were deleted, while no worker was running, and the logs of deleted
-    /// tasks. A command that still runs gets SIGKILL after the grace, or after 2 s if that is shorter.
+    /// Removes the folders of tasks of this store that completed, or were deleted, while no worker was running, and the
+    /// logs of deleted tasks. A command that still runs gets SIGKILL after the grace, or after 2 s if that is shorter.
     pub fn sweep(&self, grace: Duration) {
         let (logs, client) = (self.logs.clone(), self.client.clone());
         self.removals

@@ -13,7 +13,7 @@ use serde::Serialize;
 use tokio::time::timeout;
 use windlass::{
     TaskId,
-    store::{Change as Happened, Delete, Done, LogLine, LogQuery, Operation},
+    store::{Change as Happened, DamagedPart, Delete, Done, LogLine, LogQuery, Operation},
     wire::RecordForm,
 };
 
@@ -175,11 +175,21 @@ impl From<LogLine> for LineForm {
     }
 }
 
+/// A part of the log that cannot be read.
+#[derive(Serialize)]
+struct DamagedForm {
+    part: u64,
+    attempt: u32,
+    /// Why it cannot be read.
+    reason: String,
+}
+
 #[derive(Serialize)]
 struct LogForm {
     lines: Vec<LineForm>,
     /// How many lines were deleted to keep the log within its bounds.
     gone: u64,
+    damaged: Vec<DamagedForm>,
     /// The position after the last line.
     next: String,
 }
@@ -196,9 +206,15 @@ pub(super) async fn log(
     params.end()?;
     by.check(&id).await?;
     let page = by.client().log_lines(&id, &query).await?;
+    let damaged = |part: DamagedPart| DamagedForm {
+        part: part.part,
+        attempt: part.attempt,
+        reason: part.reason,
+    };
     json(&LogForm {
         lines: page.lines.into_iter().map(LineForm::from).collect(),
         gone: page.gone,
+        damaged: page.damaged.into_iter().map(damaged).collect(),
         next: page.next.to_string(),
     })
 }

@@ -7,9 +7,39 @@ use windlass_statemachine::machine::{Input, StopReason};
 use super::{
     Engine,
     deferral::{Leaving, Running},
+    mode::Mode,
+};
+use crate::{
+    balancer::Peer,
+    store::{NodeCommandId, NodeRecord},
 };
 
 impl Engine {
+    /// Calls the balancer on behalf of a node command, as soon as the other nodes are read: it would release too many
+    /// tasks for nodes whose claims were read earlier.
+    pub(super) fn order_balance(&mut self, order: NodeCommandId) {
+        if self.balance_orders.contains(&order) {
+            return;
+        }
+        self.balance_orders.push(order);
+        self.deps.peers_changed.notify_one();
+    }
+
+    /// Updates the other nodes, and calls the balancer if that is due.
+    pub(super) fn nodes_were_read(&mut self, nodes: Vec<NodeRecord>) {
+        self.deferral.set_nodes(nodes.into_iter().map(Peer::from));
+        let orders = std::mem::take(&mut self.balance_orders);
+        let is_due = std::mem::take(&mut self.balances) && self.mode.current() == Mode::Normal;
+        // On command a frozen node balances too: it releases tasks, but takes none.
+        let released = match is_due || !orders.is_empty() {
+            true => self.balance(),
+            false => 0,
+        };
+        for order in orders {
+            self.acknowledge(order, format!("balanced: {released} tasks released"));
+        }
+    }
+
     /// Releases the tasks that the balancer chooses, and returns their number.
     pub(super) fn balance(&mut self) -> usize {
         if self.mode.is_emptying() {

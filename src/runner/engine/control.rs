@@ -10,7 +10,7 @@ use super::{Engine, slot::Slot};
 use crate::{
     runner::{
         control::Control,
-        handle::{RunningTask, Snapshot},
+        snapshot::{RunningTask, Snapshot},
     },
     store::{NodeCommand, NodeCommandId, QueuedNodeCommand},
 };
@@ -113,11 +113,7 @@ impl Engine {
                     self.drain();
                 }
             }
-            NodeCommand::Balance => {
-                // A frozen node balances too: it releases tasks, but takes none.
-                let released = self.balance();
-                self.acknowledge(order, format!("balanced: {released} tasks released"));
-            }
+            NodeCommand::Balance => self.order_balance(order),
             NodeCommand::StopTask { task } => self.stop_task(&task, order),
         }
     }

@@ -67,8 +67,16 @@ struct Release {
     until: Instant,
     /// Whether signals, and no other commands, were queued for it.
     signalled: bool,
-    /// Whether another node has claimed it since then.
-    taken: bool,
+    taken: Taken,
+}
+
+/// Whether another node has claimed a released task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Taken {
+    No,
+    /// The claims of the node, as they were read last, do not include it yet.
+    SinceTheRead,
+    Yes,
 }
 
 /// The state of the node on which the decision about a task depends.
@@ -110,6 +118,11 @@ impl Deferral {
     pub(super) fn set_nodes(&mut self, nodes: impl Iterator<Item = Peer>) {
         let me = &self.me.name;
         self.others = nodes.filter(|node| node.name != *me).collect();
+        for release in self.released.entries.values_mut() {
+            if release.taken == Taken::SinceTheRead {
+                release.taken = Taken::Yes;
+            }
+        }
     }
 
     /// Updates the description of this node.
@@ -205,8 +218,10 @@ impl Deferral {
     /// Drops the deferral of a task: another node has it, or it is gone.
     pub(super) fn forget_deferred(&mut self, task: &TaskId) {
         self.deferred.entries.remove(task);
-        if let Some(release) = self.released.entries.get_mut(task) {
-            release.taken = true;
+        if let Some(release) = self.released.entries.get_mut(task)
+            && release.taken == Taken::No
+        {
+            release.taken = Taken::SinceTheRead;
         }
     }
 
@@ -216,7 +231,7 @@ impl Deferral {
             order,
             until,
             signalled: false,
-            taken: false,
+            taken: Taken::No,
         };
         self.released.entries.insert(task.clone(), release);
     }
@@ -228,7 +243,7 @@ impl Deferral {
             order,
             until,
             signalled: true,
-            taken: false,
+            taken: Taken::No,
         };
         self.released.entries.insert(task.clone(), release);
     }
@@ -279,10 +294,14 @@ impl Deferral {
         load: Load,
     ) -> Vec<TaskId> {
         self.me.claims = u64::from(load.active.saturating_sub(leaving.active));
-        let is_free = |release: &&Release| !release.taken && release.until > load.now;
-        let released = self.released.entries.values().filter(is_free).count();
+        let (mut free, mut taken) = (0, 0);
+        let released = self.released.entries.values();
+        for release in released.filter(|release| release.until > load.now) {
+            free += u64::from(release.taken == Taken::No);
+            taken += u64::from(release.taken == Taken::SinceTheRead);
+        }
         // A released task is put off as soon as the store reports that it is free.
-        let passed_on = leaving.tasks + load.put_off.max(released as u64);
+        let passed_on = leaving.tasks + load.put_off.max(free) + taken;
         let known_for = load.now.saturating_duration_since(self.known_since);
         let mut groups = self.groups(running);
         if groups.is_empty() {

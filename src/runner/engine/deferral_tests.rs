@@ -229,12 +229,26 @@ fn released_tasks_count_for_others_until_one_of_them_has_them() {
         deferral.release(&task.id, 1, until);
     }
     assert_eq!(released(&mut deferral, leaving(12, 32), 48), 0);
-    // The other node has claimed them, and was read since then.
+    // The other node has claimed them, and is read after that.
     for task in &tasks[60..] {
         deferral.forget_deferred(&task.id);
     }
-    deferral.others[0].claims = 20;
+    let too_many = "its claims were read before it claimed them";
+    assert_eq!(
+        released(&mut deferral, leaving(12, 32), 48),
+        0,
+        "{too_many}"
+    );
+    let claims = |claims| Peer {
+        slots: 1000,
+        claims,
+        ..peer("a")
+    };
+    deferral.set_nodes([claims(20)].into_iter());
     assert_eq!(released(&mut deferral, leaving(12, 32), 48), 0);
+    // A task counts only once.
+    deferral.set_nodes([claims(0)].into_iter());
+    assert_eq!(released(&mut deferral, leaving(0, 0), 80), 32);
 }
 
 #[test]

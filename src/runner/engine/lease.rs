@@ -61,6 +61,7 @@ impl Engine {
     fn forget_lease(&mut self) {
         self.give_up_unstored();
         self.lease = None;
+        self.balance_orders.clear();
         self.outbox.forget_failures();
         self.watch.end();
         self.due.clear();

@@ -78,16 +78,16 @@ use super::{
     commit::Answers,
     config::NodeConfig,
     due::{DueIndex, Moment},
-    handle::Unstored,
     input::{In, LeaseEvent},
     kinds::Kinds,
     lease::Wanted,
     node_faults::NodeFaults,
+    snapshot::Unstored,
 };
 use crate::{
     balancer::{Balancer, Peer},
     clock::Clock,
-    store::{Coordinator, Error, Lease},
+    store::{Coordinator, Error, Lease, NodeCommandId},
     telemetry::NodeMetrics,
 };
 
@@ -132,6 +132,8 @@ pub(super) struct Engine {
     /// Whether the balancer is called when the other nodes are read the next time: their claims are then
     /// up to date.
     balances: bool,
+    /// The node commands that wait for that call.
+    balance_orders: Vec<NodeCommandId>,
     /// The kinds that this machine cannot run at present.
     node_faults: NodeFaults,
     metrics: NodeMetrics,
@@ -177,6 +179,7 @@ impl Engine {
             deferral: Deferral::new(me, deps.balancer.clone()),
             next_balance: now + BALANCE_EVERY,
             balances: false,
+            balance_orders: Vec::new(),
             node_faults: NodeFaults::default(),
             metrics: NodeMetrics::new(),
             gauges: Gauges::new(now, deps.config.gauges_every),
@@ -317,12 +320,7 @@ impl Engine {
             In::Logged(slot) => self.has_logged(slot),
             In::LogWritten(answers) => self.log_written(answers),
             In::Control(control) => self.control(control),
-            In::Nodes(nodes) => {
-                self.deferral.set_nodes(nodes.into_iter().map(Peer::from));
-                if std::mem::take(&mut self.balances) && self.mode.current() == Mode::Normal {
-                    self.balance();
-                }
-            }
+            In::Nodes(nodes) => self.nodes_were_read(nodes),
         }
     }
 

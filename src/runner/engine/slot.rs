@@ -12,7 +12,7 @@ use windlass_statemachine::{
 use super::{reported::Reported, slot_log::SlotLog, timers};
 use crate::{
     handler::{RunData, Signals, Stored},
-    runner::{handle::RunningTask, kinds::KindEntry},
+    runner::{kinds::KindEntry, snapshot::RunningTask},
     store::{Claim, NodeCommandId},
     telemetry::{self, KindMetrics, Moved},
 };

@@ -1,4 +1,5 @@
-//! [`Timers`]: the timers of the slots. A wake-up follows the wall clock, which may be set; all other waits follow the monotonic clock.
+//! [`Timers`]: the timers of the slots. A wake-up follows the wall clock, which may be set; all other waits follow the
+//! monotonic clock.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -4,7 +4,7 @@
 use tokio::time::Instant;
 
 use super::{Engine, mode::Mode};
-use crate::runner::handle::Unstored;
+use crate::runner::snapshot::Unstored;
 
 impl Engine {
     /// Returns whether a stop no longer waits for a store that accepts no writes.

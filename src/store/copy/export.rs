@@ -51,7 +51,8 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// [`FileError::Store`]: [`Error::Invalid`] (field `store`), which names the working nodes, [`Error::Unsupported`], [`Error::Unavailable`]. [`FileError::Io`].
+    /// [`FileError::Store`]: [`Error::Invalid`] (field `store`), which names the working nodes, [`Error::Unsupported`],
+    /// [`Error::Unavailable`]. [`FileError::Io`].
     ///
     /// # Example
     ///

@@ -10,8 +10,8 @@ use super::{
 };
 use crate::store::{
     Applied, AuditEntry, Change, ChangeStream, CommandRecord, Doctor, Done, Error, Exported,
-    Filter, LimitUse, Limits, LogPart, NamedValue, NodeCommand, NodeCommandId, NodeRecord,
-    Operation, Order, Page, Purge, Registry, SetValue, Span, TaskCount, TaskRecord, TaskStats,
+    Filter, LimitUse, Limits, NamedValue, NodeCommand, NodeCommandId, NodeRecord, Operation, Order,
+    Page, Purge, Registry, SetValue, Span, StoredLog, TaskCount, TaskRecord, TaskStats,
     Transaction, Transfer,
     copy::Copied,
     examine::{Examination, Finding},
@@ -152,7 +152,7 @@ impl Registry for EtcdStore {
         self.0.node_commands.node_outcome(command).await
     }
 
-    async fn log_parts(&self, id: &TaskId, from: u64) -> Result<Vec<LogPart>, Error> {
+    async fn log_parts(&self, id: &TaskId, from: u64) -> Result<StoredLog, Error> {
         self.0.queries.log(id, from).await
     }
 

@@ -4,7 +4,7 @@ use windlass_statemachine::{Fence, TaskId};
 
 use super::world::World;
 use crate::store::{
-    Error, LogPart, LogWrite, Logged,
+    Error, LogWrite, Logged, StoredLog,
     rules::log_lines::{self, LogHead, PartPlace},
 };
 
@@ -33,8 +33,12 @@ impl World {
             .retain(|stored| !added.removed.contains(&PartPlace::of(stored)));
     }
 
-    pub(super) fn log_of(&self, id: &TaskId, from: u64) -> Result<Vec<LogPart>, Error> {
+    pub(super) fn log_of(&self, id: &TaskId, from: u64) -> Result<StoredLog, Error> {
         let parts = self.row(id)?.log.iter();
-        Ok(parts.filter(|part| part.part >= from).cloned().collect())
+        let parts = parts.filter(|part| part.part >= from);
+        Ok(StoredLog {
+            parts: parts.cloned().collect(),
+            ..StoredLog::default()
+        })
     }
 }

@@ -6,8 +6,8 @@ use windlass_statemachine::{Author, CommandId, NodeName, TaskId};
 use super::MemoryStore;
 use crate::store::{
     Applied, AuditAction, AuditEntry, Change, ChangeStream, CommandRecord, Error, Filter, LimitUse,
-    Limits, LogPart, NamedValue, NodeCommand, NodeCommandId, NodeRecord, Page, Purge, Registry,
-    SetValue, Span, TaskCount, TaskRecord, TaskStats, Transaction, Transfer, copy::Copied,
+    Limits, NamedValue, NodeCommand, NodeCommandId, NodeRecord, Page, Purge, Registry, SetValue,
+    Span, StoredLog, TaskCount, TaskRecord, TaskStats, Transaction, Transfer, copy::Copied,
 };
 
 #[async_trait]
@@ -126,7 +126,7 @@ impl Registry for MemoryStore {
         self.shared.lock().0.node_outcome(command)
     }
 
-    async fn log_parts(&self, id: &TaskId, from: u64) -> Result<Vec<LogPart>, Error> {
+    async fn log_parts(&self, id: &TaskId, from: u64) -> Result<StoredLog, Error> {
         self.shared.lock().0.log_of(id, from)
     }
 

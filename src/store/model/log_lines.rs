@@ -87,6 +87,30 @@ pub struct PartLine {
     pub text: String,
 }
 
+/// The log of a task, as a store keeps it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct StoredLog {
+    /// The parts that can be read, in order.
+    pub parts: Vec<LogPart>,
+    /// The parts that cannot be read, in order.
+    pub damaged: Vec<DamagedPart>,
+}
+
+/// A part of a log that cannot be read. Its lines are lost; those of the other parts are not.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct DamagedPart {
+    /// The number of the part among all parts of the task, from 0.
+    pub part: u64,
+    /// The incarnation in which the handler ran.
+    pub incarnation: u32,
+    /// The attempt in which the handler ran, from 1.
+    pub attempt: u32,
+    /// Why the part cannot be read.
+    pub reason: String,
+}
+
 /// Selects lines of a task, for [`Client::log_lines`](crate::Client::log_lines).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -156,8 +180,11 @@ pub struct LogPage {
     /// The lines, in order.
     pub lines: Vec<LogLine>,
     /// How many lines are gone from the selected ones: those that the bounds of the log have deleted, and those that
-    /// were dropped because the handler logged faster than the store wrote.
+    /// were dropped because the handler logged faster than the store wrote, and those of damaged parts that other lines
+    /// follow.
     pub gone: u64,
+    /// The parts of the selected attempts that cannot be read. Each page names those from the part of its cursor on.
+    pub damaged: Vec<DamagedPart>,
     /// The position after the last line read.
     pub next: LogCursor,
 }

@@ -36,7 +36,9 @@ pub use event::{Event, TaskView};
 pub use filter::{Filter, Page, TimeRange};
 pub use limits::Limits;
 pub use line::{read_line, read_line_at};
-pub use log_lines::{LogCursor, LogLine, LogPage, LogPart, LogQuery, Logged, PartLine};
+pub use log_lines::{
+    DamagedPart, LogCursor, LogLine, LogPage, LogPart, LogQuery, Logged, PartLine, StoredLog,
+};
 pub use node::{
     Lease, NodeCommand, NodeCommandId, NodeFault, NodeRecord, NodeSpec, NodeStatus,
     QueuedNodeCommand,

@@ -134,6 +134,8 @@ pub struct Span {
     pub after: Option<Place>,
     /// The most tasks to read.
     pub limit: usize,
+    /// Whether the caller leaves out the props, so that the store need not read them.
+    pub without_props: bool,
 }
 
 impl Span {
@@ -150,6 +152,7 @@ impl Span {
             ascending: true,
             after: (page.after > 0).then_some(after),
             limit: page.limit as usize,
+            without_props: false,
         }
     }
 }

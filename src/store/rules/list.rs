@@ -65,6 +65,7 @@ pub(crate) fn span(query: &Query, cursor: Option<&Cursor>) -> Result<Span, Error
         ascending: query.ascending != backwards,
         after: cursor.map(|cursor| cursor.place.clone()),
         limit: limit as usize + 1,
+        without_props: query.without_props && query.filter.props.is_empty(),
     })
 }
 
@@ -135,6 +136,12 @@ impl Selection {
             false => self.found.pop_first(),
         };
         last.is_none_or(|(last, _)| last != place)
+    }
+
+    /// Returns whether it has as many tasks as the span, so that no later task in the order belongs to it.
+    #[cfg(feature = "etcd")]
+    pub(crate) fn is_full(&self) -> bool {
+        self.found.len() >= self.span.limit
     }
 
     /// Returns the order of the span.

@@ -32,8 +32,15 @@ impl Log {
         added
     }
 
+    fn stored(&self) -> StoredLog {
+        StoredLog {
+            parts: self.parts.clone(),
+            ..StoredLog::default()
+        }
+    }
+
     fn page(&self, query: &LogQuery) -> (Vec<u64>, u64) {
-        let page = page(self.parts.clone(), query);
+        let page = page(self.stored(), query);
         let numbers = page.lines.iter().map(|line| line.number);
         (numbers.collect(), page.gone)
     }
@@ -78,12 +85,12 @@ fn a_part_is_full_by_its_lines_and_by_its_bytes() {
         .map(|n| line(n, 1, ""))
         .collect();
     assert_eq!(log.add(7, &lines).put.len(), 2);
-    let half = "x".repeat(PART_BYTES / 2 + 1);
-    let long: Vec<_> = (1..=3).map(|n| line(n, 1, &half)).collect();
+    let half = "x".repeat(PART_BYTES / 2);
+    let long: Vec<_> = (1..=5).map(|n| line(n, 1, &half)).collect();
     assert_eq!(
         log.add(8, &long).put.len(),
         3,
-        "the last part has room for one"
+        "the last part has room for two"
     );
     assert_eq!(log.parts.len(), 4);
 }
@@ -124,10 +131,10 @@ fn the_oldest_parts_of_an_attempt_and_of_a_task_are_deleted() {
 fn a_reader_goes_on_after_the_last_line() {
     let mut log = Log::default();
     log.add(7, &[line(1, 1, ""), line(2, 1, "")]);
-    let first = page(log.parts.clone(), &LogQuery::default());
+    let first = page(log.stored(), &LogQuery::default());
     let next = || LogQuery::default().after(first.next);
     assert_eq!(log.page(&next()), (vec![], 0));
-    assert_eq!(page(log.parts.clone(), &next()).next, first.next);
+    assert_eq!(page(log.stored(), &next()).next, first.next);
     log.add(7, &[line(3, 1, ""), line(5, 2, "")]);
     assert_eq!(log.page(&next()), (vec![3, 5], 1));
     assert_eq!(log.page(&next().attempt(2)), (vec![5], 1));
@@ -143,4 +150,136 @@ fn lines_after_a_part_that_cannot_be_read_have_a_part_of_their_own() {
     };
     let added = add(&head, Fence(7), &[line(2, 1, "")]);
     assert_eq!(added.put[0].part, 1);
+}
+
+/// A reader lost the lines after a damaged part, because their numbers start again.
+#[test]
+fn a_reader_has_the_lines_after_a_damaged_part() {
+    let mut log = Log::default();
+    log.add(7, &[line(1, 1, ""), line(2, 1, "")]);
+    let first = page(log.stored(), &LogQuery::default());
+    let head = LogHead {
+        last: None,
+        ..log.head
+    };
+    let parts = add(&head, Fence(9), &[line(1, 2, "")]).put;
+    let place = PartPlace {
+        part: 0,
+        incarnation: 0,
+        attempt: 1,
+    };
+    let damaged = vec![place.damaged("it is no JSON")];
+    let stored = StoredLog { parts, damaged };
+    let next = page(stored.clone(), &LogQuery::default().after(first.next));
+    assert_eq!((next.lines.len(), next.lines[0].number), (1, 1));
+    assert_eq!(next.damaged, stored.damaged);
+    let second = page(stored.clone(), &LogQuery::default().attempt(2));
+    assert_eq!((second.lines.len(), second.damaged.len()), (1, 0));
+    let refused = whole(&"a".parse().unwrap(), stored)
+        .unwrap_err()
+        .to_string();
+    assert!(
+        refused.contains("part 0 of its log lines, of attempt 1: it is no JSON"),
+        "{refused}"
+    );
+}
+
+#[test]
+fn a_long_line_is_cut_between_two_characters() {
+    assert_eq!(&*cut("a"), "a");
+    let long = "ö".repeat(LINE_BYTES);
+    let mut log = Log::default();
+    log.add(7, &[line(1, 1, &long)]);
+    let text = &log.parts[0].lines[0].text;
+    assert_eq!(text.len(), LINE_BYTES - 1);
+    assert!(text.ends_with("ö…"), "{text}");
+}
+
+/// An import accepted logs of any size.
+#[test]
+fn a_log_beyond_its_bounds_is_not_imported() {
+    let mut log = Log::default();
+    let lines: Vec<_> = (1..=600).map(|n| line(n, 1, "x")).collect();
+    log.add(7, &lines);
+    check(&log.parts).unwrap();
+    let refused = |change: &dyn Fn(&mut Vec<LogPart>)| {
+        let mut parts = log.parts.clone();
+        change(&mut parts);
+        check(&parts).unwrap_err().to_string()
+    };
+    let of_many = |parts: &mut Vec<LogPart>, attempts: u32| {
+        let part = parts[0].clone();
+        let numbered = (0..=TASK_PARTS as u64).zip((1..=attempts).cycle());
+        *parts = numbered
+            .map(|(n, attempt)| LogPart {
+                part: n,
+                attempt,
+                ..part.clone()
+            })
+            .collect();
+    };
+    let text = |length: usize| "x".repeat(length);
+    for (found, expected) in [
+        (
+            refused(&|parts| of_many(parts, 9)),
+            "log: has 129 parts; a task has at most 128",
+        ),
+        (
+            refused(&|parts| {
+                of_many(parts, 1);
+                parts.truncate(40);
+            }),
+            "log: has part 32 of attempt 1",
+        ),
+        (
+            refused(&|parts| parts[1].attempt = 0),
+            "log: has part 1 of attempt 0",
+        ),
+        (
+            refused(&|parts| parts.swap(0, 1)),
+            "log: has part 0 in the wrong place",
+        ),
+        (
+            refused(&|parts| parts[2].part = 1 << 60),
+            "log: has part 1152921504606846976",
+        ),
+        (
+            refused(&|parts| parts[0].lines.clear()),
+            "log: has 0 lines and 0 bytes in part 0",
+        ),
+        (
+            refused(&|parts| {
+                let more = parts[1].lines.clone();
+                parts[0].lines.extend(more);
+            }),
+            "log: has 512 lines",
+        ),
+        (
+            refused(&|parts| {
+                parts[0]
+                    .lines
+                    .iter_mut()
+                    .for_each(|line| line.text = text(100));
+            }),
+            "log: has 256 lines and 25600 bytes in part 0",
+        ),
+        (
+            refused(&|parts| parts[0].lines[3].text = text(LINE_BYTES + 1)),
+            "log: has a line 4 of 4097 bytes",
+        ),
+        (
+            refused(&|parts| parts[0].lines[3].text = "a\nb".into()),
+            "without a line break",
+        ),
+        (
+            refused(&|parts| parts[0].lines[3].n = 3),
+            "log: has line 3 after line 3",
+        ),
+        (
+            refused(&|parts| parts[0].lines[0].n = 0),
+            "log: has line 0 after line 0",
+        ),
+    ] {
+        assert!(found.contains(expected), "{found} for {expected}");
+    }
 }

@@ -286,8 +286,8 @@ fn changed<'a>(
     })
 }
 
-/// Refuses another time, other limits, other data and other props of a schedule: its handler reads what only the operations of schedules
-/// write.
+/// Refuses another time, other limits, other data and other props of a schedule: its handler reads what only the
+/// operations of schedules write.
 pub(super) fn check_schedule(operation: &Operation, facts: &Facts) -> Result<(), Refused> {
     let field = match operation {
         Operation::Reschedule(change) if change.due.is_some() => "due",

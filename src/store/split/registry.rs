@@ -6,8 +6,8 @@ use windlass_statemachine::{Author, CommandId, Invalid, NodeName, TaskId};
 use super::Split;
 use crate::store::{
     Applied, AuditEntry, Change, ChangeStream, CommandRecord, Doctor, Done, Error, Filter, Guard,
-    LimitUse, Limits, LogPart, NamedValue, NodeCommand, NodeCommandId, NodeRecord, Operation,
-    Order, Page, Purge, Registry, Require, SetValue, Span, StateRemoval, Submitted, TaskCount,
+    LimitUse, Limits, NamedValue, NodeCommand, NodeCommandId, NodeRecord, Operation, Order, Page,
+    Purge, Registry, Require, SetValue, Span, StateRemoval, StoredLog, Submitted, TaskCount,
     TaskRecord, TaskStats, Transaction, Transfer, rules,
 };
 
@@ -244,7 +244,7 @@ impl Registry for Split {
         self.registry.node_outcome(command).await
     }
 
-    async fn log_parts(&self, id: &TaskId, from: u64) -> Result<Vec<LogPart>, Error> {
+    async fn log_parts(&self, id: &TaskId, from: u64) -> Result<StoredLog, Error> {
         self.registry.log_parts(id, from).await
     }
 

@@ -11,11 +11,11 @@ use windlass_statemachine::{Author, StateKind, TaskId};
 
 use super::{
     boot::LeaseClock,
+    change_rows::{self, Line},
     claim_cache::ClaimCache,
     codes::{CLAIMED, Log, micros},
     counts::{self, Group, Kinds, Move, Moves, group_columns},
     errors::{self, Stop},
-    lines::{self, Line},
 };
 use crate::store::{Limits, rules::limits::reserve::Reserver};
 
@@ -313,7 +313,7 @@ impl<'c> Batch<'c> {
             log,
             by: self.by.1,
         });
-        if self.lines.len() == lines::MOST {
+        if self.lines.len() == change_rows::MOST {
             self.write_lines()?;
         }
         self.newest = seq;
@@ -330,7 +330,7 @@ impl<'c> Batch<'c> {
     /// the table.
     pub(super) fn write_lines(&mut self) -> Sql<()> {
         let lines = std::mem::take(&mut self.lines);
-        for group in lines::groups(&lines) {
+        for group in change_rows::groups(&lines) {
             self.run(group.insert, params_from_iter(group.params()))?;
             // Other rows have the numbers that were counted here.
             if group.last() != Some(self.conn.last_insert_rowid()) {

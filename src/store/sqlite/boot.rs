@@ -1,4 +1,5 @@
-//! [`LeaseClock`]: the clock by which leases end. All processes of a machine share it. Setting the wall clock does not change it.
+//! [`LeaseClock`]: the clock by which leases end. All processes of a machine share it. Setting the wall clock does not
+//! change it.
 
 use std::{
     sync::{

@@ -5,8 +5,8 @@ use tokio::sync::mpsc::{self, error::TrySendError};
 
 use super::{
     batch::Sql,
-    log,
     progress::{CHUNK, Progress},
+    read_changes,
 };
 use crate::store::{Change, Error};
 
@@ -36,7 +36,7 @@ impl Feed {
         if self.changes.capacity() < 2 {
             return Ok(Progress::Full);
         }
-        let next = log::after(conn, self.seen, CHUNK)?;
+        let next = read_changes::after(conn, self.seen, CHUNK)?;
         if next.gap {
             let _ = self.changes.try_send(Err(Error::pruned(self.seen as u64)));
         }

@@ -3,7 +3,7 @@
 use rusqlite::Connection;
 use windlass_statemachine::TaskId;
 
-use super::{batch::first, errors::Stop, log, query::row_of};
+use super::{batch::first, errors::Stop, query::row_of, read_changes};
 use crate::store::Change;
 
 /// Returns the newest `limit` changes of a task, oldest first. Follows their chain.
@@ -14,7 +14,7 @@ pub(super) fn history(conn: &Connection, id: &TaskId, limit: u32) -> Result<Vec<
     let mut history = Vec::new();
     while next != 0 && history.len() < limit as usize {
         // The history before this change was pruned.
-        let Some((prev, change)) = log::one(conn, next)? else {
+        let Some((prev, change)) = read_changes::one(conn, next)? else {
             break;
         };
         history.extend(change);

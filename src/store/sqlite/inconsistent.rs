@@ -6,13 +6,13 @@ use super::{
     batch::{Batch, Sql},
     columns,
     errors::Stop,
-    lease, recount,
+    lease, log_lines, recount,
     rows::{self, RECORD, RECORD_TABLES},
     texts::Text,
 };
 use crate::store::{
     Advice, Remedy,
-    examine::{Finding, Strays, Verdict},
+    examine::{Finding, Strays, Verdict, log_parts},
 };
 
 /// The rows that should not exist.
@@ -24,6 +24,8 @@ pub(super) struct Inconsistent {
     claims: Strays,
     pending: Strays,
     counts: Strays,
+    logs: Strays,
+    log_parts: Strays,
 }
 
 /// The number of repaired rows.
@@ -33,10 +35,14 @@ pub(super) struct Repaired {
     claims: u64,
     pending: u64,
     counts: u64,
+    logs: u64,
+    log_parts: u64,
 }
 
 const WITHOUT_TASK: &str =
     "SELECT id FROM windlass_commands WHERE n NOT IN (SELECT n FROM windlass_tasks)";
+const LOG_WITHOUT_TASK: &str = "SELECT 'part ' || part || ' of row ' || n FROM windlass_log
+     WHERE n NOT IN (SELECT n FROM windlass_tasks)";
 const WITHOUT_LEASE: &str =
     "SELECT coalesce(t.id, s.n) FROM windlass_states s LEFT JOIN windlass_tasks t ON t.n = s.n
      WHERE s.owner IS NOT NULL AND NOT EXISTS
@@ -63,6 +69,8 @@ pub(super) fn find(conn: &Connection) -> Result<Inconsistent, Stop> {
         claims: named(WITHOUT_LEASE)?,
         pending: named(MISCOUNTED)?,
         counts: recount::wrong(conn)?,
+        logs: named(LOG_WITHOUT_TASK)?,
+        log_parts: log_lines::damaged(conn)?,
     })
 }
 
@@ -160,6 +168,14 @@ impl Inconsistent {
                 repaired.counts,
                 repair,
             ),
+            Finding::none_of(
+                "logs",
+                error("log lines of tasks that do not exist"),
+                &self.logs,
+                repaired.logs,
+                repair,
+            ),
+            log_parts::finding(&self.log_parts, repaired.log_parts),
         ]
     }
 }
@@ -189,10 +205,16 @@ pub(super) fn repair(batch: &mut Batch<'_>) -> Sql<Repaired> {
         let node = if node.is_empty() { "unknown" } else { &node };
         claims += lease::end_claims(batch, lease, Some(node))?;
     }
+    let logs = batch.run(
+        "DELETE FROM windlass_log WHERE n NOT IN (SELECT n FROM windlass_tasks)",
+        (),
+    )?;
     Ok(Repaired {
         commands: commands as u64,
         claims: claims as u64,
         pending: pending as u64,
         counts: recount::recount(batch)?,
+        logs: logs as u64,
+        log_parts: log_lines::delete_damaged(batch)?,
     })
 }

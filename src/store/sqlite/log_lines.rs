@@ -1,6 +1,6 @@
 //! The lines that handlers log.
 
-use rusqlite::Connection;
+use rusqlite::{Connection, Row};
 use windlass_statemachine::TaskId;
 
 use super::{
@@ -8,9 +8,11 @@ use super::{
     columns,
     errors::Stop,
     json, query,
+    texts::Text,
 };
 use crate::store::{
-    Claim, Error, LogPart, LogWrite, Logged,
+    Claim, DamagedPart, Error, LogPart, LogWrite, Logged, StoredLog,
+    examine::Strays,
     rules::log_lines::{self, LogHead, PartPlace},
 };
 
@@ -76,13 +78,7 @@ fn head(batch: &Batch<'_>, n: i64) -> Result<LogHead, Stop> {
     let parts = batch.all(
         "SELECT part, incarnation, attempt FROM windlass_log WHERE n = ?1 ORDER BY part",
         [n],
-        |row| {
-            Ok(PartPlace {
-                part: row.get::<_, i64>(0)? as u64,
-                incarnation: row.get(1)?,
-                attempt: row.get(2)?,
-            })
-        },
+        |row| place(row, 0),
     )?;
     if parts.is_empty() {
         return Ok(LogHead::default());
@@ -103,17 +99,86 @@ pub(super) fn forget(batch: &Batch<'_>, n: i64) -> Sql<()> {
     batch.run(delete, [n]).map(drop)
 }
 
-/// Returns the parts of a task from the part with this number on. Leaves out parts that cannot be read.
-pub(super) fn read(conn: &Connection, id: &TaskId, from: u64) -> Result<Vec<LogPart>, Stop> {
+/// Returns the log of a task from the part with this number on.
+pub(super) fn read(conn: &Connection, id: &TaskId, from: u64) -> Result<StoredLog, Stop> {
     let n = query::row_of(conn, id)?;
     let from = i64::try_from(from).unwrap_or(i64::MAX);
     let mut parts = conn.prepare_cached(
-        "SELECT lines FROM windlass_log WHERE n = ?1 AND part >= ?2 ORDER BY part",
+        "SELECT part, incarnation, attempt, lines FROM windlass_log
+         WHERE n = ?1 AND part >= ?2 ORDER BY part",
     )?;
-    let parts = parts.query_map((n, from), |row| columns::json(row, 0, "log"))?;
-    let parts = parts.collect::<Sql<Vec<_>>>()?;
-    Ok(parts
-        .into_iter()
-        .filter_map(|part| part.ok().flatten())
-        .collect())
+    let parts = parts.query_map((n, from), |row| part(row, 0))?;
+    let mut log = StoredLog::default();
+    for part in parts {
+        match part? {
+            Ok(part) => log.parts.push(part),
+            Err(damaged) => log.damaged.push(damaged),
+        }
+    }
+    Ok(log)
+}
+
+/// Reads the place and the lines of a part, which begin at this column.
+fn part(row: &Row<'_>, column: usize) -> Sql<Result<LogPart, DamagedPart>> {
+    let place = place(row, column)?;
+    let lines = columns::json(row, column + 3, "log")?;
+    let lines = lines.and_then(|lines| lines.ok_or_else(|| "log: is missing".to_owned()));
+    Ok(lines.map_err(|reason| place.damaged(reason)))
+}
+
+fn place(row: &Row<'_>, column: usize) -> Sql<PartPlace> {
+    let number = |column| -> Sql<u32> {
+        let number = row.get::<_, i64>(column)?;
+        Ok(u32::try_from(number).unwrap_or_default())
+    };
+    Ok(PartPlace {
+        part: row.get::<_, i64>(column)? as u64,
+        incarnation: number(column + 1)?,
+        attempt: number(column + 2)?,
+    })
+}
+
+/// Selects every part of a task that exists.
+const ALL: &str = "SELECT t.n, t.id, l.part, l.incarnation, l.attempt, l.lines
+    FROM windlass_log l JOIN windlass_tasks t ON t.n = l.n";
+
+/// A part that cannot be read.
+struct Damaged {
+    n: i64,
+    part: i64,
+    name: String,
+}
+
+impl Damaged {
+    /// Reads a row of [`ALL`]; `None` for a part that can be read.
+    fn read(row: &Row<'_>) -> Sql<Option<Self>> {
+        let Err(damaged) = part(row, 2)? else {
+            return Ok(None);
+        };
+        let id = row.get(1).map(Text::of)?;
+        Ok(Some(Self {
+            n: row.get(0)?,
+            part: row.get(2)?,
+            name: format!("part {} of '{id}' ({})", damaged.part, damaged.reason),
+        }))
+    }
+}
+
+/// Finds the parts that cannot be read.
+pub(super) fn damaged(conn: &Connection) -> Sql<Strays> {
+    let mut all = conn.prepare(ALL)?;
+    let damaged = all.query_map((), Damaged::read)?;
+    let names = damaged.map(|damaged| Ok(damaged?.map(|damaged| damaged.name)));
+    names.filter_map(Result::transpose).collect()
+}
+
+/// Deletes the parts that cannot be read. Returns their number.
+pub(super) fn delete_damaged(batch: &Batch<'_>) -> Sql<u64> {
+    let damaged = batch.all(ALL, (), Damaged::read)?;
+    let mut deleted = 0;
+    for Damaged { n, part, .. } in damaged.into_iter().flatten() {
+        let delete = "DELETE FROM windlass_log WHERE n = ?1 AND part = ?2";
+        deleted += batch.run(delete, (n, part))? as u64;
+    }
+    Ok(deleted)
 }

@@ -5,13 +5,13 @@ use windlass_statemachine::{Author, CommandId, NodeName, TaskId};
 
 use super::{
     SqliteStore, all_failed, apply, audit, batch::newest, codes, copied, errors::item, feed::Feed,
-    history, hub::Message, jobs::Load, json, limits, list, log, log_lines, node, progress::QUEUE,
-    query, read_counts, retention, stream, values,
+    history, hub::Message, jobs::Load, json, limits, list, log_lines, node, progress::QUEUE, query,
+    read_changes, read_counts, retention, stream, values,
 };
 use crate::store::{
     Applied, AuditEntry, Change, ChangeStream, CommandRecord, Doctor, Error, Filter, LimitUse,
-    Limits, LogPart, NamedValue, NodeCommand, NodeCommandId, NodeRecord, Operation, Page, Purge,
-    Registry, SetValue, Span, TaskCount, TaskRecord, TaskStats, Transaction, Transfer,
+    Limits, NamedValue, NodeCommand, NodeCommandId, NodeRecord, Operation, Page, Purge, Registry,
+    SetValue, Span, StoredLog, TaskCount, TaskRecord, TaskStats, Transaction, Transfer,
     copy::Copied, rules,
 };
 
@@ -206,7 +206,7 @@ impl Registry for SqliteStore {
         self.0.readers.run("read a node's answer", read).await
     }
 
-    async fn log_parts(&self, id: &TaskId, from: u64) -> Result<Vec<LogPart>, Error> {
+    async fn log_parts(&self, id: &TaskId, from: u64) -> Result<StoredLog, Error> {
         let id = id.clone();
         let read = move |conn: &_| log_lines::read(conn, &id, from);
         self.0.readers.run("read a task's log lines", read).await
@@ -228,7 +228,7 @@ impl Registry for SqliteStore {
             if last > newest {
                 return Err(Error::beyond(after, newest as u64).into());
             }
-            if last + 1 < log::oldest(conn)? {
+            if last + 1 < read_changes::oldest(conn)? {
                 return Err(Error::pruned(after).into());
             }
             Ok(last)

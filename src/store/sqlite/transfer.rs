@@ -41,6 +41,7 @@ pub(super) fn export(conn: &Connection, id: &TaskId) -> Result<Exported, Stop> {
     let commands = query::commands(conn, id)?;
     let history = history::history(conn, id, u32::MAX)?;
     let log = log_lines::read(conn, id, 0)?;
+    let log = rules::log_lines::whole(id, log)?;
     let exported = Exported::new(record, lost_by.flatten(), commands, history)?;
     Ok(exported.with_log(log))
 }

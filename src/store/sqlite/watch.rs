@@ -1,4 +1,5 @@
-//! [`Watch`]: reads the log of changes for a node, from the node's own position. The changes that a slow reader has not read are in the file, not in memory.
+//! [`Watch`]: reads the log of changes for a node, from the node's own position. The changes that a slow reader has not
+//! read are in the file, not in memory.
 
 use hashbrown::HashSet;
 use rusqlite::Connection;
@@ -9,8 +10,8 @@ use super::{
     batch::{Sql, newest},
     codes::{CHECKPOINTED, CLAIMED, DELETED, DROPPED, LOST, MOVED, NODE, QUARANTINED},
     lease,
-    log::{self, Touched},
     progress::{CHUNK, Progress},
+    read_changes::{self, Touched},
     views::{self, View, Views},
     waits,
 };
@@ -95,7 +96,7 @@ impl Watch {
         if let Some(after) = self.listed {
             return self.list(conn, views, after);
         }
-        let next = log::touched(conn, seen, CHANGES)?;
+        let next = read_changes::touched(conn, seen, CHANGES)?;
         if next.gap {
             tracing::info!(
                 lease = self.lease,

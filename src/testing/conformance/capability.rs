@@ -20,6 +20,8 @@ pub enum Capability {
     RepairState,
     /// A stored envelope can be damaged: [`Harness::corrupt_envelope`].
     CorruptEnvelope,
+    /// A stored part of a log can be damaged: [`Harness::corrupt_log`].
+    CorruptLog,
     /// A commit is one write of the store: it applies effects and compares the version that it follows
     /// ([`Harness::takes_effects`]).
     Effects,
@@ -40,6 +42,7 @@ impl Capability {
             Self::CorruptState => "implement `corrupt_state` (or `corrupt`) of the harness",
             Self::RepairState => "implement `repair_state` of the harness",
             Self::CorruptEnvelope => "implement `corrupt_envelope` of the harness",
+            Self::CorruptLog => "implement `corrupt_log` of the harness",
             Self::Effects => "apply effects and return true from `takes_effects` of the harness",
             Self::Transfer => "return the store's transfer from `transfer` of the registry",
             Self::Examine => "return the store's doctor from `doctor` of the registry",

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{
     Capability, Harness, StateHarness,
     kit::{Kit, id},
-    limits,
+    limits, logs,
 };
 use crate::testing::ManualClock;
 
@@ -35,6 +35,10 @@ pub async fn assert_declared(harness: &dyn Harness, declared: &[(Capability, &st
                 !harness.repair_state(&kit.store, &id("a")).await
             }
             Capability::CorruptEnvelope => !harness.corrupt_envelope(&kit.store, &id("a")).await,
+            Capability::CorruptLog => {
+                logs::one_line(&kit, "b").await;
+                !harness.corrupt_log(&kit.store, &id("b")).await
+            }
             Capability::Effects => !harness.takes_effects(),
             Capability::Transfer => kit.registry().transfer().is_none(),
             Capability::Limits => !limits::are_kept(&kit).await,

@@ -70,6 +70,9 @@ macro_rules! __conformance_case {
     ([CorruptEnvelope $($n:ident)*] $all:tt { CorruptEnvelope $why:literal $($r:tt)* } $($test:tt)*) => {
         $crate::__conformance_case! { @test [#[ignore = $why]] $($test)* }
     };
+    ([CorruptLog $($n:ident)*] $all:tt { CorruptLog $why:literal $($r:tt)* } $($test:tt)*) => {
+        $crate::__conformance_case! { @test [#[ignore = $why]] $($test)* }
+    };
     ([Effects $($n:ident)*] $all:tt { Effects $why:literal $($r:tt)* } $($test:tt)*) => {
         $crate::__conformance_case! { @test [#[ignore = $why]] $($test)* }
     };

@@ -31,6 +31,7 @@
 ///     CorruptState: "the harness damages nothing",
 ///     RepairState: "the harness damages nothing",
 ///     CorruptEnvelope: "the harness damages nothing",
+///     CorruptLog: "the harness damages nothing",
 ///     Examine: "the store has no check of its own",
 /// });
 /// # fn main() {}

@@ -177,6 +177,8 @@ macro_rules! __conformance_of_nodes {
                 a_deleted_task_has_no_lines,
                 lines_are_durable needs Reopen,
                 a_moved_task_has_its_lines needs Transfer,
+                a_damaged_part_is_reported needs CorruptLog,
+                a_damaged_part_is_found_and_repaired needs Examine CorruptLog,
             }
             usage {
                 the_limits_in_use_are_listed needs Limits,

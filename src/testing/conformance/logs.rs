@@ -11,6 +11,7 @@ use super::{
 };
 use crate::store::{
     Claimed, Commit, Error, LogLine, LogPage, LogQuery, LogWrite, Logged,
+    examine::{Examination, Verdict},
     rules::log_lines::{ATTEMPT_PARTS, PART_LINES, page},
 };
 
@@ -185,6 +186,76 @@ pub async fn lines_are_durable(harness: &dyn Harness) {
     commit(&kit, &claimed, &Message::complete(), vec![line(2, "two")]).await;
     let kit = kit.reopened(harness).await;
     assert_eq!(texts(&kit, "a").await, ["one", "two"]);
+}
+
+/// Logs a line of a new task.
+pub(super) async fn one_line(kit: &Kit, name: &str) {
+    let node = kit.node("logs").await;
+    let claimed = kit.claimed(&node, name).await;
+    log(kit, &claimed, vec![line(1, "one")]).await;
+}
+
+/// A part of a log that cannot be read is reported with its attempt: to readers, who get the other lines, and by an
+/// export, which refuses the task.
+pub async fn a_damaged_part_is_reported(harness: &dyn Harness) {
+    let (kit, node) = Kit::with_node(harness).await;
+    let claimed = kit.claimed(&node, "a").await;
+    let mut second = line(2, "two");
+    second.attempt = 2;
+    log(&kit, &claimed, vec![line(1, "one"), second]).await;
+    commit(&kit, &claimed, &Message::complete(), Vec::new()).await;
+    let damaged = harness.corrupt_log(&kit.store, &id("a")).await;
+    need(Capability::CorruptLog, damaged.then_some(()));
+    let page = read(&kit, "a", &LogQuery::default()).await;
+    assert_eq!(page.lines.len(), 1);
+    assert_eq!(page.lines[0].text, "two");
+    let named: Vec<_> = page
+        .damaged
+        .iter()
+        .map(|part| (part.part, part.attempt))
+        .collect();
+    assert_eq!(named, [(0, 1)], "the damaged part is named");
+    if let Some(transfer) = kit.registry().transfer() {
+        let refused = one(transfer.export(&[id("a")]).await);
+        assert_matches!(refused, Err(Error::Corrupt { .. }));
+    }
+}
+
+/// An examination names the task of a damaged part of a log. A repair deletes that part and keeps the others.
+pub async fn a_damaged_part_is_found_and_repaired(harness: &dyn Harness) {
+    let (kit, node) = Kit::with_node(harness).await;
+    let claimed = kit.claimed(&node, "a").await;
+    let mut second = line(2, "two");
+    second.attempt = 2;
+    log(&kit, &claimed, vec![line(1, "one"), second]).await;
+    let damaged = harness.corrupt_log(&kit.store, &id("a")).await;
+    need(Capability::CorruptLog, damaged.then_some(()));
+    let found = async |repair| {
+        let how = Examination {
+            repair,
+            ..Examination::default()
+        };
+        let doctor = need(Capability::Examine, kit.store.doctor().ok());
+        let findings = doctor.examine(&how).await.expect("findings");
+        let mut findings = findings.into_iter();
+        need(
+            Capability::Examine,
+            findings.find(|finding| finding.check == "log-parts"),
+        )
+    };
+    let reported = found(false).await;
+    assert_eq!(reported.verdict, Verdict::Error);
+    assert!(reported.found.contains("'a'"), "{reported:?}");
+    assert_eq!(found(true).await.repaired, 1);
+    assert_eq!(found(false).await.verdict, Verdict::Ok);
+    let page = read(&kit, "a", &LogQuery::default()).await;
+    assert_eq!((page.lines.len(), page.damaged.len()), (1, 0));
+    // The live claim goes on.
+    let mut third = line(3, "three");
+    third.attempt = 2;
+    log(&kit, &claimed, vec![third]).await;
+    let page = read(&kit, "a", &LogQuery::default()).await;
+    assert_eq!(page.lines.len(), 2);
 }
 
 /// A task has its lines in another store, also when it replaces a task there.

@@ -31,6 +31,7 @@
 //!     CorruptState: "the harness does not reach into the store",
 //!     RepairState: "the harness does not reach into the store",
 //!     CorruptEnvelope: "the store keeps no envelope as text",
+//!     CorruptLog: "the store keeps no log as text",
 //!     Examine: "the store has nothing to examine",
 //! });
 //!
@@ -153,6 +154,13 @@ pub trait Harness: Send + Sync {
     /// Replaces the stored envelope of a task (the task as it was submitted) with bytes that are
     /// not an envelope. Returns `false` if the harness cannot do this.
     async fn corrupt_envelope(&self, store: &Store, task: &TaskId) -> bool {
+        let _ = (store, task);
+        false
+    }
+
+    /// Replaces the first stored part of the log of a task with bytes that are not a part of a log. Returns `false` if
+    /// the harness cannot do this.
+    async fn corrupt_log(&self, store: &Store, task: &TaskId) -> bool {
         let _ = (store, task);
         false
     }

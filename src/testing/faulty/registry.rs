@@ -6,8 +6,9 @@ use windlass_statemachine::{Author, CommandId, NodeName, TaskId};
 use super::{FaultyStore, Operation};
 use crate::store::{
     self, Applied, AuditEntry, Change, ChangeStream, CommandRecord, Doctor, Error, Exported,
-    Filter, LimitUse, Limits, LogPart, NamedValue, NodeCommand, NodeCommandId, NodeRecord, Order,
-    Page, Purge, Registry, SetValue, Span, TaskCount, TaskRecord, TaskStats, Transaction, Transfer,
+    Filter, LimitUse, Limits, NamedValue, NodeCommand, NodeCommandId, NodeRecord, Order, Page,
+    Purge, Registry, SetValue, Span, StoredLog, TaskCount, TaskRecord, TaskStats, Transaction,
+    Transfer,
     copy::{Copied, Outside},
     examine::{Examination, Finding},
 };
@@ -138,7 +139,7 @@ impl Registry for FaultyStore {
         self.call(Operation::Read, call).await
     }
 
-    async fn log_parts(&self, id: &TaskId, from: u64) -> Result<Vec<LogPart>, Error> {
+    async fn log_parts(&self, id: &TaskId, from: u64) -> Result<StoredLog, Error> {
         let call = self.registry().log_parts(id, from);
         self.call(Operation::Read, call).await
     }

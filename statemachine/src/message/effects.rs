@@ -154,8 +154,8 @@ impl<J> Message<J> {
     }
 
     /// Adds the deletion of another task with everything that belongs to it, in the same write as the
-    /// transition: both happen, or neither. A task that a node has claimed is refused; [`and_force_delete`](Self::and_force_delete)
-    /// deletes it too.
+    /// transition: both happen, or neither. A task that a node has claimed is refused;
+    /// [`and_force_delete`](Self::and_force_delete) deletes it too.
     ///
     /// An invalid id makes the message a [`fail`](Self::fail), as in [`and_send`](Self::and_send).
     ///
@@ -176,7 +176,8 @@ impl<J> Message<J> {
         self
     }
 
-    /// Adds a deletion like [`and_delete`](Self::and_delete), also for a task that a node has claimed: the node stops its handler.
+    /// Adds a deletion like [`and_delete`](Self::and_delete), also for a task that a node has claimed: the node stops
+    /// its handler.
     ///
     /// # Example
     ///

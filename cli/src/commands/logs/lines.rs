@@ -1,5 +1,7 @@
 //! [`HandlerLines`]: the lines that the handlers of a task have logged, from the store.
 
+use std::collections::HashSet;
+
 use windlass::{
     Client, TaskId,
     store::{LogCursor, LogPage, LogQuery},
@@ -14,23 +16,25 @@ pub(super) struct HandlerLines {
     id: TaskId,
     wanted: Wanted,
     next: Option<LogCursor>,
+    /// The damaged parts that were returned. Each page names them again.
+    damaged: HashSet<u64>,
 }
 
 impl HandlerLines {
     pub(super) fn new(client: Client, id: TaskId, wanted: Wanted) -> Self {
-        let next = None;
         Self {
             client,
             id,
             wanted,
-            next,
+            next: None,
+            damaged: HashSet::new(),
         }
     }
 
     /// Returns the lines of the wanted attempt at the first call, by default those of the last attempt. Later calls
     /// return the lines after them, also of further attempts.
     pub(super) async fn read(&mut self) -> Result<LogPage, Failure> {
-        let page = match self.next {
+        let mut page = match self.next {
             None => self.first().await?,
             Some(next) => {
                 let query = LogQuery::default().after(next);
@@ -38,10 +42,13 @@ impl HandlerLines {
                 let wanted = self.wanted;
                 page.lines
                     .retain(|line| wanted.is_reached(line.incarnation, line.attempt));
+                page.damaged
+                    .retain(|part| wanted.is_reached(part.incarnation, part.attempt));
                 page
             }
         };
         self.next = Some(page.next);
+        page.damaged.retain(|part| self.damaged.insert(part.part));
         Ok(page)
     }
 
@@ -57,10 +64,14 @@ impl HandlerLines {
         } = self.wanted;
         let query = of(incarnation, attempt);
         let page = self.client.log_lines(&self.id, &query).await?;
-        let Some(last) = page.lines.last() else {
+        let lines = page.lines.last();
+        let last = lines.map(|line| (line.incarnation, line.attempt));
+        let damaged = page.damaged.last();
+        let damaged = damaged.map(|part| (part.incarnation, part.attempt));
+        let Some((incarnation, attempt)) = last.max(damaged) else {
             return Ok(page);
         };
-        let query = of(Some(last.incarnation), Some(last.attempt));
+        let query = of(Some(incarnation), Some(attempt));
         Ok(self.client.log_lines(&self.id, &query).await?)
     }
 }

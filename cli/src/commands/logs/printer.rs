@@ -3,7 +3,10 @@
 use std::io::Write as _;
 
 use serde::Serialize;
-use windlass::{Fence, StateKind, TaskId, store::LogPage};
+use windlass::{
+    Fence, StateKind, TaskId,
+    store::{DamagedPart, LogPage},
+};
 
 use crate::{
     exit::Failure,
@@ -53,6 +56,7 @@ struct Whole {
     printed: bool,
     lines: Vec<Logged>,
     missing_lines: u64,
+    damaged_parts: Vec<Damaged>,
 }
 
 /// The stream of lines that handlers log.
@@ -139,6 +143,9 @@ impl Printer {
         if page.gone > 0 {
             self.lines_gone(page.gone)?;
         }
+        for part in &page.damaged {
+            self.damaged(part)?;
+        }
         for line in &page.lines {
             let run = (line.incarnation, line.attempt);
             if self.to.run.map(|run| (run.incarnation, run.attempt)) != Some(run) {
@@ -170,7 +177,30 @@ impl Printer {
                 })?;
             }
         }
-        Ok(!page.lines.is_empty())
+        Ok(!page.lines.is_empty() || !page.damaged.is_empty())
+    }
+
+    /// Notes that a part of the lines of the handler cannot be read.
+    fn damaged(&mut self, part: &DamagedPart) -> Result<(), Failure> {
+        let damaged_part = Damaged {
+            part: part.part,
+            incarnation: part.incarnation,
+            attempt: part.attempt,
+            reason: part.reason.clone(),
+        };
+        if let Some(whole) = &mut self.whole {
+            whole.damaged_parts.push(damaged_part);
+            return Ok(());
+        }
+        if self.to.out.is_json() {
+            return self.to.print_part(&Part::Damaged { damaged_part });
+        }
+        self.to.out.note(format_args!(
+            "note: part {} of the log, with lines of attempt {}, cannot be read: {}; `windlass doctor --repair` deletes \
+             the damaged parts and keeps the others",
+            part.part, part.attempt, part.reason
+        ));
+        Ok(())
     }
 
     /// Notes that lines of the handler are gone.
@@ -214,6 +244,7 @@ impl Printer {
             missing_bytes: (whole.missing.sum() > 0).then(|| whole.missing.into()),
             lines: whole.lines,
             missing_lines: (whole.missing_lines > 0).then_some(whole.missing_lines),
+            damaged_parts: whole.damaged_parts,
         })
     }
 }
@@ -254,6 +285,9 @@ pub(crate) enum Part {
         /// How many lines of the handler are gone.
         #[serde(skip_serializing_if = "Option::is_none")]
         missing_lines: Option<u64>,
+        /// The parts of the handler's lines that cannot be read.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        damaged_parts: Vec<Damaged>,
     },
     /// A line, with `--follow`.
     Line {
@@ -274,6 +308,25 @@ pub(crate) enum Part {
         /// How many lines are gone here.
         missing_lines: u64,
     },
+    /// A part of the handler's lines that cannot be read, with `--follow`.
+    Damaged {
+        /// The part.
+        damaged_part: Damaged,
+    },
+}
+
+/// A part of the handler's lines that cannot be read.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct Damaged {
+    /// The number of the part among all parts of the task, from 0.
+    part: u64,
+    /// The incarnation in which the handler ran.
+    incarnation: u32,
+    /// The attempt in which the handler ran, from 1.
+    attempt: u32,
+    /// Why the part cannot be read.
+    reason: String,
 }
 
 /// A line that the handler has logged.

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashSet};
 use windlass_statemachine::{CommandId, NodeName, TaskId};
 
 use crate::store::{
-    Advice, Error, Remedy,
+    Advice, Error, LogPart, Remedy,
     etcd::{
         read::Reader,
         schema::{
@@ -18,7 +18,7 @@ use crate::store::{
             records::read_state,
         },
     },
-    examine::{Finding, Strays, Verdict, circle::Waiters},
+    examine::{Finding, Strays, Verdict, circle::Waiters, log_parts},
 };
 
 pub(crate) const OPERATION: &str = "examine the store";
@@ -42,6 +42,8 @@ pub(crate) struct Namespace {
     /// Keys that belong to a task: those of commands, and others.
     commands: Vec<Belongs>,
     parts: Vec<Belongs>,
+    /// The parts of logs that cannot be read, without their values, each with its name.
+    damaged_logs: Vec<(KeyValue, TaskId, String)>,
 }
 
 /// A key that belongs to a task, which may not exist.
@@ -162,11 +164,7 @@ impl KeyCheck {
                 if let Some(id) = props.and_then(|id| TaskId::new(id).ok()) {
                     to.parts.push(Belongs::new(&kv, id, true));
                 }
-                let log = self.reader.keys.strip(&key, LOG);
-                let log = log.and_then(|log| log.split_once('/'));
-                if let Some(id) = log.and_then(|(id, _)| TaskId::new(id).ok()) {
-                    to.parts.push(Belongs::new(&kv, id, false));
-                }
+                self.sort_log(to, &kv);
                 if let Some(end) = End::read(&self.reader.keys, &kv) {
                     to.parts.push(Belongs::new(&kv, end.id, false));
                 }
@@ -176,6 +174,28 @@ impl KeyCheck {
         };
         if !known {
             to.malformed.add(String::from_utf8_lossy(&key).into_owned());
+        }
+    }
+
+    /// Sorts in a part of a log.
+    fn sort_log(&self, to: &mut Namespace, kv: &KeyValue) {
+        let name = self.reader.keys.strip(kv.key(), LOG);
+        let id = name.and_then(|name| name.split_once('/'));
+        let Some(id) = id.and_then(|(id, _)| TaskId::new(id).ok()) else {
+            return;
+        };
+        to.parts.push(Belongs::new(kv, id.clone(), false));
+        let place = self.reader.keys.log_place(&id, kv.key());
+        if let Some(place) = place
+            && let Err(reason) = parse::<LogPart>(kv)
+        {
+            let name = format!("part {} of '{id}' ({reason})", place.part);
+            let value = Vec::new();
+            let kv = KeyValue {
+                value,
+                ..kv.clone()
+            };
+            to.damaged_logs.push((kv, id, name));
         }
     }
 
@@ -223,13 +243,20 @@ impl KeyCheck {
             .map(|(id, reason)| format!("{id} ({reason})"));
         let quarantined: Strays = quarantined.collect();
         let (orphans, ghosts) = self.claims_of_no_task(namespace);
-        let mut repaired = [0; 4];
+        // Those of tasks that do not exist are reported as such.
+        let damaged = namespace.damaged_logs.iter();
+        let damaged = damaged.filter(|(_, id, _)| exists(id, false));
+        let damaged: Vec<_> = damaged.collect();
+        let damaged_names: Strays = damaged.iter().map(|(_, _, name)| name.clone()).collect();
+        let damaged: Vec<_> = damaged.iter().map(|(kv, _, _)| kv).collect();
+        let mut repaired = [0; 5];
         if repair {
             repaired = [
                 self.delete_lost(&commands, &namespace.ended).await?,
                 self.delete_lost(&parts, &namespace.ended).await?,
-                self.delete_owners(&orphans, true).await?,
-                self.delete_owners(&ghosts, false).await?,
+                self.delete_unchanged(&orphans, true).await?,
+                self.delete_unchanged(&ghosts, false).await?,
+                self.delete_unchanged(&damaged, false).await?,
             ];
         }
         let names = |keys: &[&Belongs]| -> Strays {
@@ -301,6 +328,7 @@ impl KeyCheck {
                     Remedy::Repair,
                 ),
             ),
+            log_parts::finding(&damaged_names, repaired[4]),
             Finding::none_of(
                 "states",
                 warning("states without task"),

@@ -56,14 +56,14 @@ impl KeyCheck {
         Ok(deleted)
     }
 
-    /// Deletes owners that have not changed. Returns their number.
-    pub(super) async fn delete_owners(
+    /// Deletes keys that have not changed, with `no_task` only owners whose task does not exist. Returns their number.
+    pub(super) async fn delete_unchanged(
         &self,
-        owners: &[&KeyValue],
+        keys: &[&KeyValue],
         no_task: bool,
     ) -> Result<u64, Error> {
         let mut deleted = 0;
-        for kv in owners {
+        for kv in keys {
             let same = Compare::mod_revision(kv.key(), CompareOp::Equal, kv.mod_revision());
             let mut when = vec![same];
             if no_task && let Some((id, _)) = self.reader.keys.split(kv.key()) {

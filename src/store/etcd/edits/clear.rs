@@ -121,11 +121,16 @@ impl Clearing {
         Ok(names)
     }
 
-    /// Adds the deletion of the history and the log lines of a task.
-    pub(crate) async fn delete_history(&self, item: &mut Item, id: &TaskId) -> Result<(), Error> {
+    /// Adds the deletion of the log lines of a task.
+    pub(super) fn delete_log(&self, item: &mut Item, id: &TaskId) {
         // The names of parts begin with a digit.
         let log = self.access.keys().log(id);
         item.delete_range(&format!("{log}0"), format!("{log}:"));
+    }
+
+    /// Adds the deletion of the history and the log lines of a task.
+    pub(crate) async fn delete_history(&self, item: &mut Item, id: &TaskId) -> Result<(), Error> {
+        self.delete_log(item, id);
         let prefix = self.access.keys().histories(id);
         if !is_folder(id.as_str()) {
             // Versions begin with a digit. No folder begins with a digit or an r, or has the name of a

@@ -7,7 +7,7 @@ use super::{Edits, Leftover};
 use crate::store::{
     Error,
     etcd::{
-        schema::{Of, Snapshot},
+        schema::{Layout, Of, Snapshot},
         write::{Edit, Item},
     },
 };
@@ -35,6 +35,10 @@ impl Edits {
             Some(old) => Some(Box::pin(clearing.clear(item, id, old, pointers)).await?),
         };
         clearing.access.reader.decided("submit a task").await?;
+        if old.is_none() && keys.layout().is_some_and(Layout::is_shared) {
+            // A node of Metafora that ends a task leaves its log.
+            clearing.delete_log(item, id);
+        }
         Edit::new(keys, id, item).put_task(task, place, now)?;
         Ok(left)
     }

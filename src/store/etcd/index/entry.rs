@@ -5,11 +5,17 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 use windlass_statemachine::{Kind, StateKind, TaskState, TaskStatus};
 
+use super::kept::Kept;
 use crate::store::{
     Filter,
     etcd::{
         read::KeySet,
-        schema::{Envelope, Fences, KeyValue, Parked, Part, json::parse, records::read_state},
+        schema::{
+            self, Envelope, Fences, KeyValue, Parked, Part, Snapshot,
+            json::parse,
+            ranges::is_pointer,
+            records::{read_state, write_state},
+        },
     },
 };
 
@@ -51,17 +57,14 @@ impl Stage {
 /// The content of a task's keys. Each key sets its own part.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Entry {
-    live: Option<Life>,
-    ended: Option<Life>,
+    live: Option<Box<Life>>,
+    ended: Option<Box<Life>>,
     /// The state; the inner `None` is a state that cannot be read.
-    state: Option<Option<Stage>>,
-    claimed: bool,
+    state: Option<Box<Option<Stage>>>,
     quarantined: bool,
-    /// The keys that exist, without the parts.
-    keys: KeySet,
-    has_props: bool,
+    kept: Kept,
     /// The keys of commands that exist, by name; `None` for the single slot of Metafora.
-    commands: BTreeSet<Option<String>>,
+    commands: BTreeSet<Option<Box<str>>>,
 }
 
 /// A key of a task in the index.
@@ -109,66 +112,83 @@ impl Life {
     }
 }
 
+impl Of<'_> {
+    /// Returns the key of a task that this is; `None` for a command.
+    fn key(&self) -> Option<schema::Of> {
+        Some(match self {
+            Self::Part(Part::Task) => schema::Of::Task,
+            Self::Part(Part::Owner) => schema::Of::Owner,
+            Self::Part(Part::Props) => schema::Of::Props,
+            Self::Part(Part::Slot | Part::Command(_)) => return None,
+            Self::Finished => schema::Of::Finished,
+            Self::State => schema::Of::TaskState,
+            Self::Parked => schema::Of::Parked,
+            Self::PropsApart => schema::Of::PropsApart,
+        })
+    }
+}
+
 impl Entry {
     /// Applies a key; `None` for a deleted one.
     pub(super) fn take(&mut self, of: &Of<'_>, kv: Option<&KeyValue>, fences: &Fences) {
-        let exists = kv.is_some();
+        let (mut kept, mut short) = (kv, None);
         match of {
-            Of::Part(Part::Task) => {
-                self.live = kv.and_then(Life::read);
-                self.keys.set(KeySet::TASK, exists);
-            }
-            Of::Part(Part::Owner) => self.claimed = exists,
-            Of::Part(Part::Props) => self.has_props = exists,
-            Of::Part(Part::Slot) => self.command(None, exists),
-            Of::Part(Part::Command(name)) => self.command(Some((*name).to_owned()), exists),
-            Of::Finished => {
-                self.ended = kv.and_then(Life::read);
-                self.keys.set(KeySet::FINISHED, exists);
-            }
+            Of::Part(Part::Task) => self.live = kv.and_then(Life::read).map(Box::new),
+            Of::Finished => self.ended = kv.and_then(Life::read).map(Box::new),
+            Of::Part(Part::Slot) => self.command(None, kv),
+            Of::Part(Part::Command(name)) => self.command(Some((*name).into()), kv),
             Of::State => {
-                let read = |kv| read_state(kv, fences).ok();
-                self.state = kv.map(|kv| read(kv).map(|(state, _)| Stage::of(&state)));
-                self.keys.set(KeySet::STATE, exists);
+                let read = kv.and_then(|kv| read_state(kv, fences).ok());
+                let stage = read.as_ref().map(|(state, _)| Stage::of(state));
+                self.state = kv.map(|_| Box::new(stage));
+                // Without the lines of the history.
+                short = read.and_then(|(state, hold)| write_state(&state, &hold).ok());
             }
             Of::Parked => {
                 let parked: Option<Parked> = kv.and_then(|kv| parse(kv).ok());
                 self.quarantined = parked.is_some_and(|parked| parked.quarantined.is_some());
-                self.keys.set(KeySet::PARKED, exists);
+                kept = kv.filter(|_| self.quarantined);
             }
-            Of::PropsApart => self.keys.set(KeySet::PROPS_APART, exists),
+            Of::Part(Part::Owner | Part::Props) | Of::PropsApart => {}
+        }
+        if let Some(key) = of.key() {
+            self.kept.set(key, kept, short);
         }
     }
 
-    fn command(&mut self, name: Option<String>, exists: bool) {
-        match exists {
+    fn command(&mut self, name: Option<Box<str>>, kv: Option<&KeyValue>) {
+        // A key with a name may also be a pointer of an inner namespace.
+        match kv.is_some_and(|kv| name.is_none() || !is_pointer(kv)) {
             true => self.commands.insert(name),
             false => self.commands.remove(&name),
         };
     }
 
-    /// Returns the keys that exist.
-    pub(super) fn keys(&self) -> KeySet {
-        let mut keys = self.keys;
-        let has_parts = self.claimed || self.has_props || !self.commands.is_empty();
-        keys.set(KeySet::PARTS, has_parts);
-        keys
-    }
-
     /// Returns whether no key of the task is left.
     pub(super) fn is_empty(&self) -> bool {
-        *self == Self::default()
+        self.kept.is_empty() && self.commands.is_empty()
+    }
+
+    /// Returns the task as a read returns it, without the keys that a list has to read.
+    pub(super) fn snapshot(&self, without_props: bool) -> (Snapshot, KeySet) {
+        self.kept.snapshot(without_props)
+    }
+
+    /// Returns how many commands are queued.
+    pub(super) fn commands(&self) -> u64 {
+        self.commands.len() as u64
     }
 
     /// Returns the task; `None` while it does not exist.
     pub(super) fn row(&self) -> Option<Row> {
         let life = self.live.as_ref().or(self.ended.as_ref())?;
-        let stage = match (life.first, self.state) {
+        let stage = match (life.first, self.state.as_deref()) {
             (None, _) => None,
             (first, None) => first,
-            (_, Some(stored)) => stored,
+            (_, Some(stored)) => *stored,
         };
-        let stage = stage.filter(|_| !self.quarantined);
+        let is_readable = !self.quarantined && !self.kept.has_damaged_props();
+        let stage = stage.filter(|_| is_readable);
         Some(Row {
             kind: life.kind.clone(),
             order: life.order,
@@ -177,7 +197,7 @@ impl Entry {
             until: stage.and_then(|stage| stage.until),
             data_version: stage.map_or(0, |stage| stage.data_version),
             is_live: self.live.is_some(),
-            is_claimed: self.claimed,
+            is_claimed: self.kept.has(schema::Of::Owner),
             is_waiting: stage.is_some_and(|stage| stage.waits),
             has_limits: life.has_limits,
         })

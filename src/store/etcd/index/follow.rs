@@ -27,7 +27,7 @@ const SILENCE: Duration = Duration::from_secs(5);
 const SHORTEST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 /// The folders that a list reads.
-const FOLDERS: [&str; 4] = ["tasks/", "finished/", "state/", "parked/"];
+const FOLDERS: [&str; 5] = ["tasks/", "finished/", "state/", "parked/", PROPS_APART];
 
 pub(super) struct Following {
     reader: Reader,
@@ -129,14 +129,6 @@ impl Following {
                 .scan(at, &from, &end_of(&from), &mut take)
                 .await?;
         }
-        // The index knows only which props are apart, not what they are.
-        let apart = format!("{}{PROPS_APART}", keys.root());
-        let mut take = |kv: KeyValue| {
-            if let Some((id, of)) = of_key(keys, kv.key()) {
-                rows.take(id, &of, Some(&kv), fences);
-            }
-        };
-        self.reader.link.scan_keys(at, &apart, &mut take).await?;
         rows.at = at;
         *self.rows.write().unwrap_or_else(PoisonError::into_inner) = rows;
         self.last = at;

@@ -1,12 +1,15 @@
 //! The index in memory: every task of the namespace in the orders of lists, and their counts.
 //!
 //! etcd's only index is the order of its keys. A process that lists and counts often keeps this index in addition: it
-//! lists the namespace once and follows it with one watch. A list finds its tasks here and reads only these from etcd.
+//! lists the namespace once and follows it with one watch. A list finds its tasks here. It reads from etcd only the long
+//! values, which the index does not keep.
 //! Before each use the index waits until it has seen the newest revision, so that a list includes what this process and
 //! others have written before.
 
 mod entry;
 mod follow;
+mod kept;
+mod known;
 mod rows;
 #[cfg(test)]
 mod tests;
@@ -23,13 +26,13 @@ use tokio::{
 };
 use tokio_util::task::AbortOnDropHandle;
 
-pub(crate) use self::rows::Known;
+pub(crate) use self::known::Known;
 use self::{
     follow::Following,
     rows::{Found, Rows},
 };
 use super::read::Reader;
-use crate::store::{Filter, Order, Place, TaskCount, rules::stats::Counter};
+use crate::store::{Filter, Place, Span, TaskCount, rules::stats::Counter};
 
 /// How long a change of the namespace takes to arrive, almost always. The newest revision may belong to another
 /// namespace.
@@ -115,14 +118,8 @@ impl Current<'_> {
 
     /// Returns the next tasks of a list that may match, and the position from which the list continues; `None` at its
     /// end.
-    pub(crate) fn step(
-        &self,
-        filter: &Filter,
-        towards: (Order, bool),
-        after: Option<&Place>,
-        most: usize,
-    ) -> (Known, Option<Place>) {
-        let Found { known, last } = self.rows().step(filter, towards, after, most);
+    pub(crate) fn step(&self, filter: &Filter, span: &Span) -> (Known, Option<Place>) {
+        let Found { known, last } = self.rows().step(filter, span);
         (known, last)
     }
 

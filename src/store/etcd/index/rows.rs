@@ -8,13 +8,13 @@ use std::{
 use jiff::Timestamp;
 use windlass_statemachine::{Kind, StateKind, TaskId};
 
-use super::entry::{Entry, Of, Row};
+use super::{
+    entry::{Entry, Of, Row},
+    known::{Known, KnownTask},
+};
 use crate::store::{
-    Filter, Order, Place, TaskCount,
-    etcd::{
-        read::KeySet,
-        schema::{Fences, KeyValue},
-    },
+    Filter, Order, Place, Span, TaskCount,
+    etcd::schema::{Fences, KeyValue},
     rules::stats::{Counter, Facts, by_state},
 };
 
@@ -58,7 +58,7 @@ impl Group {
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Rows {
     /// In the order of the ids.
-    entries: BTreeMap<TaskId, Entry>,
+    entries: BTreeMap<TaskId, Box<Entry>>,
     /// Every task by its submit.
     submitted: BTreeSet<Place>,
     /// The live tasks by their submit.
@@ -72,14 +72,6 @@ pub(super) struct Rows {
     counts: BTreeMap<Group, u64>,
     /// The revision of the last change.
     pub(super) at: i64,
-}
-
-/// Tasks that are to be read, each with the keys that exist.
-#[derive(Debug)]
-pub(crate) struct Known {
-    pub(crate) tasks: Vec<(TaskId, KeySet)>,
-    /// The revision at which they exist.
-    pub(crate) at: i64,
 }
 
 /// A step of a list.
@@ -173,21 +165,16 @@ impl Rows {
         }
     }
 
-    /// Examines the next tasks of a list: at most [`STEP`], until `most` of them may match.
-    pub(super) fn step(
-        &self,
-        filter: &Filter,
-        (order, ascending): (Order, bool),
-        after: Option<&Place>,
-        most: usize,
-    ) -> Found {
+    /// Examines the next tasks of a list: at most [`STEP`], until as many as the limit of the span may match.
+    pub(super) fn step(&self, filter: &Filter, span: &Span) -> Found {
+        let (order, ascending, after) = (span.order, span.ascending, span.after.as_ref());
         if order == Order::Id {
             let after = after.and_then(|after| after.id.as_ref());
             let ids = self.entries.range::<TaskId, _>(bounds(after, ascending));
             let ids = ids.map(|(id, _)| (id, None));
             return match ascending {
-                true => self.look(ids, filter, most),
-                false => self.look(ids.rev(), filter, most),
+                true => self.look(ids, filter, span),
+                false => self.look(ids.rev(), filter, span),
             };
         }
         let set = match order {
@@ -219,8 +206,8 @@ impl Rows {
         let places = set.range::<Place, _>(bounds(after.as_ref(), ascending));
         let places = places.filter_map(|place| Some((place.id.as_ref()?, Some(place))));
         match ascending {
-            true => self.look(places, filter, most),
-            false => self.look(places.rev(), filter, most),
+            true => self.look(places, filter, span),
+            false => self.look(places.rev(), filter, span),
         }
     }
 
@@ -229,17 +216,17 @@ impl Rows {
         &self,
         tasks: impl Iterator<Item = (&'a TaskId, Option<&'a Place>)>,
         filter: &Filter,
-        most: usize,
+        span: &Span,
     ) -> Found {
-        let (mut found, mut last) = (Vec::new(), None);
-        for (looked, (id, place)) in tasks.enumerate() {
-            let entry = self.entries.get(id);
-            if let Some(row) = entry.and_then(Entry::row)
+        let (mut tasks, mut last, all) = (Vec::new(), None, tasks);
+        for (looked, (id, place)) in all.enumerate() {
+            if let Some(entry) = self.entries.get(id)
+                && let Some(row) = entry.row()
                 && row.may_match(id.as_str(), filter)
             {
-                found.push((id.clone(), self.keys(id)));
+                tasks.push(KnownTask::of(id, entry, span.without_props));
             }
-            if looked + 1 >= STEP || found.len() >= most {
+            if looked + 1 >= STEP || tasks.len() >= span.limit {
                 let by_id = || Place {
                     id: Some(id.clone()),
                     ..Place::new(0, 0)
@@ -248,15 +235,8 @@ impl Rows {
                 break;
             }
         }
-        let (tasks, at) = (found, self.at);
-        let known = Known { tasks, at };
+        let known = Known { tasks, at: self.at };
         Found { known, last }
-    }
-
-    /// Returns the keys of a task that exist.
-    pub(super) fn keys(&self, id: &TaskId) -> KeySet {
-        let entry = self.entries.get(id);
-        entry.map_or_else(KeySet::default, Entry::keys)
     }
 
     fn task_at<'a>(&self, place: &'a Place) -> Option<(&'a TaskId, Row)> {
@@ -316,10 +296,12 @@ impl Rows {
 
     /// Returns the first tasks that a limit may hold back, and whether these are all.
     pub(super) fn limited(&self, most: usize) -> (Known, bool) {
-        let ids = self.limited.iter().take(most);
-        let ids = ids.filter_map(|place| place.id.clone());
-        let tasks = ids.map(|id| (id.clone(), self.keys(&id))).collect();
-        let known = Known { tasks, at: self.at };
+        let tasks = self.limited.iter().take(most).filter_map(|place| {
+            let id = place.id.as_ref()?;
+            Some(KnownTask::of(id, self.entries.get(id)?, true))
+        });
+        let (tasks, at) = (tasks.collect(), self.at);
+        let known = Known { tasks, at };
         (known, self.limited.len() <= most)
     }
 }

@@ -1,22 +1,20 @@
 //! The index after each change of a key.
 
+mod of_changes;
+
 use jiff::Timestamp;
-use proptest::prelude::*;
-use windlass_statemachine::{StateKind, Task, TaskId, TaskState, TaskStatus};
+use windlass_statemachine::{Json, StateKind, Task, TaskId, TaskState, TaskStatus};
 
 use super::{
     entry::Of,
     rows::{Found, Rows, STEP},
 };
 use crate::store::{
-    Availability, Filter, Order, Place,
-    etcd::{
-        read::KeySet,
-        schema::{
-            Envelope, Fences, KeyValue, Part,
-            json::write,
-            records::{Hold, write_state},
-        },
+    Availability, Filter, Order, Place, Span,
+    etcd::schema::{
+        Entry, Envelope, Fences, KeyValue, Part, Recent,
+        json::write,
+        records::{Hold, write_state},
     },
 };
 
@@ -30,110 +28,40 @@ fn id(n: u8) -> TaskId {
 
 /// The value of the envelope of a task, live or ended.
 fn envelope(kind: &str, order: u64, ended: bool) -> KeyValue {
+    enveloped(kind, order, ended.then_some(0))
+}
+
+/// The value of the envelope of a live task, or of an ended one with props of this length.
+fn enveloped(kind: &str, order: u64, ended: Option<usize>) -> KeyValue {
     let task = Task::new(id(0), kind.parse().unwrap());
     let mut envelope = Envelope::new(&task, at(1), 0);
     envelope.order = Some(order);
-    if ended {
+    if let Some(length) = ended {
         envelope.state = Some(StateKind::Completed);
         envelope.ended_at = Some(at(9));
+        envelope.props = Some(Json::parse("props", &text(length)).unwrap());
     }
     KeyValue::new("k", &write("envelope", &envelope).unwrap(), 1)
 }
 
-/// The value of a state.
-fn state(status: TaskStatus) -> KeyValue {
+/// A JSON text with so many characters between its quotes.
+fn text(length: usize) -> String {
+    format!("{:?}", "x".repeat(length))
+}
+
+/// The value of a state, with a line of its history and data of this length.
+fn stored(status: TaskStatus, data: usize) -> KeyValue {
     let mut state = TaskState::new(at(1));
     state.status = status;
+    state.data = (data > 0).then(|| Json::parse("data", &text(data)).unwrap());
+    let mut lines = Recent::default();
+    lines.push(1, Entry::write(at(2), (0, None), &[]).unwrap());
     let text = write_state(&state, &Hold::default()).unwrap();
-    KeyValue::new("k", &text, 1)
+    KeyValue::new("k", &lines.extend(text), 1)
 }
 
-/// One change of one key.
-#[derive(Debug, Clone)]
-struct Change {
-    task: u8,
-    key: u8,
-    value: Option<u8>,
-}
-
-impl Change {
-    fn of(&self) -> Of<'static> {
-        match self.key {
-            0 => Of::Part(Part::Task),
-            1 => Of::Part(Part::Owner),
-            2 => Of::Finished,
-            3 => Of::State,
-            4 => Of::Parked,
-            5 => Of::Part(Part::Props),
-            6 => Of::Part(Part::Slot),
-            7 => Of::Part(Part::Command("c")),
-            _ => Of::PropsApart,
-        }
-    }
-
-    /// The set of keys to which this key belongs.
-    fn keys(&self) -> KeySet {
-        match self.key {
-            0 => KeySet::TASK,
-            2 => KeySet::FINISHED,
-            3 => KeySet::STATE,
-            4 => KeySet::PARKED,
-            8 => KeySet::PROPS_APART,
-            _ => KeySet::PARTS,
-        }
-    }
-
-    fn kv(&self) -> Option<KeyValue> {
-        let value = self.value?;
-        let order = u64::from(self.task) + 1;
-        Some(match (self.key, value) {
-            (0 | 2, 3) => KeyValue::new("k", "{", 1),
-            (0 | 2, _) => envelope(["a", "b", "c"][usize::from(value)], order, self.key == 2),
-            (3, 0) => state(TaskStatus::Runnable),
-            (3, 1) => state(TaskStatus::Sleeping { until: at(50) }),
-            (3, 2) => state(TaskStatus::Paused),
-            (4, 0) => KeyValue::new("k", r#"{"quarantined":"damaged"}"#, 1),
-            (4, _) => KeyValue::new("k", "{}", 1),
-            _ => KeyValue::new("k", "?", 1),
-        })
-    }
-}
-
-fn changes() -> impl Strategy<Value = Vec<Change>> {
-    let change = (0..6u8, 0..9u8, prop::option::weighted(0.7, 0..4u8));
-    let change = change.prop_map(|(task, key, value)| Change { task, key, value });
-    prop::collection::vec(change, 0..80)
-}
-
-proptest! {
-    /// An index that has followed the changes equals an index that lists the remaining keys.
-    #[test]
-    fn it_is_the_same_whether_it_followed_or_listed(changes in changes()) {
-        let (mut followed, fences) = (Rows::default(), Fences::default());
-        let mut left = std::collections::BTreeMap::new();
-        for change in &changes {
-            followed.take(id(change.task), &change.of(), change.kv().as_ref(), &fences);
-            left.remove(&(change.task, change.key));
-            if change.value.is_some() {
-                left.insert((change.task, change.key), change.clone());
-            }
-        }
-        let mut listed = Rows::default();
-        for change in left.values() {
-            listed.take(id(change.task), &change.of(), change.kv().as_ref(), &fences);
-        }
-        prop_assert_eq!(&followed, &listed);
-        let tasks: u64 = listed.states().iter().map(|count| count.tasks).sum();
-        let of_task = |n: &u8| left.contains_key(&(*n, 0)) || left.contains_key(&(*n, 2));
-        prop_assert_eq!(tasks, (0..6).filter(of_task).count() as u64);
-        for n in 0..6 {
-            let mut keys = KeySet::default();
-            for change in left.values().filter(|change| change.task == n) {
-                keys.set(change.keys(), true);
-            }
-            prop_assert_eq!(followed.keys(&id(n)), keys);
-        }
-    }
+fn state(status: TaskStatus) -> KeyValue {
+    stored(status, 0)
 }
 
 /// An index of runnable tasks 1 to `n`, of which each tenth sleeps until the second of its number.
@@ -152,16 +80,26 @@ fn rows(n: u64) -> Rows {
     rows
 }
 
+fn span((order, ascending): (Order, bool), after: Option<Place>, limit: usize) -> Span {
+    Span {
+        order,
+        ascending,
+        after,
+        limit,
+        without_props: false,
+    }
+}
+
 fn ids_of(found: &Found) -> Vec<TaskId> {
     let tasks = found.known.tasks.iter();
-    tasks.map(|(id, _)| id.clone()).collect()
+    tasks.map(|task| task.id.clone()).collect()
 }
 
 /// The ids of a list, step by step.
 fn list(rows: &Rows, filter: &Filter, towards: (Order, bool), most: usize) -> (Vec<TaskId>, usize) {
     let (mut ids, mut after, mut steps) = (Vec::new(), None::<Place>, 0);
     loop {
-        let found = rows.step(filter, towards, after.as_ref(), most);
+        let found = rows.step(filter, &span(towards, after, most));
         ids.extend(ids_of(&found));
         steps += 1;
         match found.last {
@@ -189,19 +127,10 @@ fn every_step_goes_on_where_the_last_one_ended() {
         order,
         id: None,
     };
-    let behind = rows.step(
-        &Filter::default(),
-        (Order::Submitted, true),
-        Some(&after(54)),
-        9,
-    );
+    let all = Filter::default();
+    let behind = rows.step(&all, &span((Order::Submitted, true), Some(after(54)), 9));
     assert_eq!(ids_of(&behind), ["t55".parse().unwrap()]);
-    let behind = rows.step(
-        &Filter::default(),
-        (Order::Submitted, false),
-        Some(&after(2)),
-        9,
-    );
+    let behind = rows.step(&all, &span((Order::Submitted, false), Some(after(2)), 9));
     assert_eq!(ids_of(&behind), ["t1".parse().unwrap()]);
 }
 

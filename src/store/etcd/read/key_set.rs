@@ -24,6 +24,10 @@ impl KeySet {
         }
     }
 
+    pub(crate) fn is_empty(self) -> bool {
+        self == Self::default()
+    }
+
     pub(crate) fn contains(self, keys: Self) -> bool {
         self.0 & keys.0 == keys.0
     }

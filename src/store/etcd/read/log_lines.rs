@@ -4,7 +4,7 @@ use windlass_statemachine::TaskId;
 
 use super::Reader;
 use crate::store::{
-    Error, LogPart,
+    Error, StoredLog,
     etcd::{
         schema::{KeyValue, end_of, json::parse},
         write::log_lines::KnownLog,
@@ -15,18 +15,23 @@ use crate::store::{
 const OPERATION: &str = "read the log lines of a task";
 
 impl Reader {
-    /// Returns the parts of a task from the part with this number on. Leaves out parts that cannot be read.
-    pub(crate) async fn log_parts(&self, id: &TaskId, from: u64) -> Result<Vec<LogPart>, Error> {
+    /// Returns the log of a task from the part with this number on.
+    pub(crate) async fn log_parts(&self, id: &TaskId, from: u64) -> Result<StoredLog, Error> {
         let prefix = self.keys.log(id);
-        let mut parts = Vec::new();
+        let mut log = StoredLog::default();
         let mut take = |kv: KeyValue| {
-            let is_own = self.keys.log_place(id, kv.key()).is_some();
-            parts.extend(parse::<LogPart>(&kv).ok().filter(|_| is_own));
+            let Some(place) = self.keys.log_place(id, kv.key()) else {
+                return;
+            };
+            match parse(&kv) {
+                Ok(part) => log.parts.push(part),
+                Err(reason) => log.damaged.push(place.damaged(reason)),
+            }
         };
         let from = format!("{prefix}{from:012}");
         let read = self.link.scan(0, &from, &end_of(&prefix), &mut take).await;
         read.map_err(|fault| fault.into_error(OPERATION))?;
-        Ok(parts)
+        Ok(log)
     }
 
     /// Reads what a write of lines has to know of the log of a task.

@@ -14,7 +14,8 @@ use super::{
 };
 use crate::store::{Change, ChangeKind, Error};
 
-/// The changes of one write: `/NS/history/ID/VERSION` in a shared namespace, and a line of the state or of a block in the layout `Compact` ([`Recent`](super::Recent)).
+/// The changes of one write: `/NS/history/ID/VERSION` in a shared namespace, and a line of the state or of a block in
+/// the layout `Compact` ([`Recent`](super::Recent)).
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Entry {
     at: Timestamp,

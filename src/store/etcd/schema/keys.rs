@@ -30,7 +30,7 @@ pub(crate) struct Keys {
 }
 
 /// A key that each task has at most once.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Of {
     Task,
     Finished,

@@ -61,6 +61,25 @@ impl Snapshot {
         *place = kv;
     }
 
+    /// Adds the keys of another read at the same revision.
+    pub(crate) fn merge(&mut self, read: Self) {
+        for (place, kv) in [
+            (&mut self.task, read.task),
+            (&mut self.finished, read.finished),
+            (&mut self.state, read.state),
+            (&mut self.parked, read.parked),
+            (&mut self.owner, read.owner),
+            (&mut self.props, read.props),
+            (&mut self.props_apart, read.props_apart),
+        ] {
+            if kv.is_some() {
+                *place = kv;
+            }
+        }
+        self.queue.extend(read.queue);
+        self.others.extend(read.others);
+    }
+
     /// Returns the revision that last wrote one of its keys; 0 if it does not exist.
     pub(crate) fn revision_of(&self, of: Of) -> i64 {
         revision(match of {
@@ -191,15 +210,17 @@ impl Snapshot {
             Ok(read) => read,
             Err(reason) => self.replaced_envelope(id, reason)?,
         };
-        let quarantined = self.quarantined().or_else(|| self.fault(id));
-        let stored = self.state();
+        let (whole, stored) = (self.whole_task(id), self.state());
+        let fault = || {
+            let unreadable = whole.as_ref().err().or(stored.as_ref().err());
+            unreadable.cloned()
+        };
+        let quarantined = self.quarantined().or_else(fault);
         let fence = stored.as_ref().map(|(state, _)| state.fence);
         let owner = self.owner.as_ref();
         let by_owner = owner.map(|kv| self.fences.of(kv.mod_revision()));
         Ok(TaskRecord {
-            task: self
-                .whole_task(id)
-                .unwrap_or_else(|_| envelope.task(id, Json::null())),
+            task: whole.unwrap_or_else(|_| envelope.task(id, Json::null())),
             order,
             submitted_at: envelope.submitted_at(),
             node: owner

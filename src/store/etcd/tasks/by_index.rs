@@ -1,5 +1,7 @@
 //! Lists and counts with the index in memory.
 
+use windlass_statemachine::TaskId;
+
 use super::query::{LIST, Queries, may_be_held};
 use crate::store::{
     Error, Filter, Span, TaskRecord, TaskStats,
@@ -27,35 +29,57 @@ impl Queries {
         filter: &Filter,
         span: Span,
     ) -> Result<Vec<TaskRecord>, Error> {
-        let towards = (span.order, span.ascending);
-        let mut after = span.after.clone();
-        let mut most = span.limit.clamp(FIRST_READ, LARGEST_READ);
+        let mut part = span.clone();
+        part.limit = span.limit.clamp(FIRST_READ, LARGEST_READ);
         let mut selection = Selection::of(span);
         loop {
-            let (known, last) = index.step(filter, towards, after.as_ref(), most);
-            let mut may_go_on = true;
-            for record in self.records(&known).await? {
+            let (known, last) = index.step(filter, &part);
+            for record in self.records(known).await? {
                 if filter.matches(&record) {
-                    may_go_on = selection.take(record);
+                    selection.take(record);
                 }
             }
-            if !may_go_on || last.is_none() {
+            // The index returns the tasks in the order of the list.
+            if selection.is_full() || last.is_none() {
                 return Ok(selection.into_tasks());
             }
-            after = last;
-            most = (most * 2).min(LARGEST_READ);
+            part.after = last;
+            part.limit = (part.limit * 2).min(LARGEST_READ);
         }
     }
 
-    /// Reads tasks at the revision of the index, or as they are now if that fails: the history since then may be compacted.
-    async fn records(&self, known: &Known) -> Result<Vec<TaskRecord>, Error> {
-        let mut read = self.reader.read_at(&known.tasks, known.at).await;
-        if read.iter().any(Result::is_err) {
-            let ids: Vec<_> = known.tasks.iter().map(|(id, _)| id.clone()).collect();
-            read = self.reader.read_many(&ids).await;
-        }
-        let mut records = Vec::with_capacity(known.tasks.len());
-        for ((id, _), found) in known.tasks.iter().zip(read) {
+    /// Reads what the index does not keep of tasks, at its revision. If that fails, because the history since then is
+    /// compacted, reads the tasks as they are now.
+    async fn records(&self, known: Known) -> Result<Vec<TaskRecord>, Error> {
+        let Known { tasks, at } = known;
+        let missing = tasks.iter().filter(|task| !task.missing.is_empty());
+        let missing: Vec<_> = missing
+            .map(|task| (task.id.clone(), task.missing))
+            .collect();
+        let read = self.reader.read_at(&missing, at).await.into_iter();
+        let Ok(read) = read.collect::<Result<Vec<_>, _>>() else {
+            return self
+                .records_now(tasks.into_iter().map(|task| task.id))
+                .await;
+        };
+        let mut read = read.into_iter();
+        let records = tasks.into_iter().map(|task| {
+            let read = match task.missing.is_empty() {
+                true => None,
+                false => read.next(),
+            };
+            task.record(read, &self.reader.fences)
+        });
+        records.collect()
+    }
+
+    async fn records_now(
+        &self,
+        ids: impl Iterator<Item = TaskId>,
+    ) -> Result<Vec<TaskRecord>, Error> {
+        let ids: Vec<_> = ids.collect();
+        let mut records = Vec::with_capacity(ids.len());
+        for (id, found) in ids.iter().zip(self.reader.read_many(&ids).await) {
             let found = found.map_err(|fault| fault.into_error(LIST))?;
             if found.exists() {
                 records.push(found.record(id)?);
@@ -69,7 +93,7 @@ impl Queries {
         let now = self.clock.now();
         let (mut counter, oldest_is_complete) = index.counter(now);
         let (known, held_is_complete) = index.limited(MOST_HELD);
-        let mut held = self.records(&known).await?;
+        let mut held = self.records(known).await?;
         held.retain(|record| may_be_held(record, now));
         self.name_limits(&mut held).await?;
         held.iter().for_each(|record| counter.hold_back(record));

@@ -11,6 +11,7 @@ use crate::store::{
         client::kvs,
         schema::{Entry, Envelope, KeyValue, Snapshot, Stored, end_of},
     },
+    rules,
 };
 
 const EXPORT: &str = "export a task";
@@ -97,6 +98,7 @@ impl Queries {
             exported.push(match one {
                 Ok(one) if parts > 0 => {
                     let log = self.reader.log_parts(id, 0).await;
+                    let log = log.and_then(|log| rules::log_lines::whole(id, log));
                     log.map(|log| one.with_log(log))
                 }
                 one => one,

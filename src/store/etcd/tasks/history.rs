@@ -3,13 +3,13 @@
 use windlass_statemachine::TaskId;
 
 use super::query::Queries;
-use crate::store::{Change, Error, LogPart, etcd::schema::Entry};
+use crate::store::{Change, Error, StoredLog, etcd::schema::Entry};
 
 impl Queries {
     /// Returns the log lines of a task from the part with this number on.
-    pub(crate) async fn log(&self, id: &TaskId, from: u64) -> Result<Vec<LogPart>, Error> {
-        let parts = self.reader.log_parts(id, from).await?;
-        if parts.is_empty()
+    pub(crate) async fn log(&self, id: &TaskId, from: u64) -> Result<StoredLog, Error> {
+        let log = self.reader.log_parts(id, from).await?;
+        if log == StoredLog::default()
             && !self
                 .reader
                 .found(id, "read the log lines of a task")
@@ -18,7 +18,7 @@ impl Queries {
         {
             return Err(Error::no_task(id));
         }
-        Ok(parts)
+        Ok(log)
     }
 
     pub(crate) async fn history(&self, id: &TaskId, limit: u32) -> Result<Vec<Change>, Error> {

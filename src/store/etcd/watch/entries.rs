@@ -1,4 +1,5 @@
-//! [`Entries`]: the mirror's entries of tasks. A node keeps one for every task, so values that many tasks share are stored once, and values that few tasks have are stored separately.
+//! [`Entries`]: the mirror's entries of tasks. A node keeps one for every task, so values that many tasks share are
+//! stored once, and values that few tasks have are stored separately.
 
 use std::{
     collections::{HashMap, hash_map},

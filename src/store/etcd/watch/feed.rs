@@ -2,6 +2,10 @@
 //!
 //! It reaches back to the last compaction of etcd, but not beyond the retention. It needs no writes
 //! of its own.
+//!
+//! The one range of the watch also contains the lines that handlers log (`meta/log/`), because two ranges around them
+//! would be two watches of the stream, and a change could be reported only after the other watch has reported that it
+//! has sent every earlier event.
 
 use std::{collections::HashSet, time::Duration};
 

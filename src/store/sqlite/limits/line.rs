@@ -235,8 +235,9 @@ fn give_up(batch: &mut Batch<'_>, n: i64) -> Sql<()> {
     release(batch, n)
 }
 
-/// Selects the lines of `Lines::stuck` in `rules/limits/lines_in_memory`: lines with silent tasks in which no node has claimed the reported
-/// ones, and lines in which a task is reported in advance for a time that only a wrong clock can have produced.
+/// Selects the lines of `Lines::stuck` in `rules/limits/lines_in_memory`: lines with silent tasks in which no node has
+/// claimed the reported ones, and lines in which a task is reported in advance for a time that only a wrong clock can
+/// have produced.
 const STUCK: &str = "SELECT DISTINCT key, starts FROM windlass_held h WHERE report > 0
      AND (report = 2 AND since > ?2
          OR EXISTS (SELECT 1 FROM windlass_held i WHERE i.key = h.key AND i.starts = h.starts AND i.report = 0))

@@ -159,6 +159,7 @@ mod tests {
                 ascending,
                 after: None,
                 limit: 10,
+                without_props: false,
             };
             let index = "windlass_states_asleep";
             let (sql, values) = query(of.conditions(), index, &Filter::default(), &span);

@@ -36,7 +36,8 @@ pub const TIMES: [&str; 6] = [
 /// | `require` | `task`; `exists`, `state`, `version`, `fence`, `kind`, `unclaimed`, `data`, `no_data`: one or more |
 ///
 /// Times are RFC 3339. A field that is `null` is as good as absent: it changes nothing. `"no_data":true` and
-/// `"no_props":true` erase. Only the `null` of a `result` or a `payload` is a value. [`Operation`] and [`Guard`] are written in this form.
+/// `"no_props":true` erase. Only the `null` of a `result` or a `payload` is a value. [`Operation`] and [`Guard`] are
+/// written in this form.
 ///
 /// # Example
 ///
@@ -122,8 +123,8 @@ pub(crate) enum LineForm {
     Retry(RetryForm),
     /// Changes a live task that no node has claimed. One or more of the fields beside `task` are given.
     Reschedule(RescheduleForm),
-    /// Requires conditions on a task: if they do not hold, no operation of the transaction changes anything. At least one field in addition to `task` is
-    /// required.
+    /// Requires conditions on a task: if they do not hold, no operation of the transaction changes anything. At least
+    /// one field in addition to `task` is required.
     Require(RequireForm),
 }
 

@@ -1,4 +1,4 @@
-//! [`Line`]: a change as a row of the log.
+//! [`Line`]: a change as a row of `windlass_changes`.
 //!
 //! A transaction inserts several changes with one statement, because much of a statement's cost is its start and
 //! its end.
