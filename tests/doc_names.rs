@@ -12,10 +12,11 @@ use std::{
 };
 
 /// Where the sources and the documents are.
-const FOLDERS: [&str; 9] = [
+const FOLDERS: [&str; 10] = [
     "src",
     "statemachine",
     "exec",
+    "server",
     "cli",
     "tests",
     "xtask",
@@ -256,6 +257,7 @@ fn every_module_of_the_architecture_exists() {
         ("## `statemachine/`", "statemachine/src"),
         ("## `src/`", "src"),
         ("## `src/store/etcd/`", "src"),
+        ("## `server/`", "server/src"),
         ("## `exec/`", "exec/src"),
         ("## `cli/`", "cli/src"),
     ] {

@@ -219,11 +219,12 @@ pub trait Registry: Send + Sync + 'static {
     ///
     /// # Duties of an implementation
     ///
-    /// 1. The comparison and the write are one: of concurrent calls that expect the same version, one succeeds. Case:
-    ///    `values::of_concurrent_writes_one_is_expected`.
-    /// 2. Each write makes a version that the name never had. Case: `values::a_version_is_never_used_again`.
-    /// 3. Each write adds a line to the history of the namespace. A deletion of nothing adds none. Case:
+    /// 1. The comparison and the write are one: of concurrent calls that expect the same version, one succeeds. Cases:
+    ///    `values::an_expectation_that_does_not_hold_changes_nothing`, `values::of_concurrent_writes_one_is_expected`.
+    /// 2. Each write makes a version that the name never had. Cases: `values::a_version_is_never_used_again`.
+    /// 3. Each write adds a line to the history of the namespace. A deletion of nothing adds none. Cases:
     ///    `values::the_history_of_the_namespace_has_their_writes`.
+    /// 4. A name or a text that [`SetValue::check`] refuses is refused. Cases: `values::names_and_sizes_are_checked`.
     ///
     /// # Errors
     ///

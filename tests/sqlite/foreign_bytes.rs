@@ -63,6 +63,10 @@ async fn fill(file: &File) {
         .send_node(&node, NodeCommand::Freeze, Some(&Author::user(7)))
         .await
         .unwrap();
+    for name in ["value", "other"] {
+        let value = windlass::store::SetValue::new(name, "text");
+        assert!(store.set_value(&value).await.unwrap());
+    }
     submit(&store, "quarantined").await;
     drop(store);
     file.raw()
@@ -124,6 +128,7 @@ async fn works(store: &SqliteStore) {
     store.nodes().await.unwrap();
     store.limits_in_use().await.unwrap();
     store.history(&id("good"), 100).await.unwrap();
+    assert_eq!(store.values("").await.unwrap().len(), 2);
     // The row of the inbox was inserted before the file was opened.
     assert_eq!(code(store, "late").await, StateKind::Runnable);
     submit(store, "later").await;

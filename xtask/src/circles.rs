@@ -16,10 +16,11 @@ use std::{
 use self::imports::{resolve, uses};
 
 /// The sources of the crates.
-const SOURCES: [&str; 5] = [
+const SOURCES: [&str; 6] = [
     "statemachine/src",
     "src",
     "exec/src",
+    "server/src",
     "cli/src",
     "xtask/src",
 ];

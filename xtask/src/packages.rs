@@ -9,10 +9,11 @@ use std::{
 use super::{cargo, root, run};
 
 /// The crates that are published, each after those that it depends on.
-pub(crate) const PUBLISHED: [&str; 4] = [
+pub(crate) const PUBLISHED: [&str; 5] = [
     "windlass-statemachine",
     "windlass",
     "windlass-exec",
+    "windlass-server",
     "windlass-cli",
 ];
 

@@ -141,7 +141,7 @@ fn check_docs(protoc: &Path, failed: &mut Vec<String>) {
 }
 
 /// The builds of users, which the build of the workspace with all features does not contain.
-const FEATURES_ALONE: [(&str, &str); 7] = [
+const FEATURES_ALONE: [(&str, &str); 8] = [
     ("the library by default", "-p windlass"),
     (
         "the library without its default features",
@@ -160,6 +160,7 @@ const FEATURES_ALONE: [(&str, &str); 7] = [
         "-p windlass --no-default-features --features testing",
     ),
     ("the kind exec", "-p windlass-exec"),
+    ("the server", "-p windlass-server"),
     ("the command line by default", "-p windlass-cli"),
 ];
 

@@ -179,6 +179,9 @@ async fn every_output_has_the_fields_of_its_schema() {
     see.run("node", 0, &["node", "balance", "n1", "--wait"]);
     see.run("finding", 0, &["doctor"]);
     see.run("time", 0, &["time"]);
+    see.run("token", 0, &["token", "new", "ci", "--role", "read"]);
+    see.run("token", 0, &["token", "rotate", "ci", "--overlap", "1h"]);
+    see.run("token", 0, &["token", "list"]);
     see.run("report", 1, &["wait", "done", "failed"]);
     see.run("setting", 0, &["config"]);
     schedules(&see);

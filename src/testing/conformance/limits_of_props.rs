@@ -1,4 +1,6 @@
 //! Limits whose keys contain values of the props: every change of the props fills the keys in again.
+//!
+//! Beyond the duties: `a_limit_follows_the_props`, `props_without_the_value_of_a_key_are_refused`.
 
 use windlass_statemachine::{IfExists, Json, Message, Task};
 

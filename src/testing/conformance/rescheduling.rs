@@ -1,4 +1,6 @@
 //! Changes of a task itself: another kind, other props and data, its version; what only force deletes.
+//!
+//! Beyond the duties: `a_schedule_has_the_props_of_one`.
 
 use windlass_statemachine::{Command, Json, Kind, Limit, Message, StateKind, Task, Waits};
 
