@@ -65,6 +65,10 @@ impl<const ROLE: u8> FromRequestParts<Arc<App>> for Access<ROLE> {
             );
             return Err(Problem::forbidden(detail));
         }
+        if ROLE == number(Role::Admin) {
+            // These requests are not transactions.
+            crate::key::refuse_key(&parts.headers)?;
+        }
         Ok(Self {
             client: app.client.clone().on_behalf_of(caller.author.clone()),
             caller: caller.clone(),

@@ -29,6 +29,26 @@ pub(crate) struct App {
     /// Cancelled when the server shuts down: waits and streams end.
     pub(crate) stop: CancellationToken,
     rates: Mutex<HashMap<String, Bucket>>,
+    /// How many requests of each caller are in work.
+    shares: Arc<Mutex<HashMap<String, usize>>>,
+}
+
+/// A request in work, as a part of the caller's share.
+pub(crate) struct Share {
+    shares: Arc<Mutex<HashMap<String, usize>>>,
+    caller: String,
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        let mut shares = self.shares.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(share) = shares.get_mut(&self.caller) {
+            *share -= 1;
+            if *share == 0 {
+                shares.remove(&self.caller);
+            }
+        }
+    }
 }
 
 /// The requests that a caller may still make at once.
@@ -52,6 +72,26 @@ impl App {
             check,
             stop,
             rates: Mutex::default(),
+            shares: Arc::default(),
+        })
+    }
+
+    /// Counts a request in work. A caller has at most a quarter of them, so that it does not hold up others.
+    pub(crate) fn share(&self, caller: &str) -> Result<Share, Problem> {
+        let most = (self.settings.in_flight / 4).max(2);
+        let mut shares = self.shares.lock().unwrap_or_else(PoisonError::into_inner);
+        let share = shares.entry(caller.to_owned()).or_default();
+        if *share >= most {
+            let detail = format!(
+                "{most} requests of this caller are in work (waits and streams count); end some, and try again"
+            );
+            let status = axum::http::StatusCode::TOO_MANY_REQUESTS;
+            return Err(Problem::new(status, "too_many", detail).retry_after(1));
+        }
+        *share += 1;
+        Ok(Share {
+            shares: self.shares.clone(),
+            caller: caller.to_owned(),
         })
     }
 

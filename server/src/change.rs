@@ -1,85 +1,15 @@
 //! [`Change`]: the operations that a request makes, within the scope of its caller.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
-use axum::http::{HeaderMap, StatusCode};
-use jiff::Timestamp;
-use serde_json::value::RawValue;
-use sha2::{Digest, Sha256};
+use axum::http::StatusCode;
 use uuid::Uuid;
 use windlass::{
     TaskId, TransactionId, schedule,
-    statemachine::plain,
-    store::{
-        Applied, Done, Error, Guard, IfExists, Line, Operation, Require, Submit, Submitted,
-        Transaction, read_line_at,
-    },
+    store::{Applied, Done, Error, Guard, IfExists, Line, Operation, Require, Submit, Transaction},
 };
 
-use crate::{access::Operator, app::App, auth::to_hex, problem::Problem};
-
-/// The most characters of an `Idempotency-Key`.
-const LONGEST_KEY: usize = 256;
-
-/// Reads a body as the fields of an operation. `op`, and `task` unless it is a submit, are not in the body. Times may be
-/// relative. A new task without an id gets a UUID.
-pub(crate) fn operation(
-    op: &'static str,
-    task: Option<&TaskId>,
-    body: &[u8],
-    now: Timestamp,
-) -> Result<Operation, Problem> {
-    let text = std::str::from_utf8(body).map_err(|_| Problem::invalid("body", "is not UTF-8"))?;
-    let text = if text.trim().is_empty() { "{}" } else { text };
-    let plain::Fields::<Box<RawValue>>(mut fields) =
-        plain::object(text).map_err(|error| Problem::invalid("body", error))?;
-    let mut set = vec![("op", op)];
-    set.extend(task.map(|task| ("task", task.as_str())));
-    for (name, value) in set {
-        if fields.insert(name.to_owned(), raw(value)?).is_some() {
-            let what = "is not a field of this body: the request says it";
-            return Err(Problem::invalid(name, what));
-        }
-    }
-    if op == "submit" && fields.get("id").is_none_or(|id| id.get() == "null") {
-        fields.insert("id".to_owned(), raw(&Uuid::now_v7().to_string())?);
-    }
-    let line = serde_json::to_string(&fields).map_err(|e| Problem::invalid("body", e))?;
-    match line_of(&line, now)? {
-        Line::Operation(operation) => Ok(operation),
-        Line::Guards(_) => Err(Problem::invalid("op", "is not an operation")),
-    }
-}
-
-/// Reads an operation, or guards, as `windlass apply` does.
-pub(crate) fn line_of(text: &str, now: Timestamp) -> Result<Line, Problem> {
-    Ok(read_line_at(text, now)?)
-}
-
-fn raw(text: &str) -> Result<Box<RawValue>, Problem> {
-    serde_json::value::to_raw_value(text).map_err(|error| Problem::invalid("body", error))
-}
-
-/// Returns the `Idempotency-Key` of a request as the beginning of a transaction's id: the key is the caller's own.
-pub(crate) fn key(headers: &HeaderMap, by: &Operator) -> Result<Option<String>, Problem> {
-    const NAME: &str = "Idempotency-Key";
-    let mut keys = headers.get_all(NAME).iter();
-    let Some(key) = keys.next() else {
-        return Ok(None);
-    };
-    let text = key.to_str().ok().filter(|text| !text.is_empty());
-    let text = text.filter(|text| text.len() <= LONGEST_KEY && keys.next().is_none());
-    let Some(text) = text else {
-        let what = format!("is not one text of 1 to {LONGEST_KEY} printable ASCII characters");
-        return Err(Problem::invalid(NAME, what));
-    };
-    let hash = Sha256::new()
-        .chain_update(by.key())
-        .chain_update([0])
-        .chain_update(text)
-        .finalize();
-    Ok(Some(to_hex(hash.get(..16).unwrap_or_default())))
-}
+use crate::{access::Operator, app::App, key::KEY, problem::Problem};
 
 /// The operations of a request, checked against the scope of its caller.
 pub(crate) struct Change<'a> {
@@ -98,7 +28,11 @@ impl<'a> Change<'a> {
         operation: Operation,
         key: Option<&str>,
     ) -> Result<Done, Problem> {
-        let guards = self.admit(&operation).await?;
+        let guards = self.admit(&operation, &BTreeSet::new()).await?;
+        if key.is_some() && !guards.is_empty() && matches!(operation, Operation::Submit(_)) {
+            let what = "is not for a submit with if_exists by a token with a scope; leave it out: such a submit can be repeated";
+            return Err(Problem::invalid(KEY, what));
+        }
         let id = key.map(TransactionId::new).transpose()?;
         let transaction = match (id, guards.is_empty()) {
             (None, true) => Transaction::from(operation.clone()),
@@ -115,7 +49,11 @@ impl<'a> Change<'a> {
         };
         let transaction = transaction.by(self.by.author.clone());
         let applied = self.app.store.registry().apply(vec![transaction]).await;
-        let done = self.done(applied.into_iter().next()).await?;
+        let done = self.done(applied.into_iter().next());
+        let done = done.map_err(|problem| match key {
+            Some(_) => problem.of_key(KEY),
+            None => problem,
+        })?;
         match <[Done; 1]>::try_from(done.done().to_vec()) {
             Ok([done]) => Ok(done),
             Err(_) => Err(Error::Unusable("the store returned no result".to_owned()).into()),
@@ -152,7 +90,7 @@ impl<'a> Change<'a> {
             all.push(match answer {
                 Some(refused) => refused,
                 None => {
-                    let done = self.done(applied.next()).await;
+                    let done = self.done(applied.next());
                     done.and_then(|applied| {
                         let first = applied.done().first().cloned();
                         let lost = || Error::Unusable("the store returned no result".to_owned());
@@ -175,10 +113,15 @@ impl<'a> Change<'a> {
         if let Some(id) = id {
             transaction = transaction.id(id);
         }
+        let new = |line: &Line| match line {
+            Line::Operation(Operation::Submit(submit)) => Some(submit.task.id.clone()),
+            _ => None,
+        };
+        let new: BTreeSet<TaskId> = lines.iter().filter_map(new).collect();
         for line in lines {
             match line {
                 Line::Operation(operation) => {
-                    for guard in self.admit(&operation).await? {
+                    for guard in self.admit(&operation, &new).await? {
                         transaction = transaction.require(guard.task, guard.require);
                     }
                     transaction = transaction.with(operation);
@@ -192,10 +135,10 @@ impl<'a> Change<'a> {
             }
         }
         if check {
-            transaction.check().await?;
-            return Ok(Applied::from(Vec::new()));
+            let checked = transaction.check().await;
+            return self.done(Some(checked.map(|()| Applied::from(Vec::new()))));
         }
-        self.done(Some(transaction.commit().await)).await
+        self.done(Some(transaction.commit().await))
     }
 
     /// Checks a new task itself.
@@ -205,26 +148,43 @@ impl<'a> Change<'a> {
         Ok(())
     }
 
-    /// Refuses an operation outside of the caller's scope. Returns guards for what the scope was compared with, so that
-    /// it still holds when the operation is applied.
-    async fn admit(&self, operation: &Operation) -> Result<Vec<Guard>, Problem> {
-        if let Operation::Submit(submit) = operation {
-            if !self.by.scope.is_everything() {
-                self.admit_new(submit).await?;
+    /// Refuses an operation outside of the caller's scope, and props that its task cannot have. Returns guards for what the
+    /// scope was compared with, so that it still holds when the operation is applied. `new` are the tasks that the same
+    /// transaction submits.
+    async fn admit(
+        &self,
+        operation: &Operation,
+        new: &BTreeSet<TaskId>,
+    ) -> Result<Vec<Guard>, Problem> {
+        let is_scoped = !self.by.scope.is_everything();
+        let (kind, props) = match operation {
+            Operation::Submit(submit) => {
+                let guards = match is_scoped {
+                    true => self.admit_new(submit, new).await?,
+                    false => Vec::new(),
+                };
+                self.check_new(submit)?;
+                return Ok(guards);
             }
-            self.check_new(submit)?;
-            return Ok(Vec::new());
-        }
-        if self.by.scope.is_everything() {
-            return Ok(Vec::new());
-        }
-        if let Operation::Reschedule(change) = operation
-            && let Some(kind) = &change.kind
-        {
+            Operation::Reschedule(change) => (change.kind.as_ref(), change.props.as_ref()),
+            Operation::Retry(retry) => (None, retry.props.as_ref()),
+            _ => (None, None),
+        };
+        if is_scoped && let Some(kind) = kind {
             self.by.check_kind("kind", kind)?;
+        }
+        if !is_scoped && kind.is_none() && props.is_none() {
+            return Ok(Vec::new());
         }
         let task = operation.task();
         let record = self.by.task(task).await?;
+        if kind.is_some() || props.is_some() {
+            let props = props.unwrap_or(&record.task.props);
+            (self.app.check)(kind.unwrap_or(&record.task.kind), props)?;
+        }
+        if !is_scoped {
+            return Ok(Vec::new());
+        }
         if record.task.kind.as_str() == schedule::KIND {
             return Err(Problem::forbidden(
                 "a schedule starts tasks of any kind; a token with a scope cannot change one",
@@ -236,7 +196,11 @@ impl<'a> Change<'a> {
         }])
     }
 
-    async fn admit_new(&self, submit: &Submit) -> Result<(), Problem> {
+    async fn admit_new(
+        &self,
+        submit: &Submit,
+        new: &BTreeSet<TaskId>,
+    ) -> Result<Vec<Guard>, Problem> {
         let (scope, task) = (&self.by.scope, &submit.task);
         if task.kind.as_str() == schedule::KIND {
             return Err(Problem::forbidden(
@@ -250,18 +214,29 @@ impl<'a> Change<'a> {
             )));
         }
         let waits = task.waits.iter().flat_map(|waits| &waits.tasks);
-        for waited in waits {
+        for waited in waits.filter(|waited| !new.contains(*waited)) {
             self.by.check(waited).await?;
         }
         if submit.if_exists == IfExists::Refuse {
-            return Ok(());
+            return Ok(Vec::new());
+        }
+        if task.unique.is_some() {
+            // The task that has the key may be of others, and is found only by the write.
+            return Err(Problem::forbidden(
+                "if_exists: a token with a scope cannot give it together with a unique key; leave one of the two out",
+            ));
         }
         // What becomes of an existing task, or is shown of it.
-        match self.by.client().get(&task.id).await {
-            Ok(record) if !scope.has_record(&record) => Err(taken()),
-            Ok(_) | Err(Error::NotFound { .. }) => Ok(()),
-            Err(error) => Err(error.into()),
-        }
+        let require = match self.by.client().get(&task.id).await {
+            Ok(record) if !scope.has_record(&record) => return Err(taken()),
+            Ok(record) => Require::Kind(record.task.kind),
+            Err(Error::NotFound { .. }) => Require::Absent,
+            Err(error) => return Err(error.into()),
+        };
+        Ok(vec![Guard {
+            task: task.id.clone(),
+            require,
+        }])
     }
 
     async fn admit_guard(&self, guard: &Guard) -> Result<(), Problem> {
@@ -275,14 +250,14 @@ impl<'a> Change<'a> {
         }
     }
 
-    /// Returns the results, without what a caller with a scope may not learn.
-    async fn done(&self, applied: Option<Result<Applied, Error>>) -> Result<Applied, Problem> {
+    /// Returns the results. A caller with a scope does not learn of the tasks of others why it was refused.
+    fn done(&self, applied: Option<Result<Applied, Error>>) -> Result<Applied, Problem> {
         let lost = || Error::Unusable("the store returned no result".to_owned());
         let applied = applied.unwrap_or_else(|| Err(lost()));
         if self.by.scope.is_everything() {
             return Ok(applied?);
         }
-        let applied = applied.map_err(|error| match error {
+        applied.map_err(|error| match error {
             Error::NotUnique { .. } | Error::AlreadyExists { .. } | Error::AlreadyFinished(_) => taken(),
             Error::Refused(_) => Problem::new(
                 StatusCode::CONFLICT,
@@ -290,13 +265,7 @@ impl<'a> Change<'a> {
                 "the transaction was refused; nothing was changed. A token with a scope does not learn why",
             ),
             error => error.into(),
-        })?;
-        for done in applied.done() {
-            if let Done::Submitted(Submitted::Other { task, .. }) = done {
-                self.by.check(task).await.map_err(|_| taken())?;
-            }
-        }
-        Ok(applied)
+        })
     }
 }
 

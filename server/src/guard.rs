@@ -18,7 +18,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use uuid::Uuid;
 
 use crate::{
-    app::App,
+    app::{App, Share},
     auth::{Caller, Refused},
     problem::Problem,
 };
@@ -33,8 +33,11 @@ pub(crate) struct Peer(pub(crate) u32);
 /// The body of an answer, which counts as a request in work until its last byte: a stream as long as it lasts.
 struct InWork {
     body: Body,
-    _permit: OwnedSemaphorePermit,
+    _permits: Permits,
 }
+
+/// What a request in work holds.
+type Permits = (Share, OwnedSemaphorePermit);
 
 impl HttpBody for InWork {
     type Data = Bytes;
@@ -70,10 +73,10 @@ pub(crate) async fn guard(State(app): State<Arc<App>>, request: Request, next: N
             let in_work = |body| {
                 Body::new(InWork {
                     body,
-                    _permit: permit,
+                    _permits: permit,
                 })
             };
-            (response.map(in_work), by)
+            (as_problem(response).map(in_work), by)
         }
         Err(problem) => (problem.into_response(), "nobody".to_owned()),
     };
@@ -96,7 +99,7 @@ pub(crate) async fn guard(State(app): State<Arc<App>>, request: Request, next: N
     response
 }
 
-async fn admit(app: &App, head: &Parts) -> Result<(Arc<Caller>, OwnedSemaphorePermit), Problem> {
+async fn admit(app: &App, head: &Parts) -> Result<(Arc<Caller>, Permits), Problem> {
     let headers = &head.headers;
     let peer = head.extensions.get::<Peer>().copied();
     if peer.is_none() {
@@ -124,12 +127,29 @@ async fn admit(app: &App, head: &Parts) -> Result<(Arc<Caller>, OwnedSemaphorePe
         }
     };
     app.count(&caller.key())?;
+    let share = app.share(&caller.key())?;
     let permit = app.in_flight.clone().try_acquire_owned();
     let permit = permit.map_err(|_| {
         let detail = "the server has too many requests in work; try again";
         Problem::new(StatusCode::SERVICE_UNAVAILABLE, "busy", detail).retry_after(1)
     })?;
-    Ok((caller, permit))
+    Ok((caller, (share, permit)))
+}
+
+/// Returns an answer as a problem document, if it is an error of the router as text.
+fn as_problem(response: Response) -> Response {
+    let status = response.status();
+    let kind = response.headers().get(header::CONTENT_TYPE);
+    let is_text = kind.is_some_and(|kind| kind.as_bytes().starts_with(b"text/plain"));
+    match is_text && status.is_client_error() {
+        true => Problem::new(
+            status,
+            "invalid",
+            "the path or the query of the request is not valid",
+        )
+        .into_response(),
+        false => response,
+    }
 }
 
 pub(crate) fn refusal(refused: Refused) -> Problem {

@@ -12,8 +12,10 @@
 mod access;
 mod app;
 mod auth;
+mod body;
 mod change;
 mod guard;
+mod key;
 mod params;
 mod problem;
 mod reference;

@@ -7,9 +7,13 @@ use axum::{
     http::request::Parts,
 };
 use jiff::Timestamp;
+use serde::de::DeserializeOwned;
 use windlass::{
     Json, Kind, StateKind,
-    statemachine::wire::{read_duration, read_moment},
+    statemachine::{
+        plain,
+        wire::{read_duration, read_moment},
+    },
     store::{Filter, TimeRange},
 };
 
@@ -55,7 +59,14 @@ impl Params {
     ) -> Result<Option<T>, Problem> {
         let text = self.text(name)?;
         let read = text.map(|text| {
-            let wrong = |error: T::Err| Problem::invalid(name, format!("'{text}': {error}"));
+            let wrong = |error: T::Err| {
+                let error = error.to_string();
+                let reason = error.strip_prefix(&format!("{name}: ")).unwrap_or(&error);
+                match reason.contains(&*text) {
+                    true => Problem::invalid(name, reason),
+                    false => Problem::invalid(name, format!("'{text}': {reason}")),
+                }
+            };
             text.parse().map_err(wrong)
         });
         read.transpose()
@@ -113,7 +124,7 @@ impl Params {
         let mut filter = Filter::default();
         for states in self.all("state") {
             for state in states.split(',') {
-                let wrong = |error: windlass::Invalid| Problem::invalid("state", error);
+                let wrong = |error: windlass::Invalid| Problem::invalid("state", error.reason());
                 filter
                     .states
                     .push(state.parse::<StateKind>().map_err(wrong)?);
@@ -162,6 +173,13 @@ impl Params {
             Some((name, _)) => Err(Problem::invalid(name, "is not a parameter of this request")),
         }
     }
+}
+
+/// Reads a body that is a JSON object.
+pub(crate) fn read_form<T: DeserializeOwned>(body: &[u8], like: &str) -> Result<T, Problem> {
+    let text = std::str::from_utf8(body).map_err(|_| Problem::invalid("body", "is not UTF-8"))?;
+    let read = plain::object(text);
+    read.map_err(|wrong| Problem::invalid("body", format!("{wrong}; write it like {like}")))
 }
 
 /// Reads a length of time.

@@ -5,7 +5,11 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use serde::Serialize;
-use windlass::{Invalid, store::Error, wire::RefusalForm};
+use windlass::{
+    Invalid,
+    store::{Error, Reason, Refusals},
+    wire::RefusalForm,
+};
 
 /// An answer that is not a success: `application/problem+json`.
 ///
@@ -24,6 +28,8 @@ pub(crate) struct Problem {
     /// After how many seconds the same request may succeed.
     retry_after: Option<u64>,
     refused: Vec<u8>,
+    /// The error of the only operation of a transaction.
+    alone: Option<Box<Error>>,
 }
 
 #[derive(Serialize)]
@@ -47,6 +53,7 @@ impl Problem {
             detail: detail.into(),
             retry_after: None,
             refused: Vec::new(),
+            alone: None,
         }
     }
 
@@ -71,6 +78,22 @@ impl Problem {
     /// What the caller's role or scope does not allow.
     pub(crate) fn forbidden(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::FORBIDDEN, "forbidden", detail)
+    }
+
+    /// Says what became of a request with a key in the words of one without: a request with a key is a transaction.
+    pub(crate) fn of_key(self, header: &str) -> Self {
+        if self.field.as_deref() == Some("transaction id") {
+            let detail = "this key was used for another request within the last hour (a relative time makes another request \
+                          too); use a new key";
+            return Self {
+                field: Some(header.to_owned()),
+                ..Self::new(StatusCode::CONFLICT, "key_used", detail)
+            };
+        }
+        match self.alone {
+            Some(alone) => (*alone).into(),
+            None => self,
+        }
     }
 
     /// Names the part of the body in which the field is.
@@ -139,6 +162,10 @@ impl From<Error> for Problem {
             }
             _ => Vec::new(),
         };
+        let alone = match &error {
+            Error::Refused(refusals) => alone(refusals).map(Box::new),
+            _ => None,
+        };
         let field = match &error {
             Error::TooLarge { field, .. } => Some((*field).to_owned()),
             _ => None,
@@ -147,9 +174,46 @@ impl From<Error> for Problem {
             field,
             retry_after: error.is_retryable().then_some(1),
             refused,
-            ..Self::new(status, code, error.to_string())
+            alone,
+            ..Self::new(status, code, detail(&error))
         }
     }
+}
+
+/// Returns the error that an operation has outside of a transaction, if a single one was refused.
+fn alone(refusals: &Refusals) -> Option<Error> {
+    let mut all = refusals.iter();
+    let (Some(one), None) = (all.next(), all.next()) else {
+        return None;
+    };
+    let name = one.task.to_string();
+    Some(match &one.reason {
+        Reason::Missing => Error::NotFound { what: "task", name },
+        Reason::Exists => Error::AlreadyExists { what: "task", name },
+        Reason::Finished => Error::AlreadyFinished(one.task.clone()),
+        Reason::Claimed => Error::Claimed(one.task.clone()),
+        Reason::NotUnique { key, task, until } => Error::NotUnique {
+            key: key.clone(),
+            task: task.clone(),
+            until: *until,
+        },
+        _ => return None,
+    })
+}
+
+/// Returns the text of an error, with what a request can do about it.
+fn detail(error: &Error) -> String {
+    let then = match error {
+        Error::AlreadyExists { what: "task", .. } => {
+            "; with \"if_exists\":\"same\" it counts as submitted, with \"replace-waiting\" one that waits gets the new props"
+        }
+        Error::AlreadyFinished(_) => {
+            " (POST /v1/tasks/ID/retry, or a submit with \"if_exists\":\"replace-finished\")"
+        }
+        Error::NotUnique { .. } => "; with \"if_exists\":\"same\" that task counts as submitted",
+        _ => "",
+    };
+    format!("{error}{then}")
 }
 
 impl IntoResponse for Problem {

@@ -33,7 +33,7 @@ use crate::{
 };
 
 /// How long a client may take to send the head of a request, or of the next one.
-const HEAD: Duration = Duration::from_secs(15);
+const HEAD: Duration = Duration::from_secs(5);
 /// How long a client may take to receive what was sent.
 const WRITE: Duration = Duration::from_secs(30);
 

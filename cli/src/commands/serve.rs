@@ -85,9 +85,9 @@ impl Args {
 async fn default_socket(client: &Client) -> Result<PathBuf, Failure> {
     let identity = client.store().registry().identity().await?;
     let dirs = directories::ProjectDirs::from("", "", "windlass");
-    let folder = dirs.and_then(|dirs| {
+    let folder = dirs.map(|dirs| {
         let folder = dirs.runtime_dir().or_else(|| dirs.state_dir());
-        Some(folder.unwrap_or_else(|| dirs.data_local_dir()).to_owned())
+        folder.unwrap_or_else(|| dirs.data_local_dir()).to_owned()
     });
     let Some(folder) = folder else {
         let text = "--socket: there is no folder for sockets, because HOME is not set; give a path, or --no-socket";

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use windlass::Author;
 
-use super::{Role, Scope, token::Hash};
+use super::{Role, Scope, hex::Hash};
 
 /// Who sends a request, and what that allows.
 #[derive(Debug, Clone, PartialEq, Eq)]

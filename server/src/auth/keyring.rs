@@ -20,7 +20,8 @@ use windlass::{
 
 use super::{
     caller::{Caller, User},
-    token::{FOLDER, Hash, hash, readable},
+    hex::Hash,
+    token::{FOLDER, hash, readable},
 };
 
 /// How often the tokens are read again, and how long one read may take.

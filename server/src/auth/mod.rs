@@ -2,6 +2,7 @@
 
 mod caller;
 mod form;
+mod hex;
 mod keyring;
 mod role;
 mod scope;
@@ -9,8 +10,8 @@ mod token;
 
 pub(crate) use caller::Caller;
 pub use form::TokenForm;
+pub(crate) use hex::text as to_hex;
 pub(crate) use keyring::{Keyring, Refused};
 pub use role::Role;
 pub use scope::Scope;
-pub(crate) use token::to_hex;
 pub use token::{NewToken, Token, Tokens};

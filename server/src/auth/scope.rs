@@ -57,6 +57,12 @@ impl Scope {
     pub(crate) fn check(&self) -> Result<(), Invalid> {
         for kind in &self.kinds {
             let stem = kind.strip_suffix('*').unwrap_or(kind);
+            if stem.contains('*') {
+                let what = format!(
+                    "'{kind}' has a '*' that is not at its end; 'inbox/*' stands for every kind below inbox/"
+                );
+                return Err(Invalid::new("kinds", what));
+            }
             if stem.is_empty() {
                 let what = "'*' stands for every kind; leave out the kinds for that";
                 return Err(Invalid::new("kinds", what));
@@ -148,7 +154,7 @@ mod tests {
 
     #[test]
     fn a_scope_that_no_task_can_match_is_refused() {
-        for kinds in [["*"], [""], ["/*"]] {
+        for kinds in [["*"], [""], ["/*"], ["team*/x"], ["a**"]] {
             let wrong = Scope::new(kinds.map(str::to_owned), []).unwrap_err();
             assert_eq!(wrong.field(), "kinds", "{kinds:?}");
         }

@@ -1,6 +1,6 @@
 //! [`Tokens`]: the tokens of a namespace.
 
-use std::{fmt::Write as _, time::Duration};
+use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -10,7 +10,10 @@ use windlass::{
     store::{Error, Expected, NamedValue, SetValue, Store},
 };
 
-use super::{Role, Scope};
+use super::{
+    Role, Scope,
+    hex::{self, Hash},
+};
 
 /// The folder of the named values with the tokens.
 pub(crate) const FOLDER: &str = "server/token/";
@@ -18,9 +21,6 @@ pub(crate) const FOLDER: &str = "server/token/";
 const PREFIX: &str = "wlt_";
 /// How many secrets of one token are valid at once.
 const SECRETS: usize = 2;
-
-/// The SHA-256 of a secret.
-pub(crate) type Hash = [u8; 32];
 
 /// A token: what a program that shows its secret may do, until when.
 ///
@@ -76,37 +76,6 @@ struct StoredScope {
     labels: std::collections::BTreeMap<String, String>,
 }
 
-mod hex {
-    use serde::{Deserialize, Deserializer, Serializer, de::Error};
-
-    use super::{Hash, to_hex};
-
-    pub(super) fn serialize<S: Serializer>(hash: &Hash, to: S) -> Result<S::Ok, S::Error> {
-        to.serialize_str(&to_hex(hash))
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Hash, D::Error> {
-        let text = String::deserialize(from)?;
-        let mut hash = Hash::default();
-        let digits = (text.len() == 64 && text.is_ascii()).then_some(text.as_str());
-        let digits = digits.ok_or_else(|| D::Error::custom("a hash does not have 64 digits"))?;
-        for (n, byte) in hash.iter_mut().enumerate() {
-            let two = digits.get(n * 2..n * 2 + 2).unwrap_or_default();
-            *byte = u8::from_str_radix(two, 16).map_err(D::Error::custom)?;
-        }
-        Ok(hash)
-    }
-}
-
-pub(crate) fn to_hex(bytes: &[u8]) -> String {
-    let mut text = String::with_capacity(bytes.len() * 2);
-    for byte in bytes {
-        // Writing to a text does not fail.
-        let _ = write!(text, "{byte:02x}");
-    }
-    text
-}
-
 /// Returns the hash of a secret. Secrets are compared by their hashes, so the time of a comparison says nothing of them.
 pub(crate) fn hash(secret: &str) -> Hash {
     Sha256::digest(secret).into()
@@ -120,7 +89,7 @@ fn new_secret() -> Result<String, Error> {
             "the operating system gives no random numbers: {error}"
         ))
     })?;
-    Ok(format!("{PREFIX}{}", to_hex(&bytes)))
+    Ok(format!("{PREFIX}{}", hex::text(&bytes)))
 }
 
 impl Token {

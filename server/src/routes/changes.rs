@@ -117,8 +117,14 @@ impl Following {
             };
             let mut events = Vec::with_capacity(changes.len());
             for change in changes {
-                if self.is_in_scope(&change).await {
-                    events.extend(event(&change));
+                match self.is_in_scope(&change).await {
+                    Ok(true) => events.extend(event(&change)),
+                    Ok(false) => {}
+                    Err(error) => {
+                        // What was not shown comes again after the last event.
+                        events.extend(self.end(&error.to_string()));
+                        return Some(events);
+                    }
                 }
             }
             if !events.is_empty() {
@@ -140,10 +146,11 @@ impl Following {
     }
 
     /// Returns whether the task of a change is in the scope of the caller. A task is read when its first change comes,
-    /// and when it is submitted again or gets another kind.
-    async fn is_in_scope(&mut self, change: &Change) -> bool {
+    /// and when it is submitted again or gets another kind. A change from before its submit is of an earlier task with
+    /// the id, of which nothing says what it was.
+    async fn is_in_scope(&mut self, change: &Change) -> Result<bool, Error> {
         if self.by.scope.is_everything() {
-            return true;
+            return Ok(true);
         }
         let may_differ = match &change.what {
             ChangeKind::Submitted { .. } => true,
@@ -155,15 +162,22 @@ impl Following {
             if change.what == ChangeKind::Deleted {
                 self.known.remove(&change.task);
             }
-            return known;
+            return Ok(known);
         }
-        // A task that is gone already is not shown, because nothing says what it was.
-        let is_in = self.by.task(&change.task).await.is_ok();
+        let is_in = match self.by.client().get(&change.task).await {
+            Ok(record) => {
+                let began = record.submitted_at.as_microsecond();
+                self.by.scope.has_record(&record) && change.at.as_microsecond() >= began
+            }
+            // A task that is gone already is not shown.
+            Err(Error::NotFound { .. }) => false,
+            Err(error) => return Err(error),
+        };
         if self.known.len() >= REMEMBERED {
             self.known.clear();
         }
         self.known.insert(change.task.clone(), is_in);
-        is_in
+        Ok(is_in)
     }
 }
 

@@ -19,7 +19,7 @@ use super::{json, json_with, tasks::whole};
 use crate::{
     access::{Operator, Reader, name},
     app::App,
-    change::{self, Change},
+    change::Change,
     params::Params,
     problem::Problem,
 };
@@ -47,13 +47,14 @@ pub(super) async fn send(
     let task: TaskId = name(&task)?;
     let wait = params.time("wait")?;
     params.end()?;
-    let key = change::key(request.headers(), &by)?;
+    let key = crate::key::key_of(request.headers(), &by.key())?;
     let body = whole(request, &app).await?;
-    let operation = change::operation("send", Some(&task), &body, app.client.now())?;
+    let operation = crate::body::operation("send", (Some(&task), None), &body, app.client.now())?;
     let Operation::Send(send) = operation else {
         return Err(Problem::invalid("body", "is not a command"));
     };
-    sent(&app, &by, send, (key, wait)).await
+    let has_id = crate::body::has_id(&body);
+    sent(&app, &by, (send, has_id), (key, wait)).await
 }
 
 /// Sends a signal with the body as its payload; with `wait`, answers with the reply.
@@ -69,7 +70,7 @@ pub(super) async fn signal(
     let wait = params.time("wait")?;
     let id: Option<CommandId> = params.get("id")?;
     params.end()?;
-    let key = change::key(&headers, &by)?;
+    let key = crate::key::key_of(&headers, &by.key())?;
     let body = whole(request, &app).await?;
     let text = std::str::from_utf8(&body).map_err(|_| Problem::invalid("body", "is not UTF-8"))?;
     let payload = match text.trim() {
@@ -77,27 +78,39 @@ pub(super) async fn signal(
         text => Json::parse("body", text)?,
     };
     let command = Command::signal(&signal, &payload)?;
+    let has_id = id.is_some();
     let id = match id {
         Some(id) => id,
         None => CommandId::new(uuid::Uuid::now_v7().to_string())?,
     };
     let send = SendCommand { task, id, command };
-    sent(&app, &by, send, (key, wait)).await
+    sent(&app, &by, (send, has_id), (key, wait)).await
 }
 
 async fn sent(
     app: &Arc<App>,
     by: &Operator,
-    mut send: SendCommand,
+    (mut send, has_id): (SendCommand, bool),
     (key, wait): (Option<String>, Option<Duration>),
 ) -> Result<Response, Problem> {
+    if has_id && key.is_some() {
+        let what = "is given together with 'Idempotency-Key'; give one of the two";
+        return Err(Problem::invalid("id", what));
+    }
     if let Some(key) = &key {
         // A repetition is the same command, also for the wait.
         send.id = CommandId::new(format!("key-{key}"))?;
     }
     let (id, task) = (send.id.clone(), send.task.clone());
+    let command = send.command.clone();
     let change = Change::new(app, by);
     let done = change.one(Operation::Send(send), key.as_deref()).await?;
+    if has_id && app.store.registry().command(&id).await?.command != command {
+        // The store keeps the first one.
+        let detail =
+            format!("command '{id}' exists with another content; nothing was sent. Use a new id");
+        return Err(Problem::new(StatusCode::CONFLICT, "id_used", detail));
+    }
     let order = match done {
         Done::Sent(order) => order,
         _ => 0,

@@ -11,7 +11,7 @@ use futures::{FutureExt, StreamExt, stream};
 use serde::Serialize;
 use tokio::time::timeout;
 
-use super::tasks::{Outcome, read, submit_each};
+use super::submits::{Outcome, read, submit_each};
 use crate::{access::Operator, app::App, problem::Problem, settings::BODY_SILENCE};
 
 /// How many lines are submitted at once, at most.
@@ -133,7 +133,7 @@ impl Lines {
             self.number += 1;
             if !line.iter().all(u8::is_ascii_whitespace) {
                 numbers.push(self.number);
-                submits.push(read(&self.app, &line));
+                submits.push(read(&self.app, None, &line));
             }
         }
         if let Some(ended) = self.ended() {

@@ -6,6 +6,7 @@ mod index;
 mod lines;
 mod namespace;
 mod nodes;
+mod submits;
 mod task;
 mod tasks;
 mod tokens;

@@ -19,7 +19,7 @@ use super::{json, tasks::whole};
 use crate::{
     access::{Admin, Reader},
     app::App,
-    params::{Params, read_time},
+    params::{Params, read_form, read_time},
     problem::Problem,
 };
 
@@ -144,8 +144,8 @@ pub(super) async fn purge(
 ) -> Result<Response, Problem> {
     params.end()?;
     let body = whole(request, &app).await?;
-    let read = serde_json::from_slice::<PurgeForm>(&body);
-    let form = read.map_err(|error| Problem::invalid("body", error))?;
+    let like = r#"{"states":["completed"],"older_than":"30d"}"#;
+    let form: PurgeForm = read_form(&body, like)?;
     if let Some(state) = form.states.iter().find(|state| !state.is_terminal()) {
         let what =
             format!("'{state}' is not a state in which tasks end: completed, failed, killed");

@@ -18,7 +18,7 @@ use super::{json, json_with, tasks::whole};
 use crate::{
     access::{Admin, Reader, name},
     app::App,
-    params::Params,
+    params::{Params, read_form},
     problem::Problem,
 };
 
@@ -53,8 +53,7 @@ pub(super) async fn send(
     params.end()?;
     let node: NodeName = name(&node)?;
     let body = whole(request, &app).await?;
-    let read = serde_json::from_slice::<NodeCommand>(&body);
-    let command = read.map_err(|error| Problem::invalid("body", error))?;
+    let command: NodeCommand = read_form(&body, r#"{"command":"freeze"}"#)?;
     let order = by.client().command_node(node.clone(), command).await?;
     json_with(StatusCode::ACCEPTED, &SentForm { node: &node, order })
 }

@@ -21,7 +21,7 @@ use super::{json, tasks::whole};
 use crate::{
     access::{Operator, Reader, name},
     app::App,
-    change::{self, Change},
+    change::Change,
     params::Params,
     problem::Problem,
 };
@@ -77,7 +77,7 @@ pub(super) async fn delete(
         delete = delete.forced();
     }
     params.end()?;
-    let key = change::key(&headers, &by)?;
+    let key = crate::key::key_of(&headers, &by.key())?;
     let change = Change::new(&app, &by);
     change
         .one(Operation::Delete(delete), key.as_deref())
@@ -117,9 +117,9 @@ async fn edit(
 ) -> Result<Response, Problem> {
     params.end()?;
     let id: TaskId = name(&id)?;
-    let key = change::key(request.headers(), &by)?;
+    let key = crate::key::key_of(request.headers(), &by.key())?;
     let body = whole(request, &app).await?;
-    let operation = change::operation(op, Some(&id), &body, app.client.now())?;
+    let operation = crate::body::operation(op, (Some(&id), None), &body, app.client.now())?;
     let done = Change::new(&app, &by)
         .one(operation, key.as_deref())
         .await?;

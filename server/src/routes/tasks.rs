@@ -6,67 +6,32 @@ use axum::{
     body::{Body, Bytes},
     extract::{FromRequest, Request, State},
     http::{HeaderMap, StatusCode, header},
-    response::Response,
+    response::{IntoResponse, Response},
 };
 use serde::Serialize;
 use serde_json::value::RawValue;
 use windlass::{
-    StateKind, TaskId,
-    store::{Cursor, Done, IfExists, Operation, Order, Query, Submit, Submitted},
+    store::{Cursor, Operation, Order, Query, TaskRecord},
     wire::RecordForm,
 };
 
-use super::{json, json_with, lines};
+use super::{
+    json, json_with, lines,
+    submits::{SubmittedForm, read, replaces, submit_each},
+};
 use crate::{
     access::{Operator, Reader},
     app::App,
-    change::{self, Change},
+    change::Change,
     params::Params,
     problem::Problem,
 };
 
-/// How many pages are read at most for one page of a caller whose scope a filter cannot express.
-const MOST_PAGES: usize = 20;
-
-/// The result of a submit.
-#[derive(Serialize)]
-pub(super) struct SubmittedForm {
-    /// The task.
-    id: TaskId,
-    /// `new`, `existing`, or `replaced`.
-    submitted: &'static str,
-    /// The state of an existing task.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    state: Option<StateKind>,
-}
-
-impl SubmittedForm {
-    pub(super) fn new(id: TaskId, replaces: bool, done: Done) -> Self {
-        let existing = if replaces { "replaced" } else { "existing" };
-        let (id, submitted, state) = match done {
-            Done::Submitted(Submitted::Existing(state)) => (id, existing, Some(state)),
-            Done::Submitted(Submitted::Other { task, state, .. }) => (task, existing, Some(state)),
-            _ => (id, "new", None),
-        };
-        Self {
-            id,
-            submitted,
-            state,
-        }
-    }
-
-    fn is_new(&self) -> bool {
-        self.submitted == "new"
-    }
-}
-
-/// Reads the body of a submit.
-pub(super) fn read(app: &App, body: &[u8]) -> Result<Submit, Problem> {
-    match change::operation("submit", None, body, app.client.now())? {
-        Operation::Submit(submit) => Ok(submit),
-        _ => Err(Problem::invalid("body", "is not a task")),
-    }
-}
+/// How many tasks are read at once for a page, and how often at most: the scope of a caller may have few of them.
+const STEP: u32 = 25;
+const MOST_STEPS: u32 = 800;
+/// A page ends at the step with which it has this many bytes.
+const PAGE_BYTES: usize = 8 << 20;
 
 /// Submits one task, an array of tasks, or lines of tasks.
 pub(super) async fn submit(
@@ -77,13 +42,13 @@ pub(super) async fn submit(
     request: Request<Body>,
 ) -> Result<Response, Problem> {
     params.end()?;
-    let key = change::key(&headers, &by)?;
+    let key = crate::key::key_of(&headers, &by.key())?;
     let kind = headers.get(header::CONTENT_TYPE);
     let kind = kind.and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     if kind.starts_with("application/x-ndjson") {
         if key.is_some() {
             let what = "is not for lines of tasks; give each task an id and \"if_exists\":\"same\" instead";
-            return Err(Problem::invalid("Idempotency-Key", what));
+            return Err(Problem::invalid(crate::key::KEY, what));
         }
         return Ok(lines::submit(app, by, request.into_body()));
     }
@@ -116,7 +81,9 @@ async fn one(
     body: &[u8],
     key: Option<&str>,
 ) -> Result<Response, Problem> {
-    let submit = read(app, body)?;
+    // The same id in each repetition.
+    let own = key.map(|key| format!("key-{key}"));
+    let submit = read(app, own.as_deref(), body)?;
     let (id, replaces) = (submit.task.id.clone(), replaces(&submit));
     let done = Change::new(app, by)
         .one(Operation::Submit(submit), key)
@@ -129,24 +96,6 @@ async fn one(
     json_with(status, &form)
 }
 
-pub(super) fn replaces(submit: &Submit) -> bool {
-    submit.if_exists == IfExists::ReplaceWaiting
-}
-
-/// The result of one task of several: what was submitted, or a problem document.
-#[derive(Serialize)]
-#[serde(untagged)]
-pub(super) enum Outcome {
-    Submitted(SubmittedForm),
-    Problem(serde_json::Map<String, serde_json::Value>),
-}
-
-impl Outcome {
-    pub(super) fn problem(problem: &Problem) -> Self {
-        Self::Problem(serde_json::from_slice(&problem.json()).unwrap_or_default())
-    }
-}
-
 async fn several(
     app: &Arc<App>,
     by: &Operator,
@@ -155,48 +104,17 @@ async fn several(
 ) -> Result<Response, Problem> {
     let bodies: Vec<&RawValue> =
         serde_json::from_slice(body).map_err(|error| Problem::invalid("body", error))?;
-    let read = bodies.iter().map(|body| read(app, body.get().as_bytes()));
+    let read = bodies.iter().enumerate().map(|(n, body)| {
+        let own = key.map(|key| format!("key-{key}-{n}"));
+        read(app, own.as_deref(), body.get().as_bytes())
+    });
     let results = submit_each(app, by, read.collect(), key).await;
     json(&results)
 }
 
-/// Submits the tasks that were read, and returns a result for each.
-pub(super) async fn submit_each(
-    app: &Arc<App>,
-    by: &Operator,
-    read: Vec<Result<Submit, Problem>>,
-    key: Option<&str>,
-) -> Vec<Outcome> {
-    let mut good = Vec::new();
-    let places: Vec<Result<(TaskId, bool), Problem>> = read
-        .into_iter()
-        .map(|submit| {
-            let submit = submit?;
-            let place = (submit.task.id.clone(), replaces(&submit));
-            good.push(submit);
-            Ok(place)
-        })
-        .collect();
-    let mut done = Change::new(app, by).submits(good, key).await.into_iter();
-    let result = |place: Result<(TaskId, bool), Problem>| {
-        let (id, replaces) = place?;
-        let lost = || Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "lost", "no result");
-        let done = done.next().unwrap_or_else(|| Err(lost()))?;
-        Ok(SubmittedForm::new(id, replaces, done))
-    };
-    let results = places.into_iter().map(result);
-    results
-        .map(|result: Result<_, Problem>| match result {
-            Ok(form) => Outcome::Submitted(form),
-            Err(problem) => Outcome::problem(&problem),
-        })
-        .collect()
-}
-
-/// A page of a list.
+/// The cursors of a page.
 #[derive(Serialize)]
-struct PageForm<'a> {
-    tasks: Vec<RecordForm<'a>>,
+struct CursorsForm {
     /// The cursor of the next page.
     next: Option<String>,
     /// The cursor of the page before.
@@ -223,35 +141,80 @@ pub(super) async fn list(
         }
     };
     let limit = params.number("limit", (1, 10_000))?.unwrap_or(100);
-    let mut query = Query::new(filter).order(order).limit(limit);
+    let mut query = Query::new(filter).order(order);
     if params.flag("reversed")? {
         query = query.reversed();
     }
-    if let Some("false") = params.text("props")?.as_deref() {
-        query = query.without_props();
+    match params.text("props")?.as_deref() {
+        None | Some("" | "true") => {}
+        Some("false") => query = query.without_props(),
+        Some(other) => {
+            let what = format!("'{other}' is not true or false; false leaves the props out");
+            return Err(Problem::invalid("props", what));
+        }
     }
     if let Some(reason) = params.get("waits")? {
         query = query.waits(reason);
     }
     let mut cursor: Option<Cursor> = params.get("cursor")?;
     params.end()?;
-    let mut page = by.client().page(&query, cursor.as_ref()).await?;
-    let mut tasks = std::mem::take(&mut page.tasks);
-    tasks.retain(|record| by.scope.has_record(record));
-    // What the filter cannot say of the scope leaves gaps.
-    for _ in 1..MOST_PAGES {
-        if !tasks.is_empty() || page.next.is_none() {
+    let mut listed = Listed::default();
+    let mut left = limit;
+    for read in 0.. {
+        let step = query.clone().limit(left.min(STEP));
+        let page = by.client().page(&step, cursor.as_ref()).await?;
+        if read == 0 {
+            listed.previous = page.previous;
+        }
+        for record in page
+            .tasks
+            .iter()
+            .filter(|record| by.scope.has_record(record))
+        {
+            listed.add(record)?;
+            left = left.saturating_sub(1);
+        }
+        cursor = page.next;
+        let is_full = left == 0 || listed.bytes.len() >= PAGE_BYTES;
+        if cursor.is_none() || is_full || read + 1 == MOST_STEPS {
             break;
         }
-        cursor = page.next.take();
-        page = by.client().page(&query, cursor.as_ref()).await?;
-        tasks = std::mem::take(&mut page.tasks);
-        tasks.retain(|record| by.scope.has_record(record));
     }
-    let text = |cursor: Option<Cursor>| cursor.map(|cursor| cursor.to_string());
-    json(&PageForm {
-        tasks: tasks.iter().map(RecordForm::from).collect(),
-        next: text(page.next),
-        previous: text(page.previous),
-    })
+    listed.answer(cursor)
+}
+
+/// The tasks of a page, as JSON.
+#[derive(Default)]
+struct Listed {
+    bytes: Vec<u8>,
+    tasks: u32,
+    previous: Option<Cursor>,
+}
+
+impl Listed {
+    fn add(&mut self, record: &TaskRecord) -> Result<(), Problem> {
+        if self.tasks > 0 {
+            self.bytes.push(b',');
+        }
+        self.tasks += 1;
+        let written = serde_json::to_writer(&mut self.bytes, &RecordForm::from(record));
+        written.map_err(|error| Problem::invalid("tasks", error))
+    }
+
+    fn answer(self, next: Option<Cursor>) -> Result<Response, Problem> {
+        let mut text = br#"{"tasks":["#.to_vec();
+        text.extend(self.bytes);
+        text.extend_from_slice(b"],");
+        let cursors = CursorsForm {
+            next: next.map(|cursor| cursor.to_string()),
+            previous: self.previous.map(|cursor| cursor.to_string()),
+        };
+        let cursors = serde_json::to_string(&cursors).unwrap_or_default();
+        text.extend_from_slice(cursors.trim_start_matches('{').as_bytes());
+        Ok((
+            [(header::CONTENT_TYPE, "application/json")],
+            Bytes::from(text),
+        )
+            .into_response())
+    }
 }

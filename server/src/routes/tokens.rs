@@ -15,7 +15,7 @@ use crate::{
     access::Admin,
     app::App,
     auth::{NewToken, Role, Scope, TokenForm, Tokens},
-    params::{Params, read_time},
+    params::{Params, read_form, read_time},
     problem::Problem,
 };
 
@@ -63,8 +63,7 @@ pub(super) async fn make(
 ) -> Result<Response, Problem> {
     params.end()?;
     let body = whole(request, &app).await?;
-    let read = serde_json::from_slice::<NewForm>(&body);
-    let form = read.map_err(|error| Problem::invalid("body", error))?;
+    let form: NewForm = read_form(&body, r#"{"name":"ci","role":"operate","kinds":["mail"]}"#)?;
     let scope = Scope::new(form.kinds, form.labels)?;
     let mut new = NewToken::new(form.name, form.role).scope(scope);
     if let Some(time) = form.expires_in {

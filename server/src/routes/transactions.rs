@@ -10,7 +10,7 @@ use axum::{
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use windlass::{
-    TransactionId,
+    TaskId, TransactionId,
     store::{Done, Line},
 };
 
@@ -18,8 +18,8 @@ use super::{json, tasks::whole};
 use crate::{
     access::Operator,
     app::App,
-    change::{self, Change},
-    params::Params,
+    change::Change,
+    params::{Params, read_form},
     problem::Problem,
 };
 
@@ -40,9 +40,19 @@ struct TransactionForm {
 /// The result of a transaction.
 #[derive(Serialize)]
 struct AppliedForm<'a> {
-    /// The result of each operation, in order.
-    operations: &'a [Done],
+    transaction: Option<&'a TransactionId>,
     dry_run: bool,
+    /// The operations, in the order of their lines.
+    operations: Vec<DoneForm<'a>>,
+}
+
+#[derive(Serialize)]
+struct DoneForm<'a> {
+    /// The number of the line, from 0.
+    line: usize,
+    task: &'a TaskId,
+    /// The result; `null` for a transaction that was only checked.
+    done: Option<&'a Done>,
 }
 
 /// Applies a transaction.
@@ -53,10 +63,10 @@ pub(super) async fn apply(
     request: Request<Body>,
 ) -> Result<Response, Problem> {
     params.end()?;
-    let key = change::key(request.headers(), &by)?;
+    let key = crate::key::key_of(request.headers(), &by.key())?;
     let body = whole(request, &app).await?;
-    let read = serde_json::from_slice::<TransactionForm>(&body);
-    let form = read.map_err(|error| Problem::invalid("body", error))?;
+    let like = r#"{"lines":[{"op":"delete","task":"a"}]}"#;
+    let form: TransactionForm = read_form(&body, like)?;
     let id = match (form.id, key) {
         (Some(_), Some(_)) => {
             let what = "is given together with 'Idempotency-Key'; give one of the two";
@@ -67,12 +77,34 @@ pub(super) async fn apply(
     let now = app.client.now();
     let mut lines: Vec<Line> = Vec::with_capacity(form.lines.len());
     for (n, line) in form.lines.iter().enumerate() {
-        let read = change::line_of(line.get(), now);
+        let own = id.as_ref().map(|id| format!("{id}-{n}"));
+        let read = crate::body::line_of(line.get(), own.as_deref(), now);
         lines.push(read.map_err(|problem| problem.within(&format!("lines[{n}]")))?);
     }
-    let applied = Change::new(&app, &by).all(id, lines, form.dry_run).await?;
+    if lines.is_empty() {
+        return Err(Problem::invalid("lines", "has no operation and no guard"));
+    }
+    let tasks: Vec<(usize, TaskId)> = lines.iter().enumerate().filter_map(operation).collect();
+    let applied = Change::new(&app, &by)
+        .all(id.clone(), lines, form.dry_run)
+        .await?;
+    let mut done = applied.done().iter();
+    let operations = tasks.iter().map(|(line, task)| DoneForm {
+        line: *line,
+        task,
+        done: done.next(),
+    });
     json(&AppliedForm {
-        operations: applied.done(),
+        transaction: id.as_ref(),
         dry_run: form.dry_run,
+        operations: operations.collect(),
     })
+}
+
+/// Returns the task of an operation, with the number of its line.
+fn operation((n, line): (usize, &Line)) -> Option<(usize, TaskId)> {
+    match line {
+        Line::Operation(operation) => Some((n, operation.task().clone())),
+        Line::Guards(_) => None,
+    }
 }

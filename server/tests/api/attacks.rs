@@ -250,10 +250,11 @@ async fn streams_count_as_requests_in_work_as_long_as_they_last() {
     let kit = Kit::new().await;
     let server = Server::builder(&kit.store).max_in_flight(2).build();
     let kit = Kit::of_server(&kit, server);
+    let other = kit.token("other", Role::Read, &[]).await;
     let stream = || request(&kit.admin, "GET /v1/changes", "");
     let one = kit.open(stream()).await;
     let two = kit.open(stream()).await;
-    let refused = kit.get("/v1/time").await;
+    let refused = kit.call_as(&other, "GET /v1/time", "").await;
     assert_eq!(refused.problem(503), "busy");
     drop(one);
     assert_eq!(kit.get("/v1/time").await.status, 200);
@@ -304,4 +305,30 @@ async fn a_server_that_cannot_confirm_its_tokens_answers_503_and_not_401() {
     tokio::time::timeout(Duration::from_secs(20), back)
         .await
         .expect("it works again");
+}
+
+#[tokio::test]
+async fn one_caller_leaves_room_for_others() {
+    let kit = Kit::new().await;
+    let server = Server::builder(&kit.store).max_in_flight(16).build();
+    let kit = Kit::of_server(&kit, server);
+    let greedy = kit.token("greedy", Role::Read, &[]).await;
+    let mut streams = Vec::new();
+    for _ in 0..4 {
+        streams.push(kit.open(request(&greedy, "GET /v1/changes", "")).await);
+    }
+    let refused = kit.call_as(&greedy, "GET /v1/time", "").await;
+    assert_eq!(refused.problem(429), "too_many");
+    assert_eq!(kit.get("/v1/time").await.status, 200);
+    drop(streams.pop());
+    assert_eq!(kit.call_as(&greedy, "GET /v1/time", "").await.status, 200);
+}
+
+#[tokio::test]
+async fn every_error_is_a_problem_document() {
+    let kit = Kit::new().await;
+    for path in ["/v1/tasks/%ff", "/v1/node-commands/x", "/v1/tasks?%ff"] {
+        let refused = kit.get(path).await;
+        assert!(!refused.problem(400).is_empty(), "{path}");
+    }
 }

@@ -127,3 +127,21 @@ async fn a_stream_ends_when_its_token_is_revoked() {
     let refused = kit.call_as(&token, "GET /v1/tasks", "").await;
     assert_eq!(refused.problem(401), "unauthorized");
 }
+
+/// The id of a task of others is used again: what happened to theirs is not shown.
+#[tokio::test]
+async fn a_scope_does_not_see_what_happened_to_an_earlier_task_with_the_id() {
+    let kit = Kit::new().await;
+    kit.submit("a", "pay").await;
+    kit.client.delete("a").await.unwrap();
+    // The store has microseconds.
+    tokio::time::sleep(std::time::Duration::from_millis(2)).await;
+    let token = kit.token("mail", Role::Operate, &["mail"]).await;
+    let own = kit
+        .call_as(&token, "POST /v1/tasks", r#"{"id":"a","kind":"mail"}"#)
+        .await;
+    assert_eq!(own.status, 201, "{}", own.text);
+    let mut events = Events::open(&kit, request(&token, "GET /v1/changes?after=0", "")).await;
+    let (_, _, data) = events.next().await.unwrap();
+    assert!(data.contains(r#""by":"token mail""#), "{data}");
+}

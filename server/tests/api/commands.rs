@@ -68,6 +68,12 @@ async fn a_command_has_an_outcome_in_the_end() {
         .await;
     assert_eq!(ended.problem(409), "finished");
     assert_eq!(kit.get("/v1/commands/none").await.problem(404), "not_found");
+    kit.submit("b", "echo").await;
+    let path = "POST /v1/tasks/b/signals/say?id=s1";
+    assert_eq!(kit.call(path, "1").await.status, 202);
+    assert_eq!(kit.call(path, "1").await.status, 202, "a repetition");
+    let other = kit.call(path, "2").await;
+    assert_eq!(other.problem(409), "id_used", "nothing is swallowed");
     runner.shutdown().await;
 }
 

@@ -163,7 +163,7 @@ async fn an_address_that_others_reach_is_refused() {
     let refused = server
         .listen([Listen::Loopback("0.0.0.0:0".parse().unwrap())])
         .await;
-    let text = refused.err().expect("a refusal").to_string();
+    let text = refused.expect_err("a refusal").to_string();
     assert!(
         text.contains("can be reached from other machines"),
         "{text}"
@@ -178,7 +178,7 @@ async fn an_address_that_others_reach_is_refused() {
         .build()
         .listen([Listen::Loopback(address)])
         .await;
-    let text = again.err().expect("a refusal").to_string();
+    let text = again.expect_err("a refusal").to_string();
     assert!(text.contains("give another address or port"), "{text}");
     serving.shutdown(Duration::from_secs(1)).await;
 }

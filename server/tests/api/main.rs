@@ -14,3 +14,4 @@ mod listening;
 mod scopes;
 mod tasks;
 mod tokens;
+mod transactions;

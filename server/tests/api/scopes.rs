@@ -4,7 +4,7 @@ use serde_json::json;
 use windlass::{Client, Command, NewTask, store::Store};
 use windlass_server::{NewToken, Role, Scope};
 
-use crate::kit::Kit;
+use crate::kit::{Kit, request};
 
 /// A task of the token, one of others, and the token.
 async fn scoped() -> (Kit, String) {
@@ -143,8 +143,8 @@ async fn a_submit_stays_within_the_scope() {
         ),
         (
             r#"{"id":"x","kind":"mail","unique":{"key":"card","within":"1h"},"if_exists":"same"}"#,
-            409,
-            "taken",
+            403,
+            "forbidden",
         ),
     ] {
         let refused = kit.call_as(&token, "POST /v1/tasks", body).await;
@@ -252,4 +252,74 @@ async fn a_label_scope_sees_its_labels_only() {
         )
         .await;
     assert_eq!(own.status, 201);
+}
+
+/// A unique key leads to a task that the submit does not name.
+#[tokio::test]
+async fn a_unique_key_leads_to_no_task_of_others() {
+    let (kit, token) = scoped().await;
+    let before = kit.client.get("theirs").await.unwrap();
+    for how in ["same", "skip", "replace-waiting", "replace-finished"] {
+        let task = format!(
+            r#"{{"id":"evil","kind":"mail","props":"evil","unique":{{"key":"card","within":"1h"}},"if_exists":"{how}"}}"#
+        );
+        let line = task.replacen('{', r#"{"op":"submit","#, 1);
+        let first = r#"{"op":"submit","id":"first","kind":"mail"}"#;
+        let mut lines = request(&token, "POST /v1/tasks", task.clone());
+        let kind = "application/x-ndjson".parse().unwrap();
+        lines.headers_mut().insert("content-type", kind);
+        for answer in [
+            kit.call_as(&token, "POST /v1/tasks", task.clone()).await,
+            kit.call_as(&token, "POST /v1/tasks", format!("[{task}]"))
+                .await,
+            kit.send(lines).await,
+            kit.call_as(
+                &token,
+                "POST /v1/transactions",
+                format!(r#"{{"lines":[{first},{line}]}}"#),
+            )
+            .await,
+            kit.call_as(
+                &token,
+                "POST /v1/transactions",
+                format!(r#"{{"dry_run":true,"lines":[{first},{line}]}}"#),
+            )
+            .await,
+        ] {
+            assert!(
+                answer.text.contains(r#""code":"forbidden""#),
+                "{how}: {}",
+                answer.text
+            );
+            assert!(!answer.text.contains("theirs"), "{how}: {}", answer.text);
+        }
+        let after = kit.client.get("theirs").await.unwrap();
+        assert_eq!(
+            (after.task.props, after.order),
+            (before.task.props.clone(), before.order),
+            "{how}"
+        );
+        for id in ["first", "evil"] {
+            assert!(
+                kit.client.get(id).await.is_err(),
+                "{how}: nothing was applied"
+            );
+        }
+    }
+    let refuse =
+        r#"{"op":"submit","id":"evil","kind":"mail","unique":{"key":"card","within":"1h"}}"#;
+    for dry_run in [true, false] {
+        let body = format!(r#"{{"dry_run":{dry_run},"lines":[{refuse}]}}"#);
+        let answer = kit.call_as(&token, "POST /v1/transactions", body).await;
+        assert_eq!(answer.problem(409), "refused");
+        assert!(!answer.text.contains("theirs"), "{}", answer.text);
+    }
+}
+
+#[tokio::test]
+async fn a_transaction_may_wait_for_its_own_tasks() {
+    let (kit, token) = scoped().await;
+    let lines = r#"{"lines":[{"op":"submit","id":"a1","kind":"mail"},{"op":"submit","id":"a2","kind":"mail","after":["a1"]}]}"#;
+    let applied = kit.call_as(&token, "POST /v1/transactions", lines).await;
+    assert_eq!(applied.status, 200, "{}", applied.text);
 }

@@ -169,7 +169,7 @@ async fn a_request_waits_until_the_task_has_ended() {
     assert_eq!(waiting["state"], "runnable");
     let wait = kit.get("/v1/tasks/a?wait=1m&for=ended");
     let run = async {
-        let handler = |_: TaskContext| async { Message::complete_with(&"done") };
+        let handler = |_: TaskContext| async { Message::complete_with("done") };
         let runner = Runner::builder(&kit.store).handler("k", handler).start();
         runner.await.unwrap()
     };
@@ -210,85 +210,30 @@ async fn tasks_are_rescheduled_deleted_and_retried() {
 }
 
 #[tokio::test]
-async fn a_transaction_is_applied_whole_or_not_at_all() {
+async fn a_page_with_large_props_ends_early_and_goes_on() {
     let kit = Kit::new().await;
-    kit.submit("a", "k").await;
-    let lines = r#"{"lines":[{"op":"delete","task":"a"},{"op":"submit","id":"b","kind":"k"},
-        {"op":"require","task":"c","exists":true}]}"#;
-    let refused = kit.call("POST /v1/transactions", lines).await;
-    assert_eq!(refused.problem(409), "refused");
-    assert_eq!(refused.json()["refused"][0]["reason"], "missing");
-    let dry = r#"{"dry_run":true,"lines":[{"op":"delete","task":"a"}]}"#;
-    assert_eq!(kit.call("POST /v1/transactions", dry).await.status, 200);
-    assert_eq!(
-        kit.get("/v1/tasks/a").await.status,
-        200,
-        "a dry run changes nothing"
+    let props = "x".repeat(900_000);
+    for n in 0..40 {
+        let task = NewTask::new("k").id(format!("t{n:03}")).props(&props);
+        kit.client.submit(task).await.unwrap();
+    }
+    let first = kit.get("/v1/tasks?limit=10000").await.json();
+    let (tasks, next) = (
+        first["tasks"].as_array().unwrap().len(),
+        first["next"].as_str().unwrap(),
     );
-    let wrong = r#"{"lines":[{"op":"delete","task":"a"},{"op":"submit","id":"b"}]}"#;
     assert_eq!(
-        kit.call("POST /v1/transactions", wrong).await.field(),
-        "lines[1].kind"
+        tasks, 25,
+        "the page ends at the step with which it is large"
     );
-    let lines =
-        r#"{"id":"t","lines":[{"op":"delete","task":"a"},{"op":"submit","id":"b","kind":"k"}]}"#;
-    for _ in 0..2 {
-        let applied = kit.call("POST /v1/transactions", lines).await;
-        assert_eq!(
-            applied.json()["operations"],
-            json!(["deleted", {"submitted":"new"}])
-        );
-    }
-}
-
-#[tokio::test]
-async fn an_idempotency_key_makes_a_repetition_have_no_further_effect() {
-    let kit = Kit::new().await;
-    let call = |token: &str, line: &str, body: &str, key: &str| {
-        let mut request = request(token, line, body.to_owned());
-        request
-            .headers_mut()
-            .insert("idempotency-key", key.parse().unwrap());
-        request
-    };
-    let other = kit
-        .token("other", windlass_server::Role::Operate, &[])
-        .await;
-    let body = r#"{"id":"one","kind":"k"}"#;
-    for _ in 0..2 {
-        let made = kit
-            .send(call(&kit.admin, "POST /v1/tasks", body, "1"))
-            .await;
-        assert_eq!(made.status, 201, "{}", made.text);
-    }
-    // The key is the caller's own.
-    let taken = kit.send(call(&other, "POST /v1/tasks", body, "1")).await;
-    assert_eq!(taken.problem(409), "refused");
-    let changed = r#"{"id":"two","kind":"k"}"#;
-    let reused = kit
-        .send(call(&kit.admin, "POST /v1/tasks", changed, "1"))
-        .await;
-    assert_eq!(reused.field(), "transaction id");
-    for _ in 0..2 {
-        let many = r#"[{"id":"x","kind":"k"},{"id":"y","kind":"k"}]"#;
-        let made = kit
-            .send(call(&kit.admin, "POST /v1/tasks", many, "2"))
-            .await;
-        assert_eq!(made.json()[1]["submitted"], "new");
-    }
-    for _ in 0..2 {
-        let sent = call(
-            &kit.admin,
-            "POST /v1/tasks/one/commands",
-            r#"{"command":"pause"}"#,
-            "3",
-        );
-        assert_eq!(kit.send(sent).await.status, 202);
-    }
-    let commands = kit.get("/v1/tasks/one/commands").await.json();
-    assert_eq!(commands["commands"].as_array().unwrap().len(), 1);
-    let wrong = kit.send(call(&kit.admin, "POST /v1/tasks", body, "")).await;
-    assert_eq!(wrong.field(), "Idempotency-Key");
+    let rest = kit
+        .get(&format!("/v1/tasks?limit=10000&cursor={next}"))
+        .await
+        .json();
+    assert_eq!(rest["tasks"].as_array().unwrap().len(), 15);
+    let bare = kit.get("/v1/tasks?limit=10000&props=false").await.json();
+    assert_eq!(bare["tasks"].as_array().unwrap().len(), 40);
+    assert_eq!(kit.get("/v1/tasks?props=no").await.field(), "props");
 }
 
 #[tokio::test]

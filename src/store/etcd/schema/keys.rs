@@ -3,10 +3,11 @@
 //! An id never contains a `/`, and every range ends after one, so the ranges of `a` and `ab` do not
 //! overlap.
 
+mod meta;
+
 use std::sync::{Arc, OnceLock};
 
-use jiff::Timestamp;
-use windlass_statemachine::{CommandId, NodeName, TaskId, TransactionId};
+use windlass_statemachine::{CommandId, NodeName, TaskId};
 
 use super::{format::Layout, namespace::RING, recent::BLOCKS};
 use crate::store::rules::log_lines::PartPlace;
@@ -17,8 +18,6 @@ pub(crate) const PROPS_APART: &str = "meta/props/";
 pub(crate) const LOG: &str = "meta/log/";
 /// The folder of the index of ended tasks.
 pub(crate) const ENDED: &str = "meta/ended/";
-/// The folder of the lines of the namespace's history.
-const AUDIT: &str = "meta/audit/";
 
 /// The keys of one namespace. Clones share the name and the layout.
 #[derive(Debug, Clone)]
@@ -247,7 +246,7 @@ impl Keys {
             || self.strip(key, "meta/transactions/").is_some()
             || self.split_slot(key).is_some()
             || self.strip(key, "meta/unique/").is_some()
-            || self.strip(key, AUDIT).is_some()
+            || self.strip(key, meta::AUDIT).is_some()
             || self.strip(key, PROPS_APART).is_some()
             || self.strip(key, ENDED).is_some()
             || self.strip(key, LOG).is_some()
@@ -292,47 +291,6 @@ impl Keys {
     /// Returns the key of past times with their revisions, for compaction.
     pub(crate) fn compaction(&self) -> String {
         format!("{}meta/compaction", self.root)
-    }
-
-    /// Returns a key on the lease to which the next records of transactions are attached.
-    pub(crate) fn transactions(&self) -> String {
-        format!("{}meta/transactions", self.root)
-    }
-
-    /// Returns the key of the record of an applied transaction.
-    pub(crate) fn transaction(&self, id: &TransactionId) -> String {
-        format!("{}meta/transactions/{id}", self.root)
-    }
-
-    /// Returns the prefix of the history of the namespace.
-    pub(crate) fn all_audit(&self) -> String {
-        format!("{}{AUDIT}", self.root)
-    }
-
-    /// Returns the key of a new line of the namespace's history: a UUIDv7, which sorts by time.
-    pub(crate) fn audit(&self) -> String {
-        format!("{}{}", self.all_audit(), uuid::Uuid::now_v7())
-    }
-
-    /// Returns the end of the range of lines of the namespace's history from before a time.
-    pub(crate) fn audit_before(&self, time: Timestamp) -> String {
-        let ms = u64::try_from(time.as_millisecond()).unwrap_or(0);
-        format!("{}{:08x}-{:04x}", self.all_audit(), ms >> 16, ms & 0xffff)
-    }
-
-    /// Returns the prefix of the named values.
-    pub(crate) fn values(&self) -> String {
-        format!("{}meta/value/", self.root)
-    }
-
-    /// Returns the prefix of the records of unique keys.
-    pub(crate) fn all_unique(&self) -> String {
-        format!("{}meta/unique/", self.root)
-    }
-
-    /// Returns the key of the record of a unique key.
-    pub(crate) fn unique(&self, key: &str) -> String {
-        format!("{}meta/unique/{key}", self.root)
     }
 
     /// Splits the key of a task, or of a part of one, into id and part.
