@@ -3,11 +3,14 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use windlass_statemachine::{Fence, Invalid, TaskId};
+#[cfg(any(feature = "etcd", feature = "sqlite"))]
+use windlass_statemachine::TaskId;
+use windlass_statemachine::{Fence, Invalid};
 
+#[cfg(any(feature = "etcd", feature = "sqlite"))]
+use crate::store::{DamagedPart, Error};
 use crate::store::{
-    DamagedPart, Error, LogCursor, LogLine, LogPage, LogPart, LogQuery, Logged, StoredLog,
-    model::PartLine,
+    LogCursor, LogLine, LogPage, LogPart, LogQuery, Logged, StoredLog, model::PartLine,
 };
 
 /// The most bytes of one line. The rest of a longer line is replaced by `…`.
@@ -57,6 +60,7 @@ impl PartPlace {
     }
 
     /// Returns the part at this place as one that cannot be read.
+    #[cfg(any(feature = "etcd", feature = "sqlite"))]
     pub(crate) fn damaged(self, reason: impl Into<String>) -> DamagedPart {
         DamagedPart {
             part: self.part,
@@ -179,6 +183,7 @@ fn remove_oldest(parts: &mut Vec<PartPlace>) -> Vec<PartPlace> {
 /// # Errors
 ///
 /// [`Error::Corrupt`] when a part cannot be read.
+#[cfg(any(feature = "etcd", feature = "sqlite"))]
 pub(crate) fn whole(id: &TaskId, log: StoredLog) -> Result<Vec<LogPart>, Error> {
     let Some(damaged) = log.damaged.first() else {
         return Ok(log.parts);

@@ -5,8 +5,9 @@ use crate::task::Labels;
 
 impl Submit {
     /// Returns the fields in which this submit differs from the waiting task that it replaces
-    /// ([`IfExists::ReplaceWaiting`]) and which that task keeps: a replacement gives it the props and the start only, and
-    /// fills in the keys of its limits again. A field that the submit does not give is not among them.
+    /// ([`ReplaceWaiting`](super::IfExists::ReplaceWaiting)) and which that task keeps: a replacement gives it the props
+    /// and the start only, and fills in the keys of its limits again. A field that the submit does not give is not among
+    /// them.
     ///
     /// # Example
     ///
