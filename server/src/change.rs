@@ -226,7 +226,7 @@ impl<'a> Change<'a> {
                 "if_exists: a token with a scope cannot give it together with a unique key; leave one of the two out",
             ));
         }
-        // What becomes of an existing task, or is shown of it.
+        // The submit may replace an existing task, or show its state.
         let require = match self.by.client().get(&task.id).await {
             Ok(record) if !scope.has_record(&record) => return Err(taken()),
             Ok(record) => Require::Kind(record.task.kind),

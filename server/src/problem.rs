@@ -80,7 +80,7 @@ impl Problem {
         Self::new(StatusCode::FORBIDDEN, "forbidden", detail)
     }
 
-    /// Says what became of a request with a key in the words of one without: a request with a key is a transaction.
+    /// Returns the error that the request has without a key: a request with a key is a transaction.
     pub(crate) fn of_key(self, header: &str) -> Self {
         if self.field.as_deref() == Some("transaction id") {
             let detail = "this key was used for another request within the last hour (a relative time makes another request \

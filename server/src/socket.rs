@@ -96,7 +96,7 @@ fn check_folder(folder: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// Locks the path, so that of two servers one has the socket, and a socket that is left behind can be told from one in use.
+/// Locks the path, so that of two servers one has the socket, and a socket that is left behind differs from one in use.
 fn lock(path: &Path) -> Result<File, Error> {
     let mut name = path.as_os_str().to_owned();
     name.push(".lock");

@@ -214,8 +214,8 @@ fn check_name(name: &str) -> Result<(), Invalid> {
     Err(Invalid::new("name", what))
 }
 
-/// The tokens of a namespace. Whoever can write to the store can always make one: that is the way back in when every
-/// token is lost.
+/// The tokens of a namespace. Every program that can write to the store can make one, also when every token is
+/// lost.
 ///
 /// # Example
 ///

@@ -32,7 +32,7 @@ struct SentForm<'a> {
     task: &'a TaskId,
     /// Its place in the queue of the task.
     order: u64,
-    /// What came of it; `null` while the task has not answered.
+    /// The outcome; `null` while the task has not answered.
     outcome: Option<Outcome>,
 }
 

@@ -139,7 +139,7 @@ impl Following {
     }
 
     /// Applies a changed format of the namespace: a copy into it raises the fences of later claims.
-    fn follow_format(&self, events: &[Told]) -> Result<(), Fault> {
+    fn follow_format(&self, events: &[WatchedKey]) -> Result<(), Fault> {
         let reader = &self.feed.access.reader;
         let key = reader.keys.fences();
         let format = events.iter().map(|event| &event.kv);
@@ -200,7 +200,11 @@ impl Following {
             // answer to a request has the watch id -1, and may arrive before the changes.
             self.seen = self.seen.max(at);
         }
-        let events: Vec<Told> = response.events().iter().filter_map(Told::new).collect();
+        let events: Vec<WatchedKey> = response
+            .events()
+            .iter()
+            .filter_map(WatchedKey::new)
+            .collect();
         let mut changes = Vec::new();
         let mut received = self.received;
         for (revision, events) in news(received, &events) {
@@ -223,13 +227,13 @@ impl Following {
     }
 }
 
-/// An event of the watch.
-struct Told {
+/// A key that an event of the watch has written or deleted.
+struct WatchedKey {
     put: bool,
     kv: KeyValue,
 }
 
-impl Told {
+impl WatchedKey {
     fn new(event: &Event) -> Option<Self> {
         Some(Self {
             put: event.event_type() == EventType::Put,
@@ -240,9 +244,9 @@ impl Told {
 
 /// Returns the events after the last one that was received, by revision. A member that was restored from a snapshot
 /// sends again what the watch has received already.
-fn news(received: i64, events: &[Told]) -> impl Iterator<Item = (i64, &[Told])> {
+fn news(received: i64, events: &[WatchedKey]) -> impl Iterator<Item = (i64, &[WatchedKey])> {
     let mut seen = received;
-    let revision = |event: &Told| event.kv.mod_revision();
+    let revision = |event: &WatchedKey| event.kv.mod_revision();
     let of_one = events.chunk_by(move |a, b| revision(a) == revision(b));
     of_one.filter_map(move |events| {
         let at = revision(events.first()?);
@@ -256,14 +260,14 @@ fn news(received: i64, events: &[Told]) -> impl Iterator<Item = (i64, &[Told])> 
 fn changes_of(
     (keys, fences): (&Keys, &Fences),
     revision: i64,
-    events: &[Told],
+    events: &[WatchedKey],
     now: Timestamp,
 ) -> Vec<Change> {
     let mut changes = Vec::new();
     let mut deleted: Vec<TaskId> = Vec::new();
     // The end of a task and its retry move its envelope, which is not a deletion.
     let mut moved: HashSet<TaskId> = HashSet::new();
-    for Told { put, kv } in events {
+    for WatchedKey { put, kv } in events {
         let put = *put;
         let mut add = |task: &TaskId, (seq, at), by, what| {
             let task = task.clone();
@@ -345,15 +349,15 @@ fn changes_of(
 mod tests {
     use super::*;
 
-    fn told(revision: i64) -> Told {
-        Told {
+    fn watched(revision: i64) -> WatchedKey {
+        WatchedKey {
             put: true,
             kv: KeyValue::new("k", "v", revision),
         }
     }
 
     fn revisions(seen: i64, events: &[i64]) -> Vec<(i64, usize)> {
-        let events: Vec<Told> = events.iter().copied().map(told).collect();
+        let events: Vec<WatchedKey> = events.iter().copied().map(watched).collect();
         let news = news(seen, &events);
         news.map(|(revision, events)| (revision, events.len()))
             .collect()
