@@ -4,6 +4,8 @@ mod author;
 mod command;
 mod counted;
 mod edit;
+mod examine;
+mod graph;
 mod handle;
 mod log;
 mod nodes;
@@ -24,6 +26,7 @@ mod waits;
 use windlass_statemachine::{Author, Invalid, TaskId};
 
 pub use counted::{HeldBack, KindStats, Stats};
+pub use graph::{Around, Graph};
 pub use handle::{Handle, TaskFailed, WaitError};
 pub use pages::Pages;
 pub use record::Done;

@@ -16,16 +16,16 @@ use windlass::{
         AuditEntry, NodeRecord,
         copy::{ExportLine, Report, Written},
     },
-    wire::RecordForm,
+    wire::{GraphForm, RecordForm, ScheduleActionForm, ScheduleForm, StatsForm, TimeForm},
 };
 use windlass_server::TokenForm;
 
 use crate::{
     bulk,
     commands::{
-        apply, config, doctor, get, graph, logs, node, purge,
+        apply, config, doctor, get, logs, node, purge,
         run::{printing, report::summary},
-        schedule, stats, submit, time, watch,
+        schedule, submit, time, watch,
     },
 };
 
@@ -107,16 +107,16 @@ fn forms() -> Vec<(Form, Value)> {
             "`windlass logs`: a line, or with `--follow` many.",
         ),
         output::<AuditEntry>("audit", "A line of `windlass audit`."),
-        output::<graph::draw::Graph<'_>>("graph", "`windlass graph`."),
+        output::<GraphForm<'_>>("graph", "`windlass graph`."),
         output::<Vec<NodeRecord>>("nodes", "`windlass nodes`."),
-        output::<stats::Stats<'_>>("stats", "`windlass stats`."),
+        output::<StatsForm<'_>>("stats", "`windlass stats`."),
         output::<node::Sent<'_>>("node", "`windlass node`."),
-        output::<schedule::form::View<'_>>(
+        output::<ScheduleForm<'_>>(
             "schedule-record",
             "`windlass schedule get`, `create` and `update`; `list` prints an array of them, and so does `--dry-run` of `pause`, `resume` and `delete`.",
         ),
-        output::<Vec<schedule::form::TimeForm>>("schedule-times", "`windlass schedule preview`."),
-        output::<schedule::Action<'_>>(
+        output::<Vec<TimeForm>>("schedule-times", "`windlass schedule preview`."),
+        output::<ScheduleActionForm<'_>>(
             "schedule-action",
             "The other commands of `windlass schedule`: `pause`, `resume`, `skip`, `trigger`, `backfill`, `delete`.",
         ),
