@@ -24,6 +24,7 @@ mod serve;
 mod server;
 mod settings;
 mod socket;
+mod wait;
 
 pub use axum;
 

@@ -210,6 +210,10 @@ fn detail(error: &Error) -> String {
         Error::AlreadyFinished(_) => {
             " (POST /v1/tasks/ID/retry, or a submit with \"if_exists\":\"replace-finished\")"
         }
+        Error::Claimed(_) => " (DELETE /v1/tasks/ID?force=true)",
+        Error::ScheduleEnded(_) => " (PATCH /v1/schedules/ID updates one)",
+        Error::NotASchedule { .. } => "; /v1/tasks/ID has the requests of tasks",
+        Error::Copied(_) => " (the option --use-copied of `windlass` removes it)",
         Error::NotUnique { .. } => "; with \"if_exists\":\"same\" that task counts as submitted",
         _ => "",
     };

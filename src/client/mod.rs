@@ -272,4 +272,30 @@ impl Client {
             after => self.store.registry().changes(after).await,
         }
     }
+
+    /// Returns a position after the newest change, which [`changes`](Self::changes) takes.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unavailable`].
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use futures::StreamExt;
+    /// use windlass::{Client, NewTask, store::Store};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), windlass::BoxError> {
+    /// let client = Client::new(&Store::open("memory:").await?);
+    /// client.submit(NewTask::new("mail").id("a")).await?;
+    /// let newest = client.newest_change().await?;
+    /// client.submit(NewTask::new("mail").id("b")).await?;
+    /// let mut changes = client.changes(Some(newest)).await?;
+    /// let next = changes.next().await.ok_or("the stream has ended")??;
+    /// assert_eq!(next[0].task.as_str(), "b");
+    /// # Ok(()) }
+    /// ```
+    pub async fn newest_change(&self) -> Result<u64, Error> {
+        self.store.registry().newest_change().await
+    }
 }

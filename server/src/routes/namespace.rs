@@ -2,12 +2,7 @@
 
 use std::sync::Arc;
 
-use axum::{
-    body::Body,
-    extract::{Request, State},
-    http::StatusCode,
-    response::Response,
-};
+use axum::{extract::State, http::StatusCode, response::Response};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use windlass::{
@@ -15,11 +10,11 @@ use windlass::{
     store::{AuditEntry, LimitUse, Purge},
 };
 
-use super::{json, tasks::whole};
+use super::json;
 use crate::{
     access::{Admin, Reader},
     app::App,
-    params::{Params, read_form, read_time},
+    params::{Form, Formed, Params, read_time},
     problem::Problem,
 };
 
@@ -119,7 +114,7 @@ pub(super) async fn audit(by: Reader, mut params: Params) -> Result<Response, Pr
 /// The body of a purge.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct PurgeForm {
+pub(super) struct PurgeForm {
     /// The states in which the tasks ended.
     states: Vec<StateKind>,
     /// How long ago, at least.
@@ -127,6 +122,10 @@ struct PurgeForm {
     /// The most tasks to delete; 1,000 by default.
     #[serde(default)]
     limit: Option<u32>,
+}
+
+impl Formed for PurgeForm {
+    const LIKE: &str = r#"{"states":["completed"],"older_than":"30d"}"#;
 }
 
 #[derive(Serialize)]
@@ -139,13 +138,8 @@ struct PurgedForm {
 pub(super) async fn purge(
     State(app): State<Arc<App>>,
     by: Admin,
-    params: Params,
-    request: Request<Body>,
+    Form(form): Form<PurgeForm>,
 ) -> Result<Response, Problem> {
-    params.end()?;
-    let body = whole(request, &app).await?;
-    let like = r#"{"states":["completed"],"older_than":"30d"}"#;
-    let form: PurgeForm = read_form(&body, like)?;
     if let Some(state) = form.states.iter().find(|state| !state.is_terminal()) {
         let what =
             format!("'{state}' is not a state in which tasks end: completed, failed, killed");

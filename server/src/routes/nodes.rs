@@ -1,24 +1,16 @@
 //! The nodes that run tasks, and commands to them.
 
-use std::sync::Arc;
-
-use axum::{
-    body::Body,
-    extract::{Path, Request, State},
-    http::StatusCode,
-    response::Response,
-};
+use axum::{extract::Path, http::StatusCode, response::Response};
 use serde::Serialize;
 use windlass::{
     NodeName,
     store::{NodeCommand, NodeCommandId, NodeRecord},
 };
 
-use super::{json, json_with, tasks::whole};
+use super::{json, json_with};
 use crate::{
     access::{Admin, Reader, name},
-    app::App,
-    params::{Params, read_form},
+    params::{Form, Formed, Params},
     problem::Problem,
 };
 
@@ -42,18 +34,17 @@ struct SentForm<'a> {
     order: NodeCommandId,
 }
 
+impl Formed for NodeCommand {
+    const LIKE: &str = r#"{"command":"freeze"}"#;
+}
+
 /// Sends a command to a node: `{"command":"freeze"}`; `unfreeze`, `balance`, `drain`, `stop-task` with `task`.
 pub(super) async fn send(
-    State(app): State<Arc<App>>,
     by: Admin,
     Path(node): Path<String>,
-    params: Params,
-    request: Request<Body>,
+    Form(command): Form<NodeCommand>,
 ) -> Result<Response, Problem> {
-    params.end()?;
     let node: NodeName = name(&node)?;
-    let body = whole(request, &app).await?;
-    let command: NodeCommand = read_form(&body, r#"{"command":"freeze"}"#)?;
     let order = by.client().command_node(node.clone(), command).await?;
     json_with(StatusCode::ACCEPTED, &SentForm { node: &node, order })
 }

@@ -3,27 +3,27 @@
 use std::sync::Arc;
 
 use axum::{
-    body::Body,
-    extract::{Path, Request, State},
+    body::{Body, Bytes},
+    extract::{FromRequest, FromRequestParts, Path, Request, State},
     http::{HeaderMap, StatusCode},
     response::{IntoResponse, Response},
 };
 use jiff::Timestamp;
 use serde::Serialize;
-use tokio::time::timeout;
 use windlass::{
     TaskId,
     store::{Change as Happened, DamagedPart, Delete, Done, LogLine, LogQuery, Operation},
     wire::RecordForm,
 };
 
-use super::{json, tasks::whole};
+use super::json;
 use crate::{
     access::{Operator, Reader, name},
     app::App,
     change::Change,
-    params::Params,
+    params::{Params, whole},
     problem::Problem,
+    wait::{wait_for, wait_of},
 };
 
 /// Returns a task; with `wait`, when it has ended, or as it is after that time.
@@ -34,7 +34,7 @@ pub(super) async fn get(
     mut params: Params,
 ) -> Result<Response, Problem> {
     let id: TaskId = name(&id)?;
-    let wait = params.time("wait")?;
+    let wait = wait_of(&mut params, &app)?;
     if let Some(what) = params.text("for")?
         && what != "ended"
     {
@@ -50,15 +50,8 @@ pub(super) async fn get(
     if let Some(wait) = wait
         && is_live(&record)
     {
-        let wait = wait.min(app.settings.longest_wait);
-        tokio::select! {
-            ended = timeout(wait, by.client().wait(&id)) => {
-                // Of an error, the answer below tells.
-                drop(ended);
-            }
-            refused = app.keyring.ends(by.caller()) => return Err(crate::guard::refusal(refused)),
-            () = app.stop.cancelled() => {}
-        }
+        // The answer shows an error of the wait, too.
+        wait_for(&app, &by, wait, by.client().wait(&id)).await?;
         record = by.task(&id).await?;
     }
     json(&RecordForm::from(&record))
@@ -85,48 +78,56 @@ pub(super) async fn delete(
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 
-/// Starts an ended task again.
-pub(super) async fn retry(
-    state: State<Arc<App>>,
+/// A change of a task: its path, and the body that says what changes.
+pub(super) struct Edit {
+    app: Arc<App>,
     by: Operator,
-    path: Path<String>,
-    params: Params,
-    request: Request<Body>,
-) -> Result<Response, Problem> {
-    edit("retry", state, by, path, params, request).await
+    id: TaskId,
+    key: Option<String>,
+    body: Bytes,
+}
+
+impl FromRequest<Arc<App>> for Edit {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request<Body>, app: &Arc<App>) -> Result<Self, Problem> {
+        let (mut head, body) = request.into_parts();
+        let by = Operator::from_request_parts(&mut head, app).await?;
+        let path = Path::<String>::from_request_parts(&mut head, app).await;
+        let Path(id) = path.map_err(|error| Problem::invalid("path", error.body_text()))?;
+        Params::from_request_parts(&mut head, app).await?.end()?;
+        let key = crate::key::key_of(&head.headers, &by.key())?;
+        let body = whole(Request::from_parts(head, body), app).await?;
+        Ok(Self {
+            app: app.clone(),
+            by,
+            id: name(&id)?,
+            key,
+            body,
+        })
+    }
+}
+
+impl Edit {
+    async fn apply(self, op: &'static str) -> Result<Response, Problem> {
+        let Self { app, by, id, .. } = &self;
+        let now = app.client.now();
+        let operation = crate::body::operation(op, (Some(id), None), &self.body, now)?;
+        let done = Change::new(app, by)
+            .one(operation, self.key.as_deref())
+            .await?;
+        json(&Changed { id, done: &done })
+    }
+}
+
+/// Starts an ended task again.
+pub(super) async fn retry(edit: Edit) -> Result<Response, Problem> {
+    edit.apply("retry").await
 }
 
 /// Changes a live task that no node has claimed.
-pub(super) async fn reschedule(
-    state: State<Arc<App>>,
-    by: Operator,
-    path: Path<String>,
-    params: Params,
-    request: Request<Body>,
-) -> Result<Response, Problem> {
-    edit("reschedule", state, by, path, params, request).await
-}
-
-async fn edit(
-    op: &'static str,
-    State(app): State<Arc<App>>,
-    by: Operator,
-    Path(id): Path<String>,
-    params: Params,
-    request: Request<Body>,
-) -> Result<Response, Problem> {
-    params.end()?;
-    let id: TaskId = name(&id)?;
-    let key = crate::key::key_of(request.headers(), &by.key())?;
-    let body = whole(request, &app).await?;
-    let operation = crate::body::operation(op, (Some(&id), None), &body, app.client.now())?;
-    let done = Change::new(&app, &by)
-        .one(operation, key.as_deref())
-        .await?;
-    json(&Changed {
-        id: &id,
-        done: &done,
-    })
+pub(super) async fn reschedule(edit: Edit) -> Result<Response, Problem> {
+    edit.apply("reschedule").await
 }
 
 /// The result of a change of one task.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::{
     body::{Body, Bytes},
-    extract::{FromRequest, Request, State},
+    extract::{Request, State},
     http::{HeaderMap, StatusCode, header},
     response::{IntoResponse, Response},
 };
@@ -23,7 +23,7 @@ use crate::{
     access::{Operator, Reader},
     app::App,
     change::Change,
-    params::Params,
+    params::{Params, whole},
     problem::Problem,
 };
 
@@ -57,22 +57,6 @@ pub(super) async fn submit(
         Some(b'[') => several(&app, &by, &body, key.as_deref()).await,
         _ => one(&app, &by, &body, key.as_deref()).await,
     }
-}
-
-/// Reads a whole body.
-pub(super) async fn whole(request: Request<Body>, app: &Arc<App>) -> Result<Bytes, Problem> {
-    let read = Bytes::from_request(request, app).await;
-    read.map_err(|error| {
-        let status = error.status();
-        let most = app.settings.body_bytes;
-        let detail = match status {
-            StatusCode::PAYLOAD_TOO_LARGE => {
-                format!("the body has more than {most} bytes; send several requests, or lines (application/x-ndjson)")
-            }
-            _ => error.body_text(),
-        };
-        Problem::new(status, "body", detail)
-    })
 }
 
 async fn one(

@@ -14,12 +14,12 @@ use windlass::{
     store::{Done, Line},
 };
 
-use super::{json, tasks::whole};
+use super::json;
 use crate::{
     access::Operator,
     app::App,
     change::Change,
-    params::{Params, read_form},
+    params::{Params, read_form, whole},
     problem::Problem,
 };
 
