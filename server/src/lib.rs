@@ -16,10 +16,15 @@ mod body;
 mod change;
 mod guard;
 mod key;
+#[cfg(all(test, feature = "schema"))]
+mod openapi;
 mod params;
+mod patch;
 mod problem;
 mod reference;
 mod routes;
+#[cfg(feature = "schema")]
+pub mod schema;
 mod serve;
 mod server;
 mod settings;
@@ -29,7 +34,7 @@ mod wait;
 pub use axum;
 
 pub use auth::{NewToken, Role, Scope, Token, TokenForm, Tokens};
-pub use reference::reference;
+pub use reference::{openapi, reference};
 pub use serve::{Listen, Serving};
 pub use server::{Builder, Server};
 

@@ -213,7 +213,11 @@ impl<T: Formed> FromRequest<Arc<App>> for Form<T> {
         let (mut head, body) = request.into_parts();
         Params::from_request_parts(&mut head, app).await?.end()?;
         let body = whole(Request::from_parts(head, body), app).await?;
-        read_form(&body, T::LIKE).map(Self)
+        let body = match body.trim_ascii() {
+            b"" => b"{}",
+            _ => body.as_ref(),
+        };
+        read_form(body, T::LIKE).map(Self)
     }
 }
 

@@ -113,8 +113,12 @@ impl Graph {
         graph
     }
 
-    fn add(&mut self, record: &TaskRecord) {
+    /// Adds a task with the tasks that it waits for. Does nothing for a task that was added before.
+    pub fn add(&mut self, record: &TaskRecord) {
         let id = &record.task.id;
+        if self.states.contains_key(id) {
+            return;
+        }
         let state = record.state.as_ref();
         let name = state.map_or("quarantined", |state| state.code().as_str());
         self.states.insert(id.clone(), name);

@@ -2,11 +2,10 @@
 //! types.
 
 mod page;
-mod strict;
 
 use std::{collections::BTreeSet, fs, path::PathBuf};
 
-use schemars::{JsonSchema, generate::SchemaSettings};
+use schemars::JsonSchema;
 use serde_json::Value;
 use windlass::{
     Message,
@@ -18,7 +17,7 @@ use windlass::{
     },
     wire::{GraphForm, RecordForm, ScheduleActionForm, ScheduleForm, StatsForm, TimeForm},
 };
-use windlass_server::TokenForm;
+use windlass_server::{TokenForm, schema};
 
 use crate::{
     bulk,
@@ -39,25 +38,13 @@ struct Form {
 }
 
 fn input<T: JsonSchema>(name: &'static str, of: &'static str) -> (Form, Value) {
-    let mut schema = schema::<T>(SchemaSettings::draft2020_12().for_deserialize());
-    strict::allow_null(&mut schema);
     let is_input = true;
-    (Form { name, of, is_input }, schema)
+    (Form { name, of, is_input }, schema::input::<T>())
 }
 
 fn output<T: JsonSchema>(name: &'static str, of: &'static str) -> (Form, Value) {
-    let schema = schema::<T>(SchemaSettings::draft2020_12().for_serialize());
     let is_input = false;
-    (Form { name, of, is_input }, schema)
-}
-
-fn schema<T: JsonSchema>(settings: SchemaSettings) -> Value {
-    let generator = settings.into_generator();
-    let mut schema = generator.into_root_schema_for::<T>().to_value();
-    strict::join(&mut schema);
-    strict::close(&mut schema);
-    strict::describe(&mut schema);
-    schema
+    (Form { name, of, is_input }, schema::output::<T>())
 }
 
 fn forms() -> Vec<(Form, Value)> {

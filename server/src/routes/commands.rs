@@ -26,7 +26,8 @@ use crate::{
 
 /// A command that was sent.
 #[derive(Serialize)]
-struct SentForm<'a> {
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub(super) struct SentForm<'a> {
     /// The id of the command.
     id: &'a CommandId,
     task: &'a TaskId,
@@ -134,7 +135,8 @@ async fn sent(
 }
 
 #[derive(Serialize)]
-struct CommandsForm {
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub(super) struct CommandsForm {
     commands: Vec<CommandRecord>,
 }
 

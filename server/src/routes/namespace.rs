@@ -7,7 +7,10 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use windlass::{
     StateKind,
-    store::{AuditEntry, LimitUse, Purge},
+    store::{
+        AuditEntry, LimitUse, Purge,
+        examine::{Examination, Finding, Verdict},
+    },
 };
 
 use super::json;
@@ -32,7 +35,8 @@ pub(super) async fn readyz(State(app): State<Arc<App>>) -> (StatusCode, &'static
 }
 
 #[derive(Serialize)]
-struct TimeForm {
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub(super) struct TimeForm {
     /// The time by the clock of the server.
     now: Timestamp,
 }
@@ -50,7 +54,8 @@ pub(super) async fn time(
 
 /// The number of tasks of a kind in a state.
 #[derive(Serialize)]
-struct CountForm {
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub(super) struct CountForm {
     kind: String,
     /// The state; `quarantined` for tasks whose record cannot be read.
     state: &'static str,
@@ -58,18 +63,15 @@ struct CountForm {
 }
 
 #[derive(Serialize)]
-struct CountsForm {
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub(super) struct CountsForm {
     counts: Vec<CountForm>,
 }
 
 /// Returns how many tasks there are by kind and state.
 pub(super) async fn counts(by: Reader, params: Params) -> Result<Response, Problem> {
     params.end()?;
-    if !by.scope.labels.is_empty() {
-        return Err(Problem::forbidden(
-            "tasks are not counted by label, and the scope of the token has labels; use a token without",
-        ));
-    }
+    by.check_counted()?;
     let counts = by.client().counts().await?;
     let counts = counts
         .into_iter()
@@ -84,8 +86,33 @@ pub(super) async fn counts(by: Reader, params: Params) -> Result<Response, Probl
     })
 }
 
+/// The results of an examination.
 #[derive(Serialize)]
-struct LimitsForm {
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub(super) struct DoctorForm {
+    /// The worst verdict.
+    verdict: Verdict,
+    /// The finding of each check.
+    findings: Vec<Finding>,
+}
+
+/// Examines the store, and repairs nothing.
+pub(super) async fn doctor(by: Admin, mut params: Params) -> Result<Response, Problem> {
+    let mut how = Examination::default();
+    how.full = params.flag("full")?;
+    params.end()?;
+    by.check_unscoped()?;
+    let findings = by.client().examine(&how).await?;
+    let verdict = findings.iter().map(|finding| finding.verdict).max();
+    json(&DoctorForm {
+        verdict: verdict.unwrap_or(Verdict::Ok),
+        findings,
+    })
+}
+
+#[derive(Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub(super) struct LimitsForm {
     limits: Vec<LimitUse>,
 }
 
@@ -98,7 +125,8 @@ pub(super) async fn limits(by: Reader, params: Params) -> Result<Response, Probl
 }
 
 #[derive(Serialize)]
-struct AuditForm {
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub(super) struct AuditForm {
     lines: Vec<AuditEntry>,
 }
 
@@ -113,6 +141,7 @@ pub(super) async fn audit(by: Reader, mut params: Params) -> Result<Response, Pr
 
 /// The body of a purge.
 #[derive(Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(super) struct PurgeForm {
     /// The states in which the tasks ended.
@@ -129,7 +158,8 @@ impl Formed for PurgeForm {
 }
 
 #[derive(Serialize)]
-struct PurgedForm {
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub(super) struct PurgedForm {
     /// How many tasks were deleted.
     deleted: u64,
 }

@@ -15,7 +15,8 @@ use crate::{
 };
 
 #[derive(Serialize)]
-struct NodesForm {
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub(super) struct NodesForm {
     nodes: Vec<NodeRecord>,
 }
 
@@ -28,7 +29,8 @@ pub(super) async fn list(by: Reader, params: Params) -> Result<Response, Problem
 }
 
 #[derive(Serialize)]
-struct SentForm<'a> {
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub(super) struct SentForm<'a> {
     node: &'a NodeName,
     /// The number of the command.
     order: NodeCommandId,
@@ -50,7 +52,8 @@ pub(super) async fn send(
 }
 
 #[derive(Serialize)]
-struct AnswerForm {
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub(super) struct AnswerForm {
     /// The answer of the node; `null` while it has not answered.
     answer: Option<String>,
 }

@@ -5,14 +5,17 @@ use std::sync::Arc;
 use axum::{
     body::{Body, Bytes},
     extract::{FromRequest, FromRequestParts, Path, Request, State},
-    http::{HeaderMap, StatusCode},
+    http::{HeaderMap, StatusCode, header},
     response::{IntoResponse, Response},
 };
 use jiff::Timestamp;
 use serde::Serialize;
 use windlass::{
     TaskId,
-    store::{Change as Happened, DamagedPart, Delete, Done, LogLine, LogQuery, Operation},
+    store::{
+        Change as Happened, DamagedPart, Delete, Done, Guard, LogLine, LogQuery, Operation,
+        Require, Reschedule,
+    },
     wire::RecordForm,
 };
 
@@ -22,9 +25,13 @@ use crate::{
     app::App,
     change::Change,
     params::{Params, whole},
+    patch::{Patch, Patched},
     problem::Problem,
     wait::{wait_for, wait_of},
 };
+
+/// The type of a JSON Patch.
+const PATCH: &str = "application/json-patch+json";
 
 /// Returns a task; with `wait`, when it has ended, or as it is after that time.
 pub(super) async fn get(
@@ -116,7 +123,10 @@ impl Edit {
         let done = Change::new(app, by)
             .one(operation, self.key.as_deref())
             .await?;
-        json(&Changed { id, done: &done })
+        json(&Changed {
+            id,
+            done: Some(&done),
+        })
     }
 }
 
@@ -130,15 +140,76 @@ pub(super) async fn reschedule(edit: Edit) -> Result<Response, Problem> {
     edit.apply("reschedule").await
 }
 
+/// Changes props and data of a live task that no node has claimed, by a JSON Patch (RFC 6902).
+pub(super) async fn patch(
+    State(app): State<Arc<App>>,
+    by: Operator,
+    Path(id): Path<String>,
+    params: Params,
+    request: Request<Body>,
+) -> Result<Response, Problem> {
+    params.end()?;
+    let id: TaskId = name(&id)?;
+    // A repetition would be another change: of what the first one has written.
+    crate::key::refuse_key(request.headers())?;
+    let kind = request.headers().get(header::CONTENT_TYPE);
+    if kind.is_none_or(|kind| !kind.as_bytes().starts_with(PATCH.as_bytes())) {
+        let detail =
+            format!("the body is not a JSON Patch; send the header 'Content-Type: {PATCH}'");
+        let status = StatusCode::UNSUPPORTED_MEDIA_TYPE;
+        return Err(Problem::new(status, "media_type", detail));
+    }
+    let body = whole(request, &app).await?;
+    let patch = Patch::read(&body)?;
+    let record = by.task(&id).await?;
+    let state = record.state?;
+    let before = Patched {
+        props: record.task.props,
+        data: state.data,
+    };
+    let after = patch.apply(&before, app.settings.body_bytes)?;
+    let mut change = Reschedule::new(id.clone());
+    if after.props != before.props {
+        change = change.props(after.props);
+    }
+    if let Some(data) = after.data
+        && before.data.as_ref() != Some(&data)
+    {
+        change = change.data(data);
+    }
+    if change.is_empty() {
+        return json(&Changed {
+            id: &id,
+            done: None,
+        });
+    }
+    let version = Guard {
+        task: id.clone(),
+        require: Require::Version(state.version),
+    };
+    let change = Operation::Reschedule(change);
+    let done = Change::new(&app, &by)
+        .one_if(change, vec![version], None)
+        .await
+        .map_err(Problem::of_one)?;
+    json(&Changed {
+        id: &id,
+        done: Some(&done),
+    })
+}
+
 /// The result of a change of one task.
 #[derive(Serialize)]
-struct Changed<'a> {
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub(super) struct Changed<'a> {
     id: &'a TaskId,
-    done: &'a Done,
+    /// What was done; `null` for a patch that changes nothing.
+    done: Option<&'a Done>,
 }
 
 #[derive(Serialize)]
-struct HistoryForm {
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub(super) struct HistoryForm {
     changes: Vec<Happened>,
 }
 
@@ -158,7 +229,8 @@ pub(super) async fn history(
 
 /// A line that a handler has logged.
 #[derive(Serialize)]
-struct LineForm {
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub(super) struct LineForm {
     number: u64,
     attempt: u32,
     at: Timestamp,
@@ -178,7 +250,8 @@ impl From<LogLine> for LineForm {
 
 /// A part of the log that cannot be read.
 #[derive(Serialize)]
-struct DamagedForm {
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub(super) struct DamagedForm {
     part: u64,
     attempt: u32,
     /// Why it cannot be read.
@@ -186,7 +259,8 @@ struct DamagedForm {
 }
 
 #[derive(Serialize)]
-struct LogForm {
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub(super) struct LogForm {
     lines: Vec<LineForm>,
     /// How many lines were deleted to keep the log within its bounds.
     gone: u64,

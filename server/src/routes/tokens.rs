@@ -19,7 +19,8 @@ use crate::{
 };
 
 #[derive(Serialize)]
-struct TokensForm<'a> {
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub(super) struct TokensForm<'a> {
     tokens: Vec<TokenForm<'a>>,
 }
 
@@ -40,6 +41,7 @@ pub(super) async fn list(
 
 /// The body of a new token.
 #[derive(Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(super) struct NewForm {
     name: String,
