@@ -22,6 +22,9 @@ const COUNTED: usize = 10_000;
 /// Checks the props of a new task of a kind.
 pub(crate) type Check = Arc<dyn Fn(&Kind, &Json) -> Result<(), Invalid> + Send + Sync>;
 
+/// Returns the metrics of the process, as text for Prometheus.
+pub(crate) type Metrics = Arc<dyn Fn() -> String + Send + Sync>;
+
 /// What the handlers of requests share.
 pub(crate) struct App {
     pub(crate) store: Store,
@@ -30,6 +33,7 @@ pub(crate) struct App {
     pub(crate) sessions: Sessions,
     pub(crate) settings: Settings,
     pub(crate) check: Check,
+    pub(crate) metrics: Option<Metrics>,
     pub(crate) in_flight: Arc<Semaphore>,
     /// Cancelled when the server shuts down: waits and streams end.
     pub(crate) stop: CancellationToken,
@@ -48,6 +52,7 @@ impl Drop for Share {
     fn drop(&mut self) {
         let mut shares = self.shares.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(share) = shares.get_mut(&self.caller) {
+            windlass::telemetry::in_work(-1.0);
             *share -= 1;
             if *share == 0 {
                 shares.remove(&self.caller);
@@ -65,7 +70,7 @@ struct Bucket {
 impl App {
     pub(crate) fn new(
         store: &Store,
-        (settings, check): (Settings, Check),
+        (settings, check, metrics): (Settings, Check, Option<Metrics>),
         stop: CancellationToken,
     ) -> Arc<Self> {
         Arc::new(Self {
@@ -76,6 +81,7 @@ impl App {
             in_flight: Arc::new(Semaphore::new(settings.in_flight)),
             settings,
             check,
+            metrics,
             stop,
             rates: Mutex::default(),
             shares: Arc::default(),
@@ -95,6 +101,7 @@ impl App {
             return Err(Problem::new(status, "too_many", detail).retry_after(1));
         }
         *share += 1;
+        windlass::telemetry::in_work(1.0);
         Ok(Share {
             shares: self.shares.clone(),
             caller: caller.to_owned(),

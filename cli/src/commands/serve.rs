@@ -17,6 +17,7 @@ use crate::{
     commands::worker::{STORE_WAIT, signals},
     exit::{Exit, Failure},
     global::Global,
+    metrics::Exporter,
     output::Output,
     parse::{bytes, from_one},
 };
@@ -175,8 +176,8 @@ fn user_role(text: &str) -> Result<(String, Role), String> {
 }
 
 impl Args {
-    fn builder(&self, client: &Client) -> Result<Builder, Failure> {
-        let mut builder = builder(client)
+    fn builder(&self, client: &Client, exporter: &Exporter) -> Result<Builder, Failure> {
+        let mut builder = builder(client, exporter)
             .base_path(&self.base_path)
             .map_err(|error| Failure::Usage(format!("--base-path: {}", error.reason())))?
             .rate(self.rate)
@@ -207,8 +208,9 @@ impl Args {
 }
 
 /// Returns a server of a store, as every command that serves makes it.
-fn builder(client: &Client) -> Builder {
-    Server::builder(client.store()).check(check_props)
+fn builder(client: &Client, exporter: &Exporter) -> Builder {
+    let builder = Server::builder(client.store()).check(check_props);
+    builder.metrics(exporter.render())
 }
 
 /// Serves on addresses of this machine, beside the work of another command.
@@ -216,9 +218,13 @@ fn builder(client: &Client) -> Builder {
 /// # Errors
 ///
 /// An address that cannot be used.
-pub(crate) async fn beside(client: &Client, addresses: &[SocketAddr]) -> Result<Serving, Failure> {
+pub(crate) async fn beside(
+    client: &Client,
+    (addresses, exporter): (&[SocketAddr], &Exporter),
+) -> Result<Serving, Failure> {
     let listens = addresses.iter().copied().map(Listen::Loopback);
-    let serving = builder(client).build().listen(listens).await?;
+    let server = builder(client, exporter).build();
+    let serving = server.listen(listens).await?;
     for url in serving.urls() {
         info!(url, "listening");
     }
@@ -264,7 +270,9 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     let mut ends = signal(SignalKind::terminate()).map_err(signals)?;
     let mut breaks = signal(SignalKind::interrupt()).map_err(signals)?;
     let listens = args.listens(&client).await?;
-    let serving = args.builder(&client)?.build().listen(listens).await?;
+    let exporter = Exporter::install()?.namespace(&client);
+    let server = args.builder(&client, &exporter)?.build();
+    let serving = server.listen(listens).await?;
     let store = windlass::store::without_password(&global.store_url()?);
     for path in serving.sockets() {
         info!(socket = %path.display(), store, "listening");
