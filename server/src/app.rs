@@ -26,6 +26,8 @@ pub(crate) struct App {
     pub(crate) settings: Settings,
     pub(crate) check: Check,
     pub(crate) in_flight: Arc<Semaphore>,
+    /// One backup at a time: each needs as much room on the disk as the store.
+    pub(crate) backups: Arc<Semaphore>,
     /// Cancelled when the server shuts down: waits and streams end.
     pub(crate) stop: CancellationToken,
     rates: Mutex<HashMap<String, Bucket>>,
@@ -68,6 +70,7 @@ impl App {
             client: Client::new(store),
             keyring: Keyring::follow(store),
             in_flight: Arc::new(Semaphore::new(settings.in_flight)),
+            backups: Arc::new(Semaphore::new(1)),
             settings,
             check,
             stop,
