@@ -10,7 +10,11 @@ use tokio::{sync::Semaphore, time::Instant};
 use tokio_util::sync::CancellationToken;
 use windlass::{Client, Invalid, Json, Kind, store::Store};
 
-use crate::{auth::Keyring, problem::Problem, settings::Settings};
+use crate::{
+    auth::{Keyring, Sessions},
+    problem::Problem,
+    settings::Settings,
+};
 
 /// How many callers are kept whose requests were counted.
 const COUNTED: usize = 10_000;
@@ -23,6 +27,7 @@ pub(crate) struct App {
     pub(crate) store: Store,
     pub(crate) client: Client,
     pub(crate) keyring: Keyring,
+    pub(crate) sessions: Sessions,
     pub(crate) settings: Settings,
     pub(crate) check: Check,
     pub(crate) in_flight: Arc<Semaphore>,
@@ -69,6 +74,7 @@ impl App {
             store: store.clone(),
             client: Client::new(store),
             keyring: Keyring::follow(store),
+            sessions: Sessions::new(store),
             in_flight: Arc::new(Semaphore::new(settings.in_flight)),
             backups: Arc::new(Semaphore::new(1)),
             settings,

@@ -16,20 +16,19 @@ mod body;
 mod change;
 mod guard;
 mod key;
+mod listen;
 mod params;
 mod problem;
 mod reference;
 mod routes;
-mod serve;
 mod server;
 mod settings;
-mod socket;
 
 pub use axum;
 
-pub use auth::{NewToken, Role, Scope, Token, TokenForm, Tokens};
+pub use auth::{Link, NewToken, Role, Scope, Sessions, Token, TokenForm, Tokens, TrustedHeader};
+pub use listen::{Listen, Serving, TlsFiles};
 pub use reference::reference;
-pub use serve::{Listen, Serving};
 pub use server::{Builder, Server};
 
 /// Runs the examples of the page.

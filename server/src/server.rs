@@ -8,6 +8,8 @@ use windlass::{Invalid, Json, Kind, store::Store};
 
 use crate::{
     app::{App, Check},
+    auth::TrustedHeader,
+    listen::TlsFiles,
     routes,
     settings::Settings,
 };
@@ -100,7 +102,8 @@ impl Builder {
         self
     }
 
-    /// Sets the most connections that are open at once; 4,096 by default. More wait until one is closed.
+    /// Sets the most connections that are open at once; 4,096 by default. When one more comes, the
+    /// oldest on which no known caller has sent a request is closed for it, and otherwise it waits until one is closed.
     pub fn max_connections(mut self, connections: usize) -> Self {
         self.settings.connections = connections;
         self
@@ -109,6 +112,18 @@ impl Builder {
     /// Sets the longest wait of a request; 5 minutes by default. A request that asks for more is answered after this time.
     pub fn longest_wait(mut self, time: Duration) -> Self {
         self.settings.longest_wait = time;
+        self
+    }
+
+    /// Sets the files of the certificate for addresses with TLS. They are read again within seconds of a change.
+    pub fn tls(mut self, files: TlsFiles) -> Self {
+        self.settings.tls = Some(files);
+        self
+    }
+
+    /// Takes the user from a header of a proxy.
+    pub fn trust_header(mut self, header: TrustedHeader) -> Self {
+        self.settings.trusted = Some(header);
         self
     }
 

@@ -7,6 +7,7 @@ mod index;
 mod lines;
 mod namespace;
 mod nodes;
+mod session;
 mod submits;
 mod task;
 mod tasks;
@@ -44,7 +45,10 @@ pub(crate) fn router(app: &Arc<App>) -> Router {
     let open = Router::new()
         .route("/healthz", get(namespace::healthz))
         .route("/readyz", get(namespace::readyz));
-    let all = open.merge(guarded).with_state(app.clone());
+    let all = open
+        .merge(session::router(app))
+        .merge(guarded)
+        .with_state(app.clone());
     match app.settings.base_path.as_str() {
         "" => all,
         base => Router::new().nest(base, all),
