@@ -35,6 +35,8 @@ pub(crate) struct App {
     pub(crate) check: Check,
     pub(crate) metrics: Option<Metrics>,
     pub(crate) in_flight: Arc<Semaphore>,
+    /// One backup at a time: each needs as much room on the disk as the store.
+    pub(crate) backups: Arc<Semaphore>,
     /// Cancelled when the server shuts down: waits and streams end.
     pub(crate) stop: CancellationToken,
     rates: Mutex<HashMap<String, Bucket>>,
@@ -79,6 +81,7 @@ impl App {
             keyring: Keyring::follow(store),
             sessions: Sessions::new(store),
             in_flight: Arc::new(Semaphore::new(settings.in_flight)),
+            backups: Arc::new(Semaphore::new(1)),
             settings,
             check,
             metrics,

@@ -8,7 +8,7 @@ use axum::{
 };
 use serde::Serialize;
 
-use super::{changes, commands, json, namespace, nodes, task, tasks, tokens, transactions};
+use super::{backup, changes, commands, json, namespace, nodes, task, tasks, tokens, transactions};
 use crate::{access::Reader, app::App, auth::Role, params::Params, problem::Problem};
 
 /// A path, with the requests that it has.
@@ -215,6 +215,15 @@ pub(crate) const REQUESTS: &[Request] = &[
         path: "/v1/purge",
         route: || post(namespace::purge),
         methods: &[may(Admin, "POST", "Deletes ended tasks by their age.")],
+    },
+    Request {
+        path: "/v1/backup",
+        route: || get(backup::download),
+        methods: &[may(
+            Admin,
+            "GET",
+            "Returns a backup of a store on SQLite: a file.",
+        )],
     },
     Request {
         path: "/v1/time",

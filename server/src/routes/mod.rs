@@ -1,5 +1,6 @@
 //! The requests, and what answers them.
 
+mod backup;
 mod changes;
 mod commands;
 mod index;

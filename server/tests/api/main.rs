@@ -7,6 +7,7 @@
 )]
 
 mod attacks;
+mod backups;
 mod changes;
 mod commands;
 mod kit;
