@@ -104,30 +104,40 @@ fn the_examples_of_services_use_what_there_is() {
     let yaml = read("examples/kubernetes/worker.yaml");
     let [etcd, sqlite] = ["worker.env", "worker-sqlite.env"];
     let [etcd, sqlite] = [etcd, sqlite].map(|name| read(&format!("examples/systemd/{name}")));
-    let all = format!("{unit}\n{etcd}\n{sqlite}\n{yaml}");
-    let worker = cli.split("## `windlass worker`").nth(1).unwrap();
-    let worker = worker.split("\n## ").next().unwrap();
-    let words = |of: &'static str| {
-        let is_part = move |c: char| !(c.is_ascii_alphanumeric() || "-_".contains(c));
-        let words = all.lines().map(str::trim_start);
-        let words = words.filter(|line| !line.starts_with('#') && !line.starts_with("---"));
-        let words = words.flat_map(move |line| line.split(is_part));
-        words.filter(move |word| word.starts_with(of))
-    };
+    let server = ["systemd/windlass-serve.service", "kubernetes/server.yaml"];
+    let server = server
+        .map(|name| read(&format!("examples/{name}")))
+        .join("\n");
+    let worker = format!("{unit}\n{etcd}\n{sqlite}\n{yaml}");
     let mut checked = 0;
-    for option in words("--") {
-        // After the short option, if it has one.
-        let is_listed = ["`", ", "].map(|before| worker.contains(&format!("{before}{option}")));
-        assert!(is_listed.contains(&true), "{option}");
-        checked += 1;
+    for (command, all) in [("worker", &worker), ("serve", &server)] {
+        let heading = format!("## `windlass {command}`");
+        let options = cli.split(&heading).nth(1).unwrap();
+        let options = options.split("\n## ").next().unwrap();
+        for option in words(all, "--") {
+            // After the short option, if it has one.
+            let is_listed =
+                ["`", ", "].map(|before| options.contains(&format!("{before}{option}")));
+            assert!(is_listed.contains(&true), "{command} {option}");
+            checked += 1;
+        }
+        for variable in words(all, "WINDLASS_") {
+            let is_known = [&cli, &operations].iter().any(|d| d.contains(variable));
+            assert!(is_known, "{variable}");
+            checked += 1;
+        }
     }
-    for variable in words("WINDLASS_") {
-        let is_known = [&cli, &operations].iter().any(|d| d.contains(variable));
-        assert!(is_known, "{variable}");
-        checked += 1;
-    }
-    assert!(checked >= 12, "only {checked} were found");
+    assert!(checked >= 24, "only {checked} were found");
     // The grace is 30 s in both.
     assert!(unit.contains("TimeoutStopSec=60s") && unit.contains("--grace 30s"));
     assert!(yaml.contains("terminationGracePeriodSeconds: 60") && yaml.contains("--grace, 30s"));
+}
+
+/// The words of a file, outside of its comments, that begin with a text.
+fn words<'a>(all: &'a str, of: &'a str) -> impl Iterator<Item = &'a str> {
+    let is_part = |c: char| !(c.is_ascii_alphanumeric() || "-_".contains(c));
+    let lines = all.lines().map(str::trim_start);
+    let lines = lines.filter(|line| !line.starts_with('#') && !line.starts_with("---"));
+    let words = lines.flat_map(move |line| line.split(is_part));
+    words.filter(move |word| word.starts_with(of))
 }

@@ -19,6 +19,7 @@
 //! | [`limits`] | tasks behind limits |
 //! | [`size`] | what a step costs with 10,000 and with a million tasks |
 //! | [`counts`] | the counts, and what is available |
+//! | [`http`] | the server beside the library |
 //! | [`lists`] | the first page of a list, and the counts |
 //! | [`waiters`] | a no-op task in a process that waits for thousands of other tasks |
 //! | [`schedules`] | many schedules due in the same second |
@@ -40,6 +41,7 @@ mod counts;
 mod flow;
 mod graph;
 mod half_load;
+mod http;
 mod kills;
 mod limits;
 mod lists;
@@ -80,6 +82,7 @@ const TOPICS: &[Topic] = &[
     ("waiters", waiters::run),
     ("lists", lists::run),
     ("counts", counts::run),
+    ("http", http::run),
     #[cfg(feature = "etcd")]
     ("etcd-rates", cluster::rates),
     #[cfg(feature = "etcd")]

@@ -91,6 +91,8 @@ pub(crate) enum Command {
     Purge(commands::purge::Args),
     /// Copy all tasks of one store into another
     Copy(commands::copy::Args),
+    /// Back up a store on SQLite to a file, while workers run
+    Backup(commands::backup::Args),
     /// Write all tasks to a file
     Export(commands::export::Args),
     /// Read a file of `windlass export` into an empty store
@@ -204,6 +206,7 @@ impl Command {
             Self::Delete(args) => commands::delete::execute(args, global).await,
             Self::Purge(args) => commands::purge::execute(args, global).await,
             Self::Copy(args) => commands::copy::execute(args, global).await,
+            Self::Backup(args) => commands::backup::execute(args, global).await,
             Self::Export(args) => commands::export::execute(args, global).await,
             Self::Import(args) => commands::import::execute(args, global).await,
             Self::Doctor(args) => commands::doctor::execute(args, global).await,

@@ -2,7 +2,7 @@
 //!
 //! Opening the store removes nothing: a dry run, a refused confirmation and a command that fails leave the mark.
 
-use std::{sync::Arc, time::Duration};
+use std::{path::Path, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use futures::future::BoxFuture;
@@ -16,7 +16,7 @@ use windlass::{
         NamedValue, NodeCommand, NodeCommandId, NodeRecord, NodeSpec, NodeStatus, Order, Page,
         Purge, Registry, SetValue, Span, Store, StoredLog, TaskCount, TaskRecord, TaskStats,
         Transaction, Transfer,
-        copy::{Copied, Outside},
+        copy::{Backup, Copied, Outside},
     },
 };
 
@@ -257,6 +257,14 @@ impl Transfer for UseCopied {
 
     async fn set_copied(&self, mark: Option<Copied>) -> Result<(), Error> {
         self.store.transfer()?.set_copied(mark).await
+    }
+
+    fn file(&self) -> Option<&Path> {
+        self.store.transfer().ok().and_then(Transfer::file)
+    }
+
+    async fn backup(&self, to: &Path) -> Result<Backup, Error> {
+        self.store.transfer()?.backup(to).await
     }
 
     async fn export(&self, ids: &[TaskId]) -> Vec<Result<Exported, Error>> {

@@ -170,6 +170,34 @@ fn what_cannot_be_served_is_refused_with_the_reason() {
         ),
         (&["serve", "--socket", "/tmp/s.sock"], "open to other users"),
         (&["serve", "--rate", "0"], "--rate"),
+        (&["serve", "--tls", "127.0.0.1:0"], "--tls-cert"),
+        (
+            &[
+                "serve",
+                "--no-socket",
+                "--tls",
+                "127.0.0.1:0",
+                "--tls-cert",
+                "none.pem",
+                "--tls-key",
+                "none.pem",
+            ],
+            "none.pem has no certificate",
+        ),
+        (
+            &[
+                "serve",
+                "--trust-header",
+                "Cookie",
+                "--trust-user",
+                "ann=read",
+            ],
+            "--trust-header: 'Cookie' is not the name",
+        ),
+        (
+            &["serve", "--trust-header", "X-User", "--trust-user", "ann"],
+            "is not USER=ROLE, such as ann=operate",
+        ),
         (&["token", "new", "a b", "--role", "read"], "name"),
         (
             &["token", "new", "a", "--role", "king"],
@@ -190,4 +218,126 @@ fn what_cannot_be_served_is_refused_with_the_reason() {
     let again = ["serve", "--socket", "run/s.sock", "--listen", "127.0.0.1:0"];
     let (code, _, err) = place.run(&again);
     assert!(code > 0 && err.contains("another server uses it"), "{err}");
+}
+
+#[test]
+fn a_link_opens_a_session_under_a_name_that_other_servers_do_not_know() {
+    let place = Place::new();
+    let served = Served::start(&place, &[]);
+    let url = format!("http://{}", served.address);
+    let (code, link, err) = place.run(&["token", "link", "--role", "read", "--url", &url]);
+    assert_eq!(code, 0, "{err}");
+    let rest = link.trim_end().strip_prefix("http://").unwrap();
+    let (at, path) = rest.split_at(rest.find('/').unwrap());
+    let (name, port) = at.split_once(".localhost:").unwrap();
+    assert!(
+        name.starts_with('w') && served.address.ends_with(port),
+        "{link}"
+    );
+    let send = |line: &str, headers: &str| {
+        let mut stream = TcpStream::connect(&served.address).unwrap();
+        stream.set_read_timeout(Some(BOUND)).unwrap();
+        let request =
+            format!("{line} HTTP/1.1\r\nHost: {at}\r\nConnection: close\r\n{headers}\r\n");
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    };
+    let origin = format!("Origin: http://{at}\r\n");
+    let opened = send(&format!("POST {path}"), &origin);
+    assert!(opened.starts_with("HTTP/1.1 303"), "{opened}");
+    let cookie = opened.split("set-cookie: ").nth(1).unwrap();
+    let cookie = format!("Cookie: {}\r\n", cookie.split(';').next().unwrap());
+    let read = send("GET /v1/tasks", &cookie);
+    assert!(read.starts_with("HTTP/1.1 200"), "{read}");
+    let refused = send("GET /v1/tokens", &cookie);
+    assert!(refused.starts_with("HTTP/1.1 403"), "{refused}");
+    // Elsewhere the name is that of the URL.
+    let away = ["token", "link", "--url", "https://tasks.example.com/base/"];
+    let (code, link, _) = place.run(&away);
+    let begin = "https://tasks.example.com/base/session/wll_";
+    assert!(code == 0 && link.starts_with(begin), "{link}");
+    let (code, _, err) = place.run(&["token", "link", "--url", "tasks.example.com"]);
+    assert!(
+        code > 0 && err.contains("--url: 'tasks.example.com' is not a URL"),
+        "{err}"
+    );
+}
+
+#[test]
+fn a_worker_serves_beside_its_work() {
+    let place = Place::new();
+    let log = place.path("worker.log");
+    let mut command = place.windlass(&["worker", "--serve", "127.0.0.1:0"]);
+    command
+        .env("WINDLASS_LOG_FORMAT", "json")
+        .stdout(Stdio::null())
+        .stderr(fs::File::create(&log).unwrap());
+    let running = Running::of(command.spawn().unwrap());
+    let mut address = None;
+    until("the worker listens", || {
+        let log = fs::read_to_string(&log).unwrap_or_default();
+        let url = log.split("http://").nth(1);
+        address = url.and_then(|url| url.split('"').next()).map(str::to_owned);
+        address.is_some()
+    });
+    let served = Served {
+        running,
+        address: address.unwrap(),
+    };
+    let token = secret(&place, &["token", "new", "me", "--role", "operate"]);
+    let body = r#"{"id":"a","kind":"exec","props":{"command":"true"}}"#;
+    let made = served.tcp(&token, "POST /v1/tasks", body);
+    assert!(made.starts_with("HTTP/1.1 201"), "{made}");
+    let ended = served.tcp(&token, "GET /v1/tasks/a?wait=30s", "");
+    assert!(ended.contains(r#""completed""#), "{ended}");
+    let metrics = served.tcp(&token, "GET /metrics", "");
+    for line in [
+        "# TYPE windlass_claims_total counter",
+        "windlass_claims_total{kind=\"exec\"} 1",
+        "windlass_http_requests_total{request=\"POST /v1/tasks\",status=\"201\"} 1",
+        "windlass_http_requests_in_work 1",
+        "windlass_http_request_duration_seconds_bucket{request=\"GET /v1/tasks/{id}\",le=\"60\"} 1",
+    ] {
+        assert!(
+            metrics.contains(&format!("\n{line}\n")),
+            "{line}: {metrics}"
+        );
+    }
+    served.running.signal(Signal::SIGTERM);
+    assert_eq!(served.running.wait(), Some(0));
+}
+
+#[test]
+fn sockets_that_systemd_has_opened_are_served() {
+    let place = Place::new();
+    let (code, _, err) = place.run(&["serve", "--passed"]);
+    assert!(code > 0 && err.contains("no socket was passed"), "{err}");
+    let path = place.path("passed.sock");
+    let socket = std::os::unix::net::UnixListener::bind(&path).unwrap();
+    let told = place.path("notify.sock");
+    let manager = std::os::unix::net::UnixDatagram::bind(&told).unwrap();
+    manager.set_read_timeout(Some(BOUND)).unwrap();
+    let mut command = place.windlass(&["serve", "--passed"]);
+    command
+        // The socket is file descriptor 0 here; systemd begins at 3.
+        .stdin(std::os::fd::OwnedFd::from(socket))
+        .env("LISTEN_FDS", "1")
+        .env("LISTEN_FDS_FIRST_FD", "0")
+        .env("NOTIFY_SOCKET", &told)
+        .stdout(Stdio::null())
+        .stderr(fs::File::create(place.path("serve.log")).unwrap());
+    let running = Running::of(command.spawn().unwrap());
+    let mut state = [0; 100];
+    let length = manager.recv(&mut state).unwrap();
+    assert_eq!(&state[..length], b"READY=1\n");
+    let stream = UnixStream::connect(&path).unwrap();
+    let read = exchange(stream, "", "GET /v1/tasks", "");
+    assert!(read.starts_with("HTTP/1.1 200"), "{read}");
+    running.signal(Signal::SIGTERM);
+    let length = manager.recv(&mut state).unwrap();
+    assert_eq!(&state[..length], b"STOPPING=1\n");
+    assert_eq!(running.wait(), Some(0));
+    assert!(path.exists(), "the socket is the manager's");
 }

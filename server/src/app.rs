@@ -14,7 +14,11 @@ use windlass::{
     store::{Error, Store},
 };
 
-use crate::{auth::Keyring, problem::Problem, settings::Settings};
+use crate::{
+    auth::{Keyring, Sessions},
+    problem::Problem,
+    settings::Settings,
+};
 
 /// How many callers are kept whose requests were counted.
 const COUNTED: usize = 10_000;
@@ -24,14 +28,21 @@ const STATS_AGE: Duration = Duration::from_secs(1);
 /// Checks the props of a new task of a kind.
 pub(crate) type Check = Arc<dyn Fn(&Kind, &Json) -> Result<(), Invalid> + Send + Sync>;
 
+/// Returns the metrics of the process, as text for Prometheus.
+pub(crate) type Metrics = Arc<dyn Fn() -> String + Send + Sync>;
+
 /// What the handlers of requests share.
 pub(crate) struct App {
     pub(crate) store: Store,
     pub(crate) client: Client,
     pub(crate) keyring: Keyring,
+    pub(crate) sessions: Sessions,
     pub(crate) settings: Settings,
     pub(crate) check: Check,
+    pub(crate) metrics: Option<Metrics>,
     pub(crate) in_flight: Arc<Semaphore>,
+    /// One backup at a time: each needs as much room on the disk as the store.
+    pub(crate) backups: Arc<Semaphore>,
     /// Cancelled when the server shuts down: waits and streams end.
     pub(crate) stop: CancellationToken,
     rates: Mutex<HashMap<String, Bucket>>,
@@ -51,6 +62,7 @@ impl Drop for Share {
     fn drop(&mut self) {
         let mut shares = self.shares.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(share) = shares.get_mut(&self.caller) {
+            windlass::telemetry::in_work(-1.0);
             *share -= 1;
             if *share == 0 {
                 shares.remove(&self.caller);
@@ -68,16 +80,19 @@ struct Bucket {
 impl App {
     pub(crate) fn new(
         store: &Store,
-        (settings, check): (Settings, Check),
+        (settings, check, metrics): (Settings, Check, Option<Metrics>),
         stop: CancellationToken,
     ) -> Arc<Self> {
         Arc::new(Self {
             store: store.clone(),
             client: Client::new(store),
             keyring: Keyring::follow(store),
+            sessions: Sessions::new(store),
             in_flight: Arc::new(Semaphore::new(settings.in_flight)),
+            backups: Arc::new(Semaphore::new(1)),
             settings,
             check,
+            metrics,
             stop,
             rates: Mutex::default(),
             stats: tokio::sync::Mutex::default(),
@@ -111,6 +126,7 @@ impl App {
             return Err(Problem::new(status, "too_many", detail).retry_after(1));
         }
         *share += 1;
+        windlass::telemetry::in_work(1.0);
         Ok(Share {
             shares: self.shares.clone(),
             caller: caller.to_owned(),

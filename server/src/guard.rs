@@ -8,7 +8,7 @@ use std::{
 
 use axum::{
     body::{Body, Bytes, HttpBody},
-    extract::{Request, State},
+    extract::{MatchedPath, Request, State},
     http::{HeaderMap, HeaderValue, Method, StatusCode, header, request::Parts},
     middleware::Next,
     response::{IntoResponse, Response},
@@ -16,19 +16,19 @@ use axum::{
 use hyper::body::{Frame, SizeHint};
 use tokio::sync::OwnedSemaphorePermit;
 use uuid::Uuid;
+use windlass::telemetry;
 
 use crate::{
     app::{App, Share},
-    auth::{Caller, Refused},
+    auth::{Caller, Refused, User},
+    listen::{Connection, Way},
     problem::Problem,
 };
 
 /// The header with the id of a request.
 const REQUEST_ID: &str = "x-request-id";
-
-/// The user at the other end of a connection to the server's socket, which the listener adds to each request.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Peer(pub(crate) u32);
+/// The cookie of a session.
+pub(crate) const COOKIE: &str = "windlass";
 
 /// The body of an answer, which counts as a request in work until its last byte: a stream as long as it lasts.
 struct InWork {
@@ -65,6 +65,7 @@ pub(crate) async fn guard(State(app): State<Arc<App>>, request: Request, next: N
     let (mut head, body) = request.into_parts();
     let (method, path) = (head.method.clone(), head.uri.path().to_owned());
     let begun = tokio::time::Instant::now();
+    let label = label(&app, &head);
     let (mut response, by) = match admit(&app, &head).await {
         Ok((caller, permit)) => {
             let by = caller.key();
@@ -80,6 +81,7 @@ pub(crate) async fn guard(State(app): State<Arc<App>>, request: Request, next: N
         }
         Err(problem) => (problem.into_response(), "nobody".to_owned()),
     };
+    telemetry::answered(&label, response.status().as_u16(), begun.elapsed());
     // Debug forms, so that a path cannot forge a line.
     tracing::debug!(
         request = %id, %by, %method, ?path, status = response.status().as_u16(),
@@ -89,43 +91,61 @@ pub(crate) async fn guard(State(app): State<Arc<App>>, request: Request, next: N
     if let Ok(id) = HeaderValue::from_str(&id) {
         headers.insert(REQUEST_ID, id);
     }
-    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    let nosniff = HeaderValue::from_static("nosniff");
-    headers.insert(header::X_CONTENT_TYPE_OPTIONS, nosniff);
-    let no_referrer = HeaderValue::from_static("no-referrer");
-    headers.insert(header::REFERRER_POLICY, no_referrer);
-    let nowhere = HeaderValue::from_static("default-src 'none'; frame-ancestors 'none'");
-    headers.insert(header::CONTENT_SECURITY_POLICY, nowhere);
+    protect(headers);
     response
+}
+
+/// Returns the name of a request for metrics: of the API's own requests only, so that strangers make no series.
+fn label(app: &App, head: &Parts) -> String {
+    let known = [
+        Method::GET,
+        Method::POST,
+        Method::PATCH,
+        Method::PUT,
+        Method::DELETE,
+    ];
+    let path = head.extensions.get::<MatchedPath>();
+    match path.filter(|_| known.contains(&head.method)) {
+        Some(path) => {
+            let path = path.as_str();
+            let path = path.strip_prefix(&*app.settings.base_path).unwrap_or(path);
+            format!("{} {path}", head.method)
+        }
+        None => "none".to_owned(),
+    }
+}
+
+/// Adds the headers that every answer has: what browsers must not do with it.
+pub(crate) fn protect(headers: &mut HeaderMap) {
+    let all = [
+        (header::CACHE_CONTROL, "no-store"),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::REFERRER_POLICY, "no-referrer"),
+        (
+            header::CONTENT_SECURITY_POLICY,
+            "default-src 'none'; form-action 'self'; frame-ancestors 'none'",
+        ),
+    ];
+    for (name, value) in all {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
 }
 
 async fn admit(app: &App, head: &Parts) -> Result<(Arc<Caller>, Permits), Problem> {
     let headers = &head.headers;
-    let peer = head.extensions.get::<Peer>().copied();
-    if peer.is_none() {
-        check_host(app, head)?;
+    let connection = head.extensions.get::<Arc<Connection>>();
+    let way = connection.map(|connection| connection.way);
+    if !matches!(way, Some(Way::Socket { .. })) {
+        check_host(app, head).await?;
     }
     check_encoding(headers)?;
-    let caller = match (peer, bearer(headers)?) {
-        // A token is an intent, also at the socket: it may do less.
-        (_, Some(secret)) => match app.keyring.caller(secret).await {
-            Ok(caller) => caller,
-            Err(refused) => return Err(refusal(refused)),
-        },
-        (Some(Peer(uid)), None) => {
-            check_no_browser(headers)?;
-            Arc::new(Caller::peer(uid))
-        }
-        (None, None) => {
-            let detail = "this request has no token; send the header 'Authorization: Bearer TOKEN' (`windlass token new` \
-                          makes one)";
-            return Err(Problem::new(
-                StatusCode::UNAUTHORIZED,
-                "unauthorized",
-                detail,
-            ));
-        }
-    };
+    let caller = caller(app, way, headers).await?;
+    if let Some(connection) = connection {
+        connection.known();
+    }
+    if caller.is_proven_by_browser() {
+        check_page(head)?;
+    }
     app.count(&caller.key())?;
     let share = app.share(&caller.key())?;
     let permit = app.in_flight.clone().try_acquire_owned();
@@ -134,6 +154,97 @@ async fn admit(app: &App, head: &Parts) -> Result<(Arc<Caller>, Permits), Proble
         Problem::new(StatusCode::SERVICE_UNAVAILABLE, "busy", detail).retry_after(1)
     })?;
     Ok((caller, (share, permit)))
+}
+
+/// Returns who sends a request, by the first proof that it has.
+async fn caller(app: &App, way: Option<Way>, headers: &HeaderMap) -> Result<Arc<Caller>, Problem> {
+    // A token is an intent, also at the socket: it may do less.
+    if let Some(secret) = bearer(headers)? {
+        let caller = app.keyring.caller(secret).await.map_err(refusal)?;
+        return match caller.user {
+            User::Token { .. } => Ok(caller),
+            _ => Err(refusal(Refused::Unknown)),
+        };
+    }
+    if let Some(trusted) = &app.settings.trusted {
+        let caller = trusted.caller(way, headers).map_err(Problem::forbidden)?;
+        if let Some(caller) = caller {
+            return Ok(Arc::new(caller));
+        }
+    } else if let Some(Way::Socket { uid }) = way {
+        check_no_browser(headers)?;
+        return Ok(Arc::new(Caller::peer(uid)));
+    }
+    if let Some(secret) = cookie(headers) {
+        let caller = app.keyring.caller(secret).await.map_err(refusal)?;
+        return match caller.user {
+            User::Session { .. } => Ok(caller),
+            _ => Err(refusal(Refused::Unknown)),
+        };
+    }
+    let detail = "this request has no token; send the header 'Authorization: Bearer TOKEN' (`windlass token new` makes one)";
+    Err(Problem::new(
+        StatusCode::UNAUTHORIZED,
+        "unauthorized",
+        detail,
+    ))
+}
+
+/// Returns the secret of a session that a request shows.
+pub(crate) fn cookie(headers: &HeaderMap) -> Option<&str> {
+    let cookies = headers.get_all(header::COOKIE).iter();
+    let texts = cookies.filter_map(|value| value.to_str().ok());
+    let mut pairs = texts.flat_map(|text| text.split(';'));
+    pairs.find_map(|pair| match pair.trim().split_once('=') {
+        Some((COOKIE, secret)) => Some(secret),
+        _ => None,
+    })
+}
+
+/// Refuses a request that a page of another origin may have made, with the cookies of ours.
+fn check_page(head: &Parts) -> Result<(), Problem> {
+    if !head.method.is_safe() {
+        return check_same_origin(head);
+    }
+    let value = |name: &str| head.headers.get(name).map(HeaderValue::as_bytes);
+    let is_own =
+        value("sec-fetch-site").is_none_or(|site| site == b"same-origin" || site == b"none");
+    if is_own || value("sec-fetch-mode") == Some(b"navigate") {
+        return Ok(());
+    }
+    Err(other_origin())
+}
+
+/// Refuses a request that no page of ours has made.
+pub(crate) fn check_same_origin(head: &Parts) -> Result<(), Problem> {
+    let one = |name: &str| {
+        let mut all = head.headers.get_all(name).iter();
+        let value = all.next().filter(|_| all.next().is_none());
+        value.and_then(|value| value.to_str().ok())
+    };
+    let is_own = match (one("sec-fetch-site"), one("origin"), one("host")) {
+        (Some(site), _, _) => site == "same-origin",
+        (None, Some(origin), Some(host)) => origin
+            .split_once("://")
+            .is_some_and(|(_, ours)| ours.eq_ignore_ascii_case(host)),
+        _ => false,
+    };
+    match is_own {
+        true => Ok(()),
+        false => Err(other_origin()),
+    }
+}
+
+fn other_origin() -> Problem {
+    Problem::forbidden(
+        "a page of another origin may have made this request; make it from a page of this server, or with a token",
+    )
+}
+
+/// Returns whether the bytes of a request are encrypted on their way from the client.
+pub(crate) fn is_encrypted(head: &Parts) -> bool {
+    let connection = head.extensions.get::<Arc<Connection>>();
+    connection.is_some_and(|connection| connection.is_encrypted())
 }
 
 /// Returns an answer as a problem document, if it is an error of the router as text.
@@ -169,7 +280,7 @@ pub(crate) fn refusal(refused: Refused) -> Problem {
 }
 
 /// Refuses a request for another name than ours: a page of a browser whose name was made to point here.
-fn check_host(app: &App, head: &Parts) -> Result<(), Problem> {
+pub(crate) async fn check_host(app: &App, head: &Parts) -> Result<(), Problem> {
     let mut hosts = head.headers.get_all(header::HOST).iter();
     let host = match (hosts.next(), hosts.next()) {
         (Some(host), None) => host.to_str().ok(),
@@ -177,12 +288,10 @@ fn check_host(app: &App, head: &Parts) -> Result<(), Problem> {
     };
     // A request line with a whole URL names the host there.
     let in_line = head.uri.host();
-    let name = host.map(without_port);
-    let is_ours = |name: &str| {
-        let ours = &app.settings.hosts;
-        ours.iter().any(|known| known.eq_ignore_ascii_case(name))
-    };
-    if name.is_some_and(is_ours) && in_line.is_none_or(is_ours) {
+    if let Some(name) = host.map(without_port)
+        && is_ours(app, name).await
+        && (in_line.is_none() || is_ours(app, in_line.unwrap_or_default()).await)
+    {
         return Ok(());
     }
     Err(Problem::new(
@@ -192,8 +301,13 @@ fn check_host(app: &App, head: &Parts) -> Result<(), Problem> {
     ))
 }
 
+async fn is_ours(app: &App, name: &str) -> bool {
+    let known = &app.settings.hosts;
+    known.iter().any(|known| known.eq_ignore_ascii_case(name)) || app.keyring.is_host(name).await
+}
+
 /// Returns a host without its port: `[::1]:80` is `[::1]`.
-fn without_port(host: &str) -> &str {
+pub(crate) fn without_port(host: &str) -> &str {
     match host.rsplit_once(':') {
         Some((name, port)) if port.bytes().all(|b| b.is_ascii_digit()) && !name.is_empty() => {
             let is_bare_v6 = name.contains(':') && !name.ends_with(']');

@@ -16,6 +16,7 @@ mod body;
 mod change;
 mod guard;
 mod key;
+mod listen;
 #[cfg(all(test, feature = "schema"))]
 mod openapi;
 mod params;
@@ -25,17 +26,15 @@ mod reference;
 mod routes;
 #[cfg(feature = "schema")]
 pub mod schema;
-mod serve;
 mod server;
 mod settings;
-mod socket;
 mod wait;
 
 pub use axum;
 
-pub use auth::{NewToken, Role, Scope, Token, TokenForm, Tokens};
+pub use auth::{Link, NewToken, Role, Scope, Sessions, Token, TokenForm, Tokens, TrustedHeader};
+pub use listen::{Listen, Serving, TlsFiles};
 pub use reference::{openapi, reference};
-pub use serve::{Listen, Serving};
 pub use server::{Builder, Server};
 
 /// Runs the examples of the page.

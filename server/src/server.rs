@@ -7,7 +7,9 @@ use tokio_util::sync::CancellationToken;
 use windlass::{Invalid, Json, Kind, store::Store};
 
 use crate::{
-    app::{App, Check},
+    app::{App, Check, Metrics},
+    auth::TrustedHeader,
+    listen::TlsFiles,
     routes,
     settings::Settings,
 };
@@ -19,6 +21,7 @@ pub struct Builder {
     store: Store,
     settings: Settings,
     check: Check,
+    metrics: Option<Metrics>,
 }
 
 impl std::fmt::Debug for Builder {
@@ -100,7 +103,8 @@ impl Builder {
         self
     }
 
-    /// Sets the most connections that are open at once; 4,096 by default. More wait until one is closed.
+    /// Sets the most connections that are open at once; 4,096 by default. When one more comes, the
+    /// oldest on which no known caller has sent a request is closed for it, and otherwise it waits until one is closed.
     pub fn max_connections(mut self, connections: usize) -> Self {
         self.settings.connections = connections;
         self
@@ -109,6 +113,18 @@ impl Builder {
     /// Sets the longest wait of a request; 5 minutes by default. A request that asks for more is refused.
     pub fn longest_wait(mut self, time: Duration) -> Self {
         self.settings.longest_wait = time;
+        self
+    }
+
+    /// Sets the files of the certificate for addresses with TLS. They are read again within seconds of a change.
+    pub fn tls(mut self, files: TlsFiles) -> Self {
+        self.settings.tls = Some(files);
+        self
+    }
+
+    /// Takes the user from a header of a proxy.
+    pub fn trust_header(mut self, header: TrustedHeader) -> Self {
+        self.settings.trusted = Some(header);
         self
     }
 
@@ -121,11 +137,18 @@ impl Builder {
         self
     }
 
+    /// Shows metrics at `/metrics`: what the exporter of the program returns, as text for Prometheus. Without one there is no
+    /// such page. It is shown to callers with the role `read` and without a scope.
+    pub fn metrics(mut self, render: impl Fn() -> String + Send + Sync + 'static) -> Self {
+        self.metrics = Some(Arc::new(render));
+        self
+    }
+
     /// Builds the server, and starts to follow the tokens of the namespace. Call it within a tokio runtime.
     pub fn build(self) -> Server {
         let app = App::new(
             &self.store,
-            (self.settings, self.check),
+            (self.settings, self.check, self.metrics),
             CancellationToken::new(),
         );
         let router = routes::router(&app);
@@ -140,6 +163,7 @@ impl Server {
             store: store.clone(),
             settings: Settings::default(),
             check: Arc::new(|_, _| Ok(())),
+            metrics: None,
         }
     }
 

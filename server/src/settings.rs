@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::{auth::TrustedHeader, listen::TlsFiles};
+
 /// How long the sender of a body may pause.
 pub(crate) const BODY_SILENCE: Duration = Duration::from_secs(30);
 
@@ -22,6 +24,10 @@ pub(crate) struct Settings {
     pub(crate) longest_wait: Duration,
     /// The most open connections.
     pub(crate) connections: usize,
+    /// The files of the certificate.
+    pub(crate) tls: Option<TlsFiles>,
+    /// The header in which a proxy names the user.
+    pub(crate) trusted: Option<TrustedHeader>,
 }
 
 impl Default for Settings {
@@ -35,6 +41,8 @@ impl Default for Settings {
             rate: 1000,
             longest_wait: Duration::from_secs(300),
             connections: 4096,
+            tls: None,
+            trusted: None,
         }
     }
 }

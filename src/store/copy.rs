@@ -1,6 +1,7 @@
 //! [`Copier`]: copies all tasks of one store into another. [`Store::export`] and [`Store::import`] do the same by way
 //! of a file.
 
+mod backup;
 mod error;
 mod export;
 mod import;
@@ -15,6 +16,7 @@ use std::collections::HashSet;
 
 use windlass_statemachine::TaskId;
 
+pub use backup::Backup;
 pub use error::FileError;
 pub use export::Written;
 pub use import::Import;
@@ -193,10 +195,7 @@ impl<'a> Copier<'a> {
             return Ok(());
         }
         let source = self.from.transfer()?;
-        let mark = Copied {
-            to: to.to_owned(),
-            at: self.from.clock().now(),
-        };
+        let mark = Copied::new(to, self.from.clock().now());
         // From now on the source accepts nothing more.
         source.set_copied(Some(mark)).await?;
         let known: HashSet<&TaskId> = report.ids.iter().collect();

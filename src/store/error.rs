@@ -155,12 +155,14 @@ pub enum Error {
     Refused(Refusals),
 
     /// The store lacks the part for this operation.
-    #[error("could not {operation}: the {store} store does not support it; use a store that does")]
+    #[error("could not {operation}: the {store} store does not support it; {instead}")]
     Unsupported {
         /// The name of the store, as [`Registry::name`](super::Registry::name) returns it.
         store: String,
         /// The operation, such as `copy tasks`.
         operation: &'static str,
+        /// What to do instead, such as `use a store that does`.
+        instead: &'static str,
     },
 
     /// The tasks of the store were copied into another store, which runs them now.
@@ -201,6 +203,15 @@ impl Error {
             Self::NotASchedule { .. } => Some(Remedy::ListSchedules),
             Self::StoreGone { remedy, .. } => *remedy,
             _ => None,
+        }
+    }
+
+    /// Returns the error for an operation that the store with this name lacks, and that other stores have.
+    pub fn unsupported(store: impl Into<String>, operation: &'static str) -> Self {
+        Self::Unsupported {
+            store: store.into(),
+            operation,
+            instead: "use a store that does",
         }
     }
 

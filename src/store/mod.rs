@@ -211,10 +211,7 @@ impl Store {
     }
 
     fn part<T>(&self, operation: &'static str, part: Option<T>) -> Result<T, Error> {
-        part.ok_or_else(|| Error::Unsupported {
-            store: self.registry.name().to_owned(),
-            operation,
-        })
+        part.ok_or_else(|| Error::unsupported(self.registry.name(), operation))
     }
 
     /// Returns the clock that the store uses.

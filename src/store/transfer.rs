@@ -1,11 +1,13 @@
 //! [`Transfer`]: moves tasks with everything that belongs to them from one store to another.
 
+use std::path::Path;
+
 use async_trait::async_trait;
 use windlass_statemachine::TaskId;
 
 use super::{
     Error, Exported,
-    copy::{Copied, Outside},
+    copy::{Backup, Copied, Outside},
 };
 
 /// The part of a store that exports and imports whole tasks. A store may lack it
@@ -56,6 +58,46 @@ pub trait Transfer: Send + Sync + 'static {
     ///
     /// [`Error::Unavailable`], [`Error::Unusable`] for a store that cannot be written.
     async fn set_copied(&self, mark: Option<Copied>) -> Result<(), Error>;
+
+    /// Returns the file of a store that is one file, by its canonical path. `None` by default.
+    fn file(&self) -> Option<&Path> {
+        None
+    }
+
+    /// Writes a backup of the whole store, as it is at one moment, to a new file that only its owner can read. Other
+    /// programs use the store in the meantime. Returns when the file is on the disk, under its name.
+    ///
+    /// The backup is a store with the mark of a copy ([`Copied::is_backup`](super::copy::Copied::is_backup)), so that no
+    /// task runs in both. It has no nodes: claims of the time of the backup count as abandoned. Once its mark is
+    /// removed ([`set_copied`](Self::set_copied)), it gives out greater fences than the store that was backed up, as long
+    /// as the clock of the machine is right.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Invalid`] (field `file`) when the file exists, or its folder does not; [`Error::Unsupported`] from a store
+    /// that is no file, with what to do instead; [`Error::Unavailable`].
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use windlass::{Client, NewTask, store::Store};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), windlass::BoxError> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let (file, copy) = (folder.path().join("tasks.db"), folder.path().join("backup.db"));
+    /// let store = Store::open(&format!("sqlite:{}", file.display())).await?;
+    /// Client::new(&store).submit(NewTask::new("mail").id("a")).await?;
+    /// let backup = store.transfer()?.backup(&copy).await?;
+    /// assert!(backup.bytes > 0);
+    ///
+    /// let restored = Store::open(&format!("sqlite:{}", copy.display())).await?;
+    /// let client = Client::new(&restored);
+    /// assert!(client.submit(NewTask::new("mail").id("b")).await.is_err());
+    /// restored.transfer()?.set_copied(None).await?;
+    /// client.submit(NewTask::new("mail").id("b")).await?;
+    /// # Ok(()) }
+    /// ```
+    async fn backup(&self, to: &Path) -> Result<Backup, Error>;
 
     /// Exports tasks with everything that belongs to them, for [`import`](Self::import) into another
     /// store. A task that changes during the export may be exported in part, so it should have no

@@ -1,10 +1,12 @@
 //! [`Transfer`] and [`Doctor`] for [`PlantedStore`].
 
+use std::path::Path;
+
 use windlass::{
     TaskId, async_trait,
     store::{
         Doctor, Error, Exported, Filter, IfExists, Page, Registry, Submit, Transfer,
-        copy::Copied,
+        copy::{Backup, Copied},
         examine::{Examination, Finding, Strays, Verdict},
     },
 };
@@ -26,6 +28,10 @@ impl Transfer for PlantedStore {
             true => Ok(()),
             false => self.inner.set_copied(mark).await,
         }
+    }
+
+    async fn backup(&self, to: &Path) -> Result<Backup, Error> {
+        self.inner.backup(to).await
     }
 
     async fn export(&self, ids: &[TaskId]) -> Vec<Result<Exported, Error>> {

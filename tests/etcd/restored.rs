@@ -185,3 +185,20 @@ async fn a_node_finds_that_its_own_registration_is_an_older_one() {
     ended(events).await;
     stops_until_the_fences_are_raised(&etcd.url(), store, lease, lost).await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_backup_is_refused_with_what_to_do_instead() {
+    let kept = Kept::start();
+    let store = windlass::store::Store::open(&kept.url()).await.unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let transfer = store.transfer().unwrap();
+    assert_eq!(transfer.file(), None);
+    let error = transfer
+        .backup(&folder.path().join("b.db"))
+        .await
+        .unwrap_err();
+    assert!(matches!(error, Error::Unsupported { .. }), "{error}");
+    let text = error.to_string();
+    assert!(text.contains("etcdctl snapshot save"), "{text}");
+    assert!(text.contains("every namespace"), "{text}");
+}

@@ -8,6 +8,7 @@
     reason = "a test that fails says where"
 )]
 
+mod backups;
 mod claims;
 mod examine;
 mod export;

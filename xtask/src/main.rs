@@ -48,7 +48,8 @@ The chores of the windlass workspace:
   cargo xtask counts        counts the instructions and allocations of the hot paths under valgrind, and
                             fails if one has risen by more than a tenth; with --record it records them
   cargo xtask soak [ARGS]   the long crash tests (each SOAK_SECONDS, 600 by default); for one of
-                            them: `soak_on_etcd`, or `--exact soak` for the one on SQLite
+                            them: `soak_on_etcd`, `soak_by_http` (both stores), or
+                            `--exact soak` for the one on SQLite
   cargo xtask mutants [ARGS]
                             mutation tests of the pure code (docs/mutation-testing.md), which need
                             cargo-mutants; ARGS go to it, after `statemachine`, `library` or `etcd` for
@@ -224,6 +225,16 @@ fn bench(args: &[String]) -> Result<(), String> {
         bench.args(["--features", "etcd"]);
         bench.env("PROTOC", tools::protoc(&root())?);
         bench.env("ETCD_BIN", server);
+    }
+    // The topic `http` measures the program itself.
+    let mut topics = args.iter().filter(|arg| !arg.starts_with('-')).peekable();
+    if topics.peek().is_none() || topics.any(|topic| "http".contains(topic.as_str())) {
+        let mut build = cargo();
+        build.args(["build", "--release", "--package", "windlass-cli"]);
+        run("cargo build", &mut build)?;
+        let target = std::env::var_os("CARGO_TARGET_DIR");
+        let target = target.map_or_else(|| root().join("target"), std::path::PathBuf::from);
+        bench.env("WINDLASS_CLI", target.join("release/windlass"));
     }
     run("cargo bench", bench.arg("--").args(args))
 }

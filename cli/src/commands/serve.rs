@@ -1,17 +1,24 @@
 //! `windlass serve`: the store by HTTP.
 
-use std::{net::SocketAddr, path::PathBuf, time::Duration};
+use std::{
+    io::IsTerminal,
+    net::{IpAddr, SocketAddr},
+    path::PathBuf,
+    time::Duration,
+};
 
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::info;
 use windlass::Client;
-use windlass_server::{Listen, Server};
+use windlass_server::{Builder, Listen, Role, Server, Serving, Sessions, TlsFiles, TrustedHeader};
 
 use crate::{
     changed_props::check_props,
     commands::worker::{STORE_WAIT, signals},
     exit::{Exit, Failure},
     global::Global,
+    metrics::Exporter,
+    output::Output,
     parse::{bytes, from_one},
 };
 
@@ -28,7 +35,10 @@ The socket is for the user who serves, and needs no token. By TCP each request n
 Examples:
   windlass serve
   windlass serve --listen 127.0.0.1:7474 --no-socket
-  windlass serve --behind-proxy 10.0.0.5:7474 --host tasks.example.com")]
+  windlass serve --tls 0.0.0.0:7474 --tls-cert cert.pem --tls-key key.pem --host tasks.example.com
+  windlass serve --behind-proxy 10.0.0.5:7474 --host tasks.example.com
+  windlass serve --behind-proxy 10.0.0.5:7474 --host tasks.example.com \\
+    --trust-header X-Forwarded-User --trust-from 10.0.0.1 --trust-user ann=admin --trust-user '*=read'")]
 pub(crate) struct Args {
     /// Listen on this Unix socket; by default on one of the store in the folder for sockets of the user. Its folder must be
     /// closed to other users
@@ -46,6 +56,36 @@ pub(crate) struct Args {
     /// Listen on this address for a proxy that ends TLS. Tokens are sent in clear from the proxy to here
     #[arg(long, value_name = "ADDRESS")]
     behind_proxy: Vec<SocketAddr>,
+
+    /// Listen on this address with TLS, for other machines
+    #[arg(long, value_name = "ADDRESS", requires = "tls_cert")]
+    tls: Vec<SocketAddr>,
+
+    /// The certificate for TLS, followed by those that sign it (PEM). It is read again when it changes
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    tls_cert: Option<PathBuf>,
+
+    /// The private key of the certificate (PEM)
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
+
+    /// Listen on the sockets that systemd has opened (socket activation), and on no others unless they are given. Sockets
+    /// that other machines reach need --tls-cert
+    #[arg(long)]
+    passed: bool,
+
+    /// Take the user from this header of a proxy, which has checked who it is. With it the user of the socket needs a token
+    /// or the header, too
+    #[arg(long, value_name = "HEADER", requires = "trust_user")]
+    trust_header: Option<String>,
+
+    /// Take the header from a proxy with this address; without it, only from the socket
+    #[arg(long, value_name = "IP", requires = "trust_header")]
+    trust_from: Vec<IpAddr>,
+
+    /// Give a user of the proxy a role: ann=operate; '*=read' for every other user
+    #[arg(long, value_name = "USER=ROLE", requires = "trust_header", value_parser = user_role)]
+    trust_user: Vec<(String, Role)>,
 
     /// Answer requests for this name too; localhost, 127.0.0.1 and [::1] are known
     #[arg(long = "host", value_name = "NAME")]
@@ -66,15 +106,20 @@ pub(crate) struct Args {
 
 impl Args {
     async fn listens(&self, client: &Client) -> Result<Vec<Listen>, Failure> {
-        let mut listens = Vec::new();
+        let mut listens = match self.passed {
+            true => passed()?,
+            false => Vec::new(),
+        };
         match &self.socket {
             Some(path) => listens.push(Listen::Socket(path.clone())),
-            None if self.no_socket => {}
+            None if self.no_socket || self.passed => {}
             None => listens.push(Listen::Socket(default_socket(client).await?)),
         }
-        if self.listen.is_empty() && self.behind_proxy.is_empty() {
+        let addresses = [&self.listen, &self.behind_proxy, &self.tls];
+        if !self.passed && addresses.iter().all(|all| all.is_empty()) {
             listens.push(Listen::Loopback(SocketAddr::from(([127, 0, 0, 1], 7474))));
         }
+        listens.extend(self.tls.iter().copied().map(Listen::Tls));
         listens.extend(self.listen.iter().copied().map(Listen::Loopback));
         listens.extend(self.behind_proxy.iter().copied().map(Listen::BehindProxy));
         Ok(listens)
@@ -96,6 +141,125 @@ async fn default_socket(client: &Client) -> Result<PathBuf, Failure> {
     Ok(folder.join("serve").join(format!("{identity}.sock")))
 }
 
+/// Returns the sockets that systemd has opened for this process.
+fn passed() -> Result<Vec<Listen>, Failure> {
+    let mut all = listenfd::ListenFd::from_env();
+    let mut listens = Vec::new();
+    for n in 0..all.len() {
+        let number = n + 1;
+        if let Ok(Some(socket)) = all.take_unix_listener(n) {
+            listens.push(Listen::PassedSocket(socket));
+        } else if let Ok(Some(listener)) = all.take_tcp_listener(n) {
+            listens.push(Listen::Passed(listener));
+        } else {
+            let text =
+                format!("--passed: socket {number} is neither a Unix stream socket nor a TCP one");
+            return Err(Failure::Usage(text));
+        }
+    }
+    if listens.is_empty() {
+        let text = "--passed: no socket was passed to this process (LISTEN_FDS is not set for it); start it by a socket unit of \
+                    systemd, or leave the option out";
+        return Err(Failure::Usage(text.to_owned()));
+    }
+    Ok(listens)
+}
+
+/// Reads a user of a proxy with its role.
+fn user_role(text: &str) -> Result<(String, Role), String> {
+    let pair = text.split_once('=').filter(|(user, _)| !user.is_empty());
+    let (user, role) = pair.ok_or("is not USER=ROLE, such as ann=operate")?;
+    let role: Role = role
+        .parse()
+        .map_err(|e: windlass::Invalid| e.reason().to_owned())?;
+    Ok((user.to_owned(), role))
+}
+
+impl Args {
+    fn builder(&self, client: &Client, exporter: &Exporter) -> Result<Builder, Failure> {
+        let mut builder = builder(client, exporter)
+            .base_path(&self.base_path)
+            .map_err(|error| Failure::Usage(format!("--base-path: {}", error.reason())))?
+            .rate(self.rate)
+            .max_body(usize::try_from(self.max_body).unwrap_or(usize::MAX));
+        for host in &self.hosts {
+            builder = builder.host(host);
+        }
+        if let (Some(certificate), Some(key)) = (&self.tls_cert, &self.tls_key) {
+            builder = builder.tls(TlsFiles {
+                certificate: certificate.clone(),
+                key: key.clone(),
+            });
+        }
+        if let Some(name) = &self.trust_header {
+            let header = TrustedHeader::new(name)
+                .map_err(|error| Failure::Usage(format!("--trust-header: {}", error.reason())))?;
+            let mut header = header.from(self.trust_from.iter().copied());
+            for (user, role) in &self.trust_user {
+                header = match user.as_str() {
+                    "*" => header.others(*role),
+                    user => header.user(user, *role),
+                };
+            }
+            builder = builder.trust_header(header);
+        }
+        Ok(builder)
+    }
+}
+
+/// Returns a server of a store, as every command that serves makes it.
+fn builder(client: &Client, exporter: &Exporter) -> Builder {
+    let builder = Server::builder(client.store()).check(check_props);
+    builder.metrics(exporter.render())
+}
+
+/// Serves on addresses of this machine, beside the work of another command.
+///
+/// # Errors
+///
+/// An address that cannot be used.
+pub(crate) async fn beside(
+    client: &Client,
+    (addresses, exporter): (&[SocketAddr], &Exporter),
+) -> Result<Serving, Failure> {
+    let listens = addresses.iter().copied().map(Listen::Loopback);
+    let server = builder(client, exporter).build();
+    let serving = server.listen(listens).await?;
+    for url in serving.urls() {
+        info!(url, "listening");
+    }
+    Ok(serving)
+}
+
+/// Ends a server; requests in work may end within the grace.
+pub(crate) async fn end(serving: Serving) {
+    serving.shutdown(GRACE).await;
+}
+
+/// Prints a link that opens a session in a browser of this machine, for a person who reads it.
+async fn print_link(
+    client: &Client,
+    out: &Output,
+    (serving, base_path): (&Serving, &str),
+) -> Result<(), Failure> {
+    let loopback = serving
+        .addresses()
+        .into_iter()
+        .find(|at| at.ip().is_loopback());
+    let Some(address) = loopback.filter(|_| std::io::stdout().is_terminal()) else {
+        return Ok(());
+    };
+    let author = client.author().clone();
+    let link = Sessions::new(client.store())
+        .link(author, Role::Admin)
+        .await?;
+    let (host, port, path) = (link.host, address.port(), link.path);
+    // On the standard output, because a secret is no line of a log.
+    out.line(format!(
+        "open in a browser within 5 minutes, once: http://{host}:{port}{base_path}{path}"
+    ))
+}
+
 /// Serves until a signal.
 ///
 /// # Errors
@@ -103,35 +267,38 @@ async fn default_socket(client: &Client) -> Result<PathBuf, Failure> {
 /// The reason why the server could not start.
 pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure> {
     let client = global.client_within(STORE_WAIT).await?;
-    let mut builder = Server::builder(client.store())
-        .base_path(&args.base_path)
-        .map_err(|error| Failure::Usage(format!("--base-path: {}", error.reason())))?
-        .rate(args.rate)
-        .max_body(usize::try_from(args.max_body).unwrap_or(usize::MAX))
-        .check(check_props);
-    for host in &args.hosts {
-        builder = builder.host(host);
-    }
     let mut ends = signal(SignalKind::terminate()).map_err(signals)?;
     let mut breaks = signal(SignalKind::interrupt()).map_err(signals)?;
     let listens = args.listens(&client).await?;
-    let serving = builder.build().listen(listens).await?;
+    let exporter = Exporter::install()?.namespace(&client);
+    let server = args.builder(&client, &exporter)?.build();
+    let serving = server.listen(listens).await?;
     let store = windlass::store::without_password(&global.store_url()?);
     for path in serving.sockets() {
         info!(socket = %path.display(), store, "listening");
     }
-    for address in serving.addresses() {
-        info!(url = %format!("http://{address}{}", args.base_path), store, "listening");
+    for url in serving.urls() {
+        info!(url, store, "listening");
     }
+    print_link(&client, &global.out(), (&serving, &args.base_path)).await?;
+    notify(sd_notify::NotifyState::Ready);
     let signal = tokio::select! {
         _ = ends.recv() => "SIGTERM",
         _ = breaks.recv() => "SIGINT",
     };
     info!(signal, "stopping: requests in work may end within 10 s");
+    notify(sd_notify::NotifyState::Stopping);
     tokio::select! {
         () = serving.shutdown(GRACE) => {}
         _ = breaks.recv() => info!("stopped at once by a second signal"),
     }
     info!("stopped");
     Ok(Exit::Ok)
+}
+
+/// Tells systemd how things are, if it has started the process.
+fn notify(state: sd_notify::NotifyState<'_>) {
+    if let Err(error) = sd_notify::notify(&[state]) {
+        tracing::warn!(%error, "systemd cannot be told the state of the server");
+    }
 }

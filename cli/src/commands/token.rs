@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::Subcommand;
 use windlass::Client;
-use windlass_server::{NewToken, Role, Scope, Token, TokenForm, Tokens};
+use windlass_server::{NewToken, Role, Scope, Sessions, Token, TokenForm, Tokens};
 
 use crate::{
     exit::{Exit, Failure},
@@ -43,6 +43,14 @@ Examples:
     /// Give a token another secret, and print it; the one before ends at once, or after --overlap
     #[command(after_help = "Examples:\n  windlass token rotate ci --overlap 1d")]
     Rotate(Rotate),
+    /// Print a link that opens a session in a browser, once, within 5 minutes
+    #[command(after_help = "\
+What is done in the session has the user who runs this command as its author.
+
+Examples:
+  windlass token link
+  windlass token link --role read --url https://tasks.example.com")]
+    Link(LinkArgs),
     /// Revoke a token: every server refuses it within a second
     #[command(after_help = "Examples:\n  windlass token revoke ci")]
     Revoke(Which),
@@ -83,6 +91,17 @@ struct Rotate {
 }
 
 #[derive(Debug, clap::Args)]
+struct LinkArgs {
+    /// What the session may do: read, operate or admin
+    #[arg(long, value_name = "ROLE", default_value = "admin")]
+    role: Role,
+
+    /// The URL of the server. A name of this machine itself is replaced by one that no server of another user has
+    #[arg(long, value_name = "URL", default_value = "http://localhost:7474")]
+    url: String,
+}
+
+#[derive(Debug, clap::Args)]
 struct Which {
     /// The token
     #[arg(value_name = "NAME")]
@@ -112,6 +131,10 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
             let (token, secret) = tokens.rotate(&rotate.name, rotate.overlap, by).await?;
             print(&client, &out, &token, &secret)
         }
+        Ask::Link(ask) => {
+            let client = global.existing().await?;
+            link(&client, &out, &ask).await
+        }
         Ask::Revoke(which) => {
             let client = global.existing().await?;
             let by = Some(client.author().clone());
@@ -129,6 +152,38 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
             Ok(Exit::Ok)
         }
     }
+}
+
+/// Prints a link alone, so that a shell can take it.
+async fn link(client: &Client, out: &Output, ask: &LinkArgs) -> Result<Exit, Failure> {
+    let split = ask.url.split_once("://").map(|(scheme, rest)| {
+        let (at, base) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+        (scheme, at, base.trim_end_matches('/'))
+    });
+    let is_url = |(scheme, at, _): &(&str, &str, &str)| {
+        ["http", "https"].contains(scheme) && !at.is_empty() && !at.contains('@')
+    };
+    let Some((scheme, at, base)) = split.filter(is_url) else {
+        let text = format!(
+            "--url: '{}' is not a URL such as https://tasks.example.com/base",
+            ask.url
+        );
+        return Err(Failure::Usage(text));
+    };
+    let link = Sessions::new(client.store())
+        .link(client.author().clone(), ask.role)
+        .await?;
+    let own = ["localhost", "127.0.0.1", "[::1]"];
+    let is_own = |host: &&&str| {
+        at.strip_prefix(**host)
+            .is_some_and(|port| port.is_empty() || port.starts_with(':'))
+    };
+    let at = match own.iter().find(is_own) {
+        Some(host) => format!("{}{}", link.host, at.strip_prefix(host).unwrap_or_default()),
+        None => at.to_owned(),
+    };
+    out.line(format!("{scheme}://{at}{base}{}", link.path))?;
+    Ok(Exit::Ok)
 }
 
 /// Prints the secret alone, so that a shell can take it.

@@ -13,10 +13,12 @@ use windlass::{
 
 use crate::{
     balancing::{self, Balance},
+    commands::serve,
     exec::{self, Exec, Folders},
     exit::{Exit, Failure},
     global::Global,
     logs::{self, Limit, Logs},
+    metrics::Exporter,
     parse,
     waiting::{PATIENCE, patiently},
 };
@@ -85,6 +87,11 @@ pub(crate) struct Args {
     /// End with exit code 4 after N failed attempts in a row to join the store or to renew the lease; 0 never ends it. For use with a supervisor that starts the worker again, here or elsewhere
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = parse::from_zero::<u32>)]
     exit_after_store_errors: u32,
+
+    /// Also serve the store by HTTP on this address of the machine itself, as 'windlass serve --listen' does; port 0 is any
+    /// free one
+    #[arg(long, value_name = "ADDRESS")]
+    serve: Vec<std::net::SocketAddr>,
 
     /// End when no selected command (task of the kind exec) runs, is due or sleeps. Schedules do not count,
     /// because their times may never end
@@ -213,6 +220,11 @@ pub(crate) async fn folders(
 /// The reason why the node could not start.
 pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure> {
     let client = global.client_within(STORE_WAIT).await?;
+    // Before the node starts, so that it records.
+    let exporter = match args.serve.is_empty() {
+        true => None,
+        false => Some(Exporter::install()?),
+    };
     let folders = folders(global, &client, args.node.grace).await?;
     let limit = args.node.log_limit().unwrap_or(Limit::Bytes(logs::LIMIT));
     let logs = folders.logs().clone().limit(limit);
@@ -240,6 +252,10 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
             return Ok(Exit::Ok);
         }
     };
+    let serving = match &exporter {
+        Some(exporter) => Some(serve::beside(&client, (&args.serve, exporter)).await?),
+        None => None,
+    };
     let store = windlass::store::without_password(&global.store_url()?);
     info!(node = %runner.node(), slots = args.slots, store, "working");
     let filter = Filter::new()
@@ -261,6 +277,9 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     };
     global.link.report(&runner);
     let signal = runner.run_until_stopped(done, stops).await?;
+    if let Some(serving) = serving {
+        serve::end(serving).await;
+    }
     folders.settle().await;
     info!(signal, "stopped");
     match failed {

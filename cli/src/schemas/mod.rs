@@ -22,7 +22,7 @@ use windlass_server::{TokenForm, schema};
 use crate::{
     bulk,
     commands::{
-        apply, config, doctor, get, logs, node, purge,
+        apply, backup, config, doctor, get, logs, node, purge,
         run::{printing, report::summary},
         schedule, submit, time, watch,
     },
@@ -119,6 +119,7 @@ fn forms() -> Vec<(Form, Value)> {
         output::<doctor::Line<'_>>("finding", "A line of `windlass doctor`."),
         output::<config::Setting>("setting", "A line of `windlass config`."),
         output::<Report>("copied", "`windlass copy` and `windlass import`."),
+        output::<backup::Made<'_>>("backup", "`windlass backup`."),
         output::<ExportLine>(
             "export-line",
             "A line of the file that `windlass export` writes and `import` reads.",

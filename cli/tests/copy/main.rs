@@ -4,6 +4,7 @@
     reason = "helpers of tests, outside of the test functions that clippy knows"
 )]
 
+mod backups;
 mod doctor;
 #[path = "../live/mod.rs"]
 mod live;

@@ -22,6 +22,10 @@ pub(crate) struct Caller {
 pub(crate) enum User {
     /// By the secret of a token.
     Token { name: String, hash: Hash },
+    /// By the cookie of a session: of the holder of a token, or of a user of the operating system.
+    Session { token: Option<String>, hash: Hash },
+    /// By a header of a proxy that is trusted.
+    Proxied,
     /// As a user of the operating system, by a connection to the server's socket.
     Peer { uid: u32 },
 }
@@ -44,8 +48,31 @@ impl Caller {
     /// Returns what tells this caller from others: the same text for each of its requests.
     pub(crate) fn key(&self) -> String {
         match &self.user {
-            User::Token { name, .. } => format!("token {name}"),
             User::Peer { uid } => format!("uid {uid}"),
+            // Sessions of a token, and the token itself, are one caller.
+            _ => self.author.as_str().to_owned(),
         }
+    }
+
+    /// Returns the name of the token that the caller has shown, now or when the session was opened.
+    pub(crate) fn token(&self) -> Option<&str> {
+        match &self.user {
+            User::Token { name, .. } => Some(name),
+            User::Session { token, .. } => token.as_deref(),
+            _ => None,
+        }
+    }
+
+    /// Returns the hash of the secret that the caller has shown.
+    pub(crate) fn hash(&self) -> Option<&Hash> {
+        match &self.user {
+            User::Token { hash, .. } | User::Session { hash, .. } => Some(hash),
+            User::Peer { .. } | User::Proxied => None,
+        }
+    }
+
+    /// Returns whether a browser adds the proof to every request, also to those that pages of others make.
+    pub(crate) fn is_proven_by_browser(&self) -> bool {
+        matches!(self.user, User::Session { .. } | User::Proxied)
     }
 }

@@ -21,14 +21,18 @@ pub(super) fn serialize<S: Serializer>(hash: &Hash, to: S) -> Result<S::Ok, S::E
     to.serialize_str(&text(hash))
 }
 
+/// Reads the digits of a hash.
+pub(super) fn read(text: &str) -> Option<Hash> {
+    let mut hash = Hash::default();
+    let digits = (text.len() == 64 && text.is_ascii()).then_some(text)?;
+    for (n, byte) in hash.iter_mut().enumerate() {
+        let two = digits.get(n * 2..n * 2 + 2)?;
+        *byte = u8::from_str_radix(two, 16).ok()?;
+    }
+    Some(hash)
+}
+
 pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Hash, D::Error> {
     let text = String::deserialize(from)?;
-    let mut hash = Hash::default();
-    let digits = (text.len() == 64 && text.is_ascii()).then_some(text.as_str());
-    let digits = digits.ok_or_else(|| D::Error::custom("a hash does not have 64 digits"))?;
-    for (n, byte) in hash.iter_mut().enumerate() {
-        let two = digits.get(n * 2..n * 2 + 2).unwrap_or_default();
-        *byte = u8::from_str_radix(two, 16).map_err(D::Error::custom)?;
-    }
-    Ok(hash)
+    read(&text).ok_or_else(|| D::Error::custom("a hash does not have 64 hexadecimal digits"))
 }

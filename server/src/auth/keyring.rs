@@ -19,10 +19,16 @@ use windlass::{
 };
 
 use super::{
+    Scope,
     caller::{Caller, User},
-    hex::Hash,
-    token::{FOLDER, hash, readable},
+    hex::{self, Hash},
+    secret::hash,
+    session::{self, GrantUser, NAME, SESSIONS},
+    token::{FOLDER as TOKENS, Token, readable},
 };
+
+/// The folder of the named values of servers.
+const FOLDER: &str = "server/";
 
 /// How often the tokens are read again, and how long one read may take.
 const EVERY: Duration = Duration::from_millis(500);
@@ -62,6 +68,8 @@ struct Shared {
 #[derive(Default)]
 struct Ring {
     callers: HashMap<Hash, Arc<Caller>>,
+    /// The name by which browsers of this machine call a server of the namespace.
+    host: Option<String>,
     /// The values that were read last.
     values: Vec<NamedValue>,
     read_at: Option<Instant>,
@@ -124,7 +132,7 @@ impl Keyring {
 
     /// Returns whether a caller still is who it was, as far as is known now.
     pub(crate) fn now(&self, caller: &Caller) -> Result<(), Refused> {
-        let User::Token { hash, .. } = &caller.user else {
+        let Some(hash) = caller.hash() else {
             return Ok(());
         };
         match self.shared.find(hash)? {
@@ -143,6 +151,16 @@ impl Keyring {
             // Also looks again without a read, because tokens expire, and trust in them ends.
             let _ = timeout(EVERY, reads.changed()).await;
         }
+    }
+
+    /// Returns whether a name is the one by which browsers of this machine call a server of the namespace. One that may be
+    /// waits until the name was read again, because it may have been made just now.
+    pub(crate) async fn is_host(&self, name: &str) -> bool {
+        let may_be = name.to_ascii_lowercase().ends_with(".localhost");
+        if may_be && !self.shared.is_host(name) {
+            self.refresh().await;
+        }
+        may_be && self.shared.is_host(name)
     }
 
     /// Returns whether the tokens were confirmed lately.
@@ -168,6 +186,12 @@ impl Shared {
         let found = ring.callers.get(hash);
         let found = found.filter(|caller| caller.until.is_none_or(|until| now < until));
         found.cloned().ok_or(Refused::Unknown)
+    }
+
+    fn is_host(&self, name: &str) -> bool {
+        let ring = self.ring.read().unwrap_or_else(PoisonError::into_inner);
+        let host = ring.host.as_deref();
+        host.is_some_and(|host| host.eq_ignore_ascii_case(name))
     }
 
     async fn run(&self, registry: &dyn Registry) {
@@ -200,30 +224,65 @@ impl Shared {
             return;
         }
         ring.callers = callers(&values);
+        let name = values.iter().find(|value| value.name == NAME);
+        let label = name.and_then(session::label_of);
+        ring.host = label.map(|label| format!("{label}.localhost"));
         ring.values = values;
     }
 }
 
-/// Returns the callers that tokens stand for, by the hashes of their secrets.
+/// Returns the callers that tokens and sessions stand for, by the hashes of their secrets.
 fn callers(values: &[NamedValue]) -> HashMap<Hash, Arc<Caller>> {
+    let is_token = |value: &&NamedValue| value.name.starts_with(TOKENS);
+    let tokens: Vec<NamedValue> = values.iter().filter(is_token).cloned().collect();
+    let tokens = readable(&tokens);
     let mut callers = HashMap::new();
-    for token in readable(values) {
-        let Ok(author) = Author::new(format!("token {}", token.name)) else {
-            continue;
-        };
+    for token in &tokens {
         for (hash, until) in token.hashes() {
-            let caller = |until: Option<Timestamp>| Caller {
-                user: User::Token {
-                    name: token.name.clone(),
-                    hash,
-                },
-                role: token.role,
-                scope: token.scope.clone(),
-                until,
-                author: author.clone(),
-            };
-            callers.insert(hash, Arc::new(caller(until)));
+            let name = token.name.clone();
+            let caller = of_token(token, User::Token { name, hash }, until);
+            callers.extend(caller.map(|caller| (hash, Arc::new(caller))));
         }
     }
+    let sessions = values.iter().filter_map(|value| of_session(value, &tokens));
+    callers.extend(sessions.map(|(hash, caller)| (hash, Arc::new(caller))));
     callers
+}
+
+fn of_token(token: &Token, user: User, until: Option<Timestamp>) -> Option<Caller> {
+    Some(Caller {
+        user,
+        role: token.role,
+        scope: token.scope.clone(),
+        until,
+        author: Author::new(format!("token {}", token.name)).ok()?,
+    })
+}
+
+/// Returns the caller of a session. One of a token is what the token is now, and nothing without it.
+fn of_session(value: &NamedValue, tokens: &[Token]) -> Option<(Hash, Caller)> {
+    let hash = hex::read(value.name.strip_prefix(SESSIONS)?)?;
+    let session = session::read(value)?;
+    let caller = match session.user {
+        GrantUser::Token(name) => {
+            let token = tokens.iter().find(|token| token.name == name)?;
+            let until = match token.expires_at {
+                Some(end) => end.min(session.expires_at),
+                None => session.expires_at,
+            };
+            let user = User::Session {
+                token: Some(name),
+                hash,
+            };
+            of_token(token, user, Some(until))?
+        }
+        GrantUser::User { name, role } => Caller {
+            user: User::Session { token: None, hash },
+            role,
+            scope: Scope::default(),
+            until: Some(session.expires_at),
+            author: Author::new(name).ok()?,
+        },
+    };
+    Some((hash, caller))
 }

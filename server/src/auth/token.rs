@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 use windlass::{
     Author, Invalid,
     store::{Error, Expected, NamedValue, SetValue, Store},
@@ -13,11 +12,12 @@ use windlass::{
 use super::{
     Role, Scope,
     hex::{self, Hash},
+    secret::{Secret, after},
 };
 
 /// The folder of the named values with the tokens.
 pub(crate) const FOLDER: &str = "server/token/";
-/// How a token begins, so that a scanner of repositories and logs can find one.
+/// How the secret of a token begins.
 const PREFIX: &str = "wlt_";
 /// How many secrets of one token are valid at once.
 const SECRETS: usize = 2;
@@ -40,12 +40,12 @@ pub struct Token {
     pub made_by: Option<Author>,
     /// When it expires; `None` for never.
     pub expires_at: Option<Timestamp>,
-    secrets: Vec<Secret>,
+    secrets: Vec<Valid>,
 }
 
 /// A secret of a token, as the namespace keeps it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct Secret {
+struct Valid {
     #[serde(with = "hex")]
     hash: Hash,
     /// When it stops being valid before its token does.
@@ -64,7 +64,7 @@ struct Stored {
     made_by: Option<Author>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     expires_at: Option<Timestamp>,
-    secrets: Vec<Secret>,
+    secrets: Vec<Valid>,
 }
 
 /// A scope whose reader ignores the fields of later versions.
@@ -74,22 +74,6 @@ struct StoredScope {
     kinds: Vec<String>,
     #[serde(default, skip_serializing_if = "std::collections::BTreeMap::is_empty")]
     labels: std::collections::BTreeMap<String, String>,
-}
-
-/// Returns the hash of a secret. Secrets are compared by their hashes, so the time of a comparison says nothing of them.
-pub(crate) fn hash(secret: &str) -> Hash {
-    Sha256::digest(secret).into()
-}
-
-/// Makes a secret of 256 random bits.
-fn new_secret() -> Result<String, Error> {
-    let mut bytes = [0; 32];
-    getrandom::fill(&mut bytes).map_err(|error| {
-        Error::Unusable(format!(
-            "the operating system gives no random numbers: {error}"
-        ))
-    })?;
-    Ok(format!("{PREFIX}{}", hex::text(&bytes)))
 }
 
 impl Token {
@@ -253,7 +237,7 @@ impl Tokens {
         new.check()?;
         let now = self.store.clock().now();
         let expires_at = new.valid_for.map(|time| after(now, "expires_in", time));
-        let secret = new_secret()?;
+        let secret = Secret::new(PREFIX)?;
         let token = Token {
             name: new.name,
             role: new.role,
@@ -261,15 +245,15 @@ impl Tokens {
             made_at: now,
             made_by: by.clone(),
             expires_at: expires_at.transpose()?,
-            secrets: vec![Secret {
-                hash: hash(&secret),
+            secrets: vec![Valid {
+                hash: secret.hash(),
                 until: None,
             }],
         };
         let value = SetValue::new(format!("{FOLDER}{}", token.name), token.write()?);
         let value = value.expect(Expected::Absent).by(by);
         if self.store.registry().set_value(&value).await? {
-            return Ok((token, secret));
+            return Ok((token, secret.into_text()));
         }
         Err(Error::AlreadyExists {
             what: "token",
@@ -293,7 +277,7 @@ impl Tokens {
         let (value, mut token) = self.find(name).await?;
         let now = self.store.clock().now();
         let ends = after(now, "overlap", overlap)?;
-        let secret = new_secret()?;
+        let secret = Secret::new(PREFIX)?;
         token.secrets.retain(|secret| secret.until.is_none());
         token.secrets.truncate(SECRETS - 1);
         for old in &mut token.secrets {
@@ -301,15 +285,15 @@ impl Tokens {
         }
         token.secrets.insert(
             0,
-            Secret {
-                hash: hash(&secret),
+            Valid {
+                hash: secret.hash(),
                 until: None,
             },
         );
         let change = SetValue::new(&value.name, token.write()?);
         let change = change.expect(Expected::Version(value.version)).by(by);
         if self.store.registry().set_value(&change).await? {
-            return Ok((token, secret));
+            return Ok((token, secret.into_text()));
         }
         Err(Error::unavailable(
             "rotate a token",
@@ -366,10 +350,4 @@ pub(crate) fn readable(values: &[NamedValue]) -> Vec<Token> {
         }
     };
     values.iter().filter_map(read).collect()
-}
-
-fn after(now: Timestamp, field: &'static str, time: Duration) -> Result<Timestamp, Invalid> {
-    let time = SignedDuration::try_from(time).unwrap_or(SignedDuration::MAX);
-    let latest = |_| Invalid::new(field, "ends after the year 9999; give a shorter time");
-    now.checked_add(time).map_err(latest)
 }

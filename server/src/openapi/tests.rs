@@ -6,8 +6,10 @@ use axum::body::Body;
 use serde_json::{Value, json};
 
 use super::{
-    document::{answered, answers, document, documents, validator},
+    document::document,
+    examples::{answered, answers, documents},
     fixture::Fixture,
+    schemas::validator,
 };
 use crate::routes::{
     forms,
@@ -94,7 +96,7 @@ async fn each_example_has_an_answer_of_its_form() {
         let line = format!("{} {}", method.method, answer.example.path);
         let answered = answered(path, method, answer).await;
         if answer.form.is_empty() {
-            assert_eq!(answered.text, "", "{line}");
+            assert_eq!(answered.text.is_empty(), answer.media.is_empty(), "{line}");
             continue;
         }
         let form = validator(&schemas, answer.form);

@@ -1,5 +1,6 @@
 //! The requests, and what answers them.
 
+mod backup;
 mod changes;
 mod commands;
 mod export;
@@ -11,6 +12,7 @@ mod lines;
 mod namespace;
 mod nodes;
 mod schedules;
+mod session;
 mod submits;
 pub(crate) mod table;
 mod task;
@@ -43,6 +45,7 @@ pub(crate) fn router(app: &Arc<App>) -> Router {
         api = api.route(request.path, (request.route)());
     }
     let guarded = api
+        .route("/metrics", get(namespace::metrics))
         .fallback(guard::no_route)
         .method_not_allowed_fallback(guard::no_method)
         .layer(from_fn_with_state(app.clone(), guard::guard))
@@ -50,7 +53,10 @@ pub(crate) fn router(app: &Arc<App>) -> Router {
     let open = Router::new()
         .route("/healthz", get(namespace::healthz))
         .route("/readyz", get(namespace::readyz));
-    let all = open.merge(guarded).with_state(app.clone());
+    let all = open
+        .merge(session::router(app))
+        .merge(guarded)
+        .with_state(app.clone());
     match app.settings.base_path.as_str() {
         "" => all,
         base => Router::new().nest(base, all),

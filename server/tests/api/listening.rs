@@ -23,7 +23,10 @@ async fn serve(kit: &Kit) -> (Serving, tempfile::TempDir) {
 }
 
 /// Sends bytes and reads until the other side closes.
-async fn exchange(mut stream: impl AsyncReadExt + AsyncWriteExt + Unpin, bytes: &[u8]) -> String {
+pub(crate) async fn exchange(
+    mut stream: impl AsyncReadExt + AsyncWriteExt + Unpin,
+    bytes: &[u8],
+) -> String {
     stream.write_all(bytes).await.unwrap();
     let mut read = Vec::new();
     let all = timeout(BOUND, stream.read_to_end(&mut read)).await;
@@ -192,8 +195,20 @@ async fn a_connection_beyond_the_most_waits_until_one_is_closed() {
         .await
         .unwrap();
     let address = serving.addresses()[0];
-    let one = TcpStream::connect(address).await.unwrap();
-    let two = TcpStream::connect(address).await.unwrap();
+    let stream = || async {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        let get = format!(
+            "GET /v1/changes HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {}\r\n\r\n",
+            kit.admin
+        );
+        stream.write_all(get.as_bytes()).await.unwrap();
+        let mut head = [0; 12];
+        let read = timeout(BOUND, stream.read_exact(&mut head)).await;
+        read.expect("a head in time").unwrap();
+        assert_eq!(&head, b"HTTP/1.1 200");
+        stream
+    };
+    let streams = (stream().await, stream().await);
     let mut three = TcpStream::connect(address).await.unwrap();
     three
         .write_all(b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
@@ -202,11 +217,43 @@ async fn a_connection_beyond_the_most_waits_until_one_is_closed() {
     let mut read = String::new();
     let early = timeout(Duration::from_millis(200), three.read_to_string(&mut read)).await;
     assert!(early.is_err(), "{read}");
-    drop((one, two));
+    drop(streams);
     timeout(BOUND, three.read_to_string(&mut read))
         .await
         .expect("an answer in time")
         .unwrap();
     assert!(read.starts_with("HTTP/1.1 200"), "{read}");
+    serving.shutdown(Duration::from_secs(1)).await;
+}
+
+#[tokio::test]
+async fn ten_thousand_connections_that_send_nothing_hold_up_nobody() {
+    let kit = Kit::new().await;
+    let server = Server::builder(&kit.store).max_connections(50).build();
+    let serving = server
+        .listen([Listen::Loopback("127.0.0.1:0".parse().unwrap())])
+        .await
+        .unwrap();
+    let address = serving.addresses()[0];
+    let get = format!(
+        "GET /v1/time HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {}\r\nConnection: close\r\n\r\n",
+        kit.admin
+    );
+    let mut idle = std::collections::VecDeque::new();
+    let begun = std::time::Instant::now();
+    for n in 0..10_000 {
+        let connected = timeout(BOUND, TcpStream::connect(address)).await;
+        idle.push_back(connected.expect("a connection in time").unwrap());
+        if idle.len() > 200 {
+            idle.pop_front();
+        }
+        if n % 1000 == 999 {
+            let answer = exchange(TcpStream::connect(address).await.unwrap(), get.as_bytes()).await;
+            assert!(answer.starts_with("HTTP/1.1 200"), "{n}: {answer}");
+        }
+    }
+    // Each would have held its place for 5 s.
+    assert!(begun.elapsed() < BOUND * 4, "{:?}", begun.elapsed());
+    drop(idle);
     serving.shutdown(Duration::from_secs(1)).await;
 }

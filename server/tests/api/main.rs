@@ -7,14 +7,18 @@
 )]
 
 mod attacks;
+mod backups;
 mod changes;
 mod commands;
 mod kit;
 mod listening;
 mod namespace;
 mod patches;
+mod proxies;
 mod schedules;
 mod scopes;
+mod sessions;
 mod tasks;
+mod tls;
 mod tokens;
 mod transactions;

@@ -82,7 +82,7 @@ async fn a_patch_of_another_form_is_refused() {
 
 /// Keeps data, and parks.
 async fn keep(_task: TaskContext) -> Message {
-    Message::pause().data(&json!({"page": 3}))
+    Message::pause().with_data(&json!({"page": 3}))
 }
 
 #[tokio::test]

@@ -107,10 +107,7 @@ mod tests {
 
     #[test]
     fn a_mark_refuses_all_but_deletes() {
-        let mark = Copied {
-            to: "sqlite:/b.db".into(),
-            at: "2030-01-01T00:00:00.5Z".parse().unwrap(),
-        };
+        let mark = Copied::new("sqlite:/b.db", "2030-01-01T00:00:00.5Z".parse().unwrap());
         let id: windlass_statemachine::TaskId = "a".parse().unwrap();
         let task = windlass_statemachine::Task::new(id.clone(), "k".parse().unwrap());
         let if_exists = IfExists::Refuse;

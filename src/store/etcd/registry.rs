@@ -1,5 +1,7 @@
 //! [`Registry`] for [`EtcdStore`].
 
+use std::path::Path;
+
 use async_trait::async_trait;
 use windlass_statemachine::{Author, CommandId, NodeName, TaskId};
 
@@ -13,7 +15,7 @@ use crate::store::{
     Filter, LimitUse, Limits, NamedValue, NodeCommand, NodeCommandId, NodeRecord, Operation, Order,
     Page, Purge, Registry, SetValue, Span, StoredLog, TaskCount, TaskRecord, TaskStats,
     Transaction, Transfer,
-    copy::Copied,
+    copy::{Backup, Copied},
     examine::{Examination, Finding},
 };
 
@@ -169,6 +171,11 @@ impl Registry for EtcdStore {
     }
 }
 
+/// How a cluster is backed up.
+const SNAPSHOT: &str = "save a snapshot of the cluster with `etcdctl snapshot save FILE`: it has the keys of every namespace, \
+     and restoring it brings all of them back to that time. For this namespace alone, copy or export its tasks while no node \
+     works";
+
 #[async_trait]
 impl Transfer for EtcdStore {
     async fn ids(&self) -> Result<Vec<TaskId>, Error> {
@@ -182,6 +189,14 @@ impl Transfer for EtcdStore {
 
     async fn set_copied(&self, mark: Option<Copied>) -> Result<(), Error> {
         self.0.queries.reader.set_mark(mark).await
+    }
+
+    async fn backup(&self, _: &Path) -> Result<Backup, Error> {
+        Err(Error::Unsupported {
+            store: self.name().to_owned(),
+            operation: "back up the store",
+            instead: SNAPSHOT,
+        })
     }
 
     async fn export(&self, ids: &[TaskId]) -> Vec<Result<Exported, Error>> {

@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, VecDeque},
+    path::Path,
     sync::Arc,
 };
 
@@ -10,7 +11,12 @@ use jiff::Timestamp;
 use windlass_statemachine::TaskId;
 
 use super::{MemoryStore, row::Row, world::World};
-use crate::store::{Error, Exported, Transfer, copy::Copied, export::There, rules};
+use crate::store::{
+    Error, Exported, Transfer,
+    copy::{Backup, Copied},
+    export::There,
+    rules,
+};
 
 impl World {
     pub(super) fn export(&self, id: &TaskId) -> Result<Exported, Error> {
@@ -115,6 +121,10 @@ impl Transfer for MemoryStore {
         let (mut world, _) = self.shared.lock();
         world.copied = mark;
         Ok(())
+    }
+
+    async fn backup(&self, _: &Path) -> Result<Backup, Error> {
+        Err(Error::unsupported("memory", "back up the store"))
     }
 
     async fn export(&self, ids: &[TaskId]) -> Vec<Result<Exported, Error>> {

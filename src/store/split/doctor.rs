@@ -17,10 +17,7 @@ impl Split {
         const CHECK: &str = "state-store";
         let mut unreadable = Strays::default();
         let Some(tasks) = self.registry.transfer() else {
-            let error = Error::Unsupported {
-                store: self.registry.name().to_owned(),
-                operation: "list the states",
-            };
+            let error = Error::unsupported(self.registry.name(), "list the states");
             return Finding::unknown(CHECK, &error, "check the states by the store's own means");
         };
         let ids = match tasks.ids().await {

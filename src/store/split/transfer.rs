@@ -1,5 +1,7 @@
 //! [`Transfer`] for [`Split`].
 
+use std::path::Path;
+
 use async_trait::async_trait;
 use windlass_statemachine::{TaskId, TaskState};
 
@@ -10,17 +12,14 @@ use super::{
 };
 use crate::store::{
     Error, Exported, StateRemoval, StateWrite, Transfer,
-    copy::{Copied, Outside},
+    copy::{Backup, Copied, Outside},
     export::There,
 };
 
 impl Split {
     fn inner_transfer(&self) -> Result<&dyn Transfer, Error> {
-        let store = || self.registry.name().to_owned();
-        self.registry.transfer().ok_or_else(|| Error::Unsupported {
-            store: store(),
-            operation: "copy tasks",
-        })
+        let lacks = || Error::unsupported(self.registry.name(), "copy tasks");
+        self.registry.transfer().ok_or_else(lacks)
     }
 
     async fn load_one(&self, id: &TaskId) -> Result<Option<TaskState>, Error> {
@@ -98,6 +97,14 @@ impl Transfer for Split {
 
     async fn set_copied(&self, mark: Option<Copied>) -> Result<(), Error> {
         self.inner_transfer()?.set_copied(mark).await
+    }
+
+    async fn backup(&self, _: &Path) -> Result<Backup, Error> {
+        Err(Error::Unsupported {
+            store: self.registry.name().to_owned(),
+            operation: "back up the store",
+            instead: "its states are in another store: stop the nodes, and back up both, each on its own",
+        })
     }
 
     async fn export(&self, ids: &[TaskId]) -> Vec<Result<Exported, Error>> {

@@ -64,7 +64,16 @@ pub(super) fn set(batch: &Batch<'_>, mark: Option<&Copied>) -> Result<(), Stop> 
             "INSERT OR REPLACE INTO windlass_meta (name, value) VALUES ('copied', ?1)",
             [json("copied", mark)?],
         )?,
-        None => batch.run("DELETE FROM windlass_meta WHERE name = 'copied'", ())?,
+        None => {
+            // The store that was backed up has given out fences since, and so may have another copy of the same backup. All of
+            // them count less than a million claims a second, so that the time in microseconds is greater.
+            if let Ok(Some(mark)) = read(conn)
+                && mark.is_backup
+            {
+                batch.raise_fences(batch.at.max(codes::micros(mark.at)))?;
+            }
+            batch.run("DELETE FROM windlass_meta WHERE name = 'copied'", ())?
+        }
     };
     Ok(())
 }

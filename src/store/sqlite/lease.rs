@@ -104,6 +104,16 @@ fn end(batch: &mut Batch<'_>, lease: i64, lost_by: Option<&str>) -> Sql<usize> {
     Ok(claims)
 }
 
+/// Ends every lease, as that of a node that has ended without leaving: its claims are lost.
+pub(super) fn end_all(batch: &mut Batch<'_>) -> Sql<()> {
+    let live = "SELECT id, node FROM windlass_leases WHERE ended_at IS NULL";
+    let read = |row: &Row<'_>| Ok((row.get::<_, i64>(0)?, row.get(1).map(Text::of)?));
+    for (lease, node) in batch.all(live, (), read)? {
+        end(batch, lease, Some(&node))?;
+    }
+    Ok(())
+}
+
 /// Ends the claims of a lease, like [`end`], and returns their number.
 pub(super) fn end_claims(batch: &mut Batch<'_>, lease: i64, lost_by: Option<&str>) -> Sql<usize> {
     let claims = batch.all(

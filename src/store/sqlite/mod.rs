@@ -31,6 +31,7 @@
 
 mod apply;
 mod audit;
+mod backup;
 mod batch;
 mod boot;
 mod change_rows;

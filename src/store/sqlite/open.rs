@@ -162,6 +162,11 @@ fn open(path: &Path, access: Access, settings: Settings) -> Sql<Connection> {
     Ok(conn)
 }
 
+/// Opens an empty file, to copy a whole database into it.
+pub(super) fn empty(path: &Path, settings: Settings) -> Sql<Connection> {
+    open(path, Access::Write, settings)
+}
+
 /// Returns the URI by which SQLite reads a file that does not change, without any other file.
 fn immutable(path: &Path) -> String {
     let mut uri = "file:".to_owned();

@@ -1,5 +1,7 @@
 //! Exports and imports tasks.
 
+use std::path::Path;
+
 use async_trait::async_trait;
 use rusqlite::Connection;
 use windlass_statemachine::{Author, NodeName, StateKind, TaskId};
@@ -20,7 +22,7 @@ use super::{
 };
 use crate::store::{
     ChangeKind, CommandRecord, Error, Exported, Transfer,
-    copy::{Copied, Outside},
+    copy::{Backup, Copied, Outside},
     export::There,
     rules,
 };
@@ -223,6 +225,14 @@ impl Transfer for SqliteStore {
     async fn set_copied(&self, mark: Option<Copied>) -> Result<(), Error> {
         let set = move |batch: &mut Batch<'_>| errors::item(copied::set(batch, mark.as_ref()));
         self.0.writer.run("set the mark of a copy", 1, set).await?
+    }
+
+    fn file(&self) -> Option<&Path> {
+        Some(&self.0.path)
+    }
+
+    async fn backup(&self, to: &Path) -> Result<Backup, Error> {
+        self.back_up(to).await
     }
 
     async fn export(&self, ids: &[TaskId]) -> Vec<Result<Exported, Error>> {

@@ -70,10 +70,8 @@ pub async fn a_copied_store_takes_no_tasks_and_no_nodes(harness: &dyn Harness) {
     let source = kit.transfer();
     assert_eq!(source.copied().await.unwrap(), None);
     kit.node("drained").await;
-    let mark = Copied {
-        to: "sqlite:/it's.db".to_owned(),
-        at: jiff::Timestamp::from_second(2_000_000_000).unwrap(),
-    };
+    let at = jiff::Timestamp::from_second(2_000_000_000).unwrap();
+    let mark = Copied::new("sqlite:/it's.db", at);
     source.set_copied(Some(mark.clone())).await.unwrap();
     assert_eq!(source.copied().await.unwrap().as_ref(), Some(&mark));
     let refused = |what: &str, result: Result<(), Error>| match result {

@@ -1,5 +1,7 @@
 //! [`Registry`] for [`FaultyStore`].
 
+use std::path::Path;
+
 use async_trait::async_trait;
 use windlass_statemachine::{Author, CommandId, NodeName, TaskId};
 
@@ -9,7 +11,7 @@ use crate::store::{
     Filter, LimitUse, Limits, NamedValue, NodeCommand, NodeCommandId, NodeRecord, Order, Page,
     Purge, Registry, SetValue, Span, StoredLog, TaskCount, TaskRecord, TaskStats, Transaction,
     Transfer,
-    copy::{Copied, Outside},
+    copy::{Backup, Copied, Outside},
     examine::{Examination, Finding},
 };
 
@@ -180,6 +182,15 @@ impl Transfer for FaultyStore {
     async fn set_copied(&self, mark: Option<Copied>) -> Result<(), Error> {
         let call = self.inner.transfer()?.set_copied(mark);
         self.call(Operation::Submit, call).await
+    }
+
+    async fn backup(&self, to: &Path) -> Result<Backup, Error> {
+        self.call(Operation::Read, self.inner.transfer()?.backup(to))
+            .await
+    }
+
+    fn file(&self) -> Option<&Path> {
+        self.inner.transfer().ok().and_then(Transfer::file)
     }
 
     async fn export(&self, ids: &[TaskId]) -> Vec<Result<Exported, Error>> {

@@ -18,6 +18,7 @@
 //! | [`cluster`] | the etcd of the workers, whose members are killed, stopped and cut off |
 //! | [`feed`] | the changes as they are reported |
 //! | [`world`] | what is stored and recorded at the end |
+//! | [`http`] | clients that speak HTTP over a line that cuts, delays and repeats |
 //! | [`invariants`] | the checkers, a file each |
 //!
 //! `tests/crash.rs` puts it together on one file, `tests/cluster.rs` on three members of etcd, and
@@ -29,6 +30,7 @@ pub mod damage;
 pub mod disturb;
 pub mod feed;
 pub mod ground;
+pub mod http;
 pub mod invariants;
 pub mod kinds;
 pub mod late;

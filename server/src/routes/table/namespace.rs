@@ -2,10 +2,10 @@
 
 use axum::routing::{get, post};
 
-use super::{EVENTS, Of, Request, answer, body, limit, may, param, read, wait};
+use super::{EVENTS, FILE, Of, Request, answer, body, limit, may, param, read, wait};
 use crate::{
     auth::Role::{Admin, Read},
-    routes::{changes, commands, index, namespace, nodes, why},
+    routes::{backup, changes, commands, index, namespace, nodes, why},
 };
 
 pub(super) const REQUESTS: &[Request] = &[
@@ -103,7 +103,7 @@ pub(super) const REQUESTS: &[Request] = &[
             200,
             "node-answer",
             "The answer; null while there is none.",
-            "/v1/node-commands/1",
+            "/v1/node-commands/ORDER",
         )])],
     },
     Request {
@@ -136,6 +136,19 @@ pub(super) const REQUESTS: &[Request] = &[
             .bodies(&[body("purge")])
             .answers(&[answer(200, "purged-tasks", "The number of deleted tasks.", "/v1/purge")
                 .to(r#"{"states":["completed"],"older_than":"30d","limit":1000}"#)])],
+    },
+    Request {
+        path: "/v1/backup",
+        route: || get(backup::download),
+        methods: &[
+            may(Admin, "GET", "Returns a backup of a store on SQLite: a file.").answers(&[answer(
+                200,
+                "",
+                "The file.",
+                "/v1/backup",
+            )
+            .of(FILE)]),
+        ],
     },
     Request {
         path: "/v1/time",

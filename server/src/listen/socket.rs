@@ -66,6 +66,13 @@ impl Socket {
     }
 }
 
+impl Socket {
+    /// Returns the path.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
 /// Returns whether a user may use the socket: our own, and the superuser.
 pub(crate) fn may_use(uid: u32) -> bool {
     uid == geteuid().as_raw() || uid == 0
@@ -92,6 +99,31 @@ fn check_folder(folder: &Path) -> Result<(), String> {
         return Err(format!(
             "folder {shown} is open to other users (mode {mode:03o}); close it (chmod 700 {shown}), or use another one"
         ));
+    }
+    check_above(folder)
+}
+
+/// Refuses a folder below one in which other users can rename it, and put another one in its place.
+fn check_above(folder: &Path) -> Result<(), String> {
+    let own = geteuid().as_raw();
+    let real = folder.canonicalize();
+    let real = real.map_err(|error| format!("folder {}: {error}", folder.display()))?;
+    for above in real.ancestors().skip(1) {
+        let shown = above.display();
+        let found = fs::metadata(above).map_err(|error| format!("folder {shown}: {error}"))?;
+        let mode = found.mode();
+        // A group with the number of its only user is that user.
+        let is_shared = mode & 0o002 != 0 || mode & 0o020 != 0 && found.gid() != own;
+        let is_sticky = mode & 0o1000 != 0;
+        let is_trusted = found.uid() == own || found.uid() == 0;
+        if !is_trusted || is_shared && !is_sticky {
+            let owner = found.uid();
+            return Err(format!(
+                "other users can rename the folders in {shown} (user {owner}, mode {:04o}); use a path below folders of your \
+                 own or of root",
+                mode & 0o7777
+            ));
+        }
     }
     Ok(())
 }
@@ -203,6 +235,25 @@ mod tests {
         symlink("/dev/null", own.join("s.lock"))?;
         let refused = refusal(&own.join("s"));
         assert!(refused.contains("lock file"), "{refused}");
+        Ok(())
+    }
+
+    #[tokio::test]
+    async fn a_folder_that_others_can_rename_is_refused() -> Tested {
+        let dir = tempfile::tempdir()?;
+        let shared = dir.path().join("shared");
+        let own = shared.join("own");
+        fs::create_dir_all(&own)?;
+        fs::set_permissions(&own, fs::Permissions::from_mode(0o700))?;
+        fs::set_permissions(&shared, fs::Permissions::from_mode(0o777))?;
+        let refused = refusal(&own.join("s"));
+        assert!(
+            refused.contains("other users can rename the folders"),
+            "{refused}"
+        );
+        // As /tmp is: only the owner of a folder may rename it.
+        fs::set_permissions(&shared, fs::Permissions::from_mode(0o1777))?;
+        drop(Socket::bind(&own.join("s"))?);
         Ok(())
     }
 
