@@ -37,6 +37,7 @@ pub(crate) struct App {
     pub(crate) client: Client,
     pub(crate) keyring: Keyring,
     pub(crate) sessions: Sessions,
+    peers: Arc<Peers>,
     pub(crate) settings: Settings,
     pub(crate) check: Check,
     pub(crate) metrics: Option<Metrics>,
@@ -83,7 +84,10 @@ impl App {
         (settings, check, metrics): (Settings, Check, Option<Metrics>),
         stop: CancellationToken,
     ) -> Arc<Self> {
+        let peers = Peers::new(store, settings.advertised.clone());
+        tokio::spawn(peers.clone().run(stop.clone()));
         Arc::new(Self {
+            peers,
             store: store.clone(),
             client: Client::new(store),
             keyring: Keyring::follow(store),
@@ -111,6 +115,13 @@ impl App {
         let stats = Arc::new(self.client.stats().await?);
         *kept = Some((Instant::now(), stats.clone()));
         Ok(stats)
+    }
+
+    /// Returns the URLs of the other servers of the namespace, where a client can go on.
+    pub(crate) fn others(&self) -> Vec<String> {
+        let all = self.keyring.servers().into_iter();
+        let others = all.filter(|(name, _)| name != self.peers.name());
+        others.flat_map(|(_, at)| at.urls).collect()
     }
 
     /// Counts a request in work. A caller has at most a quarter of them, so that it does not hold up others.

@@ -21,6 +21,7 @@ mod listen;
 mod openapi;
 mod params;
 mod patch;
+mod peers;
 mod problem;
 mod reference;
 mod routes;

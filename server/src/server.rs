@@ -122,6 +122,13 @@ impl Builder {
         self
     }
 
+    /// Adds a URL by which clients reach the server, with the base path. Other servers of the namespace name it to the clients
+    /// whose waits and streams they end, and `GET /v1/servers` lists it.
+    pub fn advertise(mut self, url: impl Into<String>) -> Self {
+        self.settings.advertised.push(url.into());
+        self
+    }
+
     /// Takes the user from a header of a proxy.
     pub fn trust_header(mut self, header: TrustedHeader) -> Self {
         self.settings.trusted = Some(header);

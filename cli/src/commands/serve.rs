@@ -91,6 +91,10 @@ pub(crate) struct Args {
     #[arg(long = "host", value_name = "NAME")]
     hosts: Vec<String>,
 
+    /// Name this URL, with the base path, to the clients of other servers of the store when those stop
+    #[arg(long, value_name = "URL")]
+    advertise: Vec<String>,
+
     /// Serve below this path, such as /windlass
     #[arg(long, value_name = "PATH", default_value = "")]
     base_path: String,
@@ -184,6 +188,14 @@ impl Args {
             .max_body(usize::try_from(self.max_body).unwrap_or(usize::MAX));
         for host in &self.hosts {
             builder = builder.host(host);
+        }
+        for url in &self.advertise {
+            if !(url.starts_with("https://") || url.starts_with("http://")) {
+                let text =
+                    format!("--advertise: '{url}' is not a URL such as https://tasks.example.com");
+                return Err(Failure::Usage(text));
+            }
+            builder = builder.advertise(url);
         }
         if let (Some(certificate), Some(key)) = (&self.tls_cert, &self.tls_key) {
             builder = builder.tls(TlsFiles {

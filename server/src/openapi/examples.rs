@@ -40,10 +40,11 @@ pub(super) async fn answered(path: &str, method: &Method, answer: &Answer) -> An
 pub(super) fn value_of(text: &str) -> Value {
     let mut value: Value = serde_json::from_str(text).unwrap();
     // The document, and the list of requests, are not examples of themselves.
-    if value["openapi"].is_string() {
+    if value.get("openapi").is_some() {
         return json!({"openapi": "3.1.0", "paths": {}});
     }
-    if let Some(requests) = value["requests"].as_array_mut() {
+    let requests = value.get_mut("requests").and_then(Value::as_array_mut);
+    if let Some(requests) = requests {
         requests.truncate(1);
     }
     steady(&mut value);

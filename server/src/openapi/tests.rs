@@ -176,8 +176,13 @@ async fn the_parameters_are_those_of_the_table() {
         for method in request.methods {
             let example = &method.answers[0].example;
             let path = example.path.split('?').next().unwrap_or_default();
+            let path = path.replace("ORDER", &fixture.order.to_string());
             // What is missing is reported before what is unknown.
-            let kind = if path == "/v1/scale" { "&kind=k" } else { "" };
+            let kind = if request.path == "/v1/scale" {
+                "&kind=k"
+            } else {
+                ""
+            };
             let line = format!("{} {path}?xyzzy=1{kind}", method.method);
             let media = if example.media.is_empty() {
                 JSON

@@ -113,10 +113,10 @@ pub(crate) const EVENTS: &str = "text/event-stream";
 /// Every request.
 pub(crate) fn requests() -> impl Iterator<Item = &'static Request> {
     [
-        namespace::REQUESTS,
         tasks::REQUESTS,
         task::REQUESTS,
         schedules::REQUESTS,
+        namespace::REQUESTS,
         tokens::REQUESTS,
     ]
     .into_iter()
