@@ -16,6 +16,7 @@ use windlass::{
 
 use crate::{
     auth::{Keyring, Sessions},
+    peers::Peers,
     problem::Problem,
     settings::Settings,
 };
