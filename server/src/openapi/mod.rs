@@ -1,0 +1,5 @@
+//! The OpenAPI document, made from the table of requests and from what a server answers: `docs/openapi.json`.
+
+mod document;
+mod fixture;
+mod tests;
