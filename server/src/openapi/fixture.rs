@@ -27,6 +27,8 @@ pub(super) struct Fixture {
     pub(super) server: Server,
     pub(super) admin: String,
     pub(super) reader: String,
+    /// The number of a command to the node.
+    pub(super) order: u64,
     _node: Runner,
     _folder: tempfile::TempDir,
 }
@@ -75,11 +77,11 @@ impl Fixture {
             .unwrap();
         let client = Client::new(&store).on_behalf_of("ann".parse().unwrap());
         let filled = tokio::time::timeout(BOUND, fill(&client)).await;
-        filled.expect("a filled namespace in time");
         Self {
             server: build(Server::builder(&store)).build(),
             admin,
             reader,
+            order: filled.expect("a filled namespace in time"),
             _node: node,
             _folder: folder,
         }
@@ -123,15 +125,13 @@ impl Fixture {
         Answered {
             status: head.status,
             media: media.to_owned(),
-            text: match media == crate::routes::table::FILE {
-                true => String::from_utf8_lossy(&bytes).into_owned(),
-                false => String::from_utf8(bytes).unwrap(),
-            },
+            text: String::from_utf8_lossy(&bytes).into_owned(),
         }
     }
 }
 
-async fn fill(client: &Client) {
+/// Fills the namespace, and returns the number of a command to the node.
+async fn fill(client: &Client) -> u64 {
     let submit = async |task: NewTask| client.submit(task).await.unwrap();
     submit(
         NewTask::new("report")
@@ -165,4 +165,5 @@ async fn fill(client: &Client) {
     while client.node_outcome(order).await.unwrap().is_none() {
         tokio::task::yield_now().await;
     }
+    order.0
 }

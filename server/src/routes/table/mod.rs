@@ -107,16 +107,17 @@ pub(crate) struct Example {
 
 pub(crate) const JSON: &str = "application/json";
 pub(crate) const LINES: &str = "application/x-ndjson";
+pub(crate) const FILE: &str = "application/vnd.sqlite3";
 pub(crate) const EVENTS: &str = "text/event-stream";
 pub(crate) const FILE: &str = "application/vnd.sqlite3";
 
 /// Every request.
 pub(crate) fn requests() -> impl Iterator<Item = &'static Request> {
     [
-        namespace::REQUESTS,
         tasks::REQUESTS,
         task::REQUESTS,
         schedules::REQUESTS,
+        namespace::REQUESTS,
         tokens::REQUESTS,
     ]
     .into_iter()

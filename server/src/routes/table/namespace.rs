@@ -103,7 +103,7 @@ pub(super) const REQUESTS: &[Request] = &[
             200,
             "node-answer",
             "The answer; null while there is none.",
-            "/v1/node-commands/1",
+            "/v1/node-commands/ORDER",
         )])],
     },
     Request {
@@ -140,9 +140,15 @@ pub(super) const REQUESTS: &[Request] = &[
     Request {
         path: "/v1/backup",
         route: || get(backup::download),
-        methods: &[may(Admin, "GET", "Returns a backup of a store on SQLite: a file.").answers(&[
-            answer(200, "", "The file.", "/v1/backup").of(FILE),
-        ])],
+        methods: &[
+            may(Admin, "GET", "Returns a backup of a store on SQLite: a file.").answers(&[answer(
+                200,
+                "",
+                "The file.",
+                "/v1/backup",
+            )
+            .of(FILE)]),
+        ],
     },
     Request {
         path: "/v1/servers",
