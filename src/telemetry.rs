@@ -5,7 +5,8 @@
 //! a kind when it claims the first task of the kind. Without a recorder the metrics do nothing. `docs/metrics.md` is
 //! generated from [`METRICS`].
 //!
-//! No metric has a task id as a label, so the number of series grows only with the number of kinds.
+//! No metric has a task id as a label, so the number of series grows only with the number of kinds. The first 200 kinds have
+//! series of their own; those of all others have the kind [`OTHER`].
 //!
 //! # Example
 //!
@@ -18,8 +19,11 @@
 //! ```
 
 mod gauges;
+mod kinds;
 
 use std::{fmt::Write as _, sync::Arc, time::Duration};
+
+pub use kinds::OTHER;
 
 pub(crate) use gauges::{NamespaceGauges, OldestGauges, SlotGauges, SlotsOfKind, has_recorder};
 
@@ -89,6 +93,9 @@ const TASKS: &str = "windlass_tasks";
 const OLDEST_DUE: &str = "windlass_oldest_due_age_seconds";
 const WAITING: &str = "windlass_waiting_tasks";
 const WORKERS: &str = "windlass_workers";
+const REQUESTS: &str = "windlass_http_requests_total";
+const REQUEST_DURATION: &str = "windlass_http_request_duration_seconds";
+const IN_WORK: &str = "windlass_http_requests_in_work";
 
 const fn metric(
     name: &'static str,
@@ -108,7 +115,7 @@ const fn metric(
 
 /// Every metric that the library records.
 #[rustfmt::skip]
-pub const METRICS: [Metric; 21] = [
+pub const METRICS: [Metric; 24] = [
     metric(CLAIMS, MetricKind::Counter, "count", &["kind"], "Tasks that a node has claimed"),
     metric(ABANDONED, MetricKind::Counter, "count", &["kind"], "Claimed tasks whose previous claim was lost with its node or its lease; each costs an attempt"),
     metric(LATENESS, MetricKind::Histogram, "seconds", &["kind"], "The time from the due time of a task until a node claimed it"),
@@ -130,6 +137,9 @@ pub const METRICS: [Metric; 21] = [
     metric(OLDEST_DUE, MetricKind::Gauge, "seconds", &["kind"], "How long the first task of the namespace is due that no node has claimed; 0 when there is none: the figure to scale by"),
     metric(WAITING, MetricKind::Gauge, "count", &["kind", "reason"], "Tasks of the namespace that are not run, by the reason: `no_node`, `data_version`, `labels`, `not_claiming`, `fault`, `full`, `limit`, `tasks`, `lost` or `copied`"),
     metric(WORKERS, MetricKind::Gauge, "count", &["kind", "sdk"], "Live nodes of the namespace with a handler of the kind; `kind` is `any` for those with a default handler, `sdk` is `rust`"),
+    metric(REQUESTS, MetricKind::Counter, "count", &["request", "status"], "Requests that the server has answered; `request` is the method with the path of the API, or `none` for a path that it does not have"),
+    metric(REQUEST_DURATION, MetricKind::Histogram, "seconds", &["request"], "The time until the server began its answer; waits last as long as they were asked for"),
+    metric(IN_WORK, MetricKind::Gauge, "count", &[], "Requests that the server works on; a stream counts until its end"),
 ];
 
 /// Describes every metric to the recorder of the process.
@@ -153,15 +163,18 @@ pub fn page() -> String {
     let mut page = String::from(
         "# Metrics\n\nThe library records its metrics with the facade [`metrics`](https://docs.rs/metrics). Install a recorder \
          before you start a node, then call `windlass::telemetry::describe()`. Without a recorder the metrics do \
-         nothing. `windlass worker` has no recorder: a Rust program that runs a node installs one, such as that of \
-         [`metrics-exporter-prometheus`](https://docs.rs/metrics-exporter-prometheus).\n\n\
+         nothing. A Rust program that runs a node installs one, such as that of \
+         [`metrics-exporter-prometheus`](https://docs.rs/metrics-exporter-prometheus). `windlass serve` and \
+         `windlass worker --serve` show them at `/metrics`, for Prometheus, to a token with the role `read` and without \
+         a scope.\n\n\
          The gauges of the namespace (`windlass_tasks`, `windlass_oldest_due_age_seconds`, `windlass_waiting_tasks`, \
-         `windlass_workers`) are set by each node, 15 s apart (`Builder::gauges_every`), and have the same values on \
-         every node: take the maximum over the nodes, not the sum. Each node sets \
+         `windlass_workers`) are set by each node and server, 15 s apart (`Builder::gauges_every`), and have the same values on \
+         all of them: take the maximum over the nodes, not the sum. Each node sets \
          `windlass_oldest_due_age_seconds` of the kinds that it runs, and that of kinds which no node runs. On a store \
          that keeps no counts (etcd without `memory-index=true`) there is no `windlass_tasks`, no `windlass_waiting_tasks`, and no age of a kind \
          that no node runs.\n\n\
-         No metric has a task id as a label. This page is generated from the table in `src/telemetry.rs`: \
+         No metric has a task id as a label. The first 200 kinds have series of their own, and all others are the kind \
+         `other` together, so that kinds with numbers in their names do not fill the memory. This page is generated from the table in `src/telemetry.rs`: \
          `cargo test --all-features --test telemetry -- --ignored write_the_page` writes it.\n\n\
          | metric | type | unit | labels | what |\n|---|---|---|---|---|\n",
     );
@@ -209,7 +222,8 @@ pub(crate) struct KindMetrics {
 
 impl KindMetrics {
     fn new(kind: &Kind) -> Self {
-        let name = || kind.as_str().to_owned();
+        let kind = kinds::label(kind);
+        let name = || kind.clone();
         let outcome = |outcome: &'static str| metrics::counter!(ATTEMPTS, "kind" => name(), "outcome" => outcome);
         Self {
             claims: metrics::counter!(CLAIMS, "kind" => name()),
@@ -351,6 +365,21 @@ pub(crate) fn schedule_times(outcome: &'static str, times: u64) {
     if times > 0 {
         metrics::counter!(SCHEDULE_TIMES, "outcome" => outcome).increment(times);
     }
+}
+
+/// Records a request that a server has answered.
+#[doc(hidden)]
+pub fn answered(request: &str, status: u16, took: Duration) {
+    let name = || request.to_owned();
+    let status = status.to_string();
+    metrics::counter!(REQUESTS, "request" => name(), "status" => status).increment(1);
+    metrics::histogram!(REQUEST_DURATION, "request" => name()).record(took);
+}
+
+/// Records that the server works on a request more (1.0) or less (-1.0).
+#[doc(hidden)]
+pub fn in_work(change: f64) {
+    metrics::gauge!(IN_WORK).increment(change);
 }
 
 /// Records how far the clock of another process was ahead.

@@ -44,6 +44,7 @@ mod input;
 mod kept;
 mod layout;
 mod line;
+mod metrics;
 mod missed;
 mod opening;
 mod order;

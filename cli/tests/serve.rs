@@ -292,6 +292,19 @@ fn a_worker_serves_beside_its_work() {
     assert!(made.starts_with("HTTP/1.1 201"), "{made}");
     let ended = served.tcp(&token, "GET /v1/tasks/a?wait=30s", "");
     assert!(ended.contains(r#""completed""#), "{ended}");
+    let metrics = served.tcp(&token, "GET /metrics", "");
+    for line in [
+        "# TYPE windlass_claims_total counter",
+        "windlass_claims_total{kind=\"exec\"} 1",
+        "windlass_http_requests_total{request=\"POST /v1/tasks\",status=\"201\"} 1",
+        "windlass_http_requests_in_work 1",
+        "windlass_http_request_duration_seconds_bucket{request=\"GET /v1/tasks/{id}\",le=\"60\"} 1",
+    ] {
+        assert!(
+            metrics.contains(&format!("\n{line}\n")),
+            "{line}: {metrics}"
+        );
+    }
     served.running.signal(Signal::SIGTERM);
     assert_eq!(served.running.wait(), Some(0));
 }

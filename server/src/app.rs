@@ -22,14 +22,19 @@ const COUNTED: usize = 10_000;
 /// Checks the props of a new task of a kind.
 pub(crate) type Check = Arc<dyn Fn(&Kind, &Json) -> Result<(), Invalid> + Send + Sync>;
 
+/// Returns the metrics of the process, as text for Prometheus.
+pub(crate) type Metrics = Arc<dyn Fn() -> String + Send + Sync>;
+
 /// What the handlers of requests share.
 pub(crate) struct App {
     pub(crate) store: Store,
     pub(crate) client: Client,
     pub(crate) keyring: Keyring,
     pub(crate) sessions: Sessions,
+    peers: Arc<Peers>,
     pub(crate) settings: Settings,
     pub(crate) check: Check,
+    pub(crate) metrics: Option<Metrics>,
     pub(crate) in_flight: Arc<Semaphore>,
     /// One backup at a time: each needs as much room on the disk as the store.
     pub(crate) backups: Arc<Semaphore>,
@@ -50,6 +55,7 @@ impl Drop for Share {
     fn drop(&mut self) {
         let mut shares = self.shares.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(share) = shares.get_mut(&self.caller) {
+            windlass::telemetry::in_work(-1.0);
             *share -= 1;
             if *share == 0 {
                 shares.remove(&self.caller);
@@ -67,10 +73,13 @@ struct Bucket {
 impl App {
     pub(crate) fn new(
         store: &Store,
-        (settings, check): (Settings, Check),
+        (settings, check, metrics): (Settings, Check, Option<Metrics>),
         stop: CancellationToken,
     ) -> Arc<Self> {
+        let peers = Peers::new(store, settings.advertised.clone());
+        tokio::spawn(peers.clone().run(stop.clone()));
         Arc::new(Self {
+            peers,
             store: store.clone(),
             client: Client::new(store),
             keyring: Keyring::follow(store),
@@ -79,10 +88,18 @@ impl App {
             backups: Arc::new(Semaphore::new(1)),
             settings,
             check,
+            metrics,
             stop,
             rates: Mutex::default(),
             shares: Arc::default(),
         })
+    }
+
+    /// Returns the URLs of the other servers of the namespace, where a client can go on.
+    pub(crate) fn others(&self) -> Vec<String> {
+        let all = self.keyring.servers().into_iter();
+        let others = all.filter(|(name, _)| name != self.peers.name());
+        others.flat_map(|(_, at)| at.urls).collect()
     }
 
     /// Counts a request in work. A caller has at most a quarter of them, so that it does not hold up others.
@@ -98,6 +115,7 @@ impl App {
             return Err(Problem::new(status, "too_many", detail).retry_after(1));
         }
         *share += 1;
+        windlass::telemetry::in_work(1.0);
         Ok(Share {
             shares: self.shares.clone(),
             caller: caller.to_owned(),

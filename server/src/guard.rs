@@ -8,7 +8,7 @@ use std::{
 
 use axum::{
     body::{Body, Bytes, HttpBody},
-    extract::{Request, State},
+    extract::{MatchedPath, Request, State},
     http::{HeaderMap, HeaderValue, Method, StatusCode, header, request::Parts},
     middleware::Next,
     response::{IntoResponse, Response},
@@ -16,6 +16,7 @@ use axum::{
 use hyper::body::{Frame, SizeHint};
 use tokio::sync::OwnedSemaphorePermit;
 use uuid::Uuid;
+use windlass::telemetry;
 
 use crate::{
     app::{App, Share},
@@ -64,6 +65,7 @@ pub(crate) async fn guard(State(app): State<Arc<App>>, request: Request, next: N
     let (mut head, body) = request.into_parts();
     let (method, path) = (head.method.clone(), head.uri.path().to_owned());
     let begun = tokio::time::Instant::now();
+    let label = label(&app, &head);
     let (mut response, by) = match admit(&app, &head).await {
         Ok((caller, permit)) => {
             let by = caller.key();
@@ -79,6 +81,7 @@ pub(crate) async fn guard(State(app): State<Arc<App>>, request: Request, next: N
         }
         Err(problem) => (problem.into_response(), "nobody".to_owned()),
     };
+    telemetry::answered(&label, response.status().as_u16(), begun.elapsed());
     // Debug forms, so that a path cannot forge a line.
     tracing::debug!(
         request = %id, %by, %method, ?path, status = response.status().as_u16(),
@@ -90,6 +93,26 @@ pub(crate) async fn guard(State(app): State<Arc<App>>, request: Request, next: N
     }
     protect(headers);
     response
+}
+
+/// Returns the name of a request for metrics: of the API's own requests only, so that strangers make no series.
+fn label(app: &App, head: &Parts) -> String {
+    let known = [
+        Method::GET,
+        Method::POST,
+        Method::PATCH,
+        Method::PUT,
+        Method::DELETE,
+    ];
+    let path = head.extensions.get::<MatchedPath>();
+    match path.filter(|_| known.contains(&head.method)) {
+        Some(path) => {
+            let path = path.as_str();
+            let path = path.strip_prefix(&*app.settings.base_path).unwrap_or(path);
+            format!("{} {path}", head.method)
+        }
+        None => "none".to_owned(),
+    }
 }
 
 /// Adds the headers that every answer has: what browsers must not do with it.

@@ -18,6 +18,7 @@ mod guard;
 mod key;
 mod listen;
 mod params;
+mod peers;
 mod problem;
 mod reference;
 mod routes;

@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 use windlass::{Invalid, Json, Kind, store::Store};
 
 use crate::{
-    app::{App, Check},
+    app::{App, Check, Metrics},
     auth::TrustedHeader,
     listen::TlsFiles,
     routes,
@@ -21,6 +21,7 @@ pub struct Builder {
     store: Store,
     settings: Settings,
     check: Check,
+    metrics: Option<Metrics>,
 }
 
 impl std::fmt::Debug for Builder {
@@ -121,6 +122,13 @@ impl Builder {
         self
     }
 
+    /// Adds a URL by which clients reach the server, with the base path. Other servers of the namespace name it to the clients
+    /// whose waits and streams they end, and `GET /v1/servers` lists it.
+    pub fn advertise(mut self, url: impl Into<String>) -> Self {
+        self.settings.advertised.push(url.into());
+        self
+    }
+
     /// Takes the user from a header of a proxy.
     pub fn trust_header(mut self, header: TrustedHeader) -> Self {
         self.settings.trusted = Some(header);
@@ -136,11 +144,18 @@ impl Builder {
         self
     }
 
+    /// Shows metrics at `/metrics`: what the exporter of the program returns, as text for Prometheus. Without one there is no
+    /// such page. It is shown to callers with the role `read` and without a scope.
+    pub fn metrics(mut self, render: impl Fn() -> String + Send + Sync + 'static) -> Self {
+        self.metrics = Some(Arc::new(render));
+        self
+    }
+
     /// Builds the server, and starts to follow the tokens of the namespace. Call it within a tokio runtime.
     pub fn build(self) -> Server {
         let app = App::new(
             &self.store,
-            (self.settings, self.check),
+            (self.settings, self.check, self.metrics),
             CancellationToken::new(),
         );
         let router = routes::router(&app);
@@ -155,6 +170,7 @@ impl Server {
             store: store.clone(),
             settings: Settings::default(),
             check: Arc::new(|_, _| Ok(())),
+            metrics: None,
         }
     }
 

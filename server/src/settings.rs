@@ -24,6 +24,8 @@ pub(crate) struct Settings {
     pub(crate) longest_wait: Duration,
     /// The most open connections.
     pub(crate) connections: usize,
+    /// The URLs by which clients reach the server.
+    pub(crate) advertised: Vec<String>,
     /// The files of the certificate.
     pub(crate) tls: Option<TlsFiles>,
     /// The header in which a proxy names the user.
@@ -41,6 +43,7 @@ impl Default for Settings {
             rate: 1000,
             longest_wait: Duration::from_secs(300),
             connections: 4096,
+            advertised: Vec::new(),
             tls: None,
             trusted: None,
         }

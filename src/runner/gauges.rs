@@ -15,8 +15,37 @@ use crate::{
 /// The longest pause before the gauges are set for the first time.
 const SOON: Duration = Duration::from_secs(1);
 
-/// Sets the gauges until it is dropped. Does not query the store while the program has no recorder.
-pub(super) async fn run(store: Store, every: Duration) {
+/// Whose gauges of the oldest task are set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Oldest {
+    /// Those of every kind.
+    All,
+    /// Those of the kinds that no live node runs: each node sets those of its own.
+    Unclaimed,
+}
+
+/// Sets the gauges of the namespace ([`METRICS`](crate::telemetry::METRICS)), `every` so often, until it is dropped: for a
+/// process that shows metrics and has no node. Does not query the store while the program has no recorder.
+///
+/// # Example
+///
+/// ```
+/// use std::time::Duration;
+/// use windlass::{runner, store::Store};
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), windlass::store::Error> {
+/// let store = Store::open("memory:").await?;
+/// let gauges = tokio::spawn(runner::namespace_gauges(store, Duration::from_secs(15)));
+/// // … serves the metrics …
+/// gauges.abort();
+/// # Ok(()) }
+/// ```
+pub async fn namespace_gauges(store: Store, every: Duration) {
+    run(store, every, Oldest::All).await;
+}
+
+/// Sets the gauges until it is dropped.
+pub(super) async fn run(store: Store, every: Duration, oldest: Oldest) {
     let client = Client::new(&store);
     let mut gauges = NamespaceGauges::default();
     let mut pause = every.min(SOON);
@@ -27,13 +56,13 @@ pub(super) async fn run(store: Store, every: Duration) {
         if !has_recorder() {
             continue;
         }
-        if let Err(error) = set(&client, &mut gauges).await {
+        if let Err(error) = set(&client, &mut gauges, oldest).await {
             debug!(%error, "could not set the gauges of the namespace; trying again");
         }
     }
 }
 
-async fn set(client: &Client, gauges: &mut NamespaceGauges) -> Result<(), Error> {
+async fn set(client: &Client, gauges: &mut NamespaceGauges, oldest: Oldest) -> Result<(), Error> {
     let nodes = client.nodes().await?;
     gauges.set_nodes(nodes.iter().map(|node| node.spec.kinds.as_deref()));
     // A store without counts would read every task.
@@ -45,9 +74,9 @@ async fn set(client: &Client, gauges: &mut NamespaceGauges) -> Result<(), Error>
         let state = count.state.map_or("quarantined", StateKind::as_str);
         ((count.kind.clone(), state), count.tasks)
     }));
-    // Each node sets the gauge of the oldest task only for the kinds that it runs.
     let runs = |kind: &Kind| nodes.iter().any(|node| node.spec.runs(kind));
-    let others = stats.kinds.iter().filter(|of| !runs(&of.kind));
+    let is_ours = |kind: &Kind| oldest == Oldest::All || !runs(kind);
+    let others = stats.kinds.iter().filter(|of| is_ours(&of.kind));
     gauges.set_oldest(others.map(|of| {
         let age = of.oldest_due.map(|due| stats.at.duration_since(due));
         (of.kind.clone(), age.unwrap_or_default())

@@ -28,6 +28,7 @@ pub use self::{
     change::ChangeError,
     claimer::{ClaimError, ClaimedTask, Claimer, FinishError},
     config::KindConfig,
+    gauges::namespace_gauges,
     lease::lease_margin,
     node::Runner,
     os_signals::StopSignals,

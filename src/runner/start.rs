@@ -164,7 +164,11 @@ impl Builder {
         let keeper = tokio::spawn(keeper.run(first));
         let peers = tokio::spawn(peers(coordinator.clone(), peers_changed, tx.clone()));
         let maintain = tokio::spawn(maintain::run(coordinator, retention));
-        let gauges = tokio::spawn(gauges::run(store.clone(), gauges_every));
+        let gauges = tokio::spawn(gauges::run(
+            store.clone(),
+            gauges_every,
+            gauges::Oldest::Unclaimed,
+        ));
         let clock = schedules.then(|| tokio::spawn(watch_clock(store.clone())));
         let boot = schedules.then(|| tokio::spawn(report_boot(store.clone())));
         let ended = tokio::spawn(async move {

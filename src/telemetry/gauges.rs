@@ -1,12 +1,12 @@
 //! The gauges that a node sets at an interval.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::SignedDuration;
 use metrics::Gauge;
 use windlass_statemachine::Kind;
 
-use super::{OLDEST_DUE, SLOTS, TASKS, WAITING, WORKERS};
+use super::{OLDEST_DUE, SLOTS, TASKS, WAITING, WORKERS, kinds::label};
 
 /// The label of the nodes of this library.
 const SDK: &str = "rust";
@@ -48,19 +48,18 @@ impl<K: Ord> Series<K> {
 /// The gauges of the namespace.
 #[derive(Default)]
 pub(crate) struct NamespaceGauges {
-    tasks: Series<(Kind, &'static str)>,
+    tasks: Series<(String, &'static str)>,
     oldest: OldestGauges,
-    waiting: Series<(Kind, &'static str)>,
+    waiting: Series<(String, &'static str)>,
     workers: Series<String>,
 }
 
 impl NamespaceGauges {
     /// Sets the number of tasks by kind and state.
     pub(crate) fn set_tasks(&mut self, tasks: impl Iterator<Item = ((Kind, &'static str), u64)>) {
-        let tasks = tasks.map(|(of, tasks)| (of, tasks as f64));
         self.tasks.set(
-            tasks.collect(),
-            |(kind, state)| metrics::gauge!(TASKS, "kind" => kind.to_string(), "state" => *state),
+            sums(tasks),
+            |(kind, state)| metrics::gauge!(TASKS, "kind" => kind.clone(), "state" => *state),
         );
     }
 
@@ -71,13 +70,10 @@ impl NamespaceGauges {
 
     /// Sets the number of tasks that are not run, by kind and reason. A reason may come several times.
     pub(crate) fn set_waiting(&mut self, tasks: impl Iterator<Item = ((Kind, &'static str), u64)>) {
-        let mut waiting = BTreeMap::<_, f64>::new();
-        for (of, tasks) in tasks {
-            *waiting.entry(of).or_default() += tasks as f64;
-        }
-        self.waiting.set(waiting, |(kind, reason)| {
-            metrics::gauge!(WAITING, "kind" => kind.to_string(), "reason" => *reason)
-        });
+        self.waiting.set(
+            sums(tasks),
+            |(kind, reason)| metrics::gauge!(WAITING, "kind" => kind.clone(), "reason" => *reason),
+        );
     }
 
     /// Sets the number of live nodes. Each comes with the kinds that it runs; `None` for any.
@@ -85,8 +81,8 @@ impl NamespaceGauges {
         let mut workers = BTreeMap::<String, f64>::new();
         for kinds in nodes {
             let kinds = match kinds {
-                Some(kinds) => kinds.iter().map(Kind::to_string).collect(),
-                None => vec![ANY.to_owned()],
+                Some(kinds) => kinds.iter().map(label).collect::<BTreeSet<_>>(),
+                None => [ANY.to_owned()].into(),
             };
             for kind in kinds {
                 *workers.entry(kind).or_default() += 1.0;
@@ -99,16 +95,31 @@ impl NamespaceGauges {
     }
 }
 
+/// Adds up numbers of tasks by the label of their kind.
+fn sums(
+    tasks: impl Iterator<Item = ((Kind, &'static str), u64)>,
+) -> BTreeMap<(String, &'static str), f64> {
+    let mut sums = BTreeMap::<_, f64>::new();
+    for ((kind, other), tasks) in tasks {
+        *sums.entry((label(&kind), other)).or_default() += tasks as f64;
+    }
+    sums
+}
+
 /// How long the oldest task of each kind is due.
 #[derive(Default)]
-pub(crate) struct OldestGauges(Series<Kind>);
+pub(crate) struct OldestGauges(Series<String>);
 
 impl OldestGauges {
     pub(crate) fn set(&mut self, ages: impl Iterator<Item = (Kind, SignedDuration)>) {
-        let seconds = ages.map(|(kind, age)| (kind, age.as_secs_f64().max(0.0)));
+        let mut oldest = BTreeMap::<_, f64>::new();
+        for (kind, age) in ages {
+            let of_label = oldest.entry(label(&kind)).or_default();
+            *of_label = of_label.max(age.as_secs_f64());
+        }
         self.0.set(
-            seconds.collect(),
-            |kind| metrics::gauge!(OLDEST_DUE, "kind" => kind.to_string()),
+            oldest,
+            |kind| metrics::gauge!(OLDEST_DUE, "kind" => kind.clone()),
         );
     }
 }
@@ -124,17 +135,19 @@ pub(crate) struct SlotsOfKind {
 
 /// The slots of this node.
 #[derive(Default)]
-pub(crate) struct SlotGauges(Series<(Kind, bool)>);
+pub(crate) struct SlotGauges(Series<(String, bool)>);
 
 impl SlotGauges {
     pub(crate) fn set(&mut self, slots: impl Iterator<Item = SlotsOfKind>) {
-        let of = |slots: SlotsOfKind| {
-            let used = ((slots.kind.clone(), true), f64::from(slots.used));
-            [used, ((slots.kind, false), f64::from(slots.free))]
-        };
-        self.0.set(slots.flat_map(of).collect(), |(kind, used)| {
+        let mut all = BTreeMap::<_, f64>::new();
+        for of in slots {
+            let kind = label(&of.kind);
+            *all.entry((kind.clone(), true)).or_default() += f64::from(of.used);
+            *all.entry((kind, false)).or_default() += f64::from(of.free);
+        }
+        self.0.set(all, |(kind, used)| {
             let used = if *used { "true" } else { "false" };
-            metrics::gauge!(SLOTS, "kind" => kind.to_string(), "used" => used)
+            metrics::gauge!(SLOTS, "kind" => kind.clone(), "used" => used)
         });
     }
 }

@@ -17,6 +17,7 @@ use crate::{
     commands::worker::{STORE_WAIT, signals},
     exit::{Exit, Failure},
     global::Global,
+    metrics::Exporter,
     output::Output,
     parse::{bytes, from_one},
 };
@@ -89,6 +90,10 @@ pub(crate) struct Args {
     /// Answer requests for this name too; localhost, 127.0.0.1 and [::1] are known
     #[arg(long = "host", value_name = "NAME")]
     hosts: Vec<String>,
+
+    /// Name this URL, with the base path, to the clients of other servers of the store when those stop
+    #[arg(long, value_name = "URL")]
+    advertise: Vec<String>,
 
     /// Serve below this path, such as /windlass
     #[arg(long, value_name = "PATH", default_value = "")]
@@ -175,14 +180,22 @@ fn user_role(text: &str) -> Result<(String, Role), String> {
 }
 
 impl Args {
-    fn builder(&self, client: &Client) -> Result<Builder, Failure> {
-        let mut builder = builder(client)
+    fn builder(&self, client: &Client, exporter: &Exporter) -> Result<Builder, Failure> {
+        let mut builder = builder(client, exporter)
             .base_path(&self.base_path)
             .map_err(|error| Failure::Usage(format!("--base-path: {}", error.reason())))?
             .rate(self.rate)
             .max_body(usize::try_from(self.max_body).unwrap_or(usize::MAX));
         for host in &self.hosts {
             builder = builder.host(host);
+        }
+        for url in &self.advertise {
+            if !(url.starts_with("https://") || url.starts_with("http://")) {
+                let text =
+                    format!("--advertise: '{url}' is not a URL such as https://tasks.example.com");
+                return Err(Failure::Usage(text));
+            }
+            builder = builder.advertise(url);
         }
         if let (Some(certificate), Some(key)) = (&self.tls_cert, &self.tls_key) {
             builder = builder.tls(TlsFiles {
@@ -207,8 +220,9 @@ impl Args {
 }
 
 /// Returns a server of a store, as every command that serves makes it.
-fn builder(client: &Client) -> Builder {
-    Server::builder(client.store()).check(check_props)
+fn builder(client: &Client, exporter: &Exporter) -> Builder {
+    let builder = Server::builder(client.store()).check(check_props);
+    builder.metrics(exporter.render())
 }
 
 /// Serves on addresses of this machine, beside the work of another command.
@@ -216,9 +230,13 @@ fn builder(client: &Client) -> Builder {
 /// # Errors
 ///
 /// An address that cannot be used.
-pub(crate) async fn beside(client: &Client, addresses: &[SocketAddr]) -> Result<Serving, Failure> {
+pub(crate) async fn beside(
+    client: &Client,
+    (addresses, exporter): (&[SocketAddr], &Exporter),
+) -> Result<Serving, Failure> {
     let listens = addresses.iter().copied().map(Listen::Loopback);
-    let serving = builder(client).build().listen(listens).await?;
+    let server = builder(client, exporter).build();
+    let serving = server.listen(listens).await?;
     for url in serving.urls() {
         info!(url, "listening");
     }
@@ -264,7 +282,9 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     let mut ends = signal(SignalKind::terminate()).map_err(signals)?;
     let mut breaks = signal(SignalKind::interrupt()).map_err(signals)?;
     let listens = args.listens(&client).await?;
-    let serving = args.builder(&client)?.build().listen(listens).await?;
+    let exporter = Exporter::install()?.namespace(&client);
+    let server = args.builder(&client, &exporter)?.build();
+    let serving = server.listen(listens).await?;
     let store = windlass::store::without_password(&global.store_url()?);
     for path in serving.sockets() {
         info!(socket = %path.display(), store, "listening");

@@ -18,6 +18,7 @@ use crate::{
     exit::{Exit, Failure},
     global::Global,
     logs::{self, Limit, Logs},
+    metrics::Exporter,
     parse,
     waiting::{PATIENCE, patiently},
 };
@@ -219,6 +220,11 @@ pub(crate) async fn folders(
 /// The reason why the node could not start.
 pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure> {
     let client = global.client_within(STORE_WAIT).await?;
+    // Before the node starts, so that it records.
+    let exporter = match args.serve.is_empty() {
+        true => None,
+        false => Some(Exporter::install()?),
+    };
     let folders = folders(global, &client, args.node.grace).await?;
     let limit = args.node.log_limit().unwrap_or(Limit::Bytes(logs::LIMIT));
     let logs = folders.logs().clone().limit(limit);
@@ -246,7 +252,10 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
             return Ok(Exit::Ok);
         }
     };
-    let serving = serve::beside(&client, &args.serve).await?;
+    let serving = match &exporter {
+        Some(exporter) => Some(serve::beside(&client, (&args.serve, exporter)).await?),
+        None => None,
+    };
     let store = windlass::store::without_password(&global.store_url()?);
     info!(node = %runner.node(), slots = args.slots, store, "working");
     let filter = Filter::new()
@@ -268,7 +277,9 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     };
     global.link.report(&runner);
     let signal = runner.run_until_stopped(done, stops).await?;
-    serve::end(serving).await;
+    if let Some(serving) = serving {
+        serve::end(serving).await;
+    }
     folders.settle().await;
     info!(signal, "stopped");
     match failed {

@@ -26,6 +26,7 @@ use super::{
     session::{self, GrantUser, NAME, SESSIONS},
     token::{FOLDER as TOKENS, Token, readable},
 };
+use crate::peers::{self, At};
 
 /// The folder of the named values of servers.
 const FOLDER: &str = "server/";
@@ -70,6 +71,8 @@ struct Ring {
     callers: HashMap<Hash, Arc<Caller>>,
     /// The name by which browsers of this machine call a server of the namespace.
     host: Option<String>,
+    /// The servers of the namespace, each with the name of its value.
+    servers: Vec<(String, At)>,
     /// The values that were read last.
     values: Vec<NamedValue>,
     read_at: Option<Instant>,
@@ -163,6 +166,15 @@ impl Keyring {
         may_be && self.shared.is_host(name)
     }
 
+    /// Returns the servers of the namespace, each with the name of its value.
+    pub(crate) fn servers(&self) -> Vec<(String, At)> {
+        let now = self.shared.clock.now();
+        let ring = self.shared.ring.read();
+        let ring = ring.unwrap_or_else(PoisonError::into_inner);
+        let live = ring.servers.iter().filter(|(_, at)| now < at.until);
+        live.cloned().collect()
+    }
+
     /// Returns whether the tokens were confirmed lately.
     pub(crate) fn is_confirmed(&self) -> bool {
         let ring = self.shared.ring.read();
@@ -226,6 +238,7 @@ impl Shared {
         ring.callers = callers(&values);
         let name = values.iter().find(|value| value.name == NAME);
         let label = name.and_then(session::label_of);
+        ring.servers = peers::read(&values);
         ring.host = label.map(|label| format!("{label}.localhost"));
         ring.values = values;
     }

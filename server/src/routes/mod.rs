@@ -38,6 +38,7 @@ pub(crate) fn router(app: &Arc<App>) -> Router {
         api = api.route(request.path, (request.route)());
     }
     let guarded = api
+        .route("/metrics", get(namespace::metrics))
         .fallback(guard::no_route)
         .method_not_allowed_fallback(guard::no_method)
         .layer(from_fn_with_state(app.clone(), guard::guard))

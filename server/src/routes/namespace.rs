@@ -5,8 +5,8 @@ use std::sync::Arc;
 use axum::{
     body::Body,
     extract::{Request, State},
-    http::StatusCode,
-    response::Response,
+    http::{StatusCode, header},
+    response::{IntoResponse, Response},
 };
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -34,6 +34,26 @@ pub(super) async fn readyz(State(app): State<Arc<App>>) -> (StatusCode, &'static
         true => (StatusCode::OK, "ok\n"),
         false => (StatusCode::SERVICE_UNAVAILABLE, "not ok\n"),
     }
+}
+
+/// Returns the metrics of the process.
+pub(super) async fn metrics(
+    State(app): State<Arc<App>>,
+    by: Reader,
+    params: Params,
+) -> Result<Response, Problem> {
+    params.end()?;
+    by.check_unscoped()?;
+    let Some(render) = &app.metrics else {
+        let detail =
+            "this program has no exporter of metrics; give one to the builder of its server";
+        return Err(Problem::new(StatusCode::NOT_FOUND, "no_metrics", detail));
+    };
+    let kind = [(
+        header::CONTENT_TYPE,
+        "text/plain; version=0.0.4; charset=utf-8",
+    )];
+    Ok((kind, render()).into_response())
 }
 
 #[derive(Serialize)]

@@ -198,3 +198,26 @@ async fn a_damaged_token_is_refused_and_the_others_work() {
     let new = NewToken::new("t", Role::Read).scope(scope);
     kit.tokens.make(new, None).await.unwrap();
 }
+
+#[tokio::test]
+async fn metrics_are_shown_to_readers_of_everything() {
+    let kit = Kit::new().await;
+    assert_eq!(kit.get("/metrics").await.problem(404), "no_metrics");
+    let server = Server::builder(&kit.store)
+        .metrics(|| "windlass_tasks 7\n".to_owned())
+        .build();
+    let kit = Kit::of_server(&kit, server);
+    let reader = kit.token("prometheus", Role::Read, &[]).await;
+    let scoped = kit.token("scoped", Role::Operate, &["mail"]).await;
+    let shown = kit.call_as(&reader, "GET /metrics", "").await;
+    assert_eq!(
+        (shown.status.as_u16(), &*shown.text),
+        (200, "windlass_tasks 7\n")
+    );
+    let kind = shown.headers["content-type"].to_str().unwrap();
+    assert!(kind.starts_with("text/plain; version=0.0.4"), "{kind}");
+    let refused = kit.call_as(&scoped, "GET /metrics", "").await;
+    assert_eq!(refused.problem(403), "forbidden");
+    let refused = kit.call_as("wlt_none", "GET /metrics", "").await;
+    assert_eq!(refused.problem(401), "unauthorized");
+}
