@@ -105,6 +105,13 @@ impl App {
         })
     }
 
+    /// Returns the URLs of the other servers of the namespace, where a client can go on.
+    pub(crate) fn others(&self) -> Vec<String> {
+        let all = self.keyring.servers().into_iter();
+        let others = all.filter(|(name, _)| name != self.peers.name());
+        others.flat_map(|(_, at)| at.urls).collect()
+    }
+
     /// Returns the numbers of the tasks, at most a second old: however many ask, the store is read once a second.
     pub(crate) async fn stats(&self) -> Result<Arc<Stats>, Error> {
         let mut kept = self.stats.lock().await;
@@ -116,13 +123,6 @@ impl App {
         let stats = Arc::new(self.client.stats().await?);
         *kept = Some((Instant::now(), stats.clone()));
         Ok(stats)
-    }
-
-    /// Returns the URLs of the other servers of the namespace, where a client can go on.
-    pub(crate) fn others(&self) -> Vec<String> {
-        let all = self.keyring.servers().into_iter();
-        let others = all.filter(|(name, _)| name != self.peers.name());
-        others.flat_map(|(_, at)| at.urls).collect()
     }
 
     /// Counts a request in work. A caller has at most a quarter of them, so that it does not hold up others.

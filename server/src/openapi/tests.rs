@@ -13,7 +13,7 @@ use super::{
 };
 use crate::routes::{
     forms,
-    table::{JSON, LINES, requests},
+    table::{FILE, JSON, LINES, requests},
 };
 
 const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/openapi.json");
@@ -102,6 +102,10 @@ async fn each_example_has_an_answer_of_its_form() {
                 continue;
             }
         };
+        if answer.media == FILE {
+            assert!(answered.text.starts_with("SQLite format 3"), "{line}");
+            continue;
+        }
         if answer.form.is_empty() {
             assert_eq!(answered.text.is_empty(), answer.media.is_empty(), "{line}");
             continue;

@@ -155,7 +155,8 @@ impl Following {
 
     fn end(&mut self, reason: &str) -> Vec<Event> {
         self.is_over = true;
-        let data = serde_json::json!({ "reason": reason }).to_string();
+        let data =
+            serde_json::json!({ "reason": reason, "servers": self.app.others() }).to_string();
         vec![Event::default().event("end").data(data)]
     }
 

@@ -86,6 +86,7 @@ pub(crate) fn schema(name: &str) -> Value {
         "doctor" => output::<namespace::DoctorForm>(),
         "purge" => input::<namespace::PurgeForm>(),
         "purged-tasks" => output::<namespace::PurgedForm>(),
+        "servers" => output::<namespace::ServersForm>(),
         "server-time" => output::<namespace::TimeForm>(),
         "schedules" => output::<schedules::SchedulesForm<'_>>(),
         "schedule-record" => output::<ScheduleForm<'_>>(),

@@ -38,6 +38,39 @@ pub(super) async fn readyz(State(app): State<Arc<App>>) -> (StatusCode, &'static
     }
 }
 
+#[derive(Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub(super) struct ServersForm {
+    servers: Vec<ServerForm>,
+}
+
+/// A server of the namespace.
+#[derive(Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+struct ServerForm {
+    /// The URLs by which clients reach it, with its base path.
+    urls: Vec<String>,
+    /// Its version of windlass.
+    version: String,
+}
+
+/// Returns the servers of the namespace.
+pub(super) async fn servers(
+    State(app): State<Arc<App>>,
+    _by: Reader,
+    params: Params,
+) -> Result<Response, Problem> {
+    params.end()?;
+    let all = app.keyring.servers().into_iter();
+    let servers = all.map(|(_, at)| ServerForm {
+        urls: at.urls,
+        version: at.version,
+    });
+    json(&ServersForm {
+        servers: servers.collect(),
+    })
+}
+
 /// Returns the metrics of the process.
 pub(super) async fn metrics(
     State(app): State<Arc<App>>,

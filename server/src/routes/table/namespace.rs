@@ -151,6 +151,12 @@ pub(super) const REQUESTS: &[Request] = &[
         ],
     },
     Request {
+        path: "/v1/servers",
+        route: || get(namespace::servers),
+        methods: &[read("Returns the servers of the namespace that say where they can be reached.")
+            .answers(&[answer(200, "servers", "The servers.", "/v1/servers")])],
+    },
+    Request {
         path: "/v1/time",
         route: || get(namespace::time),
         methods: &[may(Read, "GET", "Returns the time by the clock of the server.")
