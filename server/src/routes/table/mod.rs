@@ -107,7 +107,6 @@ pub(crate) struct Example {
 
 pub(crate) const JSON: &str = "application/json";
 pub(crate) const LINES: &str = "application/x-ndjson";
-pub(crate) const FILE: &str = "application/vnd.sqlite3";
 pub(crate) const EVENTS: &str = "text/event-stream";
 pub(crate) const FILE: &str = "application/vnd.sqlite3";
 
