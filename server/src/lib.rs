@@ -17,9 +17,11 @@ mod change;
 mod guard;
 mod key;
 mod listen;
+mod mask;
 mod params;
 mod peers;
 mod problem;
+mod quota;
 mod reference;
 mod routes;
 mod server;
@@ -29,6 +31,7 @@ pub use axum;
 
 pub use auth::{Link, NewToken, Role, Scope, Sessions, Token, TokenForm, Tokens, TrustedHeader};
 pub use listen::{Listen, Serving, TlsFiles};
+pub use mask::{Mask, MaskForm, Masks, ReadMask};
 pub use reference::reference;
 pub use server::{Builder, Server};
 

@@ -61,8 +61,8 @@ impl Peers {
             }
         }
         let registry = self.store.registry();
-        let gone = registry.set_value(&SetValue::delete(&self.name));
-        if let Err(error) = gone.await {
+        let gone = SetValue::delete(&self.name);
+        if let Err(error) = registry.set_value(&gone).await {
             tracing::debug!(%error, "the server stays named for a while");
         }
     }

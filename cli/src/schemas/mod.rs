@@ -18,7 +18,7 @@ use windlass::{
     },
     wire::RecordForm,
 };
-use windlass_server::TokenForm;
+use windlass_server::{MaskForm, TokenForm};
 
 use crate::{
     bulk,
@@ -92,6 +92,7 @@ fn forms() -> Vec<(Form, Value)> {
         ),
         output::<apply::AppliedForm<'_>>("applied", "`windlass apply`."),
         output::<apply::Checked>("checked", "`windlass apply --dry-run`."),
+        output::<apply::WrongForm>("apply-wrong", "`apply` with wrong lines"),
         output::<apply::RefusedForm<'_>>(
             "refused",
             "`windlass apply` and `apply --dry-run`, for a transaction that the store refuses.",
@@ -125,6 +126,10 @@ fn forms() -> Vec<(Form, Value)> {
             "A line of `windlass schedule import`, and `create` and `update` with `--dry-run`.",
         ),
         output::<time::Now>("time", "`windlass time`."),
+        output::<MaskForm<'_>>(
+            "mask",
+            "A line of `windlass mask list`, and the request of a server that lists them.",
+        ),
         output::<TokenForm<'_>>(
             "token",
             "`windlass token new` and `rotate`, a line of `windlass token list`, and the requests of a server about tokens.",

@@ -8,7 +8,9 @@ use axum::{
 };
 use serde::Serialize;
 
-use super::{backup, changes, commands, json, namespace, nodes, task, tasks, tokens, transactions};
+use super::{
+    backup, changes, commands, json, masks, namespace, nodes, task, tasks, tokens, transactions,
+};
 use crate::{access::Reader, app::App, auth::Role, params::Params, problem::Problem};
 
 /// A path, with the requests that it has.
@@ -233,6 +235,23 @@ pub(crate) const REQUESTS: &[Request] = &[
             "GET",
             "Returns the time by the clock of the server.",
         )],
+    },
+    Request {
+        path: "/v1/masks",
+        route: || get(masks::list).post(masks::set),
+        methods: &[
+            may(Admin, "GET", "Lists the masks."),
+            may(
+                Admin,
+                "POST",
+                "Sets the mask of a kind, in place of the one before.",
+            ),
+        ],
+    },
+    Request {
+        path: "/v1/masks/{kind}",
+        route: || axum::routing::delete(masks::remove),
+        methods: &[may(Admin, "DELETE", "Removes the mask of a kind.")],
     },
     Request {
         path: "/v1/tokens",

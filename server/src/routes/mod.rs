@@ -5,6 +5,7 @@ mod changes;
 mod commands;
 mod index;
 mod lines;
+mod masks;
 mod namespace;
 mod nodes;
 mod session;

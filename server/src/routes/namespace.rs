@@ -119,7 +119,11 @@ pub(super) async fn limits(by: Reader, params: Params) -> Result<Response, Probl
     params.end()?;
     by.check_unscoped()?;
     let limits = by.client().limits_in_use().await?;
-    json(&LimitsForm { limits })
+    let hiding = by.hiding().await?;
+    let limits = limits.into_iter().map(|limit| hiding.limit(limit));
+    json(&LimitsForm {
+        limits: limits.collect(),
+    })
 }
 
 #[derive(Serialize)]

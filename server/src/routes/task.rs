@@ -14,7 +14,6 @@ use tokio::time::timeout;
 use windlass::{
     TaskId,
     store::{Change as Happened, DamagedPart, Delete, Done, LogLine, LogQuery, Operation},
-    wire::RecordForm,
 };
 
 use super::{json, tasks::whole};
@@ -22,6 +21,7 @@ use crate::{
     access::{Operator, Reader, name},
     app::App,
     change::Change,
+    mask::HIDDEN,
     params::Params,
     problem::Problem,
 };
@@ -61,7 +61,7 @@ pub(super) async fn get(
         }
         record = by.task(&id).await?;
     }
-    json(&RecordForm::from(&record))
+    json(&by.hiding().await?.record(&record))
 }
 
 /// Deletes a task.
@@ -151,8 +151,15 @@ pub(super) async fn history(
     let limit = params.number("limit", (1, 100_000))?.unwrap_or(1000);
     params.end()?;
     by.check(&id).await?;
+    let veil = by.veil(&id).await?;
     let changes = by.client().history(&id, limit).await?;
-    json(&HistoryForm { changes })
+    let (hiding, kind) = by.unveil(veil).await?;
+    let changes = changes.into_iter();
+    json(&HistoryForm {
+        changes: changes
+            .map(|change| hiding.change(kind.as_ref(), change))
+            .collect(),
+    })
 }
 
 /// A line that a handler has logged.
@@ -162,17 +169,6 @@ struct LineForm {
     attempt: u32,
     at: Timestamp,
     text: String,
-}
-
-impl From<LogLine> for LineForm {
-    fn from(line: LogLine) -> Self {
-        Self {
-            number: line.number,
-            attempt: line.attempt,
-            at: line.at,
-            text: line.text,
-        }
-    }
 }
 
 /// A part of the log that cannot be read.
@@ -205,14 +201,27 @@ pub(super) async fn log(
     query.after = params.get("after")?.unwrap_or_default();
     params.end()?;
     by.check(&id).await?;
+    let veil = by.veil(&id).await?;
     let page = by.client().log_lines(&id, &query).await?;
+    let (hiding, kind) = by.unveil(veil).await?;
+    let is_hidden = hiding.of(kind.as_ref()).log;
+    let text = |text: String| match is_hidden {
+        true => HIDDEN.to_owned(),
+        false => text,
+    };
     let damaged = |part: DamagedPart| DamagedForm {
         part: part.part,
         attempt: part.attempt,
-        reason: part.reason,
+        reason: text(part.reason),
+    };
+    let line = |line: LogLine| LineForm {
+        number: line.number,
+        attempt: line.attempt,
+        at: line.at,
+        text: text(line.text),
     };
     json(&LogForm {
-        lines: page.lines.into_iter().map(LineForm::from).collect(),
+        lines: page.lines.into_iter().map(line).collect(),
         gone: page.gone,
         damaged: page.damaged.into_iter().map(damaged).collect(),
         next: page.next.to_string(),

@@ -10,10 +10,7 @@ use axum::{
 };
 use serde::Serialize;
 use serde_json::value::RawValue;
-use windlass::{
-    store::{Cursor, Operation, Order, Query, TaskRecord},
-    wire::RecordForm,
-};
+use windlass::store::{Cursor, Operation, Order, Query};
 
 use super::{
     json, json_with, lines,
@@ -158,6 +155,8 @@ pub(super) async fn list(
     }
     let mut cursor: Option<Cursor> = params.get("cursor")?;
     params.end()?;
+    let hiding = by.hiding().await?;
+    hiding.check_filter(&query.filter, &by.scope.kinds)?;
     let mut listed = Listed::default();
     let mut left = limit;
     for read in 0.. {
@@ -170,8 +169,9 @@ pub(super) async fn list(
             .tasks
             .iter()
             .filter(|record| by.scope.has_record(record))
+            .filter(|record| hiding.may_find(&query.filter, record))
         {
-            listed.add(record)?;
+            listed.add(&hiding.record(record))?;
             left = left.saturating_sub(1);
         }
         cursor = page.next;
@@ -192,12 +192,12 @@ struct Listed {
 }
 
 impl Listed {
-    fn add(&mut self, record: &TaskRecord) -> Result<(), Problem> {
+    fn add(&mut self, record: &impl Serialize) -> Result<(), Problem> {
         if self.tasks > 0 {
             self.bytes.push(b',');
         }
         self.tasks += 1;
-        let written = serde_json::to_writer(&mut self.bytes, &RecordForm::from(record));
+        let written = serde_json::to_writer(&mut self.bytes, record);
         written.map_err(|error| Problem::invalid("tasks", error))
     }
 
