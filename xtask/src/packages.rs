@@ -124,6 +124,31 @@ mod tests {
         assert!(text.contains(&path), "{text}");
     }
 
+    /// `cargo install --path cli` asks for no other tool: not for cmake, protoc, an assembler or a library of the system.
+    #[test]
+    fn the_command_line_needs_only_rust_and_a_c_compiler() {
+        let mut tree = cargo();
+        tree.args(["tree", "--locked", "--package", "windlass-cli"]);
+        tree.args(["--edges", "normal,build", "--prefix", "none"]);
+        let tree = tree.output().unwrap();
+        assert!(tree.status.success(), "{tree:?}");
+        let tree = String::from_utf8(tree.stdout).unwrap();
+        let names = tree.lines().filter_map(|line| line.split(' ').next());
+        let names: std::collections::BTreeSet<&str> = names.collect();
+        assert!(names.contains("cc") && names.contains("windlass-server"));
+        for tool in [
+            "aws-lc-sys",
+            "bindgen",
+            "cmake",
+            "nasm-rs",
+            "openssl-sys",
+            "prost-build",
+            "tonic-prost-build",
+        ] {
+            assert!(!names.contains(tool), "{tool}");
+        }
+    }
+
     /// A crate is published unless its manifest says `publish = false`.
     #[test]
     fn every_published_crate_is_checked() {

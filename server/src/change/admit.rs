@@ -3,12 +3,14 @@
 use std::collections::BTreeSet;
 
 use windlass::{
-    Invalid, Kind, TaskId, schedule,
+    Invalid, Json, Kind, TaskId,
+    schedule::{self, Schedule},
     store::{Error, Guard, IfExists, Operation, Require, Submit, TaskRecord},
 };
 
 use super::{Admitted, Change, taken};
 use crate::{
+    app::App,
     mask::{Hiding, refuse_placeholders},
     problem::Problem,
 };
@@ -80,7 +82,12 @@ impl Change<'_> {
         submit.task.check(usize::MAX)?;
         let kind = &submit.task.kind;
         let checked = (self.app.check)(kind, &submit.task.props);
-        checked.map_err(|error| without_value(error, hiding, &[kind]))
+        checked.map_err(|error| without_value(error, hiding, &[kind]))?;
+        // A spec that cannot be read fails the schedule, which shows why.
+        match Schedule::from_json(&submit.task.props) {
+            Ok(spec) if kind.as_str() == schedule::KIND => check_runs(self.app, &spec, hiding),
+            _ => Ok(()),
+        }
     }
 
     async fn admit_new(
@@ -176,6 +183,17 @@ impl Change<'_> {
             Err(error) => Err(error.into()),
         }
     }
+}
+
+/// Refuses props of the runs of a schedule that no run can have.
+pub(crate) fn check_runs(app: &App, spec: &Schedule, hiding: &Hiding) -> Result<(), Problem> {
+    let spec = Json::new("schedule", spec)?;
+    let Some(Ok(kind)) = spec.at("/run/kind").map(|kind| kind.get::<Kind>("kind")) else {
+        return Ok(());
+    };
+    let props = spec.at("/run/props").unwrap_or_else(Json::null);
+    let checked = (app.check)(&kind, &props);
+    checked.map_err(|error| without_value(error, hiding, &[&kind]))
 }
 
 /// Returns guards for a task that was compared with a scope: its labels are those of its submit, and its kind may change.

@@ -12,6 +12,8 @@ use windlass::{
     store::{Applied, Done, Error, Guard, Line, Operation, Transaction},
 };
 
+pub(crate) use admit::check_runs;
+
 use crate::{access::Operator, app::App, key::KEY, problem::Problem};
 
 /// The operations of a request, checked against the scope of its caller.
@@ -39,7 +41,18 @@ impl<'a> Change<'a> {
         operation: Operation,
         key: Option<&str>,
     ) -> Result<Done, Problem> {
-        let admitted = self.admit(&operation, &BTreeSet::new()).await?;
+        self.one_if(operation, Vec::new(), key).await
+    }
+
+    /// Applies one operation as [`one`](Self::one), if the guards hold.
+    pub(crate) async fn one_if(
+        &self,
+        operation: Operation,
+        guards: Vec<Guard>,
+        key: Option<&str>,
+    ) -> Result<Done, Problem> {
+        let mut admitted = self.admit(&operation, &BTreeSet::new()).await?;
+        admitted.guards.splice(0..0, guards);
         let held = self.hold(admitted.adds).await?;
         if let Some(held) = &held
             && !held.has_room_for(admitted.adds)

@@ -46,7 +46,7 @@ impl Hidden<'_> {
     }
 
     fn places(&self, document: Document) -> Vec<&[String]> {
-        if self.everything {
+        if self.everything && document != Document::Spec {
             return vec![&[]];
         }
         let paths = self.paths.iter().filter(|path| path.is_in(document));
@@ -104,6 +104,29 @@ impl Hiding {
         is_run || self.of(Some(kind)).errors
     }
 
+    /// Returns whether an operation at a pointer into `/props` and `/data` could read or move something that is hidden.
+    pub(crate) fn touches(&self, kind: &Kind, pointer: &str) -> bool {
+        let hidden = self.of(Some(kind));
+        let is_run = kind.as_str() == Kind::SCHEDULE && self.hides_props();
+        if hidden.everything || is_run {
+            return true;
+        }
+        let rest = pointer.strip_prefix('/').unwrap_or_default();
+        let at = rest.find('/').unwrap_or(rest.len());
+        let (document, below) = rest.split_at(at);
+        let document = match document {
+            "props" => Document::Props,
+            "data" => Document::Data,
+            _ => return hidden.hides(Document::Props) || hidden.hides(Document::Data),
+        };
+        // An element that is added or removed moves those behind it.
+        let (above, last) = below.rsplit_once('/').unwrap_or_default();
+        let is_element =
+            last == "-" || !last.is_empty() && last.bytes().all(|b| b.is_ascii_digit());
+        let mut paths = hidden.paths.iter().filter(|path| path.is_in(document));
+        paths.any(|path| path.touches(below) || is_element && path.touches(above))
+    }
+
     /// Returns whether data of tasks of a kind are hidden. Those of a schedule have the props of its runs.
     pub(crate) fn hides_data_of(&self, kind: &Kind) -> bool {
         let is_run = kind.as_str() == Kind::SCHEDULE && self.hides_props();
@@ -154,7 +177,7 @@ impl Hiding {
     fn without_run(&self, document: Document, json: Json) -> Json {
         let run: &[&str] = match document {
             Document::Props => &["run"],
-            Document::Data => &["spec", "run"],
+            Document::Data | Document::Spec => &["spec", "run"],
             _ => return json,
         };
         let Some(of_run) = json.at(&format!("/{}", run.join("/"))) else {

@@ -13,7 +13,7 @@ mod shown;
 
 pub use form::MaskForm;
 pub(crate) use hiding::Hiding;
-pub(crate) use placeholder::refuse_placeholders;
+pub(crate) use placeholder::{refuse_placeholder, refuse_placeholders};
 pub use row::Mask;
 pub use rows::{Masks, ReadMask};
 pub(crate) use shown::HIDDEN;

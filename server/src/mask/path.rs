@@ -17,6 +17,8 @@ pub(crate) enum Document {
     Payload,
     /// The reply to a signal.
     Reply,
+    /// A schedule with its spec, of which only the props of its runs are hidden.
+    Spec,
 }
 
 impl Document {
@@ -66,7 +68,7 @@ impl Path {
 
     /// Returns whether the place is in a document.
     pub(crate) fn is_in(&self, document: Document) -> bool {
-        self.document.is_none_or(|of| of == document)
+        document != Document::Spec && self.document.is_none_or(|of| of == document)
     }
 
     pub(crate) fn parts(&self) -> &[String] {

@@ -15,20 +15,8 @@ pub(crate) fn placeholder() -> Json {
 
 /// Refuses an operation that would write the placeholder of a masked value.
 pub(crate) fn refuse_placeholders(operation: &Operation) -> Result<(), Invalid> {
-    let refuse = |field: &'static str, json: Option<&Json>| match json.and_then(place) {
-        None => Ok(()),
-        Some(place) => {
-            let at = if place.is_empty() {
-                "the whole value"
-            } else {
-                &place
-            };
-            let what = format!(
-                "{at} is {PLACEHOLDER}, which the server shows in place of a masked value; give the value itself, or leave \
-                 {field} out to keep it"
-            );
-            Err(Invalid::new(field, what))
-        }
+    let refuse = |field: &'static str, json: Option<&Json>| {
+        json.map_or(Ok(()), |json| refuse_placeholder(field, json))
     };
     match operation {
         Operation::Submit(submit) => refuse("props", Some(&submit.task.props)),
@@ -47,6 +35,22 @@ pub(crate) fn refuse_placeholders(operation: &Operation) -> Result<(), Invalid> 
         },
         Operation::Delete(_) => Ok(()),
     }
+}
+
+/// Refuses a document that has the placeholder of a masked value.
+pub(crate) fn refuse_placeholder(field: &'static str, json: &Json) -> Result<(), Invalid> {
+    let Some(place) = place(json) else {
+        return Ok(());
+    };
+    let at = match place.as_str() {
+        "" => "the whole value",
+        place => place,
+    };
+    let what = format!(
+        "{at} is {PLACEHOLDER}, which the server shows in place of a masked value; give the value itself, or leave {field} out \
+         to keep it"
+    );
+    Err(Invalid::new(field, what))
 }
 
 /// Returns the pointer to the first placeholder in a document.

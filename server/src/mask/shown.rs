@@ -2,13 +2,17 @@
 
 use serde::{Serialize, Serializer};
 use windlass::{
-    Bound, Command, ErrorEntry, Json, Kind, Limit, Outcome, Progress, Signal, TaskStatus,
+    Bound, Command, ErrorEntry, Invalid, Json, Kind, Limit, Outcome, Progress, Signal, TaskStatus,
+    client::{Stats, WaitReason},
     statemachine::state::LastCommand,
     store::{Change, ChangeKind, CommandRecord, LimitUse, LimitedBy, NodeRecord, TaskRecord},
     wire::RecordForm,
 };
 
-use super::{hiding::Hiding, path::Document};
+use super::{
+    hiding::Hiding,
+    path::{Document, hidden},
+};
 
 /// The text that is shown in place of a masked one.
 pub(crate) const HIDDEN: &str = "[masked]";
@@ -170,6 +174,48 @@ impl Hiding {
         used
     }
 
+    /// Returns why a task is not run, as it is shown.
+    pub(crate) fn reason(&self, kind: &Kind, mut reason: WaitReason) -> WaitReason {
+        match &mut reason {
+            WaitReason::Limit(by) if self.hides_props_of(kind) => {
+                if let Some(limit) = unfilled(&by.limit) {
+                    by.limit = limit;
+                }
+            }
+            WaitReason::Fault { reason, .. } if self.hides_errors_of(kind) => {
+                HIDDEN.clone_into(reason);
+            }
+            _ => {}
+        }
+        reason
+    }
+
+    /// Hides what is hidden in the counts of a namespace.
+    pub(crate) fn stats(&self, stats: &mut Stats) {
+        let limits = std::mem::take(&mut stats.limits).into_iter();
+        stats.limits = limits.map(|limit| self.limit(limit)).collect();
+        for of in &mut stats.kinds {
+            for held in &mut of.held_back {
+                held.reason = self.reason(&of.kind, held.reason.clone());
+            }
+        }
+    }
+
+    /// Returns a schedule as it is shown: the form of [`ScheduleForm`](windlass::wire::ScheduleForm).
+    pub(crate) fn schedule(&self, form: &impl Serialize) -> Result<Json, Invalid> {
+        let json = Json::new("schedule", form)?;
+        if self.is_nothing() {
+            return Ok(json);
+        }
+        // Its spec is where the data of the task have it.
+        let kind = Kind::new(Kind::SCHEDULE)?;
+        let json = self.document(Some(&kind), Document::Spec, &json);
+        match self.hides_errors_of(&kind) {
+            true => Ok(without_texts(&json)),
+            false => Ok(json),
+        }
+    }
+
     /// Returns a node as it is shown. A handler has written the reason of a fault.
     pub(crate) fn node(&self, mut node: NodeRecord) -> NodeRecord {
         for fault in &mut node.status.faults {
@@ -179,6 +225,16 @@ impl Hiding {
         }
         node
     }
+}
+
+/// Returns a schedule without the texts that may quote an error: why its spec is wrong, and the error of its last run.
+fn without_texts(json: &Json) -> Json {
+    let places = [&["wrong"][..], &["last_run", "error"]].map(|place| {
+        let place = place.iter().map(|part| (*part).to_owned());
+        place.collect::<Vec<String>>()
+    });
+    let places: Vec<&[String]> = places.iter().map(Vec::as_slice).collect();
+    hidden(json, &places)
 }
 
 /// Returns an error without its text. That a claim was abandoned is no text of a handler.

@@ -15,7 +15,7 @@ use std::{
 use axum::{
     body::{Body, Bytes},
     extract::State,
-    http::{Method, StatusCode, header},
+    http::{Method, StatusCode, header, request::Parts},
     response::{IntoResponse, Response},
 };
 use futures::stream;
@@ -33,12 +33,16 @@ const ENDING: &str = ".download";
 pub(super) async fn download(
     State(app): State<Arc<App>>,
     by: Admin,
-    method: Method,
+    head: Parts,
     params: Params,
 ) -> Result<Response, Problem> {
-    if method == Method::HEAD {
+    if head.method == Method::HEAD {
         // It would make a backup to say how large it is.
-        return Err(guard::no_method(method).await);
+        return Err(guard::no_method(head.method).await);
+    }
+    if by.is_proven_by_browser() {
+        // A page of another origin may open this address with the cookies of ours.
+        guard::check_same_origin(&head)?;
     }
     params.end()?;
     by.check_unscoped()?;

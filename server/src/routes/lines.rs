@@ -52,7 +52,8 @@ struct Lines {
 
 /// The answer to a line.
 #[derive(Serialize)]
-struct Answer {
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub(super) struct Answer {
     /// The number of the line, from 1.
     line: u64,
     #[serde(flatten)]

@@ -3,24 +3,24 @@
 use std::sync::Arc;
 
 use axum::{
-    body::Body,
-    extract::{Path, Request, State},
+    extract::{Path, State},
     http::StatusCode,
     response::{IntoResponse, Response},
 };
 use serde::{Deserialize, Serialize};
 
-use super::{json, tasks::whole};
+use super::json;
 use crate::{
     access::Admin,
     app::App,
     mask::{Mask, MaskForm, Masks},
-    params::{Params, read_form},
+    params::{Form, Formed, Params},
     problem::Problem,
 };
 
 #[derive(Serialize)]
-struct MasksForm<'a> {
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub(super) struct MasksForm<'a> {
     masks: Vec<MaskForm<'a>>,
 }
 
@@ -39,27 +39,33 @@ pub(super) async fn list(
 
 /// The body of a mask.
 #[derive(Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "NewMask"))]
 #[serde(deny_unknown_fields)]
-struct NewForm {
+pub(super) struct NewForm {
+    /// The kind; `inbox/*` for every kind that begins with `inbox/`, `*` for every kind.
     kind: String,
+    /// The places that are hidden, as JSON pointers that begin with the name of a document.
     #[serde(default)]
     pointers: Vec<String>,
+    /// Whether the texts of errors are hidden.
     #[serde(default)]
     errors: bool,
+    /// Whether the lines that handlers log are hidden.
     #[serde(default)]
     log: bool,
+}
+
+impl Formed for NewForm {
+    const LIKE: &str = r#"{"kind":"exec","pointers":["/props/env/*"]}"#;
 }
 
 /// Sets the mask of a kind, in place of the one before.
 pub(super) async fn set(
     State(app): State<Arc<App>>,
     by: Admin,
-    params: Params,
-    request: Request<Body>,
+    Form(form): Form<NewForm>,
 ) -> Result<Response, Problem> {
-    params.end()?;
-    let body = whole(request, &app).await?;
-    let form: NewForm = read_form(&body, r#"{"kind":"exec","pointers":["/props/env/*"]}"#)?;
     let mask = Mask::new(form.kind, form.pointers)?;
     let mask = mask.errors(form.errors).log(form.log);
     let masks = Masks::new(&app.store);

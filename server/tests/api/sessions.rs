@@ -272,3 +272,19 @@ async fn a_user_has_some_sessions_and_the_oldest_ends_for_one_more() {
     let links = kit.store.registry().values("server/link/").await;
     assert_eq!(links.unwrap().len(), 0, "a link that was opened is gone");
 }
+
+/// A page of another origin can open an address of ours with the cookies of ours, and a backup takes as much room as the
+/// store.
+#[tokio::test]
+async fn a_page_of_another_origin_makes_no_backup() {
+    let kit = Kit::new().await;
+    let browser = Browser::open(&kit, Role::Admin).await;
+    let opens = [
+        ("sec-fetch-site", "cross-site"),
+        ("sec-fetch-mode", "navigate"),
+    ];
+    let refused = browser.send("GET /v1/backup", "", &opens).await;
+    assert_eq!(refused.problem(403), "forbidden");
+    let ours = browser.page("GET /v1/backup", "").await;
+    assert_eq!(ours.problem(501), "unsupported");
+}
