@@ -161,7 +161,7 @@ async fn operation(path: &str, method: &Method, schemas: &mut Schemas) -> Value 
         operation["requestBody"] = body(method, schemas);
     }
     for answer in method.answers {
-        let answered = answered(path, method, answer).await;
+        let answered = answered(path, method, answer).await.unwrap();
         let response = &mut operation["responses"][answer.status.to_string()];
         if response.is_null() {
             *response = json!({"description": answer.about});

@@ -12,7 +12,11 @@ pub(super) fn needs_file(path: &str) -> bool {
 }
 
 /// Sends the request of an example, and returns its answer.
-pub(super) async fn answered(path: &str, method: &Method, answer: &Answer) -> Answered {
+pub(super) async fn answered(
+    path: &str,
+    method: &Method,
+    answer: &Answer,
+) -> Result<Answered, String> {
     let fixture = Fixture::new(needs_file(path), |builder| builder).await;
     if path.starts_with("/v1/masks") {
         let set = fixture.by(&fixture.admin, "POST /v1/masks");
@@ -32,14 +36,11 @@ pub(super) async fn answered(path: &str, method: &Method, answer: &Answer) -> An
     }
     let request = request.body(Body::from(example.body)).unwrap();
     let answered = fixture.send(request).await;
-    assert_eq!(
-        answered.status.as_u16(),
-        answer.status,
-        "{line}: {}",
-        answered.text
-    );
-    assert_eq!(answered.media, answer.media, "{line}");
-    answered
+    let found = (answered.status.as_u16(), answered.media.as_str());
+    match found == (answer.status, answer.media) {
+        true => Ok(answered),
+        false => Err(format!("{line}: {found:?} {}", answered.text)),
+    }
 }
 
 /// Reads an answer, without what differs each time.
@@ -84,6 +85,7 @@ fn steady(value: &mut Value) {
                     "secret" => *value = json!("wl_0f1e2d3c"),
                     "pid" => *value = json!(4242),
                     "found" => *value = json!("…"),
+                    "version" if value.is_string() => *value = json!("1.0.0"),
                     _ => steady(value),
                 }
             }

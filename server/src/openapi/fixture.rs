@@ -158,6 +158,9 @@ async fn fill(client: &Client) -> u64 {
     let run = NewTask::new("mail").props(&json!({"to": "all"}));
     let nightly = Schedule::new(run).cron("30 2 * * *").zone("Europe/Berlin");
     client.schedules().create("nightly", nightly).await.unwrap();
+    let hourly = Schedule::new(NewTask::new("mail")).cron("0 * * * *");
+    let created = client.schedules().create_paused("hourly", hourly).await;
+    created.unwrap();
     let order = client
         .command_node("worker-1", NodeCommand::Unfreeze)
         .await

@@ -18,7 +18,8 @@ impl Schemas {
             let fields = schema.as_object_mut().unwrap();
             fields.remove("$schema");
             let defs = fields.remove("$defs").unwrap_or_default();
-            let defs = defs.as_object().cloned().unwrap_or_default();
+            let mut defs = defs.as_object().cloned().unwrap_or_default();
+            prune(&schema, &mut defs);
             let mut names = BTreeMap::new();
             for name in defs.keys() {
                 names.insert(name.clone(), self.name_of(form, name, &defs));
@@ -44,6 +45,22 @@ impl Schemas {
             _ => name.to_owned(),
         }
     }
+}
+
+/// Removes the types that the schema does not use.
+fn prune(schema: &Value, defs: &mut Map<String, Value>) {
+    let mut used = schema.to_string();
+    let mut kept = Map::new();
+    while let Some(name) = defs
+        .keys()
+        .find(|name| used.contains(&format!("\"#/$defs/{name}\"")))
+        .cloned()
+    {
+        let def = defs.remove(&name).unwrap();
+        used.push_str(&def.to_string());
+        kept.insert(name, def);
+    }
+    *defs = kept;
 }
 
 /// Lets references name the types of the document.

@@ -10,8 +10,7 @@ use windlass::{
 };
 
 use super::{
-    commands, index, lines, masks, namespace, nodes, schedules, submits, task, tokens,
-    transactions, why,
+    commands, index, masks, namespace, nodes, schedules, submits, task, tokens, transactions, why,
 };
 use crate::{
     auth::TokenForm,
@@ -38,36 +37,27 @@ pub(crate) fn schema(name: &str) -> Value {
         "problem" => output::<problem::Form<'_>>(),
         "index" => output::<index::IndexForm>(),
         "task" => input::<TaskForm>(),
-        "task-or-tasks" => {
-            let mut schema = input::<TaskForm>();
-            let defs = schema
-                .as_object_mut()
-                .and_then(|fields| fields.remove("$defs"));
-            let mut either = json!({"title": "TaskOrTasks", "oneOf": [schema, {"type": "array", "items": schema}]});
-            either["$defs"] = defs.unwrap_or_default();
-            either
-        }
+        "task-or-tasks" => either(
+            "TaskOrTasks",
+            vec![input::<TaskForm>(), array(input::<TaskForm>())],
+        ),
         "task-page" => output::<TaskPage<'_>>(),
         "record" => output::<RecordForm<'_>>(),
         "submitted-task" => output::<submits::SubmittedForm>(),
         "submitted-task-or-results" => {
-            let one = output::<submits::SubmittedForm>();
-            let mut each = output::<submits::Outcome>();
-            let defs = each
-                .as_object_mut()
-                .and_then(|fields| fields.remove("$defs"));
-            let mut either = json!({"title": "SubmittedTaskOrResults", "oneOf": [one, {"type": "array", "items": each}]});
-            let mut all = defs.unwrap_or_default();
-            let more = either["oneOf"][0]["$defs"].take();
-            if let (Some(all), Some(more)) = (all.as_object_mut(), more.as_object()) {
-                all.extend(more.clone());
-            }
-            let first = either["oneOf"][0].as_object_mut();
-            first.map(|first| first.remove("$defs"));
-            either["$defs"] = all;
-            either
+            let results = array(output::<submits::Outcome>());
+            either(
+                "SubmittedTaskOrResults",
+                vec![output::<submits::SubmittedForm>(), results],
+            )
         }
-        "submitted-line" => output::<lines::Answer>(),
+        "submitted-line" => {
+            let submitted = with_line(output::<submits::SubmittedForm>());
+            either(
+                "SubmittedLine",
+                vec![submitted, with_line(output::<problem::Form<'_>>())],
+            )
+        }
         "task-changed" => output::<task::Changed<'_>>(),
         "history" => output::<task::HistoryForm>(),
         "log" => output::<task::LogForm>(),
@@ -117,6 +107,39 @@ pub(crate) fn schema(name: &str) -> Value {
         "new-token" => input::<tokens::NewForm>(),
         other => panic!("the form '{other}' of the table has no schema"),
     }
+}
+
+/// Returns the schema of an array.
+fn array(mut of: Value) -> Value {
+    let defs = of["$defs"].take();
+    json!({"type": "array", "items": of, "$defs": defs})
+}
+
+/// Adds the number of a line to a schema.
+fn with_line(mut of: Value) -> Value {
+    of["properties"]["line"] =
+        json!({"type": "integer", "description": "The number of the line, from 1."});
+    let required = of["required"].as_array_mut();
+    required
+        .map(|names| names.push(json!("line")))
+        .unwrap_or_default();
+    of
+}
+
+/// Returns the schema of one of several forms.
+fn either(title: &str, forms: Vec<Value>) -> Value {
+    let mut all = serde_json::Map::new();
+    let without_defs = |mut form: Value| {
+        let fields = form.as_object_mut();
+        let defs = fields.and_then(|fields| fields.remove("$defs"));
+        all.extend(
+            defs.and_then(|defs| defs.as_object().cloned())
+                .unwrap_or_default(),
+        );
+        form
+    };
+    let forms: Vec<Value> = forms.into_iter().map(without_defs).collect();
+    json!({"title": title, "oneOf": forms, "$defs": all})
 }
 
 /// Returns the schema of an operation of a task whose request names the operation and the task.

@@ -52,8 +52,7 @@ struct Lines {
 
 /// The answer to a line.
 #[derive(Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub(super) struct Answer {
+struct Answer {
     /// The number of the line, from 1.
     line: u64,
     #[serde(flatten)]

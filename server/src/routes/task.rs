@@ -171,6 +171,10 @@ pub(super) async fn patch(
         return Err(Problem::masked("path", what));
     }
     let state = record.state?;
+    if state.code().is_terminal() {
+        // Also for a patch that would change nothing.
+        return Err(windlass::store::Error::AlreadyFinished(id).into());
+    }
     let before = Patched {
         props: record.task.props,
         data: state.data,

@@ -108,8 +108,8 @@ pub(crate) struct Example {
 
 pub(crate) const JSON: &str = "application/json";
 pub(crate) const LINES: &str = "application/x-ndjson";
-pub(crate) const FILE: &str = "application/vnd.sqlite3";
 pub(crate) const EVENTS: &str = "text/event-stream";
+pub(crate) const FILE: &str = "application/vnd.sqlite3";
 
 /// Every request.
 pub(crate) fn requests() -> impl Iterator<Item = &'static Request> {

@@ -66,7 +66,7 @@ pub(super) const REQUESTS: &[Request] = &[
             "Resumes a schedule. The times that have passed are skipped, or with catch_up may run.",
         )
         .bodies(&[body("schedule-resume").or_none()])
-        .answers(&[answer(200, "schedule-action", "The resume was sent.", "/v1/schedules/nightly/resume")
+        .answers(&[answer(200, "schedule-action", "The resume was sent.", "/v1/schedules/hourly/resume")
             .to(r#"{"catch_up":true}"#)])],
     },
     Request {
