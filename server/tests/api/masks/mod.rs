@@ -186,7 +186,19 @@ fn bodies(path: &str) -> &'static [(&'static str, &'static str)] {
             ),
             ("?state=failed", "[]"),
         ],
-        "/v1/tasks/{id}" => &[("?wait=1ms", "")],
+        "/v1/tasks/{id}" => &[
+            ("?wait=1ms", ""),
+            (
+                "",
+                r#"[{"op":"copy","from":"/props/password","path":"/props/user"}]"#,
+            ),
+        ],
+        "/v1/schedules" => &[(
+            "",
+            r#"{"id":"new","spec":{"run":{"kind":"safe"},"cron":["0 0 1 1 *"]}}"#,
+        )],
+        "/v1/schedules/{id}" => &[("", r#"{"description":"x"}"#)],
+        "/v1/schedules/{id}/backfill" => &[("", r#"{"from":"1d","dry_run":true}"#)],
         "/v1/tasks/{id}/commands" => &[("", r#"{"command":"pause"}"#)],
         "/v1/tasks/{id}/signals/{name}" => &[("?wait=2s", "1")],
         "/v1/tasks/{id}/reschedule" => &[("", r#"{"kind":"open"}"#), ("", r#"{"priority":1}"#)],
@@ -214,8 +226,27 @@ fn bodies(path: &str) -> &'static [(&'static str, &'static str)] {
 /// Sends each request, and returns the lines of those whose answers have the secret.
 async fn tell(kit: &Kit, requests: &[(String, String)]) -> Vec<String> {
     let mut told = Vec::new();
-    for (line, body) in requests {
-        let response = kit.open(request(&kit.admin, line, body.clone())).await;
+    let variants = requests.iter().flat_map(|(line, body)| {
+        let lines = line
+            .starts_with("GET /v1/tasks?")
+            .then(|| format!("{line} as lines"));
+        [Some(line.clone()), lines]
+            .into_iter()
+            .flatten()
+            .map(move |line| (line, body))
+    });
+    for (line, body) in variants {
+        let path = line.trim_end_matches(" as lines");
+        let mut request = request(&kit.admin, path, body.clone());
+        if path != line {
+            let lines = "application/x-ndjson".parse().unwrap();
+            request.headers_mut().insert("accept", lines);
+        }
+        if line.starts_with("PATCH /v1/tasks") {
+            let patch = "application/json-patch+json".parse().unwrap();
+            request.headers_mut().insert("content-type", patch);
+        }
+        let response = kit.open(request).await;
         let head = format!("{:?}", response.headers());
         let is_stream = head.contains("text/event-stream");
         let mut frames = response.into_body().into_data_stream();
@@ -229,7 +260,7 @@ async fn tell(kit: &Kit, requests: &[(String, String)]) -> Vec<String> {
             }
         }
         if text.contains(SECRET) {
-            told.push(line.clone());
+            told.push(line);
         }
     }
     told
@@ -251,6 +282,10 @@ async fn no_answer_of_any_request_has_a_masked_value() {
         "GET /v1/commands/ask?wait=1ms",
         "GET /v1/commands/wish?wait=1ms",
         "GET /v1/limits",
+        "GET /v1/schedules",
+        "GET /v1/schedules/every-day",
+        "GET /v1/tasks?limit=1000 as lines",
+        "GET /v1/stats",
     ] {
         assert!(
             open.iter().any(|told| told == line),

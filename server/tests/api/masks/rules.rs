@@ -240,3 +240,69 @@ async fn no_backup_is_sent_while_values_are_masked() {
     assert_eq!(refused.problem(403), "masked");
     assert_eq!(refused.json()["field"], "backup");
 }
+
+/// A patch could compare a masked value, copy it to another place, or move an element out of a masked one.
+#[tokio::test]
+async fn a_patch_does_not_reach_a_masked_value() {
+    let kit = Kit::new().await;
+    kit.client.submit(new("a").paused()).await.unwrap();
+    set(&kit, &mask()).await;
+    let patch = async |body: &str| {
+        let mut request = request(&kit.admin, "PATCH /v1/tasks/a", body.to_owned());
+        let kind = "application/json-patch+json".parse().unwrap();
+        request.headers_mut().insert("content-type", kind);
+        kit.send(request).await
+    };
+    for refused in [
+        r#"[{"op":"test","path":"/props/password","value":"S3CRET"}]"#,
+        r#"[{"op":"test","path":"/props","value":{}}]"#,
+        r#"[{"op":"test","path":"","value":{}}]"#,
+        r#"[{"op":"copy","from":"/props/password","path":"/props/user"}]"#,
+        r#"[{"op":"move","from":"/props/list","path":"/props/user"}]"#,
+        r#"[{"op":"remove","path":"/props/list/0"}]"#,
+        r#"[{"op":"copy","from":"/data/key","path":"/props/user"}]"#,
+    ] {
+        let answer = patch(refused).await;
+        assert_eq!(answer.problem(403), "masked", "{refused}");
+        assert_eq!(answer.json()["field"], "path", "{refused}");
+    }
+    let user = r#"[{"op":"test","path":"/props/user","value":"ann"},{"op":"replace","path":"/props/user","value":"bob"}]"#;
+    let patched = patch(user).await;
+    assert_eq!(patched.status, 200, "{}", patched.text);
+    let props = kit.client.get("a").await.unwrap().task.props;
+    assert!(
+        props.as_str().contains(SECRET) && props.as_str().contains("bob"),
+        "{props}"
+    );
+}
+
+/// The spec of a schedule has the props of its runs.
+#[tokio::test]
+async fn a_schedule_is_not_written_with_placeholders() {
+    let kit = Kit::new().await;
+    let run = json!({"kind": "safe", "props": {"password": SECRET}});
+    let spec = json!({"run": run, "cron": ["0 0 1 1 *"]});
+    let body = json!({"id": "s", "spec": spec, "paused": true}).to_string();
+    let made = kit.call("POST /v1/schedules", body).await;
+    assert_eq!(made.status, 201, "{}", made.text);
+    set(&kit, &mask()).await;
+    let shown = kit.get("/v1/schedules/s").await.json();
+    let hidden: Value = serde_json::from_str(PLACEHOLDER).unwrap();
+    assert_eq!(
+        shown["spec"]["run"]["props"],
+        json!({"password": hidden}),
+        "{shown}"
+    );
+    let change = json!({"run": shown["spec"]["run"]}).to_string();
+    let refused = kit.call("PATCH /v1/schedules/s", change).await;
+    assert_eq!(refused.field(), "spec", "{}", refused.text);
+    let again = json!({"id": "t", "spec": shown["spec"]}).to_string();
+    assert_eq!(kit.call("POST /v1/schedules", again).await.field(), "spec");
+    let changed = kit
+        .call("PATCH /v1/schedules/s", r#"{"description":"x"}"#)
+        .await;
+    assert_eq!(changed.status, 200, "{}", changed.text);
+    let kept = kit.client.get("s").await.unwrap();
+    let kept = format!("{:?} {:?}", kept.task.props, kept.state);
+    assert!(kept.contains(SECRET), "{kept}");
+}
