@@ -182,6 +182,9 @@ async fn every_output_has_the_fields_of_its_schema() {
     see.run("token", 0, &["token", "new", "ci", "--role", "read"]);
     see.run("token", 0, &["token", "rotate", "ci", "--overlap", "1h"]);
     see.run("token", 0, &["token", "list"]);
+    env.run(&["mask", "set", "exec", "/props/env/*", "--log"])
+        .ok();
+    see.run("mask", 0, &["mask", "list"]);
     see.run("report", 1, &["wait", "done", "failed"]);
     see.run("setting", 0, &["config"]);
     schedules(&see);
@@ -191,6 +194,7 @@ async fn every_output_has_the_fields_of_its_schema() {
         {"op":"retry","task":"done"}"#;
     see.run_with("checked", 0, &["apply", "-", "--dry-run"], lines);
     see.run_with("applied", 0, &["apply", "-"], lines);
+    see.run_with("apply-wrong", 2, &["apply", "-"], r#"{"op":"drop"}"#);
     let refused = r#"{"op":"require","task":"runs","state":"paused","version":9}
         {"op":"delete","task":"nothing"}"#;
     see.run_with("refused", 1, &["apply", "-", "--dry-run"], refused);

@@ -1,5 +1,6 @@
 //! Every request of the API, in one table: the routes, the reference and the OpenAPI document are made of it.
 
+mod masks;
 mod namespace;
 mod schedules;
 mod task;
@@ -117,6 +118,7 @@ pub(crate) fn requests() -> impl Iterator<Item = &'static Request> {
         task::REQUESTS,
         schedules::REQUESTS,
         namespace::REQUESTS,
+        masks::REQUESTS,
         tokens::REQUESTS,
     ]
     .into_iter()
