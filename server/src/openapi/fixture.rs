@@ -46,7 +46,7 @@ async fn report(task: TaskContext) -> Message {
     let props: serde_json::Value = task.props().unwrap_or_default();
     match props["hold"].as_bool() {
         Some(true) => task.stop_requested().await.message(),
-        _ => Message::complete_with(&json!({"rows": 7})),
+        _ => Message::complete_with(json!({"rows": 7})),
     }
 }
 
