@@ -217,6 +217,7 @@ async fn every_output_has_the_fields_of_its_schema() {
         0,
         &["copy", "--from", &from, "--to", &url, "--backup"],
     );
+    see.run("backup", 0, &["backup", &env.path("backup.db")]);
     let file = env.path("tasks.jsonl");
     see.run("exported", 0, &["export", &file]);
     let exported = fs::read_to_string(&file).unwrap();

@@ -1,4 +1,10 @@
 //! The schemas of the bodies and answers, by the names that the table of requests gives them.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "only tests make the document, and a test fails by panicking"
+)]
 
 use schemars::JsonSchema;
 use serde_json::{Value, json};

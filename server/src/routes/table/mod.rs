@@ -225,10 +225,10 @@ const fn answer(
 impl Answer {
     /// Sets the body of the example.
     const fn to(self, body: &'static str) -> Self {
-        self.to_body(JSON, body)
+        self.with_body(JSON, body)
     }
 
-    const fn to_body(self, media: &'static str, body: &'static str) -> Self {
+    const fn with_body(self, media: &'static str, body: &'static str) -> Self {
         Self {
             example: Example {
                 media,
