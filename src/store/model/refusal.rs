@@ -335,10 +335,6 @@ mod tests {
                 "task 'a' has fence 8; it must have 7",
             ),
             (
-                Reason::Order { is: 8, required: 7 },
-                "task 'a' has order 8; it must have 7",
-            ),
-            (
                 Reason::Kind {
                     is: kind,
                     required: other,
