@@ -12,6 +12,7 @@ use windlass::{Client, Invalid, Json, Kind, store::Store};
 
 use crate::{
     auth::{Keyring, Sessions},
+    peers::Peers,
     problem::Problem,
     settings::Settings,
 };

@@ -61,7 +61,8 @@ impl Peers {
             }
         }
         let registry = self.store.registry();
-        let gone = registry.set_value(&SetValue::delete(&self.name));
+        let delete = SetValue::delete(&self.name);
+        let gone = registry.set_value(&delete);
         if let Err(error) = gone.await {
             tracing::debug!(%error, "the server stays named for a while");
         }
