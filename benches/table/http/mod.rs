@@ -77,16 +77,16 @@ async fn library(client: &Client, callers: usize, time: Duration) -> Load {
             times
         }
     });
-    let used = support::used(std::process::id());
+    let (used, begun) = (support::used(std::process::id()), Instant::now());
     let times = spawned(all).await;
-    load(times, time, support::used(std::process::id()) - used)
+    load(times, begun.elapsed(), support::used(std::process::id()) - used)
 }
 
 /// Sends a request again and again over so many connections, for a while.
 async fn http(server: &Server, ask: &Ask, connections: usize, time: Duration) -> Load {
     let wires = (0..connections).map(|_| Wire::to(&server.address));
     let wires = join_all(wires).await;
-    let used = server.used();
+    let (used, begun) = (server.used(), Instant::now());
     let all = wires.into_iter().enumerate().map(|(n, mut wire)| {
         let request = request(server.token(n), ask.line, ask.kind, &ask.body);
         async move {
@@ -100,7 +100,7 @@ async fn http(server: &Server, ask: &Ask, connections: usize, time: Duration) ->
         }
     });
     let times = spawned(all).await;
-    load(times, time, server.used() - used)
+    load(times, begun.elapsed(), server.used() - used)
 }
 
 async fn spawned(
