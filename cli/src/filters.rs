@@ -6,7 +6,7 @@ use windlass::{
     store::{Filter, TimeRange, WaitKind},
 };
 
-use crate::{exit::Failure, parse::time};
+use crate::{exit::Failure, parse::past};
 
 /// The kinds that a filter selects.
 #[derive(Debug, Clone)]
@@ -84,20 +84,20 @@ pub(crate) struct FilterArgs {
     #[arg(long)]
     quarantined: bool,
 
-    /// Only tasks submitted at this time (RFC 3339) or later
-    #[arg(long, value_name = "TIME", value_parser = time)]
+    /// Only tasks submitted at this time (RFC 3339, '5m ago') or later
+    #[arg(long, value_name = "TIME", value_parser = past)]
     submitted_from: Option<Timestamp>,
 
-    /// Only tasks submitted before this time (RFC 3339)
-    #[arg(long, value_name = "TIME", value_parser = time)]
+    /// Only tasks submitted before this time (RFC 3339, '5m ago')
+    #[arg(long, value_name = "TIME", value_parser = past)]
     submitted_until: Option<Timestamp>,
 
-    /// Only tasks that ended at this time (RFC 3339) or later
-    #[arg(long, value_name = "TIME", value_parser = time)]
+    /// Only tasks that ended at this time (RFC 3339, '5m ago') or later
+    #[arg(long, value_name = "TIME", value_parser = past)]
     ended_from: Option<Timestamp>,
 
-    /// Only tasks that ended before this time (RFC 3339)
-    #[arg(long, value_name = "TIME", value_parser = time)]
+    /// Only tasks that ended before this time (RFC 3339, '5m ago')
+    #[arg(long, value_name = "TIME", value_parser = past)]
     ended_until: Option<Timestamp>,
 
     /// Only tasks with this value at this place of their props: a JSON pointer and JSON, such as '/to/country="de"'.

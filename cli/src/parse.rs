@@ -104,6 +104,12 @@ pub(crate) fn time(text: &str) -> Result<Timestamp, String> {
     windlass::statemachine::time::parse("time", text).map_err(|e| e.reason().to_owned())
 }
 
+/// Reads a time of a filter: RFC 3339, or a length of time before now.
+pub(crate) fn past(text: &str) -> Result<Timestamp, String> {
+    let read = windlass::statemachine::wire::read_past("time", text, Timestamp::now());
+    read.map_err(|e| e.reason().to_owned())
+}
+
 /// Reads a priority.
 pub(crate) fn priority(text: &str) -> Result<i32, String> {
     let (least, most) = (i32::MIN, i32::MAX);

@@ -235,6 +235,10 @@ impl Registry for UseCopied {
     async fn changes(&self, after: Option<u64>) -> Result<ChangeStream, Error> {
         self.registry().changes(after).await
     }
+
+    async fn newest_change(&self) -> Result<u64, Error> {
+        self.registry().newest_change().await
+    }
 }
 
 #[async_trait]

@@ -113,6 +113,16 @@ impl<const ROLE: u8> Access<ROLE> {
         }
     }
 
+    /// Refuses a request that counts tasks by kind, for a caller whose scope has labels.
+    pub(crate) fn check_counted(&self) -> Result<(), Problem> {
+        match self.scope.labels.is_empty() {
+            true => Ok(()),
+            false => Err(Problem::forbidden(
+                "tasks are not counted by label, and the scope of the token has labels; use a token without",
+            )),
+        }
+    }
+
     /// Refuses a request that concerns the whole namespace, for a caller with a scope.
     pub(crate) fn check_unscoped(&self) -> Result<(), Problem> {
         match self.scope.is_everything() {

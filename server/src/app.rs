@@ -8,7 +8,11 @@ use std::{
 
 use tokio::{sync::Semaphore, time::Instant};
 use tokio_util::sync::CancellationToken;
-use windlass::{Client, Invalid, Json, Kind, store::Store};
+use windlass::{
+    Client, Invalid, Json, Kind,
+    client::Stats,
+    store::{Error, Store},
+};
 
 use crate::{
     auth::{Keyring, Sessions},
@@ -19,6 +23,8 @@ use crate::{
 
 /// How many callers are kept whose requests were counted.
 const COUNTED: usize = 10_000;
+/// How long the numbers of the tasks are kept.
+const STATS_AGE: Duration = Duration::from_secs(1);
 
 /// Checks the props of a new task of a kind.
 pub(crate) type Check = Arc<dyn Fn(&Kind, &Json) -> Result<(), Invalid> + Send + Sync>;
@@ -42,6 +48,8 @@ pub(crate) struct App {
     /// Cancelled when the server shuts down: waits and streams end.
     pub(crate) stop: CancellationToken,
     rates: Mutex<HashMap<String, Bucket>>,
+    /// The numbers of the tasks, as they were read last.
+    stats: tokio::sync::Mutex<Option<(Instant, Arc<Stats>)>>,
     /// How many requests of each caller are in work.
     shares: Arc<Mutex<HashMap<String, usize>>>,
 }
@@ -92,6 +100,7 @@ impl App {
             metrics,
             stop,
             rates: Mutex::default(),
+            stats: tokio::sync::Mutex::default(),
             shares: Arc::default(),
         })
     }
@@ -101,6 +110,19 @@ impl App {
         let all = self.keyring.servers().into_iter();
         let others = all.filter(|(name, _)| name != self.peers.name());
         others.flat_map(|(_, at)| at.urls).collect()
+    }
+
+    /// Returns the numbers of the tasks, at most a second old: however many ask, the store is read once a second.
+    pub(crate) async fn stats(&self) -> Result<Arc<Stats>, Error> {
+        let mut kept = self.stats.lock().await;
+        if let Some((at, stats)) = kept.as_ref()
+            && at.elapsed() < STATS_AGE
+        {
+            return Ok(stats.clone());
+        }
+        let stats = Arc::new(self.client.stats().await?);
+        *kept = Some((Instant::now(), stats.clone()));
+        Ok(stats)
     }
 
     /// Counts a request in work. A caller has at most a quarter of them, so that it does not hold up others.

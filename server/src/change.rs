@@ -5,7 +5,8 @@ use std::{collections::BTreeSet, sync::Arc};
 use axum::http::StatusCode;
 use uuid::Uuid;
 use windlass::{
-    TaskId, TransactionId, schedule,
+    Invalid, Json, Kind, TaskId, TransactionId,
+    schedule::{self, Schedule},
     store::{Applied, Done, Error, Guard, IfExists, Line, Operation, Require, Submit, Transaction},
 };
 
@@ -28,7 +29,18 @@ impl<'a> Change<'a> {
         operation: Operation,
         key: Option<&str>,
     ) -> Result<Done, Problem> {
-        let guards = self.admit(&operation, &BTreeSet::new()).await?;
+        self.one_if(operation, Vec::new(), key).await
+    }
+
+    /// Applies one operation as [`one`](Self::one), if the guards hold.
+    pub(crate) async fn one_if(
+        &self,
+        operation: Operation,
+        guards: Vec<Guard>,
+        key: Option<&str>,
+    ) -> Result<Done, Problem> {
+        let admitted = self.admit(&operation, &BTreeSet::new()).await?;
+        let guards: Vec<Guard> = guards.into_iter().chain(admitted).collect();
         if key.is_some() && !guards.is_empty() && matches!(operation, Operation::Submit(_)) {
             let what = "is not for a submit with if_exists by a token with a scope; leave it out: such a submit can be repeated";
             return Err(Problem::invalid(KEY, what));
@@ -144,7 +156,14 @@ impl<'a> Change<'a> {
     /// Checks a new task itself.
     fn check_new(&self, submit: &Submit) -> Result<(), Problem> {
         submit.task.check(usize::MAX)?;
-        (self.app.check)(&submit.task.kind, &submit.task.props)?;
+        let (kind, props) = (&submit.task.kind, &submit.task.props);
+        (self.app.check)(kind, props)?;
+        // A spec that cannot be read fails the schedule, which shows why.
+        if kind.as_str() == schedule::KIND
+            && let Ok(spec) = Schedule::from_json(props)
+        {
+            check_runs(self.app, &spec)?;
+        }
         Ok(())
     }
 
@@ -267,6 +286,16 @@ impl<'a> Change<'a> {
             error => error.into(),
         })
     }
+}
+
+/// Refuses props of the runs of a schedule that no run can have.
+pub(crate) fn check_runs(app: &App, spec: &Schedule) -> Result<(), Invalid> {
+    let spec = Json::new("schedule", spec)?;
+    let Some(Ok(kind)) = spec.at("/run/kind").map(|kind| kind.get::<Kind>("kind")) else {
+        return Ok(());
+    };
+    let props = spec.at("/run/props").unwrap_or_else(Json::null);
+    (app.check)(&kind, &props)
 }
 
 /// That an id or a key is taken can be learned, and nothing more.

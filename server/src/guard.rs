@@ -9,7 +9,7 @@ use std::{
 use axum::{
     body::{Body, Bytes, HttpBody},
     extract::{MatchedPath, Request, State},
-    http::{HeaderMap, HeaderValue, Method, StatusCode, header, request::Parts},
+    http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header, request::Parts},
     middleware::Next,
     response::{IntoResponse, Response},
 };
@@ -27,6 +27,8 @@ use crate::{
 
 /// The header with the id of a request.
 const REQUEST_ID: &str = "x-request-id";
+/// The header with the URLs of other servers, in an answer of one that stops.
+const SERVERS: HeaderName = HeaderName::from_static("windlass-servers");
 /// The cookie of a session.
 pub(crate) const COOKIE: &str = "windlass";
 
@@ -92,6 +94,16 @@ pub(crate) async fn guard(State(app): State<Arc<App>>, request: Request, next: N
         headers.insert(REQUEST_ID, id);
     }
     protect(headers);
+    if app.stop.is_cancelled() {
+        // Where a client goes on whose wait ends with this server.
+        let others = HeaderValue::from_str(&app.others().join(" "));
+        headers.extend(
+            others
+                .ok()
+                .filter(|urls| !urls.is_empty())
+                .map(|urls| (SERVERS, urls)),
+        );
+    }
     response
 }
 

@@ -17,19 +17,25 @@ mod change;
 mod guard;
 mod key;
 mod listen;
+#[cfg(all(test, feature = "schema"))]
+mod openapi;
 mod params;
+mod patch;
 mod peers;
 mod problem;
 mod reference;
 mod routes;
+#[cfg(feature = "schema")]
+pub mod schema;
 mod server;
 mod settings;
+mod wait;
 
 pub use axum;
 
 pub use auth::{Link, NewToken, Role, Scope, Sessions, Token, TokenForm, Tokens, TrustedHeader};
 pub use listen::{Listen, Serving, TlsFiles};
-pub use reference::reference;
+pub use reference::{openapi, reference};
 pub use server::{Builder, Server};
 
 /// Runs the examples of the page.

@@ -1,27 +1,32 @@
 //! [`Params`]: the parameters of a request's query.
 
-use std::{str::FromStr, time::Duration};
+use std::{str::FromStr, sync::Arc, time::Duration};
 
 use axum::{
-    extract::{FromRequestParts, Query},
-    http::request::Parts,
+    body::{Body, Bytes},
+    extract::{FromRequest, FromRequestParts, Query, Request},
+    http::{StatusCode, request::Parts},
 };
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde::de::DeserializeOwned;
 use windlass::{
     Json, Kind, StateKind,
     statemachine::{
         plain,
-        wire::{read_duration, read_moment},
+        wire::{read_duration, read_past},
     },
     store::{Filter, TimeRange},
 };
 
-use crate::problem::Problem;
+use crate::{app::App, problem::Problem};
 
 /// The parameters that were not read yet. [`end`](Self::end) refuses what is left.
 #[derive(Debug)]
-pub(crate) struct Params(Vec<(String, String)>);
+pub(crate) struct Params {
+    left: Vec<(String, String)>,
+    /// The names of the parameters that were read, given or not.
+    known: Vec<String>,
+}
 
 impl<S: Send + Sync> FromRequestParts<S> for Params {
     type Rejection = Problem;
@@ -29,14 +34,18 @@ impl<S: Send + Sync> FromRequestParts<S> for Params {
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
         let read = Query::<Vec<(String, String)>>::from_request_parts(parts, state).await;
         let pairs = read.map_err(|error| Problem::invalid("query", error.body_text()))?;
-        Ok(Self(pairs.0))
+        Ok(Self {
+            left: pairs.0,
+            known: Vec::new(),
+        })
     }
 }
 
 impl Params {
     /// Takes every value of a parameter.
     pub(crate) fn all(&mut self, name: &str) -> Vec<String> {
-        let taken = self.0.extract_if(.., |(known, _)| known == name);
+        self.known.push(name.to_owned());
+        let taken = self.left.extract_if(.., |(known, _)| known == name);
         taken.map(|(_, value)| value).collect()
     }
 
@@ -90,14 +99,14 @@ impl Params {
         text.map(|text| read_time(name, &text)).transpose()
     }
 
-    /// Takes a moment: RFC 3339, or relative, such as `in 5m`.
-    pub(crate) fn moment(
+    /// Takes a time of a filter: RFC 3339, or a length of time before now, such as `5m ago` or `5m`.
+    pub(crate) fn past(
         &mut self,
         name: &'static str,
         now: Timestamp,
     ) -> Result<Option<Timestamp>, Problem> {
         let text = self.text(name)?;
-        let read = text.map(|text| read_moment(name, &text, now));
+        let read = text.map(|text| read_past(name, &text, now));
         Ok(read.transpose()?)
     }
 
@@ -159,19 +168,25 @@ impl Params {
         filter.quarantined = self.flag("quarantined")?;
         filter.error = self.text("error")?;
         filter.fingerprint = self.text("fingerprint")?;
-        let from = self.moment("submitted_from", now)?;
-        filter.submitted = TimeRange::new(from, self.moment("submitted_until", now)?);
-        let from = self.moment("ended_from", now)?;
-        filter.ended = TimeRange::new(from, self.moment("ended_until", now)?);
+        let from = self.past("submitted_from", now)?;
+        filter.submitted = TimeRange::new(from, self.past("submitted_until", now)?);
+        let from = self.past("ended_from", now)?;
+        filter.ended = TimeRange::new(from, self.past("ended_until", now)?);
         Ok(filter)
     }
 
-    /// Refuses the parameters that nothing has read.
+    /// Refuses the parameters that nothing has read, and names those of the request.
     pub(crate) fn end(self) -> Result<(), Problem> {
-        match self.0.first() {
-            None => Ok(()),
-            Some((name, _)) => Err(Problem::invalid(name, "is not a parameter of this request")),
-        }
+        let Some((name, _)) = self.left.first() else {
+            return Ok(());
+        };
+        let known = match self.known.as_slice() {
+            [] => "; it has none".to_owned(),
+            [one] => format!("; it has {one}"),
+            all => format!("; it has {}", all.join(", ")),
+        };
+        let what = format!("is not a parameter of this request{known}");
+        Err(Problem::invalid(name, what))
     }
 }
 
@@ -180,6 +195,56 @@ pub(crate) fn read_form<T: DeserializeOwned>(body: &[u8], like: &str) -> Result<
     let text = std::str::from_utf8(body).map_err(|_| Problem::invalid("body", "is not UTF-8"))?;
     let read = plain::object(text);
     read.map_err(|wrong| Problem::invalid("body", format!("{wrong}; write it like {like}")))
+}
+
+/// The body of a request without parameters, as a form.
+pub(crate) struct Form<T>(pub(crate) T);
+
+/// A body that has a form.
+pub(crate) trait Formed: DeserializeOwned {
+    /// A body that is right, for errors.
+    const LIKE: &str;
+}
+
+impl<T: Formed> FromRequest<Arc<App>> for Form<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request<Body>, app: &Arc<App>) -> Result<Self, Problem> {
+        let (mut head, body) = request.into_parts();
+        Params::from_request_parts(&mut head, app).await?.end()?;
+        let body = whole(Request::from_parts(head, body), app).await?;
+        let body = match body.trim_ascii() {
+            b"" => b"{}",
+            _ => body.as_ref(),
+        };
+        read_form(body, T::LIKE).map(Self)
+    }
+}
+
+/// Reads a whole body.
+pub(crate) async fn whole(request: Request<Body>, app: &Arc<App>) -> Result<Bytes, Problem> {
+    let read = Bytes::from_request(request, app).await;
+    read.map_err(|error| {
+        let status = error.status();
+        let most = app.settings.body_bytes;
+        let detail = match status {
+            StatusCode::PAYLOAD_TOO_LARGE => {
+                format!("the body has more than {most} bytes; send several requests, or lines (application/x-ndjson)")
+            }
+            _ => error.body_text(),
+        };
+        Problem::new(status, "body", detail)
+    })
+}
+
+/// Refuses a length of time beyond the longest one.
+pub(crate) fn within(name: &str, time: Duration, most: Duration) -> Result<Duration, Problem> {
+    if time <= most {
+        return Ok(time);
+    }
+    let most = SignedDuration::try_from(most).unwrap_or(SignedDuration::MAX);
+    let what = format!("is longer than {most:#}, the most; give at most that, and ask again");
+    Err(Problem::invalid(name, what))
 }
 
 /// Reads a length of time.

@@ -61,9 +61,8 @@ impl Peers {
             }
         }
         let registry = self.store.registry();
-        let delete = SetValue::delete(&self.name);
-        let gone = registry.set_value(&delete);
-        if let Err(error) = gone.await {
+        let gone = SetValue::delete(&self.name);
+        if let Err(error) = registry.set_value(&gone).await {
             tracing::debug!(%error, "the server stays named for a while");
         }
     }

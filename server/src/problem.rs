@@ -32,15 +32,25 @@ pub(crate) struct Problem {
     alone: Option<Box<Error>>,
 }
 
+/// An answer that is not a success (RFC 9457).
 #[derive(Serialize)]
-struct Form<'a> {
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "Problem"))]
+pub(crate) struct Form<'a> {
+    /// The meaning of the status.
     title: &'a str,
+    /// The status of the answer.
     status: u16,
+    /// A word for programs.
     code: &'a str,
+    /// The field, parameter or header that is wrong, if one is.
     #[serde(skip_serializing_if = "Option::is_none")]
     field: Option<&'a str>,
+    /// What happened, and what to do next.
     detail: &'a str,
+    /// The parts of a transaction that were refused.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<Vec<RefusalForm<'a>>>"))]
     refused: Option<&'a serde_json::value::RawValue>,
 }
 
@@ -90,6 +100,11 @@ impl Problem {
                 ..Self::new(StatusCode::CONFLICT, "key_used", detail)
             };
         }
+        self.of_one()
+    }
+
+    /// Returns the error of the only operation, instead of that of its transaction.
+    pub(crate) fn of_one(self) -> Self {
         match self.alone {
             Some(alone) => (*alone).into(),
             None => self,
@@ -104,6 +119,11 @@ impl Problem {
         });
         self.detail = format!("{part}: {}", self.detail);
         self
+    }
+
+    /// Returns whether the task does not exist for the caller.
+    pub(crate) fn is_missing(&self) -> bool {
+        self.status == StatusCode::NOT_FOUND
     }
 
     pub(crate) fn retry_after(mut self, seconds: u64) -> Self {
@@ -210,6 +230,10 @@ fn detail(error: &Error) -> String {
         Error::AlreadyFinished(_) => {
             " (POST /v1/tasks/ID/retry, or a submit with \"if_exists\":\"replace-finished\")"
         }
+        Error::Claimed(_) => " (DELETE /v1/tasks/ID?force=true)",
+        Error::ScheduleEnded(_) => " (PATCH /v1/schedules/ID updates one)",
+        Error::NotASchedule { .. } => "; /v1/tasks/ID has the requests of tasks",
+        Error::Copied(_) => " (the option --use-copied of `windlass` removes it)",
         Error::NotUnique { .. } => "; with \"if_exists\":\"same\" that task counts as submitted",
         _ => "",
     };

@@ -1,23 +1,43 @@
-//! The reference of the requests, as Markdown.
+//! The reference of the requests: a table in Markdown, and the OpenAPI document.
 
 use std::fmt::Write as _;
 
-use crate::routes::described;
+use crate::routes::requests;
 
 /// Returns a table of every request, as Markdown: a part of docs/server.md.
 pub fn reference() -> String {
     let mut text = String::from("| request | role | what it does |\n|---|---|---|\n");
-    for request in described() {
+    for request in requests() {
         for method in request.methods {
+            let names = method.parameters.iter().map(|parameter| parameter.name);
+            let names: Vec<&str> = names.collect();
+            let parameters = match names.is_empty() {
+                true => String::new(),
+                false => format!(" Parameters: {}.", names.join(", ")),
+            };
             // Writing to a text does not fail.
             let _ = writeln!(
                 text,
-                "| `{} {}` | {} | {} |",
+                "| `{} {}` | {} | {}{parameters} |",
                 method.method, request.path, method.role, method.about
             );
         }
     }
     text
+}
+
+/// Returns the OpenAPI 3.1 document of the requests, which `GET /v1/openapi.json` answers with: docs/openapi.json.
+///
+/// # Example
+///
+/// ```
+/// let document: serde_json::Value = serde_json::from_str(windlass_server::openapi())?;
+/// assert_eq!(document["openapi"], "3.1.0");
+/// assert!(document["paths"]["/v1/tasks"]["get"].is_object());
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+pub fn openapi() -> &'static str {
+    include_str!("../openapi.json")
 }
 
 #[cfg(test)]

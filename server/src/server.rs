@@ -110,7 +110,7 @@ impl Builder {
         self
     }
 
-    /// Sets the longest wait of a request; 5 minutes by default. A request that asks for more is answered after this time.
+    /// Sets the longest wait of a request; 5 minutes by default. A request that asks for more is refused.
     pub fn longest_wait(mut self, time: Duration) -> Self {
         self.settings.longest_wait = time;
         self

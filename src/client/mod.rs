@@ -4,6 +4,8 @@ mod author;
 mod command;
 mod counted;
 mod edit;
+mod examine;
+mod graph;
 mod handle;
 mod log;
 mod nodes;
@@ -24,6 +26,7 @@ mod waits;
 use windlass_statemachine::{Author, Invalid, TaskId};
 
 pub use counted::{HeldBack, KindStats, Stats};
+pub use graph::{Around, Graph};
 pub use handle::{Handle, TaskFailed, WaitError};
 pub use pages::Pages;
 pub use record::Done;
@@ -268,5 +271,31 @@ impl Client {
             None => self.store.changes().whole().await,
             after => self.store.registry().changes(after).await,
         }
+    }
+
+    /// Returns a position after the newest change, which [`changes`](Self::changes) takes.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unavailable`].
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use futures::StreamExt;
+    /// use windlass::{Client, NewTask, store::Store};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), windlass::BoxError> {
+    /// let client = Client::new(&Store::open("memory:").await?);
+    /// client.submit(NewTask::new("mail").id("a")).await?;
+    /// let newest = client.newest_change().await?;
+    /// client.submit(NewTask::new("mail").id("b")).await?;
+    /// let mut changes = client.changes(Some(newest)).await?;
+    /// let next = changes.next().await.ok_or("the stream has ended")??;
+    /// assert_eq!(next[0].task.as_str(), "b");
+    /// # Ok(()) }
+    /// ```
+    pub async fn newest_change(&self) -> Result<u64, Error> {
+        self.store.registry().newest_change().await
     }
 }

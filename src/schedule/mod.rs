@@ -42,7 +42,7 @@ pub use handler::KIND;
 pub(crate) use handler::Scheduler;
 pub use left_out::{LeftOut, Why};
 pub use missed::Missed;
-pub use operations::{Backfill, LiveRuns, ScheduleRecord, Schedules, Trigger};
+pub use operations::{Backfill, Held, LastRun, LiveRuns, ScheduleRecord, Schedules, Trigger};
 pub use overlap::Overlap;
 pub use run::{By, LABEL, ScheduledFor};
 pub(crate) use set_back::watch as watch_clock;

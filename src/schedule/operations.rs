@@ -3,6 +3,7 @@
 mod boot;
 mod change;
 mod create;
+mod last;
 mod limits;
 mod record;
 mod runs;
@@ -232,6 +233,7 @@ impl Schedules {
     }
 }
 
+pub use last::{Held, LastRun};
 pub use record::ScheduleRecord;
 pub use runs::Backfill;
 pub use trigger::Trigger;

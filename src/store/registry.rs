@@ -293,6 +293,14 @@ pub trait Registry: Send + Sync + 'static {
     /// [`Error::Unavailable`].
     async fn changes(&self, after: Option<u64>) -> Result<ChangeStream, Error>;
 
+    /// Returns a position after the newest change, which [`changes`](Self::changes) takes: the stream after it has every
+    /// change that follows, and none that was made before the call. 0 before the first change.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unavailable`].
+    async fn newest_change(&self) -> Result<u64, Error>;
+
     /// Submits tasks, each in its own transaction. Implementations do not override this method and
     /// the next three, which call [`apply`](Self::apply).
     ///

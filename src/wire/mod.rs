@@ -3,8 +3,14 @@
 //!
 //! `docs/json.md` lists the fields of all forms. With the feature `schema` each form has a JSON Schema.
 
+mod graph;
 mod record;
 mod refusal;
+mod schedule;
+mod stats;
 
+pub use graph::{EdgeForm, GraphForm, NodeForm};
 pub use record::RecordForm;
 pub use refusal::{ReasonForm, RefusalForm};
+pub use schedule::{ScheduleActionForm, ScheduleForm, TimeForm};
+pub use stats::{HeldForm, KindForm, StatsForm};

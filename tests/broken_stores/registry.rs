@@ -309,4 +309,8 @@ impl Registry for PlantedStore {
             changes => changes,
         }
     }
+
+    async fn newest_change(&self) -> Result<u64, Error> {
+        self.inner.newest_change().await
+    }
 }

@@ -3,13 +3,11 @@
 use comfy_table::Color;
 use serde::Serialize;
 use windlass::{
-    Client, Fence,
-    schedule::zone_data,
-    store::examine::{Examination, Finding, Strays, Verdict},
+    Fence,
+    store::examine::{Examination, Finding, Verdict},
 };
 
 use crate::{
-    commands::nodes,
     exit::{Exit, Failure},
     global::Global,
     hint::Hint,
@@ -118,9 +116,7 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     how.compact = args.compact;
     how.raise_fences = args.raise_fences;
     how.quota = args.quota;
-    let mut findings = client.store().doctor()?.examine(&how).await?;
-    findings.push(machines(&client).await);
-    findings.push(Finding::ok("time zones", zone_data()));
+    let findings = client.examine(&how).await?;
     let worst = findings.iter().map(|finding| finding.verdict).max();
     let bad = match worst {
         Some(Verdict::Error) => true,
@@ -148,20 +144,6 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
         out.line(format!("{}: {advice}", finding.check))?;
     }
     Ok(if bad { Exit::No } else { Exit::Ok })
-}
-
-/// Returns whether every live node can run its kinds.
-async fn machines(client: &Client) -> Finding {
-    let advice = "remove the cause that each fault names; the node then continues on its own, but a new limit of its process \
-         (ulimit) needs a restart";
-    let nodes = match client.nodes().await {
-        Ok(nodes) => nodes,
-        Err(error) => return Finding::unknown("machines", &error, "see the check of the nodes"),
-    };
-    let now = client.store().clock().now();
-    let faults = nodes.iter().flat_map(|node| nodes::faults(node, now));
-    let what = (Verdict::Warning, "faults of the machines of nodes");
-    Finding::none_of("machines", what, &faults.collect::<Strays>(), 0, advice)
 }
 
 fn row(finding: &Finding) -> Vec<comfy_table::Cell> {

@@ -85,7 +85,7 @@ pub(crate) async fn execute(_: Args, global: &Global) -> Result<Exit, Failure> {
 }
 
 /// Returns the kinds that a node cannot run, one line each.
-pub(crate) fn faults(node: &NodeRecord, now: Timestamp) -> impl Iterator<Item = String> {
+fn faults(node: &NodeRecord, now: Timestamp) -> impl Iterator<Item = String> {
     node.status.faults.iter().map(move |fault| {
         let next = match fault.next_try.duration_since(now) {
             left if left.is_positive() => format!("in {}", human(left.unsigned_abs())),

@@ -1,11 +1,11 @@
 //! `windlass stats`: counts tasks by kind and state, shows what holds tasks back, and the limits in use.
 
 use jiff::Timestamp;
-use serde::Serialize;
 use windlass::{
-    Bound, Kind,
-    client::{self, HeldBack, KindStats, WaitReason},
+    Bound,
+    client::{self, KindStats, WaitReason},
     store::{LimitUse, TaskCount},
+    wire::StatsForm,
 };
 
 use crate::{
@@ -36,71 +36,6 @@ pub(crate) struct Args {
     kind: Option<KindFilter>,
 }
 
-/// How many tasks there are, and which limits they use.
-#[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-pub(crate) struct Stats<'a> {
-    /// The number of tasks.
-    tasks: u64,
-    /// How many of them are claimed.
-    claimed: u64,
-    /// The numbers by kind and state.
-    counts: &'a [TaskCount],
-    /// What can run, and what holds the rest back, by kind.
-    kinds: Vec<OfKind<'a>>,
-    /// The limits that tasks use at present.
-    limits: &'a [LimitUse],
-    /// The time for which the counts hold.
-    at: Timestamp,
-}
-
-/// How many tasks of a kind there are. Each task counts in exactly one of the fields; `held_back` adds why tasks of
-/// `available` and `waiting` are not run.
-#[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-struct OfKind<'a> {
-    /// The kind.
-    kind: &'a Kind,
-    /// Tasks that are due, and that no node has claimed.
-    available: u64,
-    /// Tasks that sleep until a later time.
-    future: u64,
-    /// Tasks that wait for other tasks.
-    waiting: u64,
-    /// Paused tasks.
-    paused: u64,
-    /// Tasks that a node has claimed.
-    claimed: u64,
-    /// Tasks that have ended.
-    ended: u64,
-    /// Tasks whose record cannot be read.
-    quarantined: u64,
-    /// The due time of the first available task.
-    oldest_due: Option<Timestamp>,
-    /// The age of `oldest_due`, in whole seconds.
-    oldest_due_age_seconds: Option<i64>,
-    /// Whether an older task may be available: SQLite reads the first 2,000 live tasks in submit order.
-    oldest_at_least: bool,
-    /// Why tasks are not run, the reason with the most tasks first.
-    held_back: Vec<Held>,
-}
-
-/// Tasks of a kind that are not run for the same reason.
-#[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-struct Held {
-    /// The name of the reason.
-    reason: &'static str,
-    /// The number of tasks.
-    tasks: u64,
-    /// Whether there may be more: only a part of the tasks was read.
-    at_least: bool,
-    /// The reason in words.
-    text: String,
-    /// The command that shows or resolves it.
-    remedy: String,
-}
-
 /// Prints the counts.
 pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure> {
     let client = global.reading().await?;
@@ -113,18 +48,8 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     let tasks: u64 = stats.counts.iter().map(|c| c.tasks).sum();
     let claimed: u64 = stats.counts.iter().map(|c| c.claimed).sum();
     if out.is_json() {
-        out.json(&Stats {
-            tasks,
-            claimed,
-            counts: &stats.counts,
-            kinds: stats
-                .kinds
-                .iter()
-                .map(|of| OfKind::of(of, stats.at, &hint))
-                .collect(),
-            limits: &stats.limits,
-            at: stats.at,
-        })?;
+        let remedy = |of: &KindStats, reason: &WaitReason| remedy(of, reason, &hint);
+        out.json(&StatsForm::new(&stats, remedy))?;
         return Ok(Exit::Ok);
     }
     if stats.counts.is_empty() {
@@ -141,38 +66,6 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
         show_limits(&out, &stats.limits, stats.at)?;
     }
     Ok(Exit::Ok)
-}
-
-/// Returns how long the first available task of a kind has been due, in whole seconds.
-fn oldest_age(of: &KindStats, now: Timestamp) -> Option<i64> {
-    of.oldest_due
-        .map(|due| now.duration_since(due).as_secs().max(0))
-}
-
-impl<'a> OfKind<'a> {
-    fn of(of: &'a KindStats, now: Timestamp, hint: &Hint) -> Self {
-        let held = |held: &HeldBack| Held {
-            reason: held.reason.kind().as_str(),
-            tasks: held.tasks,
-            at_least: held.at_least,
-            text: held.reason.to_string(),
-            remedy: remedy(of, &held.reason, hint),
-        };
-        Self {
-            kind: &of.kind,
-            available: of.available,
-            future: of.future,
-            waiting: of.waiting,
-            paused: of.paused,
-            claimed: of.claimed,
-            ended: of.ended,
-            quarantined: of.quarantined,
-            oldest_due: of.oldest_due,
-            oldest_due_age_seconds: oldest_age(of, now),
-            oldest_at_least: of.oldest_at_least,
-            held_back: of.held_back.iter().map(held).collect(),
-        }
-    }
 }
 
 /// Returns the command that shows or resolves what holds tasks back.

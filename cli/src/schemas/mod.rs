@@ -2,11 +2,10 @@
 //! types.
 
 mod page;
-mod strict;
 
 use std::{collections::BTreeSet, fs, path::PathBuf};
 
-use schemars::{JsonSchema, generate::SchemaSettings};
+use schemars::JsonSchema;
 use serde_json::Value;
 use windlass::{
     Message,
@@ -16,16 +15,16 @@ use windlass::{
         AuditEntry, NodeRecord,
         copy::{ExportLine, Report, Written},
     },
-    wire::RecordForm,
+    wire::{GraphForm, RecordForm, ScheduleActionForm, ScheduleForm, StatsForm, TimeForm},
 };
-use windlass_server::TokenForm;
+use windlass_server::{TokenForm, schema};
 
 use crate::{
     bulk,
     commands::{
-        apply, backup, config, doctor, get, graph, logs, node, purge,
+        apply, backup, config, doctor, get, logs, node, purge,
         run::{printing, report::summary},
-        schedule, stats, submit, time, watch,
+        schedule, submit, time, watch,
     },
 };
 
@@ -39,25 +38,13 @@ struct Form {
 }
 
 fn input<T: JsonSchema>(name: &'static str, of: &'static str) -> (Form, Value) {
-    let mut schema = schema::<T>(SchemaSettings::draft2020_12().for_deserialize());
-    strict::allow_null(&mut schema);
     let is_input = true;
-    (Form { name, of, is_input }, schema)
+    (Form { name, of, is_input }, schema::input::<T>())
 }
 
 fn output<T: JsonSchema>(name: &'static str, of: &'static str) -> (Form, Value) {
-    let schema = schema::<T>(SchemaSettings::draft2020_12().for_serialize());
     let is_input = false;
-    (Form { name, of, is_input }, schema)
-}
-
-fn schema<T: JsonSchema>(settings: SchemaSettings) -> Value {
-    let generator = settings.into_generator();
-    let mut schema = generator.into_root_schema_for::<T>().to_value();
-    strict::join(&mut schema);
-    strict::close(&mut schema);
-    strict::describe(&mut schema);
-    schema
+    (Form { name, of, is_input }, schema::output::<T>())
 }
 
 fn forms() -> Vec<(Form, Value)> {
@@ -107,16 +94,16 @@ fn forms() -> Vec<(Form, Value)> {
             "`windlass logs`: a line, or with `--follow` many.",
         ),
         output::<AuditEntry>("audit", "A line of `windlass audit`."),
-        output::<graph::draw::Graph<'_>>("graph", "`windlass graph`."),
+        output::<GraphForm<'_>>("graph", "`windlass graph`."),
         output::<Vec<NodeRecord>>("nodes", "`windlass nodes`."),
-        output::<stats::Stats<'_>>("stats", "`windlass stats`."),
+        output::<StatsForm<'_>>("stats", "`windlass stats`."),
         output::<node::Sent<'_>>("node", "`windlass node`."),
-        output::<schedule::form::View<'_>>(
+        output::<ScheduleForm<'_>>(
             "schedule-record",
             "`windlass schedule get`, `create` and `update`; `list` prints an array of them, and so does `--dry-run` of `pause`, `resume` and `delete`.",
         ),
-        output::<Vec<schedule::form::TimeForm>>("schedule-times", "`windlass schedule preview`."),
-        output::<schedule::Action<'_>>(
+        output::<Vec<TimeForm>>("schedule-times", "`windlass schedule preview`."),
+        output::<ScheduleActionForm<'_>>(
             "schedule-action",
             "The other commands of `windlass schedule`: `pause`, `resume`, `skip`, `trigger`, `backfill`, `delete`.",
         ),

@@ -12,7 +12,7 @@ use axum::{
 };
 use futures::{StreamExt, stream};
 use windlass::{
-    TaskId,
+    Client, TaskId,
     store::{Change, ChangeKind, ChangeStream, Error},
 };
 
@@ -50,11 +50,12 @@ pub(super) async fn follow(
         }
     };
     params.end()?;
-    let mut is_reset = false;
+    let mut reset = None;
     let changes = match by.client().changes(after).await {
         Err(Error::Invalid(_)) if after.is_some() => {
-            is_reset = true;
-            by.client().changes(None).await?
+            let (newest, changes) = from_newest(by.client()).await?;
+            reset = Some(newest);
+            changes
         }
         changes => changes?,
     };
@@ -62,7 +63,7 @@ pub(super) async fn follow(
         app,
         by,
         changes,
-        is_reset,
+        reset,
         is_over: false,
         known: HashMap::new(),
     };
@@ -77,11 +78,18 @@ pub(super) async fn follow(
     Ok(Sse::new(events.flatten()).keep_alive(alive).into_response())
 }
 
+/// Returns the position after the newest change, and the changes after it.
+async fn from_newest(client: &Client) -> Result<(u64, ChangeStream), Error> {
+    let newest = client.newest_change().await?;
+    Ok((newest, client.changes(Some(newest)).await?))
+}
+
 struct Following {
     app: Arc<App>,
     by: Reader,
     changes: ChangeStream,
-    is_reset: bool,
+    /// The position of a reset that the client has not got yet.
+    reset: Option<u64>,
     is_over: bool,
     /// Which tasks are in the scope of the caller, of those whose changes have come.
     known: HashMap<TaskId, bool>,
@@ -93,8 +101,8 @@ impl Following {
         if self.is_over {
             return None;
         }
-        if std::mem::take(&mut self.is_reset) {
-            return Some(vec![Event::default().event("reset").data("{}")]);
+        if let Some(newest) = self.reset.take() {
+            return Some(reset(newest));
         }
         loop {
             let app = self.app.clone();
@@ -110,7 +118,13 @@ impl Following {
                 Some(Ok(changes)) => changes,
                 Some(Err(Error::Invalid(_))) => {
                     // The changes in between are no longer kept; the stream goes on after them.
-                    return Some(vec![Event::default().event("reset").data("{}")]);
+                    match from_newest(self.by.client()).await {
+                        Ok((newest, changes)) => {
+                            self.changes = changes;
+                            return Some(reset(newest));
+                        }
+                        Err(error) => return Some(self.end(&error.to_string())),
+                    }
                 }
                 Some(Err(error)) => return Some(self.end(&error.to_string())),
                 None => return Some(self.end("the feed of changes has ended")),
@@ -141,7 +155,8 @@ impl Following {
 
     fn end(&mut self, reason: &str) -> Vec<Event> {
         self.is_over = true;
-        let data = serde_json::json!({ "reason": reason }).to_string();
+        let data =
+            serde_json::json!({ "reason": reason, "servers": self.app.others() }).to_string();
         vec![Event::default().event("end").data(data)]
     }
 
@@ -179,6 +194,12 @@ impl Following {
         self.known.insert(change.task.clone(), is_in);
         Ok(is_in)
     }
+}
+
+/// Returns the event that the changes before this position are no longer kept. A client that connects again goes on from it.
+fn reset(newest: u64) -> Vec<Event> {
+    let event = Event::default().event("reset").id(newest.to_string());
+    vec![event.data("{}")]
 }
 
 fn event(change: &Change) -> Option<Event> {

@@ -9,24 +9,25 @@ use axum::{
     response::Response,
 };
 use serde::Serialize;
-use tokio::time::timeout;
 use windlass::{
     Command, CommandId, Json, Outcome, TaskId,
     store::{CommandRecord, Done, Operation, SendCommand},
 };
 
-use super::{json, json_with, tasks::whole};
+use super::{json, json_with};
 use crate::{
     access::{Operator, Reader, name},
     app::App,
     change::Change,
-    params::Params,
+    params::{Params, whole},
     problem::Problem,
+    wait::{wait_for, wait_of},
 };
 
 /// A command that was sent.
 #[derive(Serialize)]
-struct SentForm<'a> {
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub(super) struct SentForm<'a> {
     /// The id of the command.
     id: &'a CommandId,
     task: &'a TaskId,
@@ -45,7 +46,7 @@ pub(super) async fn send(
     request: Request<Body>,
 ) -> Result<Response, Problem> {
     let task: TaskId = name(&task)?;
-    let wait = params.time("wait")?;
+    let wait = wait_of(&mut params, &app)?;
     params.end()?;
     let key = crate::key::key_of(request.headers(), &by.key())?;
     let body = whole(request, &app).await?;
@@ -67,7 +68,7 @@ pub(super) async fn signal(
     request: Request<Body>,
 ) -> Result<Response, Problem> {
     let task: TaskId = name(&task)?;
-    let wait = params.time("wait")?;
+    let wait = wait_of(&mut params, &app)?;
     let id: Option<CommandId> = params.get("id")?;
     params.end()?;
     let key = crate::key::key_of(&headers, &by.key())?;
@@ -117,14 +118,8 @@ async fn sent(
     };
     let mut outcome = None;
     if let Some(wait) = wait {
-        let wait = wait.min(app.settings.longest_wait);
-        tokio::select! {
-            done = timeout(wait, by.client().wait_outcome(&id)) => {
-                outcome = done.ok().transpose()?;
-            }
-            refused = app.keyring.ends(by.caller()) => return Err(crate::guard::refusal(refused)),
-            () = app.stop.cancelled() => {}
-        }
+        let settled = wait_for(app, by, wait, by.client().wait_outcome(&id));
+        outcome = settled.await?.transpose()?;
     }
     let form = SentForm {
         id: &id,
@@ -140,7 +135,8 @@ async fn sent(
 }
 
 #[derive(Serialize)]
-struct CommandsForm {
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub(super) struct CommandsForm {
     commands: Vec<CommandRecord>,
 }
 
@@ -165,7 +161,7 @@ pub(super) async fn get(
     mut params: Params,
 ) -> Result<Response, Problem> {
     let id: CommandId = name(&id)?;
-    let wait = params.time("wait")?;
+    let wait = wait_of(&mut params, &app)?;
     params.end()?;
     let registry = app.store.registry();
     let missing = || {
@@ -177,12 +173,7 @@ pub(super) async fn get(
     if let Some(wait) = wait
         && record.outcome.is_none()
     {
-        let wait = wait.min(app.settings.longest_wait);
-        tokio::select! {
-            done = timeout(wait, by.client().wait_outcome(&id)) => drop(done),
-            refused = app.keyring.ends(by.caller()) => return Err(crate::guard::refusal(refused)),
-            () = app.stop.cancelled() => {}
-        }
+        wait_for(&app, &by, wait, by.client().wait_outcome(&id)).await?;
         record = registry.command(&id).await?;
     }
     json(&record)

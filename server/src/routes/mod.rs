@@ -3,16 +3,23 @@
 mod backup;
 mod changes;
 mod commands;
+mod export;
+#[cfg(all(test, feature = "schema"))]
+pub(crate) mod forms;
+mod graph;
 mod index;
 mod lines;
 mod namespace;
 mod nodes;
+mod schedules;
 mod session;
 mod submits;
+pub(crate) mod table;
 mod task;
 mod tasks;
 mod tokens;
 mod transactions;
+mod why;
 
 use std::sync::Arc;
 
@@ -29,12 +36,12 @@ use serde::Serialize;
 
 use crate::{app::App, guard, problem::Problem};
 
-pub(crate) use index::Request as Described;
+pub(crate) use table::requests;
 
 /// Returns the routes of the API.
 pub(crate) fn router(app: &Arc<App>) -> Router {
     let mut api = Router::new();
-    for request in index::REQUESTS {
+    for request in table::requests() {
         api = api.route(request.path, (request.route)());
     }
     let guarded = api
@@ -54,11 +61,6 @@ pub(crate) fn router(app: &Arc<App>) -> Router {
         "" => all,
         base => Router::new().nest(base, all),
     }
-}
-
-/// Returns the requests, for the reference.
-pub(crate) fn described() -> &'static [Described] {
-    index::REQUESTS
 }
 
 /// Answers with JSON.

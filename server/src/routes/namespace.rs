@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use axum::{
-    body::Body,
-    extract::{Request, State},
+    extract::State,
     http::{StatusCode, header},
     response::{IntoResponse, Response},
 };
@@ -12,14 +11,17 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use windlass::{
     StateKind,
-    store::{AuditEntry, LimitUse, Purge},
+    store::{
+        AuditEntry, LimitUse, Purge,
+        examine::{Examination, Finding, Verdict},
+    },
 };
 
-use super::{json, tasks::whole};
+use super::json;
 use crate::{
     access::{Admin, Reader},
     app::App,
-    params::{Params, read_form, read_time},
+    params::{Form, Formed, Params, read_time},
     problem::Problem,
 };
 
@@ -34,6 +36,39 @@ pub(super) async fn readyz(State(app): State<Arc<App>>) -> (StatusCode, &'static
         true => (StatusCode::OK, "ok\n"),
         false => (StatusCode::SERVICE_UNAVAILABLE, "not ok\n"),
     }
+}
+
+#[derive(Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub(super) struct ServersForm {
+    servers: Vec<ServerForm>,
+}
+
+/// A server of the namespace.
+#[derive(Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+struct ServerForm {
+    /// The URLs by which clients reach it, with its base path.
+    urls: Vec<String>,
+    /// Its version of windlass.
+    version: String,
+}
+
+/// Returns the servers of the namespace.
+pub(super) async fn servers(
+    State(app): State<Arc<App>>,
+    _by: Reader,
+    params: Params,
+) -> Result<Response, Problem> {
+    params.end()?;
+    let all = app.keyring.servers().into_iter();
+    let servers = all.map(|(_, at)| ServerForm {
+        urls: at.urls,
+        version: at.version,
+    });
+    json(&ServersForm {
+        servers: servers.collect(),
+    })
 }
 
 /// Returns the metrics of the process.
@@ -57,7 +92,8 @@ pub(super) async fn metrics(
 }
 
 #[derive(Serialize)]
-struct TimeForm {
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub(super) struct TimeForm {
     /// The time by the clock of the server.
     now: Timestamp,
 }
@@ -75,7 +111,8 @@ pub(super) async fn time(
 
 /// The number of tasks of a kind in a state.
 #[derive(Serialize)]
-struct CountForm {
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub(super) struct CountForm {
     kind: String,
     /// The state; `quarantined` for tasks whose record cannot be read.
     state: &'static str,
@@ -83,18 +120,15 @@ struct CountForm {
 }
 
 #[derive(Serialize)]
-struct CountsForm {
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub(super) struct CountsForm {
     counts: Vec<CountForm>,
 }
 
 /// Returns how many tasks there are by kind and state.
 pub(super) async fn counts(by: Reader, params: Params) -> Result<Response, Problem> {
     params.end()?;
-    if !by.scope.labels.is_empty() {
-        return Err(Problem::forbidden(
-            "tasks are not counted by label, and the scope of the token has labels; use a token without",
-        ));
-    }
+    by.check_counted()?;
     let counts = by.client().counts().await?;
     let counts = counts
         .into_iter()
@@ -109,8 +143,33 @@ pub(super) async fn counts(by: Reader, params: Params) -> Result<Response, Probl
     })
 }
 
+/// The results of an examination.
 #[derive(Serialize)]
-struct LimitsForm {
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub(super) struct DoctorForm {
+    /// The worst verdict.
+    verdict: Verdict,
+    /// The finding of each check.
+    findings: Vec<Finding>,
+}
+
+/// Examines the store, and repairs nothing.
+pub(super) async fn doctor(by: Admin, mut params: Params) -> Result<Response, Problem> {
+    let mut how = Examination::default();
+    how.full = params.flag("full")?;
+    params.end()?;
+    by.check_unscoped()?;
+    let findings = by.client().examine(&how).await?;
+    let verdict = findings.iter().map(|finding| finding.verdict).max();
+    json(&DoctorForm {
+        verdict: verdict.unwrap_or(Verdict::Ok),
+        findings,
+    })
+}
+
+#[derive(Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub(super) struct LimitsForm {
     limits: Vec<LimitUse>,
 }
 
@@ -123,7 +182,8 @@ pub(super) async fn limits(by: Reader, params: Params) -> Result<Response, Probl
 }
 
 #[derive(Serialize)]
-struct AuditForm {
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub(super) struct AuditForm {
     lines: Vec<AuditEntry>,
 }
 
@@ -138,8 +198,9 @@ pub(super) async fn audit(by: Reader, mut params: Params) -> Result<Response, Pr
 
 /// The body of a purge.
 #[derive(Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
-struct PurgeForm {
+pub(super) struct PurgeForm {
     /// The states in which the tasks ended.
     states: Vec<StateKind>,
     /// How long ago, at least.
@@ -149,8 +210,13 @@ struct PurgeForm {
     limit: Option<u32>,
 }
 
+impl Formed for PurgeForm {
+    const LIKE: &str = r#"{"states":["completed"],"older_than":"30d"}"#;
+}
+
 #[derive(Serialize)]
-struct PurgedForm {
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub(super) struct PurgedForm {
     /// How many tasks were deleted.
     deleted: u64,
 }
@@ -159,13 +225,8 @@ struct PurgedForm {
 pub(super) async fn purge(
     State(app): State<Arc<App>>,
     by: Admin,
-    params: Params,
-    request: Request<Body>,
+    Form(form): Form<PurgeForm>,
 ) -> Result<Response, Problem> {
-    params.end()?;
-    let body = whole(request, &app).await?;
-    let like = r#"{"states":["completed"],"older_than":"30d"}"#;
-    let form: PurgeForm = read_form(&body, like)?;
     if let Some(state) = form.states.iter().find(|state| !state.is_terminal()) {
         let what =
             format!("'{state}' is not a state in which tasks end: completed, failed, killed");

@@ -1,29 +1,22 @@
 //! The nodes that run tasks, and commands to them.
 
-use std::sync::Arc;
-
-use axum::{
-    body::Body,
-    extract::{Path, Request, State},
-    http::StatusCode,
-    response::Response,
-};
+use axum::{extract::Path, http::StatusCode, response::Response};
 use serde::Serialize;
 use windlass::{
     NodeName,
     store::{NodeCommand, NodeCommandId, NodeRecord},
 };
 
-use super::{json, json_with, tasks::whole};
+use super::{json, json_with};
 use crate::{
     access::{Admin, Reader, name},
-    app::App,
-    params::{Params, read_form},
+    params::{Form, Formed, Params},
     problem::Problem,
 };
 
 #[derive(Serialize)]
-struct NodesForm {
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub(super) struct NodesForm {
     nodes: Vec<NodeRecord>,
 }
 
@@ -36,30 +29,31 @@ pub(super) async fn list(by: Reader, params: Params) -> Result<Response, Problem
 }
 
 #[derive(Serialize)]
-struct SentForm<'a> {
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub(super) struct SentForm<'a> {
     node: &'a NodeName,
     /// The number of the command.
     order: NodeCommandId,
 }
 
+impl Formed for NodeCommand {
+    const LIKE: &str = r#"{"command":"freeze"}"#;
+}
+
 /// Sends a command to a node: `{"command":"freeze"}`; `unfreeze`, `balance`, `drain`, `stop-task` with `task`.
 pub(super) async fn send(
-    State(app): State<Arc<App>>,
     by: Admin,
     Path(node): Path<String>,
-    params: Params,
-    request: Request<Body>,
+    Form(command): Form<NodeCommand>,
 ) -> Result<Response, Problem> {
-    params.end()?;
     let node: NodeName = name(&node)?;
-    let body = whole(request, &app).await?;
-    let command: NodeCommand = read_form(&body, r#"{"command":"freeze"}"#)?;
     let order = by.client().command_node(node.clone(), command).await?;
     json_with(StatusCode::ACCEPTED, &SentForm { node: &node, order })
 }
 
 #[derive(Serialize)]
-struct AnswerForm {
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub(super) struct AnswerForm {
     /// The answer of the node; `null` while it has not answered.
     answer: Option<String>,
 }

@@ -13,6 +13,7 @@ use crate::{access::Operator, app::App, change::Change, problem::Problem};
 
 /// The result of a submit.
 #[derive(Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub(super) struct SubmittedForm {
     /// The task.
     id: TaskId,
@@ -57,9 +58,11 @@ pub(super) fn replaces(submit: &Submit) -> bool {
 
 /// The result of one task of several: what was submitted, or a problem document.
 #[derive(Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(untagged)]
 pub(super) enum Outcome {
     Submitted(SubmittedForm),
+    #[cfg_attr(feature = "schema", schemars(with = "crate::problem::Form<'static>"))]
     Problem(serde_json::Map<String, serde_json::Value>),
 }
 

@@ -3,28 +3,35 @@
 use std::sync::Arc;
 
 use axum::{
-    body::Body,
-    extract::{Path, Request, State},
-    http::{HeaderMap, StatusCode},
+    body::{Body, Bytes},
+    extract::{FromRequest, FromRequestParts, Path, Request, State},
+    http::{HeaderMap, StatusCode, header},
     response::{IntoResponse, Response},
 };
 use jiff::Timestamp;
 use serde::Serialize;
-use tokio::time::timeout;
 use windlass::{
     TaskId,
-    store::{Change as Happened, DamagedPart, Delete, Done, LogLine, LogQuery, Operation},
+    store::{
+        Change as Happened, DamagedPart, Delete, Done, Guard, LogLine, LogQuery, Operation,
+        Require, Reschedule,
+    },
     wire::RecordForm,
 };
 
-use super::{json, tasks::whole};
+use super::json;
 use crate::{
     access::{Operator, Reader, name},
     app::App,
     change::Change,
-    params::Params,
+    params::{Params, whole},
+    patch::{Patch, Patched},
     problem::Problem,
+    wait::{wait_for, wait_of},
 };
+
+/// The type of a JSON Patch.
+const PATCH: &str = "application/json-patch+json";
 
 /// Returns a task; with `wait`, when it has ended, or as it is after that time.
 pub(super) async fn get(
@@ -34,7 +41,7 @@ pub(super) async fn get(
     mut params: Params,
 ) -> Result<Response, Problem> {
     let id: TaskId = name(&id)?;
-    let wait = params.time("wait")?;
+    let wait = wait_of(&mut params, &app)?;
     if let Some(what) = params.text("for")?
         && what != "ended"
     {
@@ -50,15 +57,8 @@ pub(super) async fn get(
     if let Some(wait) = wait
         && is_live(&record)
     {
-        let wait = wait.min(app.settings.longest_wait);
-        tokio::select! {
-            ended = timeout(wait, by.client().wait(&id)) => {
-                // Of an error, the answer below tells.
-                drop(ended);
-            }
-            refused = app.keyring.ends(by.caller()) => return Err(crate::guard::refusal(refused)),
-            () = app.stop.cancelled() => {}
-        }
+        // The answer shows an error of the wait, too.
+        wait_for(&app, &by, wait, by.client().wait(&id)).await?;
         record = by.task(&id).await?;
     }
     json(&RecordForm::from(&record))
@@ -85,30 +85,63 @@ pub(super) async fn delete(
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 
-/// Starts an ended task again.
-pub(super) async fn retry(
-    state: State<Arc<App>>,
+/// A change of a task: its path, and the body that says what changes.
+pub(super) struct Edit {
+    app: Arc<App>,
     by: Operator,
-    path: Path<String>,
-    params: Params,
-    request: Request<Body>,
-) -> Result<Response, Problem> {
-    edit("retry", state, by, path, params, request).await
+    id: TaskId,
+    key: Option<String>,
+    body: Bytes,
+}
+
+impl FromRequest<Arc<App>> for Edit {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request<Body>, app: &Arc<App>) -> Result<Self, Problem> {
+        let (mut head, body) = request.into_parts();
+        let by = Operator::from_request_parts(&mut head, app).await?;
+        let path = Path::<String>::from_request_parts(&mut head, app).await;
+        let Path(id) = path.map_err(|error| Problem::invalid("path", error.body_text()))?;
+        Params::from_request_parts(&mut head, app).await?.end()?;
+        let key = crate::key::key_of(&head.headers, &by.key())?;
+        let body = whole(Request::from_parts(head, body), app).await?;
+        Ok(Self {
+            app: app.clone(),
+            by,
+            id: name(&id)?,
+            key,
+            body,
+        })
+    }
+}
+
+impl Edit {
+    async fn apply(self, op: &'static str) -> Result<Response, Problem> {
+        let Self { app, by, id, .. } = &self;
+        let now = app.client.now();
+        let operation = crate::body::operation(op, (Some(id), None), &self.body, now)?;
+        let done = Change::new(app, by)
+            .one(operation, self.key.as_deref())
+            .await?;
+        json(&Changed {
+            id,
+            done: Some(&done),
+        })
+    }
+}
+
+/// Starts an ended task again.
+pub(super) async fn retry(edit: Edit) -> Result<Response, Problem> {
+    edit.apply("retry").await
 }
 
 /// Changes a live task that no node has claimed.
-pub(super) async fn reschedule(
-    state: State<Arc<App>>,
-    by: Operator,
-    path: Path<String>,
-    params: Params,
-    request: Request<Body>,
-) -> Result<Response, Problem> {
-    edit("reschedule", state, by, path, params, request).await
+pub(super) async fn reschedule(edit: Edit) -> Result<Response, Problem> {
+    edit.apply("reschedule").await
 }
 
-async fn edit(
-    op: &'static str,
+/// Changes props and data of a live task that no node has claimed, by a JSON Patch (RFC 6902).
+pub(super) async fn patch(
     State(app): State<Arc<App>>,
     by: Operator,
     Path(id): Path<String>,
@@ -117,27 +150,70 @@ async fn edit(
 ) -> Result<Response, Problem> {
     params.end()?;
     let id: TaskId = name(&id)?;
-    let key = crate::key::key_of(request.headers(), &by.key())?;
+    // A repetition would be another change: of what the first one has written.
+    crate::key::refuse_key(request.headers())?;
+    let kind = request.headers().get(header::CONTENT_TYPE);
+    if kind.is_none_or(|kind| !kind.as_bytes().starts_with(PATCH.as_bytes())) {
+        let detail =
+            format!("the body is not a JSON Patch; send the header 'Content-Type: {PATCH}'");
+        let status = StatusCode::UNSUPPORTED_MEDIA_TYPE;
+        return Err(Problem::new(status, "media_type", detail));
+    }
     let body = whole(request, &app).await?;
-    let operation = crate::body::operation(op, (Some(&id), None), &body, app.client.now())?;
+    let patch = Patch::read(&body)?;
+    let record = by.task(&id).await?;
+    let state = record.state?;
+    if state.code().is_terminal() {
+        // Also for a patch that would change nothing.
+        return Err(windlass::store::Error::AlreadyFinished(id).into());
+    }
+    let before = Patched {
+        props: record.task.props,
+        data: state.data,
+    };
+    let after = patch.apply(&before, app.settings.body_bytes)?;
+    let mut change = Reschedule::new(id.clone());
+    if after.props != before.props {
+        change = change.props(after.props);
+    }
+    if let Some(data) = after.data
+        && before.data.as_ref() != Some(&data)
+    {
+        change = change.data(data);
+    }
+    if change.is_empty() {
+        return json(&Changed {
+            id: &id,
+            done: None,
+        });
+    }
+    let version = Guard {
+        task: id.clone(),
+        require: Require::Version(state.version),
+    };
+    let change = Operation::Reschedule(change);
     let done = Change::new(&app, &by)
-        .one(operation, key.as_deref())
-        .await?;
+        .one_if(change, vec![version], None)
+        .await
+        .map_err(Problem::of_one)?;
     json(&Changed {
         id: &id,
-        done: &done,
+        done: Some(&done),
     })
 }
 
 /// The result of a change of one task.
 #[derive(Serialize)]
-struct Changed<'a> {
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub(super) struct Changed<'a> {
     id: &'a TaskId,
-    done: &'a Done,
+    /// What was done; `null` for a patch that changes nothing.
+    done: Option<&'a Done>,
 }
 
 #[derive(Serialize)]
-struct HistoryForm {
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub(super) struct HistoryForm {
     changes: Vec<Happened>,
 }
 
@@ -157,7 +233,8 @@ pub(super) async fn history(
 
 /// A line that a handler has logged.
 #[derive(Serialize)]
-struct LineForm {
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub(super) struct LineForm {
     number: u64,
     attempt: u32,
     at: Timestamp,
@@ -177,7 +254,8 @@ impl From<LogLine> for LineForm {
 
 /// A part of the log that cannot be read.
 #[derive(Serialize)]
-struct DamagedForm {
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub(super) struct DamagedForm {
     part: u64,
     attempt: u32,
     /// Why it cannot be read.
@@ -185,7 +263,8 @@ struct DamagedForm {
 }
 
 #[derive(Serialize)]
-struct LogForm {
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub(super) struct LogForm {
     lines: Vec<LineForm>,
     /// How many lines were deleted to keep the log within its bounds.
     gone: u64,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::{
     body::{Body, Bytes},
-    extract::{FromRequest, Request, State},
+    extract::{Request, State},
     http::{HeaderMap, StatusCode, header},
     response::{IntoResponse, Response},
 };
@@ -16,20 +16,23 @@ use windlass::{
 };
 
 use super::{
-    json, json_with, lines,
+    export, json, json_with, lines,
     submits::{SubmittedForm, read, replaces, submit_each},
 };
 use crate::{
     access::{Operator, Reader},
     app::App,
     change::Change,
-    params::Params,
+    params::{Params, whole},
     problem::Problem,
 };
 
 /// How many tasks are read at once for a page, and how often at most: the scope of a caller may have few of them.
 const STEP: u32 = 25;
 const MOST_STEPS: u32 = 800;
+/// How many tasks a page has by default, and at most.
+const PAGE: u32 = 100;
+const MOST: u32 = 10_000;
 /// A page ends at the step with which it has this many bytes.
 const PAGE_BYTES: usize = 8 << 20;
 
@@ -45,7 +48,7 @@ pub(super) async fn submit(
     let key = crate::key::key_of(&headers, &by.key())?;
     let kind = headers.get(header::CONTENT_TYPE);
     let kind = kind.and_then(|kind| kind.to_str().ok()).unwrap_or_default();
-    if kind.starts_with("application/x-ndjson") {
+    if kind.starts_with(export::LINES) {
         if key.is_some() {
             let what = "is not for lines of tasks; give each task an id and \"if_exists\":\"same\" instead";
             return Err(Problem::invalid(crate::key::KEY, what));
@@ -57,22 +60,6 @@ pub(super) async fn submit(
         Some(b'[') => several(&app, &by, &body, key.as_deref()).await,
         _ => one(&app, &by, &body, key.as_deref()).await,
     }
-}
-
-/// Reads a whole body.
-pub(super) async fn whole(request: Request<Body>, app: &Arc<App>) -> Result<Bytes, Problem> {
-    let read = Bytes::from_request(request, app).await;
-    read.map_err(|error| {
-        let status = error.status();
-        let most = app.settings.body_bytes;
-        let detail = match status {
-            StatusCode::PAYLOAD_TOO_LARGE => {
-                format!("the body has more than {most} bytes; send several requests, or lines (application/x-ndjson)")
-            }
-            _ => error.body_text(),
-        };
-        Problem::new(status, "body", detail)
-    })
 }
 
 async fn one(
@@ -126,6 +113,7 @@ pub(super) async fn list(
     State(app): State<Arc<App>>,
     by: Reader,
     mut params: Params,
+    headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let mut filter = params.filter(app.client.now())?;
     by.scope.narrow(&mut filter);
@@ -140,7 +128,9 @@ pub(super) async fn list(
             return Err(Problem::invalid("order", what));
         }
     };
-    let limit = params.number("limit", (1, 10_000))?.unwrap_or(100);
+    let asks_for_lines = export::asks_for_lines(&headers);
+    let most = if asks_for_lines { u32::MAX } else { MOST };
+    let limit = params.number("limit", (1, most))?;
     let mut query = Query::new(filter).order(order);
     if params.flag("reversed")? {
         query = query.reversed();
@@ -158,8 +148,11 @@ pub(super) async fn list(
     }
     let mut cursor: Option<Cursor> = params.get("cursor")?;
     params.end()?;
+    if asks_for_lines {
+        return Ok(export::lines((app, by), query, limit, cursor));
+    }
     let mut listed = Listed::default();
-    let mut left = limit;
+    let mut left = limit.unwrap_or(PAGE);
     for read in 0.. {
         let step = query.clone().limit(left.min(STEP));
         let page = by.client().page(&step, cursor.as_ref()).await?;
@@ -183,6 +176,12 @@ pub(super) async fn list(
     listed.answer(cursor)
 }
 
+/// Writes a task of a list.
+pub(super) fn write_record(bytes: &mut Vec<u8>, record: &TaskRecord) -> Result<(), Problem> {
+    let written = serde_json::to_writer(bytes, &RecordForm::from(record));
+    written.map_err(|error| Problem::invalid("tasks", error))
+}
+
 /// The tasks of a page, as JSON.
 #[derive(Default)]
 struct Listed {
@@ -197,8 +196,7 @@ impl Listed {
             self.bytes.push(b',');
         }
         self.tasks += 1;
-        let written = serde_json::to_writer(&mut self.bytes, &RecordForm::from(record));
-        written.map_err(|error| Problem::invalid("tasks", error))
+        write_record(&mut self.bytes, record)
     }
 
     fn answer(self, next: Option<Cursor>) -> Result<Response, Problem> {

@@ -3,24 +3,24 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use axum::{
-    body::Body,
-    extract::{Path, Request, State},
+    extract::{Path, State},
     http::StatusCode,
     response::{IntoResponse, Response},
 };
 use serde::{Deserialize, Serialize};
 
-use super::{json, json_with, tasks::whole};
+use super::{json, json_with};
 use crate::{
     access::Admin,
     app::App,
     auth::{NewToken, Role, Scope, TokenForm, Tokens},
-    params::{Params, read_form, read_time},
+    params::{Form, Formed, Params, read_time},
     problem::Problem,
 };
 
 #[derive(Serialize)]
-struct TokensForm<'a> {
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub(super) struct TokensForm<'a> {
     tokens: Vec<TokenForm<'a>>,
 }
 
@@ -41,8 +41,9 @@ pub(super) async fn list(
 
 /// The body of a new token.
 #[derive(Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
-struct NewForm {
+pub(super) struct NewForm {
     name: String,
     role: Role,
     #[serde(default)]
@@ -54,16 +55,16 @@ struct NewForm {
     expires_in: Option<String>,
 }
 
+impl Formed for NewForm {
+    const LIKE: &str = r#"{"name":"ci","role":"operate","kinds":["mail"]}"#;
+}
+
 /// Makes a token.
 pub(super) async fn make(
     State(app): State<Arc<App>>,
     by: Admin,
-    params: Params,
-    request: Request<Body>,
+    Form(form): Form<NewForm>,
 ) -> Result<Response, Problem> {
-    params.end()?;
-    let body = whole(request, &app).await?;
-    let form: NewForm = read_form(&body, r#"{"name":"ci","role":"operate","kinds":["mail"]}"#)?;
     let scope = Scope::new(form.kinds, form.labels)?;
     let mut new = NewToken::new(form.name, form.role).scope(scope);
     if let Some(time) = form.expires_in {

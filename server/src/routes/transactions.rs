@@ -14,19 +14,20 @@ use windlass::{
     store::{Done, Line},
 };
 
-use super::{json, tasks::whole};
+use super::json;
 use crate::{
     access::Operator,
     app::App,
     change::Change,
-    params::{Params, read_form},
+    params::{Params, read_form, whole},
     problem::Problem,
 };
 
 /// The body of a transaction. The lines are those of `windlass apply`.
 #[derive(Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
-struct TransactionForm {
+pub(super) struct TransactionForm {
     /// The id: repeating the transaction within an hour has no further effect.
     #[serde(default)]
     id: Option<TransactionId>,
@@ -34,12 +35,17 @@ struct TransactionForm {
     #[serde(default)]
     dry_run: bool,
     /// The operations and guards.
+    #[cfg_attr(
+        feature = "schema",
+        schemars(with = "Vec<windlass::statemachine::wire::Line>")
+    )]
     lines: Vec<Box<RawValue>>,
 }
 
 /// The result of a transaction.
 #[derive(Serialize)]
-struct AppliedForm<'a> {
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub(super) struct AppliedForm<'a> {
     transaction: Option<&'a TransactionId>,
     dry_run: bool,
     /// The operations, in the order of their lines.
@@ -47,7 +53,8 @@ struct AppliedForm<'a> {
 }
 
 #[derive(Serialize)]
-struct DoneForm<'a> {
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub(super) struct DoneForm<'a> {
     /// The number of the line, from 0.
     line: usize,
     task: &'a TaskId,

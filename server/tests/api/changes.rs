@@ -92,6 +92,27 @@ async fn a_position_that_is_not_kept_gives_a_reset() {
     assert_eq!(events.next().await.unwrap().0, "change");
 }
 
+/// Regression: the event `reset` had no id, so that a client that connected again was reset again, or lost changes.
+#[tokio::test]
+async fn a_client_that_was_reset_goes_on_from_there() {
+    let kit = Kit::new().await;
+    kit.submit("before", "k").await;
+    let late = request(&kit.admin, "GET /v1/changes?after=99999", "");
+    let mut events = Events::open(&kit, late).await;
+    let (name, id, _) = events.next().await.unwrap();
+    assert_eq!(name, "reset");
+    drop(events);
+    kit.submit("between", "k").await;
+    // As a browser does it: the first URL, with the id of the last event.
+    let mut again = request(&kit.admin, "GET /v1/changes?after=99999", "");
+    let headers = again.headers_mut();
+    headers.insert("last-event-id", id.parse().unwrap());
+    let mut events = Events::open(&kit, again).await;
+    let (name, _, data) = events.next().await.unwrap();
+    assert_eq!(name, "change");
+    assert!(data.contains(r#""task":"between""#), "{data}");
+}
+
 #[tokio::test]
 async fn a_scope_shows_its_own_changes_only() {
     let kit = Kit::new().await;

@@ -160,6 +160,65 @@ async fn a_shutdown_ends_waits_and_streams_and_removes_the_socket() {
 }
 
 #[tokio::test]
+async fn a_server_that_stops_names_the_others() {
+    let kit = Kit::new().await;
+    kit.submit("a", "k").await;
+    let url = |n: u8| format!("https://tasks-{n}.example.com/base");
+    let listen = async |n| {
+        let server = Server::builder(&kit.store).advertise(url(n)).build();
+        let at = Listen::Loopback("127.0.0.1:0".parse().unwrap());
+        server.listen([at]).await.unwrap()
+    };
+    let (first, second) = (listen(1).await, listen(2).await);
+    let address = first.addresses()[0];
+    let bearer = format!(
+        "Host: localhost\r\nAuthorization: Bearer {}\r\nConnection: close\r\n\r\n",
+        kit.admin
+    );
+    let known = async {
+        loop {
+            let get = format!("GET /v1/servers HTTP/1.1\r\n{bearer}");
+            let stream = TcpStream::connect(address).await.unwrap();
+            let servers = exchange(stream, get.as_bytes()).await;
+            if servers.contains(&url(1)) && servers.contains(&url(2)) {
+                return;
+            }
+        }
+    };
+    timeout(BOUND, known).await.expect("both servers are known");
+    let mut wait = TcpStream::connect(address).await.unwrap();
+    let get = format!("GET /v1/tasks/a?wait=5m HTTP/1.1\r\n{bearer}");
+    wait.write_all(get.as_bytes()).await.unwrap();
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    let get = format!("GET /v1/changes HTTP/1.1\r\n{bearer}");
+    stream.write_all(get.as_bytes()).await.unwrap();
+    let mut head = [0; 12];
+    timeout(BOUND, stream.read_exact(&mut head))
+        .await
+        .expect("a head in time")
+        .unwrap();
+    // The wait may not have reached the server yet; the stream has, and was sent later.
+    first.shutdown(Duration::from_secs(20)).await;
+    let (mut waited, mut streamed) = (String::new(), String::new());
+    timeout(BOUND, wait.read_to_string(&mut waited))
+        .await
+        .expect("an end of the wait")
+        .unwrap();
+    timeout(BOUND, stream.read_to_string(&mut streamed))
+        .await
+        .expect("an end of the stream")
+        .unwrap();
+    let header = format!("windlass-servers: {}\r\n", url(2));
+    assert!(waited.contains(&header), "{waited}");
+    let servers = format!("\"servers\":[\"{}\"]", url(2));
+    assert!(streamed.contains(&servers), "{streamed}");
+    // The one that has stopped is no longer named.
+    let values = kit.store.registry().values("server/at/").await.unwrap();
+    assert_eq!(values.len(), 1, "{values:?}");
+    second.shutdown(Duration::from_secs(1)).await;
+}
+
+#[tokio::test]
 async fn an_address_that_others_reach_is_refused() {
     let kit = Kit::new().await;
     let server = Server::builder(&kit.store).build();

@@ -52,12 +52,23 @@ async fn bad_tasks_are_refused_with_the_field() {
     assert_eq!(empty["tasks"], json!([]));
     let refused = kit.get("/v1/tasks?stat=paused").await;
     assert_eq!(refused.field(), "stat");
+    let known = "is not a parameter of this request; it has state, kind, label, ";
+    assert!(refused.text.contains(known), "{}", refused.text);
+    let none = kit.get("/v1/time?zone=UTC").await;
+    assert!(none.text.contains("request; it has none"), "{}", none.text);
     let twice = kit.get("/v1/tasks?limit=1&limit=2").await;
     assert_eq!(twice.field(), "limit");
     let zero = kit.get("/v1/tasks?limit=0").await;
     assert_eq!(zero.field(), "limit");
     let wait = kit.get("/v1/tasks/a?wait=soon").await;
     assert_eq!(wait.field(), "wait");
+    let long = kit.get("/v1/tasks/a?wait=10m").await;
+    assert_eq!(long.field(), "wait");
+    assert!(
+        long.text.contains("longer than 5m, the most"),
+        "{}",
+        long.text
+    );
     assert_eq!(kit.get("/v1/tasks/a").await.problem(404), "not_found");
     assert_eq!(kit.get("/v1/nothing").await.problem(404), "no_route");
     assert_eq!(

@@ -165,6 +165,10 @@ impl Registry for EtcdStore {
     async fn changes(&self, after: Option<u64>) -> Result<ChangeStream, Error> {
         self.0.feed.changes(after).await
     }
+
+    async fn newest_change(&self) -> Result<u64, Error> {
+        self.0.feed.newest().await
+    }
 }
 
 /// How a cluster is backed up.

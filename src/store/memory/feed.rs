@@ -54,6 +54,11 @@ impl Reader {
 }
 
 impl Shared {
+    pub(super) fn newest_change(&self) -> u64 {
+        let (world, _) = self.lock();
+        world.next_seq() - 1
+    }
+
     pub(super) fn changes(self: &Arc<Self>, after: Option<u64>) -> Result<ChangeStream, Error> {
         let (world, _) = self.lock();
         let newest = world.next_seq() - 1;

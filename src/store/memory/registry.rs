@@ -137,4 +137,8 @@ impl Registry for MemoryStore {
     async fn changes(&self, after: Option<u64>) -> Result<ChangeStream, Error> {
         self.shared.changes(after)
     }
+
+    async fn newest_change(&self) -> Result<u64, Error> {
+        Ok(self.shared.newest_change())
+    }
 }

@@ -307,8 +307,7 @@ pub(super) fn check_schedule(operation: &Operation, facts: &Facts) -> Result<(),
     }
     let id = operation.task();
     let reason = format!(
-        "is that of schedule '{id}', which only the operations of schedules change; use `windlass schedule update {id}`, or \
-         `client.schedules().update`"
+        "is that of schedule '{id}', which only the operations of schedules change; update the schedule instead"
     );
     Err(Reason::Invalid(Invalid::new(field, reason)).into())
 }

@@ -255,4 +255,8 @@ impl Registry for Split {
     async fn changes(&self, after: Option<u64>) -> Result<ChangeStream, Error> {
         self.registry.changes(after).await
     }
+
+    async fn newest_change(&self) -> Result<u64, Error> {
+        self.registry.newest_change().await
+    }
 }

@@ -238,4 +238,13 @@ impl Registry for SqliteStore {
         self.0.hub.add(Message::Feed(feed))?;
         Ok(Box::pin(stream(self.0.clone(), reported)))
     }
+
+    async fn newest_change(&self) -> Result<u64, Error> {
+        let read = self
+            .0
+            .readers
+            .run("read the newest change", |conn| Ok(newest(conn)?));
+        let newest: i64 = read.await?;
+        Ok(newest.unsigned_abs())
+    }
 }

@@ -194,8 +194,8 @@ pub async fn pruned_history_is_refused(harness: &dyn Harness) {
     assert_eq!(changes.next().await.task, id("b"));
 }
 
-/// A cursor beyond the newest change is refused with the field `after`. A cursor at the newest change
-/// continues with the next one.
+/// A cursor beyond the newest change is refused with the field `after`. A cursor at the newest change, and the position that
+/// the store returns as the newest, continue with the next one.
 pub async fn a_cursor_beyond_the_end_is_refused(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;
     let mut changes = Reader::new(&kit, None).await;
@@ -207,7 +207,11 @@ pub async fn a_cursor_beyond_the_end_is_refused(harness: &dyn Harness) {
         let error = error.unwrap_or_else(|| panic!("{beyond} is accepted; {last} is the last"));
         assert_eq!(field(&error), "after", "{error}");
     }
+    let newest = kit.registry().newest_change().await.unwrap();
+    assert!(newest >= last, "{newest} is before {last}");
     let mut after = Reader::new(&kit, Some(last)).await;
+    let mut after_newest = Reader::new(&kit, Some(newest)).await;
     kit.submit("b").await;
     assert_eq!(after.next().await.task, id("b"));
+    assert_eq!(after_newest.next().await.task, id("b"));
 }

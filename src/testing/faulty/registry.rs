@@ -155,6 +155,11 @@ impl Registry for FaultyStore {
         let call = self.registry().changes(after);
         self.call(Operation::Read, call).await
     }
+
+    async fn newest_change(&self) -> Result<u64, Error> {
+        self.call(Operation::Read, self.registry().newest_change())
+            .await
+    }
 }
 
 #[async_trait]

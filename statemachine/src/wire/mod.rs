@@ -12,7 +12,7 @@ mod task;
 #[cfg(feature = "schema")]
 pub(crate) use message::MessageForm;
 pub use message::read_message;
-pub use moment::{read_duration, read_moment};
+pub use moment::{read_duration, read_moment, read_past};
 #[cfg(feature = "schema")]
 pub(crate) use operation::LineForm;
 pub use operation::{Line, TIMES};

@@ -1,11 +1,12 @@
-//! Draws a graph: as trees, as DOT, as JSON.
+//! Draws a graph: as trees, as DOT.
 
 use std::collections::HashSet;
 
-use serde::Serialize;
-use windlass::TaskId;
+use windlass::{
+    TaskId,
+    client::{Around, Graph},
+};
 
-use super::edges::{Around, Edges};
 use crate::exit::Failure;
 
 /// The deepest level whose indent grows. Lines below it show their level as a number, so that the text of a chain
@@ -15,7 +16,7 @@ const DEEPEST: usize = 40;
 /// Draws trees, line by line. A task whose branch was already drawn is drawn without the branch,
 /// with `…`.
 struct Tree<'a, Line> {
-    edges: &'a Edges,
+    edges: &'a Graph,
     /// The tasks that are drawn; `None` for all.
     among: Option<&'a HashSet<&'a TaskId>>,
     /// Whether the tree goes down to the tasks that a task waits for, or to those that wait for it.
@@ -62,7 +63,7 @@ impl<'a, Line: FnMut(String) -> Result<(), Failure>> Tree<'a, Line> {
 
 /// Draws the tasks that a task waits for, and those that wait for it.
 pub(super) fn text(
-    edges: &Edges,
+    edges: &Graph,
     around: &Around,
     id: &TaskId,
     mut line: impl FnMut(String) -> Result<(), Failure>,
@@ -88,7 +89,7 @@ pub(super) fn text(
 
 /// Draws tasks: below each task, the tasks that wait for it.
 pub(super) fn forest(
-    edges: &Edges,
+    edges: &Graph,
     tasks: &[&TaskId],
     line: impl FnMut(String) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
@@ -113,62 +114,7 @@ pub(super) fn forest(
     Ok(())
 }
 
-/// Returns each edge between these tasks: the task that waits, and the other.
-fn between<'a>(edges: &'a Edges, around: &'a Around) -> Vec<(&'a TaskId, &'a TaskId)> {
-    let among: HashSet<&TaskId> = around.tasks.iter().collect();
-    let of = |id: &'a TaskId| edges.waits(id).iter().map(move |other| (id, other));
-    let all = around.tasks.iter().flat_map(of);
-    all.filter(|(_, other)| among.contains(other)).collect()
-}
-
-/// The tasks that wait for each other.
-#[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-pub(crate) struct Graph<'a> {
-    /// The tasks.
-    tasks: Vec<Node<'a>>,
-    /// Which of them waits for which.
-    edges: Vec<Edge<'a>>,
-    /// Whether there are more tasks than `--limit`.
-    is_cut: bool,
-}
-
-/// A task of a graph.
-#[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-pub(crate) struct Node<'a> {
-    /// The task.
-    id: &'a TaskId,
-    /// Its state, or `unknown`.
-    state: &'a str,
-}
-
-/// A wait.
-#[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-pub(crate) struct Edge<'a> {
-    /// The task that waits.
-    task: &'a TaskId,
-    /// The task that it waits for.
-    waits_for: &'a TaskId,
-}
-
-pub(super) fn json<'a>(edges: &'a Edges, around: &'a Around) -> Graph<'a> {
-    let tasks = around.tasks.iter();
-    let tasks = tasks.map(|id| Node {
-        id,
-        state: edges.state(id),
-    });
-    let between = between(edges, around).into_iter();
-    let between = between.map(|(task, waits_for)| Edge { task, waits_for });
-    Graph {
-        tasks: tasks.collect(),
-        edges: between.collect(),
-        is_cut: around.is_cut,
-    }
-}
-
-pub(super) fn dot(edges: &Edges, around: &Around) -> String {
+pub(super) fn dot(edges: &Graph, around: &Around) -> String {
     let quoted = |text: &str| format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""));
     let mut lines = vec!["digraph tasks {".to_owned(), "  rankdir=LR;".to_owned()];
     for id in &around.tasks {
@@ -176,7 +122,7 @@ pub(super) fn dot(edges: &Edges, around: &Around) -> String {
         let label = quoted(&label).replace('\n', "\\n");
         lines.push(format!("  {} [label={label}];", quoted(id.as_str())));
     }
-    for (id, other) in between(edges, around) {
+    for (id, other) in edges.between(around) {
         let (id, other) = (quoted(id.as_str()), quoted(other.as_str()));
         lines.push(format!("  {other} -> {id};"));
     }
@@ -203,7 +149,7 @@ mod tests {
         let ids: Vec<TaskId> = (0..LENGTH)
             .map(|n| format!("t{n}").parse().unwrap())
             .collect();
-        let mut edges = Edges::default();
+        let mut edges = Graph::default();
         for pair in ids.windows(2) {
             edges.edge(&pair[1], &pair[0]);
         }
@@ -227,7 +173,7 @@ mod tests {
     #[test]
     fn a_branch_is_drawn_once_and_a_circle_ends() {
         let id = |name: &str| -> TaskId { name.parse().unwrap() };
-        let mut edges = Edges::default();
+        let mut edges = Graph::default();
         for (waiter, other) in [("b", "a"), ("c", "a"), ("d", "b"), ("d", "c"), ("e", "d")] {
             edges.edge(&id(waiter), &id(other));
         }

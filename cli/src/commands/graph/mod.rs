@@ -1,12 +1,10 @@
 //! `windlass graph`: the tasks around one task that wait for each other.
 
-pub(crate) mod draw;
-mod edges;
+mod draw;
 
 use clap::ValueEnum;
-use windlass::{TaskId, store::TaskRecord};
+use windlass::{TaskId, client::Graph, store::TaskRecord, wire::GraphForm};
 
-use self::edges::Edges;
 use crate::{
     exit::{Exit, Failure},
     global::Global,
@@ -50,7 +48,7 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     let client = global.reading().await?;
     let out = global.out();
     client.get(&args.id).await?;
-    let edges = Edges::read(&client).await?;
+    let edges = Graph::read(&client, |_| true).await?;
     let around = edges.around(&args.id, args.limit as usize);
     if around.is_cut {
         out.note(format!(
@@ -63,7 +61,7 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
         false => args.format,
     };
     match format {
-        Format::Json => out.json(&draw::json(&edges, &around))?,
+        Format::Json => out.json(&GraphForm::new(&edges, &around))?,
         Format::Dot => out.line(draw::dot(&edges, &around))?,
         Format::Text => draw::text(&edges, &around, &args.id, |line| out.line(line))?,
     }
@@ -72,7 +70,7 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
 
 /// Prints all of these tasks as trees: below each task, the tasks that wait for it.
 pub(crate) fn forest(records: &[TaskRecord], out: &Output) -> Result<(), Failure> {
-    let edges = Edges::of(records);
+    let edges = Graph::of(records);
     let tasks: Vec<&TaskId> = records.iter().map(|record| &record.task.id).collect();
     draw::forest(&edges, &tasks, |line| out.line(line))
 }

@@ -6,11 +6,12 @@ use windlass::{
     Client, Invalid, Json, TaskId,
     schedule::{Schedule, ScheduleRecord, Time},
     store::Error,
+    wire::TimeForm,
 };
 
 use super::{
     crontab::{Job, read},
-    form::{PlanForm, TimeForm},
+    form::PlanForm,
     origin,
     spec::overlap,
     texts::{self, time_texts},

@@ -1,13 +1,11 @@
-//! The last run of a schedule, and the times that submitted no run.
+//! The last run of a schedule, and the times that submitted no run, as text.
 
-use jiff::Timestamp;
 use windlass::{
-    Client, FailedAttempt, StateKind, Task, TaskId, TaskState,
-    schedule::{LeftOut, ScheduleRecord, ScheduledFor, Why},
-    store::{Error, TaskRecord},
+    StateKind,
+    schedule::{LastRun, LeftOut, Why},
 };
 
-use crate::{exit::Failure, remedy::last_error, view::color};
+use crate::view::color;
 
 /// Returns the times of an entry and why they submitted no run, in one line.
 pub(super) fn left_out_text(entry: &LeftOut) -> String {
@@ -29,101 +27,21 @@ pub(super) fn left_out_text(entry: &LeftOut) -> String {
     format!("{times}: {why}")
 }
 
-/// The outcome of the last run of a schedule.
-#[derive(Debug, serde::Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-pub(crate) struct LastRun {
-    /// Its task.
-    id: TaskId,
-    /// Its nominal time.
-    pub(super) nominal: Timestamp,
-    /// Since when it is in its state; `None` when its record cannot be read.
-    #[serde(skip)]
-    pub(super) since: Option<Timestamp>,
-    /// Its state; `null` when its record cannot be read.
-    state: Option<StateKind>,
-    /// The last error if it has failed, the failed attempt if it is retried, or why its record cannot be read.
-    error: Option<String>,
-}
-
-impl LastRun {
-    /// Returns the name of its state, and the color of that state.
-    pub(super) fn code(&self) -> (&'static str, comfy_table::Color) {
-        match self.state {
-            Some(code) => (code.as_str(), color(code)),
-            None => ("quarantined", comfy_table::Color::Red),
-        }
-    }
-
-    pub(super) fn text(&self) -> String {
-        let (state, _) = self.code();
-        let error = self.error.as_ref().map(|error| format!(": {error}"));
-        format!("{} {state}{}", self.id, error.unwrap_or_default())
+/// Returns the name of the state of a run, and the color of that state.
+pub(super) fn code(run: &LastRun) -> (&'static str, comfy_table::Color) {
+    match run.state {
+        Some(code) => (code.as_str(), color(code)),
+        None => ("quarantined", comfy_table::Color::Red),
     }
 }
 
-/// Returns the last run of a schedule; `None` before the first run, and when its task was deleted.
-pub(super) async fn last_run(
-    client: &Client,
-    record: &ScheduleRecord,
-) -> Result<Option<LastRun>, Failure> {
-    let (Some(id), Some(nominal)) = (record.last_run_id(), record.last_run) else {
-        return Ok(None);
+/// Returns a run with its state and its error, and the command that retries a chain of runs.
+pub(super) fn run_text(run: &LastRun) -> String {
+    let state = run.state.map_or("quarantined", StateKind::as_str);
+    let error = run.error.as_ref().map(|error| format!(": {error}"));
+    let chain = match run.in_chain {
+        true => " (windlass retry ID --with-dependents)",
+        false => "",
     };
-    let unread = |error: String| (None, Some(error));
-    let mut since = None;
-    let (state, error) = match client.get(&id).await {
-        Ok(task) if !is_run(&task.task, &record.id) => return Ok(None),
-        Ok(TaskRecord {
-            state: Ok(state), ..
-        }) => {
-            since = Some(state.since);
-            (Some(state.code()), error_of(&state))
-        }
-        Ok(TaskRecord {
-            state: Err(error), ..
-        }) => unread(error.to_string()),
-        // One damaged run must not hide the schedules.
-        Err(error @ Error::Corrupt { .. }) => unread(error.to_string()),
-        Err(Error::NotFound { .. }) => return Ok(None),
-        Err(error) => return Err(error.into()),
-    };
-    Ok(Some(LastRun {
-        id,
-        nominal,
-        since,
-        state,
-        error,
-    }))
-}
-
-fn error_of(state: &TaskState) -> Option<String> {
-    match state.code() {
-        StateKind::Failed => last_error(state),
-        StateKind::Completed | StateKind::Killed => None,
-        _ => Some(FailedAttempt::last_of(state)?.to_string()),
-    }
-}
-
-fn is_run(task: &Task, schedule: &TaskId) -> bool {
-    ScheduledFor::of(task).is_some_and(|run| run.schedule == *schedule)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Regression: a run between two attempts looked healthy, because it was asleep.
-    #[test]
-    fn a_run_that_is_retried_shows_its_failed_attempt() {
-        let mut state = TaskState::new(Timestamp::UNIX_EPOCH);
-        assert_eq!(error_of(&state), None);
-        state.errors.push(Timestamp::UNIX_EPOCH, "exit code 9", 8);
-        state.attempts = 5;
-        let error = error_of(&state).unwrap();
-        assert!(
-            error.starts_with("attempt 5 failed: exit code 9"),
-            "{error}"
-        );
-    }
+    format!("{} {state}{}{chain}", run.id, error.unwrap_or_default())
 }

@@ -19,10 +19,10 @@ mod zone;
 
 use clap::Subcommand;
 use jiff::Timestamp;
-use serde::Serialize;
 use windlass::{
     Client, TaskId,
     schedule::{Backfill, Schedules},
+    wire::ScheduleActionForm,
 };
 
 use crate::{
@@ -228,27 +228,10 @@ async fn skip(
     done(out, id, &format!("skips {time}"))
 }
 
-/// An action on a schedule. Patterns and filters that match no schedule print an empty array instead.
-#[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-pub(crate) struct Action<'a> {
-    /// The schedule.
-    id: &'a TaskId,
-    /// What was done.
-    action: &'a str,
-    /// The runs that `trigger` and `backfill` submitted, or that `delete` has sent a kill to.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    runs: Option<&'a [TaskId]>,
-}
-
 /// Prints the result of an action on a schedule.
 fn done(out: &Output, id: &TaskId, action: &str) -> Result<Exit, Failure> {
     match out.is_json() {
-        true => out.json(&Action {
-            id,
-            action,
-            runs: None,
-        })?,
+        true => out.json(&ScheduleActionForm::new(id, action, None))?,
         false => out.line(format!("{id}: {action}"))?,
     }
     Ok(Exit::Ok)
@@ -257,11 +240,7 @@ fn done(out: &Output, id: &TaskId, action: &str) -> Result<Exit, Failure> {
 /// Prints the result of an action on a schedule, with its runs.
 fn runs(out: &Output, id: &TaskId, action: &str, runs: &[TaskId]) -> Result<Exit, Failure> {
     if out.is_json() {
-        out.json(&Action {
-            id,
-            action,
-            runs: Some(runs),
-        })?;
+        out.json(&ScheduleActionForm::new(id, action, Some(runs)))?;
         return Ok(Exit::Ok);
     }
     if runs.is_empty() {

@@ -4,15 +4,15 @@ use futures::{StreamExt, TryStreamExt, stream};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 use windlass::{
-    Client, StateKind, TaskId,
-    schedule::{self, Schedule, ScheduleRecord, Time},
+    Client, TaskId,
+    schedule::{Held, LastRun, Schedule, ScheduleRecord, Time},
     store::{Error, Page},
+    wire::{ScheduleForm, TimeForm},
 };
 
 use super::{
     field::{ClearArgs, notes_of},
-    form::{TimeForm, View},
-    last::{LastRun, last_run, left_out_text},
+    last::{code, left_out_text, run_text},
     spec::{TimeArgs, read},
     texts::{self, TIMES, has_reboot, local, time_texts},
 };
@@ -29,21 +29,14 @@ use crate::{
 const NO_NODE: &str =
     "no live node runs schedules: start one (`windlass worker`, or a runner of the library)";
 
-/// Returns why no node does the next thing of a schedule: `None` if a node may, and for a schedule that has ended or is
-/// paused, which has none.
-async fn why_no_node(client: &Client, record: &ScheduleRecord) -> Result<Option<String>, Failure> {
-    let has_next = record.state.is_some_and(|code| match code {
-        StateKind::Paused => record.commands > 0,
-        code => !code.is_terminal(),
-    });
-    if !has_next {
-        return Ok(None);
+/// Returns why a schedule submits no run, in words.
+fn held_text(record: &ScheduleRecord, held: &Held) -> String {
+    match held {
+        Held::NoNodeMay(why) => format!("no node may run schedules: {why}"),
+        Held::Ahead(_) => ahead_text(record).unwrap_or_default(),
+        Held::Commands(_) => commands_text(record).unwrap_or_default(),
+        _ => NO_NODE.to_owned(),
     }
-    if let Some(why) = client.store().registry().no_node_may_join().await? {
-        return Ok(Some(format!("no node may run schedules: {why}")));
-    }
-    let is_handled = client.is_handled(schedule::KIND).await?;
-    Ok((!is_handled).then(|| NO_NODE.to_owned()))
 }
 
 /// Returns the reason why a schedule waits if a clock that was ahead has decided its times beyond
@@ -180,14 +173,14 @@ pub(super) async fn get(id: &TaskId, global: &Global) -> Result<Exit, Failure> {
         .get(id)
         .await
         .map_err(Failure::of_schedule)?;
-    let last_run = last_run(&client, &record).await?;
-    let no_node = why_no_node(&client, &record).await?;
-    let waits = no_node.into_iter().chain(ahead_text(&record));
-    let waits: Vec<String> = waits.chain(commands_text(&record)).collect();
+    let last_run = client.schedules().last_run(&record).await?;
+    let held = client.schedules().held(&record).await?;
+    let waits = held.iter().map(|held| held_text(&record, held));
+    let waits: Vec<String> = waits.collect();
     let waits = (!waits.is_empty()).then(|| waits.join("; "));
     let upcoming = upcoming(&client, &record).await?;
     if out.is_json() {
-        let view = View::from(&record).with_last_run(last_run.as_ref());
+        let view = ScheduleForm::from(&record).with_last_run(last_run.as_ref());
         let view = view.with_upcoming(&upcoming);
         out.json(&view.with_waits(waits))?;
         return Ok(Exit::Ok);
@@ -243,7 +236,7 @@ pub(super) async fn get(id: &TaskId, global: &Global) -> Result<Exit, Failure> {
         ("end by", next.and_then(|time| time.end_by).map(text_of)),
         ("last", record.last.map(|at| at.to_string())),
         ("counts", Some(counts.join(", "))),
-        ("last run", last_run.as_ref().map(LastRun::text)),
+        ("last run", last_run.as_ref().map(run_text)),
     ];
     let left_out = record.left_out.iter();
     let left_out = left_out.map(|entry| ("no run", Some(left_out_text(entry))));
@@ -297,15 +290,17 @@ pub(super) async fn print_all(
     out: &Output,
     records: &[ScheduleRecord],
 ) -> Result<(), Failure> {
-    let runs = records.iter().map(|record| last_run(client, record));
+    let schedules = &client.schedules();
+    let runs = records.iter().map(|record| schedules.last_run(record));
     let runs: Vec<Option<LastRun>> = stream::iter(runs)
         .buffered(READ_AT_ONCE)
         .try_collect()
         .await?;
     if out.is_json() {
         let views = records.iter().zip(&runs);
-        let views = views.map(|(record, run)| View::from(record).with_last_run(run.as_ref()));
-        let views: Vec<View<'_>> = views.collect();
+        let views =
+            views.map(|(record, run)| ScheduleForm::from(record).with_last_run(run.as_ref()));
+        let views: Vec<ScheduleForm<'_>> = views.collect();
         return out.json(&views);
     }
     let now = client.store().clock().now();
@@ -321,7 +316,7 @@ pub(super) async fn print_all(
         let ago = |at| format!("{} ago", age(at, now));
         let last = match run {
             Some(run) => {
-                let (code, color) = run.code();
+                let (code, color) = code(run);
                 // A backfilled run has a nominal time that passed long before the run.
                 text(format!("{code}, {}", ago(run.since.unwrap_or(run.nominal)))).fg(color)
             }

@@ -8,12 +8,13 @@ use windlass::{
     Client, Kind, StateKind, TaskId,
     schedule::{self, Schedule, ScheduleRecord, Time},
     store::Error,
+    wire::TimeForm,
 };
 
 use super::{
     args::{NewArgs, UpdateArgs},
     field::notes_of,
-    form::{PlanForm, TimeForm},
+    form::PlanForm,
     import::fields,
     show::UPCOMING,
     spec::{TimeArgs, read},
@@ -201,7 +202,7 @@ async fn written(
         .await
         .map_err(Failure::of_schedule)?;
     if out.is_json() {
-        out.json(&super::form::View::from(&record))?;
+        out.json(&windlass::wire::ScheduleForm::from(&record))?;
         return Ok(Exit::Ok);
     }
     let next = match &record.next {

@@ -53,6 +53,14 @@ struct Following {
 }
 
 impl Feed {
+    /// Returns the position after the newest revision.
+    pub(crate) async fn newest(&self) -> Result<u64, Error> {
+        let horizon = self.access.keys().horizon();
+        let read = self.access.link().get_all(&horizon).await;
+        let (_, newest) = read.map_err(|fault| fault.into_error("read the newest change"))?;
+        Ok(number(newest, PLACES - 1))
+    }
+
     pub(crate) async fn changes(&self, after: Option<u64>) -> Result<ChangeStream, Error> {
         let failed = |fault: Fault| fault.into_error(OPERATION);
         let (horizon, _) = self.access.reader.horizon().await.map_err(failed)?;

@@ -1,0 +1,117 @@
+//! The examples: their requests, and the answers of a server.
+
+use axum::{body::Body, http::header};
+use serde_json::{Value, json};
+
+use super::fixture::{Answered, Fixture};
+use crate::routes::table::{self, Answer, EVENTS, JSON, LINES, Method, requests};
+
+/// Returns whether a request is about the file of a store.
+pub(super) fn needs_file(path: &str) -> bool {
+    matches!(path, "/v1/doctor" | "/v1/backup")
+}
+
+/// Sends the request of an example, and returns its answer.
+pub(super) async fn answered(
+    path: &str,
+    method: &Method,
+    answer: &Answer,
+) -> Result<Answered, String> {
+    let fixture = Fixture::new(needs_file(path), |builder| builder).await;
+    let example = &answer.example;
+    let path = example.path.replace("ORDER", &fixture.order.to_string());
+    let line = format!("{} {path}", method.method);
+    let mut request = fixture.by(&fixture.admin, &line);
+    if !example.media.is_empty() {
+        request = request.header(header::CONTENT_TYPE, example.media);
+    }
+    if answer.media == LINES {
+        request = request.header(header::ACCEPT, LINES);
+    }
+    let request = request.body(Body::from(example.body)).unwrap();
+    let answered = fixture.send(request).await;
+    let found = (answered.status.as_u16(), answered.media.as_str());
+    match found == (answer.status, answer.media) {
+        true => Ok(answered),
+        false => Err(format!("{line}: {found:?} {}", answered.text)),
+    }
+}
+
+/// Reads an answer, without what differs each time.
+pub(super) fn value_of(text: &str) -> Value {
+    let mut value: Value = serde_json::from_str(text).unwrap();
+    // The document, and the list of requests, are not examples of themselves.
+    if value.get("openapi").is_some() {
+        return json!({"openapi": "3.1.0", "paths": {}});
+    }
+    let requests = value.get_mut("requests").and_then(Value::as_array_mut);
+    if let Some(requests) = requests {
+        requests.truncate(1);
+    }
+    steady(&mut value);
+    value
+}
+
+/// Reads an answer of lines or events, without what differs each time.
+pub(super) fn steady_lines(text: &str) -> String {
+    let line = |line: &str| {
+        let (field, json) = match line.strip_prefix("data: ") {
+            Some(json) => ("data: ", json),
+            None => ("", line),
+        };
+        match serde_json::from_str::<Value>(json) {
+            Ok(mut value) if value.is_object() => {
+                steady(&mut value);
+                format!("{field}{value}\n")
+            }
+            _ => format!("{line}\n"),
+        }
+    };
+    text.trim_end().lines().map(line).collect()
+}
+
+/// Replaces what differs each time.
+fn steady(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            for (name, value) in fields {
+                match name.as_str() {
+                    "secret" => *value = json!("wl_0f1e2d3c"),
+                    "pid" => *value = json!(4242),
+                    "found" => *value = json!("…"),
+                    "version" if value.is_string() => *value = json!("1.0.0"),
+                    _ => steady(value),
+                }
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(steady),
+        _ => {}
+    }
+}
+
+/// Returns every answer of the table.
+pub(super) fn answers() -> impl Iterator<Item = (&'static str, &'static Method, &'static Answer)> {
+    requests().flat_map(|request: &'static table::Request| {
+        let methods = request.methods.iter();
+        methods.flat_map(move |method| {
+            let answers = method.answers.iter();
+            answers.map(move |answer| (request.path, method, answer))
+        })
+    })
+}
+
+/// Returns the JSON documents of an answer: one, or those of its lines or events.
+pub(super) fn documents(answer: &Answer, text: &str) -> Vec<Value> {
+    match answer.media {
+        JSON => vec![serde_json::from_str(text).unwrap()],
+        EVENTS => {
+            let mut lines = text.lines();
+            let data = lines.find_map(|line| line.strip_prefix("data: "));
+            vec![serde_json::from_str(data.unwrap()).unwrap()]
+        }
+        _ => text
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect(),
+    }
+}

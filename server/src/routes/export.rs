@@ -1,0 +1,98 @@
+//! Lists of any length: a task a line, in constant memory.
+
+use std::{convert::Infallible, sync::Arc};
+
+use axum::{
+    body::{Body, Bytes},
+    http::{HeaderMap, header},
+    response::{IntoResponse, Response},
+};
+use futures::stream;
+use windlass::store::{Cursor, Query};
+
+use super::tasks::write_record;
+use crate::{access::Reader, app::App, problem::Problem};
+
+/// The type of lines.
+pub(super) const LINES: &str = "application/x-ndjson";
+/// How many tasks are read at once.
+const STEP: u32 = 200;
+
+/// Returns whether a request asks for lines.
+pub(super) fn asks_for_lines(headers: &HeaderMap) -> bool {
+    let accept = headers.get(header::ACCEPT);
+    accept.is_some_and(|accept| accept.as_bytes().starts_with(LINES.as_bytes()))
+}
+
+/// Answers with every task of a list, a line each: those of the caller's scope. When the list cannot go on, the last line
+/// is a problem document.
+pub(super) fn lines(
+    (app, by): (Arc<App>, Reader),
+    query: Query,
+    limit: Option<u32>,
+    cursor: Option<Cursor>,
+) -> Response {
+    let lines = Lines {
+        app,
+        by,
+        query,
+        left: limit,
+        cursor,
+        is_over: false,
+    };
+    let parts = stream::unfold(lines, |mut lines| async move {
+        let part = lines.next().await?;
+        Some((Ok::<_, Infallible>(part), lines))
+    });
+    let kind = [(header::CONTENT_TYPE, LINES)];
+    (kind, Body::from_stream(parts)).into_response()
+}
+
+struct Lines {
+    app: Arc<App>,
+    by: Reader,
+    query: Query,
+    /// How many tasks are left; `None` for all.
+    left: Option<u32>,
+    cursor: Option<Cursor>,
+    is_over: bool,
+}
+
+impl Lines {
+    /// Returns the next lines; `None` after the last.
+    async fn next(&mut self) -> Option<Bytes> {
+        while !self.is_over {
+            match self.read().await {
+                Ok(lines) if lines.is_empty() => {}
+                Ok(lines) => return Some(lines.into()),
+                Err(problem) => {
+                    self.is_over = true;
+                    let mut line = problem.json();
+                    line.push(b'\n');
+                    return Some(line.into());
+                }
+            }
+        }
+        None
+    }
+
+    async fn read(&mut self) -> Result<Vec<u8>, Problem> {
+        // The token may have been revoked since the request began.
+        let caller = self.app.keyring.now(self.by.caller());
+        caller.map_err(crate::guard::refusal)?;
+        let step = self.left.unwrap_or(STEP).min(STEP);
+        let query = self.query.clone().limit(step);
+        let page = self.by.client().page(&query, self.cursor.as_ref()).await?;
+        let mut lines = Vec::new();
+        let seen = page.tasks.iter();
+        for record in seen.filter(|record| self.by.scope.has_record(record)) {
+            write_record(&mut lines, record)?;
+            lines.push(b'\n');
+            self.left = self.left.map(|left| left.saturating_sub(1));
+        }
+        self.cursor = page.next;
+        self.is_over =
+            self.cursor.is_none() || self.left == Some(0) || self.app.stop.is_cancelled();
+        Ok(lines)
+    }
+}

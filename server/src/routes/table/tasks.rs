@@ -1,0 +1,131 @@
+//! The requests about many tasks.
+
+use axum::routing::{get, post};
+
+use super::{LINES, Of, Param, Request, answer, body, limit, may, param, read};
+use crate::{
+    auth::Role::Operate,
+    routes::{tasks, transactions},
+};
+
+/// The parameters of a list.
+const LIST: &[Param] = &[
+    param(
+        "state",
+        Of::Texts,
+        "The states, also several with commas: runnable, sleeping, paused, completed, failed, killed.",
+    ),
+    param(
+        "kind",
+        Of::Text,
+        "The kind; inbox/* for every kind that begins with inbox/.",
+    ),
+    param(
+        "label",
+        Of::Texts,
+        "A label that the tasks have: team, or team=a.",
+    ),
+    param("prefix", Of::Text, "The beginning of the ids."),
+    param("id", Of::Texts, "An id."),
+    param("node", Of::Text, "The node that has claimed the tasks."),
+    param("claimed", Of::Flag, "Only tasks that a node has claimed."),
+    param("error", Of::Text, "A text in one of the errors."),
+    param(
+        "fingerprint",
+        Of::Text,
+        "The fingerprint of the last error.",
+    ),
+    param(
+        "quarantined",
+        Of::Flag,
+        "Only tasks whose record cannot be read.",
+    ),
+    param("submitted_from", Of::Past, "The first time of the submit."),
+    param(
+        "submitted_until",
+        Of::Past,
+        "The first time after the submit.",
+    ),
+    param("ended_from", Of::Past, "The first time of the end."),
+    param("ended_until", Of::Past, "The first time after the end."),
+    param(
+        "props_at",
+        Of::Texts,
+        "A value at a JSON pointer of the props: /to/country=\"de\".",
+    ),
+    param(
+        "waits",
+        Of::One(&[
+            "no_node",
+            "data_version",
+            "labels",
+            "not_claiming",
+            "fault",
+            "full",
+            "tasks",
+            "limit",
+            "lost",
+            "copied",
+        ]),
+        "Why the tasks are not run.",
+    ),
+    param(
+        "order",
+        Of::One(&["submitted", "due", "ended", "id"]),
+        "The order of the list; the newest first by default.",
+    ),
+    param("reversed", Of::Flag, "Reverses the order.").or("false"),
+    param("props", Of::Flag, "Whether the tasks have their props.").or("true"),
+    limit(10_000, "100"),
+    param("cursor", Of::Text, "The next of the page before."),
+];
+
+pub(super) const REQUESTS: &[Request] = &[
+    Request {
+        path: "/v1/tasks",
+        route: || get(tasks::list).post(tasks::submit),
+        methods: &[
+            read(
+                "Lists tasks, page by page; with the header Accept: application/x-ndjson every task, a line each.",
+            )
+            .parameters(LIST)
+            .answers(&[
+                answer(200, "task-page", "A page.", "/v1/tasks?kind=mail&limit=1&props=false"),
+                answer(200, "record", "Every task, a line each.", "/v1/tasks?kind=mail").of(LINES),
+            ]),
+            may(
+                Operate,
+                "POST",
+                "Submits a task, an array of tasks, or lines of tasks (application/x-ndjson).",
+            )
+            .bodies(&[body("task-or-tasks"), body("task").of(LINES)])
+            .answers(&[
+                answer(201, "submitted-task", "The task is new.", "/v1/tasks")
+                    .to(r#"{"id":"a","kind":"mail","props":{"to":"ann","n":1.50},"start_at":"in 5m"}"#),
+                answer(
+                    200,
+                    "submitted-task-or-results",
+                    "The task exists already; or the result of each task of an array.",
+                    "/v1/tasks",
+                )
+                .to(r#"[{"id":"b","kind":"mail"},{"id":"c","kind":7}]"#),
+                answer(200, "submitted-line", "The result of each line.", "/v1/tasks")
+                    .to_body(LINES, "{\"id\":\"d\",\"kind\":\"mail\"}\n{\"kind\":7}\n")
+                    .of(LINES),
+            ]),
+        ],
+    },
+    Request {
+        path: "/v1/transactions",
+        route: || post(transactions::apply),
+        methods: &[may(
+            Operate,
+            "POST",
+            "Applies several operations in one atomic step, or with dry_run checks them.",
+        )
+        .bodies(&[body("transaction")])
+        .answers(&[answer(200, "transaction-applied", "The operations were applied.", "/v1/transactions").to(
+            r#"{"id":"deploy-7","lines":[{"op":"require","task":"mail-1","state":"runnable"},{"op":"delete","task":"mail-1"},{"op":"submit","id":"e","kind":"mail"}]}"#,
+        )])],
+    },
+];

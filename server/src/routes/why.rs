@@ -1,0 +1,239 @@
+//! What holds tasks back, and what an autoscaler needs to know.
+
+use std::sync::Arc;
+
+use axum::{
+    extract::{Path, State},
+    response::Response,
+};
+use serde::Serialize;
+use windlass::{
+    Kind, TaskId,
+    client::{KindStats, WaitReason},
+    store::NodeRecord,
+    wire::StatsForm,
+};
+
+use super::json;
+use crate::{
+    access::{Reader, name},
+    app::App,
+    params::Params,
+    problem::Problem,
+};
+
+/// Returns the request that shows or resolves what holds tasks of a kind back.
+fn request(kind: &Kind, reason: &WaitReason) -> String {
+    match reason {
+        WaitReason::NotClaiming(nodes) => {
+            let node = nodes.first().map_or("NODE", |node| node.as_str());
+            let node = encoded(node);
+            format!(r#"POST /v1/nodes/{node}/commands {{"command":"unfreeze"}}"#)
+        }
+        WaitReason::Copied(_) => "GET /v1/doctor".to_owned(),
+        reason => {
+            let kind = encoded(kind.as_str());
+            format!("GET /v1/tasks?kind={kind}&waits={}", reason.kind())
+        }
+    }
+}
+
+/// Returns a text as a part of a path or a query.
+fn encoded(text: &str) -> String {
+    let mut encoded = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        match byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            true => encoded.push(char::from(byte)),
+            false => encoded.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    encoded
+}
+
+/// Returns how many tasks there are by kind, and why tasks are not run.
+pub(super) async fn stats(by: Reader, params: Params) -> Result<Response, Problem> {
+    params.end()?;
+    by.check_unscoped()?;
+    let stats = by.client().stats().await?;
+    json(&StatsForm::new(&stats, |of, reason| {
+        request(&of.kind, reason)
+    }))
+}
+
+/// What holds tasks back.
+#[derive(Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub(super) struct WhyForm {
+    /// The reasons, the one with the most tasks first.
+    waiting: Vec<WaitingForm>,
+}
+
+/// Tasks of a kind that are not run for the same reason.
+#[derive(Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub(super) struct WaitingForm {
+    /// The kind of the tasks.
+    kind: String,
+    /// The name of the reason: one of `windlass list --waits`, `paused` or `quarantined`.
+    reason: &'static str,
+    /// The number of tasks.
+    tasks: u64,
+    /// Whether there may be more: only a part of the tasks was read.
+    at_least: bool,
+    /// The reason in words.
+    text: String,
+    /// The request that shows or resolves it.
+    request: String,
+}
+
+/// Returns what holds tasks back, by reason.
+pub(super) async fn why(
+    State(app): State<Arc<App>>,
+    by: Reader,
+    params: Params,
+) -> Result<Response, Problem> {
+    params.end()?;
+    by.check_unscoped()?;
+    let stats = app.stats().await?;
+    let mut waiting: Vec<WaitingForm> = stats.kinds.iter().flat_map(of_kind).collect();
+    waiting.sort_by_key(|one| std::cmp::Reverse(one.tasks));
+    json(&WhyForm { waiting })
+}
+
+fn of_kind(of: &KindStats) -> Vec<WaitingForm> {
+    let kind = of.kind.as_str();
+    let named = encoded(kind);
+    let held = of.held_back.iter().map(|held| WaitingForm {
+        kind: kind.to_owned(),
+        reason: held.reason.kind().as_str(),
+        tasks: held.tasks,
+        at_least: held.at_least,
+        text: held.reason.to_string(),
+        request: request(&of.kind, &held.reason),
+    });
+    let stopped = [
+        (
+            "paused",
+            of.paused,
+            "it is paused: POST /v1/tasks/ID/commands {\"command\":\"run\"} resumes a task",
+            format!("GET /v1/tasks?kind={named}&state=paused"),
+        ),
+        (
+            "quarantined",
+            of.quarantined,
+            "its record cannot be read: POST /v1/tasks/ID/retry starts a task again",
+            format!("GET /v1/tasks?kind={named}&quarantined=true"),
+        ),
+    ];
+    let stopped = stopped.into_iter().filter(|(_, tasks, ..)| *tasks > 0);
+    let stopped = stopped.map(|(reason, tasks, text, request)| WaitingForm {
+        kind: kind.to_owned(),
+        reason,
+        tasks,
+        at_least: false,
+        text: text.to_owned(),
+        request,
+    });
+    held.chain(stopped).collect()
+}
+
+/// Why a task is not run.
+#[derive(Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub(super) struct TaskWhyForm {
+    /// The name of the reason; `null` for a task that is not due, runs, has ended, or will be claimed.
+    reason: Option<&'static str>,
+    /// The reason in words; `null` for a token with a scope, which does not see nodes and other tasks.
+    text: Option<String>,
+}
+
+/// Returns why a task is not run.
+pub(super) async fn of_task(
+    by: Reader,
+    Path(id): Path<String>,
+    params: Params,
+) -> Result<Response, Problem> {
+    params.end()?;
+    let id: TaskId = name(&id)?;
+    let record = by.task(&id).await?;
+    let nodes = by.client().nodes().await?;
+    let records = std::slice::from_ref(&record);
+    let reasons = by.client().wait_reasons(records, &nodes).await?;
+    let reason = reasons.into_iter().next().flatten();
+    let text = reason.as_ref().map(ToString::to_string);
+    json(&TaskWhyForm {
+        reason: reason.map(|reason| reason.kind().as_str()),
+        text: text.filter(|_| by.scope.is_everything()),
+    })
+}
+
+/// What an autoscaler needs to know of a kind.
+#[derive(Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub(super) struct ScaleForm {
+    kind: Kind,
+    /// How many tasks could run at once now: those that run, and those that are due and that no limit holds back.
+    wanted: u64,
+    /// Tasks that are due, and that no node has claimed.
+    available: u64,
+    /// Those of them that wait for a slot of a limit: more nodes would not help.
+    limited: u64,
+    /// Tasks that a node has claimed.
+    claimed: u64,
+    /// The slots of the live nodes that have a handler for the kind.
+    slots: u64,
+    /// How long the first available task has been due, in whole seconds; `null` without one.
+    oldest_due_age_seconds: Option<i64>,
+}
+
+/// Returns how many tasks of a kind could run.
+pub(super) async fn scale(
+    State(app): State<Arc<App>>,
+    by: Reader,
+    mut params: Params,
+) -> Result<Response, Problem> {
+    let kind: Option<Kind> = params.get("kind")?;
+    params.end()?;
+    let kind =
+        kind.ok_or_else(|| Problem::invalid("kind", "is missing; give the kind of the tasks"))?;
+    by.check_counted()?;
+    by.check_kind("kind", &kind)?;
+    let stats = app.stats().await?;
+    let of = stats.kinds.iter().find(|of| of.kind == kind);
+    let nodes = by.client().nodes().await?;
+    let handle = nodes.iter().filter(|node| node.spec.runs(&kind));
+    let limits = of.iter().flat_map(|of| &of.held_back);
+    let limits = limits.filter(|held| matches!(held.reason, WaitReason::Limit(_)));
+    let limited: u64 = limits.map(|held| held.tasks).sum();
+    let available = of.map_or(0, |of| of.available);
+    let claimed = of.map_or(0, |of| of.claimed);
+    let due = of.and_then(|of| of.oldest_due);
+    json(&ScaleForm {
+        wanted: claimed + available.saturating_sub(limited),
+        available,
+        limited,
+        claimed,
+        slots: handle.map(|node| slots(node, &kind)).sum(),
+        oldest_due_age_seconds: due.map(|due| stats.at.duration_since(due).as_secs().max(0)),
+        kind,
+    })
+}
+
+/// Returns how many tasks of a kind a node runs at once.
+fn slots(node: &NodeRecord, kind: &Kind) -> u64 {
+    let of_kind = node.spec.slots_of.get(kind);
+    of_kind
+        .map_or(node.spec.slots, |of| (*of).min(node.spec.slots))
+        .into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::encoded;
+
+    #[test]
+    fn a_kind_is_one_part_of_a_query() {
+        assert_eq!(encoded("inbox/a b&c"), "inbox%2Fa%20b%26c");
+        assert_eq!(encoded("mail-1.x"), "mail-1.x");
+    }
+}
