@@ -79,7 +79,11 @@ async fn library(client: &Client, callers: usize, time: Duration) -> Load {
     });
     let (used, begun) = (support::used(std::process::id()), Instant::now());
     let times = spawned(all).await;
-    load(times, begun.elapsed(), support::used(std::process::id()) - used)
+    load(
+        times,
+        begun.elapsed(),
+        support::used(std::process::id()) - used,
+    )
 }
 
 /// Sends a request again and again over so many connections, for a while.
