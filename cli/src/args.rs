@@ -109,6 +109,9 @@ pub(crate) enum Command {
     Node(commands::node::Args),
     /// Serve the store by HTTP: to scripts and programs in every language
     Serve(commands::serve::Args),
+    /// Hide values of tasks from every caller of a server
+    Mask(commands::mask::Args),
+
     /// Make, list, rotate and revoke the tokens with which programs call a server
     Token(commands::token::Args),
     /// Print the time with which start times and deadlines are compared
@@ -215,6 +218,7 @@ impl Command {
             Self::Nodes(args) => commands::nodes::execute(args, global).await,
             Self::Node(args) => commands::node::execute(args, global).await,
             Self::Serve(args) => commands::serve::execute(args, global).await,
+            Self::Mask(args) => commands::mask::execute(args, global).await,
             Self::Token(args) => commands::token::execute(args, global).await,
             Self::Time(args) => commands::time::execute(args, global).await,
             Self::Config(args) => commands::config::execute(args, Cli::command(), global),

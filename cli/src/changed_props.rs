@@ -2,7 +2,7 @@
 
 use futures::{StreamExt, stream};
 use windlass::{
-    Client, Invalid, Json, Kind, TaskId,
+    Client, Invalid, Json, Kind, Task, TaskId,
     store::{Operation, Reschedule, RetryTask},
 };
 
@@ -18,6 +18,16 @@ pub(crate) fn check_props(kind: &Kind, props: &Json) -> Result<(), Invalid> {
         true => exec::Props::parse(props).map(drop),
         false => Ok(()),
     }
+}
+
+/// Refuses limits of a schedule: they would hold back the schedule itself, and none of its runs.
+pub(crate) fn check_limits(task: &Task) -> Result<(), Invalid> {
+    if task.kind.as_str() != Kind::SCHEDULE || task.limits.is_empty() {
+        return Ok(());
+    }
+    let reason = "would hold back the schedule itself, and not its runs; give the limits of the runs to `windlass schedule \
+                  create`, or put them into 'run' of the props: {\"run\":{\"kind\":\"call\",\"limits\":[…]}}";
+    Err(Invalid::new("limits", reason))
 }
 
 /// Checks the props that an operation leaves its task with. The store reports a task that does not exist.

@@ -173,6 +173,19 @@ fn what_is_not_in_the_file_is_named() {
     );
 }
 
+/// Regression: an export of tasks that cannot be read said that the store has no tasks.
+#[test]
+fn a_store_whose_tasks_are_all_damaged_is_not_called_empty() {
+    let place = filled();
+    let file = rusqlite::Connection::open(place.path("s.db")).unwrap();
+    file.execute_batch("UPDATE windlass_states SET state = '{'")
+        .unwrap();
+    let said = ok(&place, &["export", "all.jsonl"], 1);
+    assert!(said.contains("0 tasks in 'all.jsonl'"), "{said}");
+    assert!(said.contains("tasks that cannot be read"), "{said}");
+    assert!(!said.contains("has no tasks"), "{said}");
+}
+
 #[test]
 fn a_wrong_line_and_a_store_with_tasks_are_refused() {
     let place = filled();

@@ -13,7 +13,8 @@ use windlass::{
 
 use crate::{
     app::App,
-    auth::{Caller, Role},
+    auth::{Caller, Keyring, Role},
+    mask::Hiding,
     problem::Problem,
 };
 
@@ -21,6 +22,14 @@ use crate::{
 pub(crate) struct Access<const ROLE: u8> {
     caller: Arc<Caller>,
     client: Client,
+    keyring: Keyring,
+}
+
+/// A task whose values are read in more than one step, as it was before the first.
+pub(crate) struct Veil {
+    id: TaskId,
+    /// Its submit order and its kind.
+    seen: Option<(u64, Kind)>,
 }
 
 /// May read.
@@ -72,6 +81,7 @@ impl<const ROLE: u8> FromRequestParts<Arc<App>> for Access<ROLE> {
         Ok(Self {
             client: app.client.clone().on_behalf_of(caller.author.clone()),
             caller: caller.clone(),
+            keyring: app.keyring.clone(),
         })
     }
 }
@@ -86,7 +96,48 @@ impl<const ROLE: u8> Access<ROLE> {
         &self.caller
     }
 
-    /// Returns a task that the caller may see.
+    /// Returns what is hidden at this moment. Ask when an answer is made, not before a wait.
+    pub(crate) async fn hiding(&self) -> Result<Arc<Hiding>, Problem> {
+        let hiding = self.keyring.hiding().await;
+        hiding.map_err(|_| {
+            let detail = "the server cannot reach its store, and so cannot check which values are masked; try again";
+            Problem::new(StatusCode::SERVICE_UNAVAILABLE, "unconfirmed", detail).retry_after(1)
+        })
+    }
+
+    /// Begins to read values of a task of which something may be hidden.
+    pub(crate) async fn veil(&self, id: &TaskId) -> Result<Veil, Problem> {
+        let seen = match self.hiding().await?.is_nothing() {
+            true => None,
+            false => self.seen(id).await?,
+        };
+        let id = id.clone();
+        Ok(Veil { id, seen })
+    }
+
+    /// Ends the read: returns what is hidden, and the kind of the task. `None` for a task that is not the same any more, or
+    /// has another kind: of its values everything is hidden.
+    pub(crate) async fn unveil(&self, veil: Veil) -> Result<(Arc<Hiding>, Option<Kind>), Problem> {
+        let hiding = self.hiding().await?;
+        if hiding.is_nothing() {
+            return Ok((hiding, None));
+        }
+        let seen = self
+            .seen(&veil.id)
+            .await?
+            .filter(|seen| veil.seen.as_ref() == Some(seen));
+        Ok((hiding, seen.map(|(_, kind)| kind)))
+    }
+
+    async fn seen(&self, id: &TaskId) -> Result<Option<(u64, Kind)>, Problem> {
+        match self.client.get(id).await {
+            Ok(record) => Ok(Some((record.order, record.task.kind))),
+            Err(Error::NotFound { .. }) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Returns a task that the caller may see, with what is hidden: for checks, not for answers.
     pub(crate) async fn task(&self, id: &TaskId) -> Result<TaskRecord, Problem> {
         match self.client.get(id).await {
             Ok(record) if self.scope.has_record(&record) => Ok(record),

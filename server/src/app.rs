@@ -18,6 +18,7 @@ use crate::{
     auth::{Keyring, Sessions},
     peers::Peers,
     problem::Problem,
+    quota::Quotas,
     settings::Settings,
 };
 
@@ -38,6 +39,7 @@ pub(crate) struct App {
     pub(crate) client: Client,
     pub(crate) keyring: Keyring,
     pub(crate) sessions: Sessions,
+    pub(crate) quotas: Quotas,
     peers: Arc<Peers>,
     pub(crate) settings: Settings,
     pub(crate) check: Check,
@@ -93,6 +95,7 @@ impl App {
             client: Client::new(store),
             keyring: Keyring::follow(store),
             sessions: Sessions::new(store),
+            quotas: Quotas::default(),
             in_flight: Arc::new(Semaphore::new(settings.in_flight)),
             backups: Arc::new(Semaphore::new(1)),
             settings,

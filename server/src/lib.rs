@@ -17,12 +17,14 @@ mod change;
 mod guard;
 mod key;
 mod listen;
+mod mask;
 #[cfg(all(test, feature = "schema"))]
 mod openapi;
 mod params;
 mod patch;
 mod peers;
 mod problem;
+mod quota;
 mod reference;
 mod routes;
 #[cfg(feature = "schema")]
@@ -35,6 +37,7 @@ pub use axum;
 
 pub use auth::{Link, NewToken, Role, Scope, Sessions, Token, TokenForm, Tokens, TrustedHeader};
 pub use listen::{Listen, Serving, TlsFiles};
+pub use mask::{Mask, MaskForm, Masks, ReadMask};
 pub use reference::{openapi, reference};
 pub use server::{Builder, Server};
 

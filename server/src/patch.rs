@@ -41,6 +41,18 @@ enum Op {
     Test,
 }
 
+impl Patch {
+    /// Returns the places that the operations name.
+    pub(crate) fn places(&self) -> impl Iterator<Item = &str> {
+        let steps = self.0.iter();
+        steps.flat_map(|step| {
+            [Some(step.path.as_str()), step.from.as_deref()]
+                .into_iter()
+                .flatten()
+        })
+    }
+}
+
 /// Reads a value, of which `null` is one.
 fn given<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Box<RawValue>>, D::Error> {
     Box::<RawValue>::deserialize(from).map(Some)

@@ -90,6 +90,14 @@ impl Problem {
         Self::new(StatusCode::FORBIDDEN, "forbidden", detail)
     }
 
+    /// What would say something of a masked value.
+    pub(crate) fn masked(field: &str, what: impl std::fmt::Display) -> Self {
+        Self {
+            field: Some(field.to_owned()),
+            ..Self::new(StatusCode::FORBIDDEN, "masked", format!("{field}: {what}"))
+        }
+    }
+
     /// Returns the error that the request has without a key: a request with a key is a transaction.
     pub(crate) fn of_key(self, header: &str) -> Self {
         if self.field.as_deref() == Some("transaction id") {
@@ -119,6 +127,15 @@ impl Problem {
         });
         self.detail = format!("{part}: {}", self.detail);
         self
+    }
+
+    /// Returns the same problem for another part of a request.
+    pub(crate) fn copy(&self) -> Self {
+        Self {
+            field: self.field.clone(),
+            retry_after: self.retry_after,
+            ..Self::new(self.status, self.code, &self.detail)
+        }
     }
 
     /// Returns whether the task does not exist for the caller.
@@ -157,6 +174,7 @@ impl From<Invalid> for Problem {
 
 impl From<Error> for Problem {
     fn from(error: Error) -> Self {
+        let error = without_text(error);
         let (status, code) = match &error {
             Error::Invalid(invalid) => return invalid.clone().into(),
             Error::NotFound { .. } => (StatusCode::NOT_FOUND, "not_found"),
@@ -197,6 +215,32 @@ impl From<Error> for Problem {
             alone,
             ..Self::new(status, code, detail(&error))
         }
+    }
+}
+
+/// Returns an error without the reason why a record cannot be read, which may quote a value that is masked. The task itself
+/// has it in `quarantined`.
+fn without_text(error: Error) -> Error {
+    let reason = "GET /v1/tasks/ID says why, in 'quarantined'";
+    match error {
+        Error::Corrupt { what, .. } if !what.starts_with("token") && !what.starts_with("mask") => {
+            let reason = reason.to_owned();
+            Error::Corrupt { what, reason }
+        }
+        Error::Refused(refusals)
+            if refusals
+                .iter()
+                .any(|one| matches!(one.reason, Reason::Unreadable(_))) =>
+        {
+            let refusals = refusals.iter().cloned().map(|mut refusal| {
+                if let Reason::Unreadable(text) = &mut refusal.reason {
+                    reason.clone_into(text);
+                }
+                refusal
+            });
+            Error::Refused(Refusals::new(refusals.collect()))
+        }
+        error => error,
     }
 }
 

@@ -87,6 +87,13 @@ pub enum ReasonForm<'a> {
         /// The required one.
         required: Fence,
     },
+    /// Another task with the id was submitted since.
+    Order {
+        /// Its submit order.
+        is: u64,
+        /// The required one.
+        required: u64,
+    },
     /// The task has another kind.
     Kind {
         /// Its kind.
@@ -150,6 +157,10 @@ impl<'a> From<&'a Reason> for ReasonForm<'a> {
                 required: *required,
             },
             Reason::Fence { is, required } => Self::Fence {
+                is: *is,
+                required: *required,
+            },
+            Reason::Order { is, required } => Self::Order {
                 is: *is,
                 required: *required,
             },

@@ -365,6 +365,9 @@ pub enum Require {
     /// Its last claim has this fence (`TaskRecord::fence` of a store): the task was not claimed since that
     /// fence was read. `Fence(0)` for a task that was never claimed.
     Fence(Fence),
+    /// It has this submit order (`TaskRecord::order` of a store): it is still the task that was submitted then. A task that
+    /// was deleted and submitted again under the same id has another order.
+    Order(u64),
     /// It has this kind.
     Kind(Kind),
     /// No node has claimed it.

@@ -215,7 +215,7 @@ fn show(out: &Output, written: &Written, file: &str) -> Result<(), Failure> {
         (_, true) => out.json(written)?,
         (_, false) => out.line(line)?,
     }
-    if written.tasks == 0 {
+    if written.tasks == 0 && written.left.is_empty() {
         out.note("note: the store has no tasks; if that is wrong, check --store");
     }
     if !written.left.is_empty() {

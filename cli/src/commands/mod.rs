@@ -15,6 +15,7 @@ pub(crate) mod graph;
 pub(crate) mod import;
 pub(crate) mod list;
 pub(crate) mod logs;
+pub(crate) mod mask;
 pub(crate) mod node;
 pub(crate) mod nodes;
 pub(crate) mod purge;

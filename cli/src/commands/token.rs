@@ -74,6 +74,11 @@ struct New {
     #[arg(long = "label", value_name = "NAME=VALUE", value_parser = label)]
     labels: Vec<(String, String)>,
 
+    /// Refuse a submit by its holder when there are so many live tasks of its kinds, whoever has made them. Needs --kind, and no
+    /// --label
+    #[arg(long, value_name = "NUMBER")]
+    max_tasks: Option<u64>,
+
     /// Let it expire after this time: 12h, 90d
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     expires_in: Option<Duration>,
@@ -116,6 +121,9 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
             let client = global.lasting().await?;
             let scope = Scope::new(new.kinds, new.labels)?;
             let mut token = NewToken::new(new.name, new.role).scope(scope);
+            if let Some(most) = new.max_tasks {
+                token = token.max_tasks(most);
+            }
             if let Some(time) = new.expires_in {
                 token = token.valid_for(time);
             }

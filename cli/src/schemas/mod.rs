@@ -17,7 +17,7 @@ use windlass::{
     },
     wire::{GraphForm, RecordForm, ScheduleActionForm, ScheduleForm, StatsForm, TimeForm},
 };
-use windlass_server::{TokenForm, schema};
+use windlass_server::{MaskForm, TokenForm, schema};
 
 use crate::{
     bulk,
@@ -79,6 +79,7 @@ fn forms() -> Vec<(Form, Value)> {
         ),
         output::<apply::AppliedForm<'_>>("applied", "`windlass apply`."),
         output::<apply::Checked>("checked", "`windlass apply --dry-run`."),
+        output::<apply::WrongForm>("apply-wrong", "`apply` with wrong lines"),
         output::<apply::RefusedForm<'_>>(
             "refused",
             "`windlass apply` and `apply --dry-run`, for a transaction that the store refuses.",
@@ -112,6 +113,10 @@ fn forms() -> Vec<(Form, Value)> {
             "A line of `windlass schedule import`, and `create` and `update` with `--dry-run`.",
         ),
         output::<time::Now>("time", "`windlass time`."),
+        output::<MaskForm<'_>>(
+            "mask",
+            "A line of `windlass mask list`, and the request of a server that lists them.",
+        ),
         output::<TokenForm<'_>>(
             "token",
             "`windlass token new` and `rotate`, a line of `windlass token list`, and the requests of a server about tokens.",

@@ -156,6 +156,64 @@ fn a_wrong_line_is_named_with_its_field_and_nothing_changes() {
         .fails(2, &["missing"]);
 }
 
+/// Regression: with `-o json`, a file with wrong lines printed no JSON.
+#[test]
+fn wrong_lines_are_named_in_json_too() {
+    let env = with_tasks();
+    let wrong = |n| format!("{{\"op\":\"drop\",\"task\":\"t-{n}\"}}\n");
+    let text: String = (1..=30).map(wrong).collect();
+    let good = "{\"op\":\"delete\",\"task\":\"a\"}\n";
+    let file = env.write("changes.jsonl", &format!("{good}{text}"));
+    let ran = env.run(&["apply", &file, "-o", "json"]).code(2);
+    let said: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!(said["wrong_lines"], 30);
+    let lines = said["wrong"].as_array().unwrap();
+    assert_eq!(lines.len(), 20);
+    assert_eq!(
+        (&lines[0]["line"], &lines[0]["field"]),
+        (&json!(2), &json!("op"))
+    );
+    let says = lines[0]["text"].as_str().unwrap();
+    assert!(says.starts_with("op: 'drop' is not one of"), "{says}");
+    assert_eq!(ran.err.lines().count(), 1, "{ran:?}");
+    // Props that are wrong for a task of the store are found after the lines were read.
+    let exec = "{\"op\":\"submit\",\"id\":\"x\",\"kind\":\"k\",\"props\":7}\n";
+    env.run(&["apply", &env.write("x.jsonl", exec)]).ok();
+    let change = "{\"op\":\"reschedule\",\"task\":\"x\",\"kind\":\"exec\"}\n";
+    let file = env.write("change.jsonl", &format!("{good}{change}"));
+    let ran = env.run(&["apply", &file, "-o", "json"]).code(2);
+    let said: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!(
+        (&said["wrong_lines"], &said["wrong"][0]["line"]),
+        (&json!(1), &json!(2))
+    );
+    env.run(&["get", "a"]).ok();
+}
+
+/// Regression: limits of a schedule were accepted, and held back the schedule instead of its runs.
+#[test]
+fn limits_of_a_schedule_itself_are_refused() {
+    let env = with_tasks();
+    let props = r#"{"run":{"kind":"k"},"cron":["* * * * *"]}"#;
+    let submit = ["submit", "schedule", "--id", "s", "--props", props];
+    for limit in [["--at-once", "api=3"], ["--rate", "api=3/1m"]] {
+        let ran = [&submit[..], &limit].concat();
+        env.run(&ran)
+            .fails(2, &["limits", "windlass schedule create"]);
+    }
+    let task = format!(
+        r#"{{"id":"s","kind":"schedule","props":{props},"limits":[{{"key":"api","at_once":3}}]}}"#
+    );
+    let file = env.write("tasks.jsonl", &format!("{task}\n"));
+    let ran = env.run(&["submit", "--lines", &file]);
+    assert!(ran.err.contains("limits: "), "{ran:?}");
+    let line = task.replacen('{', r#"{"op":"submit","#, 1);
+    let file = env.write("lines.jsonl", &format!("{line}\n"));
+    env.run(&["apply", &file]).fails(2, &["limits: "]);
+    env.run(&["get", "s"]).code(3);
+    env.run(&submit).ok();
+}
+
 #[test]
 fn a_dry_run_knows_the_id_of_another_transaction_and_unique_keys() {
     let env = with_tasks();

@@ -182,6 +182,9 @@ async fn every_output_has_the_fields_of_its_schema() {
     see.run("token", 0, &["token", "new", "ci", "--role", "read"]);
     see.run("token", 0, &["token", "rotate", "ci", "--overlap", "1h"]);
     see.run("token", 0, &["token", "list"]);
+    env.run(&["mask", "set", "exec", "/props/env/*", "--log"])
+        .ok();
+    see.run("mask", 0, &["mask", "list"]);
     see.run("report", 1, &["wait", "done", "failed"]);
     see.run("setting", 0, &["config"]);
     schedules(&see);
@@ -191,6 +194,7 @@ async fn every_output_has_the_fields_of_its_schema() {
         {"op":"retry","task":"done"}"#;
     see.run_with("checked", 0, &["apply", "-", "--dry-run"], lines);
     see.run_with("applied", 0, &["apply", "-"], lines);
+    see.run_with("apply-wrong", 2, &["apply", "-"], r#"{"op":"drop"}"#);
     let refused = r#"{"op":"require","task":"runs","state":"paused","version":9}
         {"op":"delete","task":"nothing"}"#;
     see.run_with("refused", 1, &["apply", "-", "--dry-run"], refused);
@@ -213,6 +217,7 @@ async fn every_output_has_the_fields_of_its_schema() {
         0,
         &["copy", "--from", &from, "--to", &url, "--backup"],
     );
+    see.run("backup", 0, &["backup", &env.path("backup.db")]);
     let file = env.path("tasks.jsonl");
     see.run("exported", 0, &["export", &file]);
     let exported = fs::read_to_string(&file).unwrap();

@@ -11,6 +11,8 @@ pub(crate) struct Caller {
     pub(crate) user: User,
     pub(crate) role: Role,
     pub(crate) scope: Scope,
+    /// The most live tasks of its kinds.
+    pub(crate) max_tasks: Option<u64>,
     /// When the secret that was shown stops being valid.
     pub(crate) until: Option<Timestamp>,
     /// The name in the histories.
@@ -40,6 +42,7 @@ impl Caller {
             user: User::Peer { uid },
             role: Role::Admin,
             scope: Scope::default(),
+            max_tasks: None,
             until: None,
             author: named.unwrap_or_else(|| Author::user(uid)),
         }

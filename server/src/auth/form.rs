@@ -22,6 +22,8 @@ pub struct TokenForm<'a> {
     pub kinds: &'a [String],
     /// The labels of these tasks.
     pub labels: &'a BTreeMap<String, String>,
+    /// The most live tasks that these kinds may have when its holder submits one; `null` for any number.
+    pub max_tasks: Option<u64>,
     /// When it was made.
     pub made_at: Timestamp,
     /// Who made it.
@@ -43,6 +45,7 @@ impl<'a> TokenForm<'a> {
             role: token.role,
             kinds: &token.scope.kinds,
             labels: &token.scope.labels,
+            max_tasks: token.max_tasks,
             made_at: token.made_at,
             made_by: token.made_by.as_ref(),
             expires_at: token.expires_at,

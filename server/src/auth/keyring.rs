@@ -18,6 +18,8 @@ use windlass::{
     store::{Error, NamedValue, Registry, Store},
 };
 
+use crate::mask::Hiding;
+
 use super::{
     Scope,
     caller::{Caller, User},
@@ -71,6 +73,8 @@ struct Ring {
     callers: HashMap<Hash, Arc<Caller>>,
     /// The name by which browsers of this machine call a server of the namespace.
     host: Option<String>,
+    /// What the masks hide.
+    hiding: Arc<Hiding>,
     /// The servers of the namespace, each with the name of its value.
     servers: Vec<(String, At)>,
     /// The values that were read last.
@@ -166,6 +170,17 @@ impl Keyring {
         may_be && self.shared.is_host(name)
     }
 
+    /// Returns what the masks hide now. Waits, for a moment, for the first read.
+    pub(crate) async fn hiding(&self) -> Result<Arc<Hiding>, Refused> {
+        let mut reads = self.shared.reads.subscribe();
+        let mut hiding = self.shared.hiding();
+        if hiding.is_none() && *reads.borrow_and_update() == 0 {
+            let _ = timeout(WAIT, reads.changed()).await;
+            hiding = self.shared.hiding();
+        }
+        hiding.ok_or(Refused::Unconfirmed)
+    }
+
     /// Returns the servers of the namespace, each with the name of its value.
     pub(crate) fn servers(&self) -> Vec<(String, At)> {
         let now = self.shared.clock.now();
@@ -198,6 +213,11 @@ impl Shared {
         let found = ring.callers.get(hash);
         let found = found.filter(|caller| caller.until.is_none_or(|until| now < until));
         found.cloned().ok_or(Refused::Unknown)
+    }
+
+    fn hiding(&self) -> Option<Arc<Hiding>> {
+        let ring = self.ring.read().unwrap_or_else(PoisonError::into_inner);
+        ring.is_confirmed().then(|| ring.hiding.clone())
     }
 
     fn is_host(&self, name: &str) -> bool {
@@ -236,6 +256,7 @@ impl Shared {
             return;
         }
         ring.callers = callers(&values);
+        ring.hiding = Arc::new(Hiding::read(&values));
         let name = values.iter().find(|value| value.name == NAME);
         let label = name.and_then(session::label_of);
         ring.servers = peers::read(&values);
@@ -267,6 +288,7 @@ fn of_token(token: &Token, user: User, until: Option<Timestamp>) -> Option<Calle
         user,
         role: token.role,
         scope: token.scope.clone(),
+        max_tasks: token.max_tasks,
         until,
         author: Author::new(format!("token {}", token.name)).ok()?,
     })
@@ -293,6 +315,7 @@ fn of_session(value: &NamedValue, tokens: &[Token]) -> Option<(Hash, Caller)> {
             user: User::Session { token: None, hash },
             role,
             scope: Scope::default(),
+            max_tasks: None,
             until: Some(session.expires_at),
             author: Author::new(name).ok()?,
         },

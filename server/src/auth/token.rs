@@ -34,6 +34,8 @@ pub struct Token {
     pub role: Role,
     /// The tasks that its holder may see and change.
     pub scope: Scope,
+    /// The most live tasks that the kinds of the scope may have when its holder submits one; `None` for any number.
+    pub max_tasks: Option<u64>,
     /// When it was made.
     pub made_at: Timestamp,
     /// Who made it, if that is known.
@@ -59,6 +61,8 @@ struct Stored {
     role: Role,
     #[serde(flatten)]
     scope: StoredScope,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    max_tasks: Option<u64>,
     made_at: Timestamp,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     made_by: Option<Author>,
@@ -95,6 +99,7 @@ impl Token {
                 kinds: stored.scope.kinds,
                 labels: stored.scope.labels,
             },
+            max_tasks: stored.max_tasks,
             made_at: stored.made_at,
             made_by: stored.made_by,
             expires_at: stored.expires_at,
@@ -109,6 +114,7 @@ impl Token {
                 kinds: self.scope.kinds.clone(),
                 labels: self.scope.labels.clone(),
             },
+            max_tasks: self.max_tasks,
             made_at: self.made_at,
             made_by: self.made_by.clone(),
             expires_at: self.expires_at,
@@ -145,6 +151,8 @@ pub struct NewToken {
     pub role: Role,
     /// The tasks that its holder may see and change; every task by default.
     pub scope: Scope,
+    /// The most live tasks that the kinds of the scope may have when its holder submits one; any number by default.
+    pub max_tasks: Option<u64>,
     /// How long it is valid; for ever by default.
     pub valid_for: Option<Duration>,
 }
@@ -156,6 +164,7 @@ impl NewToken {
             name: name.into(),
             role,
             scope: Scope::default(),
+            max_tasks: None,
             valid_for: None,
         }
     }
@@ -164,6 +173,14 @@ impl NewToken {
     #[must_use]
     pub fn scope(mut self, scope: Scope) -> Self {
         self.scope = scope;
+        self
+    }
+
+    /// Sets the quota: the most live tasks that the kinds of the scope may have, whoever has made them, when the holder of the
+    /// token submits or retries one. The scope must have kinds, and no labels.
+    #[must_use]
+    pub fn max_tasks(mut self, tasks: u64) -> Self {
+        self.max_tasks = Some(tasks);
         self
     }
 
@@ -181,6 +198,13 @@ impl NewToken {
             let what = "an admin token has every task, because it can make tokens of any scope; leave out kinds and \
                         labels, or make it an operate token";
             return Err(Invalid::new("role", what));
+        }
+        if self.max_tasks.is_some()
+            && (self.scope.kinds.is_empty() || !self.scope.labels.is_empty())
+        {
+            let what =
+                "is counted by kind, which the store keeps; give the token kinds and no labels";
+            return Err(Invalid::new("max_tasks", what));
         }
         if self.valid_for.is_some_and(|time| time.is_zero()) {
             return Err(Invalid::new("expires_in", "is not more than 0 seconds"));
@@ -242,6 +266,7 @@ impl Tokens {
             name: new.name,
             role: new.role,
             scope: new.scope,
+            max_tasks: new.max_tasks,
             made_at: now,
             made_by: by.clone(),
             expires_at: expires_at.transpose()?,

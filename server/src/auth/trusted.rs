@@ -102,6 +102,7 @@ impl TrustedHeader {
             user: User::Proxied,
             role,
             scope: Scope::default(),
+            max_tasks: None,
             until: None,
             author: author.map_err(|_| "the header of the proxy does not name one user")?,
         }))

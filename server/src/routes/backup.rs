@@ -46,6 +46,11 @@ pub(super) async fn download(
     }
     params.end()?;
     by.check_unscoped()?;
+    if !by.hiding().await?.is_nothing() {
+        let what =
+            "would have the values that are masked; use `windlass backup` where the store is";
+        return Err(Problem::masked("backup", what));
+    }
     let place = app.backups.clone().try_acquire_owned().map_err(|_| {
         let detail = "this server makes or sends another backup; wait until it is complete";
         Problem::new(StatusCode::SERVICE_UNAVAILABLE, "busy", detail).retry_after(5)
@@ -113,6 +118,14 @@ impl Sending {
         // The token may have been revoked since the request began.
         if self.app.keyring.now(self.by.caller()).is_err() {
             return Some(Err(io::Error::other("the token is no longer valid")));
+        }
+        if !self
+            .by
+            .hiding()
+            .await
+            .is_ok_and(|hiding| hiding.is_nothing())
+        {
+            return Some(Err(io::Error::other("values are masked now")));
         }
         let read = spawn_blocking(move || {
             let mut piece = vec![0; PIECE];

@@ -129,10 +129,14 @@ impl Following {
                 Some(Err(error)) => return Some(self.end(&error.to_string())),
                 None => return Some(self.end("the feed of changes has ended")),
             };
+            let Ok(hiding) = self.by.hiding().await else {
+                return Some(self.refused(Refused::Unconfirmed));
+            };
             let mut events = Vec::with_capacity(changes.len());
             for change in changes {
                 match self.is_in_scope(&change).await {
-                    Ok(true) => events.extend(event(&change)),
+                    // A change does not say of which kind its task was: what may be hidden is.
+                    Ok(true) => events.extend(event(&hiding.change(None, change))),
                     Ok(false) => {}
                     Err(error) => {
                         // What was not shown comes again after the last event.

@@ -104,6 +104,7 @@ async fn sent(
     }
     let (id, task) = (send.id.clone(), send.task.clone());
     let command = send.command.clone();
+    let veil = by.veil(&task).await?;
     let change = Change::new(app, by);
     let done = change.one(Operation::Send(send), key.as_deref()).await?;
     if has_id && app.store.registry().command(&id).await?.command != command {
@@ -120,6 +121,10 @@ async fn sent(
     if let Some(wait) = wait {
         let settled = wait_for(app, by, wait, by.client().wait_outcome(&id));
         outcome = settled.await?.transpose()?;
+    }
+    if let Some(one) = outcome {
+        let (hiding, kind) = by.unveil(veil).await?;
+        outcome = Some(hiding.outcome(kind.as_ref(), one));
     }
     let form = SentForm {
         id: &id,
@@ -149,8 +154,15 @@ pub(super) async fn of_task(
     params.end()?;
     let task: TaskId = name(&task)?;
     by.check(&task).await?;
+    let veil = by.veil(&task).await?;
     let commands = by.client().commands(&task).await?;
-    json(&CommandsForm { commands })
+    let (hiding, kind) = by.unveil(veil).await?;
+    let commands = commands.into_iter();
+    json(&CommandsForm {
+        commands: commands
+            .map(|command| hiding.command(kind.as_ref(), command))
+            .collect(),
+    })
 }
 
 /// Returns a command; with `wait`, when it has an outcome, or as it is after that time.
@@ -170,11 +182,14 @@ pub(super) async fn get(
     };
     let mut record = registry.command(&id).await?;
     by.check(&record.task).await.map_err(|_| missing())?;
+    let veil = by.veil(&record.task).await?;
     if let Some(wait) = wait
         && record.outcome.is_none()
     {
         wait_for(&app, &by, wait, by.client().wait_outcome(&id)).await?;
-        record = registry.command(&id).await?;
     }
-    json(&record)
+    // Read again after the task was seen.
+    record = registry.command(&id).await?;
+    let (hiding, kind) = by.unveil(veil).await?;
+    json(&hiding.command(kind.as_ref(), record))
 }

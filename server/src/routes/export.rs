@@ -82,11 +82,15 @@ impl Lines {
         caller.map_err(crate::guard::refusal)?;
         let step = self.left.unwrap_or(STEP).min(STEP);
         let query = self.query.clone().limit(step);
+        let hiding = self.by.hiding().await?;
+        // A mask may have been set since the last step.
+        hiding.check_filter(&query.filter, &self.by.scope.kinds)?;
         let page = self.by.client().page(&query, self.cursor.as_ref()).await?;
         let mut lines = Vec::new();
         let seen = page.tasks.iter();
-        for record in seen.filter(|record| self.by.scope.has_record(record)) {
-            write_record(&mut lines, record)?;
+        let seen = seen.filter(|record| self.by.scope.has_record(record));
+        for record in seen.filter(|record| hiding.may_find(&query.filter, record)) {
+            write_record(&mut lines, &hiding.record(record))?;
             lines.push(b'\n');
             self.left = self.left.map(|left| left.saturating_sub(1));
         }

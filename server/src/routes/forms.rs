@@ -1,4 +1,10 @@
 //! The schemas of the bodies and answers, by the names that the table of requests gives them.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "only tests make the document, and a test fails by panicking"
+)]
 
 use schemars::JsonSchema;
 use serde_json::{Value, json};
@@ -10,7 +16,7 @@ use windlass::{
 };
 
 use super::{
-    commands, index, namespace, nodes, schedules, submits, task, tokens, transactions, why,
+    commands, index, masks, namespace, nodes, schedules, submits, task, tokens, transactions, why,
 };
 use crate::{
     auth::TokenForm,
@@ -88,7 +94,7 @@ pub(crate) fn schema(name: &str) -> Value {
         "purged-tasks" => output::<namespace::PurgedForm>(),
         "servers" => output::<namespace::ServersForm>(),
         "server-time" => output::<namespace::TimeForm>(),
-        "schedules" => output::<schedules::SchedulesForm<'_>>(),
+        "schedules" => output::<schedules::SchedulesForm>(),
         "schedule-record" => output::<ScheduleForm<'_>>(),
         "schedule-action" => output::<ScheduleActionForm<'_>>(),
         "schedule-times" => output::<schedules::TimesForm>(),
@@ -102,6 +108,8 @@ pub(crate) fn schema(name: &str) -> Value {
         "schedule-skip" => input::<schedules::SkipForm>(),
         "tokens" => output::<tokens::TokensForm<'_>>(),
         "token" => output::<TokenForm<'_>>(),
+        "masks" => output::<masks::MasksForm<'_>>(),
+        "new-mask" => input::<masks::NewForm>(),
         "new-token" => input::<tokens::NewForm>(),
         other => panic!("the form '{other}' of the table has no schema"),
     }

@@ -9,6 +9,7 @@ pub(crate) mod forms;
 mod graph;
 mod index;
 mod lines;
+mod masks;
 mod namespace;
 mod nodes;
 mod schedules;

@@ -21,6 +21,7 @@ use super::json;
 use crate::{
     access::{Admin, Reader},
     app::App,
+    mask::HIDDEN,
     params::{Form, Formed, Params, read_time},
     problem::Problem,
 };
@@ -159,7 +160,14 @@ pub(super) async fn doctor(by: Admin, mut params: Params) -> Result<Response, Pr
     how.full = params.flag("full")?;
     params.end()?;
     by.check_unscoped()?;
-    let findings = by.client().examine(&how).await?;
+    let mut findings = by.client().examine(&how).await?;
+    if !by.hiding().await?.is_nothing() {
+        // Why a record cannot be read may quote a value.
+        let wrong = findings
+            .iter_mut()
+            .filter(|finding| finding.verdict != Verdict::Ok);
+        wrong.for_each(|finding| HIDDEN.clone_into(&mut finding.found));
+    }
     let verdict = findings.iter().map(|finding| finding.verdict).max();
     json(&DoctorForm {
         verdict: verdict.unwrap_or(Verdict::Ok),
@@ -178,7 +186,11 @@ pub(super) async fn limits(by: Reader, params: Params) -> Result<Response, Probl
     params.end()?;
     by.check_unscoped()?;
     let limits = by.client().limits_in_use().await?;
-    json(&LimitsForm { limits })
+    let hiding = by.hiding().await?;
+    let limits = limits.into_iter().map(|limit| hiding.limit(limit));
+    json(&LimitsForm {
+        limits: limits.collect(),
+    })
 }
 
 #[derive(Serialize)]

@@ -25,7 +25,11 @@ pub(super) async fn list(by: Reader, params: Params) -> Result<Response, Problem
     params.end()?;
     by.check_unscoped()?;
     let nodes = by.client().nodes().await?;
-    json(&NodesForm { nodes })
+    let hiding = by.hiding().await?;
+    let nodes = nodes.into_iter().map(|node| hiding.node(node));
+    json(&NodesForm {
+        nodes: nodes.collect(),
+    })
 }
 
 #[derive(Serialize)]

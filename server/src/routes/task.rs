@@ -16,7 +16,6 @@ use windlass::{
         Change as Happened, DamagedPart, Delete, Done, Guard, LogLine, LogQuery, Operation,
         Require, Reschedule,
     },
-    wire::RecordForm,
 };
 
 use super::json;
@@ -24,6 +23,7 @@ use crate::{
     access::{Operator, Reader, name},
     app::App,
     change::Change,
+    mask::HIDDEN,
     params::{Params, whole},
     patch::{Patch, Patched},
     problem::Problem,
@@ -61,7 +61,7 @@ pub(super) async fn get(
         wait_for(&app, &by, wait, by.client().wait(&id)).await?;
         record = by.task(&id).await?;
     }
-    json(&RecordForm::from(&record))
+    json(&by.hiding().await?.record(&record))
 }
 
 /// Deletes a task.
@@ -162,6 +162,14 @@ pub(super) async fn patch(
     let body = whole(request, &app).await?;
     let patch = Patch::read(&body)?;
     let record = by.task(&id).await?;
+    let (hiding, kind) = (by.hiding().await?, &record.task.kind);
+    if let Some(place) = patch.places().find(|place| hiding.touches(kind, place)) {
+        let what = format!(
+            "'{place}' is masked for tasks of kind '{kind}', or an element beside it is: a patch could compare or move it; give \
+             the whole value by POST /v1/tasks/ID/reschedule"
+        );
+        return Err(Problem::masked("path", what));
+    }
     let state = record.state?;
     if state.code().is_terminal() {
         // Also for a patch that would change nothing.
@@ -227,8 +235,15 @@ pub(super) async fn history(
     let limit = params.number("limit", (1, 100_000))?.unwrap_or(1000);
     params.end()?;
     by.check(&id).await?;
+    let veil = by.veil(&id).await?;
     let changes = by.client().history(&id, limit).await?;
-    json(&HistoryForm { changes })
+    let (hiding, kind) = by.unveil(veil).await?;
+    let changes = changes.into_iter();
+    json(&HistoryForm {
+        changes: changes
+            .map(|change| hiding.change(kind.as_ref(), change))
+            .collect(),
+    })
 }
 
 /// A line that a handler has logged.
@@ -239,17 +254,6 @@ pub(super) struct LineForm {
     attempt: u32,
     at: Timestamp,
     text: String,
-}
-
-impl From<LogLine> for LineForm {
-    fn from(line: LogLine) -> Self {
-        Self {
-            number: line.number,
-            attempt: line.attempt,
-            at: line.at,
-            text: line.text,
-        }
-    }
 }
 
 /// A part of the log that cannot be read.
@@ -284,14 +288,27 @@ pub(super) async fn log(
     query.after = params.get("after")?.unwrap_or_default();
     params.end()?;
     by.check(&id).await?;
+    let veil = by.veil(&id).await?;
     let page = by.client().log_lines(&id, &query).await?;
+    let (hiding, kind) = by.unveil(veil).await?;
+    let is_hidden = hiding.of(kind.as_ref()).log;
+    let text = |text: String| match is_hidden {
+        true => HIDDEN.to_owned(),
+        false => text,
+    };
     let damaged = |part: DamagedPart| DamagedForm {
         part: part.part,
         attempt: part.attempt,
-        reason: part.reason,
+        reason: text(part.reason),
+    };
+    let line = |line: LogLine| LineForm {
+        number: line.number,
+        attempt: line.attempt,
+        at: line.at,
+        text: text(line.text),
     };
     json(&LogForm {
-        lines: page.lines.into_iter().map(LineForm::from).collect(),
+        lines: page.lines.into_iter().map(line).collect(),
         gone: page.gone,
         damaged: page.damaged.into_iter().map(damaged).collect(),
         next: page.next.to_string(),

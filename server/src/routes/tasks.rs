@@ -10,10 +10,7 @@ use axum::{
 };
 use serde::Serialize;
 use serde_json::value::RawValue;
-use windlass::{
-    store::{Cursor, Operation, Order, Query, TaskRecord},
-    wire::RecordForm,
-};
+use windlass::store::{Cursor, Operation, Order, Query};
 
 use super::{
     export, json, json_with, lines,
@@ -148,6 +145,8 @@ pub(super) async fn list(
     }
     let mut cursor: Option<Cursor> = params.get("cursor")?;
     params.end()?;
+    let hiding = by.hiding().await?;
+    hiding.check_filter(&query.filter, &by.scope.kinds)?;
     if asks_for_lines {
         return Ok(export::lines((app, by), query, limit, cursor));
     }
@@ -163,8 +162,9 @@ pub(super) async fn list(
             .tasks
             .iter()
             .filter(|record| by.scope.has_record(record))
+            .filter(|record| hiding.may_find(&query.filter, record))
         {
-            listed.add(record)?;
+            listed.add(&hiding.record(record))?;
             left = left.saturating_sub(1);
         }
         cursor = page.next;
@@ -177,8 +177,8 @@ pub(super) async fn list(
 }
 
 /// Writes a task of a list.
-pub(super) fn write_record(bytes: &mut Vec<u8>, record: &TaskRecord) -> Result<(), Problem> {
-    let written = serde_json::to_writer(bytes, &RecordForm::from(record));
+pub(super) fn write_record(bytes: &mut Vec<u8>, record: &impl Serialize) -> Result<(), Problem> {
+    let written = serde_json::to_writer(bytes, record);
     written.map_err(|error| Problem::invalid("tasks", error))
 }
 
@@ -191,7 +191,7 @@ struct Listed {
 }
 
 impl Listed {
-    fn add(&mut self, record: &TaskRecord) -> Result<(), Problem> {
+    fn add(&mut self, record: &impl Serialize) -> Result<(), Problem> {
         if self.tasks > 0 {
             self.bytes.push(b',');
         }

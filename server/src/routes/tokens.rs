@@ -50,6 +50,9 @@ pub(super) struct NewForm {
     kinds: Vec<String>,
     #[serde(default)]
     labels: BTreeMap<String, String>,
+    /// The most live tasks that these kinds may have; any number by default.
+    #[serde(default)]
+    max_tasks: Option<u64>,
     /// How long it is valid; for ever by default.
     #[serde(default)]
     expires_in: Option<String>,
@@ -67,6 +70,9 @@ pub(super) async fn make(
 ) -> Result<Response, Problem> {
     let scope = Scope::new(form.kinds, form.labels)?;
     let mut new = NewToken::new(form.name, form.role).scope(scope);
+    if let Some(most) = form.max_tasks {
+        new = new.max_tasks(most);
+    }
     if let Some(time) = form.expires_in {
         new = new.valid_for(read_time("expires_in", &time)?);
     }

@@ -9,7 +9,7 @@ use axum::{
 use serde::Serialize;
 use windlass::{
     Kind, TaskId,
-    client::{KindStats, WaitReason},
+    client::{KindStats, Stats, WaitReason},
     store::NodeRecord,
     wire::StatsForm,
 };
@@ -54,7 +54,8 @@ fn encoded(text: &str) -> String {
 pub(super) async fn stats(by: Reader, params: Params) -> Result<Response, Problem> {
     params.end()?;
     by.check_unscoped()?;
-    let stats = by.client().stats().await?;
+    let mut stats = by.client().stats().await?;
+    by.hiding().await?.stats(&mut stats);
     json(&StatsForm::new(&stats, |of, reason| {
         request(&of.kind, reason)
     }))
@@ -94,7 +95,8 @@ pub(super) async fn why(
 ) -> Result<Response, Problem> {
     params.end()?;
     by.check_unscoped()?;
-    let stats = app.stats().await?;
+    let mut stats = Stats::clone(&*app.stats().await?);
+    by.hiding().await?.stats(&mut stats);
     let mut waiting: Vec<WaitingForm> = stats.kinds.iter().flat_map(of_kind).collect();
     waiting.sort_by_key(|one| std::cmp::Reverse(one.tasks));
     json(&WhyForm { waiting })
@@ -160,6 +162,8 @@ pub(super) async fn of_task(
     let records = std::slice::from_ref(&record);
     let reasons = by.client().wait_reasons(records, &nodes).await?;
     let reason = reasons.into_iter().next().flatten();
+    let hiding = by.hiding().await?;
+    let reason = reason.map(|reason| hiding.reason(&record.task.kind, reason));
     let text = reason.as_ref().map(ToString::to_string);
     json(&TaskWhyForm {
         reason: reason.map(|reason| reason.kind().as_str()),

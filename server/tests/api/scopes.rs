@@ -7,7 +7,7 @@ use windlass_server::{NewToken, Role, Scope};
 use crate::kit::{Kit, request};
 
 /// A task of the token, one of others, and the token.
-async fn scoped() -> (Kit, String) {
+pub(crate) async fn scoped() -> (Kit, String) {
     let kit = Kit::new().await;
     kit.submit("mine", "mail").await;
     let theirs = NewTask::new("pay")
@@ -209,7 +209,6 @@ async fn no_part_of_a_transaction_reaches_a_task_of_others() {
     assert_eq!(refused.problem(403), "forbidden");
 }
 
-/// The scope was compared with what the task was: if it becomes another one in between, the operation is refused.
 #[tokio::test]
 async fn a_label_scope_sees_its_labels_only() {
     let kit = Kit::with(Store::open("memory:").await.unwrap()).await;

@@ -155,6 +155,7 @@ impl World {
 fn present(row: &Row) -> Present {
     Present {
         task: Ok(row.task.clone()),
+        order: row.order,
         state: row.saved.read(),
         quarantine: row.quarantine.clone(),
         has_ended: row.has_ended(),

@@ -79,6 +79,13 @@ pub enum Reason {
         /// What the guard requires.
         required: Fence,
     },
+    /// Another task with the id was submitted since.
+    Order {
+        /// Its submit order.
+        is: u64,
+        /// What the guard requires.
+        required: u64,
+    },
     /// The task has another kind.
     Kind {
         /// Its kind.
@@ -155,6 +162,9 @@ impl fmt::Display for Refusal {
             }
             Reason::Fence { is, required } => {
                 write!(f, "task '{task}' has fence {is}; it must have {required}")
+            }
+            Reason::Order { is, required } => {
+                write!(f, "task '{task}' has order {is}; it must have {required}")
             }
             Reason::Kind { is, required } => {
                 write!(
@@ -323,6 +333,10 @@ mod tests {
                     required: Fence(7),
                 },
                 "task 'a' has fence 8; it must have 7",
+            ),
+            (
+                Reason::Order { is: 8, required: 7 },
+                "task 'a' has order 8; it must have 7",
             ),
             (
                 Reason::Kind {

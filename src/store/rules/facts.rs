@@ -22,6 +22,8 @@ pub(crate) struct Bounds {
 pub(crate) struct Present {
     /// The task, or the reason why its envelope cannot be read.
     pub(crate) task: Result<Arc<Task>, String>,
+    /// Its submit order; 0 for a task that the same write submits.
+    pub(crate) order: u64,
     /// Its stored state, or the reason why it cannot be read.
     pub(crate) state: Result<TaskState, String>,
     /// Why the task is quarantined, if it is.
@@ -43,6 +45,7 @@ impl Present {
     pub(super) fn submitted(task: &Task, now: Timestamp) -> Self {
         Self {
             task: Ok(Arc::new(task.clone())),
+            order: 0,
             state: Ok(TaskState::first(task, now)),
             quarantine: None,
             has_ended: false,

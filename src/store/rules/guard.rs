@@ -37,6 +37,14 @@ pub(super) fn holds(guard: &Guard, present: Option<&Present>) -> Result<(), Reas
                 required: *required,
             }),
         },
+        Require::Order(required) => match &present.task {
+            Err(reason) => Err(Reason::Unreadable(reason.clone())),
+            Ok(_) if present.order == *required => Ok(()),
+            Ok(_) => Err(Reason::Order {
+                is: present.order,
+                required: *required,
+            }),
+        },
         Require::Kind(required) => match &present.task {
             Err(reason) => Err(Reason::Unreadable(reason.clone())),
             Ok(task) if task.kind == *required => Ok(()),

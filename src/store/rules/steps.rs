@@ -307,7 +307,8 @@ pub(super) fn check_schedule(operation: &Operation, facts: &Facts) -> Result<(),
     }
     let id = operation.task();
     let reason = format!(
-        "is that of schedule '{id}', which only the operations of schedules change; update the schedule instead"
+        "is that of schedule '{id}', which only the operations of schedules change; update the schedule instead (`windlass \
+         schedule update {id}`, or PATCH /v1/schedules/{id})"
     );
     Err(Reason::Invalid(Invalid::new(field, reason)).into())
 }

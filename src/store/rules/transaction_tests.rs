@@ -33,6 +33,7 @@ fn present(status: TaskStatus) -> Present {
     };
     Present {
         task: Ok(Arc::new(task("a"))),
+        order: 5,
         has_ended: state.code().is_terminal(),
         state: Ok(state),
         quarantine: None,
@@ -144,6 +145,13 @@ fn every_guard_meets_every_task() {
                 is: Fence(40),
                 required: Fence(39),
             }),
+        ),
+        (Require::Order(5), None, Some(Reason::Missing)),
+        (Require::Order(5), Some(quarantined()), None),
+        (
+            Require::Order(4),
+            failed(),
+            Some(Reason::Order { is: 5, required: 4 }),
         ),
         (kind("k"), None, Some(Reason::Missing)),
         (kind("k"), Some(quarantined()), None),

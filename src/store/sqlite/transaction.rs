@@ -191,6 +191,7 @@ fn found(row: &Row<'_>) -> Sql<(Place, Present)> {
     };
     let present = Present {
         task,
+        order: place.n as u64,
         state: columns::state(row, 1)?,
         quarantine: columns::quarantine(row, 2)?,
         has_ended: to_code(row.get(7)?).is_some_and(StateKind::is_terminal),

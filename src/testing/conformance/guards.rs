@@ -16,6 +16,7 @@ pub(super) type Guarded = (&'static str, Require, Option<Reason>);
 pub(super) async fn guarded(kit: &Kit, node: &Lease) -> Vec<Guarded> {
     kit.submit_task(of_kind("free", "k")).await;
     let busy = kit.claimed(node, "busy").await;
+    let order = kit.get("busy").await.order;
     let (version, fence) = (kit.state("busy").await.version, busy.claim.fence);
     assert_eq!(kit.get("busy").await.fence, fence);
     let (k, other) = ("k".parse().unwrap(), "other".parse().unwrap());
@@ -55,6 +56,15 @@ pub(super) async fn guarded(kit: &Kit, node: &Lease) -> Vec<Guarded> {
             Some(Reason::Fence {
                 is: fence,
                 required: Fence(fence.0 + 1),
+            }),
+        ),
+        ("busy", Require::Order(order), None),
+        (
+            "busy",
+            Require::Order(order + 1),
+            Some(Reason::Order {
+                is: order,
+                required: order + 1,
             }),
         ),
         ("free", Require::Kind("k".parse().unwrap()), None),
@@ -106,4 +116,33 @@ pub async fn guards_see_the_state_before_the_operations(harness: &dyn Harness) {
         .submit(fresh(task("new")));
     kit.apply(&swap).await;
     assert!(!kit.is_there("old").await && kit.is_there("new").await);
+}
+
+/// A guard on the submit order does not hold for another task with the id, which was submitted after the first was
+/// deleted.
+pub async fn an_order_names_one_task_of_an_id(harness: &dyn Harness) {
+    let kit = Kit::new(harness).await;
+    let refused = async |first: u64| {
+        let is = kit.get("a").await.order;
+        let guarded = Transaction::new()
+            .require(id("a"), Require::Order(first))
+            .delete(id("a"));
+        let reason = Reason::Order {
+            is,
+            required: first,
+        };
+        kit.assert_refused(&guarded, Part::Guard(0), reason).await;
+        is
+    };
+    kit.submit("a").await;
+    let first = kit.get("a").await.order;
+    kit.delete("a").await;
+    kit.submit("a").await;
+    let second = refused(first).await;
+    assert!(second > first, "{second} {first}");
+    let right = Transaction::new()
+        .require(id("a"), Require::Order(second))
+        .delete(id("a"));
+    kit.apply(&right).await;
+    assert!(!kit.is_there("a").await);
 }

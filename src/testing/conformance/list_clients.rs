@@ -26,6 +26,7 @@ macro_rules! __conformance_of_clients {
             guards {
                 guards_hold_or_refuse,
                 guards_see_the_state_before_the_operations,
+                an_order_names_one_task_of_an_id,
             }
             transactions {
                 every_operation_is_applied,

@@ -8,7 +8,10 @@ use windlass::{
     store::{Line, Operation, read_line, read_line_at},
 };
 
-use crate::{changed_props::check_props, line};
+use crate::{
+    changed_props::{check_limits, check_props},
+    line,
+};
 
 /// Reads a line; times such as `in 5m` count from `now`. A task without an id gets a UUID.
 ///
@@ -33,6 +36,7 @@ pub(super) fn parse(text: &str, now: Timestamp) -> Result<Line, Invalid> {
     if let Line::Operation(Operation::Submit(submit)) = &line {
         submit.task.check(usize::MAX)?;
         check_props(&submit.task.kind, &submit.task.props)?;
+        check_limits(&submit.task)?;
     }
     Ok(line)
 }

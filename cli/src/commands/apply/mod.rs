@@ -1,6 +1,7 @@
 //! `windlass apply`: several changes as one transaction.
 
 mod line;
+mod wrong;
 
 use std::{collections::HashMap, io::Read};
 
@@ -15,6 +16,9 @@ use windlass::{
     wire::RefusalForm,
 };
 
+use self::wrong::Wrong;
+#[cfg(test)]
+pub(crate) use self::wrong::WrongForm;
 use crate::{
     changed_props,
     exit::{Exit, Failure},
@@ -38,8 +42,8 @@ A line of FILE is an operation or a guard:
   {\"op\":\"reschedule\",\"task\":\"e\",\"kind\":\"inbox/err\",\"props\":{},\"data\":7}
   {\"op\":\"reschedule\",\"task\":\"e\",\"limits\":[{\"key\":\"api\",\"at_once\":3}]}
   {\"op\":\"require\",\"task\":\"f\",\"exists\":true,\"state\":\"paused\",\"unclaimed\":true}
-Guards are exists, state, version, fence, kind, unclaimed, data and no_data. if_exists is refuse,
-same, replace-finished, replace-waiting or skip.
+Guards are exists, state, version, fence, order, kind, unclaimed, data and no_data. if_exists is
+refuse, same, replace-finished, replace-waiting or skip.
 
 Examples:
   windlass apply changes.jsonl --dry-run
@@ -78,7 +82,7 @@ impl Lines {
         let most = Limits::WRITE_BYTES as u64;
         let mut from = lines("FILE", path)?.take(most + 1);
         let mut read = Self::default();
-        let mut wrong = 0;
+        let mut wrong = Wrong::default();
         for number in 1.. {
             let about = |failure: Failure| failure.about(&format!("line {number}"));
             let line = next_line(&mut from).map_err(|e| about(Failure::file(path, &e)))?;
@@ -95,13 +99,10 @@ impl Lines {
                 Err(error) => Err(error),
             };
             if let Err(error) = added {
-                wrong += 1;
-                if wrong <= SHOWN {
-                    out.complain(about(error.into()));
-                }
+                wrong.add(out, number, error);
             }
         }
-        are_right(wrong)?;
+        wrong.end(out)?;
         Ok(read)
     }
 
@@ -109,14 +110,12 @@ impl Lines {
     async fn check_props(&self, client: &Client, out: &Output) -> Result<(), Failure> {
         let operations = self.operations.iter().map(|(_, operation)| operation);
         let wrong = changed_props::wrong(client, operations).await;
-        let mut lines = self.operations.iter().map(|(line, _)| *line);
-        let mut passed = 0;
-        for (at, error) in wrong.iter().take(SHOWN) {
-            let line = lines.nth(at - passed).unwrap_or_default();
-            passed = at + 1;
-            out.complain(format!("line {line}: {error}"));
+        let mut named = Wrong::default();
+        for (at, error) in wrong {
+            let line = self.line(Part::Operation(at));
+            named.add(out, line, error);
         }
-        are_right(wrong.len())
+        named.end(out)
     }
 
     fn add(&mut self, number: u64, line: Result<Line, Invalid>) -> Result<(), Invalid> {
@@ -208,22 +207,6 @@ impl Lines {
         }
         failure
     }
-}
-
-/// Returns the failure of a file with wrong lines, of which the first [`SHOWN`] were reported.
-fn are_right(wrong: usize) -> Result<(), Failure> {
-    let more = match wrong.saturating_sub(SHOWN) {
-        0 => String::new(),
-        more => format!(", {more} more than those above"),
-    };
-    let lines = match wrong {
-        0 => return Ok(()),
-        1 => "1 line is".to_owned(),
-        wrong => format!("{wrong} lines are"),
-    };
-    Err(Failure::Usage(format!(
-        "{lines} wrong{more}; nothing was changed"
-    )))
 }
 
 /// Why a transaction was refused. Nothing was changed.

@@ -18,6 +18,7 @@ use windlass::{
 
 use super::{super::steer::after, tip};
 use crate::{
+    changed_props::check_limits,
     command_args::CommandArgs,
     exec,
     exit::Failure,
@@ -238,6 +239,7 @@ impl Args {
             false => task,
         };
         let mut submit = task.build()?;
+        check_limits(&submit.task)?;
         let kind = submit.task.kind.as_str();
         self.command.check_kind("tasks", kind)?;
         if kind != exec::KIND {

@@ -71,7 +71,7 @@ async fn shown<const ROLE: u8>(by: &Access<ROLE>, id: &TaskId) -> Result<Respons
         .with_last_run(last_run.as_ref())
         .with_upcoming(&upcoming)
         .with_waits(waits);
-    json(&form)
+    json(&by.hiding().await?.schedule(&form)?)
 }
 
 /// Returns the last run of a schedule, if the caller may see that task.
@@ -121,9 +121,10 @@ fn why(id: &TaskId, held: &Held) -> String {
 /// A page of schedules.
 #[derive(Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub(super) struct SchedulesForm<'a> {
+pub(super) struct SchedulesForm {
     /// The schedules, in the order of their creation.
-    schedules: Vec<ScheduleForm<'a>>,
+    #[cfg_attr(feature = "schema", schemars(with = "Vec<ScheduleForm<'_>>"))]
+    schedules: Vec<Json>,
     /// The cursor of the next page; `null` on the last one.
     next: Option<String>,
 }
@@ -149,8 +150,10 @@ pub(super) async fn list(by: Reader, mut params: Params) -> Result<Response, Pro
         .await?;
     let forms = records.iter().zip(&runs);
     let forms = forms.map(|(record, run)| ScheduleForm::from(record).with_last_run(run.as_ref()));
+    let hiding = by.hiding().await?;
+    let shown = forms.map(|form| hiding.schedule(&form));
     json(&SchedulesForm {
-        schedules: forms.collect(),
+        schedules: shown.collect::<Result<_, _>>()?,
         next,
     })
 }

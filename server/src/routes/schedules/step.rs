@@ -23,6 +23,7 @@ use crate::{
     access::{Operator, name},
     app::App,
     key::refuse_key,
+    mask::{Hiding, refuse_placeholder},
     params::{Form, Formed, Params},
     problem::Problem,
     routes::json,
@@ -53,8 +54,9 @@ impl FromRequestParts<Arc<App>> for Steerer {
 
 impl Steerer {
     /// Checks the props of the runs of a schedule.
-    fn check(&self, spec: &Schedule) -> Result<(), Problem> {
-        crate::change::check_runs(&self.app, spec).map_err(|error| in_spec(error).within("run"))
+    fn check(&self, spec: &Schedule, hiding: &Hiding) -> Result<(), Problem> {
+        let checked = crate::change::check_runs(&self.app, spec, hiding);
+        checked.map_err(|problem| problem.within("run").within("spec"))
     }
 }
 
@@ -117,8 +119,10 @@ pub(in crate::routes) async fn create(
     by: Steerer,
     Form(form): Form<NewScheduleForm>,
 ) -> Result<Response, Problem> {
+    let hiding = by.by.hiding().await?;
+    refuse_placeholder("spec", &form.spec)?;
     let spec = Schedule::from_json(&form.spec).map_err(in_spec)?;
-    by.check(&spec)?;
+    by.check(&spec, &hiding)?;
     let schedules = by.by.client().schedules();
     let created = match form.paused {
         true => schedules.create_paused(&form.id, spec).await,
@@ -164,10 +168,12 @@ pub(in crate::routes) async fn update(step: Step<FieldsForm>) -> Result<Response
         let what = format!("has no field; give at least one: {}", FieldsForm::LIKE);
         return Err(Problem::invalid("body", what));
     }
+    refuse_placeholder("spec", &step.form.0)?;
+    let hiding = step.by.by.hiding().await?;
     let schedules = step.schedules();
     let updated = schedules.update_with(&step.id, |record| {
         let spec = merged(record, &changes)?;
-        step.by.check(&spec)?;
+        step.by.check(&spec, &hiding)?;
         Ok::<_, Problem>(spec)
     });
     updated.await?;

@@ -1,5 +1,6 @@
 //! Every request of the API, in one table: the routes, the reference and the OpenAPI document are made of it.
 
+mod masks;
 mod namespace;
 mod schedules;
 mod task;
@@ -117,6 +118,7 @@ pub(crate) fn requests() -> impl Iterator<Item = &'static Request> {
         task::REQUESTS,
         schedules::REQUESTS,
         namespace::REQUESTS,
+        masks::REQUESTS,
         tokens::REQUESTS,
     ]
     .into_iter()
@@ -223,10 +225,10 @@ const fn answer(
 impl Answer {
     /// Sets the body of the example.
     const fn to(self, body: &'static str) -> Self {
-        self.to_body(JSON, body)
+        self.with_body(JSON, body)
     }
 
-    const fn to_body(self, media: &'static str, body: &'static str) -> Self {
+    const fn with_body(self, media: &'static str, body: &'static str) -> Self {
         Self {
             example: Example {
                 media,

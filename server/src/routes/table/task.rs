@@ -28,7 +28,7 @@ pub(super) const REQUESTS: &[Request] = &[
                 "Changes props and data of a live task that no node has claimed, by a JSON Patch (RFC 6902) of /props and /data.",
             )
             .bodies(&[body("json-patch").of("application/json-patch+json")])
-            .answers(&[answer(200, "task-changed", "The task was changed.", "/v1/tasks/mail-1").to_body(
+            .answers(&[answer(200, "task-changed", "The task was changed.", "/v1/tasks/mail-1").with_body(
                 "application/json-patch+json",
                 r#"[{"op":"test","path":"/props/to","value":"ann"},{"op":"replace","path":"/props/to","value":"bob"}]"#,
             )]),

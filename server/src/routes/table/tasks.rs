@@ -110,7 +110,7 @@ pub(super) const REQUESTS: &[Request] = &[
                 )
                 .to(r#"[{"id":"b","kind":"mail"},{"id":"c","kind":7}]"#),
                 answer(200, "submitted-line", "The result of each line.", "/v1/tasks")
-                    .to_body(LINES, "{\"id\":\"d\",\"kind\":\"mail\"}\n{\"kind\":7}\n")
+                    .with_body(LINES, "{\"id\":\"d\",\"kind\":\"mail\"}\n{\"kind\":7}\n")
                     .of(LINES),
             ]),
         ],

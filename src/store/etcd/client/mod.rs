@@ -10,8 +10,10 @@ pub(crate) mod link;
 pub(crate) mod options;
 pub(crate) mod pages;
 pub(crate) mod past;
+mod watched;
 
 pub(crate) use fault::{Fault, Limit};
 pub(crate) use limits::Capacity;
 pub(crate) use link::{Link, kv, kvs};
 pub(crate) use past::Behind;
+pub(crate) use watched::{WatchedKey, news};

@@ -154,6 +154,7 @@ async fn present(id: &TaskId, found: &Snapshot, parts: &Edits) -> Result<Option<
     Ok(Some(Present {
         props: task.as_ref().map_or(0, |task| task.props.len()),
         task,
+        order: found.envelope().map_or(0, |(_, order)| order),
         state,
         quarantine: found.quarantined(),
         has_ended: found.task.is_none(),

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use etcd_client::{EventType, WatchOptions, WatchResponse, WatchStream};
+use etcd_client::{WatchOptions, WatchResponse, WatchStream};
 use tokio::{
     sync::watch,
     time::{Instant, sleep, sleep_until},
@@ -16,9 +16,9 @@ use windlass_statemachine::TaskId;
 
 use super::{entry::Of, rows::Rows};
 use crate::store::etcd::{
-    client::Fault,
+    client::{Fault, WatchedKey, news},
     read::Reader,
-    schema::{KeyValue, Keys, end_of, keys::PROPS_APART},
+    schema::{Fences, KeyValue, Keys, end_of, keys::PROPS_APART},
 };
 
 /// After this time without a message, a stream is asked for its progress to see whether it still
@@ -51,6 +51,20 @@ fn of_key<'k>(keys: &Keys, key: &'k [u8]) -> Option<(TaskId, Of<'k>)> {
     ]
     .into_iter();
     folders.find_map(|(folder, of)| Some((TaskId::new(keys.strip(key, folder)?).ok()?, of)))
+}
+
+/// Applies the events after the last one that was received.
+fn take_news(
+    rows: &mut Rows,
+    (keys, fences): (&Keys, &Fences),
+    received: i64,
+    events: &[WatchedKey],
+) {
+    for event in news(received, events).flat_map(|(_, events)| events) {
+        if let Some((id, of)) = of_key(keys, event.kv.key()) {
+            rows.take(id, &of, event.put.then_some(&event.kv), fences);
+        }
+    }
 }
 
 impl Following {
@@ -163,26 +177,50 @@ impl Following {
             return Ok(());
         };
         let last = last.mod_revision();
-        let (keys, fences) = (&self.reader.keys, &self.reader.fences);
+        let of = (&self.reader.keys, &self.reader.fences);
+        let events = WatchedKey::all(response.events());
         let mut rows = self.rows.write().unwrap_or_else(PoisonError::into_inner);
-        for event in response.events() {
-            let Some(kv) = event.kv().cloned().map(KeyValue::from) else {
-                continue;
-            };
-            if kv.mod_revision() <= self.last {
-                // A member that was restored from a snapshot sends what the watch has received already.
-                continue;
-            }
-            if let Some((id, of)) = of_key(keys, kv.key()) {
-                let put = event.event_type() == EventType::Put;
-                rows.take(id, &of, put.then_some(&kv), fences);
-            }
-        }
+        take_news(&mut rows, of, self.last, &events);
         self.last = self.last.max(last);
         rows.at = self.last;
         drop(rows);
         self.reader.link.past().saw(last);
         self.seen.send_replace(self.last);
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(put: bool, key: &str, revision: i64) -> WatchedKey {
+        WatchedKey {
+            put,
+            kv: KeyValue::new(key, r#"{"kind":"k"}"#, revision),
+        }
+    }
+
+    fn tasks(rows: &Rows) -> u64 {
+        rows.states().iter().map(|count| count.tasks).sum()
+    }
+
+    /// A member that was restored from a snapshot sends again that a task was submitted, which was deleted since.
+    #[test]
+    fn a_deleted_task_does_not_come_back_when_events_are_sent_again() {
+        let (mut rows, keys, fences) = (Rows::default(), Keys::new("n"), Fences::default());
+        let of = (&keys, &fences);
+        let submitted = || key(true, "/n/tasks/a", 3);
+        let deleted = || key(false, "/n/tasks/a", 5);
+        take_news(&mut rows, of, 2, &[submitted()]);
+        assert_eq!(tasks(&rows), 1);
+        take_news(&mut rows, of, 3, &[deleted()]);
+        assert_eq!(tasks(&rows), 0);
+        take_news(&mut rows, of, 5, &[submitted()]);
+        assert_eq!(tasks(&rows), 0, "in a message of its own");
+        take_news(&mut rows, of, 2, &[submitted(), deleted(), submitted()]);
+        assert_eq!(tasks(&rows), 0, "within one message");
+        take_news(&mut rows, of, 5, &[submitted(), key(true, "/n/tasks/b", 6)]);
+        assert_eq!(tasks(&rows), 1, "what follows is taken");
     }
 }

@@ -9,7 +9,7 @@
 
 use std::{collections::HashSet, time::Duration};
 
-use etcd_client::{Event, EventType, GetOptions, WatchOptions, WatchStream};
+use etcd_client::{GetOptions, WatchOptions, WatchStream};
 use futures::stream;
 use jiff::Timestamp;
 use tokio::time::{sleep, timeout};
@@ -19,10 +19,10 @@ use windlass_statemachine::{Backoff, TaskId};
 use crate::store::{
     Change, ChangeKind, ChangeStream, Error,
     etcd::{
-        client::Fault,
+        client::{Fault, WatchedKey, news},
         read::Access,
         schema::{
-            Entry, Envelope, Fences, KeyValue, Keys, Part, Stored, end_of,
+            Entry, Envelope, Fences, Keys, Part, Stored, end_of,
             numbers::{PLACES, number, revision_of},
             recent,
         },
@@ -208,11 +208,7 @@ impl Following {
             // answer to a request has the watch id -1, and may arrive before the changes.
             self.seen = self.seen.max(at);
         }
-        let events: Vec<WatchedKey> = response
-            .events()
-            .iter()
-            .filter_map(WatchedKey::new)
-            .collect();
+        let events = WatchedKey::all(response.events());
         let mut changes = Vec::new();
         let mut received = self.received;
         for (revision, events) in news(received, &events) {
@@ -233,35 +229,6 @@ impl Following {
         }
         Ok(changes)
     }
-}
-
-/// A key that an event of the watch has written or deleted.
-struct WatchedKey {
-    put: bool,
-    kv: KeyValue,
-}
-
-impl WatchedKey {
-    fn new(event: &Event) -> Option<Self> {
-        Some(Self {
-            put: event.event_type() == EventType::Put,
-            kv: event.kv()?.clone().into(),
-        })
-    }
-}
-
-/// Returns the events after the last one that was received, by revision. A member that was restored from a snapshot
-/// sends again what the watch has received already.
-fn news(received: i64, events: &[WatchedKey]) -> impl Iterator<Item = (i64, &[WatchedKey])> {
-    let mut seen = received;
-    let revision = |event: &WatchedKey| event.kv.mod_revision();
-    let of_one = events.chunk_by(move |a, b| revision(a) == revision(b));
-    of_one.filter_map(move |events| {
-        let at = revision(events.first()?);
-        let is_new = at > seen;
-        seen = seen.max(at);
-        is_new.then_some((at, events))
-    })
 }
 
 /// Returns the changes of one revision.
@@ -351,35 +318,4 @@ fn changes_of(
     }
     changes.sort_by_key(|change| change.seq);
     changes
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn watched(revision: i64) -> WatchedKey {
-        WatchedKey {
-            put: true,
-            kv: KeyValue::new("k", "v", revision),
-        }
-    }
-
-    fn revisions(seen: i64, events: &[i64]) -> Vec<(i64, usize)> {
-        let events: Vec<WatchedKey> = events.iter().copied().map(watched).collect();
-        let news = news(seen, &events);
-        news.map(|(revision, events)| (revision, events.len()))
-            .collect()
-    }
-
-    /// An etcd 3.5.1 whose member was restored from a snapshot reported a deletion twice.
-    #[test]
-    fn what_a_restored_member_sends_again_is_not_reported_again() {
-        assert_eq!(revisions(0, &[4, 4, 5, 7]), [(4, 2), (5, 1), (7, 1)]);
-        assert_eq!(revisions(5, &[4, 4, 5, 7]), [(7, 1)]);
-        assert_eq!(
-            revisions(3, &[4, 4, 5, 4, 4, 5, 6]),
-            [(4, 2), (5, 1), (6, 1)]
-        );
-        assert_eq!(revisions(7, &[4, 5, 7]), []);
-    }
 }

@@ -6,7 +6,10 @@ use tokio::time::Instant;
 use super::mirror::{Changed, Mirror};
 use crate::store::{
     Event,
-    etcd::schema::{Fences, KeyValue, Keys},
+    etcd::{
+        client::{WatchedKey, news},
+        schema::{Fences, KeyValue, Keys},
+    },
 };
 
 const LEASE: u64 = 7;
@@ -182,4 +185,25 @@ async fn a_task_that_can_be_claimed_again_has_the_place_of_its_mark() {
     let ready = parked(r#"{"ready":"1970-01-01T00:02:00Z"}"#, 8);
     mirror.parked_key(Put, &ready, false);
     assert_eq!(due(&mut mirror), (Some(120), false));
+}
+
+/// A member that was restored from a snapshot sends again that a task was submitted and claimed, which was deleted since.
+#[tokio::test(start_paused = true)]
+async fn events_that_are_sent_again_are_not_reported_again() {
+    let (mut mirror, now) = (mirror(), Instant::now());
+    let mut take = |received: i64, events: Vec<(bool, KeyValue)>| {
+        let keys = events.into_iter();
+        let keys: Vec<WatchedKey> = keys.map(|(put, kv)| WatchedKey { put, kv }).collect();
+        for event in news(received, &keys).flat_map(|(_, events)| events) {
+            mirror.task_key(event.event_type(), &event.kv, now);
+        }
+        reported(&mut mirror)
+    };
+    let claimed = || vec![(true, task(1)), (true, owner(9, 2))];
+    assert_eq!(take(0, claimed()), ["owner 9 due"]);
+    let deleted = vec![(false, owner(9, 3)), (false, task(3))];
+    assert_eq!(take(2, deleted), ["gone"]);
+    assert!(take(3, claimed()).is_empty());
+    let later = [claimed(), vec![(true, task(4))]].concat();
+    assert_eq!(take(3, later), ["due"]);
 }

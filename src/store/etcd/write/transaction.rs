@@ -41,7 +41,7 @@ pub(crate) fn guard(keys: &Keys, guard: &Guard, found: &Snapshot) -> Item {
             }
             Require::Fence(_) => &[Of::TaskState, Of::Owner],
             Require::Unclaimed => &[Of::Owner],
-            Require::Exists | Require::Absent | Require::Kind(_) => &[],
+            Require::Exists | Require::Absent | Require::Order(_) | Require::Kind(_) => &[],
         };
         edit.when_as_found(found, more);
     }
@@ -146,6 +146,7 @@ mod tests {
                 &live,
                 &[("tasks/a", 1), ("state/a", 2), ("parked/a", 0)],
             ),
+            (Require::Order(1), &live, &[("tasks/a", 1)]),
             (
                 Require::Exists,
                 &ended,

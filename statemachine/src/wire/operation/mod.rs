@@ -257,6 +257,9 @@ pub(crate) struct RequireForm {
     /// Its last claim has this fence; 0 for a task that was never claimed.
     #[serde(skip_serializing_if = "Option::is_none")]
     fence: Option<Fence>,
+    /// It has this submit order: it was not deleted and submitted again since that order was read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    order: Option<u64>,
     /// It has this kind.
     #[serde(skip_serializing_if = "Option::is_none")]
     kind: Option<Kind>,
@@ -369,6 +372,7 @@ impl From<&Guard> for LineForm {
             state: None,
             version: None,
             fence: None,
+            order: None,
             kind: None,
             unclaimed: None,
             data: None,
@@ -380,6 +384,7 @@ impl From<&Guard> for LineForm {
             Require::State(state) => form.state = Some(*state),
             Require::Version(version) => form.version = Some(*version),
             Require::Fence(fence) => form.fence = Some(*fence),
+            Require::Order(order) => form.order = Some(*order),
             Require::Kind(kind) => form.kind = Some(kind.clone()),
             Require::Unclaimed => form.unclaimed = Some(true),
             Require::Data(Some(data)) if !data.is_null() => form.data = Some(data.clone()),

@@ -37,11 +37,12 @@ pub(super) fn example(op: &str, command: &str) -> &'static str {
 pub(super) const WAITS: &str = "waits";
 
 /// The fields of a guard.
-const CONDITIONS: [&str; 8] = [
+const CONDITIONS: [&str; 9] = [
     "exists",
     "state",
     "version",
     "fence",
+    "order",
     "kind",
     "unclaimed",
     "data",
@@ -258,6 +259,7 @@ impl Fields {
             self.take("fence")?
                 .map(|fence| Require::Fence(Fence(fence))),
         );
+        required.extend(self.take("order")?.map(Require::Order));
         if let Some(kind) = self.take::<String>("kind")? {
             required.push(Require::Kind(Kind::new(kind)?));
         }

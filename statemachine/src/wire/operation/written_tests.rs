@@ -103,6 +103,10 @@ fn all() -> Vec<(Result<Operation, Guard>, &'static str)> {
             r#"{"op":"require","task":"a","fence":4}"#,
         ),
         (
+            guard(Require::Order(7)),
+            r#"{"op":"require","task":"a","order":7}"#,
+        ),
+        (
             guard(Require::Kind("k".parse().unwrap())),
             r#"{"op":"require","task":"a","kind":"k"}"#,
         ),

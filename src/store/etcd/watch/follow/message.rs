@@ -4,7 +4,10 @@ use etcd_client::WatchResponse;
 use tokio::time::Instant;
 
 use super::{Left, NODE, PARKED, TASKS, Watching};
-use crate::store::etcd::{schema::KeyValue, watch::mirror::Changed};
+use crate::store::etcd::{
+    client::{WatchedKey, news},
+    watch::mirror::Changed,
+};
 
 impl Watching {
     /// Applies one message of the stream.
@@ -29,17 +32,11 @@ impl Watching {
             return Ok(());
         }
         let now = Instant::now();
+        let events = WatchedKey::all(response.events());
         let mut last = self.received[which];
-        for event in response.events() {
-            let Some(kv) = event.kv().cloned().map(KeyValue::from) else {
-                continue;
-            };
-            let kv = &kv;
-            if kv.mod_revision() <= self.received[which] {
-                // A member that was restored from a snapshot sends what the watch has received already.
-                continue;
-            }
-            last = last.max(kv.mod_revision());
+        for event in news(last, &events).flat_map(|(_, events)| events) {
+            let kv = &event.kv;
+            last = kv.mod_revision();
             match which {
                 TASKS => {
                     let news = self.mirror.task_key(event.event_type(), kv, now);

@@ -1,0 +1,221 @@
+//! What a caller may do: its scope, and the values that are masked.
+
+use std::collections::BTreeSet;
+
+use windlass::{
+    Invalid, Json, Kind, TaskId,
+    schedule::{self, Schedule},
+    store::{Error, Guard, IfExists, Operation, Require, Submit, TaskRecord},
+};
+
+use super::{Admitted, Change, taken};
+use crate::{
+    app::App,
+    mask::{Hiding, refuse_placeholders},
+    problem::Problem,
+};
+
+impl Change<'_> {
+    /// Refuses an operation outside of the caller's scope, props that its task cannot have, and what would write or show a
+    /// masked value. Returns guards for what the scope was compared with, so that it still holds when the operation is
+    /// applied. `new` are the tasks that the same transaction submits.
+    pub(super) async fn admit(
+        &self,
+        operation: &Operation,
+        new: &BTreeSet<TaskId>,
+    ) -> Result<Admitted, Problem> {
+        refuse_placeholders(operation)?;
+        let hiding = self.by.hiding().await?;
+        let is_scoped = !self.by.scope.is_everything();
+        let (kind, props, adds) = match operation {
+            Operation::Submit(submit) => {
+                let admitted = match is_scoped {
+                    true => self.admit_new(submit, new).await?,
+                    false => Admitted {
+                        guards: Vec::new(),
+                        adds: 1,
+                    },
+                };
+                self.check_new(submit, &hiding)?;
+                return Ok(admitted);
+            }
+            Operation::Reschedule(change) => (change.kind.as_ref(), change.props.as_ref(), 0),
+            Operation::Retry(retry) => (None, retry.props.as_ref(), 1),
+            _ => (None, None, 0),
+        };
+        if is_scoped && let Some(kind) = kind {
+            self.by.check_kind("kind", kind)?;
+        }
+        if !is_scoped && kind.is_none() && props.is_none() {
+            let guards = Vec::new();
+            return Ok(Admitted { guards, adds });
+        }
+        let task = operation.task();
+        let record = self.by.task(task).await?;
+        let old = &record.task.kind;
+        let kind = kind.unwrap_or(old);
+        if hiding.would_show(&record.task, kind) {
+            let what = format!(
+                "tasks of kind '{old}' have masked values that would be shown of tasks of kind '{kind}'; give both the same \
+                 mask first"
+            );
+            return Err(Problem::masked("kind", what));
+        }
+        if kind != old || props.is_some() {
+            let checked = (self.app.check)(kind, props.unwrap_or(&record.task.props));
+            checked.map_err(|error| without_value(error, &hiding, &[kind, old]))?;
+        }
+        let guards = match is_scoped {
+            true if old.as_str() == schedule::KIND => {
+                return Err(Problem::forbidden(
+                    "a schedule starts tasks of any kind; a token with a scope cannot change one",
+                ));
+            }
+            true => guards_of(&record),
+            false => Vec::new(),
+        };
+        Ok(Admitted { guards, adds })
+    }
+
+    /// Checks a new task itself.
+    fn check_new(&self, submit: &Submit, hiding: &Hiding) -> Result<(), Problem> {
+        submit.task.check(usize::MAX)?;
+        let kind = &submit.task.kind;
+        let checked = (self.app.check)(kind, &submit.task.props);
+        checked.map_err(|error| without_value(error, hiding, &[kind]))?;
+        // A spec that cannot be read fails the schedule, which shows why.
+        match Schedule::from_json(&submit.task.props) {
+            Ok(spec) if kind.as_str() == schedule::KIND => check_runs(self.app, &spec, hiding),
+            _ => Ok(()),
+        }
+    }
+
+    async fn admit_new(
+        &self,
+        submit: &Submit,
+        new: &BTreeSet<TaskId>,
+    ) -> Result<Admitted, Problem> {
+        let (scope, task) = (&self.by.scope, &submit.task);
+        if task.kind.as_str() == schedule::KIND {
+            return Err(Problem::forbidden(
+                "a schedule starts tasks of any kind; a token with a scope cannot make one",
+            ));
+        }
+        if !scope.has_task(task) {
+            return Err(Problem::forbidden(format!(
+                "a task of kind '{}' with these labels is outside of the scope of the token",
+                task.kind
+            )));
+        }
+        let waits = task.waits.iter().flat_map(|waits| &waits.tasks);
+        for waited in waits.filter(|waited| !new.contains(*waited)) {
+            self.by.check(waited).await?;
+        }
+        if submit.if_exists == IfExists::Refuse {
+            let guards = Vec::new();
+            return Ok(Admitted { guards, adds: 1 });
+        }
+        if task.unique.is_some() {
+            // The task that has the key may be of others, and is found only by the write.
+            return Err(Problem::forbidden(
+                "if_exists: a token with a scope cannot give it together with a unique key; leave one of the two out",
+            ));
+        }
+        // The submit may replace an existing task, or show its state.
+        match self.by.client().get(&task.id).await {
+            Ok(record) if !scope.has_record(&record) => Err(taken()),
+            Ok(record) => {
+                let state = record.state.as_ref();
+                let has_ended = state.is_ok_and(|state| state.code().is_terminal());
+                let keeps = matches!(submit.if_exists, IfExists::Same | IfExists::Skip);
+                Ok(Admitted {
+                    guards: guards_of(&record),
+                    adds: u64::from(has_ended && !keeps),
+                })
+            }
+            Err(Error::NotFound { .. }) => Ok(Admitted {
+                guards: vec![Guard {
+                    task: task.id.clone(),
+                    require: Require::Absent,
+                }],
+                adds: 1,
+            }),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Refuses a guard on a task outside of the scope, and one that compares masked data with a guess.
+    pub(super) async fn admit_guard(&self, guard: &Guard) -> Result<(), Problem> {
+        let hiding = self.by.hiding().await?;
+        let compares = matches!(guard.require, Require::Data(_)) && !hiding.is_nothing();
+        if self.by.scope.is_everything() && !compares {
+            return Ok(());
+        }
+        let record = match self.by.client().get(&guard.task).await {
+            Ok(record) if !self.by.scope.has_record(&record) => return Err(taken()),
+            Ok(record) => record,
+            Err(Error::NotFound { .. }) => return Ok(()),
+            Err(error) => return Err(error.into()),
+        };
+        if compares && hiding.hides_data_of(&record.task.kind) {
+            let what = format!(
+                "is masked for tasks of kind '{}', so a guard cannot compare it; require the version instead",
+                record.task.kind
+            );
+            return Err(Problem::masked("data", what));
+        }
+        Ok(())
+    }
+
+    /// Returns whether a submit adds nothing, because a task that the caller may see has its id.
+    pub(super) async fn exists_for(&self, operation: &Operation) -> Result<bool, Problem> {
+        let Operation::Submit(submit) = operation else {
+            return Ok(false);
+        };
+        // Others replace an ended task.
+        let adds_none = matches!(
+            submit.if_exists,
+            IfExists::Refuse | IfExists::Same | IfExists::Skip
+        );
+        match self.by.client().get(&submit.task.id).await {
+            Ok(record) => Ok(adds_none && self.by.scope.has_record(&record)),
+            Err(Error::NotFound { .. }) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// Refuses props of the runs of a schedule that no run can have.
+pub(crate) fn check_runs(app: &App, spec: &Schedule, hiding: &Hiding) -> Result<(), Problem> {
+    let spec = Json::new("schedule", spec)?;
+    let Some(Ok(kind)) = spec.at("/run/kind").map(|kind| kind.get::<Kind>("kind")) else {
+        return Ok(());
+    };
+    let props = spec.at("/run/props").unwrap_or_else(Json::null);
+    let checked = (app.check)(&kind, &props);
+    checked.map_err(|error| without_value(error, hiding, &[&kind]))
+}
+
+/// Returns guards for a task that was compared with a scope: its labels are those of its submit, and its kind may change.
+fn guards_of(record: &TaskRecord) -> Vec<Guard> {
+    let guard = |require| Guard {
+        task: record.task.id.clone(),
+        require,
+    };
+    vec![
+        guard(Require::Order(record.order)),
+        guard(Require::Kind(record.task.kind.clone())),
+    ]
+}
+
+/// Returns the error of a check of props. For a kind with masked props it does not quote them.
+fn without_value(error: Invalid, hiding: &Hiding, kinds: &[&Kind]) -> Problem {
+    match kinds.iter().any(|kind| hiding.hides_props_of(kind)) {
+        false => error.into(),
+        true => Problem::invalid(
+            "props",
+            "are not valid for the kind; the reason is not shown, because props of the kind are masked. A program that opens \
+             the store itself gets it (`windlass submit`)",
+        ),
+    }
+}

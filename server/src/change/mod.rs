@@ -1,0 +1,178 @@
+//! [`Change`]: the operations that a request makes, within the scope and the quota of its caller.
+
+mod admit;
+mod batch;
+mod quota;
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use axum::http::StatusCode;
+use windlass::{
+    TaskId, TransactionId,
+    store::{Applied, Done, Error, Guard, Line, Operation, Transaction},
+};
+
+pub(crate) use admit::check_runs;
+
+use crate::{access::Operator, app::App, key::KEY, problem::Problem};
+
+/// The operations of a request, checked against the scope of its caller.
+pub(crate) struct Change<'a> {
+    app: &'a Arc<App>,
+    by: &'a Operator,
+}
+
+/// An operation that the caller may make.
+struct Admitted {
+    /// What must still hold for it when it is applied.
+    guards: Vec<Guard>,
+    /// How many live tasks it adds, at most.
+    adds: u64,
+}
+
+impl<'a> Change<'a> {
+    pub(crate) fn new(app: &'a Arc<App>, by: &'a Operator) -> Self {
+        Self { app, by }
+    }
+
+    /// Applies one operation. With a key, repeating it within an hour has no further effect.
+    pub(crate) async fn one(
+        &self,
+        operation: Operation,
+        key: Option<&str>,
+    ) -> Result<Done, Problem> {
+        self.one_if(operation, Vec::new(), key).await
+    }
+
+    /// Applies one operation as [`one`](Self::one), if the guards hold.
+    pub(crate) async fn one_if(
+        &self,
+        operation: Operation,
+        guards: Vec<Guard>,
+        key: Option<&str>,
+    ) -> Result<Done, Problem> {
+        let mut admitted = self.admit(&operation, &BTreeSet::new()).await?;
+        admitted.guards.splice(0..0, guards);
+        let held = self.hold(admitted.adds).await?;
+        if let Some(held) = &held
+            && !held.has_room_for(admitted.adds)
+            && !self.exists_for(&operation).await?
+        {
+            return Err(held.refusal());
+        }
+        let transaction = self.transaction(operation, admitted.guards, key)?;
+        let applied = self.app.store.registry().apply(vec![transaction]).await;
+        self.single(applied.into_iter().next(), key)
+    }
+
+    /// Applies a transaction, or with `check` only checks it.
+    pub(crate) async fn all(
+        &self,
+        id: Option<TransactionId>,
+        lines: Vec<Line>,
+        check: bool,
+    ) -> Result<Applied, Problem> {
+        let mut transaction = self.by.client().transaction();
+        if let Some(id) = id {
+            transaction = transaction.id(id);
+        }
+        let new = |line: &Line| match line {
+            Line::Operation(Operation::Submit(submit)) => Some(submit.task.id.clone()),
+            _ => None,
+        };
+        let new: BTreeSet<TaskId> = lines.iter().filter_map(new).collect();
+        let mut adds = 0;
+        for line in lines {
+            match line {
+                Line::Operation(operation) => {
+                    let admitted = self.admit(&operation, &new).await?;
+                    adds += admitted.adds;
+                    for guard in admitted.guards {
+                        transaction = transaction.require(guard.task, guard.require);
+                    }
+                    transaction = transaction.with(operation);
+                }
+                Line::Guards(guards) => {
+                    for guard in guards {
+                        self.admit_guard(&guard).await?;
+                        transaction = transaction.require(guard.task, guard.require);
+                    }
+                }
+            }
+        }
+        let held = self.hold(adds).await?;
+        if let Some(held) = held.as_ref().filter(|held| !held.has_room_for(adds)) {
+            return Err(held.refusal());
+        }
+        if check {
+            let checked = transaction.check().await;
+            return self.done(Some(checked.map(|()| Applied::from(Vec::new()))));
+        }
+        self.done(Some(transaction.commit().await))
+    }
+
+    /// Returns an operation with its guards. One that is alone and has no key is a transaction without an id, of which the
+    /// store keeps no record.
+    fn transaction(
+        &self,
+        operation: Operation,
+        guards: Vec<Guard>,
+        key: Option<&str>,
+    ) -> Result<Transaction, Problem> {
+        if key.is_some() && !guards.is_empty() && matches!(operation, Operation::Submit(_)) {
+            let what = "is not for a submit with if_exists by a token with a scope; leave it out: such a submit can be repeated";
+            return Err(Problem::invalid(KEY, what));
+        }
+        let mut transaction = Transaction::from(operation);
+        if let Some(key) = key {
+            transaction = transaction.with_id(TransactionId::new(key)?);
+        }
+        let transaction = transaction.by(self.by.author.clone());
+        Ok(guards.into_iter().fold(transaction, |all, guard| {
+            all.require(guard.task, guard.require)
+        }))
+    }
+
+    /// Returns the result of a transaction of one operation.
+    fn single(
+        &self,
+        applied: Option<Result<Applied, Error>>,
+        key: Option<&str>,
+    ) -> Result<Done, Problem> {
+        let done = self.done(applied).map_err(|problem| match key {
+            Some(_) => problem.of_key(KEY),
+            None => problem,
+        })?;
+        match done.done() {
+            [done] => Ok(done.clone()),
+            _ => Err(Error::Unusable("the store returned no result".to_owned()).into()),
+        }
+    }
+
+    /// Returns the results. A caller with a scope does not learn of the tasks of others why it was refused.
+    fn done(&self, applied: Option<Result<Applied, Error>>) -> Result<Applied, Problem> {
+        let lost = || Error::Unusable("the store returned no result".to_owned());
+        let applied = applied.unwrap_or_else(|| Err(lost()));
+        if self.by.scope.is_everything() {
+            return Ok(applied?);
+        }
+        applied.map_err(|error| match error {
+            Error::NotUnique { .. } | Error::AlreadyExists { .. } | Error::AlreadyFinished(_) => taken(),
+            Error::Refused(_) => Problem::new(
+                StatusCode::CONFLICT,
+                "refused",
+                "the transaction was refused; nothing was changed. A token with a scope does not learn why",
+            ),
+            error => error.into(),
+        })
+    }
+}
+
+/// That an id or a key is taken can be learned, and nothing more.
+fn taken() -> Problem {
+    Problem::new(
+        StatusCode::CONFLICT,
+        "taken",
+        "the id or the unique key is taken by another task",
+    )
+}

@@ -1,0 +1,19 @@
+//! Masks: values of tasks that the server shows to nobody.
+//!
+//! A [`Mask`] is a row of the namespace, which the [`Keyring`](crate::auth::Keyring) follows together with the tokens.
+//! [`Hiding`] is what the rows hide at one moment, and [`shown`] makes the forms of tasks and commands without it.
+
+mod form;
+mod hiding;
+mod path;
+mod placeholder;
+mod row;
+mod rows;
+mod shown;
+
+pub use form::MaskForm;
+pub(crate) use hiding::Hiding;
+pub(crate) use placeholder::{refuse_placeholder, refuse_placeholders};
+pub use row::Mask;
+pub use rows::{Masks, ReadMask};
+pub(crate) use shown::HIDDEN;

@@ -1,0 +1,255 @@
+//! The forms of tasks and commands without what is hidden.
+
+use serde::{Serialize, Serializer};
+use windlass::{
+    Bound, Command, ErrorEntry, Invalid, Json, Kind, Limit, Outcome, Progress, Signal, TaskStatus,
+    client::{Stats, WaitReason},
+    statemachine::state::LastCommand,
+    store::{Change, ChangeKind, CommandRecord, LimitUse, LimitedBy, NodeRecord, TaskRecord},
+    wire::RecordForm,
+};
+
+use super::{
+    hiding::Hiding,
+    path::{Document, hidden},
+};
+
+/// The text that is shown in place of a masked one.
+pub(crate) const HIDDEN: &str = "[masked]";
+
+/// A task without what is hidden, in the form that clients read.
+pub(crate) struct Shown<'a> {
+    record: &'a TaskRecord,
+    /// What is shown in place of the record's own; `None` when nothing is hidden.
+    instead: Option<Instead>,
+}
+
+struct Instead {
+    props: Json,
+    data: Option<Json>,
+    result: Option<Json>,
+    limits: Vec<Limit>,
+    limited_by: Option<LimitedBy>,
+    errors: Option<Vec<ErrorEntry>>,
+    last_command: Option<LastCommand>,
+    progress: Option<Progress>,
+}
+
+impl Serialize for Shown<'_> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let mut form = RecordForm::from(self.record);
+        if let Some(instead) = &self.instead {
+            form.props = &instead.props;
+            form.data = instead.data.as_ref();
+            form.result = instead.result.as_ref();
+            form.limits = &instead.limits;
+            form.limited_by = instead.limited_by.as_ref();
+            form.last_command = instead.last_command.as_ref();
+            form.progress = instead.progress.as_ref();
+            form.quarantined = form.quarantined.map(|_| HIDDEN.to_owned());
+            if let Some(errors) = &instead.errors {
+                form.errors = errors;
+                form.fingerprint = None;
+            }
+            if self.record.state.is_err() {
+                form.fingerprint = None;
+            }
+        }
+        form.serialize(to)
+    }
+}
+
+impl Hiding {
+    /// Returns a task as it is shown.
+    pub(crate) fn record<'a>(&self, record: &'a TaskRecord) -> Shown<'a> {
+        let task = &record.task;
+        let is_shown = !self.of(Some(&task.kind)).is_any() && task.kind.as_str() != Kind::SCHEDULE;
+        let instead = match self.is_nothing() || is_shown {
+            true => None,
+            false => Some(self.instead(record)),
+        };
+        Shown { record, instead }
+    }
+
+    fn instead(&self, record: &TaskRecord) -> Instead {
+        let task = &record.task;
+        let kind = Some(&task.kind);
+        let (hidden, state) = (self.of(kind), record.state.as_ref().ok());
+        let of = |document, json: Option<&Json>| Some(self.document(kind, document, json?));
+        let result = state.and_then(|state| match &state.status {
+            TaskStatus::Completed { result } => result.as_ref(),
+            _ => None,
+        });
+        // The key of a limit may contain values of the props.
+        let limit = |limit: &Limit| match hidden.hides(Document::Props) {
+            true => unfilled(limit),
+            false => Some(limit.clone()),
+        };
+        let errors = state.filter(|_| self.hides_errors_of(&task.kind));
+        Instead {
+            props: self.document(kind, Document::Props, &task.props),
+            data: of(Document::Data, state.and_then(|state| state.data.as_ref())),
+            result: of(Document::Result, result),
+            limits: task.limits.iter().filter_map(limit).collect(),
+            limited_by: record.limited_by.clone().and_then(|mut by| {
+                by.limit = limit(&by.limit)?;
+                Some(by)
+            }),
+            errors: errors.map(|state| state.errors.entries().iter().map(without_text).collect()),
+            last_command: state
+                .and_then(|state| state.last_command.clone())
+                .map(|mut last| {
+                    last.outcome = self.outcome(kind, last.outcome);
+                    last
+                }),
+            progress: state
+                .and_then(|state| state.progress.clone())
+                .map(|mut progress| {
+                    if hidden.log && !progress.text.is_empty() {
+                        HIDDEN.clone_into(&mut progress.text);
+                    }
+                    progress
+                }),
+        }
+    }
+
+    /// Returns a command as it is shown; `None` is the kind of a task that no longer exists.
+    pub(crate) fn command(&self, kind: Option<&Kind>, mut record: CommandRecord) -> CommandRecord {
+        if self.is_nothing() {
+            return record;
+        }
+        record.command = match record.command {
+            Command::Complete { result } => Command::Complete {
+                result: result.map(|json| self.document(kind, Document::Result, &json)),
+            },
+            Command::Signal(signal) => Command::Signal(match signal.payload_json() {
+                Some(payload) => {
+                    let payload = self.document(kind, Document::Payload, payload);
+                    Signal::new(signal.name())
+                        .with_json(payload)
+                        .at(signal.order())
+                }
+                None => signal,
+            }),
+            command => command,
+        };
+        record.outcome = record.outcome.map(|outcome| self.outcome(kind, outcome));
+        record
+    }
+
+    /// Returns the outcome of a command as it is shown.
+    pub(crate) fn outcome(&self, kind: Option<&Kind>, outcome: Outcome) -> Outcome {
+        match outcome {
+            Outcome::Answered { reply } => Outcome::Answered {
+                reply: self.document(kind, Document::Reply, &reply),
+            },
+            Outcome::Rejected { .. } if self.of(kind).errors => Outcome::Rejected {
+                reason: HIDDEN.to_owned(),
+            },
+            outcome => outcome,
+        }
+    }
+
+    /// Returns a line of the history as it is shown. Only the text of a command that cannot be read is of the task.
+    pub(crate) fn change(&self, kind: Option<&Kind>, mut change: Change) -> Change {
+        if let ChangeKind::MalformedCommand { text, .. } = &mut change.what
+            && self.of(kind).is_any()
+        {
+            HIDDEN.clone_into(text);
+        }
+        change
+    }
+
+    /// Returns a limit in use as it is shown. Its key may contain values of masked props.
+    pub(crate) fn limit(&self, mut used: LimitUse) -> LimitUse {
+        if self.is_nothing() || !self.hides_props() {
+            return used;
+        }
+        used.limit = used.limit.as_ref().and_then(unfilled);
+        // Without a limit, whether the key was filled in is not known.
+        used.key = match &used.limit {
+            Some(limit) => limit.key().to_owned(),
+            None => HIDDEN.to_owned(),
+        };
+        used
+    }
+
+    /// Returns why a task is not run, as it is shown.
+    pub(crate) fn reason(&self, kind: &Kind, mut reason: WaitReason) -> WaitReason {
+        match &mut reason {
+            WaitReason::Limit(by) if self.hides_props_of(kind) => {
+                if let Some(limit) = unfilled(&by.limit) {
+                    by.limit = limit;
+                }
+            }
+            WaitReason::Fault { reason, .. } if self.hides_errors_of(kind) => {
+                HIDDEN.clone_into(reason);
+            }
+            _ => {}
+        }
+        reason
+    }
+
+    /// Hides what is hidden in the counts of a namespace.
+    pub(crate) fn stats(&self, stats: &mut Stats) {
+        let limits = std::mem::take(&mut stats.limits).into_iter();
+        stats.limits = limits.map(|limit| self.limit(limit)).collect();
+        for of in &mut stats.kinds {
+            for held in &mut of.held_back {
+                held.reason = self.reason(&of.kind, held.reason.clone());
+            }
+        }
+    }
+
+    /// Returns a schedule as it is shown: the form of [`ScheduleForm`](windlass::wire::ScheduleForm).
+    pub(crate) fn schedule(&self, form: &impl Serialize) -> Result<Json, Invalid> {
+        let json = Json::new("schedule", form)?;
+        if self.is_nothing() {
+            return Ok(json);
+        }
+        // Its spec is where the data of the task have it.
+        let kind = Kind::new(Kind::SCHEDULE)?;
+        let json = self.document(Some(&kind), Document::Spec, &json);
+        match self.hides_errors_of(&kind) {
+            true => Ok(without_texts(&json)),
+            false => Ok(json),
+        }
+    }
+
+    /// Returns a node as it is shown. A handler has written the reason of a fault.
+    pub(crate) fn node(&self, mut node: NodeRecord) -> NodeRecord {
+        for fault in &mut node.status.faults {
+            if self.of(Some(&fault.kind)).errors {
+                HIDDEN.clone_into(&mut fault.reason);
+            }
+        }
+        node
+    }
+}
+
+/// Returns a schedule without the texts that may quote an error: why its spec is wrong, and the error of its last run.
+fn without_texts(json: &Json) -> Json {
+    let places = [&["wrong"][..], &["last_run", "error"]].map(|place| {
+        let place = place.iter().map(|part| (*part).to_owned());
+        place.collect::<Vec<String>>()
+    });
+    let places: Vec<&[String]> = places.iter().map(Vec::as_slice).collect();
+    hidden(json, &places)
+}
+
+/// Returns an error without its text. That a claim was abandoned is no text of a handler.
+fn without_text(entry: &ErrorEntry) -> ErrorEntry {
+    match entry.is_abandonment() {
+        true => entry.clone(),
+        false => ErrorEntry::new(entry.timestamp, HIDDEN),
+    }
+}
+
+/// Returns a limit with the key as it was given, before values of the props were filled in.
+fn unfilled(limit: &Limit) -> Option<Limit> {
+    let key = limit.template().unwrap_or(limit.key());
+    match limit.bound() {
+        Bound::AtOnce(most) => Limit::at_once(key, most).ok(),
+        Bound::Starts { most, within } => Limit::starts(key, most, within).ok(),
+    }
+}
