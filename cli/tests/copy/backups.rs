@@ -15,7 +15,7 @@ fn a_backup_is_made_while_a_worker_runs_and_runs_nothing_until_it_is_told_to() {
             "--id",
             "long",
             "--props",
-            r#"{"command":["sleep","60"]}"#,
+            r#"{"command":"sleep","args":["60"]}"#,
         ],
         0,
     );
@@ -58,7 +58,6 @@ fn a_backup_is_made_while_a_worker_runs_and_runs_nothing_until_it_is_told_to() {
     on(&["backup", "second.db"], 0);
     let fence = place.get("long")["fence"].as_u64().unwrap();
     on(&["kill", "a", "--use-copied"], 0);
-    on(&["worker", "--until-idle", "--kind", "none"], 0);
     // The claim of the first store goes on there, and was lost here.
     let restored = place.list(&[&at[..], &["--id", "long"]].concat());
     assert!(restored[0]["node"].is_null(), "{restored:?}");
@@ -75,7 +74,7 @@ fn a_store_without_backups_says_what_to_do_instead() {
         said.contains("could not back up the store: the memory store"),
         "{said}"
     );
-    let said = ok(&place, &["backup", "b.db", "--store", "sqlite:none.db"], 3);
+    let said = ok(&place, &["backup", "b.db", "--store", "sqlite:none.db"], 4);
     assert!(said.contains("none.db"), "{said}");
     assert!(!place.path("b.db").exists() && !place.path("none.db").exists());
 }
