@@ -19,10 +19,13 @@
 //! ```
 
 mod gauges;
+mod http;
 mod kinds;
 
 use std::{fmt::Write as _, sync::Arc, time::Duration};
 
+#[doc(hidden)]
+pub use http::{answered, in_work};
 pub use kinds::OTHER;
 
 pub(crate) use gauges::{NamespaceGauges, OldestGauges, SlotGauges, SlotsOfKind, has_recorder};
@@ -365,21 +368,6 @@ pub(crate) fn schedule_times(outcome: &'static str, times: u64) {
     if times > 0 {
         metrics::counter!(SCHEDULE_TIMES, "outcome" => outcome).increment(times);
     }
-}
-
-/// Records a request that a server has answered.
-#[doc(hidden)]
-pub fn answered(request: &str, status: u16, took: Duration) {
-    let name = || request.to_owned();
-    let status = status.to_string();
-    metrics::counter!(REQUESTS, "request" => name(), "status" => status).increment(1);
-    metrics::histogram!(REQUEST_DURATION, "request" => name()).record(took);
-}
-
-/// Records that the server works on a request more (1.0) or less (-1.0).
-#[doc(hidden)]
-pub fn in_work(change: f64) {
-    metrics::gauge!(IN_WORK).increment(change);
 }
 
 /// Records how far the clock of another process was ahead.

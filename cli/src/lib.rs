@@ -56,6 +56,7 @@ mod remedy;
 #[cfg(test)]
 mod schemas;
 mod select;
+mod serving;
 mod text;
 mod use_copied;
 mod view;

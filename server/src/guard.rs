@@ -21,7 +21,8 @@ use windlass::telemetry;
 use crate::{
     app::{App, Share},
     auth::{Caller, Refused, User},
-    listen::{Connection, Way},
+    connection::{Connection, Way},
+    origin::{check_host, check_no_browser, check_page},
     problem::Problem,
 };
 
@@ -213,46 +214,6 @@ pub(crate) fn cookie(headers: &HeaderMap) -> Option<&str> {
     })
 }
 
-/// Refuses a request that a page of another origin may have made, with the cookies of ours.
-fn check_page(head: &Parts) -> Result<(), Problem> {
-    if !head.method.is_safe() {
-        return check_same_origin(head);
-    }
-    let value = |name: &str| head.headers.get(name).map(HeaderValue::as_bytes);
-    let is_own =
-        value("sec-fetch-site").is_none_or(|site| site == b"same-origin" || site == b"none");
-    if is_own || value("sec-fetch-mode") == Some(b"navigate") {
-        return Ok(());
-    }
-    Err(other_origin())
-}
-
-/// Refuses a request that no page of ours has made.
-pub(crate) fn check_same_origin(head: &Parts) -> Result<(), Problem> {
-    let one = |name: &str| {
-        let mut all = head.headers.get_all(name).iter();
-        let value = all.next().filter(|_| all.next().is_none());
-        value.and_then(|value| value.to_str().ok())
-    };
-    let is_own = match (one("sec-fetch-site"), one("origin"), one("host")) {
-        (Some(site), _, _) => site == "same-origin",
-        (None, Some(origin), Some(host)) => origin
-            .split_once("://")
-            .is_some_and(|(_, ours)| ours.eq_ignore_ascii_case(host)),
-        _ => false,
-    };
-    match is_own {
-        true => Ok(()),
-        false => Err(other_origin()),
-    }
-}
-
-fn other_origin() -> Problem {
-    Problem::forbidden(
-        "a page of another origin may have made this request; make it from a page of this server, or with a token",
-    )
-}
-
 /// Returns whether the bytes of a request are encrypted on their way from the client.
 pub(crate) fn is_encrypted(head: &Parts) -> bool {
     let connection = head.extensions.get::<Arc<Connection>>();
@@ -291,44 +252,6 @@ pub(crate) fn refusal(refused: Refused) -> Problem {
     }
 }
 
-/// Refuses a request for another name than ours: a page of a browser whose name was made to point here.
-pub(crate) async fn check_host(app: &App, head: &Parts) -> Result<(), Problem> {
-    let mut hosts = head.headers.get_all(header::HOST).iter();
-    let host = match (hosts.next(), hosts.next()) {
-        (Some(host), None) => host.to_str().ok(),
-        _ => None,
-    };
-    // A request line with a whole URL names the host there.
-    let in_line = head.uri.host();
-    if let Some(name) = host.map(without_port)
-        && is_ours(app, name).await
-        && (in_line.is_none() || is_ours(app, in_line.unwrap_or_default()).await)
-    {
-        return Ok(());
-    }
-    Err(Problem::new(
-        StatusCode::MISDIRECTED_REQUEST,
-        "wrong_host",
-        "the header 'Host' does not name this server; `windlass serve --host NAME` adds a name",
-    ))
-}
-
-async fn is_ours(app: &App, name: &str) -> bool {
-    let known = &app.settings.hosts;
-    known.iter().any(|known| known.eq_ignore_ascii_case(name)) || app.keyring.is_host(name).await
-}
-
-/// Returns a host without its port: `[::1]:80` is `[::1]`.
-pub(crate) fn without_port(host: &str) -> &str {
-    match host.rsplit_once(':') {
-        Some((name, port)) if port.bytes().all(|b| b.is_ascii_digit()) && !name.is_empty() => {
-            let is_bare_v6 = name.contains(':') && !name.ends_with(']');
-            if is_bare_v6 { host } else { name }
-        }
-        _ => host,
-    }
-}
-
 /// Refuses a body that would have to be decompressed: a small one may become a large one.
 fn check_encoding(headers: &HeaderMap) -> Result<(), Problem> {
     let plain = |value: &HeaderValue| value.as_bytes().eq_ignore_ascii_case(b"identity");
@@ -341,17 +264,6 @@ fn check_encoding(headers: &HeaderMap) -> Result<(), Problem> {
         "encoded",
         "compressed bodies are not read; send the body without Content-Encoding",
     ))
-}
-
-/// Refuses a page of a browser that reaches the socket through something that forwards to it.
-fn check_no_browser(headers: &HeaderMap) -> Result<(), Problem> {
-    let of_browser = ["origin", "sec-fetch-site", "sec-fetch-mode", "cookie"];
-    if of_browser.iter().any(|name| headers.contains_key(*name)) {
-        return Err(Problem::forbidden(
-            "a browser cannot use the server's socket without a token",
-        ));
-    }
-    Ok(())
 }
 
 /// Returns the secret that a request shows.
@@ -389,21 +301,6 @@ pub(crate) async fn no_method(method: Method) -> Problem {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_port_of_a_host_is_left_out() {
-        for (host, name) in [
-            ("localhost", "localhost"),
-            ("localhost:8080", "localhost"),
-            ("[::1]:80", "[::1]"),
-            ("[::1]", "[::1]"),
-            ("::1", "::1"),
-            ("a:b", "a:b"),
-            (":80", ":80"),
-        ] {
-            assert_eq!(without_port(host), name, "{host}");
-        }
-    }
 
     #[test]
     fn one_bearer_is_read_and_nothing_else() {

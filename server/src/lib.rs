@@ -14,12 +14,15 @@ mod app;
 mod auth;
 mod body;
 mod change;
+mod connection;
+mod document;
 mod guard;
 mod key;
 mod listen;
 mod mask;
 #[cfg(all(test, feature = "schema"))]
 mod openapi;
+mod origin;
 mod params;
 mod patch;
 mod peers;
@@ -36,10 +39,12 @@ mod wait;
 pub use axum;
 
 pub use auth::{Link, NewToken, Role, Scope, Sessions, Token, TokenForm, Tokens, TrustedHeader};
-pub use listen::{Listen, Serving, TlsFiles};
+pub use document::openapi;
+pub use listen::{Listen, Serving};
 pub use mask::{Mask, MaskForm, Masks, ReadMask};
-pub use reference::{openapi, reference};
+pub use reference::reference;
 pub use server::{Builder, Server};
+pub use settings::TlsFiles;
 
 /// Runs the examples of the page.
 #[cfg(doctest)]

@@ -1,4 +1,4 @@
-//! The reference of the requests: a table in Markdown, and the OpenAPI document.
+//! The reference of the requests, as a table in Markdown.
 
 use std::fmt::Write as _;
 
@@ -24,20 +24,6 @@ pub fn reference() -> String {
         }
     }
     text
-}
-
-/// Returns the OpenAPI 3.1 document of the requests, which `GET /v1/openapi.json` answers with: docs/openapi.json.
-///
-/// # Example
-///
-/// ```
-/// let document: serde_json::Value = serde_json::from_str(windlass_server::openapi())?;
-/// assert_eq!(document["openapi"], "3.1.0");
-/// assert!(document["paths"]["/v1/tasks"]["get"].is_object());
-/// # Ok::<(), serde_json::Error>(())
-/// ```
-pub fn openapi() -> &'static str {
-    include_str!("../openapi.json")
 }
 
 #[cfg(test)]

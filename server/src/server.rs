@@ -9,9 +9,8 @@ use windlass::{Invalid, Json, Kind, store::Store};
 use crate::{
     app::{App, Check, Metrics},
     auth::TrustedHeader,
-    listen::TlsFiles,
     routes,
-    settings::Settings,
+    settings::{Settings, TlsFiles},
 };
 
 /// Makes a [`Server`]. Start with [`Server::builder`].

@@ -1,11 +1,20 @@
 //! [`Settings`]: the limits of a server, and the names by which it is called.
 
-use std::time::Duration;
+use std::{path::PathBuf, time::Duration};
 
-use crate::{auth::TrustedHeader, listen::TlsFiles};
+use crate::auth::TrustedHeader;
 
 /// How long the sender of a body may pause.
 pub(crate) const BODY_SILENCE: Duration = Duration::from_secs(30);
+
+/// The files of a certificate.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TlsFiles {
+    /// The certificate, followed by those that sign it, as PEM.
+    pub certificate: PathBuf,
+    /// Its private key, as PEM.
+    pub key: PathBuf,
+}
 
 /// The limits of a server, and the names by which it is called.
 #[derive(Debug, Clone, PartialEq, Eq)]

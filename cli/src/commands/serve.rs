@@ -4,26 +4,22 @@ use std::{
     io::IsTerminal,
     net::{IpAddr, SocketAddr},
     path::PathBuf,
-    time::Duration,
 };
 
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::info;
 use windlass::Client;
-use windlass_server::{Builder, Listen, Role, Server, Serving, Sessions, TlsFiles, TrustedHeader};
+use windlass_server::{Builder, Listen, Role, Serving, Sessions, TlsFiles, TrustedHeader};
 
 use crate::{
-    changed_props::check_props,
     commands::worker::{STORE_WAIT, signals},
     exit::{Exit, Failure},
     global::Global,
     metrics::Exporter,
     output::Output,
     parse::{bytes, from_one},
+    serving::{GRACE, builder},
 };
-
-/// How long requests may take to end when the server stops.
-const GRACE: Duration = Duration::from_secs(10);
 
 /// Where and how to serve.
 #[derive(Debug, clap::Args)]
@@ -217,35 +213,6 @@ impl Args {
         }
         Ok(builder)
     }
-}
-
-/// Returns a server of a store, as every command that serves makes it.
-fn builder(client: &Client, exporter: &Exporter) -> Builder {
-    let builder = Server::builder(client.store()).check(check_props);
-    builder.metrics(exporter.render())
-}
-
-/// Serves on addresses of this machine, beside the work of another command.
-///
-/// # Errors
-///
-/// An address that cannot be used.
-pub(crate) async fn beside(
-    client: &Client,
-    (addresses, exporter): (&[SocketAddr], &Exporter),
-) -> Result<Serving, Failure> {
-    let listens = addresses.iter().copied().map(Listen::Loopback);
-    let server = builder(client, exporter).build();
-    let serving = server.listen(listens).await?;
-    for url in serving.urls() {
-        info!(url, "listening");
-    }
-    Ok(serving)
-}
-
-/// Ends a server; requests in work may end within the grace.
-pub(crate) async fn end(serving: Serving) {
-    serving.shutdown(GRACE).await;
 }
 
 /// Prints a link that opens a session in a browser of this machine, for a person who reads it.

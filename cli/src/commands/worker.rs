@@ -13,13 +13,12 @@ use windlass::{
 
 use crate::{
     balancing::{self, Balance},
-    commands::serve,
     exec::{self, Exec, Folders},
     exit::{Exit, Failure},
     global::Global,
     logs::{self, Limit, Logs},
     metrics::Exporter,
-    parse,
+    parse, serving,
     waiting::{PATIENCE, patiently},
 };
 
@@ -253,7 +252,7 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
         }
     };
     let serving = match &exporter {
-        Some(exporter) => Some(serve::beside(&client, (&args.serve, exporter)).await?),
+        Some(exporter) => Some(serving::beside(&client, (&args.serve, exporter)).await?),
         None => None,
     };
     let store = windlass::store::without_password(&global.store_url()?);
@@ -278,7 +277,7 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     global.link.report(&runner);
     let signal = runner.run_until_stopped(done, stops).await?;
     if let Some(serving) = serving {
-        serve::end(serving).await;
+        serving::end(serving).await;
     }
     folders.settle().await;
     info!(signal, "stopped");

@@ -11,12 +11,12 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Connection, Way,
-    connection::{HEAD, Stream},
+    answer::{HEAD, Stream, answer},
     places::Places,
     socket::{Socket, may_use},
     tls::Tls,
 };
+use crate::connection::{Connection, Way};
 
 /// What accepts connections.
 #[derive(Debug)]
@@ -126,7 +126,7 @@ impl Listener {
                         Err(_) => return,
                     },
                 };
-                connection.serve(stream, (router, watcher)).await;
+                answer(&connection, stream, (router, watcher)).await;
             });
         }
     }

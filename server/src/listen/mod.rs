@@ -1,6 +1,6 @@
 //! Where a server listens, and how connections reach its routes.
 
-mod connection;
+mod answer;
 mod listener;
 mod places;
 mod serving;
@@ -13,9 +13,7 @@ use std::{
     path::PathBuf,
 };
 
-pub(crate) use connection::{Connection, Way};
 pub use serving::Serving;
-pub use tls::TlsFiles;
 
 /// Where a server listens.
 #[derive(Debug)]

@@ -7,7 +7,7 @@ use std::{
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::Connection;
+use crate::connection::Connection;
 
 /// The places for connections of a server. When all are taken, a new connection gets the place of the oldest one on which
 /// no request of a known caller has come, so that strangers who open many and send nothing hold up nobody for long.

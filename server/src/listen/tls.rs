@@ -2,7 +2,7 @@
 
 use std::{
     fs, io,
-    path::{Path, PathBuf},
+    path::Path,
     sync::{Arc, PoisonError, RwLock},
     time::{Duration, SystemTime},
 };
@@ -22,17 +22,10 @@ use tokio_rustls::{
 use tokio_util::sync::CancellationToken;
 use windlass::store::Error;
 
+use crate::settings::TlsFiles;
+
 /// How often the files are looked at.
 const EVERY: Duration = Duration::from_secs(5);
-
-/// The files of a certificate.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TlsFiles {
-    /// The certificate, followed by those that sign it, as PEM.
-    pub certificate: PathBuf,
-    /// Its private key, as PEM.
-    pub key: PathBuf,
-}
 
 /// What tells a file from the same one after a change.
 type Stamp = [Option<(SystemTime, u64)>; 2];

@@ -42,7 +42,7 @@ pub(super) async fn download(
     }
     if by.is_proven_by_browser() {
         // A page of another origin may open this address with the cookies of ours.
-        guard::check_same_origin(&head)?;
+        crate::origin::check_same_origin(&head)?;
     }
     params.end()?;
     by.check_unscoped()?;

@@ -10,7 +10,7 @@ use axum::{
 use futures::stream;
 use windlass::store::{Cursor, Query};
 
-use super::tasks::write_record;
+use super::write_record;
 use crate::{access::Reader, app::App, problem::Problem};
 
 /// The type of lines.

@@ -16,7 +16,8 @@ use windlass::{
 };
 
 use super::{
-    commands, index, masks, namespace, nodes, schedules, submits, task, tokens, transactions, why,
+    commands, index, masks, namespace, nodes, schedules, submits, table, task, tokens,
+    transactions, why,
 };
 use crate::{
     auth::TokenForm,
@@ -41,7 +42,7 @@ pub(crate) fn schema(name: &str) -> Value {
         "any" => json!({"description": "Any JSON."}),
         "openapi" => json!({"description": "An OpenAPI 3.1 document.", "type": "object"}),
         "problem" => output::<problem::Form<'_>>(),
-        "index" => output::<index::IndexForm>(),
+        "index" => output::<table::index::IndexForm>(),
         "task" => input::<TaskForm>(),
         "task-or-tasks" => either(
             "TaskOrTasks",

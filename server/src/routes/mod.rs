@@ -7,7 +7,6 @@ mod export;
 #[cfg(all(test, feature = "schema"))]
 pub(crate) mod forms;
 mod graph;
-mod index;
 mod lines;
 mod masks;
 mod namespace;
@@ -86,4 +85,10 @@ fn json_with(status: StatusCode, value: &impl Serialize) -> Result<Response, Pro
     let mut response = json(value)?;
     *response.status_mut() = status;
     Ok(response)
+}
+
+/// Writes a task of a list.
+fn write_record(bytes: &mut Vec<u8>, record: &impl Serialize) -> Result<(), Problem> {
+    let written = serde_json::to_writer(bytes, record);
+    written.map_err(|error| Problem::invalid("tasks", error))
 }

@@ -14,8 +14,9 @@ use axum::{
 use crate::{
     app::App,
     auth::Refused,
-    guard::{self, COOKIE, check_host, check_same_origin, is_encrypted},
-    listen::Connection,
+    connection::Connection,
+    guard::{self, COOKIE, is_encrypted},
+    origin::{check_host, check_same_origin, without_port},
     problem::Problem,
 };
 
@@ -56,7 +57,7 @@ async fn checked(app: &App, head: &Parts) -> Result<(), Problem> {
 async fn check_name(app: &App, head: &Parts) -> Result<(), Problem> {
     let host = head.headers.get(header::HOST);
     let host = host.and_then(|host| host.to_str().ok()).unwrap_or_default();
-    if is_encrypted(head) || app.keyring.is_host(guard::without_port(host)).await {
+    if is_encrypted(head) || app.keyring.is_host(without_port(host)).await {
         return Ok(());
     }
     let detail = "browsers send the cookies of this name to every port of the machine; open a session by the link that `windlass \

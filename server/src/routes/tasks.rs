@@ -15,6 +15,7 @@ use windlass::store::{Cursor, Operation, Order, Query};
 use super::{
     export, json, json_with, lines,
     submits::{SubmittedForm, read, replaces, submit_each},
+    write_record,
 };
 use crate::{
     access::{Operator, Reader},
@@ -174,12 +175,6 @@ pub(super) async fn list(
         }
     }
     listed.answer(cursor)
-}
-
-/// Writes a task of a list.
-pub(super) fn write_record(bytes: &mut Vec<u8>, record: &impl Serialize) -> Result<(), Problem> {
-    let written = serde_json::to_writer(bytes, record);
-    written.map_err(|error| Problem::invalid("tasks", error))
 }
 
 /// The tasks of a page, as JSON.

@@ -165,7 +165,11 @@ async fn a_server_that_stops_names_the_others() {
     kit.submit("a", "k").await;
     let url = |n: u8| format!("https://tasks-{n}.example.com/base");
     let listen = async |n| {
-        let server = Server::builder(&kit.store).advertise(url(n)).build();
+        let server = Server::builder(&kit.store)
+            .advertise(url(n))
+            // The test asks until both are known.
+            .rate(1_000_000)
+            .build();
         let at = Listen::Loopback("127.0.0.1:0".parse().unwrap());
         server.listen([at]).await.unwrap()
     };

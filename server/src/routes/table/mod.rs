@@ -1,5 +1,6 @@
 //! Every request of the API, in one table: the routes, the reference and the OpenAPI document are made of it.
 
+pub(super) mod index;
 mod masks;
 mod namespace;
 mod schedules;

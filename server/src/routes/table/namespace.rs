@@ -2,10 +2,10 @@
 
 use axum::routing::{get, post};
 
-use super::{EVENTS, FILE, Of, Request, answer, body, limit, may, param, read, wait};
+use super::{EVENTS, FILE, Of, Request, answer, body, index, limit, may, param, read, wait};
 use crate::{
     auth::Role::{Admin, Read},
-    routes::{backup, changes, commands, index, namespace, nodes, why},
+    routes::{backup, changes, commands, namespace, nodes, why},
 };
 
 pub(super) const REQUESTS: &[Request] = &[

@@ -9,16 +9,15 @@ use axum::{
 };
 use serde::Serialize;
 
-use super::{
-    json,
-    table::{JSON, Method, requests},
+use super::{JSON, Method, requests};
+use crate::{
+    access::Reader, app::App, document::openapi, params::Params, problem::Problem, routes::json,
 };
-use crate::{access::Reader, app::App, params::Params, problem::Problem, reference::openapi};
 
 /// A request, as the index lists it.
 #[derive(Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub(super) struct Line {
+pub(in crate::routes) struct Line {
     path: &'static str,
     #[serde(flatten)]
     method: &'static Method,
@@ -26,7 +25,7 @@ pub(super) struct Line {
 
 #[derive(Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub(super) struct IndexForm {
+pub(in crate::routes) struct IndexForm {
     requests: Vec<Line>,
 }
 

@@ -1,0 +1,57 @@
+//! Answers the requests of a connection.
+
+use std::{convert::Infallible, pin::Pin, sync::Arc, time::Duration};
+
+use axum::{Router, body::Body, extract::Request, response::Response};
+use hyper::{body::Incoming, server::conn::http1, service::service_fn};
+use hyper_util::{
+    rt::{TokioIo, TokioTimer},
+    server::graceful::Watcher,
+};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio_io_timeout::TimeoutStream;
+use tower_service::Service;
+
+use crate::connection::Connection;
+
+/// How long a client may take to send the head of a request, or of the next one, and to agree on TLS.
+pub(super) const HEAD: Duration = Duration::from_secs(5);
+/// How long a client may take to receive what was sent.
+const WRITE: Duration = Duration::from_secs(30);
+
+/// The bytes of a connection.
+pub(super) trait Stream: AsyncRead + AsyncWrite + Send {}
+
+impl<S: AsyncRead + AsyncWrite + Send> Stream for S {}
+
+/// Answers the requests of the connection until its end.
+pub(super) async fn answer(
+    connection: &Arc<Connection>,
+    stream: Pin<Box<dyn Stream>>,
+    (router, watcher): (Router, Watcher),
+) {
+    let mut stream = TimeoutStream::new(stream);
+    stream.set_write_timeout(Some(WRITE));
+    let of_requests = connection.clone();
+    let answer = service_fn(move |mut request: Request<Incoming>| {
+        let mut router = router.clone();
+        request.extensions_mut().insert(of_requests.clone());
+        async move {
+            let answered: Result<Response, Infallible> = router.call(request.map(Body::new)).await;
+            answered
+        }
+    });
+    let mut builder = http1::Builder::new();
+    builder.timer(TokioTimer::new()).header_read_timeout(HEAD);
+    let served = builder.serve_connection(TokioIo::new(Box::pin(stream)), answer);
+    tokio::select! {
+        served = watcher.watch(served) => {
+            if let Err(error) = served {
+                tracing::debug!(%error, "a connection ended");
+            }
+        }
+        () = connection.ended.cancelled() => {
+            tracing::debug!("a connection without a caller was ended for another one");
+        }
+    }
+}
