@@ -8,14 +8,22 @@ use hyper_util::{
     rt::{TokioIo, TokioTimer},
     server::graceful::Watcher,
 };
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    time::sleep,
+};
 use tokio_io_timeout::TimeoutStream;
 use tower_service::Service;
 
 use crate::connection::Connection;
 
-/// How long a client may take to send the head of a request, or of the next one, and to agree on TLS.
-pub(super) const HEAD: Duration = Duration::from_secs(5);
+/// How long a client may take to agree on TLS.
+pub(super) const TLS: Duration = Duration::from_secs(5);
+/// How long a connection may last before the first request of a known caller.
+const STRANGER: Duration = Duration::from_secs(10);
+/// How long a client may take to send the next request: longer than proxies keep connections that they do not use, so that the
+/// proxy is the one that closes, and no request meets the end of its connection.
+const NEXT: Duration = Duration::from_secs(75);
 /// How long a client may take to receive what was sent.
 const WRITE: Duration = Duration::from_secs(30);
 
@@ -42,8 +50,14 @@ pub(super) async fn answer(
         }
     });
     let mut builder = http1::Builder::new();
-    builder.timer(TokioTimer::new()).header_read_timeout(HEAD);
+    builder.timer(TokioTimer::new()).header_read_timeout(NEXT);
     let served = builder.serve_connection(TokioIo::new(Box::pin(stream)), answer);
+    let is_stranger = async {
+        sleep(STRANGER).await;
+        if connection.is_known() {
+            std::future::pending().await
+        }
+    };
     tokio::select! {
         served = watcher.watch(served) => {
             if let Err(error) = served {
@@ -52,6 +66,9 @@ pub(super) async fn answer(
         }
         () = connection.ended.cancelled() => {
             tracing::debug!("a connection without a caller was ended for another one");
+        }
+        () = is_stranger => {
+            tracing::debug!("a connection without a caller was ended");
         }
     }
 }

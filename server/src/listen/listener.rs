@@ -11,7 +11,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    answer::{HEAD, Stream, answer},
+    answer::{Stream, TLS, answer},
     places::Places,
     socket::{Socket, may_use},
     tls::Tls,
@@ -117,7 +117,7 @@ impl Listener {
                 let _place = place;
                 let stream = match tls {
                     None => accepted.stream,
-                    Some(tls) => match timeout(HEAD, tls.agree(accepted.stream)).await {
+                    Some(tls) => match timeout(TLS, tls.agree(accepted.stream)).await {
                         Ok(Ok(stream)) => Box::pin(stream),
                         Ok(Err(error)) => {
                             tracing::debug!(%error, "a connection did not agree on TLS");

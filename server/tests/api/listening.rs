@@ -289,6 +289,40 @@ async fn a_connection_beyond_the_most_waits_until_one_is_closed() {
     serving.shutdown(Duration::from_secs(1)).await;
 }
 
+/// A proxy keeps connections that it does not use for a while: the server must not close them first, because a request on its
+/// way would be lost.
+#[tokio::test(start_paused = true)]
+async fn a_known_caller_keeps_its_connection_and_a_stranger_does_not() {
+    let kit = Kit::new().await;
+    let server = Server::builder(&kit.store).build();
+    let serving = server
+        .listen([Listen::Loopback("127.0.0.1:0".parse().unwrap())])
+        .await
+        .unwrap();
+    let address = serving.addresses()[0];
+    let mut known = TcpStream::connect(address).await.unwrap();
+    let get = format!(
+        "GET /v1/time HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {}\r\n\r\n",
+        kit.admin
+    );
+    let mut answer = vec![0; 4096];
+    for _ in 0..3 {
+        known.write_all(get.as_bytes()).await.unwrap();
+        let length = known.read(&mut answer).await.unwrap();
+        let text = String::from_utf8_lossy(&answer[..length]);
+        assert!(text.starts_with("HTTP/1.1 200"), "{text}");
+        tokio::time::sleep(Duration::from_secs(60)).await;
+    }
+    let mut stranger = TcpStream::connect(address).await.unwrap();
+    let begun = tokio::time::Instant::now();
+    let length = stranger.read(&mut answer).await.unwrap_or_default();
+    assert_eq!(length, 0, "it is closed without a word");
+    let waited = begun.elapsed();
+    let bounds = Duration::from_secs(9)..Duration::from_secs(15);
+    assert!(bounds.contains(&waited), "{waited:?}");
+    serving.shutdown(Duration::from_secs(1)).await;
+}
+
 #[tokio::test]
 async fn ten_thousand_connections_that_send_nothing_hold_up_nobody() {
     let kit = Kit::new().await;
