@@ -16,8 +16,7 @@ use windlass::{
 };
 
 use super::{
-    commands, index, masks, namespace, nodes, schedules, submits, table, task, tokens,
-    transactions, why,
+    commands, masks, namespace, nodes, schedules, submits, table, task, tokens, transactions, why,
 };
 use crate::{
     auth::TokenForm,
