@@ -26,7 +26,7 @@ const OTHERS: [(&[&str], &str); 19] = [
     (&["join", "await"], "wait ID"),
     (&["now", "clock", "date"], "time"),
     (&["check", "health"], "doctor"),
-    (&["backup", "dump"], "export FILE"),
+    (&["dump"], "export FILE"),
     (&["restore", "load"], "import FILE"),
 ];
 

@@ -172,6 +172,14 @@ fn what_cannot_be_served_is_refused_with_the_reason() {
         (&["serve", "--rate", "0"], "--rate"),
         (&["serve", "--tls", "127.0.0.1:0"], "--tls-cert"),
         (
+            &["serve", "--advertise", "http://a b"],
+            "--advertise: 'http://a b' is not a URL",
+        ),
+        (
+            &["serve", "--advertise", "https://me:secret@a/"],
+            "is not a URL such as https://tasks.example.com/base, without a user",
+        ),
+        (
             &[
                 "serve",
                 "--no-socket",

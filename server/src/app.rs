@@ -40,7 +40,7 @@ pub(crate) struct App {
     pub(crate) keyring: Keyring,
     pub(crate) sessions: Sessions,
     pub(crate) quotas: Quotas,
-    peers: Arc<Peers>,
+    pub(crate) peers: Arc<Peers>,
     pub(crate) settings: Settings,
     pub(crate) check: Check,
     pub(crate) metrics: Option<Metrics>,

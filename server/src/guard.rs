@@ -281,7 +281,8 @@ fn bearer(headers: &HeaderMap) -> Result<Option<&str>, Problem> {
         _ => Err(Problem::new(
             StatusCode::UNAUTHORIZED,
             "unauthorized",
-            "the header 'Authorization' is not one 'Bearer TOKEN'",
+            "the header 'Authorization' is not one 'Bearer TOKEN'; is the variable with the token empty? `windlass token new` \
+             makes one",
         )),
     }
 }

@@ -30,6 +30,11 @@ pub(crate) fn key_of(headers: &HeaderMap, caller: &str) -> Result<Option<String>
     Ok(Some(to_hex(hash.get(..16).unwrap_or_default())))
 }
 
+/// Returns what stands for the body of a request.
+pub(crate) fn hash_of(body: &[u8]) -> String {
+    to_hex(Sha256::digest(body).get(..16).unwrap_or_default())
+}
+
 /// Refuses a key for a request that has it not.
 pub(crate) fn refuse_key(headers: &HeaderMap) -> Result<(), Problem> {
     match headers.contains_key(KEY) {

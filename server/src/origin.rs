@@ -1,8 +1,14 @@
 //! Where a request comes from: by which name, and from a page of which origin.
 
+use std::sync::Arc;
+
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header, request::Parts};
 
-use crate::{app::App, problem::Problem};
+use crate::{
+    app::App,
+    connection::{Connection, Way},
+    problem::Problem,
+};
 
 /// Refuses a request that a page of another origin may have made, with the cookies of ours.
 pub(crate) fn check_page(head: &Parts) -> Result<(), Problem> {
@@ -27,9 +33,12 @@ pub(crate) fn check_same_origin(head: &Parts) -> Result<(), Problem> {
     };
     let is_own = match (one("sec-fetch-site"), one("origin"), one("host")) {
         (Some(site), _, _) => site == "same-origin",
-        (None, Some(origin), Some(host)) => origin
-            .split_once("://")
-            .is_some_and(|(_, ours)| ours.eq_ignore_ascii_case(host)),
+        (None, Some(origin), Some(host)) => {
+            origin.split_once("://").is_some_and(|(scheme, ours)| {
+                let is_own = ours.eq_ignore_ascii_case(host);
+                is_own && scheme_of(head).is_none_or(|known| known == scheme)
+            })
+        }
         _ => false,
     };
     match is_own {
@@ -38,9 +47,20 @@ pub(crate) fn check_same_origin(head: &Parts) -> Result<(), Problem> {
     }
 }
 
+/// Returns the scheme by which a client reaches the server; `None` where it is not known, as in a program that mounts the
+/// routes.
+fn scheme_of(head: &Parts) -> Option<&'static str> {
+    match head.extensions.get::<Arc<Connection>>()?.way {
+        Way::Tcp { is_encrypted, .. } => Some(if is_encrypted { "https" } else { "http" }),
+        // A proxy is at the other end, which may do either.
+        Way::Socket { .. } => None,
+    }
+}
+
 fn other_origin() -> Problem {
     Problem::forbidden(
-        "a page of another origin may have made this request; make it from a page of this server, or with a token",
+        "a page of another origin may have made this request: it has neither 'Sec-Fetch-Site: same-origin' nor the 'Origin' of this \
+         server; make it from a page of this server, or with a token",
     )
 }
 

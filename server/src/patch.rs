@@ -205,13 +205,16 @@ pub(crate) struct Patched {
 impl Patch {
     /// Reads the operations.
     pub(crate) fn read(body: &[u8]) -> Result<Self, Problem> {
+        let first = body.iter().find(|byte| !byte.is_ascii_whitespace());
         let read = serde_json::from_slice(body);
         let like = r#"[{"op":"replace","path":"/props/to","value":"ann"}]"#;
+        if first != Some(&b'[') {
+            let what = format!("is not an array of operations; write it like {like}");
+            return Err(Problem::invalid("body", what));
+        }
         read.map(Self).map_err(|error| {
-            Problem::invalid(
-                "body",
-                format!("is not a JSON Patch: {error}; write it like {like}"),
-            )
+            let what = format!("is not a JSON Patch: {error}; write it like {like}");
+            Problem::invalid("body", what)
         })
     }
 

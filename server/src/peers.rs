@@ -4,6 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 use windlass::store::{NamedValue, SetValue, Store};
@@ -14,6 +15,8 @@ pub(crate) const FOLDER: &str = "server/at/";
 /// most, and its clients try the next one.
 const EVERY: Duration = Duration::from_secs(30 * 60);
 const VALID: SignedDuration = SignedDuration::from_mins(60);
+/// How long a server that stops tries to delete what it has said.
+const LEAVE: Duration = Duration::from_secs(2);
 
 /// A server, as it has described itself.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -61,9 +64,17 @@ impl Peers {
             }
         }
         let registry = self.store.registry();
+    }
+
+    /// Deletes what the server has said. The caller waits for it before the process ends.
+    pub(crate) async fn leave(&self) {
+        if self.urls.is_empty() {
+            return;
+        }
         let gone = SetValue::delete(&self.name);
-        if let Err(error) = registry.set_value(&gone).await {
-            tracing::debug!(%error, "the server stays named for a while");
+        let gone = timeout(LEAVE, self.store.registry().set_value(&gone)).await;
+        if !matches!(gone, Ok(Ok(_))) {
+            tracing::debug!("the server stays named for a while");
         }
     }
 

@@ -101,8 +101,8 @@ impl Problem {
     /// Returns the error that the request has without a key: a request with a key is a transaction.
     pub(crate) fn of_key(self, header: &str) -> Self {
         if self.field.as_deref() == Some("transaction id") {
-            let detail = "this key was used for another request within the last hour (a relative time makes another request \
-                          too); use a new key";
+            let detail = "this key was used for another request within the last hour: the body has to be the same, byte by byte; \
+                          use a new key";
             return Self {
                 field: Some(header.to_owned()),
                 ..Self::new(StatusCode::CONFLICT, "key_used", detail)

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use axum::Router;
+use axum::{Router, http::Uri};
 use tokio_util::sync::CancellationToken;
 use windlass::{Invalid, Json, Kind, store::Store};
 
@@ -123,9 +123,25 @@ impl Builder {
 
     /// Adds a URL by which clients reach the server, with the base path. Other servers of the namespace name it to the clients
     /// whose waits and streams they end, and `GET /v1/servers` lists it.
-    pub fn advertise(mut self, url: impl Into<String>) -> Self {
-        self.settings.advertised.push(url.into());
-        self
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`] (field `url`) for a text that is not a URL of `http` or `https`, or one with a user.
+    pub fn advertise(mut self, url: impl Into<String>) -> Result<Self, Invalid> {
+        let url = url.into();
+        let read = url.parse::<Uri>().ok();
+        let is_fit = read.as_ref().is_some_and(|url| {
+            let has_user = url.authority().is_some_and(|at| at.as_str().contains('@'));
+            matches!(url.scheme_str(), Some("http" | "https")) && !has_user && url.query().is_none()
+        });
+        if !is_fit {
+            let what = format!(
+                "'{url}' is not a URL such as https://tasks.example.com/base, without a user"
+            );
+            return Err(Invalid::new("url", what));
+        }
+        self.settings.advertised.push(url);
+        Ok(self)
     }
 
     /// Takes the user from a header of a proxy.

@@ -89,6 +89,12 @@ impl TransactionBuilder {
         self.then(|transaction, _| Ok(transaction.with_id(name(id)?)))
     }
 
+    /// Makes a text a part of the fingerprint that stands for the request from which the transaction is made
+    /// ([`Transaction::of_request`]).
+    pub fn of_request(self, text: impl Into<String>) -> Self {
+        self.then(|transaction, _| Ok(transaction.of_request(text)))
+    }
+
     /// Adds a guard: a condition on a task. If it does not hold, nothing is applied.
     pub fn require(
         self,

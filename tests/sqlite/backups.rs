@@ -163,12 +163,11 @@ async fn a_backup_replaces_nothing() {
     let store = file.open().await;
     submit(&store, "a").await;
     let to = file.folder().join("backup.db");
-    let there: [(PathBuf, &str); 3] = [
+    let there: [(PathBuf, &str); 2] = [
         (to.clone(), "it exists"),
         (file.folder().join("backup.db-wal"), "the log of another"),
-        (file.folder().join("backup.db.part"), ""),
     ];
-    for (path, reason) in &there[..2] {
+    for (path, reason) in &there {
         fs::write(path, "mine").unwrap();
         let error = store.backup(&to).await.unwrap_err().to_string();
         assert!(error.starts_with("file: "), "{error}");
@@ -178,17 +177,56 @@ async fn a_backup_replaces_nothing() {
     }
     let error = store.backup(&file.folder().join("no/backup.db")).await;
     assert!(error.unwrap_err().to_string().contains("its folder"));
-    // Another program writes it.
-    let part = &there[2].0;
-    let other = fs::File::create(part).unwrap();
-    other.lock().unwrap();
-    let error = store.backup(&to).await.unwrap_err();
-    assert!(error.is_retryable(), "{error}");
-    assert!(part.exists() && !to.exists());
-    // It was killed.
-    drop(other);
+}
+
+/// A backup removed the file that has its name and `.part`, whatever that was.
+#[tokio::test]
+async fn a_backup_leaves_every_other_file_alone() {
+    let file = file();
+    let store = file.open().await;
+    submit(&store, "a").await;
+    let to = file.folder().join("backup.db");
+    let part = file.folder().join("backup.db.part");
+    fs::write(&part, "mine").unwrap();
     store.backup(&to).await.unwrap();
-    assert!(to.exists() && !part.exists());
+    assert_eq!(fs::read_to_string(&part).unwrap(), "mine");
+    assert_eq!(parts(file.folder()), [part]);
+}
+
+/// A backup under a name of the store's own files made the store unusable.
+#[tokio::test]
+async fn a_backup_takes_no_name_of_the_store_itself() {
+    let file = file();
+    let store = file.open().await;
+    submit(&store, "a").await;
+    let own = store.file().unwrap().to_owned();
+    for ending in ["-journal", "-wal", "-shm", ".tasks", ".logs", ".lock"] {
+        let mut name = own.clone().into_os_string();
+        name.push(ending);
+        let error = store
+            .backup(Path::new(&name))
+            .await
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains("name another file"), "{ending}: {error}");
+    }
+    for name in ["other-journal", "x.db-wal"] {
+        let error = store.backup(&file.folder().join(name)).await.unwrap_err();
+        assert!(
+            error.to_string().contains("is that of a log of SQLite"),
+            "{error}"
+        );
+    }
+    assert!(parts(file.folder()).is_empty());
+}
+
+/// The files of backups that are written.
+fn parts(folder: &Path) -> Vec<PathBuf> {
+    let files = fs::read_dir(folder)
+        .unwrap()
+        .map(|file| file.unwrap().path());
+    let is_part = |path: &PathBuf| path.to_str().is_some_and(|path| path.ends_with(".part"));
+    files.filter(is_part).collect()
 }
 
 /// A caller that is gone stops no half-written backup from being removed.
@@ -200,16 +238,15 @@ async fn a_backup_whose_caller_is_gone_leaves_no_file() {
         submit(&store, &format!("t{n}")).await;
     }
     let to = file.folder().join("backup.db");
-    let part = file.folder().join("backup.db.part");
     let mut gone = Box::pin(store.backup(&to));
     // Polled until it writes, and then dropped.
-    while !part.exists() {
+    while parts(file.folder()).is_empty() {
         assert!(futures::poll!(&mut gone).is_pending(), "it was too fast");
         tokio::task::yield_now().await;
     }
     drop(gone);
     let begun = std::time::Instant::now();
-    while part.exists() {
+    while !parts(file.folder()).is_empty() {
         assert!(begun.elapsed() < Duration::from_secs(20), "the rest stays");
         tokio::task::yield_now().await;
     }

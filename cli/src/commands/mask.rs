@@ -18,7 +18,7 @@ Every server of the store shows {\"$windlass\":\"masked\"} in place of a masked 
 that open the store itself read the values.
 
 Examples:
-  windlass mask set exec '/props/env/*' /props/args /props/stdin --errors
+  windlass mask set exec '/props/env/*' /props/args /props/stdin /result /data --errors
   windlass mask list
   windlass mask remove exec")]
 pub(crate) struct Args {
@@ -34,7 +34,7 @@ A POINTER begins with the name of a document: props, data, result, payload (of a
 them. A part * stands for every element of an array or member of an object.
 
 Examples:
-  windlass mask set exec '/props/env/*' /props/args /props/stdin
+  windlass mask set exec '/props/env/*' /props/args /props/stdin /result /data
   windlass mask set 'inbox/*' /props/card /payload --errors --log
   windlass mask set '*' '/*/password'")]
     Set(Set),

@@ -186,12 +186,9 @@ impl Args {
             builder = builder.host(host);
         }
         for url in &self.advertise {
-            if !(url.starts_with("https://") || url.starts_with("http://")) {
-                let text =
-                    format!("--advertise: '{url}' is not a URL such as https://tasks.example.com");
-                return Err(Failure::Usage(text));
-            }
-            builder = builder.advertise(url);
+            builder = builder
+                .advertise(url)
+                .map_err(|error| Failure::Usage(format!("--advertise: {}", error.reason())))?;
         }
         if let (Some(certificate), Some(key)) = (&self.tls_cert, &self.tls_key) {
             builder = builder.tls(TlsFiles {

@@ -59,7 +59,7 @@ fn a_backup_is_made_while_a_worker_runs_and_runs_nothing_until_it_is_told_to() {
     let fence = place.get("long")["fence"].as_u64().unwrap();
     on(&["kill", "a", "--use-copied"], 0);
     // The claim of the first store goes on there, and was lost here.
-    let restored = place.list(&[&at[..], &["--id", "long"]].concat());
+    let restored = place.list(&[&at[..], &["--prefix", "long"]].concat());
     assert!(restored[0]["node"].is_null(), "{restored:?}");
     assert_eq!(place.get("long")["fence"].as_u64(), Some(fence));
     worker.signal(Signal::SIGTERM);

@@ -95,6 +95,10 @@ impl TrustedHeader {
         };
         let name = name.to_str().ok().filter(|_| named.next().is_none());
         let name = name.ok_or("the header of the proxy does not name one user")?;
+        // Proxies send it for those who have not said who they are.
+        if name.trim().is_empty() {
+            return Ok(None);
+        }
         let role = self.users.get(name).copied().or(self.others);
         let role = role.ok_or("the user that the proxy names has no role here")?;
         let author = Author::new(format!("proxy {name}"));

@@ -34,6 +34,7 @@ impl Change<'_> {
                     false => Admitted {
                         guards: Vec::new(),
                         adds: 1,
+                        deletes: 0,
                     },
                 };
                 self.check_new(submit, &hiding)?;
@@ -48,7 +49,11 @@ impl Change<'_> {
         }
         if !is_scoped && kind.is_none() && props.is_none() {
             let guards = Vec::new();
-            return Ok(Admitted { guards, adds });
+            return Ok(Admitted {
+                guards,
+                adds,
+                deletes: 0,
+            });
         }
         let task = operation.task();
         let record = self.by.task(task).await?;
@@ -74,7 +79,16 @@ impl Change<'_> {
             true => guards_of(&record),
             false => Vec::new(),
         };
-        Ok(Admitted { guards, adds })
+        let is_live = record
+            .state
+            .as_ref()
+            .is_ok_and(|state| !state.code().is_terminal());
+        let is_deletion = matches!(operation, Operation::Delete(_));
+        Ok(Admitted {
+            guards,
+            adds,
+            deletes: u64::from(is_live && is_deletion),
+        })
     }
 
     /// Checks a new task itself.
@@ -113,7 +127,11 @@ impl Change<'_> {
         }
         if submit.if_exists == IfExists::Refuse {
             let guards = Vec::new();
-            return Ok(Admitted { guards, adds: 1 });
+            return Ok(Admitted {
+                guards,
+                adds: 1,
+                deletes: 0,
+            });
         }
         if task.unique.is_some() {
             // The task that has the key may be of others, and is found only by the write.
@@ -131,6 +149,7 @@ impl Change<'_> {
                 Ok(Admitted {
                     guards: guards_of(&record),
                     adds: u64::from(has_ended && !keeps),
+                    deletes: 0,
                 })
             }
             Err(Error::NotFound { .. }) => Ok(Admitted {
@@ -139,6 +158,7 @@ impl Change<'_> {
                     require: Require::Absent,
                 }],
                 adds: 1,
+                deletes: 0,
             }),
             Err(error) => Err(error.into()),
         }

@@ -69,7 +69,7 @@ impl Change<'_> {
         let keys = (begin..).map(|n| key.map(|key| format!("{key}-{n}")));
         let admitted = batch.into_iter().zip(keys).map(|(submit, key)| async move {
             let operation = Operation::Submit(submit);
-            let Admitted { guards, adds } = self.admit(&operation, &BTreeSet::new()).await?;
+            let Admitted { guards, adds, .. } = self.admit(&operation, &BTreeSet::new()).await?;
             let transaction = self.transaction(operation.clone(), guards, key.as_deref())?;
             Ok((transaction, operation, adds))
         });
@@ -132,7 +132,7 @@ impl Change<'_> {
                     break;
                 }
                 let refused = match &held {
-                    Some(held) if !has_room => match self.exists_for(&next.operation).await {
+                    Some(held) if !has_room => match self.repeats(next).await {
                         Ok(true) => None,
                         Ok(false) => Some(held.refusal()),
                         Err(problem) => Some(problem),
@@ -155,5 +155,13 @@ impl Change<'_> {
                 put(place, self.single(applied.next(), key));
             }
         }
+    }
+
+    /// Returns whether a submit adds no task because it was made before.
+    async fn repeats(&self, ready: &Ready) -> Result<bool, Problem> {
+        Ok(self.exists_for(&ready.operation).await?
+            || self
+                .is_applied(ready.transaction.id(), &ready.operation)
+                .await?)
     }
 }

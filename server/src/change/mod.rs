@@ -9,7 +9,7 @@ use std::{collections::BTreeSet, sync::Arc};
 use axum::http::StatusCode;
 use windlass::{
     TaskId, TransactionId,
-    store::{Applied, Done, Error, Guard, Line, Operation, Transaction},
+    store::{Applied, Done, Error, Guard, Line, Operation, Require, Transaction},
 };
 
 pub(crate) use admit::check_runs;
@@ -20,6 +20,8 @@ use crate::{access::Operator, app::App, key::KEY, problem::Problem};
 pub(crate) struct Change<'a> {
     app: &'a Arc<App>,
     by: &'a Operator,
+    /// The hash of the body of the request.
+    request: String,
 }
 
 /// An operation that the caller may make.
@@ -28,11 +30,20 @@ struct Admitted {
     guards: Vec<Guard>,
     /// How many live tasks it adds, at most.
     adds: u64,
+    /// How many live tasks it deletes.
+    deletes: u64,
 }
 
 impl<'a> Change<'a> {
     pub(crate) fn new(app: &'a Arc<App>, by: &'a Operator) -> Self {
-        Self { app, by }
+        let request = String::new();
+        Self { app, by, request }
+    }
+
+    /// Lets a key be for the body as it was sent: another body with the key is refused.
+    pub(crate) fn sent(mut self, body: &[u8]) -> Self {
+        self.request = crate::key::hash_of(body);
+        self
     }
 
     /// Applies one operation. With a key, repeating it within an hour has no further effect.
@@ -58,7 +69,10 @@ impl<'a> Change<'a> {
             && !held.has_room_for(admitted.adds)
             && !self.exists_for(&operation).await?
         {
-            return Err(held.refusal());
+            let id = key.map(TransactionId::new).transpose()?;
+            if !self.is_applied(id.as_ref(), &operation).await? {
+                return Err(held.refusal());
+            }
         }
         let transaction = self.transaction(operation, admitted.guards, key)?;
         let applied = self.app.store.registry().apply(vec![transaction]).await;
@@ -73,20 +87,25 @@ impl<'a> Change<'a> {
         check: bool,
     ) -> Result<Applied, Problem> {
         let mut transaction = self.by.client().transaction();
-        if let Some(id) = id {
-            transaction = transaction.id(id);
+        if let Some(id) = id.clone() {
+            transaction = transaction.id(id).of_request(&self.request);
         }
         let new = |line: &Line| match line {
             Line::Operation(Operation::Submit(submit)) => Some(submit.task.id.clone()),
             _ => None,
         };
         let new: BTreeSet<TaskId> = lines.iter().filter_map(new).collect();
-        let mut adds = 0;
+        let (mut adds, mut deletes) = (0, 0);
+        let first = lines.iter().find_map(|line| match line {
+            Line::Operation(operation) => Some(operation.clone()),
+            Line::Guards(_) => None,
+        });
         for line in lines {
             match line {
                 Line::Operation(operation) => {
                     let admitted = self.admit(&operation, &new).await?;
                     adds += admitted.adds;
+                    deletes += admitted.deletes;
                     for guard in admitted.guards {
                         transaction = transaction.require(guard.task, guard.require);
                     }
@@ -101,7 +120,11 @@ impl<'a> Change<'a> {
             }
         }
         let held = self.hold(adds).await?;
-        if let Some(held) = held.as_ref().filter(|held| !held.has_room_for(adds)) {
+        let adds = adds.saturating_sub(deletes);
+        if let (Some(held), Some(first)) = (held.as_ref(), &first)
+            && !held.has_room_for(adds)
+            && !self.is_applied(id.as_ref(), first).await?
+        {
             return Err(held.refusal());
         }
         if check {
@@ -109,6 +132,26 @@ impl<'a> Change<'a> {
             return self.done(Some(checked.map(|()| Applied::from(Vec::new()))));
         }
         self.done(Some(transaction.commit().await))
+    }
+
+    /// Returns whether a transaction with an id was applied: its repetition adds no task, whatever the quota is. Tries another
+    /// transaction with the id, whose guard never holds: a store refuses it for its id if one was applied, and for the guard
+    /// otherwise.
+    async fn is_applied(
+        &self,
+        id: Option<&TransactionId>,
+        operation: &Operation,
+    ) -> Result<bool, Problem> {
+        let Some(id) = id else { return Ok(false) };
+        let task = operation.task().clone();
+        let other = Transaction::from(operation.clone()).with_id(id.clone());
+        let other = other.require(task, Require::Version(u64::MAX));
+        let applied = self.app.store.registry().apply(vec![other]).await;
+        match applied.into_iter().next() {
+            Some(Err(Error::Invalid(invalid))) => Ok(invalid.field() == "transaction id"),
+            Some(Err(error @ Error::Unavailable { .. })) => Err(error.into()),
+            _ => Ok(false),
+        }
     }
 
     /// Returns an operation with its guards. One that is alone and has no key is a transaction without an id, of which the
@@ -126,6 +169,7 @@ impl<'a> Change<'a> {
         let mut transaction = Transaction::from(operation);
         if let Some(key) = key {
             transaction = transaction.with_id(TransactionId::new(key)?);
+            transaction = transaction.of_request(&self.request);
         }
         let transaction = transaction.by(self.by.author.clone());
         Ok(guards.into_iter().fold(transaction, |all, guard| {

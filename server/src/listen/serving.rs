@@ -104,6 +104,7 @@ impl Serving {
     /// Takes no more connections, ends waits and streams, and lets the other requests end for at most `grace`.
     pub async fn shutdown(mut self, grace: Duration) {
         self.server.app.stop.cancel();
+        self.server.app.peers.leave().await;
         let listeners = std::mem::take(&mut self.listeners);
         let end = async {
             for listener in listeners {

@@ -26,6 +26,8 @@ use crate::settings::TlsFiles;
 
 /// How often the files are looked at.
 const EVERY: Duration = Duration::from_secs(5);
+/// The most bytes of a file.
+const LARGEST: u64 = 1 << 20;
 
 /// What tells a file from the same one after a change.
 type Stamp = [Option<(SystemTime, u64)>; 2];
@@ -130,6 +132,16 @@ fn certified(files: &TlsFiles, provider: &CryptoProvider) -> Result<CertifiedKey
             path.display()
         )
     };
+    for path in [&files.certificate, &files.key] {
+        // A pipe would be waited for.
+        let is_fit = fs::metadata(path).map(|found| found.is_file() && found.len() <= LARGEST);
+        if is_fit.is_ok_and(|is_fit| !is_fit) {
+            return Err(format!(
+                "TLS: {} is no file, or has more than 1 MiB; give a PEM file",
+                path.display()
+            ));
+        }
+    }
     let no_certificate = |error: String| named(&files.certificate, "certificate", error);
     let chain: Result<Vec<_>, _> = CertificateDer::pem_file_iter(&files.certificate)
         .map_err(|error| no_certificate(error.to_string()))?

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use super::{
     examples::{answered, needs_file, steady_lines, value_of},
     refusals::{REFUSALS, Refusal, refused},
-    schemas::Schemas,
+    schemas::{Schemas, name_of},
 };
 use crate::{
     auth::Role,
@@ -179,7 +179,7 @@ async fn operation(path: &str, method: &Method, schemas: &mut Schemas) -> Value 
                 media => json!({
                     "schema": {
                         "type": "string", "contentMediaType": media,
-                        "description": format!("Each line, or the data of each event, is a {}.", answer.form),
+                        "description": format!("Each line, or the data of each event, is a {}.", name_of(answer.form)),
                     },
                     "x-schema-of-each": schema,
                     "example": steady_lines(&answered.text),
@@ -212,7 +212,7 @@ fn body(method: &Method, schemas: &mut Schemas) -> Value {
         let reference = schemas.reference(body.form);
         let mut media = match body.media {
             LINES => json!({
-                "schema": {"type": "string", "contentMediaType": LINES, "description": format!("Each line is a {}.", body.form)},
+                "schema": {"type": "string", "contentMediaType": LINES, "description": format!("Each line is a {}.", name_of(body.form))},
                 "x-schema-of-each": reference,
             }),
             _ => json!({"schema": reference}),

@@ -4,46 +4,107 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use crate::routes::forms;
+use crate::routes::{forms, table::requests};
 
-/// The schemas of the document, in which each type stands once.
+/// The schemas of the document, in which each type stands once. Names are in the case of types, and no two of them differ in
+/// their case or punctuation only: makers of clients make classes of them.
 #[derive(Default)]
 pub(super) struct Schemas(pub(super) BTreeMap<String, Value>);
 
 impl Schemas {
     /// Adds a form with the types that it uses, and returns a reference to it.
     pub(super) fn reference(&mut self, form: &str) -> Value {
-        if !self.0.contains_key(form) {
-            let mut schema = forms::schema(form);
+        let own = name_of(form);
+        if !self.0.contains_key(&own) {
+            let mut schema = root(form);
             let fields = schema.as_object_mut().unwrap();
-            fields.remove("$schema");
             let defs = fields.remove("$defs").unwrap_or_default();
             let mut defs = defs.as_object().cloned().unwrap_or_default();
             prune(&schema, &mut defs);
             let mut names = BTreeMap::new();
             for name in defs.keys() {
-                names.insert(name.clone(), self.name_of(form, name, &defs));
+                names.insert(name.clone(), self.free_name(form, name, &defs));
             }
-            for (name, own) in &names {
+            for (name, free) in &names {
                 let mut def = defs[name].clone();
                 rename(&mut def, &names);
-                self.0.insert(own.clone(), def);
+                def["title"] = json!(free);
+                self.0.insert(free.clone(), def);
             }
             rename(&mut schema, &names);
-            self.0.insert(form.to_owned(), schema);
+            schema["title"] = json!(own);
+            self.0.insert(own.clone(), schema);
         }
-        json!({"$ref": format!("#/components/schemas/{form}")})
+        json!({"$ref": format!("#/components/schemas/{own}")})
     }
 
-    /// Returns the name of a type: its own, unless another form has another type of the name.
-    fn name_of(&self, form: &str, name: &str, defs: &Map<String, Value>) -> String {
-        let names = defs.keys().map(|name| (name.clone(), name.clone()));
-        let mut own = defs[name].clone();
-        rename(&mut own, &names.collect());
-        match self.0.get(name) {
-            Some(known) if *known != own => format!("{form}.{name}"),
-            _ => name.to_owned(),
+    /// Returns the name of a type: its own, unless a form or another type has it.
+    fn free_name(&self, form: &str, name: &str, defs: &Map<String, Value>) -> String {
+        let own = name_of(name);
+        let is_form = table_forms().any(|form| name_of(form) == own);
+        if !is_form {
+            let names = defs.keys().map(|name| (name.clone(), name_of(name)));
+            let mut def = defs[name].clone();
+            rename(&mut def, &names.collect());
+            def["title"] = json!(own);
+            if self.0.get(&own).is_none_or(|known| *known == def) {
+                return own;
+            }
         }
+        format!("{}{own}", name_of(form))
+    }
+}
+
+/// Returns the forms of the table.
+fn table_forms() -> impl Iterator<Item = &'static str> {
+    let methods = requests().flat_map(|request| request.methods);
+    let forms = methods.flat_map(|method| {
+        let bodies = method.bodies.iter().map(|body| body.form);
+        bodies.chain(method.answers.iter().map(|answer| answer.form))
+    });
+    forms.chain(["problem"])
+}
+
+/// Returns a name in the case of types: `TaskPage` for `task-page`.
+pub(super) fn name_of(form: &str) -> String {
+    let parts = form.split(['-', '_', '.']);
+    let capital = |part: &str| {
+        let (first, rest) = part.split_at(part.len().min(1));
+        format!("{}{rest}", first.to_uppercase())
+    };
+    parts.map(capital).collect()
+}
+
+/// Returns the schema of a form. In one that programs write, a time may be relative.
+fn root(form: &str) -> Value {
+    let mut schema = forms::schema(form);
+    schema.as_object_mut().unwrap().remove("$schema");
+    let mut bodies = requests()
+        .flat_map(|request| request.methods)
+        .flat_map(|method| method.bodies);
+    if bodies.any(|body| body.form == form) {
+        relax(&mut schema);
+    }
+    schema
+}
+
+fn relax(schema: &mut Value) {
+    match schema {
+        Value::Object(fields) => {
+            if fields
+                .get("format")
+                .is_some_and(|format| format == "date-time")
+            {
+                fields.remove("format");
+                fields.insert(
+                    "examples".to_owned(),
+                    json!(["2030-01-01T00:00:00Z", "in 5m"]),
+                );
+            }
+            fields.values_mut().for_each(relax);
+        }
+        Value::Array(items) => items.iter_mut().for_each(relax),
+        _ => {}
     }
 }
 
@@ -82,7 +143,7 @@ fn rename(schema: &mut Value, names: &BTreeMap<String, String>) {
 /// Returns a validator of a form of the document.
 pub(super) fn validator(schemas: &Value, form: &str) -> jsonschema::Validator {
     let schema = json!({
-        "$ref": format!("#/components/schemas/{form}"),
+        "$ref": format!("#/components/schemas/{}", name_of(form)),
         "components": {"schemas": schemas},
     });
     jsonschema::draft202012::new(&schema).unwrap()

@@ -88,6 +88,23 @@ fn each_reference_leads_to_something_and_each_operation_has_its_own_name() {
     assert_eq!(names.len(), count);
 }
 
+/// Makers of clients make a class of each schema: no two names are the same without regard to case and punctuation.
+#[test]
+fn each_schema_has_a_name_of_its_own() {
+    let document = stored();
+    let schemas = document["components"]["schemas"].as_object().unwrap();
+    let mut names = BTreeSet::new();
+    for (name, schema) in schemas {
+        assert!(name.bytes().all(|b| b.is_ascii_alphanumeric()), "{name}");
+        assert!(names.insert(name.to_lowercase()), "{name} is there twice");
+        assert_eq!(
+            schema["title"], **name,
+            "a schema has the title of its name"
+        );
+    }
+    assert!(names.contains("problem"));
+}
+
 /// Each example is sent to a running server, and its answer has the form that the document promises, and no more fields.
 #[tokio::test]
 async fn each_example_has_an_answer_of_its_form() {

@@ -58,7 +58,6 @@ pub(super) async fn download(
     let transfer = app.store.transfer()?;
     // A store that is no file answers what to do instead.
     let path = transfer.file().map(beside).unwrap_or_default();
-    let _ = std::fs::remove_file(&path);
     let backup = transfer.backup(&path).await?;
     let opened = spawn_blocking(move || nameless(&path)).await;
     let file = opened
@@ -87,7 +86,8 @@ pub(super) async fn download(
 
 fn beside(store: &Path) -> PathBuf {
     let mut name = store.as_os_str().to_owned();
-    name.push(ENDING);
+    // No other file has it.
+    name.push(format!(".{}{ENDING}", uuid::Uuid::now_v7()));
     name.into()
 }
 

@@ -37,17 +37,20 @@ pub(super) async fn follow(
 ) -> Result<Response, Problem> {
     let last = headers.get("last-event-id");
     let last = last.and_then(|id| id.to_str().ok());
-    let after = match params.get::<u64>("after")? {
+    let read = |field: &str, text: &str| {
+        let what = || {
+            format!(
+                "'{text}' is not the number of a change; give the id of an event, or 0 for the oldest"
+            )
+        };
+        text.parse::<u64>()
+            .map_err(|_| Problem::invalid(field, what()))
+    };
+    let after = match (params.text("after")?, last) {
         // A browser that connects again sends the header in addition to the first URL.
-        after if last.is_none() => after,
-        _ => {
-            let last = last.unwrap_or_default();
-            let what = || format!("'{last}' is not the id of an event");
-            let read = last
-                .parse()
-                .map_err(|_| Problem::invalid("Last-Event-ID", what()));
-            Some(read?)
-        }
+        (_, Some(last)) => Some(read("Last-Event-ID", last)?),
+        (Some(after), None) => Some(read("after", &after)?),
+        (None, None) => None,
     };
     params.end()?;
     let mut reset = None;

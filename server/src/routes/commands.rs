@@ -55,7 +55,7 @@ pub(super) async fn send(
         return Err(Problem::invalid("body", "is not a command"));
     };
     let has_id = crate::body::has_id(&body);
-    sent(&app, &by, (send, has_id), (key, wait)).await
+    sent(&app, (&by, &body), (send, has_id), (key, wait)).await
 }
 
 /// Sends a signal with the body as its payload; with `wait`, answers with the reply.
@@ -85,12 +85,12 @@ pub(super) async fn signal(
         None => CommandId::new(uuid::Uuid::now_v7().to_string())?,
     };
     let send = SendCommand { task, id, command };
-    sent(&app, &by, (send, has_id), (key, wait)).await
+    sent(&app, (&by, &body), (send, has_id), (key, wait)).await
 }
 
 async fn sent(
     app: &Arc<App>,
-    by: &Operator,
+    (by, body): (&Operator, &[u8]),
     (mut send, has_id): (SendCommand, bool),
     (key, wait): (Option<String>, Option<Duration>),
 ) -> Result<Response, Problem> {
@@ -105,7 +105,7 @@ async fn sent(
     let (id, task) = (send.id.clone(), send.task.clone());
     let command = send.command.clone();
     let veil = by.veil(&task).await?;
-    let change = Change::new(app, by);
+    let change = Change::new(app, by).sent(body);
     let done = change.one(Operation::Send(send), key.as_deref()).await?;
     if has_id && app.store.registry().command(&id).await?.command != command {
         // The store keeps the first one.

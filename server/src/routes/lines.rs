@@ -12,7 +12,7 @@ use serde::Serialize;
 use tokio::time::timeout;
 
 use super::submits::{Outcome, read, submit_each};
-use crate::{access::Operator, app::App, problem::Problem, settings::BODY_SILENCE};
+use crate::{access::Operator, app::App, change::Change, problem::Problem, settings::BODY_SILENCE};
 
 /// How many lines are submitted at once, at most.
 const AT_ONCE: usize = 500;
@@ -143,7 +143,7 @@ impl Lines {
             };
             return written(numbers.into_iter().map(outcome));
         }
-        let outcomes = submit_each(&self.app, &self.by, submits, None).await;
+        let outcomes = submit_each(Change::new(&self.app, &self.by), submits, None).await;
         let answers = numbers.into_iter().zip(outcomes);
         written(answers.map(|(line, outcome)| Answer { line, outcome }))
     }

@@ -1,7 +1,5 @@
 //! Submits: of one task, of an array and of lines.
 
-use std::sync::Arc;
-
 use axum::http::StatusCode;
 use serde::Serialize;
 use windlass::{
@@ -9,7 +7,7 @@ use windlass::{
     store::{Done, IfExists, Operation, Submit, Submitted},
 };
 
-use crate::{access::Operator, app::App, change::Change, problem::Problem};
+use crate::{app::App, change::Change, problem::Problem};
 
 /// The result of a submit.
 #[derive(Serialize)]
@@ -74,8 +72,7 @@ impl Outcome {
 
 /// Submits the tasks that were read, and returns a result for each.
 pub(super) async fn submit_each(
-    app: &Arc<App>,
-    by: &Operator,
+    change: Change<'_>,
     read: Vec<Result<Submit, Problem>>,
     key: Option<&str>,
 ) -> Vec<Outcome> {
@@ -89,7 +86,7 @@ pub(super) async fn submit_each(
             Ok(place)
         })
         .collect();
-    let mut done = Change::new(app, by).submits(good, key).await.into_iter();
+    let mut done = change.submits(good, key).await.into_iter();
     let result = |place: Result<(TaskId, bool), Problem>| {
         let (id, replaces) = place?;
         let lost = || Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "lost", "no result");

@@ -121,6 +121,7 @@ impl Edit {
         let now = app.client.now();
         let operation = crate::body::operation(op, (Some(id), None), &self.body, now)?;
         let done = Change::new(app, by)
+            .sent(&self.body)
             .one(operation, self.key.as_deref())
             .await?;
         json(&Changed {

@@ -71,6 +71,7 @@ async fn one(
     let submit = read(app, own.as_deref(), body)?;
     let (id, replaces) = (submit.task.id.clone(), replaces(&submit));
     let done = Change::new(app, by)
+        .sent(body)
         .one(Operation::Submit(submit), key)
         .await?;
     let form = SubmittedForm::new(id, replaces, done);
@@ -93,7 +94,7 @@ async fn several(
         let own = key.map(|key| format!("key-{key}-{n}"));
         read(app, own.as_deref(), body.get().as_bytes())
     });
-    let results = submit_each(app, by, read.collect(), key).await;
+    let results = submit_each(Change::new(app, by).sent(body), read.collect(), key).await;
     json(&results)
 }
 

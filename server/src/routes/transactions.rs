@@ -74,12 +74,17 @@ pub(super) async fn apply(
     let body = whole(request, &app).await?;
     let like = r#"{"lines":[{"op":"delete","task":"a"}]}"#;
     let form: TransactionForm = read_form(&body, like)?;
+    let mut change = Change::new(&app, &by);
     let id = match (form.id, key) {
         (Some(_), Some(_)) => {
             let what = "is given together with 'Idempotency-Key'; give one of the two";
             return Err(Problem::invalid("id", what));
         }
-        (id, key) => key.map(TransactionId::new).transpose()?.or(id),
+        (id, None) => id,
+        (None, Some(key)) => {
+            change = change.sent(&body);
+            Some(TransactionId::new(key)?)
+        }
     };
     let now = app.client.now();
     let mut lines: Vec<Line> = Vec::with_capacity(form.lines.len());
@@ -92,9 +97,7 @@ pub(super) async fn apply(
         return Err(Problem::invalid("lines", "has no operation and no guard"));
     }
     let tasks: Vec<(usize, TaskId)> = lines.iter().enumerate().filter_map(operation).collect();
-    let applied = Change::new(&app, &by)
-        .all(id.clone(), lines, form.dry_run)
-        .await?;
+    let applied = change.all(id.clone(), lines, form.dry_run).await?;
     let mut done = applied.done().iter();
     let operations = tasks.iter().map(|(line, task)| DoneForm {
         line: *line,

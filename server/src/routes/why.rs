@@ -8,9 +8,9 @@ use axum::{
 };
 use serde::Serialize;
 use windlass::{
-    Kind, TaskId,
+    Kind, TaskId, TaskStatus,
     client::{KindStats, Stats, WaitReason},
-    store::NodeRecord,
+    store::{NodeRecord, TaskRecord},
     wire::StatsForm,
 };
 
@@ -145,7 +145,8 @@ fn of_kind(of: &KindStats) -> Vec<WaitingForm> {
 pub(super) struct TaskWhyForm {
     /// The name of the reason; `null` for a task that is not due, runs, has ended, or will be claimed.
     reason: Option<&'static str>,
-    /// The reason in words; `null` for a token with a scope, which does not see nodes and other tasks.
+    /// The reason in words, or what the task does. `null` for a token with a scope that has a reason: it does not see nodes and
+    /// other tasks.
     text: Option<String>,
 }
 
@@ -164,11 +165,31 @@ pub(super) async fn of_task(
     let reason = reasons.into_iter().next().flatten();
     let hiding = by.hiding().await?;
     let reason = reason.map(|reason| hiding.reason(&record.task.kind, reason));
-    let text = reason.as_ref().map(ToString::to_string);
+    let text = match &reason {
+        Some(reason) => by.scope.is_everything().then(|| reason.to_string()),
+        None => Some(present(&record, by.scope.is_everything())),
+    };
     json(&TaskWhyForm {
         reason: reason.map(|reason| reason.kind().as_str()),
-        text: text.filter(|_| by.scope.is_everything()),
+        text,
     })
+}
+
+/// Returns what a task does that nothing holds back. A caller with a scope does not see nodes.
+fn present(record: &TaskRecord, sees_nodes: bool) -> String {
+    let Ok(state) = &record.state else {
+        return "its record cannot be read".to_owned();
+    };
+    match (&state.status, &record.node) {
+        (_, Some(node)) if sees_nodes => format!("node '{node}' has claimed it"),
+        (_, Some(_)) => "a node has claimed it".to_owned(),
+        (TaskStatus::Sleeping { until }, None) => format!("it sleeps until {until:.0}"),
+        (TaskStatus::Paused, None) => "it is paused; the command run resumes it".to_owned(),
+        (TaskStatus::Runnable | TaskStatus::Fault, None) => {
+            "it can run, and a node will claim it".to_owned()
+        }
+        (status, None) => format!("it has ended: {}", status.code()),
+    }
 }
 
 /// What an autoscaler needs to know of a kind.

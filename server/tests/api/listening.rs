@@ -167,6 +167,7 @@ async fn a_server_that_stops_names_the_others() {
     let listen = async |n| {
         let server = Server::builder(&kit.store)
             .advertise(url(n))
+            .unwrap()
             // The test asks until both are known.
             .rate(1_000_000)
             .build();

@@ -50,6 +50,8 @@ async fn the_user_that_a_trusted_proxy_names_is_the_caller() {
         ("X-Forwarded-User: eve\r\n", "403"),
         ("X-Forwarded-User: ann\r\nX-Forwarded-User: bob\r\n", "403"),
         ("", "401"),
+        ("X-Forwarded-User:\r\n", "401"),
+        ("X-Forwarded-User:  \r\n", "401"),
     ] {
         let get = head("GET /v1/tasks", more, "");
         let answer = exchange(tcp().await.unwrap(), get.as_bytes()).await;

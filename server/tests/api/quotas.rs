@@ -54,7 +54,7 @@ async fn a_submit_over_the_quota_is_refused_with_both_numbers() {
     let lines = |line: &str| format!(r#"{{"lines":[{line}]}}"#);
     for line in [
         r#"{"op":"submit","id":"f","kind":"box/in"}"#,
-        r#"{"op":"submit","id":"f","kind":"mail"},{"op":"delete","task":"a"}"#,
+        r#"{"op":"submit","id":"f","kind":"mail"},{"op":"submit","id":"g","kind":"mail"},{"op":"delete","task":"a"}"#,
     ] {
         let refused = kit
             .call_as(&token, "POST /v1/transactions", lines(line))
@@ -159,4 +159,50 @@ async fn a_quota_is_shown_and_needs_kinds() {
     let token = token.await.unwrap().1;
     let refused = other.call_as(&token, "POST /v1/tasks", mail("a", "")).await;
     assert_eq!(refused.problem(409), "quota");
+}
+
+/// A client that has lost an answer repeats the request, also when its own task has filled the quota.
+#[tokio::test]
+async fn a_repetition_has_the_same_answer_at_a_full_quota() {
+    let (kit, token) = with_quota(2).await;
+    let send = async |line: &str, key: &str, body: &str| {
+        let mut request = crate::kit::request(&token, line, body.to_owned());
+        let headers = request.headers_mut();
+        headers.insert("idempotency-key", key.parse().unwrap());
+        kit.send(request).await
+    };
+    let both = r#"{"lines":[{"op":"submit","id":"a","kind":"mail"},{"op":"submit","id":"b","kind":"mail"}]}"#;
+    for _ in 0..2 {
+        let applied = send("POST /v1/transactions", "both", both).await;
+        assert_eq!(applied.status, 200, "{}", applied.text);
+    }
+    let named = format!(r#"{{"id":"tx1",{}"#, &both.replace("\"a\"", "\"c\"")[1..]);
+    let refused = kit.call_as(&token, "POST /v1/transactions", named).await;
+    assert_eq!(refused.problem(409), "quota");
+    let other = send(
+        "POST /v1/transactions",
+        "both",
+        &both.replace("\"a\"", "\"c\""),
+    )
+    .await;
+    assert_eq!(other.problem(409), "key_used");
+    // One goes and one comes.
+    let swap = r#"{"lines":[{"op":"delete","task":"a"},{"op":"submit","id":"c","kind":"mail"}]}"#;
+    let swapped = send("POST /v1/transactions", "swap", swap).await;
+    assert_eq!(swapped.status, 200, "{}", swapped.text);
+    // One task that was made without an id, an array, and a retry.
+    kit.client.command("c", Command::Kill).await.unwrap();
+    kit.client.delete("b").await.unwrap();
+    kit.client.delete("c").await.unwrap_or_default();
+    let (one, many) = (r#"{"kind":"mail"}"#, r#"[{"kind":"mail"}]"#);
+    let first = send("POST /v1/tasks", "one", one).await;
+    assert_eq!(first.status, 201, "{}", first.text);
+    let array = send("POST /v1/tasks", "many", many).await;
+    assert_eq!(array.json()[0]["submitted"], "new", "{}", array.text);
+    assert_eq!(
+        send("POST /v1/tasks", "full", one).await.problem(409),
+        "quota"
+    );
+    assert_eq!(send("POST /v1/tasks", "one", one).await.text, first.text);
+    assert_eq!(send("POST /v1/tasks", "many", many).await.text, array.text);
 }

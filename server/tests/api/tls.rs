@@ -88,6 +88,7 @@ async fn files_that_are_no_certificate_with_its_key_are_refused() {
         (&empty, &first.key, "has no PEM block CERTIFICATE"),
         (&first.certificate, &first.certificate, "has no private key"),
         (&one.path().join("none"), &first.key, "has no certificate"),
+        (&one.path().to_path_buf(), &first.key, "is no file"),
     ] {
         let files = TlsFiles {
             certificate: certificate.clone(),

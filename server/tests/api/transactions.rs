@@ -156,3 +156,56 @@ async fn an_idempotency_key_makes_a_repetition_have_no_further_effect() {
     let wrong = kit.send(call(&kit.admin, "POST /v1/tasks", body, "")).await;
     assert_eq!(wrong.field(), "Idempotency-Key");
 }
+
+#[tokio::test]
+async fn a_key_is_for_the_body_as_it_was_sent() {
+    let kit = Kit::new().await;
+    let send = async |line: &str, key: &str, body: &str| {
+        let mut request = request(&kit.admin, line, body.to_owned());
+        let headers = request.headers_mut();
+        headers.insert("idempotency-key", key.parse().unwrap());
+        kit.send(request).await
+    };
+    let at = |time: &str| format!(r#"{{"kind":"mail","start_at":"{time}"}}"#);
+    let first = send("POST /v1/tasks", "a", &at("in 5m")).await;
+    assert_eq!(first.status, 201, "{}", first.text);
+    let again = send("POST /v1/tasks", "a", &at("in 5m")).await;
+    assert_eq!(
+        again.text, first.text,
+        "a repetition keeps the time of the first request"
+    );
+    for other in ["in 9m", "2031-01-01T00:00:00Z"] {
+        let refused = send("POST /v1/tasks", "a", &at(other)).await;
+        assert_eq!(refused.problem(409), "key_used", "{other}");
+    }
+    kit.submit("b", "mail").await;
+    for (line, one, other) in [
+        (
+            "POST /v1/tasks/b/reschedule",
+            r#"{"due":"in 5m"}"#,
+            r#"{"due":"in 9m"}"#,
+        ),
+        (
+            "POST /v1/transactions",
+            r#"{"lines":[{"op":"reschedule","task":"b","due":"in 6m"}]}"#,
+            r#"{"lines":[{"op":"reschedule","task":"b","due":"in 7m"}]}"#,
+        ),
+        (
+            "POST /v1/tasks/b/commands",
+            r#"{"command":"sleep","until":"in 1h"}"#,
+            r#"{"command":"sleep","until":"in 2h"}"#,
+        ),
+    ] {
+        let first = send(line, line, one).await;
+        assert!(first.status.is_success(), "{line}: {}", first.text);
+        let again = send(line, line, one).await;
+        assert!(again.status.is_success(), "{line}: {}", again.text);
+        let refused = send(line, line, other).await;
+        assert_eq!(refused.problem(409), "key_used", "{line}");
+    }
+    let tasks = r#"[{"kind":"mail","start_at":"in 5m"}]"#;
+    let first = send("POST /v1/tasks", "many", tasks).await;
+    let other = send("POST /v1/tasks", "many", &tasks.replace("5m", "9m")).await;
+    assert_eq!(first.json()[0]["submitted"], "new");
+    assert_eq!(other.json()[0]["code"], "key_used", "{}", other.text);
+}

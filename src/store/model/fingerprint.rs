@@ -15,7 +15,8 @@ const FORM: &str = "3-";
 
 impl Transaction {
     /// Returns a short text that identifies the guards and operations, computed from their
-    /// [wire form](windlass_statemachine::wire::Line). For a time it only matters that it is set. The ids of commands
+    /// [wire form](windlass_statemachine::wire::Line), and of the [request](Self::of_request) if it has one. For a time it only
+    /// matters that it is set. The ids of commands
     /// and the `meta` of tasks are ignored, because a program that repeats a transaction may compute times, ids and
     /// `meta` again.
     ///
@@ -43,6 +44,10 @@ impl Transaction {
                     _ => &[],
                 },
             );
+        }
+        if !self.request().is_empty() {
+            hash.write(self.request().as_bytes());
+            hash.write(&[0xff]);
         }
         format!("{FORM}{:016x}", hash.finish())
     }

@@ -37,6 +37,8 @@ pub struct Transaction {
     operations: Vec<Operation>,
     by: Option<Author>,
     is_of_schedules: bool,
+    /// Stands for the request from which it was made; empty for none.
+    request: String,
 }
 
 impl From<Operation> for Transaction {
@@ -47,6 +49,7 @@ impl From<Operation> for Transaction {
             operations: vec![operation],
             by: None,
             is_of_schedules: false,
+            request: String::new(),
         }
     }
 }
@@ -75,6 +78,7 @@ impl From<Effects> for Transaction {
                 .collect(),
             by: None,
             is_of_schedules: false,
+            request: String::new(),
         }
     }
 }
@@ -95,6 +99,7 @@ impl Transaction {
             operations: Vec::new(),
             by: None,
             is_of_schedules: false,
+            request: String::new(),
         }
     }
 
@@ -103,6 +108,19 @@ impl Transaction {
     pub fn with_id(mut self, id: TransactionId) -> Self {
         self.id = Some(id);
         self
+    }
+
+    /// Makes a text a part of the [fingerprint](Self::fingerprint) that stands for the request from which the transaction was
+    /// made, such as a hash of its bytes. Another request with the same id is then refused, also when only its times differ.
+    #[must_use]
+    pub fn of_request(mut self, text: impl Into<String>) -> Self {
+        self.request = text.into();
+        self
+    }
+
+    /// Returns the text that stands for the request from which it was made; empty for none.
+    pub(crate) fn request(&self) -> &str {
+        &self.request
     }
 
     /// Marks a transaction of the operations of schedules: only these change the data and the time of a schedule.

@@ -5,7 +5,7 @@
 //! and gets the name that the caller chose when it is on the disk.
 
 use std::{
-    fs::{self, File, TryLockError},
+    fs::{self, File},
     io,
     path::{Path, PathBuf},
 };
@@ -15,6 +15,7 @@ use rusqlite::{
     Connection,
     backup::{Backup as Copying, StepResult},
 };
+use uuid::Uuid;
 use windlass_statemachine::{Invalid, text::of_io};
 
 use super::{
@@ -43,13 +44,19 @@ const PART: &str = ".part";
 const RESERVE: u64 = 64 << 20;
 /// What SQLite keeps next to a file.
 const LOGS: [&str; 3] = ["-wal", "-shm", "-journal"];
+/// What programs keep next to the file of a store.
+const OF_STORE: [&str; 3] = [".tasks", ".logs", ".lock"];
 
 impl SqliteStore {
     /// Writes a backup to a new file.
     pub(super) async fn back_up(&self, to: &Path) -> Result<Backup, Error> {
         let to = std::path::absolute(to).map_err(|e| refused(to, of_io(&e)))?;
-        let place = to.clone();
-        let part = blocking(move || Part::of(&place)).await?;
+        let (place, store) = (to.clone(), self.0.path.clone());
+        let part = blocking(move || {
+            check_name(&place, &store)?;
+            Part::of(&place)
+        })
+        .await?;
         let at = self.0.clock.now();
         // The part belongs to the thread that writes it, also when the caller is gone.
         let copy = move |conn: &Connection| {
@@ -113,8 +120,34 @@ fn refused(file: &Path, reason: impl std::fmt::Display) -> Error {
     .into()
 }
 
-/// The file of a backup while it is written. It is locked, and its name is removed at the end: the complete backup has
-/// another one.
+/// Refuses a name that a store has for another file of its own, or that SQLite takes for a log.
+fn check_name(to: &Path, store: &Path) -> Result<(), Error> {
+    let name = to
+        .file_name()
+        .and_then(|name| name.to_str())
+        .unwrap_or_default();
+    if let Some(ending) = LOGS.iter().find(|ending| name.ends_with(*ending)) {
+        let reason =
+            format!("a name that ends in '{ending}' is that of a log of SQLite; name another file");
+        return Err(refused(to, reason));
+    }
+    let real = |path: &Path| {
+        let folder = path.parent()?.canonicalize().ok()?;
+        Some(folder.join(path.file_name()?))
+    };
+    let of_store = OF_STORE.map(|ending| beside(store, ending));
+    if of_store
+        .iter()
+        .any(|own| real(own).is_some() && real(own) == real(to))
+    {
+        let reason = "the store has this name for files of its own; name another file";
+        return Err(refused(to, reason));
+    }
+    Ok(())
+}
+
+/// The file of a backup while it is written. It has a name that no other file has, which is removed at the end: the complete
+/// backup has another one.
 struct Part {
     path: PathBuf,
     file: File,
@@ -143,22 +176,12 @@ impl Part {
                 "its folder does not exist; create it, or name another file",
             ));
         }
-        let path = beside(to, PART);
-        let file = match create(&path) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                remove_abandoned(&path)?;
-                create(&path)
-            }
-            created => created,
-        };
-        let file = file.map_err(|e| match MachineFault::of(&e) {
+        let path = beside(to, &format!(".{}{PART}", Uuid::now_v7()));
+        let file = create(&path).map_err(|e| match MachineFault::of(&e) {
             Some(fault) => errors::lacking(&path, VERB, fault),
             None => refused(&path, of_io(&e)),
         })?;
-        match file.try_lock() {
-            Ok(()) => Ok(Self { path, file }),
-            Err(_) => Err(busy(&path)),
-        }
+        Ok(Self { path, file })
     }
 
     /// Gives the file its name, on the disk.
@@ -212,29 +235,4 @@ fn create(path: &Path) -> io::Result<File> {
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     options.open(path)
-}
-
-/// Removes what an interrupted backup has left: no program has it locked.
-fn remove_abandoned(path: &Path) -> Result<(), Error> {
-    let found = path.symlink_metadata();
-    if !found.is_ok_and(|found| found.is_file()) {
-        return Err(refused(path, "it exists and is no file; name another file"));
-    }
-    let file = File::open(path).map_err(|e| refused(path, of_io(&e)))?;
-    match file.try_lock() {
-        Ok(()) => {
-            remove(path);
-            Ok(())
-        }
-        Err(TryLockError::WouldBlock) => Err(busy(path)),
-        Err(TryLockError::Error(error)) => Err(refused(path, of_io(&error))),
-    }
-}
-
-fn busy(path: &Path) -> Error {
-    let reason = format!(
-        "another program writes '{}'; wait until it has ended",
-        path.display()
-    );
-    Error::unavailable(VERB, reason)
 }
