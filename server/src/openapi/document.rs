@@ -179,7 +179,7 @@ async fn operation(path: &str, method: &Method, schemas: &mut Schemas) -> Value 
                 media => json!({
                     "schema": {
                         "type": "string", "contentMediaType": media,
-                        "description": format!("Each line, or the data of each event, is a {}.", name_of(answer.form)),
+                        "description": format!("Each line, or the data of each event change, is a {}.", name_of(answer.form)),
                     },
                     "x-schema-of-each": schema,
                     "example": steady_lines(&answered.text),

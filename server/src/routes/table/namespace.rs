@@ -32,7 +32,7 @@ pub(super) const REQUESTS: &[Request] = &[
     Request {
         path: "/v1/changes",
         route: || get(changes::follow),
-        methods: &[read("Follows the changes as server-sent events.")
+        methods: &[read("Follows the changes as server-sent events: change; reset, when changes in between are no longer kept; end, with the reason and other servers.")
             .parameters(&[param(
                 "after",
                 Of::Text,

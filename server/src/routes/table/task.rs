@@ -63,6 +63,8 @@ pub(super) const REQUESTS: &[Request] = &[
             .answers(&[
                 answer(202, "sent", "The signal was sent, and has no reply yet.", "/v1/tasks/mail-1/signals/approve?id=s1")
                     .to(r#"{"by":"ann"}"#),
+                answer(200, "sent", "The signal has an outcome.", "/v1/tasks/report-3/signals/approve?id=s2&wait=30s")
+                    .to(r#"{"by":"ann"}"#),
             ])],
     },
     Request {

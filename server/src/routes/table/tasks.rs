@@ -13,7 +13,7 @@ const LIST: &[Param] = &[
     param(
         "state",
         Of::Texts,
-        "The states, also several with commas: runnable, sleeping, paused, completed, failed, killed.",
+        "The states, also several with commas: runnable, fault, sleeping, paused, completed, failed, killed.",
     ),
     param(
         "kind",
@@ -72,7 +72,7 @@ const LIST: &[Param] = &[
     param(
         "order",
         Of::One(&["submitted", "due", "ended", "id"]),
-        "The order of the list; the newest first by default.",
+        "The order: submitted and id (the newest first), due (sleeping tasks, the earliest first), ended (ended tasks, the last first).",
     ),
     param("reversed", Of::Flag, "Reverses the order.").or("false"),
     param("props", Of::Flag, "Whether the tasks have their props.").or("true"),
