@@ -63,7 +63,6 @@ impl Peers {
                 () = tokio::time::sleep(EVERY) => {}
             }
         }
-        let registry = self.store.registry();
     }
 
     /// Deletes what the server has said. The caller waits for it before the process ends.

@@ -190,7 +190,7 @@ async fn a_backup_leaves_every_other_file_alone() {
     fs::write(&part, "mine").unwrap();
     store.backup(&to).await.unwrap();
     assert_eq!(fs::read_to_string(&part).unwrap(), "mine");
-    assert_eq!(parts(file.folder()), [part]);
+    assert_eq!(parts(&file.folder()), [part]);
 }
 
 /// A backup under a name of the store's own files made the store unusable.
@@ -217,7 +217,7 @@ async fn a_backup_takes_no_name_of_the_store_itself() {
             "{error}"
         );
     }
-    assert!(parts(file.folder()).is_empty());
+    assert!(parts(&file.folder()).is_empty());
 }
 
 /// The files of backups that are written.
@@ -240,13 +240,13 @@ async fn a_backup_whose_caller_is_gone_leaves_no_file() {
     let to = file.folder().join("backup.db");
     let mut gone = Box::pin(store.backup(&to));
     // Polled until it writes, and then dropped.
-    while parts(file.folder()).is_empty() {
+    while parts(&file.folder()).is_empty() {
         assert!(futures::poll!(&mut gone).is_pending(), "it was too fast");
         tokio::task::yield_now().await;
     }
     drop(gone);
     let begun = std::time::Instant::now();
-    while !parts(file.folder()).is_empty() {
+    while !parts(&file.folder()).is_empty() {
         assert!(begun.elapsed() < Duration::from_secs(20), "the rest stays");
         tokio::task::yield_now().await;
     }
