@@ -4,6 +4,7 @@ use std::{any::Any, collections::BTreeMap, fmt::Display, path::PathBuf};
 
 use clap::{ArgMatches, Command, error::ErrorKind};
 use windlass::Json;
+use windlass_server::Role;
 
 /// Refuses a name that is given with two values. Every option whose values are pairs is checked.
 ///
@@ -22,6 +23,7 @@ pub(crate) fn check(
             let twice = twice(matches, id, |text: &String| Some(text.clone()))
                 .or_else(|| twice(matches, id, |text: &Option<String>| text.clone()))
                 .or_else(|| twice(matches, id, |json: &Json| Some(json.to_string())))
+                .or_else(|| twice(matches, id, |role: &Role| Some(role.to_string())))
                 .or_else(|| {
                     twice(matches, id, |file: &PathBuf| {
                         Some(file.display().to_string())
@@ -128,6 +130,7 @@ mod tests {
             TypeId::of::<(String, String)>(),
             TypeId::of::<(String, Option<String>)>(),
             TypeId::of::<(String, Json)>(),
+            TypeId::of::<(String, Role)>(),
             TypeId::of::<(String, PathBuf)>(),
             // Checked with the task: a key may have a limit of each form.
             TypeId::of::<windlass::Limit>(),
@@ -142,7 +145,7 @@ mod tests {
                     continue;
                 }
                 let is = arg.get_value_parser().type_id();
-                assert!(known.iter().any(|known| is == *known), "{arg}");
+                assert!(known.iter().any(|known| is == *known), "{}", arg.get_id());
                 checked += 1;
             }
         }

@@ -203,6 +203,18 @@ fn what_cannot_be_served_is_refused_with_the_reason() {
             "--trust-header: 'Cookie' is not the name",
         ),
         (
+            &[
+                "serve",
+                "--trust-header",
+                "X-User",
+                "--trust-user",
+                "ann=read",
+                "--trust-user",
+                "ann=admin",
+            ],
+            "--trust-user: 'ann=read' and 'ann=admin' give one name two values",
+        ),
+        (
             &["serve", "--trust-header", "X-User", "--trust-user", "ann"],
             "is not USER=ROLE, such as ann=operate",
         ),

@@ -100,15 +100,20 @@ impl Problem {
 
     /// Returns the error that the request has without a key: a request with a key is a transaction.
     pub(crate) fn of_key(self, header: &str) -> Self {
-        if self.field.as_deref() == Some("transaction id") {
-            let detail = "this key was used for another request within the last hour: the body has to be the same, byte by byte; \
-                          use a new key";
-            return Self {
-                field: Some(header.to_owned()),
-                ..Self::new(StatusCode::CONFLICT, "key_used", detail)
-            };
+        self.key_used(header).of_one()
+    }
+
+    /// Names the key instead of the transaction that was made of it.
+    pub(crate) fn key_used(self, header: &str) -> Self {
+        if self.field.as_deref() != Some("transaction id") {
+            return self;
         }
-        self.of_one()
+        let detail = "this key was used for another request within the last hour: the body has to be the same, byte by byte; \
+                      use a new key";
+        Self {
+            field: Some(header.to_owned()),
+            ..Self::new(StatusCode::CONFLICT, "key_used", detail)
+        }
     }
 
     /// Returns the error of the only operation, instead of that of its transaction.

@@ -19,6 +19,7 @@ use crate::{
     access::Operator,
     app::App,
     change::Change,
+    key::{KEY, key_of},
     params::{Params, read_form, whole},
     problem::Problem,
 };
@@ -70,11 +71,12 @@ pub(super) async fn apply(
     request: Request<Body>,
 ) -> Result<Response, Problem> {
     params.end()?;
-    let key = crate::key::key_of(request.headers(), &by.key())?;
+    let key = key_of(request.headers(), &by.key())?;
     let body = whole(request, &app).await?;
     let like = r#"{"lines":[{"op":"delete","task":"a"}]}"#;
     let form: TransactionForm = read_form(&body, like)?;
     let mut change = Change::new(&app, &by);
+    let has_key = key.is_some();
     let id = match (form.id, key) {
         (Some(_), Some(_)) => {
             let what = "is given together with 'Idempotency-Key'; give one of the two";
@@ -97,7 +99,11 @@ pub(super) async fn apply(
         return Err(Problem::invalid("lines", "has no operation and no guard"));
     }
     let tasks: Vec<(usize, TaskId)> = lines.iter().enumerate().filter_map(operation).collect();
-    let applied = change.all(id.clone(), lines, form.dry_run).await?;
+    let applied = change.all(id.clone(), lines, form.dry_run).await;
+    let applied = applied.map_err(|problem| match has_key {
+        true => problem.key_used(KEY),
+        false => problem,
+    })?;
     let mut done = applied.done().iter();
     let operations = tasks.iter().map(|(line, task)| DoneForm {
         line: *line,

@@ -179,7 +179,7 @@ mod tests {
                 "{text}"
             );
         }
-        for wrong in ["in 5m", "ago", "soon ago", "-5m ago", "99999999h ago", ""] {
+        for wrong in ["in 5m", "ago", "soon ago", "-5m ago", "170000000h ago", ""] {
             let error = read_past("from", wrong, now).unwrap_err();
             assert_eq!(error.field(), "from", "{wrong}");
         }
