@@ -260,6 +260,8 @@ fn a_limit_of_the_size_of_files_is_an_error_and_no_submit_before_it_looks_failed
 fn a_worker_on_a_file_that_loses_an_index_names_the_remedy() {
     let place = Place::new();
     let _worker = worker(&place);
+    // With its first list it has used the index; without it, it would not look for it before a program writes the inbox.
+    until_logged(&place, "listed");
     let file = rusqlite::Connection::open(place.path("s.db")).unwrap();
     let drop_index = "DROP INDEX windlass_inbox_waiting";
     file.execute_batch(drop_index).unwrap();

@@ -55,7 +55,7 @@ pub(super) async fn answer(
     let is_stranger = async {
         sleep(STRANGER).await;
         if connection.is_known() {
-            std::future::pending().await
+            std::future::pending::<()>().await;
         }
     };
     tokio::select! {

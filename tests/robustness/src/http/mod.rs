@@ -2,7 +2,7 @@
 //!
 //! | module | what |
 //! |---|---|
-//! | [`line`] | the proxy between clients and servers |
+//! | [`mod@line`] | the proxy between clients and servers |
 //! | [`client`] | a client that repeats a request until it is answered |
 //! | [`servers`] | the processes `windlass serve`, killed and started again |
 //! | [`deeds`] | what the clients ask for, and what was acknowledged |
