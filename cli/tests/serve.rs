@@ -336,8 +336,8 @@ fn sockets_that_systemd_has_opened_are_served() {
     assert!(code > 0 && err.contains("no socket was passed"), "{err}");
     let path = place.path("passed.sock");
     let socket = std::os::unix::net::UnixListener::bind(&path).unwrap();
-    let told = place.path("notify.sock");
-    let manager = std::os::unix::net::UnixDatagram::bind(&told).unwrap();
+    let notified = place.path("notify.sock");
+    let manager = std::os::unix::net::UnixDatagram::bind(&notified).unwrap();
     manager.set_read_timeout(Some(BOUND)).unwrap();
     let mut command = place.windlass(&["serve", "--passed"]);
     command
@@ -345,7 +345,7 @@ fn sockets_that_systemd_has_opened_are_served() {
         .stdin(std::os::fd::OwnedFd::from(socket))
         .env("LISTEN_FDS", "1")
         .env("LISTEN_FDS_FIRST_FD", "0")
-        .env("NOTIFY_SOCKET", &told)
+        .env("NOTIFY_SOCKET", &notified)
         .stdout(Stdio::null())
         .stderr(fs::File::create(place.path("serve.log")).unwrap());
     let running = Running::of(command.spawn().unwrap());

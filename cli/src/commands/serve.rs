@@ -275,6 +275,6 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
 /// Tells systemd how things are, if it has started the process.
 fn notify(state: sd_notify::NotifyState<'_>) {
     if let Err(error) = sd_notify::notify(&[state]) {
-        tracing::warn!(%error, "systemd cannot be told the state of the server");
+        tracing::warn!(%error, "systemd did not receive the state of the server");
     }
 }

@@ -74,7 +74,7 @@ struct New {
     #[arg(long = "label", value_name = "NAME=VALUE", value_parser = label)]
     labels: Vec<(String, String)>,
 
-    /// Refuse a submit by its holder when there are so many live tasks of its kinds, whoever has made them. Needs --kind, and no
+    /// Refuse a submit by its holder when there are so many live tasks of its kinds, also of other callers. Needs --kind, and no
     /// --label
     #[arg(long, value_name = "NUMBER")]
     max_tasks: Option<u64>,

@@ -176,7 +176,7 @@ impl NewToken {
         self
     }
 
-    /// Sets the quota: the most live tasks that the kinds of the scope may have, whoever has made them, when the holder of the
+    /// Sets the quota: the most live tasks that the kinds of the scope may have, also those of other callers, when the holder of the
     /// token submits or retries one. The scope must have kinds, and no labels.
     #[must_use]
     pub fn max_tasks(mut self, tasks: u64) -> Self {

@@ -112,7 +112,7 @@ async fn an_array_of_a_scope_has_the_results_of_its_tasks_one_by_one() {
     );
     let mine = kit.client.get("mine").await.unwrap();
     assert_eq!(mine.task.props.as_str(), "3");
-    // With a key, a repetition has the same results, whoever repeats what.
+    // With a key, a repetition has the same results for every caller.
     for secret in [&token, &kit.admin] {
         let keyed = async || {
             let array = r#"[{"kind":"mail"},{"id":"z","kind":"mail"},{"kind":7}]"#;

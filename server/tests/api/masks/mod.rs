@@ -225,7 +225,7 @@ fn bodies(path: &str) -> &'static [(&'static str, &'static str)] {
 
 /// Sends each request, and returns the lines of those whose answers have the secret.
 async fn tell(kit: &Kit, requests: &[(String, String)]) -> Vec<String> {
-    let mut told = Vec::new();
+    let mut read = Vec::new();
     let variants = requests.iter().flat_map(|(line, body)| {
         let lines = line
             .starts_with("GET /v1/tasks?")
@@ -260,10 +260,10 @@ async fn tell(kit: &Kit, requests: &[(String, String)]) -> Vec<String> {
             }
         }
         if text.contains(SECRET) {
-            told.push(line);
+            read.push(line);
         }
     }
-    told
+    read
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -288,7 +288,7 @@ async fn no_answer_of_any_request_has_a_masked_value() {
         "GET /v1/stats",
     ] {
         assert!(
-            open.iter().any(|told| told == line),
+            open.iter().any(|read| read == line),
             "{line} has a secret without a mask: {open:?}"
         );
     }
