@@ -2,6 +2,8 @@
 //!
 //! It calls itself once, as a script would, prints the answer, and ends.
 
+#![allow(clippy::print_stdout, reason = "an example shows what it does")]
+
 use std::time::Duration;
 
 use tokio::{
