@@ -155,6 +155,7 @@ impl KindConfig {
             max_outcomes: limits.max_outcomes,
             takes_signals: self.takes_signals,
             idle_runs: IDLE_RUNS,
+            named_runs: false,
         }
     }
 

@@ -167,6 +167,9 @@ impl Exported {
             // Orders are new in each store.
             kept_signals: _,
             settled_signals,
+            // Fences and versions are new in each store.
+            run: _,
+            report: _,
         } = &self.state;
         let t = &other.state;
         let command = |c: &CommandRecord| {

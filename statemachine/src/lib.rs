@@ -90,7 +90,7 @@ pub use meta::Meta;
 pub use operation::{Delete, Guard, IfExists, Operation, Require, Reschedule, RetryTask, Submit};
 pub use retry::{Decision, Failure, Retry, RetryPolicy};
 pub use signal::Signal;
-pub use state::{Progress, StateKind, TaskState, TaskStatus};
+pub use state::{Progress, Report, StateKind, TaskState, TaskStatus};
 pub use task::{Labels, Task};
 pub use terms::{Bound, Limit, Terms, Unique, check_limits};
 pub use transition::{TransitionError, transition};

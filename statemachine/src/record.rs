@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use crate::{
     CommitId, ErrorEntry, ErrorLog, Fence, Invalid, Json, Progress, StateKind, TaskState,
     TaskStatus,
-    state::{Deadlines, FIRST_DATA_VERSION, LastCommand, SettledSignal},
+    state::{Deadlines, FIRST_DATA_VERSION, LastCommand, Report, SettledSignal},
     waits::Waits,
 };
 
@@ -107,6 +107,12 @@ pub(crate) struct StateRecord {
     /// The signals that got their outcome in this write.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     settled_signals: Vec<SettledSignal>,
+    /// The version at which the run of a remote worker began that was going on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    run: Option<u64>,
+    /// The last applied report of a remote worker.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    report: Option<Box<Report>>,
 }
 
 impl Serialize for TaskState {
@@ -154,6 +160,8 @@ impl From<TaskState> for StateRecord {
             deadlines: state.deadlines,
             kept_signals: state.kept_signals,
             settled_signals: state.settled_signals,
+            run: state.run,
+            report: state.report,
         }
     }
 }
@@ -203,6 +211,8 @@ impl TryFrom<StateRecord> for TaskState {
             deadlines: record.deadlines,
             kept_signals: record.kept_signals,
             settled_signals: record.settled_signals,
+            run: record.run,
+            report: record.report,
         })
     }
 }

@@ -178,6 +178,31 @@ pub struct TaskState {
     /// The signals that got their outcome in this write. Set only in a state store that is separate from
     /// its coordinator.
     pub settled_signals: Vec<SettledSignal>,
+    /// The version at which the run began during which this state was written. `None` when no handler was running, and
+    /// for handlers in the process of their node: only the runs of remote workers are named
+    /// ([`Config::named_runs`](crate::machine::Config::named_runs)).
+    pub run: Option<u64>,
+    /// The last numbered report of a remote worker that was applied since the last claim.
+    pub report: Option<Box<Report>>,
+}
+
+/// A numbered report of a remote worker that was applied. It answers the same report when it is sent again.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[non_exhaustive]
+pub struct Report {
+    /// Its number: 1 for the first report of a claim.
+    pub n: u64,
+    /// Why the store refused what the handler returned. A failed attempt was stored instead.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refused: Option<String>,
+}
+
+impl Report {
+    /// Returns a report that was applied as it was sent.
+    pub fn new(n: u64) -> Self {
+        Self { n, refused: None }
+    }
 }
 
 impl TaskState {
@@ -203,7 +228,19 @@ impl TaskState {
             deadlines: None,
             kept_signals: 0,
             settled_signals: Vec::new(),
+            run: None,
+            report: None,
         }
+    }
+
+    /// Returns the name of the run that goes on if a handler is running: the version at which it began.
+    pub fn current_run(&self) -> u64 {
+        self.run.unwrap_or(self.version)
+    }
+
+    /// Returns the number of the last applied report of a remote worker since the last claim; 0 for none.
+    pub fn reported(&self) -> u64 {
+        self.report.as_ref().map_or(0, |report| report.n)
     }
 
     /// Returns the state of a task that was just submitted: runnable, or asleep until its
@@ -263,6 +300,7 @@ impl TaskState {
         self.claims = self.claims.saturating_add(1);
         self.fence = fence;
         self.commit = None;
+        (self.run, self.report) = (None, None);
         self.version = self.version.saturating_add(1);
         if let Some(node) = abandoned {
             self.attempts = self.attempts.saturating_add(1);

@@ -64,7 +64,7 @@ impl Engine {
 
     fn carry_out(&mut self, id: SlotId, effect: Effect) -> Option<[Input; 2]> {
         match effect {
-            Effect::Start { attempt } => {
+            Effect::Start { attempt, .. } => {
                 if self.is_over_limit(id) {
                     // The task was claimed for a command, beyond the limits, and could run now: it
                     // waits until there is room.

@@ -31,6 +31,9 @@ pub struct Config {
     /// How many runs in a row may be shorter than 100 ms and change nothing (no new data, no effect).
     /// After that the machine waits between two runs: 10 ms, doubling up to 1 s.
     pub idle_runs: u32,
+    /// Whether states name the run during which they were written ([`TaskState::run`]): for handlers of remote
+    /// workers, whose machine another server may continue.
+    pub named_runs: bool,
 }
 
 /// Time and chance, passed with every input: the machine reads no clock and draws no random number.
@@ -100,6 +103,9 @@ pub enum Input {
         /// The reply.
         answer: Answer,
     },
+    /// The next return, checkpoint or reply is a remote worker's report with this number. It is stored with what it
+    /// reports ([`TaskState::report`]); a checkpoint or reply that is refused stores no number.
+    Numbered(u64),
     /// The running handler has received every command up to this order. Feed it before the handler's
     /// return, so that a signal which the handler has not seen stays in the queue.
     Took(u64),
@@ -227,6 +233,8 @@ pub enum Effect {
     Start {
         /// Its number.
         attempt: u32,
+        /// The name of the run: the version of the state from which it starts.
+        run: u64,
     },
     /// Deliver this signal to the running handler.
     Signal(Signal),

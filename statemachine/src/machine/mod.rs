@@ -54,6 +54,7 @@ use self::{
 use crate::{
     Fence, Progress, TaskState, TaskStatus,
     errors::cut,
+    state::Report,
     waits::{Waited, not_run},
 };
 
@@ -80,6 +81,10 @@ pub struct Machine {
     /// without progress.
     progress: Option<Option<Progress>>,
     abandoned: bool,
+    /// The version at which the run began that goes on.
+    run: Option<u64>,
+    /// The report to store with the next write.
+    report: Option<Report>,
     /// Refused writes since the last one that was stored.
     refusals: u32,
     /// The order of the last command that was fed.
@@ -103,10 +108,50 @@ impl Machine {
             has_run: false,
             progress: None,
             abandoned,
+            run: None,
+            report: None,
             refusals: 0,
             last_order: 0,
             pace: Pace::default(),
         }
+    }
+
+    /// Returns the machine of a claimed task whose handler is running already, under the same claim: the machine before
+    /// it was lost with its process. `state` is the durable state, with the claim's fence in it. `took` is the order of
+    /// the last command that the handler is known to have received. The machine never starts a handler for this run.
+    /// Feed the commands that wait for the task; [`Input::Begin`] has no effect.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use windlass_statemachine::{Message, Retry, TaskState, machine::*};
+    /// # let config = Config {
+    /// #     stop_grace: std::time::Duration::from_secs(30), park_after: std::time::Duration::ZERO,
+    /// #     retry: Arc::new(Retry::default()), max_data_bytes: 1 << 20, data_version: 1, max_outcomes: 100,
+    /// #     takes_signals: true, idle_runs: 10, named_runs: true,
+    /// # };
+    /// let env = Env { now: jiff::Timestamp::UNIX_EPOCH, elapsed: Default::default(), jitter: 0.0 };
+    /// let mut machine = Machine::adopt(config, TaskState::new(env.now), 0);
+    /// assert!(machine.is_running());
+    /// let mut effects = Vec::new();
+    /// machine.input(Input::Numbered(1), env, &mut effects);
+    /// machine.input(Input::Returned(Message::complete()), env, &mut effects);
+    /// assert!(matches!(&effects[..], [Effect::Persist(write)] if write.state.reported() == 1));
+    /// ```
+    pub fn adopt(config: Config, state: TaskState, took: u64) -> Self {
+        let mut machine = Self::new(config, state, false);
+        machine.phase = Phase::Running(Beside::default());
+        machine.took = took;
+        machine.has_run = true;
+        machine.run = Some(machine.state.current_run());
+        machine.progress = Some(machine.state.progress.clone());
+        machine
+    }
+
+    /// Returns the name of the run that goes on: the version at which it began; `None` while no handler runs.
+    pub fn run(&self) -> Option<u64> {
+        self.run
     }
 
     /// Returns the durable state.
@@ -177,6 +222,7 @@ impl Machine {
                 let what = Ask::Answer(answer);
                 self.ask(Asked { ticket, what }, env, out);
             }
+            Input::Numbered(n) => self.report = Some(Report::new(n)),
             Input::Took(order) => self.took = self.took.max(order),
             Input::Progress(mut progress) => {
                 // Cut, so that a long text does not make a write too large.
@@ -229,10 +275,11 @@ impl Machine {
                 self.phase = Phase::Running(Beside::default());
                 self.has_run = true;
                 self.progress = Some(None);
+                let run = self.state.version;
+                self.run = Some(run);
                 self.arm_deadline(out);
-                out.push(Effect::Start {
-                    attempt: self.state.attempts.saturating_add(1),
-                });
+                let attempt = self.state.attempts.saturating_add(1);
+                out.push(Effect::Start { attempt, run });
                 self.deliver_waiting(env, out);
             }
             _ if self.signals.first_new().is_some() => self.settle(Cause::Nothing, env, out),

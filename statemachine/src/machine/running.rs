@@ -23,6 +23,7 @@ impl Machine {
             return;
         };
         let beside = mem::take(beside);
+        self.run = None;
         self.disarm_grace(out);
         self.disarm_deadline(out);
         for next in beside.next {
@@ -47,6 +48,7 @@ impl Machine {
     pub(super) fn ask(&mut self, asked: Asked, env: Env, out: &mut Vec<Effect>) {
         let ticket = asked.ticket;
         let Phase::Running(beside) = &mut self.phase else {
+            self.report = None;
             let why = "the handler is being stopped; return a message instead";
             return out.push(refused(ticket, why));
         };
@@ -59,6 +61,7 @@ impl Machine {
             Ask::Answer(answer) => unfit_answer(answer, &self.state, limit),
         };
         if let Some(why) = unfit {
+            self.report = None;
             return out.push(refused(ticket, why));
         }
         if beside.write.is_none() {
@@ -99,6 +102,7 @@ impl Machine {
                 Ask::Answer(answer) => answer.data.is_some(),
             };
             if let Err(why) = self.add_asked(what, &mut draft) {
+                self.report = None;
                 out.push(refused(of, why));
                 return self.go_on_beside(env, out);
             }

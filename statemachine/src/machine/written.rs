@@ -8,7 +8,7 @@ use super::{
     phase::{Answered, Cause, Pending, Phase, Settling, SideWrite},
     running::refused,
 };
-use crate::Message;
+use crate::{Message, state::Report};
 
 impl Machine {
     /// Sends a draft to the store. The caller keeps the returned write in the next phase.
@@ -20,6 +20,10 @@ impl Machine {
         state.version = state.version.saturating_add(1);
         // The writer sets the id of each write.
         state.commit = None;
+        state.run = self.run.filter(|_| self.config.named_runs);
+        if let Some(report) = self.report.take() {
+            state.report = Some(Box::new(report));
+        }
         if state.code().is_terminal() {
             state.progress = None;
         } else if let Some(progress) = &self.progress {
@@ -104,6 +108,12 @@ impl Machine {
             }
             Some(Answered::Settling(write)) => {
                 let Settling { pending, again, .. } = write;
+                if pending.state.reported() > self.state.reported() {
+                    // The same report is answered by what is stored instead.
+                    let refused = Some(reason.clone());
+                    let n = pending.state.reported();
+                    self.report = Some(Report { n, refused });
+                }
                 self.queue_again(pending);
                 if self.is_last_refusal(out) {
                     return;

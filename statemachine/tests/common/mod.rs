@@ -44,6 +44,7 @@ pub(crate) fn config(retry: impl RetryPolicy + 'static) -> Config {
         max_outcomes: 5,
         takes_signals: true,
         idle_runs: 100,
+        named_runs: false,
     }
 }
 
@@ -213,7 +214,7 @@ pub(crate) fn line(effect: &Effect) -> String {
         Timer::Grace => "grace",
     };
     match effect {
-        Effect::Start { attempt } => format!("start {attempt}"),
+        Effect::Start { attempt, .. } => format!("start {attempt}"),
         Effect::Signal(Signal::Command { order, command }) => match command {
             Command::Signal(signal) => format!("signal {}#{order}", signal.name()),
             command => format!("signal {}", command.kind()),

@@ -259,7 +259,7 @@ impl World {
     fn effect(&mut self, effect: Effect) {
         let log = format!("{:#?}", self.log);
         match effect {
-            Effect::Start { attempt } => {
+            Effect::Start { attempt, .. } => {
                 assert_eq!(self.handler, Handler::None, "one handler at a time: {log}");
                 assert_eq!(self.durable.code(), StateKind::Runnable, "{log}");
                 assert!(self.write.is_none() && self.begun, "{log}");

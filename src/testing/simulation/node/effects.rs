@@ -58,7 +58,7 @@ impl Node {
     }
 
     async fn carry_out(&mut self, world: &mut World, id: SlotId, effect: Effect) -> Vec<Input> {
-        if let Effect::Start { attempt } = effect {
+        if let Effect::Start { attempt, .. } = effect {
             if self.slots.get(&id).is_some_and(|slot| slot.over_limit) {
                 return vec![Input::Stop(StopReason::Balance), Input::Aborted];
             }
