@@ -379,7 +379,7 @@ pub(crate) fn clock_skew(ahead: Duration) {
 pub(crate) fn store_error(operation: &'static str, error: &Error) {
     let class = match error {
         Error::Fenced(_) => "fenced",
-        Error::Superseded { .. } => "superseded",
+        Error::Superseded { .. } | Error::OtherSpeaker { .. } => "superseded",
         Error::Unavailable { .. } => "unavailable",
         Error::Corrupt { .. } => "corrupt",
         Error::TooLarge { .. } => "too_large",

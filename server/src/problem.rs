@@ -191,6 +191,7 @@ impl From<Error> for Problem {
             Error::NotASchedule { .. } => (StatusCode::CONFLICT, "not_a_schedule"),
             Error::NotUnique { .. } => (StatusCode::CONFLICT, "not_unique"),
             Error::Refused(_) => (StatusCode::CONFLICT, "refused"),
+            Error::OtherSpeaker { .. } => (StatusCode::CONFLICT, "stale"),
             Error::Superseded { .. } | Error::Fenced(_) => (StatusCode::CONFLICT, "superseded"),
             Error::Copied(_) => (StatusCode::CONFLICT, "copied"),
             Error::Corrupt { .. } => (StatusCode::CONFLICT, "unreadable"),

@@ -4,16 +4,21 @@ use std::{pin::Pin, time::Duration};
 
 use async_trait::async_trait;
 use futures::Stream;
-use windlass_statemachine::{Kind, TaskId};
+use windlass_statemachine::{Kind, NodeName, TaskId};
 
 use super::{
-    Claimed, Commit, Error, Event, Lease, Limits, LogWrite, NodeCommandId, NodeRecord, NodeSpec,
-    NodeStatus,
+    Claimed, Commit, Error, Event, Lease, Limits, LogWrite, NewWorker, NodeCommandId, NodeRecord,
+    NodeSpec, NodeStatus, Speaker, WorkerRecord,
 };
 
 /// A stream of batches of events. It ends only when the lease has ended. It retries after a fault
 /// of the store (with backoff), and then reports [`Event::Reset`] if it may have missed something.
 pub type EventStream = Pin<Box<dyn Stream<Item = Vec<Event>> + Send>>;
+
+/// Returns the error of a store that has no workers.
+fn no_workers() -> Error {
+    Error::unsupported("coordinator", "speak for remote workers")
+}
 
 /// Leases, claims, the watch and commits of one namespace.
 ///
@@ -313,6 +318,62 @@ pub trait Coordinator: Send + Sync + 'static {
         command: NodeCommandId,
         outcome: &str,
     ) -> Result<(), Error>;
+
+    /// Registers a remote worker, with a lease of its own that belongs to no process: it ends when its TTL has passed
+    /// since the last renewal, whoever has made that, and with [`leave`](Self::leave). No end of a process ends it, and
+    /// a restart of the machine gives it its whole TTL again. A live worker with the same name and secret keeps its
+    /// lease, with its TTL, its status and its speaker: it is renewed, and described as `worker` says.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::AlreadyExists`] when a live node, or a live worker with another secret, has that name.
+    /// [`Error::Unsupported`] by default.
+    async fn join_worker(&self, worker: &NewWorker) -> Result<WorkerRecord, Error> {
+        let _ = worker;
+        Err(no_workers())
+    }
+
+    /// Returns the live worker with this name, read from the store; `None` if no live node of that name is a worker.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unavailable`]. [`Error::Unsupported`] by default.
+    async fn worker(&self, name: &NodeName) -> Result<Option<WorkerRecord>, Error> {
+        let _ = name;
+        Err(no_workers())
+    }
+
+    /// Makes a server the speaker of a worker, if its `seq` is greater than that of the stored speaker, or the same
+    /// server took its place with that `seq` before. Returns the lease with this speaker, for claims of this process.
+    /// From then on, claims with the lease of an earlier speaker are refused.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::OtherSpeaker`] for a lower `seq`, [`Error::Fenced`] when the lease has ended, [`Error::Unavailable`].
+    /// [`Error::Unsupported`] by default.
+    async fn speak(&self, lease: &Lease, speaker: &Speaker) -> Result<Lease, Error> {
+        let _ = (lease, speaker);
+        Err(no_workers())
+    }
+
+    /// Reads the claims of a worker's lease, without changing them: all of them (`None`), or those of these tasks. Each
+    /// is returned as [`claim`](Self::claim) has returned it, with the present state and the commands that wait now. So
+    /// another process continues the claims, and a claim whose answer was lost is found. The read is made after
+    /// the call, not from a copy that may lag behind.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Fenced`] when the lease has ended, [`Error::Unavailable`]. [`Error::Unsupported`] by default.
+    async fn held(&self, lease: &Lease, tasks: Option<Vec<TaskId>>) -> Result<Vec<Claimed>, Error> {
+        let _ = (lease, tasks);
+        Err(no_workers())
+    }
+
+    /// Drops what this process knows of a worker's lease and its claims, because another server speaks for the worker.
+    /// Changes nothing in the store. Does nothing by default.
+    fn detach(&self, lease: &Lease) {
+        let _ = lease;
+    }
 
     /// Compares the clock with the newest record of the store, and logs a warning when they are
     /// further apart than `retention` (`None`: does not compare). Writes nothing. Every node calls

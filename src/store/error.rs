@@ -50,6 +50,20 @@ pub enum Error {
         stored: u64,
     },
 
+    /// Another server speaks for the remote worker, with this or a later request of the worker. Nothing was changed.
+    #[error(
+        "server '{server}' speaks for worker '{worker}' since its request {seq}: another server has taken the place of \
+         this one, and nothing was changed; send the worker's next request"
+    )]
+    OtherSpeaker {
+        /// The worker.
+        worker: NodeName,
+        /// The server.
+        server: String,
+        /// The number of the request.
+        seq: u64,
+    },
+
     /// The store cannot be reached, or is too busy. A write may have happened: read again before
     /// you act on the error.
     #[error("could not {operation}: the store is unavailable: {reason}")]

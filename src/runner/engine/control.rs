@@ -97,7 +97,14 @@ impl Engine {
     }
 
     pub(super) fn node_command(&mut self, queued: QueuedNodeCommand) {
-        let QueuedNodeCommand { id: order, command } = queued;
+        let QueuedNodeCommand {
+            id: order,
+            command,
+            lease,
+        } = queued;
+        if self.lease.as_ref().is_none_or(|own| own.id != lease) {
+            return;
+        }
         debug!(node = %self.deps.node, ?command, "a node command");
         match command {
             NodeCommand::Freeze => {

@@ -77,7 +77,7 @@ impl World {
         };
         self.leases.insert(id, row);
         let node = spec.name.clone();
-        Ok(Lease { id, node, ttl })
+        Ok(Lease::new(id, node, ttl))
     }
 
     pub(super) fn check_lease(&self, lease: &Lease) -> Result<(), Error> {

@@ -107,6 +107,7 @@ impl World {
             if row.lease == lease && row.outcome.is_none() {
                 events.push(Event::Node(QueuedNodeCommand {
                     id: *command,
+                    lease,
                     command: row.command.clone(),
                 }));
             }

@@ -101,7 +101,8 @@ pub enum Event {
         /// The commands, in order.
         commands: Vec<QueuedCommand>,
     },
-    /// A command for this node, which answers it with `acknowledge`.
+    /// A command for the node of this watch, or for a remote worker. A node leaves those of workers to the servers.
+    /// The command is answered with `acknowledge`.
     Node(QueuedNodeCommand),
     /// Another node joined, left, or changed: call `peers`. A store that cannot notice this at no
     /// cost does not send the event, so nodes also call `peers` regularly.

@@ -24,6 +24,7 @@ mod stats;
 mod transaction;
 mod value;
 mod wait_kind;
+mod worker;
 
 pub use applied::Applied;
 pub use audit::{AUDIT_RETENTION, AuditAction, AuditEntry, Purge};
@@ -52,3 +53,4 @@ pub use stats::{Availability, HeldGroup, TaskGroup, TaskStats};
 pub use transaction::Transaction;
 pub use value::{Expected, NamedValue, SetValue};
 pub use wait_kind::WaitKind;
+pub use worker::{NewWorker, RemoteWorker, Speaker, WorkerRecord};

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use windlass_statemachine::{Invalid, Kind, NodeName, TaskId, task::Labels};
 
-use super::DataVersions;
+use super::{DataVersions, RemoteWorker, Speaker};
 
 /// The description that a node registers when it joins, and when it changes.
 ///
@@ -45,6 +45,9 @@ pub struct NodeSpec {
     pub pid: u32,
     /// The version of windlass.
     pub version: String,
+    /// Set for a remote worker: its lease belongs to no process, and servers speak for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub worker: Option<RemoteWorker>,
 }
 
 impl NodeSpec {
@@ -60,6 +63,7 @@ impl NodeSpec {
             slots_of: BTreeMap::new(),
             pid: std::process::id(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
+            worker: None,
         }
     }
 }
@@ -156,12 +160,21 @@ pub struct Lease {
     pub node: NodeName,
     /// How long after the last renewal the lease ends.
     pub ttl: Duration,
+    /// The server that speaks for the remote worker of this lease. A claim compares it with the stored one, in the same
+    /// step. `None` for other nodes.
+    pub speaker: Option<Speaker>,
 }
 
 impl Lease {
     /// Returns the lease of a node.
     pub fn new(id: u64, node: NodeName, ttl: Duration) -> Self {
-        Self { id, node, ttl }
+        let speaker = None;
+        Self {
+            id,
+            node,
+            ttl,
+            speaker,
+        }
     }
 }
 
@@ -215,14 +228,16 @@ impl std::fmt::Display for NodeCommandId {
 pub struct QueuedNodeCommand {
     /// Its number.
     pub id: NodeCommandId,
+    /// The lease of the node to which it was sent.
+    pub lease: u64,
     /// The command.
     pub command: NodeCommand,
 }
 
 impl QueuedNodeCommand {
     /// Returns a command with its place in the queue.
-    pub fn new(id: NodeCommandId, command: NodeCommand) -> Self {
-        Self { id, command }
+    pub fn new(id: NodeCommandId, lease: u64, command: NodeCommand) -> Self {
+        Self { id, lease, command }
     }
 }
 

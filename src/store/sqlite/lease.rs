@@ -192,11 +192,7 @@ pub(super) fn join(
         .first()
         .copied()
         .ok_or(rusqlite::Error::QueryReturnedNoRows)?;
-    Ok(Lease {
-        id: id as u64,
-        node: node.name.clone(),
-        ttl,
-    })
+    Ok(Lease::new(id as u64, node.name.clone(), ttl))
 }
 
 pub(super) fn renew(batch: &mut Batch<'_>, lease: &Lease, status: &str) -> Result<(), Stop> {

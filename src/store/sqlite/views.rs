@@ -166,6 +166,7 @@ pub(super) fn node_commands(
             let command = columns::json::<NodeCommand>(row, 1, "command")?;
             Ok(command.ok().flatten().map(|command| QueuedNodeCommand {
                 id: NodeCommandId(order as u64),
+                lease: lease as u64,
                 command,
             }))
         })?;

@@ -146,6 +146,7 @@ impl Kit {
             slots_of: Default::default(),
             pid: 4711,
             version: "1.2.3".to_owned(),
+            worker: None,
         }
     }
 

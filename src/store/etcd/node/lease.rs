@@ -79,11 +79,7 @@ impl Leases {
             let _ = self.access.link().revoke(id).await;
             return Err(failed(fault));
         }
-        let lease = Lease {
-            id: u64::try_from(id).unwrap_or(0),
-            node: spec.name.clone(),
-            ttl,
-        };
+        let lease = Lease::new(u64::try_from(id).unwrap_or(0), spec.name.clone(), ttl);
         let node = NodeLease::new(registration, id, ttl);
         self.claims.joined(lease.id, node);
         Ok(lease)

@@ -46,7 +46,8 @@ pub(crate) fn read(kv: &KeyValue) -> (NodeCommandId, Result<QueuedNodeCommand, S
         ("stop_task", None) => return (id, Err("stop_task names no task".into())),
         (other, _) => return (id, Err(format!("'{other}' is not a command for a node"))),
     };
-    (id, Ok(QueuedNodeCommand { id, command }))
+    let lease = u64::try_from(kv.lease()).unwrap_or(0);
+    (id, Ok(QueuedNodeCommand { id, lease, command }))
 }
 
 pub(crate) fn write(command: NodeCommand, place: u32) -> Result<String, Error> {

@@ -1,0 +1,123 @@
+//! Remote workers: nodes whose lease belongs to no process, and the server that speaks for each.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Lease, NodeSpec, NodeStatus};
+
+/// What a remote worker says of itself when it registers, beside the description of every node.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[non_exhaustive]
+pub struct RemoteWorker {
+    /// The machine on which it runs; empty when it has not said.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub host: String,
+    /// Its client library with the version, such as `windlass-python 0.1.0`; empty when it has not said.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub sdk: String,
+}
+
+impl RemoteWorker {
+    /// Returns a worker on this machine, with this client library.
+    pub fn new(host: impl Into<String>, sdk: impl Into<String>) -> Self {
+        Self {
+            host: host.into(),
+            sdk: sdk.into(),
+        }
+    }
+}
+
+/// A registration of a remote worker.
+#[derive(Clone)]
+#[non_exhaustive]
+pub struct NewWorker {
+    /// Its description, with [`NodeSpec::worker`].
+    pub spec: NodeSpec,
+    /// The hash of the secret that the worker has made for itself. The store compares and keeps it.
+    pub secret: String,
+    /// How long after the last renewal its lease ends.
+    pub ttl: Duration,
+}
+
+impl NewWorker {
+    /// Returns the registration of a worker.
+    pub fn new(spec: NodeSpec, secret: impl Into<String>, ttl: Duration) -> Self {
+        Self {
+            spec,
+            secret: secret.into(),
+            ttl,
+        }
+    }
+}
+
+impl std::fmt::Debug for NewWorker {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { spec, ttl, .. } = self;
+        let mut shown = f.debug_struct("NewWorker");
+        shown.field("spec", spec).field("ttl", ttl);
+        shown.finish_non_exhaustive()
+    }
+}
+
+/// The server that speaks for a worker: it alone claims tasks for the worker. A server that takes the place of another
+/// has a greater `seq`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Speaker {
+    /// The name of the server's node; empty before the first.
+    pub server: String,
+    /// The number of the request of the worker with which the server took its place.
+    pub seq: u64,
+}
+
+impl Speaker {
+    /// Returns a server that has taken its place with the request of this number.
+    pub fn new(server: impl Into<String>, seq: u64) -> Self {
+        Self {
+            server: server.into(),
+            seq,
+        }
+    }
+}
+
+/// A live worker, as the store knows it.
+#[derive(Clone)]
+#[non_exhaustive]
+pub struct WorkerRecord {
+    /// Its lease, without a speaker.
+    pub lease: Lease,
+    /// Its description.
+    pub spec: NodeSpec,
+    /// Its status, as the last renewal has stored it.
+    pub status: NodeStatus,
+    /// The hash of its secret.
+    pub secret: String,
+    /// The server that speaks for it.
+    pub speaker: Speaker,
+}
+
+impl WorkerRecord {
+    /// Returns a worker that has just registered.
+    pub fn new(lease: Lease, spec: NodeSpec, secret: impl Into<String>) -> Self {
+        Self {
+            lease,
+            spec,
+            status: NodeStatus::default(),
+            secret: secret.into(),
+            speaker: Speaker::default(),
+        }
+    }
+}
+
+impl std::fmt::Debug for WorkerRecord {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut shown = f.debug_struct("WorkerRecord");
+        shown
+            .field("lease", &self.lease)
+            .field("spec", &self.spec)
+            .field("speaker", &self.speaker);
+        shown.finish_non_exhaustive()
+    }
+}
