@@ -90,6 +90,17 @@ impl<const ROLE: u8> FromRequestParts<Arc<App>> for Access<ROLE> {
     }
 }
 
+impl Worker {
+    /// Returns the caller as one who may change tasks, for what its handlers change.
+    pub(crate) fn as_operator(&self) -> Operator {
+        Access {
+            caller: self.caller.clone(),
+            client: self.client.clone(),
+            keyring: self.keyring.clone(),
+        }
+    }
+}
+
 impl<const ROLE: u8> Access<ROLE> {
     /// Returns the client that acts for the caller.
     pub(crate) fn client(&self) -> &Client {

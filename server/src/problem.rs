@@ -150,6 +150,16 @@ impl Problem {
         text.is_some_and(|text| text.starts_with(place))
     }
 
+    /// Returns what happened, and what to do next.
+    pub(crate) fn detail(&self) -> &str {
+        &self.detail
+    }
+
+    /// Returns whether the caller has to do something else, instead of the same later.
+    pub(crate) fn is_of_caller(&self) -> bool {
+        self.status.is_client_error()
+    }
+
     /// Returns whether the task does not exist for the caller.
     pub(crate) fn is_missing(&self) -> bool {
         self.status == StatusCode::NOT_FOUND

@@ -2,6 +2,8 @@
 //!
 //! What a worker gets is not masked: it runs the task.
 
+mod effects;
+
 use std::{pin::pin, sync::Arc};
 
 use axum::{
@@ -80,9 +82,10 @@ pub(super) async fn report(
     State(app): State<Arc<App>>,
     by: Worker,
     Path(worker): Path<String>,
-    Form(request): Form<ReportItems>,
+    Form(mut request): Form<ReportItems>,
 ) -> Result<Response, Problem> {
     let worker = name(&worker)?;
+    effects::keep_within_scope(&app, &by, &mut request.items).await?;
     let answer = app.workers.report(&worker, request).await?;
     check_claims(&by, &answer.claims)?;
     json(&answer)
