@@ -13,7 +13,7 @@ impl World {
         id: &TaskId,
         now: Timestamp,
     ) -> Result<Option<Claimed>, Error> {
-        self.check_lease(lease)?;
+        self.check_speaker(lease)?;
         match self.tasks.get(id) {
             Some(row) if row.quarantine.is_none() && !row.has_ended() => {}
             _ => return Ok(None),

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use windlass_statemachine::{Kind, TaskId};
+use windlass_statemachine::{Kind, NodeName, TaskId};
 
 use super::MemoryStore;
 use crate::store::{
-    Claimed, Commit, Coordinator, Error, EventStream, Lease, Limits, LogWrite, NodeCommandId,
-    NodeRecord, NodeSpec, NodeStatus,
+    Claimed, Commit, Coordinator, Error, EventStream, Lease, Limits, LogWrite, NewWorker,
+    NodeCommandId, NodeRecord, NodeSpec, NodeStatus, Speaker, WorkerRecord,
 };
 
 #[async_trait]
@@ -83,6 +83,23 @@ impl Coordinator for MemoryStore {
     ) -> Result<(), Error> {
         let (mut world, _) = self.shared.lock();
         world.acknowledge(lease, command, outcome)
+    }
+
+    async fn join_worker(&self, worker: &NewWorker) -> Result<WorkerRecord, Error> {
+        let (mut world, now) = self.shared.lock();
+        world.join_worker(worker, now)
+    }
+
+    async fn worker(&self, name: &NodeName) -> Result<Option<WorkerRecord>, Error> {
+        Ok(self.shared.lock().0.worker(name))
+    }
+
+    async fn speak(&self, lease: &Lease, speaker: &Speaker) -> Result<Lease, Error> {
+        self.shared.lock().0.speak(lease, speaker)
+    }
+
+    async fn held(&self, lease: &Lease, tasks: Option<Vec<TaskId>>) -> Result<Vec<Claimed>, Error> {
+        self.shared.lock().0.held(lease, tasks)
     }
 
     async fn check_clock(&self, retention: Option<Duration>) -> Result<(), Error> {

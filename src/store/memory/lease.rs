@@ -4,12 +4,23 @@ use std::{collections::BTreeSet, time::Duration};
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::{row::LeaseRow, world::World};
-use crate::store::{ChangeKind, Error, Lease, NodeSpec, NodeStatus, copy::Copied};
+use super::{
+    row::{LeaseRow, WorkerRow},
+    world::World,
+};
+use crate::store::{ChangeKind, Error, Lease, NodeSpec, NodeStatus, copy::Copied, rules};
 
 fn after(now: Timestamp, wait: Duration) -> Timestamp {
     let wait = SignedDuration::try_from(wait).unwrap_or(SignedDuration::MAX);
     now.checked_add(wait).unwrap_or(Timestamp::MAX)
+}
+
+impl LeaseRow {
+    /// Lets the lease hold for its TTL from now.
+    pub(super) fn extend(&mut self, now: Timestamp) {
+        // A clock that was set back must not shorten the lease.
+        self.ends_at = self.ends_at.max(after(now, self.ttl));
+    }
 }
 
 impl World {
@@ -63,9 +74,21 @@ impl World {
         now: Timestamp,
     ) -> Result<Lease, Error> {
         Copied::refuse(self.copied.as_ref())?;
+        rules::worker::check_description(false, spec)?;
         if self.node(&spec.name).is_some() {
             return Err(Error::node_exists(&spec.name));
         }
+        Ok(self.grant(spec, ttl, None, now))
+    }
+
+    /// Grants a lease to a node, or to a worker.
+    pub(super) fn grant(
+        &mut self,
+        spec: &NodeSpec,
+        ttl: Duration,
+        worker: Option<WorkerRow>,
+        now: Timestamp,
+    ) -> Lease {
         let id = self.number();
         let row = LeaseRow {
             spec: spec.clone(),
@@ -74,10 +97,10 @@ impl World {
             ttl,
             ends_at: after(now, ttl),
             claims: BTreeSet::new(),
+            worker,
         };
         self.leases.insert(id, row);
-        let node = spec.name.clone();
-        Ok(Lease::new(id, node, ttl))
+        Lease::new(id, spec.name.clone(), ttl)
     }
 
     pub(super) fn check_lease(&self, lease: &Lease) -> Result<(), Error> {
@@ -96,8 +119,7 @@ impl World {
         self.check_lease(lease)?;
         if let Some(row) = self.leases.get_mut(&lease.id) {
             row.status = status.clone();
-            // A clock that was set back must not shorten the lease.
-            row.ends_at = row.ends_at.max(after(now, row.ttl));
+            row.extend(now);
         }
         Ok(())
     }
@@ -105,6 +127,7 @@ impl World {
     pub(super) fn describe(&mut self, lease: &Lease, spec: &NodeSpec) -> Result<(), Error> {
         self.check_lease(lease)?;
         if let Some(row) = self.leases.get_mut(&lease.id) {
+            rules::worker::check_description(row.worker.is_some(), spec)?;
             row.spec.clone_from(spec);
         }
         Ok(())

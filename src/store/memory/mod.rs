@@ -11,7 +11,7 @@
 //! | `world` | all rows, with the indexes and the history |
 //! | `apply` | the transactions of clients |
 //! | `submit`, `command`, `delete`, `retry`, `reschedule`, `query`, `history`, `feed` | the work of a registry |
-//! | `lease`, `node`, `claim`, `limits`, `commit`, `watch`, `retention` | the work of a coordinator |
+//! | `lease`, `node`, `worker`, `claim`, `limits`, `commit`, `watch`, `retention` | the work of a coordinator |
 //! | `transfer` | exports and imports tasks |
 //! | `state_store` | [`MemoryStates`], a state store |
 
@@ -42,6 +42,7 @@ mod values;
 mod waiters;
 mod waits;
 mod watch;
+mod worker;
 mod world;
 
 use std::{

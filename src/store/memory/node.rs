@@ -3,7 +3,10 @@
 use jiff::Timestamp;
 use windlass_statemachine::NodeName;
 
-use super::{row::NodeCommandRow, world::World};
+use super::{
+    row::{NodeCommandRow, Watcher},
+    world::World,
+};
 use crate::store::{Error, Lease, NodeCommand, NodeCommandId, NodeRecord, copy::Copied};
 
 /// How many answered node commands are kept for their senders.
@@ -47,7 +50,9 @@ impl World {
             outcome: None,
         };
         self.node_commands.insert(id, row);
-        for watcher in self.watchers.values().filter(|w| w.lease == lease) {
+        let is_worker = self.is_worker(lease);
+        let notified = |watcher: &&Watcher| is_worker || watcher.lease == lease;
+        for watcher in self.watchers.values().filter(notified) {
             watcher.notify.notify_one();
         }
         Ok(id)

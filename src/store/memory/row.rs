@@ -14,7 +14,7 @@ use windlass_statemachine::{
 
 use crate::store::{
     Applied, CommandRecord, Error, LogPart, NodeCommand, NodeCommandId, NodeSpec, NodeStatus,
-    TaskView, rules::limits::fair_key,
+    Speaker, TaskView, rules::limits::fair_key,
 };
 
 /// A stored state. Text of [`MemoryStore::damage`](super::MemoryStore::damage) stays text until it is
@@ -154,6 +154,15 @@ pub(super) struct LeaseRow {
     pub(super) ttl: Duration,
     pub(super) ends_at: Timestamp,
     pub(super) claims: BTreeSet<TaskId>,
+    /// Set for a remote worker.
+    pub(super) worker: Option<WorkerRow>,
+}
+
+/// What is kept of a remote worker beside its lease.
+pub(super) struct WorkerRow {
+    /// The hash of its secret.
+    pub(super) secret: String,
+    pub(super) speaker: Speaker,
 }
 
 /// The watch of a node.

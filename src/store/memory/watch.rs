@@ -104,10 +104,12 @@ impl World {
         let (lease, reported) = (watcher.lease, watcher.node_command);
         let after = (Bound::Excluded(reported), Bound::Unbounded);
         for (command, row) in self.node_commands.range(after) {
-            if row.lease == lease && row.outcome.is_none() {
+            // Every server receives the commands of workers.
+            let is_reported = row.lease == lease || self.is_worker(row.lease);
+            if is_reported && row.outcome.is_none() {
                 events.push(Event::Node(QueuedNodeCommand {
                     id: *command,
-                    lease,
+                    lease: row.lease,
                     command: row.command.clone(),
                 }));
             }

@@ -53,4 +53,4 @@ pub use stats::{Availability, HeldGroup, TaskGroup, TaskStats};
 pub use transaction::Transaction;
 pub use value::{Expected, NamedValue, SetValue};
 pub use wait_kind::WaitKind;
-pub use worker::{NewWorker, RemoteWorker, Speaker, WorkerRecord};
+pub use worker::{NewWorker, RemoteHandler, RemoteWorker, Speaker, WorkerRecord};

@@ -1,8 +1,9 @@
 //! Remote workers: nodes whose lease belongs to no process, and the server that speaks for each.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use serde::{Deserialize, Serialize};
+use windlass_statemachine::Kind;
 
 use super::{Lease, NodeSpec, NodeStatus};
 
@@ -17,6 +18,29 @@ pub struct RemoteWorker {
     /// Its client library with the version, such as `windlass-python 0.1.0`; empty when it has not said.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub sdk: String,
+    /// Its handlers, by their kind.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub handlers: BTreeMap<Kind, RemoteHandler>,
+}
+
+/// A handler of a remote worker.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[non_exhaustive]
+pub struct RemoteHandler {
+    /// How long it may take to return after a stop, in milliseconds.
+    pub grace_ms: u64,
+    /// Whether it takes signals.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub signals: bool,
+}
+
+impl RemoteHandler {
+    /// Returns a handler with this grace, in milliseconds, that takes no signals.
+    pub fn new(grace_ms: u64) -> Self {
+        let signals = false;
+        Self { grace_ms, signals }
+    }
 }
 
 impl RemoteWorker {
@@ -25,6 +49,7 @@ impl RemoteWorker {
         Self {
             host: host.into(),
             sdk: sdk.into(),
+            handlers: BTreeMap::new(),
         }
     }
 }

@@ -11,6 +11,7 @@
 //! | `delete` | which tasks are deleted |
 //! | `commit` | whether a write of a claim follows the stored state, or was applied before |
 //! | `claim` | whether a task can be claimed |
+//! | `worker` | what a registration of a remote worker does, and which server speaks for it |
 //! | `limits` | whether a limit has a slot for one more task |
 //! | `log_lines` | which log lines of a task are kept, and in which parts |
 //! | `list` | the place of a task in an order, and the pages of a list |
@@ -50,3 +51,4 @@ pub(crate) mod submit;
 pub(crate) mod transaction;
 pub(crate) mod unique;
 pub(crate) mod waits;
+pub(crate) mod worker;

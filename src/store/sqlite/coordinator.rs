@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use windlass_statemachine::{Kind, TaskId, size::Size};
+use windlass_statemachine::{Kind, NodeName, TaskId, size::Size};
 
 use super::{
     Inner, SqliteStore, all_failed, audit,
@@ -19,10 +19,11 @@ use super::{
     retention::{self, Purged},
     schema, stream, transaction,
     watch::Watch,
+    worker,
 };
 use crate::store::{
-    Claimed, Commit, Coordinator, Error, EventStream, Lease, Limits, LogWrite, NodeCommandId,
-    NodeRecord, NodeSpec, NodeStatus, Registry, rules,
+    Claimed, Commit, Coordinator, Error, EventStream, Lease, Limits, LogWrite, NewWorker,
+    NodeCommandId, NodeRecord, NodeSpec, NodeStatus, Registry, Speaker, WorkerRecord, rules,
 };
 
 /// The most steps of pruning in one call.
@@ -35,10 +36,7 @@ impl Coordinator for SqliteStore {
     }
 
     async fn join(&self, node: &NodeSpec, ttl: Duration) -> Result<Lease, Error> {
-        // On such a file a node would fail with each call, for ever.
-        let compare = |conn: &_| Ok(schema::differences(conn)?);
-        let differences = self.0.readers.run("compare the tables", compare).await?;
-        differences.check(&self.0.path)?;
+        self.0.check_tables().await?;
         let (spec, status) = (json("node", node)?, json("node", &NodeStatus::default())?);
         let node = node.clone();
         let joined = self.0.writer.run("join", 1, move |batch| {
@@ -59,9 +57,9 @@ impl Coordinator for SqliteStore {
 
     async fn describe(&self, lease: &Lease, node: &NodeSpec) -> Result<(), Error> {
         node.check_name(lease)?;
-        let (lease, spec) = (lease.clone(), json("node", node)?);
+        let (lease, spec) = (lease.clone(), node.clone());
         let described = self.0.writer.run("describe a node", 1, move |batch| {
-            item(leases::describe(batch, &lease, &spec))
+            item(worker::describe(batch, &lease, &spec))
         });
         described.await?
     }
@@ -106,8 +104,8 @@ impl Coordinator for SqliteStore {
     ) -> Vec<Result<Option<Claimed>, Error>> {
         let (lease, count) = (lease.clone(), tasks.len());
         let claimed = self.0.writer.run("claim", count, move |batch| {
-            if !leases::lives(batch.connection(), lease.id as i64)? {
-                return Ok(all_failed(count, &Error::lease_fenced(&lease.node)));
+            if let Some(error) = worker::claims_nothing(batch, &lease)? {
+                return Ok(all_failed(count, &error));
             }
             claim::all(batch, &lease, &tasks)
         });
@@ -161,6 +159,43 @@ impl Coordinator for SqliteStore {
         done.await?
     }
 
+    async fn join_worker(&self, worker: &NewWorker) -> Result<WorkerRecord, Error> {
+        rules::worker::check(worker)?;
+        self.0.check_tables().await?;
+        let (worker, status) = (worker.clone(), json("node", &NodeStatus::default())?);
+        let joined = self.0.writer.run("register a worker", 1, move |batch| {
+            item(worker::join(batch, &worker, &status))
+        });
+        let record = joined.await??;
+        self.0.writer.keep_reaping();
+        Ok(record)
+    }
+
+    async fn worker(&self, name: &NodeName) -> Result<Option<WorkerRecord>, Error> {
+        let (clock, name) = (self.0.lease_clock.clone(), name.clone());
+        let read = move |conn: &_| worker::read(conn, &clock, &name);
+        self.0.readers.run("read a worker", read).await
+    }
+
+    async fn speak(&self, lease: &Lease, speaker: &Speaker) -> Result<Lease, Error> {
+        let (lease, speaker) = (lease.clone(), speaker.clone());
+        let spoken = self.0.writer.run("speak for a worker", 1, move |batch| {
+            item(worker::speak(batch, &lease, &speaker))
+        });
+        let lease = spoken.await??;
+        self.0.writer.keep_reaping();
+        Ok(lease)
+    }
+
+    async fn held(&self, lease: &Lease, tasks: Option<Vec<TaskId>>) -> Result<Vec<Claimed>, Error> {
+        let (clock, lease) = (self.0.lease_clock.clone(), lease.clone());
+        let read = move |conn: &_| worker::held(conn, &clock, &lease, tasks.as_deref());
+        self.0
+            .readers
+            .run("read the claims of a worker", read)
+            .await
+    }
+
     async fn check_clock(&self, retention: Option<Duration>) -> Result<(), Error> {
         if let Some(retention) = retention {
             self.0.prune_clock.check(retention);
@@ -186,6 +221,13 @@ impl Coordinator for SqliteStore {
 }
 
 impl Inner {
+    /// Refuses a file whose tables differ: on such a file a node would fail with each call, for ever.
+    async fn check_tables(&self) -> Result<(), Error> {
+        let compare = |conn: &_| Ok(schema::differences(conn)?);
+        let differences = self.readers.run("compare the tables", compare).await?;
+        differences.check(&self.path)
+    }
+
     /// Forgets transactions that need no longer be remembered. Writes nothing when there are none.
     async fn forget_transactions(&self) -> Result<(), Error> {
         let Some(before) = rules::transaction::forgotten_before(self.prune_clock.now()) else {

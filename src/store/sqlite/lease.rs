@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use rusqlite::{Connection, Row};
-use windlass_statemachine::StateKind;
+use windlass_statemachine::{NodeName, StateKind};
 
 use super::{
     batch::{Batch, Lost, Sql},
@@ -13,14 +13,17 @@ use super::{
     errors::Stop,
     limits, process,
     texts::Text,
+    worker::NO_PROCESS,
 };
-use crate::store::{Error, Lease, NodeSpec};
+use crate::store::{Error, Lease, NodeSpec, rules};
 
-const ENDED: &str = "SELECT id, node FROM windlass_leases
+// A worker runs on another machine perhaps: a restart of this one does not end its lease.
+const ENDED: &str =
+    "SELECT id, node, boot <> ?1 AND ifnull(process = 'none', 0) FROM windlass_leases
      WHERE ended_at IS NULL AND (boot <> ?1 OR expires <= ?2)";
 
 const OF_PROCESSES: &str = "SELECT id, node, process FROM windlass_leases
-     WHERE ended_at IS NULL AND boot = ?1 AND process IS NOT NULL";
+     WHERE ended_at IS NULL AND boot = ?1 AND process IS NOT NULL AND process <> 'none'";
 
 const LIVE: &str =
     "SELECT node, boot, expires, process FROM windlass_leases WHERE ended_at IS NULL ORDER BY node";
@@ -38,10 +41,14 @@ pub(super) fn standing(conn: &Connection, clock: &LeaseClock) -> Sql<Vec<Standin
     let mut live = conn.prepare(LIVE)?;
     let found = live.query_map((), |row| {
         let process: Option<Text> = row.get(3)?;
-        let over = row.get::<_, Text>(1)?.0 != clock.boot() || row.get::<_, i64>(2)? <= now;
+        let is_worker = process.as_ref().is_some_and(|one| one.0 == NO_PROCESS);
+        let is_over = match row.get::<_, Text>(1)?.0 == clock.boot() {
+            true => row.get::<_, i64>(2)? <= now,
+            false => !is_worker,
+        };
         Ok(Standing {
             node: row.get::<_, Text>(0)?.0,
-            is_over: over || process.is_some_and(|process| process::has_ended(&process.0)),
+            is_over: is_over || process.is_some_and(|process| process::has_ended(&process.0)),
         })
     })?;
     found.collect()
@@ -63,12 +70,22 @@ pub(super) fn any_ended(conn: &Connection, clock: &LeaseClock) -> Sql<bool> {
     Ok(false)
 }
 
-/// Ends expired leases and, every 400 ms, those of processes that have ended. Every transaction
-/// begins with this, so that no write of a lease comes after its end.
+/// Ends expired leases and, every 400 ms, those of processes that have ended. Gives workers their whole TTL after a
+/// restart of the machine. Every transaction begins with this, so that no write of a lease comes after its end.
 pub(super) fn reap(batch: &mut Batch<'_>) -> Sql<()> {
-    let boot = batch.clock.boot();
-    let read = |row: &Row<'_>| Ok((row.get::<_, i64>(0)?, row.get(1).map(Text::of)?));
-    let mut ended = batch.all(ENDED, (boot, batch.clock.now()), read)?;
+    let (boot, now) = (batch.clock.boot(), batch.clock.now());
+    let read = |row: &Row<'_>| Ok((row.get(0)?, row.get(1).map(Text::of)?, row.get(2)?));
+    let found: Vec<(i64, String, bool)> = batch.all(ENDED, (boot, now), read)?;
+    let mut ended = Vec::new();
+    for (lease, node, is_prolonged) in found {
+        match is_prolonged {
+            true => drop(batch.run(
+                "UPDATE windlass_leases SET boot = ?2, expires = ?3 + ttl WHERE id = ?1",
+                (lease, boot, now),
+            )?),
+            false => ended.push((lease, node)),
+        }
+    }
     if batch.clock.looks_at_processes() {
         let text = |row: &Row<'_>, column| row.get(column).map(Text::of);
         let read = |row: &Row<'_>| Ok((row.get(0)?, text(row, 1)?, text(row, 2)?));
@@ -164,10 +181,23 @@ pub(super) fn join(
     ttl: Duration,
 ) -> Result<Lease, Stop> {
     let name = node.name.as_str();
+    rules::worker::check_description(false, node).map_err(Error::from)?;
     let live = "SELECT 1 FROM windlass_leases WHERE node = ?1 AND ended_at IS NULL";
     if batch.first(live, [name], |_| Ok(()))?.is_some() {
         return Err(Stop::Refused(Error::node_exists(&node.name)));
     }
+    let process = batch.clock.process();
+    grant(batch, &node.name, (spec, status), ttl, process)
+}
+
+/// Grants a lease to a node with this description and status.
+pub(super) fn grant(
+    batch: &Batch<'_>,
+    node: &NodeName,
+    (spec, status): (&str, &str),
+    ttl: Duration,
+    process: Option<&str>,
+) -> Result<Lease, Stop> {
     // SQLite must be able to store the end of the longest lease.
     let ms = i64::try_from(ttl.as_millis())
         .unwrap_or(i64::MAX)
@@ -177,14 +207,14 @@ pub(super) fn join(
         "INSERT INTO windlass_leases (node, spec, status, ttl, boot, expires, joined_at, process)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) RETURNING id",
         (
-            name,
+            node.as_str(),
             spec,
             status,
             ms,
             clock.boot(),
             clock.now() + ms,
             batch.at,
-            clock.process(),
+            process,
         ),
         |row| row.get::<_, i64>(0),
     )?;
@@ -192,7 +222,7 @@ pub(super) fn join(
         .first()
         .copied()
         .ok_or(rusqlite::Error::QueryReturnedNoRows)?;
-    Ok(Lease::new(id as u64, node.name.clone(), ttl))
+    Ok(Lease::new(id as u64, node.clone(), ttl))
 }
 
 pub(super) fn renew(batch: &mut Batch<'_>, lease: &Lease, status: &str) -> Result<(), Stop> {
@@ -202,17 +232,6 @@ pub(super) fn renew(batch: &mut Batch<'_>, lease: &Lease, status: &str) -> Resul
         (lease.id as i64, now, status),
     )?;
     if renewed == 0 {
-        return Err(Stop::Refused(Error::lease_fenced(&lease.node)));
-    }
-    Ok(())
-}
-
-pub(super) fn describe(batch: &Batch<'_>, lease: &Lease, spec: &str) -> Result<(), Stop> {
-    let described = batch.run(
-        "UPDATE windlass_leases SET spec = ?2 WHERE id = ?1 AND ended_at IS NULL",
-        (lease.id as i64, spec),
-    )?;
-    if described == 0 {
         return Err(Stop::Refused(Error::lease_fenced(&lease.node)));
     }
     Ok(())

@@ -94,6 +94,7 @@ mod waits;
 mod wake;
 mod wal;
 mod watch;
+mod worker;
 mod writer;
 
 use std::{fmt, path::Path, sync::Arc, time::Duration};

@@ -11,16 +11,17 @@ use super::{
     errors::Stop,
     lease::lives,
     texts::Text,
+    worker::IS_LIVE,
 };
 use crate::store::{Error, Lease, NodeCommandId, NodeRecord, NodeSpec, NodeStatus};
 
 pub(super) fn nodes(conn: &Connection, clock: &LeaseClock) -> Result<Vec<NodeRecord>, Stop> {
     let now = clock.now();
-    let mut nodes = conn.prepare_cached(
-        "SELECT id, spec, status, joined_at, expires,
+    let mut nodes = conn.prepare_cached(&format!(
+        "SELECT id, spec, status, joined_at, iif(boot = ?1, expires, ?2 + ttl),
                 (SELECT count(*) FROM windlass_states WHERE owner = windlass_leases.id), node
-         FROM windlass_leases WHERE ended_at IS NULL AND boot = ?1 AND expires > ?2 ORDER BY node",
-    )?;
+         FROM windlass_leases WHERE {IS_LIVE} ORDER BY node",
+    ))?;
     let rows = nodes.query_map((clock.boot(), now), |row| {
         let lease: i64 = row.get(0)?;
         let unreadable = |what: &str, reason: String| {

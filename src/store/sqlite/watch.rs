@@ -13,7 +13,7 @@ use super::{
     progress::{CHUNK, Progress},
     read_changes::{self, Touched},
     views::{self, View, Views},
-    waits,
+    waits, worker,
 };
 use crate::store::Event;
 
@@ -155,8 +155,11 @@ impl Watch {
             }
         }
         if last.is_none() {
-            let commands = views::node_commands(conn, self.lease, None)?;
-            events.extend(commands.into_iter().map(Event::Node));
+            let workers = worker::all(conn)?.into_iter();
+            for lease in workers.filter(|one| *one != self.lease).chain([self.lease]) {
+                let commands = views::node_commands(conn, lease, None)?;
+                events.extend(commands.into_iter().map(Event::Node));
+            }
             events.push(Event::Listed);
         }
         Ok(self.deliver(events, |watch| watch.listed = last))
@@ -184,8 +187,10 @@ impl Watch {
                 continue;
             }
             match change.what {
-                NODE if change.detail == self.lease => {
-                    let commands = views::node_commands(conn, self.lease, Some(change.seq))?;
+                // Every server receives the commands of workers.
+                NODE if change.detail == self.lease || worker::is_worker(conn, change.detail)? => {
+                    let lease = change.detail;
+                    let commands = views::node_commands(conn, lease, Some(change.seq))?;
                     events.extend(commands.into_iter().map(Event::Node));
                 }
                 // While a claim stands, only its owner needs its moves, and the owner made them. The

@@ -31,6 +31,8 @@ pub enum Capability {
     Examine,
     /// A claim respects the limits of its task: [`Task::limits`](windlass_statemachine::Task::limits).
     Limits,
+    /// The store has remote workers: [`Coordinator::join_worker`](crate::store::Coordinator::join_worker).
+    Workers,
 }
 
 impl Capability {
@@ -47,6 +49,9 @@ impl Capability {
             Self::Transfer => "return the store's transfer from `transfer` of the registry",
             Self::Examine => "return the store's doctor from `doctor` of the registry",
             Self::Limits => "let claims take the slots of limits",
+            Self::Workers => {
+                "implement `join_worker`, `worker`, `speak` and `held` of the coordinator"
+            }
         }
     }
 }

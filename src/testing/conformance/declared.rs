@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{
     Capability, Harness, StateHarness,
     kit::{Kit, id},
-    limits, logs,
+    limits, logs, workers,
 };
 use crate::testing::ManualClock;
 
@@ -43,6 +43,7 @@ pub async fn assert_declared(harness: &dyn Harness, declared: &[(Capability, &st
             Capability::Transfer => kit.registry().transfer().is_none(),
             Capability::Limits => !limits::are_kept(&kit).await,
             Capability::Examine => kit.registry().doctor().is_none(),
+            Capability::Workers => !workers::are_kept(&kit).await,
         };
         assert_lacks(*capability, reason, lacks);
     }

@@ -85,6 +85,9 @@ macro_rules! __conformance_case {
     ([Limits $($n:ident)*] $all:tt { Limits $why:literal $($r:tt)* } $($test:tt)*) => {
         $crate::__conformance_case! { @test [#[ignore = $why]] $($test)* }
     };
+    ([Workers $($n:ident)*] $all:tt { Workers $why:literal $($r:tt)* } $($test:tt)*) => {
+        $crate::__conformance_case! { @test [#[ignore = $why]] $($test)* }
+    };
     ([$n:ident $($ns:ident)*] $all:tt { $w:ident $why:literal $($r:tt)* } $($test:tt)*) => {
         $crate::__conformance_case! { [$n $($ns)*] $all { $($r)* } $($test)* }
     };

@@ -180,6 +180,25 @@ macro_rules! __conformance_of_nodes {
                 a_damaged_part_is_reported needs CorruptLog,
                 a_damaged_part_is_found_and_repaired needs Examine CorruptLog,
             }
+            workers {
+                a_worker_keeps_its_lease needs Workers,
+                another_secret_is_refused needs Workers,
+                a_worker_is_read_and_listed needs Workers,
+                a_description_keeps_the_worker needs Workers,
+                a_node_is_no_worker needs Workers,
+                a_lost_worker_abandons_its_tasks needs Workers,
+                a_greater_seq_takes_the_place needs Workers,
+                nodes_receive_commands_to_workers needs Workers,
+                workers_are_durable needs Workers Reopen,
+            }
+            worker_claims {
+                another_speaker_claims_nothing needs Workers,
+                claims_are_read_without_a_change needs Workers,
+                some_claims_are_read needs Workers,
+                a_read_claim_is_continued needs Workers,
+                nodes_receive_tasks_of_workers needs Workers,
+                a_slot_of_a_worker_frees_the_next needs Workers Limits,
+            }
             usage {
                 the_limits_in_use_are_listed needs Limits,
             }

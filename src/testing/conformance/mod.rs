@@ -102,6 +102,8 @@ mod wait;
 pub mod waits;
 pub mod watch;
 pub mod watch_ends;
+pub mod worker_claims;
+pub mod workers;
 
 pub use capability::Capability;
 #[doc(hidden)]
