@@ -110,6 +110,7 @@ pub mod telemetry;
 #[cfg(feature = "conformance")]
 pub mod testing;
 pub mod wire;
+pub mod workers;
 
 pub use async_trait::async_trait;
 pub use client::Client;

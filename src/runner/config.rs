@@ -166,7 +166,7 @@ impl KindConfig {
 }
 
 /// How many quick runs in a row may change nothing before the machine slows the handler.
-const IDLE_RUNS: u32 = 100;
+pub(crate) const IDLE_RUNS: u32 = 100;
 
 /// The longest sleep for which a task keeps its claim, by default.
 pub(crate) const PARK_AFTER: Duration = Duration::from_secs(10);

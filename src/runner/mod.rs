@@ -36,3 +36,4 @@ pub use self::{
     snapshot::{RunningTask, Snapshot, Unstored},
     start::StartError,
 };
+pub(crate) use self::{commit::input_of, config::IDLE_RUNS};

@@ -50,7 +50,7 @@ pub use order::Order;
 pub use query::{Query, Span, TaskPage};
 pub use record::{CommandRecord, LimitForm, LimitUse, LimitedBy, TaskCount, TaskRecord};
 pub use refusal::{Part, Reason, Refusal, Refusals};
-pub use remote::{RemoteWorker, Speaker};
+pub use remote::{RemoteHandler, RemoteWorker, Speaker};
 pub use stats::{Availability, HeldGroup, TaskGroup, TaskStats};
 pub use transaction::Transaction;
 pub use value::{Expected, NamedValue, SetValue};

@@ -1,6 +1,9 @@
-//! What only remote workers have: a machine of their own, and the server that speaks for each.
+//! What only remote workers have: a machine and handlers of their own, and the server that speaks for each.
+
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use windlass_statemachine::Kind;
 
 /// What a remote worker says of itself when it registers, beside the description of every node.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -13,6 +16,29 @@ pub struct RemoteWorker {
     /// Its client library with the version, such as `windlass-python 0.1.0`; empty when it has not said.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub sdk: String,
+    /// Its handlers, by their kind.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub handlers: BTreeMap<Kind, RemoteHandler>,
+}
+
+/// A handler of a remote worker.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[non_exhaustive]
+pub struct RemoteHandler {
+    /// How long it may take to return after a stop, in milliseconds.
+    pub grace_ms: u64,
+    /// Whether it takes signals.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub signals: bool,
+}
+
+impl RemoteHandler {
+    /// Returns a handler with this grace, in milliseconds, that takes no signals.
+    pub fn new(grace_ms: u64) -> Self {
+        let signals = false;
+        Self { grace_ms, signals }
+    }
 }
 
 impl RemoteWorker {
@@ -21,6 +47,7 @@ impl RemoteWorker {
         Self {
             host: host.into(),
             sdk: sdk.into(),
+            handlers: BTreeMap::new(),
         }
     }
 }

@@ -1,0 +1,219 @@
+//! [`Desk`]: what the requests of all workers of this process share.
+
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use jiff::Timestamp;
+use tokio::{
+    sync::{Notify, watch},
+    time::{Instant, sleep},
+};
+use tokio_util::sync::CancellationToken;
+use tracing::debug;
+use windlass_statemachine::{Kind, NodeName, machine::Env};
+
+use super::{
+    error::WorkerError,
+    hall::Hall,
+    renewals::Renewals,
+    secret,
+    worker::{Notice, Worker},
+};
+use crate::{
+    clock::Clock,
+    runner::due::Moment,
+    store::{Coordinator, Error, Lease, NodeCommandId, Registry, Store, TaskView, WorkerRecord},
+};
+
+/// What the requests of all workers of this process share.
+pub(super) struct Desk {
+    /// The name of the node with which this process watches the tasks.
+    pub(super) name: String,
+    pub(super) coordinator: Arc<dyn Coordinator>,
+    pub(super) registry: Arc<dyn Registry>,
+    clock: Arc<dyn Clock>,
+    started: Instant,
+    hall: Mutex<Hall>,
+    /// Notified when there may be tasks for waiting workers.
+    pub(super) work: Notify,
+    /// The kinds of all workers, for the watch.
+    pub(super) kinds: watch::Sender<BTreeSet<Kind>>,
+    pub(super) renewals: Renewals,
+    pub(super) servers: Box<dyn Fn() -> Vec<String> + Send + Sync>,
+    pub(super) stop: CancellationToken,
+}
+
+impl Desk {
+    pub(super) fn new(
+        store: &Store,
+        servers: Box<dyn Fn() -> Vec<String> + Send + Sync>,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            name: format!("server-{}", uuid::Uuid::now_v7().simple()),
+            coordinator: store.coordinator().clone(),
+            registry: store.registry().clone(),
+            clock: store.clock().clone(),
+            started: Instant::now(),
+            hall: Mutex::default(),
+            work: Notify::new(),
+            kinds: watch::channel(BTreeSet::new()).0,
+            renewals: Renewals::default(),
+            servers,
+            stop: CancellationToken::new(),
+        })
+    }
+
+    pub(super) fn hall(&self) -> MutexGuard<'_, Hall> {
+        self.hall.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    pub(super) fn env(&self) -> Env {
+        Env {
+            now: self.clock.now(),
+            elapsed: self.started.elapsed(),
+            jitter: fastrand::f64(),
+        }
+    }
+
+    pub(super) fn moment(&self) -> Moment {
+        Moment {
+            clock: self.clock.now(),
+            at: Instant::now(),
+        }
+    }
+
+    /// Reads the record of a worker, and compares the secret.
+    pub(super) async fn record(
+        &self,
+        name: &NodeName,
+        secret: &str,
+    ) -> Result<WorkerRecord, WorkerError> {
+        let found = self.coordinator.worker(name).await;
+        let record = found.map_err(WorkerError::Store)?;
+        let record = record.ok_or_else(|| WorkerError::Over(name.clone()))?;
+        if !secret::is_same(&record.secret, secret) {
+            return Err(WorkerError::Secret(name.clone()));
+        }
+        Ok(record)
+    }
+
+    /// Returns the worker of a record, which is new to this process unless it has served that lease before.
+    pub(super) fn worker(self: &Arc<Self>, record: &WorkerRecord) -> Arc<Worker> {
+        let mut hall = self.hall();
+        if let Some(worker) = hall.worker(record.lease.id) {
+            return worker.clone();
+        }
+        let worker = Worker::new(record.clone());
+        let kinds = hall.add(&worker);
+        drop(hall);
+        self.covers(kinds);
+        worker
+    }
+
+    /// Watches these kinds, and lists their tasks again.
+    pub(super) fn covers(&self, kinds: Option<BTreeSet<Kind>>) {
+        if let Some(kinds) = kinds {
+            self.kinds.send_replace(kinds);
+        }
+    }
+
+    /// Forgets a worker whose lease is over.
+    pub(super) async fn drop_worker(self: &Arc<Self>, worker: &Worker) {
+        worker.board().is_over = true;
+        worker.turn.lock().await.forget(self);
+        self.hall().remove(worker.lease.id);
+        worker.news.notify_waiters();
+    }
+
+    /// Lets the worker look at its notices.
+    pub(super) fn wake(self: &Arc<Self>, worker: Arc<Worker>) {
+        let desk = self.clone();
+        tokio::spawn(async move {
+            let mut turn = worker.turn.lock().await;
+            turn.look(&desk, &worker).await;
+            drop(turn);
+            worker.news.notify_waiters();
+        });
+    }
+
+    /// Lets the worker look at its timers after this time.
+    pub(super) fn arm(self: &Arc<Self>, worker: &Arc<Worker>, wait: Duration) {
+        // The wall clock may be set, so no wait is longer than a minute.
+        let wait = wait.clamp(Duration::from_millis(1), Duration::from_secs(60));
+        let at = Instant::now() + wait;
+        {
+            let mut board = worker.board();
+            if board.alarm.is_some_and(|alarm| alarm <= at) {
+                return;
+            }
+            board.alarm = Some(at);
+        }
+        let (desk, worker) = (self.clone(), worker.clone());
+        tokio::spawn(async move {
+            tokio::select! {
+                () = sleep(wait) => {}
+                () = desk.stop.cancelled() => return,
+            }
+            worker.board().alarm.take_if(|alarm| *alarm <= at);
+            worker.tell(Notice::Time);
+            desk.wake(worker);
+        });
+    }
+
+    /// Leaves the unanswered commands of operators to a worker for its next turn.
+    pub(super) fn pending_orders(&self, worker: &Worker) {
+        for order in self.hall().orders(worker.lease.id) {
+            worker.tell(Notice::Node(order));
+        }
+    }
+
+    /// Answers a command of an operator.
+    pub(super) fn acknowledge(
+        self: &Arc<Self>,
+        lease: &Lease,
+        command: NodeCommandId,
+        outcome: impl Into<String>,
+    ) {
+        let (desk, lease, outcome) = (self.clone(), lease.clone(), outcome.into());
+        tokio::spawn(async move {
+            for _ in 0..10 {
+                let done = desk
+                    .coordinator
+                    .acknowledge(&lease, command, &outcome)
+                    .await;
+                match done {
+                    Err(error) if error.is_retryable() => sleep(Duration::from_millis(500)).await,
+                    Err(error @ Error::NotFound { .. }) | Err(error) => {
+                        debug!(worker = %lease.node, %error, "could not answer a command to a worker");
+                        break;
+                    }
+                    Ok(()) => break,
+                }
+            }
+            desk.hall().answered(lease.id, command);
+        });
+    }
+
+    /// Claims tasks for the workers that wait.
+    pub(super) fn dispatch(self: &Arc<Self>) {
+        let taken = self.hall().take(self.moment());
+        for (worker, views) in taken {
+            let desk = self.clone();
+            tokio::spawn(async move { desk.claim(&worker, views).await });
+        }
+    }
+
+    async fn claim(self: Arc<Self>, worker: &Arc<Worker>, views: Vec<TaskView>) {
+        let mut turn = worker.turn.lock().await;
+        turn.claim(&self, worker, views).await;
+        drop(turn);
+        worker.news.notify_waiters();
+    }
+}

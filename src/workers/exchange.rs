@@ -1,0 +1,234 @@
+//! The exchange: renews a lease, compares what a worker holds with its claims, and waits for news.
+
+use std::{collections::HashMap, sync::Arc, time::Duration};
+
+use tokio::time::{Instant, sleep_until};
+use windlass_statemachine::{Invalid, Message, NodeName, TaskId, machine::Input};
+
+use super::{
+    desk::Desk,
+    error::WorkerError,
+    protocol::{Exchange, Exchanged, Held, Lost, RunPhase},
+    secret,
+    task::Verdict,
+    turn::{Entry, Turn},
+    worker::Worker,
+};
+
+/// The most claims that an exchange may name.
+const MOST_HELD: usize = 2_000;
+
+/// Counts an exchange that waits for work.
+struct Waits<'a>(&'a Worker);
+
+impl<'a> Waits<'a> {
+    fn new(desk: &Desk, worker: &'a Arc<Worker>) -> Self {
+        worker.board().waiting += 1;
+        desk.hall().waits(worker);
+        desk.work.notify_one();
+        Self(worker)
+    }
+}
+
+impl Drop for Waits<'_> {
+    fn drop(&mut self) {
+        self.0.board().waiting -= 1;
+    }
+}
+
+/// Handles an exchange.
+pub(super) async fn exchange(
+    desk: Arc<Desk>,
+    name: NodeName,
+    request: Exchange,
+) -> Result<Exchanged, WorkerError> {
+    if request.held.len() > MOST_HELD {
+        let reason = format!(
+            "{} claims; a worker has at most {MOST_HELD}",
+            request.held.len()
+        );
+        return Err(Invalid::new("held", reason).into());
+    }
+    let request = Arc::new(request);
+    // Once begun, it is carried out even if the connection ends.
+    let begun = tokio::spawn(begin(desk.clone(), name.clone(), request.clone()));
+    let worker = match begun.await {
+        Ok(worker) => worker?,
+        Err(_) => {
+            return Err(WorkerError::Store(crate::store::Error::unavailable(
+                "exchange",
+                "the request failed",
+            )));
+        }
+    };
+    let longest = worker.lease.ttl / 4;
+    let wait = Duration::from_millis(request.wait_ms).min(longest);
+    let until = Instant::now() + wait;
+    loop {
+        let news = worker.news.notified();
+        let mut news = std::pin::pin!(news);
+        news.as_mut().enable();
+        if worker.board().is_over {
+            return Err(WorkerError::Over(name));
+        }
+        let (answer, ends) = {
+            let mut turn = worker.turn.lock().await;
+            let answer = turn.news(&desk, &worker, &request);
+            (answer, !turn.speaks || turn.exchange != request.seq)
+        };
+        let is_late = Instant::now() >= until || desk.stop.is_cancelled();
+        if ends || is_late || !answer.is_empty() {
+            return Ok(answer);
+        }
+        let _waits = Waits::new(&desk, &worker);
+        tokio::select! {
+            () = news => {}
+            () = sleep_until(until) => {}
+            () = desk.stop.cancelled() => {}
+        }
+    }
+}
+
+/// Admits an exchange, judges what the worker holds, and claims what is due.
+async fn begin(
+    desk: Arc<Desk>,
+    name: NodeName,
+    request: Arc<Exchange>,
+) -> Result<Arc<Worker>, WorkerError> {
+    let record = desk.record(&name, &secret::hash(&request.secret)).await?;
+    let worker = desk.worker(&record);
+    let mut turn = worker.turn.lock().await;
+    turn.enter(&desk, &worker, request.seq, Some(record))
+        .await?;
+    turn.exchange = request.seq;
+    worker.board().pause(request.pause_kinds.clone());
+    desk.renewals.add(&worker, request.seq);
+    turn.compare(&desk, &worker, &request).await?;
+    let views = desk.hall().take_for(&worker, desk.moment());
+    if !views.is_empty() {
+        turn.claim(&desk, &worker, views).await;
+    }
+    drop(turn);
+    // An earlier exchange of the worker ends.
+    worker.news.notify_waiters();
+    Ok(worker)
+}
+
+impl Turn {
+    /// Compares what the worker holds with its claims.
+    async fn compare(
+        &mut self,
+        desk: &Arc<Desk>,
+        worker: &Arc<Worker>,
+        request: &Exchange,
+    ) -> Result<(), WorkerError> {
+        let held: HashMap<&TaskId, &Held> =
+            request.held.iter().map(|held| (&held.id, held)).collect();
+        let known = |turn: &Self, held: &Held| {
+            turn.tasks
+                .get(&held.id)
+                .is_some_and(|entry| entry.fence() == held.fence)
+        };
+        let unknown = request
+            .held
+            .iter()
+            .filter(|held| held.phase != RunPhase::Ended && !known(self, held));
+        let unknown: Vec<&Held> = unknown.collect();
+        if !unknown.is_empty() {
+            // Only a read of now tells that a claim is over.
+            let ids = unknown.iter().map(|held| held.id.clone()).collect();
+            let read = desk.coordinator.held(&self.lease, Some(ids)).await;
+            let read = read.map_err(|error| self.failed(desk, worker, request.seq, error))?;
+            for claimed in read {
+                self.hold(desk, worker, claimed);
+            }
+            let over = unknown.into_iter().filter(|held| !known(self, held));
+            let over: Vec<_> = over.map(|held| (held.id.clone(), held.fence)).collect();
+            self.fenced.extend(over);
+        }
+        self.fenced
+            .retain(|(id, fence)| held.get(id).is_some_and(|held| held.fence == *fence));
+        for id in self.tasks.keys().cloned().collect::<Vec<_>>() {
+            let held = held.get(&id).copied();
+            self.compare_one(desk, worker, &id, held, request.settled);
+        }
+        self.settle(desk, worker).await;
+        Ok(())
+    }
+
+    fn compare_one(
+        &mut self,
+        desk: &Arc<Desk>,
+        worker: &Arc<Worker>,
+        id: &TaskId,
+        held: Option<&Held>,
+        settled: u64,
+    ) {
+        let held = held.filter(|held| {
+            self.tasks
+                .get(id)
+                .is_some_and(|entry| entry.fence() == held.fence)
+        });
+        self.judge(desk, worker, id, held);
+        let Some(Entry::Live(task)) = self.tasks.get_mut(id) else {
+            return;
+        };
+        let verdict = task.judge(held, settled);
+        if let Some(held) = held.filter(|held| task.machine.run() == Some(held.run)) {
+            let took = Input::Took(held.took);
+            self.feed(desk, id, took);
+        }
+        if verdict == Verdict::Dropped {
+            let text = "the worker no longer holds the run, and has not reported its end";
+            self.feed(desk, id, Input::Returned(Message::error(text)));
+        }
+    }
+
+    /// Returns what is to be answered to an exchange now.
+    fn news(&mut self, desk: &Arc<Desk>, worker: &Arc<Worker>, request: &Exchange) -> Exchanged {
+        let mut answer = Exchanged {
+            drain: worker.board().is_closed(),
+            renewed_seq: worker.board().renewed,
+            ..Exchanged::default()
+        };
+        if self.exchange != request.seq || !self.speaks {
+            return answer;
+        }
+        for held in &request.held {
+            if self.fenced.contains(&(held.id.clone(), held.fence)) {
+                answer.lost.push(Lost {
+                    id: held.id.clone(),
+                    fence: held.fence,
+                });
+            }
+            if let Some(Entry::Live(task)) = self.tasks.get(&held.id)
+                && task.claim.fence == held.fence
+            {
+                let (signals, stop) = task.news(held);
+                answer.signals.extend(signals);
+                answer.stop.extend(stop);
+            }
+        }
+        let env = desk.env();
+        for entry in self.tasks.values_mut() {
+            if let Entry::Live(task) = entry {
+                answer.claims.extend(task.take_start(request.seq, env));
+            }
+        }
+        answer
+    }
+}
+
+impl Exchanged {
+    /// Returns whether there is nothing to tell that the worker waits for.
+    fn is_empty(&self) -> bool {
+        let Self {
+            claims,
+            stop,
+            signals,
+            lost,
+            ..
+        } = self;
+        claims.is_empty() && stop.is_empty() && signals.is_empty() && lost.is_empty()
+    }
+}

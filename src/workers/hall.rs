@@ -1,0 +1,311 @@
+//! [`Hall`]: the due tasks, and the workers that wait for them.
+
+use std::{
+    collections::{BTreeSet, HashMap, HashSet, VecDeque},
+    sync::Arc,
+    time::Duration,
+};
+
+use tokio::time::Instant;
+use windlass_statemachine::{Fence, Kind, NodeName, TaskId};
+
+use super::{
+    secret,
+    worker::{Notice, Worker},
+};
+use crate::{
+    runner::due::{DueIndex, Moment},
+    store::{QueuedNodeCommand, TaskView},
+};
+
+/// The most tasks of one claim call.
+const CLAIM_BATCH: usize = 256;
+/// How long a task is put off that no waiting worker may have, or whose claim was refused.
+const LATER: Duration = Duration::from_millis(300);
+/// How long a task that an operator has stopped on a worker is not claimed by this process.
+const AFTER_STOP: Duration = Duration::from_secs(30);
+/// How long a task that was released while it could run is not claimed by this process.
+const AFTER_RELEASE: Duration = Duration::from_secs(1);
+
+/// The due tasks of the namespace, and the workers of this process.
+#[derive(Default)]
+pub(super) struct Hall {
+    due: DueIndex,
+    workers: HashMap<u64, Arc<Worker>>,
+    names: HashMap<NodeName, u64>,
+    waiting: HashMap<Kind, VecDeque<Arc<Worker>>>,
+    /// Which workers are in which of those lines.
+    queued: HashSet<(Kind, u64)>,
+    owners: HashMap<TaskId, (u64, Arc<Worker>)>,
+    held_back: HashMap<TaskId, Instant>,
+    /// The commands of operators to workers that have no answer yet.
+    orders: HashMap<u64, Vec<QueuedNodeCommand>>,
+}
+
+impl Hall {
+    /// Adds a worker. Returns the kinds of all workers when they have changed, or what tasks a worker may have: the
+    /// tasks are then to be listed again.
+    pub(super) fn add(&mut self, worker: &Arc<Worker>) -> Option<BTreeSet<Kind>> {
+        let before = self.coverage();
+        self.names
+            .insert(worker.lease.node.clone(), worker.lease.id);
+        self.workers.insert(worker.lease.id, worker.clone());
+        let now = self.coverage();
+        (!now.is_subset(&before)).then(|| now.into_iter().map(|(kind, _, _)| kind).collect())
+    }
+
+    fn coverage(&self) -> HashSet<(Kind, u32, Vec<(String, String)>)> {
+        let mut all = HashSet::new();
+        for worker in self.workers.values() {
+            let board = worker.board();
+            let labels: Vec<_> = board.labels.clone().into_iter().collect();
+            let offers = board.offers.iter();
+            all.extend(offers.map(|(kind, offer)| (kind.clone(), offer.reads, labels.clone())));
+        }
+        all
+    }
+
+    pub(super) fn worker(&self, lease: u64) -> Option<&Arc<Worker>> {
+        self.workers.get(&lease)
+    }
+
+    /// Returns the worker with this name and the hash of its secret.
+    pub(super) fn named(&self, name: &NodeName, secret: &str) -> Option<Arc<Worker>> {
+        let lease = self.names.get(name)?;
+        let worker = self.workers.get(lease)?;
+        secret::is_same(&worker.secret, secret).then(|| worker.clone())
+    }
+
+    pub(super) fn remove(&mut self, lease: u64) {
+        if let Some(worker) = self.workers.remove(&lease)
+            && self.names.get(&worker.lease.node) == Some(&lease)
+        {
+            self.names.remove(&worker.lease.node);
+        }
+        self.orders.remove(&lease);
+        self.owners
+            .retain(|_, (_, worker)| worker.lease.id != lease);
+    }
+
+    pub(super) fn workers(&self) -> Vec<Arc<Worker>> {
+        self.workers.values().cloned().collect()
+    }
+
+    pub(super) fn owns(&mut self, id: &TaskId, order: u64, worker: &Arc<Worker>) {
+        self.due.remove(id);
+        self.owners.insert(id.clone(), (order, worker.clone()));
+    }
+
+    pub(super) fn disowns(&mut self, id: &TaskId, lease: u64) {
+        if self
+            .owners
+            .get(id)
+            .is_some_and(|(_, worker)| worker.lease.id == lease)
+        {
+            self.owners.remove(id);
+        }
+    }
+
+    /// Notes the end of a claim. A task that could run again goes to other nodes first.
+    pub(super) fn released(&mut self, id: &TaskId, lease: u64, runs_again: bool, stopped: bool) {
+        self.disowns(id, lease);
+        if runs_again {
+            let now = Instant::now();
+            self.held_back.retain(|_, until| *until > now);
+            let wait = if stopped { AFTER_STOP } else { AFTER_RELEASE };
+            self.held_back.insert(id.clone(), now + wait);
+        }
+    }
+
+    pub(super) fn list_begins(&mut self) {
+        self.due.clear();
+    }
+
+    /// Applies an event about a task. Returns the worker that is to look at its commands.
+    pub(super) fn view(&mut self, view: TaskView, now: Moment) -> Option<Arc<Worker>> {
+        if let Some(lease) = view.claimed_by {
+            self.due.remove(&view.id);
+            let worker = self.workers.get(&lease).filter(|_| view.commanded)?;
+            worker.tell(Notice::Commands(view.id));
+            return Some(worker.clone());
+        }
+        let fits = self
+            .workers
+            .values()
+            .any(|worker| worker.board().fits(&view));
+        if !fits {
+            self.due.remove(&view.id);
+            return None;
+        }
+        match self.held_back.get(&view.id) {
+            Some(until) if *until > now.at && !view.commanded => {
+                let until = *until;
+                self.due.put_off(view, until, now);
+            }
+            _ => self.due.upsert(view, now),
+        }
+        None
+    }
+
+    /// Applies the end of a task. Returns its worker.
+    pub(super) fn gone(
+        &mut self,
+        id: &TaskId,
+        order: u64,
+        fence: Option<Fence>,
+    ) -> Option<Arc<Worker>> {
+        if self.due.order(id).is_some_and(|known| known <= order) {
+            self.due.remove(id);
+        }
+        let (of, worker) = self.owners.get(id)?;
+        if *of != order {
+            return None;
+        }
+        worker.tell(Notice::Gone(id.clone(), order, fence));
+        Some(worker.clone())
+    }
+
+    /// Applies a command of an operator. Returns its worker.
+    pub(super) fn order(&mut self, command: QueuedNodeCommand) -> Option<Arc<Worker>> {
+        let known = self.orders.entry(command.lease).or_default();
+        if known.iter().any(|other| other.id == command.id) {
+            return None;
+        }
+        known.push(command.clone());
+        let worker = self.workers.get(&command.lease)?;
+        worker.tell(Notice::Node(command));
+        Some(worker.clone())
+    }
+
+    /// Returns the commands of operators to a worker that have no answer.
+    pub(super) fn orders(&self, lease: u64) -> Vec<QueuedNodeCommand> {
+        self.orders.get(&lease).cloned().unwrap_or_default()
+    }
+
+    pub(super) fn answered(&mut self, lease: u64, command: crate::store::NodeCommandId) {
+        if let Some(orders) = self.orders.get_mut(&lease) {
+            orders.retain(|order| order.id != command);
+        }
+    }
+
+    /// Adds a worker whose exchange waits for work.
+    pub(super) fn waits(&mut self, worker: &Arc<Worker>) {
+        let kinds: Vec<Kind> = worker.board().offers.keys().cloned().collect();
+        for kind in kinds {
+            if self.queued.insert((kind.clone(), worker.lease.id)) {
+                self.waiting
+                    .entry(kind)
+                    .or_default()
+                    .push_back(worker.clone());
+            }
+        }
+    }
+
+    /// Takes the due tasks that a worker may have now.
+    pub(super) fn take_for(&mut self, worker: &Worker, now: Moment) -> Vec<TaskView> {
+        self.due.advance(now);
+        let (mut views, mut others) = (Vec::new(), Vec::new());
+        let mut board = worker.board();
+        while views.len() < CLAIM_BATCH && others.len() < CLAIM_BATCH {
+            let Some(view) = self.due.take(|kind, _| board.free(kind) > 0) else {
+                break;
+            };
+            if board.fits(&view) {
+                board.claims(&view.kind);
+                self.due.claims(&view);
+                views.push(view);
+            } else {
+                others.push(view);
+            }
+        }
+        drop(board);
+        for view in others {
+            self.due.put_off(view, now.at + LATER, now);
+        }
+        views
+    }
+
+    /// Takes the due tasks that waiting workers may have now, by worker.
+    pub(super) fn take(&mut self, now: Moment) -> Vec<(Arc<Worker>, Vec<TaskView>)> {
+        self.due.advance(now);
+        let mut taken: HashMap<u64, (Arc<Worker>, Vec<TaskView>)> = HashMap::new();
+        let mut others = Vec::new();
+        for _ in 0..CLAIM_BATCH {
+            let (waiting, queued) = (&mut self.waiting, &mut self.queued);
+            let Some(view) = self.due.take(|kind, _| has_room(waiting, queued, kind)) else {
+                break;
+            };
+            let Some(worker) = self.choose(&view) else {
+                others.push(view);
+                continue;
+            };
+            worker.board().claims(&view.kind);
+            self.due.claims(&view);
+            let entry = taken.entry(worker.lease.id);
+            entry.or_insert_with(|| (worker, Vec::new())).1.push(view);
+        }
+        for view in others {
+            self.due.put_off(view, now.at + LATER, now);
+        }
+        taken.into_values().collect()
+    }
+
+    /// Returns the next waiting worker that may have the task.
+    fn choose(&mut self, view: &TaskView) -> Option<Arc<Worker>> {
+        let line = self.waiting.get_mut(&view.kind)?;
+        for _ in 0..line.len() {
+            let worker = line.pop_front()?;
+            let may = {
+                let board = worker.board();
+                board.waiting > 0 && board.free(&view.kind) > 0 && board.fits(view)
+            };
+            line.push_back(worker.clone());
+            if may {
+                return Some(worker);
+            }
+        }
+        None
+    }
+
+    /// Puts tasks back that were not claimed.
+    pub(super) fn put_back(&mut self, views: Vec<TaskView>, now: Moment) {
+        for view in views {
+            self.due.put_off(view, now.at + LATER, now);
+        }
+    }
+
+    pub(super) fn next_due_in(&self, now: Moment) -> Option<Duration> {
+        self.due.next_due_in(now)
+    }
+}
+
+/// Returns whether a worker waits with room for the kind. Those that wait no longer leave the line.
+fn has_room(
+    waiting: &mut HashMap<Kind, VecDeque<Arc<Worker>>>,
+    queued: &mut HashSet<(Kind, u64)>,
+    kind: &Kind,
+) -> bool {
+    let Some(line) = waiting.get_mut(kind) else {
+        return false;
+    };
+    for _ in 0..line.len() {
+        let Some(worker) = line.front() else {
+            return false;
+        };
+        let (waits, has_room) = {
+            let board = worker.board();
+            (board.waiting > 0, board.free(kind) > 0)
+        };
+        if waits && has_room {
+            return true;
+        }
+        if let Some(worker) = line.pop_front() {
+            if waits {
+                line.push_back(worker);
+            } else {
+                queued.remove(&(kind.clone(), worker.lease.id));
+            }
+        }
+    }
+    false
+}

@@ -1,0 +1,205 @@
+//! What a worker's turn does with notices: commands, the ends of tasks, orders of operators, timers; and its claims.
+
+use std::{collections::HashSet, sync::Arc};
+
+use tracing::{debug, info};
+use windlass_statemachine::{StopReason, TaskId, machine::Input};
+
+use super::{
+    desk::Desk,
+    turn::{Entry, Turn},
+    worker::{Notice, Worker},
+};
+use crate::store::{Claimed, Error, NodeCommand, QueuedNodeCommand, TaskView};
+
+impl Turn {
+    /// Handles the notices of the worker.
+    pub(super) async fn look(&mut self, desk: &Arc<Desk>, worker: &Arc<Worker>) {
+        let notices = worker.take_notices();
+        if !self.speaks {
+            // The server that speaks for the worker reads everything.
+            return;
+        }
+        let (mut commanded, mut whole) = (HashSet::new(), false);
+        for notice in notices {
+            match notice {
+                Notice::Commands(id) => drop(commanded.insert(id)),
+                Notice::Refresh => whole = true,
+                Notice::Gone(id, order, fence) => {
+                    let entry = self.tasks.get(&id);
+                    let is_over = entry.is_some_and(|entry| {
+                        entry.order() == order && fence.is_none_or(|upto| upto >= entry.fence())
+                    });
+                    if is_over {
+                        self.gone(desk, &id);
+                    }
+                }
+                Notice::Node(command) => self.order(desk, worker, command),
+                Notice::Time => self.fire(desk),
+            }
+        }
+        if whole {
+            self.read(desk, worker, None).await;
+        } else if !commanded.is_empty() {
+            self.read(desk, worker, Some(commanded.into_iter().collect()))
+                .await;
+        }
+        self.settle(desk, worker).await;
+    }
+
+    fn gone(&mut self, desk: &Arc<Desk>, id: &TaskId) {
+        match self.tasks.get(id) {
+            // Its own write may have ended it: the answer follows.
+            Some(Entry::Live(task)) if task.machine.is_ending() => {}
+            Some(Entry::Live(_)) => self.feed(desk, id, Input::Fenced(StopReason::Deleted)),
+            Some(Entry::Unjudged(_)) => {
+                if let Some(entry) = self.tasks.remove(id) {
+                    self.fenced.insert((id.clone(), entry.fence()));
+                }
+            }
+            None => {}
+        }
+    }
+
+    fn fire(&mut self, desk: &Arc<Desk>) {
+        let env = desk.env();
+        let mut fired = Vec::new();
+        for (id, entry) in &mut self.tasks {
+            if let Entry::Live(task) = entry {
+                fired.extend(task.fired(env).into_iter().map(|input| (id.clone(), input)));
+            }
+        }
+        for (id, input) in fired {
+            self.feed(desk, &id, input);
+        }
+    }
+
+    /// Reads claims from the store: all, or those of these tasks. Feeds the commands that are new.
+    async fn read(&mut self, desk: &Arc<Desk>, worker: &Arc<Worker>, ids: Option<Vec<TaskId>>) {
+        let is_whole = ids.is_none();
+        let all = match desk.coordinator.held(&self.lease, ids).await {
+            Ok(all) => all,
+            Err(error) => {
+                debug!(worker = %worker.lease.node, %error, "could not read the claims of a worker");
+                return self.forget(desk);
+            }
+        };
+        let mut named = HashSet::new();
+        for claimed in all {
+            named.insert(claimed.task.id.clone());
+            self.found(desk, worker, claimed);
+        }
+        if is_whole {
+            let missing = self.tasks.keys().filter(|id| !named.contains(*id));
+            for id in missing.cloned().collect::<Vec<_>>() {
+                self.gone(desk, &id);
+            }
+        }
+    }
+
+    fn found(&mut self, desk: &Arc<Desk>, worker: &Arc<Worker>, claimed: Claimed) {
+        let id = claimed.task.id.clone();
+        match self.tasks.get(&id) {
+            Some(Entry::Live(task)) if task.claim.fence == claimed.claim.fence => {
+                for command in claimed.commands {
+                    self.feed(desk, &id, Input::Command(command));
+                }
+            }
+            _ => self.hold(desk, worker, claimed),
+        }
+    }
+
+    /// Carries out a command of an operator.
+    fn order(&mut self, desk: &Arc<Desk>, worker: &Arc<Worker>, queued: QueuedNodeCommand) {
+        let QueuedNodeCommand { id, command, .. } = queued;
+        info!(worker = %worker.lease.node, ?command, "a command for a worker");
+        let answer = |outcome: &str| desk.acknowledge(&self.lease, id, outcome);
+        match command {
+            NodeCommand::Freeze => {
+                worker.board().status.frozen = true;
+                answer("frozen");
+            }
+            NodeCommand::Unfreeze => {
+                {
+                    let mut board = worker.board();
+                    (board.status.frozen, board.status.draining) = (false, false);
+                }
+                answer("unfrozen");
+            }
+            NodeCommand::Balance => answer("balanced: 0 tasks released"),
+            NodeCommand::Drain => {
+                worker.board().status.draining = true;
+                self.drains.push(id);
+                self.stop_all(desk, StopReason::Drain);
+            }
+            NodeCommand::StopTask { task } if self.tasks.contains_key(&task) => {
+                self.stops.entry(task.clone()).or_default().push(id);
+                self.feed(desk, &task, Input::Stop(StopReason::StopTask));
+            }
+            NodeCommand::StopTask { .. } => answer("the task is not on this node"),
+        }
+    }
+
+    /// Claims tasks for the worker.
+    pub(super) async fn claim(
+        &mut self,
+        desk: &Arc<Desk>,
+        worker: &Arc<Worker>,
+        views: Vec<TaskView>,
+    ) {
+        let kinds: Vec<_> = views.iter().map(|view| view.kind.clone()).collect();
+        let (known, mut views): (Vec<_>, Vec<_>) = views
+            .into_iter()
+            .partition(|view| self.tasks.contains_key(&view.id));
+        drop(known);
+        if self.speaks && !views.is_empty() {
+            let ids = views.iter().map(|view| view.id.clone()).collect();
+            let answers = desk.coordinator.claim(&self.lease, ids).await;
+            let mut failed = Vec::new();
+            for (view, answer) in views.drain(..).zip(answers) {
+                match answer {
+                    Ok(Some(claimed)) => self.won(desk, worker, &view, claimed),
+                    Ok(None) if view.sleeping || view.deadline.is_some() => failed.push(view),
+                    // Another node has it, or it can no longer be claimed.
+                    Ok(None) => {}
+                    Err(Error::Corrupt { .. }) => {}
+                    Err(error) => {
+                        debug!(task = %view.id, %error, "could not be claimed for a worker");
+                        failed.push(view);
+                        if self.speaks {
+                            self.lose(desk, worker, &error);
+                        }
+                    }
+                }
+            }
+            views = failed;
+        }
+        desk.hall().put_back(views, desk.moment());
+        worker.board().claimed(kinds.iter());
+        self.settle(desk, worker).await;
+    }
+
+    /// Gives up what this process knows of the worker: whether a claim was made is not known, or another server speaks.
+    fn lose(&mut self, desk: &Arc<Desk>, worker: &Arc<Worker>, error: &Error) {
+        if matches!(error, Error::Fenced(_)) {
+            worker.board().is_over = true;
+        }
+        self.forget(desk);
+    }
+
+    fn won(&mut self, desk: &Arc<Desk>, worker: &Arc<Worker>, view: &TaskView, claimed: Claimed) {
+        if !self.speaks {
+            // The next request reads it.
+            return;
+        }
+        let offer = worker.board().offers.get(&claimed.task.kind).cloned();
+        let fits = offer.is_some_and(|offer| offer.reads >= claimed.state.data_version);
+        if !fits {
+            info!(task = %view.id, worker = %worker.lease.node, "claimed, but no longer for this worker: released");
+            return self.release(claimed);
+        }
+        let id = claimed.task.id.clone();
+        self.hold(desk, worker, claimed);
+        self.judge(desk, worker, &id, None);
+    }
+}

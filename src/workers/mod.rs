@@ -1,0 +1,163 @@
+//! Remote workers: programs in any language that run handlers, and speak with a server.
+//!
+//! A worker is a node of its own. Its record and its lease are in the store, and its claims are attached to that lease.
+//! A server speaks for it: it runs the state machines of the worker's tasks, and keeps nothing that cannot be read from
+//! the store and from what the worker says that it holds. So any server of the namespace takes the place of another.
+
+mod desk;
+mod error;
+mod exchange;
+mod hall;
+mod look;
+mod node;
+pub mod protocol;
+mod register;
+mod renewals;
+mod report;
+mod secret;
+mod task;
+mod turn;
+mod worker;
+
+pub use self::error::WorkerError;
+
+use std::sync::Arc;
+
+use tokio::sync::OnceCell;
+use windlass_statemachine::NodeName;
+
+use self::{
+    desk::Desk,
+    protocol::{Exchange, Exchanged, Leave, Register, Registered, ReportItems, Reported},
+};
+use crate::store::Store;
+
+/// The remote workers for which this process speaks. Clones share them.
+///
+/// # Example
+///
+/// ```
+/// use windlass::{Client, NewTask, store::Store, workers::{Workers, protocol::*}};
+///
+/// # #[tokio::main] async fn main() -> Result<(), windlass::BoxError> {
+/// let store = Store::open("memory:").await?;
+/// let workers = Workers::new(&store, Vec::new);
+/// let id = Client::new(&store).submit(NewTask::new("resize").props(&640)).await?;
+///
+/// let secret = "a random text of the worker";
+/// let form = serde_json::json!({"name": "py-1", "secret": secret, "kinds": {"resize": {"slots": 2}}});
+/// let registered = workers.register(serde_json::from_value(form)?).await?;
+///
+/// let form = serde_json::json!({"secret": secret, "seq": 1, "wait_ms": 5000});
+/// let name = registered.worker;
+/// let claims = workers.exchange(&name, serde_json::from_value(form)?).await?.claims;
+/// let run = &claims[0];
+/// assert_eq!((&run.id, run.props.get::<u32>("props")?), (&id, 640));
+///
+/// let item = serde_json::json!({"id": run.id, "fence": run.fence, "run": run.run, "n": run.n,
+///     "return": {"message": "complete", "result": 320}});
+/// let form = serde_json::json!({"secret": secret, "seq": 2, "settled": 1, "items": [item]});
+/// let reported = workers.report(&name, serde_json::from_value(form)?).await?;
+/// assert_eq!(reported.results[0].result, ResultCode::Applied);
+/// assert_eq!(Client::new(&store).wait(&id).await?.result::<u32>()?, 320);
+/// workers.shutdown().await;
+/// # Ok(()) }
+/// ```
+#[derive(Clone)]
+pub struct Workers {
+    desk: Arc<Desk>,
+    started: Arc<OnceCell<()>>,
+}
+
+impl std::fmt::Debug for Workers {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Workers").finish_non_exhaustive()
+    }
+}
+
+impl Workers {
+    /// Returns the workers of a store. Nothing is read, and no node joins, before the first request of a worker.
+    /// `servers` returns the addresses of the servers of the namespace, for the workers.
+    pub fn new(store: &Store, servers: impl Fn() -> Vec<String> + Send + Sync + 'static) -> Self {
+        Self {
+            desk: Desk::new(store, Box::new(servers)),
+            started: Arc::default(),
+        }
+    }
+
+    /// Joins the namespace, once.
+    async fn start(&self) {
+        let start = async {
+            tokio::spawn(node::run(self.desk.clone()));
+        };
+        self.started.get_or_init(|| start).await;
+    }
+
+    /// Registers a worker.
+    ///
+    /// # Errors
+    ///
+    /// [`WorkerError::Invalid`]; [`WorkerError::Store`] with
+    /// [`Error::AlreadyExists`](crate::store::Error::AlreadyExists) when a live node, or a worker with another secret, has
+    /// that name.
+    pub async fn register(&self, worker: Register) -> Result<Registered, WorkerError> {
+        self.start().await;
+        register::register(&self.desk, worker).await
+    }
+
+    /// Renews the lease of a worker, compares what it holds with its claims, and waits for something to answer.
+    ///
+    /// # Errors
+    ///
+    /// [`WorkerError`].
+    pub async fn exchange(
+        &self,
+        worker: &NodeName,
+        request: Exchange,
+    ) -> Result<Exchanged, WorkerError> {
+        self.start().await;
+        exchange::exchange(self.desk.clone(), worker.clone(), request).await
+    }
+
+    /// Applies reports of a worker.
+    ///
+    /// # Errors
+    ///
+    /// [`WorkerError`].
+    pub async fn report(
+        &self,
+        worker: &NodeName,
+        request: ReportItems,
+    ) -> Result<Reported, WorkerError> {
+        self.start().await;
+        report::report(self.desk.clone(), worker.clone(), request).await
+    }
+
+    /// Ends the lease of a worker, and releases its claims.
+    ///
+    /// # Errors
+    ///
+    /// [`WorkerError`]. A worker that is not live has left already: no error.
+    pub async fn leave(&self, worker: &NodeName, request: Leave) -> Result<(), WorkerError> {
+        let record = match self
+            .desk
+            .record(worker, &secret::hash(&request.secret))
+            .await
+        {
+            Err(WorkerError::Over(_)) => return Ok(()),
+            record => record?,
+        };
+        let left = self.desk.coordinator.leave(&record.lease).await;
+        left.map_err(WorkerError::Store)?;
+        let known = self.desk.hall().worker(record.lease.id).cloned();
+        if let Some(worker) = known {
+            self.desk.drop_worker(&worker).await;
+        }
+        Ok(())
+    }
+
+    /// Stops: open exchanges are answered at once. The workers and their claims stay, and another server goes on.
+    pub async fn shutdown(&self) {
+        self.desk.stop.cancel();
+    }
+}

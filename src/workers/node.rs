@@ -1,0 +1,151 @@
+//! The node of this process: it watches the tasks of the kinds of its workers, and runs nothing itself.
+
+use std::{pin::pin, sync::Arc, time::Duration};
+
+use futures::StreamExt;
+use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tracing::{error, info, warn};
+use windlass_statemachine::{Kind, NodeName};
+
+use super::{desk::Desk, renewals::Renewals, worker::Notice};
+use crate::store::{Error, Event, Lease, NodeSpec, NodeStatus};
+
+/// The time to live of the lease.
+const TTL: Duration = Duration::from_secs(15);
+/// The pause after a failure.
+const PAUSE: Duration = Duration::from_millis(500);
+/// How long the node tries to leave.
+const LEAVE: Duration = Duration::from_secs(2);
+
+/// Runs the node until the process stops.
+pub(super) async fn run(desk: Arc<Desk>) {
+    tokio::spawn(Renewals::run(desk.clone()));
+    tokio::spawn(dispatch(desk.clone()));
+    let name = match NodeName::new(&desk.name) {
+        Ok(name) => name,
+        Err(invalid) => return error!(server = %desk.name, %invalid, "could not serve workers"),
+    };
+    let mut spec = NodeSpec::new(name);
+    (spec.slots, spec.kinds) = (0, Some(Vec::new()));
+    loop {
+        let joined = tokio::select! {
+            joined = desk.coordinator.join(&spec, TTL) => joined,
+            () = desk.stop.cancelled() => return,
+        };
+        match joined {
+            Ok(lease) => {
+                let ended = tokio::select! {
+                    error = renew(&desk, &lease) => Some(error),
+                    () = watch(&desk, &lease) => None,
+                    () = desk.stop.cancelled() => {
+                        let _ = timeout(LEAVE, desk.coordinator.leave(&lease)).await;
+                        return;
+                    }
+                };
+                if let Some(error) = ended {
+                    info!(server = %desk.name, %error, "the lease of the server is over; joining again");
+                }
+                // A lease that may still live has the name.
+                let _ = timeout(LEAVE, desk.coordinator.leave(&lease)).await;
+            }
+            Err(error) => {
+                warn!(server = %desk.name, %error, "could not join to serve workers; trying again");
+            }
+        }
+        tokio::select! {
+            () = sleep(PAUSE) => {}
+            () = desk.stop.cancelled() => return,
+        }
+    }
+}
+
+/// Renews the lease until it is over.
+async fn renew(desk: &Desk, lease: &Lease) -> Error {
+    let mut renewed = Instant::now();
+    loop {
+        sleep_until(renewed + TTL / 3).await;
+        let asked = Instant::now();
+        let status = NodeStatus::default();
+        match timeout(TTL / 3, desk.coordinator.renew(lease, &status)).await {
+            Ok(Ok(())) => renewed = asked,
+            Ok(Err(error)) if !error.is_retryable() => return error,
+            Ok(Err(error)) if renewed.elapsed() > TTL => return error,
+            Ok(Err(_)) => sleep(PAUSE).await,
+            Err(_) => {}
+        }
+    }
+}
+
+/// Watches the tasks, and again when the kinds change or the watch has ended.
+async fn watch(desk: &Arc<Desk>, lease: &Lease) {
+    let mut kinds = desk.kinds.subscribe();
+    loop {
+        let wanted: Vec<Kind> = kinds.borrow_and_update().iter().cloned().collect();
+        match desk.coordinator.watch(lease, Some(wanted)).await {
+            Ok(stream) => {
+                let mut stream = pin!(stream);
+                loop {
+                    tokio::select! {
+                        events = stream.next() => match events {
+                            Some(events) => handle(desk, events),
+                            None => break,
+                        },
+                        _ = kinds.changed() => break,
+                    }
+                }
+            }
+            Err(Error::Fenced(_)) => return,
+            Err(error) => {
+                warn!(server = %desk.name, %error, "could not watch the tasks; trying again")
+            }
+        }
+        if !kinds.has_changed().unwrap_or(false) {
+            sleep(PAUSE).await;
+        }
+    }
+}
+
+/// Applies the events of a watch.
+fn handle(desk: &Arc<Desk>, events: Vec<Event>) {
+    let now = desk.moment();
+    let mut concerned = Vec::new();
+    let mut hall = desk.hall();
+    for event in events {
+        match event {
+            Event::Reset => hall.list_begins(),
+            Event::Listed => {
+                for worker in hall.workers() {
+                    worker.tell(Notice::Refresh);
+                    concerned.push(worker);
+                }
+            }
+            Event::Task(view) => concerned.extend(hall.view(view, now)),
+            Event::Gone { id, order, fence } => concerned.extend(hall.gone(&id, order, fence)),
+            Event::Node(command) => concerned.extend(hall.order(command)),
+            // Reported for the own lease, which claims nothing.
+            Event::Commands { .. } | Event::Peers => {}
+        }
+    }
+    drop(hall);
+    concerned.sort_unstable_by_key(|worker| worker.lease.id);
+    concerned.dedup_by_key(|worker| worker.lease.id);
+    for worker in concerned {
+        desk.wake(worker);
+    }
+    desk.work.notify_one();
+}
+
+/// Claims due tasks for waiting workers, until the process stops.
+async fn dispatch(desk: Arc<Desk>) {
+    loop {
+        let next = desk.hall().next_due_in(desk.moment());
+        let next = next.unwrap_or(Duration::from_secs(60));
+        let next = next.clamp(Duration::from_millis(1), Duration::from_secs(60));
+        tokio::select! {
+            () = desk.work.notified() => {}
+            () = sleep(next) => {}
+            () = desk.stop.cancelled() => return,
+        }
+        desk.dispatch();
+    }
+}

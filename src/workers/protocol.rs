@@ -1,0 +1,555 @@
+//! The JSON forms of the protocol between remote workers and servers, version 1.
+//!
+//! Lengths of time are in milliseconds. The clock of a worker counts nowhere. Fields that are not known are ignored.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use windlass_statemachine::{
+    Command, ErrorEntry, Fence, Invalid, Json, Kind, NodeName, Progress, StateKind, TaskId,
+    task::Labels, waits::Waited,
+};
+
+/// The version of the protocol.
+pub const VERSION: u32 = 1;
+
+fn one() -> u32 {
+    1
+}
+
+fn first() -> Vec<u32> {
+    vec![VERSION]
+}
+
+fn grace() -> u64 {
+    30_000
+}
+
+/// A worker registers. The same name and secret again, while the lease is live, return the same lease.
+#[derive(Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[non_exhaustive]
+pub struct Register {
+    /// The versions of the protocol that the worker speaks; 1 by default.
+    #[serde(default = "first")]
+    pub protocol: Vec<u32>,
+    /// The name of the worker, which no other live node or worker has.
+    pub name: NodeName,
+    /// A text of 16 to 200 characters that the worker makes at random, once for its process. Every request has it.
+    pub secret: String,
+    /// The kinds for which the worker has handlers: 1 to 100.
+    pub kinds: BTreeMap<Kind, Offer>,
+    /// Labels that a task must all have for the worker to take it; none by default.
+    #[serde(default)]
+    pub labels: Labels,
+    /// How long after the last renewal the lease ends: 15,000 to 300,000; 45,000 by default.
+    #[serde(default)]
+    pub ttl_ms: Option<u64>,
+    /// The client library with its version, for operators.
+    #[serde(default)]
+    pub sdk: String,
+    /// The name of the machine, for operators.
+    #[serde(default)]
+    pub host: String,
+    /// The process id, for operators.
+    #[serde(default)]
+    pub pid: u32,
+}
+
+/// What a worker offers for one kind.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[non_exhaustive]
+pub struct Offer {
+    /// The most handlers of the kind that run at once. All kinds together have at most 1,000.
+    pub slots: u32,
+    /// The version of the data that the handler reads and writes; 1 by default.
+    #[serde(default = "one")]
+    pub reads: u32,
+    /// How long a handler may take to return after a stop; 30,000 by default. The worker then aborts it.
+    #[serde(default = "grace")]
+    pub grace_ms: u64,
+    /// Whether the handler takes signals; `false` by default: then each signal is rejected.
+    #[serde(default)]
+    pub signals: bool,
+}
+
+impl Offer {
+    /// Returns an offer of this many slots, with a grace of 30 s, without signals.
+    pub fn new(slots: u32) -> Self {
+        Self {
+            slots,
+            reads: one(),
+            grace_ms: grace(),
+            signals: false,
+        }
+    }
+}
+
+/// The answer to [`Register`].
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[non_exhaustive]
+pub struct Registered {
+    /// The name by which the paths of further requests call the worker.
+    pub worker: NodeName,
+    /// The version of the protocol that is spoken: the greatest that both know.
+    pub protocol: u32,
+    /// What else the server can do; empty in this version.
+    pub features: Vec<String>,
+    /// How long after the last renewal the lease ends, in milliseconds.
+    pub ttl_ms: u64,
+    /// The most that an exchange may wait, in milliseconds: a quarter of `ttl_ms`.
+    pub wait_ms: u64,
+    /// The number of the last request that the store knows: further requests have greater numbers. 0 for a new lease.
+    pub seq: u64,
+    /// The time of the server, for operators.
+    pub now: Timestamp,
+    /// Addresses of the servers of the namespace. Any of them takes the next request.
+    pub servers: Vec<String>,
+}
+
+/// A worker renews its lease, says what it runs, and asks for work.
+#[derive(Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[non_exhaustive]
+pub struct Exchange {
+    /// The secret of the worker.
+    pub secret: String,
+    /// The number of the request, greater than that of every earlier exchange and report.
+    pub seq: u64,
+    /// Every request up to this number was answered, or its answer is not awaited any more.
+    #[serde(default)]
+    pub settled: u64,
+    /// Every claim that the worker has: all of them, each time.
+    #[serde(default)]
+    pub held: Vec<Held>,
+    /// Kinds for which no tasks are wanted now.
+    #[serde(default)]
+    pub pause_kinds: Vec<Kind>,
+    /// How long the server may wait for something to answer, at most a quarter of the TTL; 0 by default. Use 0 after a
+    /// failure.
+    #[serde(default)]
+    pub wait_ms: u64,
+}
+
+/// A claim that a worker has.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[non_exhaustive]
+pub struct Held {
+    /// The task.
+    pub id: TaskId,
+    /// The fence of the claim.
+    pub fence: Fence,
+    /// The run, as [`Start::run`] named it.
+    pub run: u64,
+    /// What the worker does with it.
+    #[serde(default)]
+    pub phase: RunPhase,
+    /// The order of the last command that the handler has received; 0 for none.
+    #[serde(default)]
+    pub took: u64,
+}
+
+impl Held {
+    /// Returns a run that goes on.
+    pub fn new(id: TaskId, fence: Fence, run: u64) -> Self {
+        Self {
+            id,
+            fence,
+            run,
+            phase: RunPhase::Running,
+            took: 0,
+        }
+    }
+}
+
+/// What a worker does with a run.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum RunPhase {
+    /// The handler runs, or is about to start.
+    #[default]
+    Running,
+    /// The handler was asked to stop.
+    Stopping,
+    /// The handler has ended, and no server has answered the report of that yet.
+    Ended,
+}
+
+/// The answer to [`Exchange`].
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[non_exhaustive]
+pub struct Exchanged {
+    /// The number of the last exchange that has renewed the lease. The handlers are to stop at 80 % of the TTL after the
+    /// moment when that exchange was sent.
+    pub renewed_seq: u64,
+    /// Runs to start. A run that the worker has or had is not started again.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub claims: Vec<Start>,
+    /// Runs that are to end.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stop: Vec<Stop>,
+    /// Commands and signals that do not end a run.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub signals: Vec<Signalled>,
+    /// Claims that the worker no longer has: abort their handlers, and report nothing more of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lost: Vec<Lost>,
+    /// Whether the worker gets no further tasks, because an operator drains it or has frozen it.
+    #[serde(default)]
+    pub drain: bool,
+    /// Addresses of the servers of the namespace, when they may have changed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub servers: Vec<String>,
+}
+
+/// A run to start: its name is `id`, `fence` and `run`.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[non_exhaustive]
+pub struct Start {
+    /// The task.
+    pub id: TaskId,
+    /// The fence of the claim.
+    pub fence: Fence,
+    /// The version of the state from which the run starts. A greater one replaces an earlier run of the same claim,
+    /// whose end was reported.
+    pub run: u64,
+    /// The kind of the task.
+    pub kind: Kind,
+    /// The props of the task: any JSON.
+    pub props: Json,
+    /// The data that the task has kept: any JSON; absent before the first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data: Option<Json>,
+    /// The version of the data.
+    pub data_version: u32,
+    /// The labels of the task.
+    #[serde(default, skip_serializing_if = "Labels::is_empty")]
+    pub labels: Labels,
+    /// The attempt, from 1.
+    pub attempt: u32,
+    /// How often the task was started again after it had ended.
+    pub incarnation: u32,
+    /// The number of the next report of this claim.
+    pub n: u64,
+    /// The commands and signals that the handler has from its start.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub signals: Vec<Signalled>,
+    /// The outcomes of the tasks that it has waited for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub waited: Vec<Waited>,
+    /// The last error of the task.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_error: Option<ErrorEntry>,
+    /// How long the handler may take to return after a stop, in milliseconds.
+    pub grace_ms: u64,
+    /// In how many milliseconds the task must have ended; absent without a deadline.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ends_in_ms: Option<u64>,
+}
+
+/// A run that is to end. The worker counts the grace from when it has received the first stop of the run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[non_exhaustive]
+pub struct Stop {
+    /// The task.
+    pub id: TaskId,
+    /// The fence of the claim.
+    pub fence: Fence,
+    /// The run.
+    pub run: u64,
+    /// Why: `command`, `shutdown`, `drain`, `stop-task`, `deadline`.
+    pub reason: String,
+    /// The order of the command, for `command`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub order: Option<u64>,
+    /// The message that carries the command out, for `command`: a handler may return it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command: Option<Command>,
+    /// How long the handler may take to return, in milliseconds.
+    pub grace_ms: u64,
+}
+
+/// A command or a signal for a run that goes on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[non_exhaustive]
+pub struct Signalled {
+    /// The task.
+    pub id: TaskId,
+    /// The fence of the claim.
+    pub fence: Fence,
+    /// The run.
+    pub run: u64,
+    /// The place of the command in the queue of the task.
+    pub order: u64,
+    /// The command.
+    pub command: Command,
+}
+
+/// A claim that a worker no longer has.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[non_exhaustive]
+pub struct Lost {
+    /// The task.
+    pub id: TaskId,
+    /// The fence of the claim that is over.
+    pub fence: Fence,
+}
+
+/// A worker reports what its handlers did.
+#[derive(Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[non_exhaustive]
+pub struct ReportItems {
+    /// The secret of the worker.
+    pub secret: String,
+    /// The number of the request, greater than that of every earlier exchange and report.
+    pub seq: u64,
+    /// Every request up to this number was answered, or its answer is not awaited any more.
+    #[serde(default)]
+    pub settled: u64,
+    /// What the handlers did: at most 1,000 items. Those of one claim are in the order of their numbers.
+    pub items: Vec<Item>,
+    /// Whether the answer may have claims for the slots that become free.
+    #[serde(default)]
+    pub claims_wanted: bool,
+}
+
+/// One report of one run.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[non_exhaustive]
+pub struct Item {
+    /// The task.
+    pub id: TaskId,
+    /// The fence of the claim.
+    pub fence: Fence,
+    /// The run.
+    pub run: u64,
+    /// The number of the report among those of the claim, from 1. The same report is sent again with the same number.
+    /// Progress and log lines have no number.
+    #[serde(default)]
+    pub n: u64,
+    /// The order of the last command that the handler has received; 0 for none.
+    #[serde(default)]
+    pub took: u64,
+    /// It has stored new data, and goes on: any JSON.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "present"
+    )]
+    pub checkpoint: Option<Json>,
+    /// It has returned this message: the JSON form of a handler's message.
+    #[serde(default, rename = "return", skip_serializing_if = "Option::is_none")]
+    pub returned: Option<Json>,
+    /// It has replied to a signal, and goes on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answer: Option<Reply>,
+    /// How far it has got. It is stored with the next write.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub progress: Option<Progress>,
+    /// Lines that it has logged.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub log: Option<Vec<Line>>,
+    /// `true`: the worker has aborted it after a stop, at the end of its grace.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub aborted: bool,
+}
+
+fn present<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<Json>, D::Error> {
+    Json::deserialize(from).map(Some)
+}
+
+impl Item {
+    /// Returns a report of a run.
+    pub fn new(run: &Held, n: u64, what: What) -> Self {
+        let mut item = Self {
+            id: run.id.clone(),
+            fence: run.fence,
+            run: run.run,
+            n,
+            took: run.took,
+            checkpoint: None,
+            returned: None,
+            answer: None,
+            progress: None,
+            log: None,
+            aborted: false,
+        };
+        match what {
+            What::Checkpoint(data) => item.checkpoint = Some(data),
+            What::Return(message) => item.returned = Some(message),
+            What::Answer(reply) => item.answer = Some(reply),
+            What::Progress(progress) => item.progress = Some(progress),
+            What::Log(lines) => item.log = Some(lines),
+            What::Aborted => item.aborted = true,
+        }
+        item
+    }
+
+    /// Returns what the handler did.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`] (field `items`) unless the item says exactly one thing, or for a numbered one without its number.
+    pub fn what(&self) -> Result<What, Invalid> {
+        let said = [
+            self.checkpoint.clone().map(What::Checkpoint),
+            self.returned.clone().map(What::Return),
+            self.answer.clone().map(What::Answer),
+            self.progress.clone().map(What::Progress),
+            self.log.clone().map(What::Log),
+            self.aborted.then_some(What::Aborted),
+        ];
+        let mut said = said.into_iter().flatten();
+        let (Some(what), None) = (said.next(), said.next()) else {
+            let reason = format!(
+                "the item of task '{}' must have exactly one of checkpoint, return, answer, progress, log, aborted",
+                self.id
+            );
+            return Err(Invalid::new("items", reason));
+        };
+        if what.is_numbered() && self.n == 0 {
+            let reason = format!(
+                "the item of task '{}' has no n; give 1 to the first report of a claim",
+                self.id
+            );
+            return Err(Invalid::new("items", reason));
+        }
+        Ok(what)
+    }
+}
+
+/// What a handler did.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum What {
+    /// It has stored new data, and goes on.
+    Checkpoint(Json),
+    /// It has returned this message.
+    Return(Json),
+    /// It has replied to a signal, and goes on.
+    Answer(Reply),
+    /// How far it has got.
+    Progress(Progress),
+    /// Lines that it has logged.
+    Log(Vec<Line>),
+    /// The worker has aborted it.
+    Aborted,
+}
+
+impl What {
+    /// Returns whether the report has a number.
+    pub fn is_numbered(&self) -> bool {
+        !matches!(self, Self::Progress(_) | Self::Log(_))
+    }
+}
+
+/// A reply to a signal.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "SignalReply"))]
+#[non_exhaustive]
+pub struct Reply {
+    /// The order of the signal.
+    pub signal: u64,
+    /// The reply: any JSON.
+    pub reply: Json,
+    /// New data, if there is any: any JSON.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data: Option<Json>,
+}
+
+/// A line that a handler has logged.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "WorkerLogLine"))]
+#[non_exhaustive]
+pub struct Line {
+    /// The number of the line among those of the claim, from 1. A line that is sent again is stored once.
+    pub n: u64,
+    /// The text, without a line break.
+    pub text: String,
+}
+
+/// The answer to [`ReportItems`].
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[non_exhaustive]
+pub struct Reported {
+    /// The result of each item, in order.
+    pub results: Vec<ItemResult>,
+    /// Runs to start: the next run of a task whose handler has returned, and new claims.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub claims: Vec<Start>,
+}
+
+/// The result of one item.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[non_exhaustive]
+pub struct ItemResult {
+    /// The task.
+    pub id: TaskId,
+    /// The fence of the claim.
+    pub fence: Fence,
+    /// The number of the report.
+    pub n: u64,
+    /// What became of it.
+    pub result: ResultCode,
+    /// Why it was refused, or what to send instead.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// The state of the task after a return that was applied.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<StateKind>,
+}
+
+/// The result of an item.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum ResultCode {
+    /// It is stored; also when it had been stored before.
+    Applied,
+    /// A checkpoint or a reply is not stored; its number is used for the next report. What a handler has returned is not
+    /// stored, and a failed attempt was stored instead.
+    Refused,
+    /// The run or the claim is over: abort the handler, and report nothing more of it.
+    Lost,
+    /// Not known. Send the same item again.
+    Retry,
+}
+
+/// A worker leaves: its lease ends, and its claims are released.
+#[derive(Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[non_exhaustive]
+pub struct Leave {
+    /// The secret of the worker.
+    pub secret: String,
+}
+
+macro_rules! without_secret {
+    ($($form:ident),*) => {$(
+        impl std::fmt::Debug for $form {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.debug_struct(stringify!($form)).finish_non_exhaustive()
+            }
+        }
+    )*};
+}
+
+without_secret!(Register, Exchange, ReportItems, Leave);

@@ -1,0 +1,335 @@
+//! Reports: what the handlers of a worker did.
+
+use std::{collections::HashSet, sync::Arc};
+
+use windlass_statemachine::{
+    CommandId, Invalid, NodeName, Report, StateKind, TaskId,
+    machine::{Answer, Input},
+    wire::read_message,
+};
+
+use super::{
+    desk::Desk,
+    error::WorkerError,
+    protocol::{Held, Item, ItemResult, ReportItems, Reported, ResultCode, What},
+    secret,
+    turn::{Entry, Turn},
+    worker::Worker,
+};
+use crate::store::{LogWrite, Logged};
+
+/// The most items of one report.
+const ITEMS: usize = 1_000;
+
+/// Handles a report. Once begun, it is carried out even if the connection ends.
+pub(super) async fn report(
+    desk: Arc<Desk>,
+    name: NodeName,
+    request: ReportItems,
+) -> Result<Reported, WorkerError> {
+    if request.items.len() > ITEMS {
+        let reason = format!(
+            "{} items; give at most {ITEMS} in one report",
+            request.items.len()
+        );
+        return Err(Invalid::new("items", reason).into());
+    }
+    let items = request
+        .items
+        .iter()
+        .map(|item| Ok((item.clone(), item.what()?)));
+    let items = items.collect::<Result<Vec<_>, Invalid>>()?;
+    let done = tokio::spawn(async move { carry_out(&desk, &name, &request, items).await });
+    match done.await {
+        Ok(answer) => answer,
+        Err(_) => Err(WorkerError::Store(crate::store::Error::unavailable(
+            "report",
+            "the request failed",
+        ))),
+    }
+}
+
+async fn carry_out(
+    desk: &Arc<Desk>,
+    name: &NodeName,
+    request: &ReportItems,
+    items: Vec<(Item, What)>,
+) -> Result<Reported, WorkerError> {
+    let hash = secret::hash(&request.secret);
+    let known = desk.hall().named(name, &hash);
+    let worker = match known {
+        Some(worker) => worker,
+        None => desk.worker(&desk.record(name, &hash).await?),
+    };
+    let mut turn = worker.turn.lock().await;
+    let is_known = |item: &Item| {
+        let entry = turn.tasks.get(&item.id);
+        entry.is_some_and(|entry| entry.fence() == item.fence)
+    };
+    // A claim that this process does not know may be one that another server has made since.
+    let record = match turn.speaks && items.iter().all(|(item, _)| is_known(item)) {
+        true => None,
+        false => Some(desk.record(name, &hash).await?),
+    };
+    turn.enter(desk, &worker, request.seq, record).await?;
+    let results = turn.apply(desk, &worker, items).await;
+    if request.claims_wanted && turn.speaks {
+        let views = desk.hall().take_for(&worker, desk.moment());
+        if !views.is_empty() {
+            turn.claim(desk, &worker, views).await;
+        }
+    }
+    let claims = turn.starts(desk, request.seq);
+    drop(turn);
+    desk.work.notify_one();
+    Ok(Reported { results, claims })
+}
+
+fn result(item: &Item, result: ResultCode) -> ItemResult {
+    ItemResult {
+        id: item.id.clone(),
+        fence: item.fence,
+        n: item.n,
+        result,
+        error: None,
+        state: None,
+    }
+}
+
+fn refused(item: &Item, error: impl Into<String>) -> ItemResult {
+    ItemResult {
+        error: Some(error.into()),
+        ..result(item, ResultCode::Refused)
+    }
+}
+
+/// Returns the result of a report that was applied before.
+fn recorded(item: &Item, last: &Report, state: StateKind) -> ItemResult {
+    match &last.refused {
+        Some(why) if last.n == item.n => refused(item, why),
+        _ => ItemResult {
+            state: Some(state),
+            ..result(item, ResultCode::Applied)
+        },
+    }
+}
+
+/// What is done with an item at once.
+enum Fed {
+    Answered(ItemResult),
+    /// The answer follows when its write is stored.
+    Waits,
+}
+
+impl Turn {
+    /// Applies items. Those of one task follow each other; those of different tasks are written together.
+    async fn apply(
+        &mut self,
+        desk: &Arc<Desk>,
+        worker: &Arc<Worker>,
+        items: Vec<(Item, What)>,
+    ) -> Vec<ItemResult> {
+        let mut results: Vec<Option<ItemResult>> = items.iter().map(|_| None).collect();
+        let mut open: Vec<usize> = (0..items.len()).collect();
+        while !open.is_empty() {
+            let (mut busy, mut later, mut fed) = (HashSet::new(), Vec::new(), Vec::new());
+            self.written.clear();
+            self.answers.clear();
+            let mut logs = Vec::new();
+            for at in open {
+                let (item, what) = &items[at];
+                if !busy.insert(&item.id) {
+                    later.push(at);
+                    continue;
+                }
+                if let What::Log(lines) = what {
+                    results[at] = Some(self.log(desk, item, lines, &mut logs));
+                    continue;
+                }
+                match self.feed_item(desk, worker, item, what) {
+                    Some(Fed::Answered(answer)) => results[at] = Some(answer),
+                    Some(Fed::Waits) => fed.push(at),
+                    None => results[at] = Some(past(desk, item).await),
+                }
+            }
+            self.settle(desk, worker).await;
+            for at in fed {
+                results[at] = Some(self.outcome(&items[at].0, &items[at].1));
+            }
+            if !logs.is_empty() {
+                for answer in desk.coordinator.log(logs).await {
+                    if let Err(error) = answer {
+                        tracing::debug!(worker = %worker.lease.node, %error, "lines of a handler were not stored");
+                    }
+                }
+            }
+            open = later;
+        }
+        let items = items.iter().map(|(item, _)| item);
+        let results = results.into_iter().zip(items);
+        results
+            .map(|(answer, item)| answer.unwrap_or_else(|| result(item, ResultCode::Retry)))
+            .collect()
+    }
+
+    /// Feeds an item to the machine of its task. `None` when the claim is not one of the worker.
+    fn feed_item(
+        &mut self,
+        desk: &Arc<Desk>,
+        worker: &Arc<Worker>,
+        item: &Item,
+        what: &What,
+    ) -> Option<Fed> {
+        let entry = self.tasks.get(&item.id);
+        let entry = entry.filter(|entry| entry.fence() == item.fence)?;
+        let state = match entry {
+            Entry::Unjudged(claimed) => &claimed.state,
+            Entry::Live(task) => task.state(),
+        };
+        if what.is_numbered() {
+            let last = state.report.as_deref();
+            if let Some(last) = last.filter(|last| item.n <= last.n) {
+                return Some(Fed::Answered(recorded(item, last, state.code())));
+            }
+            let next = state.reported() + 1;
+            if item.n != next {
+                let why = format!("n: the next report of this claim has the number {next}");
+                return Some(Fed::Answered(refused(item, why)));
+            }
+        }
+        if let Entry::Unjudged(_) = entry {
+            let held = Held::new(item.id.clone(), item.fence, item.run);
+            self.judge(desk, worker, &item.id, Some(&held));
+        }
+        let Some(Entry::Live(task)) = self.tasks.get_mut(&item.id) else {
+            return Some(Fed::Answered(result(item, ResultCode::Retry)));
+        };
+        if task.machine.run() != Some(item.run) {
+            task.ended(item.run);
+            return Some(Fed::Answered(result(item, ResultCode::Lost)));
+        }
+        if task.machine.is_storing() {
+            return Some(Fed::Answered(result(item, ResultCode::Retry)));
+        }
+        task.has(item.run);
+        self.feed(desk, &item.id, Input::Took(item.took));
+        let ticket = 0;
+        let input = match what {
+            What::Checkpoint(data) => Input::Checkpoint {
+                ticket,
+                data: data.clone(),
+            },
+            What::Answer(reply) => Input::Answer {
+                ticket,
+                answer: Answer {
+                    signal: reply.signal,
+                    reply: reply.reply.clone(),
+                    data: reply.data.clone(),
+                },
+            },
+            What::Return(text) => {
+                let new_id = || CommandId::new(uuid::Uuid::now_v7().to_string());
+                match read_message(text.as_str(), desk.now(), new_id) {
+                    Ok(message) => Input::Returned(message),
+                    Err(why) => return Some(Fed::Answered(refused(item, why.to_string()))),
+                }
+            }
+            What::Aborted => Input::Aborted,
+            What::Progress(progress) => {
+                self.feed(desk, &item.id, Input::Progress(progress.clone()));
+                self.keep_progress(desk, &item.id);
+                return Some(Fed::Answered(result(item, ResultCode::Applied)));
+            }
+            What::Log(_) => return Some(Fed::Answered(result(item, ResultCode::Applied))),
+        };
+        self.feed(desk, &item.id, Input::Numbered(item.n));
+        self.feed(desk, &item.id, input);
+        Some(Fed::Waits)
+    }
+
+    /// Stores progress by itself, unless that was done a moment ago.
+    fn keep_progress(&mut self, desk: &Arc<Desk>, id: &TaskId) {
+        let now = desk.env().elapsed;
+        if let Some(Entry::Live(task)) = self.tasks.get_mut(id)
+            && task.may_keep_progress(now)
+        {
+            self.feed(desk, id, Input::KeepProgress);
+        }
+    }
+
+    /// Returns the result of an item whose write was sent.
+    fn outcome(&self, item: &Item, what: &What) -> ItemResult {
+        let is_lost = self.fenced.contains(&(item.id.clone(), item.fence));
+        if let What::Checkpoint(_) | What::Answer(_) = what {
+            return match self.answers.get(&item.id) {
+                Some(Ok(())) => result(item, ResultCode::Applied),
+                Some(Err(_)) if is_lost => result(item, ResultCode::Lost),
+                Some(Err(why)) => refused(item, why),
+                None => result(item, ResultCode::Retry),
+            };
+        }
+        match self.written.get(&item.id) {
+            Some((Some(last), state)) if last.n >= item.n => recorded(item, last, *state),
+            _ if is_lost => result(item, ResultCode::Lost),
+            _ => result(item, ResultCode::Retry),
+        }
+    }
+
+    fn log(
+        &self,
+        desk: &Arc<Desk>,
+        item: &Item,
+        lines: &[super::protocol::Line],
+        logs: &mut Vec<LogWrite>,
+    ) -> ItemResult {
+        let Some(entry) = self.tasks.get(&item.id) else {
+            return result(item, ResultCode::Lost);
+        };
+        let (claim, state) = match entry {
+            Entry::Unjudged(claimed) => (&claimed.claim, &claimed.state),
+            Entry::Live(task) => (&task.claim, task.state()),
+        };
+        if claim.fence != item.fence {
+            return result(item, ResultCode::Lost);
+        }
+        let at = desk.now();
+        let lines = lines.iter().map(|line| {
+            let text: Arc<str> = line.text.replace(['\n', '\r'], " ").into();
+            Logged {
+                incarnation: state.incarnation,
+                attempt: state.attempts.saturating_add(1),
+                ..Logged::new(line.n, at, text)
+            }
+        });
+        let lines: Vec<Logged> = lines.collect();
+        logs.push(LogWrite::new(claim.clone(), lines));
+        result(item, ResultCode::Applied)
+    }
+
+    /// Returns the runs that this answer starts.
+    fn starts(&mut self, desk: &Arc<Desk>, seq: u64) -> Vec<super::protocol::Start> {
+        let env = desk.env();
+        let entries = self.tasks.values_mut();
+        let starts = entries.filter_map(|entry| match entry {
+            Entry::Live(task) => task.take_start(seq, env),
+            Entry::Unjudged(_) => None,
+        });
+        starts.collect()
+    }
+}
+
+/// Returns the result of an item whose claim has ended: what the state of the task has recorded.
+async fn past(desk: &Arc<Desk>, item: &Item) -> ItemResult {
+    let state = match desk.registry.get(&item.id).await {
+        Ok(record) => record.state,
+        Err(error) if error.is_retryable() => return result(item, ResultCode::Retry),
+        Err(_) => return result(item, ResultCode::Lost),
+    };
+    match state {
+        Ok(state) if state.fence == item.fence && item.n > 0 => match &state.report {
+            Some(last) if item.n <= last.n => recorded(item, last, state.code()),
+            _ => result(item, ResultCode::Lost),
+        },
+        _ => result(item, ResultCode::Lost),
+    }
+}

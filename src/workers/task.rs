@@ -1,0 +1,397 @@
+//! [`RemoteTask`]: a claimed task of a remote worker, with its state machine.
+
+use std::{sync::Arc, time::Duration};
+
+use jiff::Timestamp;
+use windlass_statemachine::{
+    Command, Machine, StopReason, Task, TaskState, TaskStatus,
+    machine::{Config, Effect, End, Env, Input, Signal, Timer, Write},
+    waits::{Waited, Waits},
+};
+
+use super::protocol::{Held, Offer, RunPhase, Signalled, Start, Stop};
+use crate::{
+    runner::IDLE_RUNS,
+    store::{Claim, Claimed, Limits},
+};
+
+/// How much longer than the worker's grace a server waits before it writes the outcome of a stop.
+const BEYOND_GRACE: Duration = Duration::from_secs(5);
+
+/// How often the progress of a run is stored by itself.
+const PROGRESS_EVERY: Duration = Duration::from_secs(5);
+
+/// A claimed task of a remote worker.
+pub(super) struct RemoteTask {
+    pub(super) claim: Claim,
+    pub(super) task: Arc<Task>,
+    pub(super) order: u64,
+    over_limit: bool,
+    pub(super) machine: Machine,
+    grace: Duration,
+    /// The run that the worker is to start, until it says that it has it.
+    start: Option<Starting>,
+    /// The commands of the run, in order.
+    signals: Vec<(u64, Command)>,
+    /// Why the run is to end, apart from commands.
+    stop: Option<StopReason>,
+    /// A run that is over, and that the worker may still be running.
+    over: Option<u64>,
+    /// Whether the claim was lost.
+    is_lost: bool,
+    /// When progress was last stored by itself.
+    progress_kept: Option<Duration>,
+    wake: Option<Timestamp>,
+    resume: Option<Duration>,
+    grace_ends: Option<Duration>,
+}
+
+/// A run that the worker is to start.
+#[derive(Debug, Clone, Copy)]
+struct Starting {
+    run: u64,
+    attempt: u32,
+    /// The last request whose answer has carried it.
+    sent: Option<u64>,
+}
+
+/// What the effects of an input ask for beyond the task itself.
+#[derive(Default)]
+pub(super) struct Asked {
+    pub(super) write: Option<Box<Write>>,
+    pub(super) checkpoint: Option<Result<(), String>>,
+    pub(super) is_done: bool,
+}
+
+/// What the worker is to do with a run that it holds, or lacks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// Nothing to decide.
+    Fine,
+    /// The worker had the run, holds it no longer, and has not reported its end.
+    Dropped,
+}
+
+fn config(task: &Task, offer: &Offer, limits: Limits) -> Config {
+    let retry = task.retry.clone().unwrap_or_default();
+    Config {
+        stop_grace: Duration::from_millis(offer.grace_ms).saturating_add(BEYOND_GRACE),
+        park_after: Duration::ZERO,
+        retry: Arc::new(retry),
+        max_data_bytes: limits.max_bytes.saturating_sub(task.props.len()),
+        data_version: offer.reads,
+        max_outcomes: limits.max_outcomes,
+        takes_signals: offer.signals,
+        idle_runs: IDLE_RUNS,
+        named_runs: true,
+    }
+}
+
+impl RemoteTask {
+    /// Returns the task of a claim, and the inputs with which its machine begins. `held` is what the worker says of the
+    /// claim.
+    pub(super) fn new(
+        claimed: Claimed,
+        offer: &Offer,
+        limits: Limits,
+        held: Option<&Held>,
+    ) -> (Self, Vec<Input>) {
+        let Claimed {
+            claim,
+            task,
+            order,
+            state,
+            commands,
+            abandoned,
+            over_limit,
+        } = claimed;
+        let config = config(&task, offer, limits);
+        let run = state.current_run();
+        let runs = held.filter(|held| held.run == run && state.status == TaskStatus::Runnable);
+        let mut inputs: Vec<Input> = commands.into_iter().map(Input::Command).collect();
+        let (machine, over) = match runs {
+            Some(held) => {
+                // Arms the timer of the deadline.
+                inputs.push(Input::Timer(Timer::Wake));
+                (Machine::adopt(config, state, held.took), None)
+            }
+            None => {
+                inputs.push(Input::Begin);
+                let over = held.filter(|held| held.phase != RunPhase::Ended);
+                let machine = Machine::new(config, state, abandoned);
+                (machine, over.map(|held| held.run))
+            }
+        };
+        let task = Self {
+            claim,
+            task,
+            order,
+            over_limit,
+            machine,
+            grace: Duration::from_millis(offer.grace_ms),
+            start: None,
+            signals: Vec::new(),
+            stop: None,
+            over,
+            is_lost: false,
+            progress_kept: None,
+            wake: None,
+            resume: None,
+            grace_ends: None,
+        };
+        (task, inputs)
+    }
+
+    pub(super) fn state(&self) -> &TaskState {
+        self.machine.state()
+    }
+
+    /// Feeds an input, and carries out what concerns the task alone.
+    pub(super) fn feed(&mut self, input: Input, env: Env) -> Asked {
+        let mut asked = Asked::default();
+        let mut effects = Vec::new();
+        self.machine.input(input, env, &mut effects);
+        let mut at = 0;
+        while let Some(effect) = effects.get(at).cloned() {
+            at += 1;
+            match effect {
+                Effect::Start { .. } if self.over_limit => {
+                    // It was claimed for its commands, and could run now: it waits until there is room.
+                    for input in [Input::Stop(StopReason::Balance), Input::Aborted] {
+                        self.machine.input(input, env, &mut effects);
+                    }
+                }
+                Effect::Start { attempt, run } => {
+                    (self.signals, self.stop) = (Vec::new(), None);
+                    self.start = Some(Starting {
+                        run,
+                        attempt,
+                        sent: None,
+                    });
+                }
+                Effect::Signal(Signal::Command { order, command }) => {
+                    let ends = command.aborts();
+                    self.signals.push((order, command));
+                    if ends && self.is_unknown() {
+                        self.start = None;
+                        self.machine.input(Input::Aborted, env, &mut effects);
+                    }
+                }
+                Effect::Signal(Signal::Stop(reason)) => {
+                    self.stop = Some(reason);
+                    if self.is_unknown() {
+                        self.start = None;
+                        self.machine.input(Input::Aborted, env, &mut effects);
+                    }
+                }
+                // The worker has had its grace, and more, and has not reported the end.
+                Effect::Abort => {
+                    self.over = self.machine.run().filter(|_| !self.is_unknown());
+                    self.start = None;
+                    self.machine.input(Input::Aborted, env, &mut effects);
+                }
+                Effect::Persist(write) => asked.write = Some(write),
+                Effect::CheckpointDone { result, .. } => asked.checkpoint = Some(result),
+                Effect::ArmWake(at) => self.wake = Some(at),
+                Effect::ArmResume { at, .. } => self.resume = Some(at),
+                Effect::ArmGrace(at) => self.grace_ends = Some(at),
+                Effect::Disarm(Timer::Wake) => (self.wake, self.resume) = (None, None),
+                Effect::Disarm(Timer::Grace) => self.grace_ends = None,
+                Effect::Done(end) => {
+                    self.is_lost = end == End::Lost;
+                    asked.is_done = true;
+                }
+            }
+        }
+        asked
+    }
+
+    /// Returns whether no answer has carried the run yet.
+    fn is_unknown(&self) -> bool {
+        self.start.is_some_and(|start| start.sent.is_none())
+    }
+
+    /// Returns whether the worker may still run what is over.
+    pub(super) fn is_unfinished(&self) -> bool {
+        self.is_lost || self.over.is_some()
+    }
+
+    /// Notes that the worker has this run, or had it.
+    pub(super) fn has(&mut self, run: u64) {
+        self.start.take_if(|start| start.run == run);
+    }
+
+    /// Notes that the worker says that a run has ended which is over.
+    pub(super) fn ended(&mut self, run: u64) {
+        self.over.take_if(|over| *over == run);
+    }
+
+    /// Returns whether progress may be stored by itself now, and notes it.
+    pub(super) fn may_keep_progress(&mut self, now: Duration) -> bool {
+        if self
+            .progress_kept
+            .is_some_and(|kept| now.saturating_sub(kept) < PROGRESS_EVERY)
+        {
+            return false;
+        }
+        self.progress_kept = Some(now);
+        true
+    }
+
+    /// Returns the timers that have fired, and drops them.
+    pub(super) fn fired(&mut self, env: Env) -> Vec<Input> {
+        let mut fired = Vec::new();
+        if self.wake.take_if(|at| *at <= env.now).is_some()
+            || self.resume.take_if(|at| *at <= env.elapsed).is_some()
+        {
+            fired.push(Input::Timer(Timer::Wake));
+        }
+        if self.grace_ends.take_if(|at| *at <= env.elapsed).is_some() {
+            fired.push(Input::Timer(Timer::Grace));
+        }
+        fired
+    }
+
+    /// Returns the time until the next timer fires.
+    pub(super) fn next_timer(&self, env: Env) -> Option<Duration> {
+        let wake = self.wake.map(|at| {
+            let left = Duration::try_from(at.duration_since(env.now));
+            left.unwrap_or(Duration::ZERO)
+        });
+        let waits = [self.resume, self.grace_ends].into_iter().flatten();
+        let waits = waits.map(|at| at.saturating_sub(env.elapsed));
+        waits.chain(wake).min()
+    }
+
+    /// Compares the run with what the worker says that it holds, with the requests that are settled.
+    pub(super) fn judge(&mut self, held: Option<&Held>, settled: u64) -> Verdict {
+        let Some(held) = held else {
+            self.over = None;
+            return match &mut self.start {
+                Some(start) if start.sent.is_some_and(|sent| sent <= settled) => {
+                    start.sent = None;
+                    Verdict::Fine
+                }
+                None if self.machine.run().is_some() => Verdict::Dropped,
+                _ => Verdict::Fine,
+            };
+        };
+        if self.over == Some(held.run) && held.phase == RunPhase::Ended {
+            self.over = None;
+        }
+        match self.start {
+            Some(start) if start.run == held.run => self.start = None,
+            Some(start) if start.sent.is_some_and(|sent| sent <= settled) => {
+                if let Some(start) = &mut self.start {
+                    start.sent = None;
+                }
+            }
+            _ => {}
+        }
+        Verdict::Fine
+    }
+
+    /// Returns the run to send, once for each request that may carry it.
+    pub(super) fn take_start(&mut self, seq: u64, env: Env) -> Option<Start> {
+        // The run before may still go on: it is stopped first.
+        if self.over.is_some() {
+            return None;
+        }
+        let start = self.start.as_mut().filter(|start| start.sent.is_none())?;
+        start.sent = Some(seq);
+        let Starting { run, attempt, .. } = *start;
+        let state = self.machine.state();
+        let waits = state.waits.as_deref();
+        let end_by = state.deadlines.as_ref().and_then(|all| all.end_by);
+        let ends_in = end_by.map(|at| Duration::try_from(at.duration_since(env.now)));
+        Some(Start {
+            id: self.task.id.clone(),
+            fence: self.claim.fence,
+            run,
+            kind: self.task.kind.clone(),
+            props: self.task.props.clone(),
+            data: state.data.clone(),
+            data_version: state.data_version,
+            labels: self.task.labels.clone(),
+            attempt,
+            incarnation: state.incarnation,
+            n: state.reported().saturating_add(1),
+            signals: self.signalled(run, 0),
+            waited: waits.map_or_else(Vec::new, waited),
+            last_error: state.errors.last().cloned(),
+            grace_ms: self.grace.as_millis() as u64,
+            ends_in_ms: ends_in.map(|left| left.unwrap_or_default().as_millis() as u64),
+        })
+    }
+
+    fn signalled(&self, run: u64, after: u64) -> Vec<Signalled> {
+        let new = self.signals.iter().filter(|(order, _)| *order > after);
+        let new = new.map(|(order, command)| Signalled {
+            id: self.task.id.clone(),
+            fence: self.claim.fence,
+            run,
+            order: *order,
+            command: command.clone(),
+        });
+        new.collect()
+    }
+
+    /// Returns the commands that the handler has not received, and the stop of the run if it is to end.
+    pub(super) fn news(&self, held: &Held) -> (Vec<Signalled>, Option<Stop>) {
+        let is_over = self.over == Some(held.run) || self.machine.run() != Some(held.run);
+        if is_over {
+            let stop = (held.phase == RunPhase::Running).then(|| self.stopped(held, "over"));
+            return (Vec::new(), stop);
+        }
+        if held.phase == RunPhase::Ended {
+            return (Vec::new(), None);
+        }
+        let signals = self.signalled(held.run, held.took);
+        let by_command = self.signals.iter().find(|(_, command)| command.aborts());
+        let stop = match (held.phase, by_command, self.stop) {
+            (RunPhase::Running, Some((order, command)), _) => Some(Stop {
+                order: Some(*order),
+                command: Some(command.clone()),
+                ..self.stopped(held, "command")
+            }),
+            (RunPhase::Running, None, Some(reason)) => Some(self.stopped(held, name(reason))),
+            _ => None,
+        };
+        (signals, stop)
+    }
+
+    fn stopped(&self, held: &Held, reason: &str) -> Stop {
+        Stop {
+            id: self.task.id.clone(),
+            fence: self.claim.fence,
+            run: held.run,
+            reason: reason.to_owned(),
+            order: None,
+            command: None,
+            grace_ms: self.grace.as_millis() as u64,
+        }
+    }
+}
+
+/// Returns the outcomes of the tasks that were waited for.
+fn waited(waits: &Waits) -> Vec<Waited> {
+    let all = waits
+        .tasks
+        .iter()
+        .cloned()
+        .zip(waits.outcomes.iter().cloned());
+    all.map(|(task, outcome)| Waited::new(task, outcome))
+        .collect()
+}
+
+/// Returns the name of a stop in the protocol.
+fn name(reason: StopReason) -> &'static str {
+    match reason {
+        StopReason::Shutdown => "shutdown",
+        StopReason::Drain => "drain",
+        StopReason::Balance => "balance",
+        StopReason::StopTask => "stop-task",
+        StopReason::Deadline => "deadline",
+        _ => "over",
+    }
+}

@@ -1,0 +1,350 @@
+//! [`Turn`]: the claims of one worker with their state machines, held by whoever handles a request or an event.
+
+use std::{
+    collections::{HashMap, HashSet},
+    mem,
+    sync::Arc,
+    time::Duration,
+};
+
+use tokio::time::{Instant, sleep};
+use tracing::{debug, warn};
+use windlass_statemachine::{
+    Backoff, Fence, Kind, Report, StateKind, StopReason, TaskId,
+    machine::{Input, Write},
+};
+
+use super::{
+    desk::Desk,
+    error::WorkerError,
+    protocol::{Held, Offer},
+    task::RemoteTask,
+    worker::Worker,
+};
+use crate::{
+    runner::input_of,
+    store::{Claimed, Commit, Error, Lease, NodeCommandId, Speaker, WorkerRecord},
+};
+
+/// How long a write is tried again while the store does not respond.
+const TRIED_FOR: Duration = Duration::from_secs(5);
+
+/// One claim of the worker.
+pub(super) enum Entry {
+    /// Read from the store. No machine runs before the worker has said what it does with the claim.
+    Unjudged(Box<Claimed>),
+    Live(Box<RemoteTask>),
+}
+
+impl Entry {
+    pub(super) fn kind(&self) -> &Kind {
+        match self {
+            Self::Unjudged(claimed) => &claimed.task.kind,
+            Self::Live(task) => &task.task.kind,
+        }
+    }
+
+    pub(super) fn fence(&self) -> Fence {
+        match self {
+            Self::Unjudged(claimed) => claimed.claim.fence,
+            Self::Live(task) => task.claim.fence,
+        }
+    }
+
+    pub(super) fn order(&self) -> u64 {
+        match self {
+            Self::Unjudged(claimed) => claimed.order,
+            Self::Live(task) => task.order,
+        }
+    }
+}
+
+/// The claims of a worker, and what one request changes.
+pub(super) struct Turn {
+    pub(super) lease: Lease,
+    /// Whether this process speaks for the worker, as far as it knows.
+    pub(super) speaks: bool,
+    /// The greatest number of a request that was handled here.
+    pub(super) seq: u64,
+    /// The number of the last exchange.
+    pub(super) exchange: u64,
+    pub(super) tasks: HashMap<TaskId, Entry>,
+    writes: Vec<(TaskId, Commit)>,
+    /// What the writes since the begin of the request have stored.
+    pub(super) written: HashMap<TaskId, (Option<Box<Report>>, StateKind)>,
+    /// The answers to checkpoints and replies since the begin of the request.
+    pub(super) answers: HashMap<TaskId, Result<(), String>>,
+    /// Claims of which the store has said that they are over, while the worker may still have them.
+    pub(super) fenced: HashSet<(TaskId, Fence)>,
+    /// Tasks whose state in the store is newer than that of their machine.
+    reload: Vec<TaskId>,
+    /// The commands of operators that wait for the end of a claim, or of all claims.
+    pub(super) stops: HashMap<TaskId, Vec<NodeCommandId>>,
+    pub(super) drains: Vec<NodeCommandId>,
+}
+
+impl Turn {
+    pub(super) fn new(lease: Lease) -> Self {
+        Self {
+            lease,
+            speaks: false,
+            seq: 0,
+            exchange: 0,
+            tasks: HashMap::new(),
+            writes: Vec::new(),
+            written: HashMap::new(),
+            answers: HashMap::new(),
+            fenced: HashSet::new(),
+            reload: Vec::new(),
+            stops: HashMap::new(),
+            drains: Vec::new(),
+        }
+    }
+
+    /// Admits a request: compares its number, and takes the place of another server. `record` is what the store says
+    /// now; without it, this process goes on if it has spoken last as far as it knows.
+    pub(super) async fn enter(
+        &mut self,
+        desk: &Arc<Desk>,
+        worker: &Arc<Worker>,
+        seq: u64,
+        record: Option<WorkerRecord>,
+    ) -> Result<(), WorkerError> {
+        let name = &worker.lease.node;
+        let stale = |last| WorkerError::Stale {
+            worker: name.clone(),
+            seq,
+            last,
+        };
+        if seq <= self.seq {
+            return Err(stale(self.seq));
+        }
+        let speaker = self.lease.speaker.clone();
+        if self.speaks && (record.as_ref()).is_none_or(|now| Some(&now.speaker) == speaker.as_ref())
+        {
+            self.seq = seq;
+            return Ok(());
+        }
+        let record = match record {
+            Some(record) => record,
+            None => desk.record(name, &worker.secret).await?,
+        };
+        if record.lease.id != worker.lease.id {
+            return Err(WorkerError::Over(name.clone()));
+        }
+        if seq <= record.speaker.seq {
+            return Err(stale(record.speaker.seq));
+        }
+        self.forget(desk);
+        let speaker = Speaker::new(&desk.name, seq);
+        let spoken = desk.coordinator.speak(&record.lease, &speaker).await;
+        self.lease = spoken.map_err(|error| self.failed(desk, worker, seq, error))?;
+        let all = desk.coordinator.held(&self.lease, None).await;
+        for claimed in all.map_err(|error| self.failed(desk, worker, seq, error))? {
+            self.hold(desk, worker, claimed);
+        }
+        debug!(worker = %name, server = %desk.name, seq, claims = self.tasks.len(), "speaks for a worker");
+        (self.speaks, self.seq) = (true, seq);
+        worker.describe(&record.spec, record.status);
+        desk.pending_orders(worker);
+        Ok(())
+    }
+
+    /// Returns what an error of the store means for the worker.
+    pub(super) fn failed(
+        &mut self,
+        desk: &Arc<Desk>,
+        worker: &Worker,
+        seq: u64,
+        error: Error,
+    ) -> WorkerError {
+        let name = worker.lease.node.clone();
+        self.forget(desk);
+        match error {
+            Error::Fenced(_) => {
+                worker.board().is_over = true;
+                WorkerError::Over(name)
+            }
+            Error::OtherSpeaker { seq: last, .. } => WorkerError::Stale {
+                worker: name,
+                seq,
+                last,
+            },
+            error => WorkerError::Store(error),
+        }
+    }
+
+    /// Drops every machine: this process no longer knows the state of the claims.
+    pub(super) fn forget(&mut self, desk: &Arc<Desk>) {
+        for id in self.tasks.keys() {
+            desk.hall().disowns(id, self.lease.id);
+        }
+        if self.speaks {
+            desk.coordinator.detach(&self.lease);
+        }
+        let (seq, exchange) = (self.seq, self.exchange);
+        *self = Self::new(self.lease.clone());
+        (self.seq, self.exchange) = (seq, exchange);
+    }
+
+    /// Adds a claim that was read from the store.
+    pub(super) fn hold(&mut self, desk: &Arc<Desk>, worker: &Arc<Worker>, claimed: Claimed) {
+        let id = claimed.task.id.clone();
+        desk.hall().owns(&id, claimed.order, worker);
+        let entry = Entry::Unjudged(Box::new(claimed));
+        self.tasks.insert(id, entry);
+    }
+
+    /// Gives a claim its machine, by what the worker says of it.
+    pub(super) fn judge(
+        &mut self,
+        desk: &Arc<Desk>,
+        worker: &Arc<Worker>,
+        id: &TaskId,
+        held: Option<&Held>,
+    ) {
+        let Some(entry @ Entry::Unjudged(_)) = self.tasks.get_mut(id) else {
+            return;
+        };
+        let offer = worker.board().offers.get(entry.kind()).cloned();
+        let offer = offer.unwrap_or_else(|| Offer::new(0));
+        // The task takes its place below.
+        let Some(Entry::Unjudged(claimed)) = self.tasks.remove(id) else {
+            return;
+        };
+        let (task, inputs) = RemoteTask::new(*claimed, &offer, desk.coordinator.limits(), held);
+        self.tasks.insert(id.clone(), Entry::Live(Box::new(task)));
+        for input in inputs {
+            self.feed(desk, id, input);
+        }
+    }
+
+    /// Feeds an input to the machine of a task. Its write is kept until [`settle`](Self::settle).
+    pub(super) fn feed(&mut self, desk: &Arc<Desk>, id: &TaskId, input: Input) {
+        let Some(Entry::Live(task)) = self.tasks.get_mut(id) else {
+            return;
+        };
+        let asked = task.feed(input, desk.env());
+        if let Some(result) = asked.checkpoint {
+            self.answers.insert(id.clone(), result);
+        }
+        if let Some(write) = asked.write {
+            let commit = Commit::new(task.claim.clone(), *write);
+            self.writes.push((id.clone(), commit));
+        }
+        if asked.is_done {
+            if task.is_unfinished() {
+                self.fenced.insert((id.clone(), task.claim.fence));
+            }
+            let runs_again = task.state().code() == StateKind::Runnable;
+            let is_stopped = self.stops.contains_key(id);
+            self.tasks.remove(id);
+            desk.hall()
+                .released(id, self.lease.id, runs_again, is_stopped);
+            for command in self.stops.remove(id).into_iter().flatten() {
+                desk.acknowledge(&self.lease, command, "released");
+            }
+        }
+    }
+
+    /// Releases a claim that is not for this worker.
+    pub(super) fn release(&mut self, claimed: Claimed) {
+        let id = claimed.task.id.clone();
+        let commit = Commit::new(claimed.claim, Write::releasing(claimed.state));
+        self.writes.push((id, commit));
+    }
+
+    /// Sends the writes, and feeds the answers, until nothing is left to write.
+    pub(super) async fn settle(&mut self, desk: &Arc<Desk>, worker: &Arc<Worker>) {
+        let until = Instant::now() + TRIED_FOR;
+        let mut backoff = Backoff::new(Duration::from_millis(10), Duration::from_secs(1));
+        while !self.writes.is_empty() {
+            let batch = mem::take(&mut self.writes);
+            let commits = batch.iter().map(|(_, commit)| commit.clone()).collect();
+            let answers = desk.coordinator.commit(commits).await;
+            let mut again = Vec::new();
+            for ((id, commit), answer) in batch.into_iter().zip(answers) {
+                match &answer {
+                    Err(error) if error.is_retryable() => {
+                        again.push((id, commit));
+                        continue;
+                    }
+                    Ok(()) => {
+                        let state = &commit.write.state;
+                        let stored = (state.report.clone(), state.code());
+                        self.written.insert(id.clone(), stored);
+                    }
+                    Err(Error::Superseded { .. }) => self.reload.push(id.clone()),
+                    Err(error) => {
+                        debug!(task = %id, %error, "a write of a remote worker was refused")
+                    }
+                }
+                self.feed(desk, &id, input_of(&id, answer));
+            }
+            if again.is_empty() {
+                continue;
+            }
+            if Instant::now() >= until {
+                warn!(worker = %worker.lease.node, writes = again.len(),
+                    "the store does not respond: the state of the worker's tasks is read again with its next request");
+                self.forget(desk);
+                break;
+            }
+            self.writes.extend(again);
+            sleep(backoff.pause()).await;
+        }
+        self.read_again(desk, worker).await;
+        self.note(desk, worker);
+    }
+
+    /// Reads the tasks again whose state another writer of the claim has changed.
+    async fn read_again(&mut self, desk: &Arc<Desk>, worker: &Arc<Worker>) {
+        let ids = mem::take(&mut self.reload);
+        if ids.is_empty() {
+            return;
+        }
+        match desk.coordinator.held(&self.lease, Some(ids)).await {
+            Ok(all) => {
+                for claimed in all {
+                    self.fenced
+                        .remove(&(claimed.task.id.clone(), claimed.claim.fence));
+                    self.hold(desk, worker, claimed);
+                }
+            }
+            Err(error) => {
+                debug!(worker = %worker.lease.node, %error, "could not read claims again");
+                self.forget(desk);
+            }
+        }
+    }
+
+    /// Notes on the board what the worker has, and arms the next timer.
+    fn note(&mut self, desk: &Arc<Desk>, worker: &Arc<Worker>) {
+        let mut held: HashMap<Kind, u32> = HashMap::new();
+        for entry in self.tasks.values() {
+            *held.entry(entry.kind().clone()).or_default() += 1;
+        }
+        worker.board().holds(held);
+        if self.tasks.is_empty() {
+            for command in mem::take(&mut self.drains) {
+                desk.acknowledge(&self.lease, command, "drained");
+            }
+        }
+        let env = desk.env();
+        let timers = self.tasks.values().filter_map(|entry| match entry {
+            Entry::Live(task) => task.next_timer(env),
+            Entry::Unjudged(_) => None,
+        });
+        if let Some(wait) = timers.min() {
+            desk.arm(worker, wait);
+        }
+    }
+
+    /// Stops every run.
+    pub(super) fn stop_all(&mut self, desk: &Arc<Desk>, reason: StopReason) {
+        let ids: Vec<TaskId> = self.tasks.keys().cloned().collect();
+        for id in ids {
+            self.feed(desk, &id, Input::Stop(reason));
+        }
+    }
+}

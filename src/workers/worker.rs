@@ -1,0 +1,171 @@
+//! [`Worker`]: a remote worker for which this process speaks, or has spoken.
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use tokio::{sync::Notify, time::Instant};
+use windlass_statemachine::{Fence, Kind, TaskId, task::Labels};
+
+use super::{protocol::Offer, turn::Turn};
+use crate::store::{Lease, NodeSpec, NodeStatus, QueuedNodeCommand, TaskView, WorkerRecord};
+
+/// A remote worker. `turn` is held by whoever handles one of its requests or an event of its tasks; the board is read at
+/// any time.
+pub(super) struct Worker {
+    pub(super) lease: Lease,
+    pub(super) secret: String,
+    pub(super) turn: tokio::sync::Mutex<Turn>,
+    /// Notified when there may be something to answer to an open exchange.
+    pub(super) news: Notify,
+    board: Mutex<Board>,
+    inbox: Mutex<Vec<Notice>>,
+}
+
+/// What others need to know of a worker while one of its requests is handled.
+#[derive(Default)]
+pub(super) struct Board {
+    pub(super) offers: HashMap<Kind, Offer>,
+    pub(super) labels: Labels,
+    pub(super) status: NodeStatus,
+    paused: HashSet<Kind>,
+    /// How many tasks of each kind are claimed, and how many are being claimed.
+    held: HashMap<Kind, u32>,
+    claiming: HashMap<Kind, u32>,
+    /// How many exchanges wait for work.
+    pub(super) waiting: usize,
+    /// The last exchange whose renewal is stored.
+    pub(super) renewed: u64,
+    /// When the next look at its timers is due.
+    pub(super) alarm: Option<Instant>,
+    /// Whether the store has said that the lease is over.
+    pub(super) is_over: bool,
+}
+
+/// Something that has happened to a task or to the worker, for the next turn.
+#[derive(Debug)]
+pub(super) enum Notice {
+    /// Commands were sent to a task.
+    Commands(TaskId),
+    /// A task with this order is gone, with every claim up to this fence.
+    Gone(TaskId, u64, Option<Fence>),
+    /// An operator has sent a command to the worker.
+    Node(QueuedNodeCommand),
+    /// The watch may have missed something.
+    Refresh,
+    /// A timer has fired.
+    Time,
+}
+
+impl Worker {
+    pub(super) fn new(record: WorkerRecord) -> Arc<Self> {
+        let worker = Self {
+            turn: tokio::sync::Mutex::new(Turn::new(record.lease.clone())),
+            lease: record.lease,
+            secret: record.secret,
+            news: Notify::new(),
+            board: Mutex::default(),
+            inbox: Mutex::default(),
+        };
+        worker.describe(&record.spec, record.status);
+        Arc::new(worker)
+    }
+
+    pub(super) fn board(&self) -> MutexGuard<'_, Board> {
+        self.board.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes what the worker offers.
+    pub(super) fn describe(&self, spec: &NodeSpec, status: NodeStatus) {
+        let mut board = self.board();
+        board.offers = offers(spec).collect();
+        board.labels.clone_from(&spec.labels);
+        board.status = status;
+    }
+
+    /// Returns the number of the last request that was handled here.
+    pub(super) async fn last_seq(&self) -> u64 {
+        self.turn.lock().await.seq
+    }
+
+    /// Leaves a notice for the next turn.
+    pub(super) fn tell(&self, notice: Notice) {
+        let mut inbox = self.inbox.lock().unwrap_or_else(PoisonError::into_inner);
+        inbox.push(notice);
+    }
+
+    pub(super) fn take_notices(&self) -> Vec<Notice> {
+        let mut inbox = self.inbox.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::take(&mut *inbox)
+    }
+}
+
+/// Returns what a worker offers, by its description.
+pub(super) fn offers(spec: &NodeSpec) -> impl Iterator<Item = (Kind, Offer)> {
+    let own = spec.worker.as_ref();
+    spec.kinds.iter().flatten().map(move |kind| {
+        let mut offer = Offer::new(spec.slots_of.get(kind).copied().unwrap_or(0));
+        offer.reads = spec.data_versions.newest(kind);
+        if let Some(handler) = own.and_then(|own| own.handlers.get(kind)) {
+            offer.grace_ms = handler.grace_ms;
+            offer.signals = handler.signals;
+        }
+        (kind.clone(), offer)
+    })
+}
+
+impl Board {
+    /// Returns how many more tasks of the kind the worker takes.
+    pub(super) fn free(&self, kind: &Kind) -> u32 {
+        let Some(offer) = self.offers.get(kind) else {
+            return 0;
+        };
+        if self.is_closed() || self.paused.contains(kind) {
+            return 0;
+        }
+        let count = |of: &HashMap<Kind, u32>| of.get(kind).copied().unwrap_or(0);
+        let used = count(&self.held).saturating_add(count(&self.claiming));
+        offer.slots.saturating_sub(used)
+    }
+
+    /// Returns whether the worker gets no further tasks.
+    pub(super) fn is_closed(&self) -> bool {
+        self.status.frozen || self.status.draining || self.is_over
+    }
+
+    /// Returns whether the worker may have the task: its kind, its labels and the version of its data.
+    pub(super) fn fits(&self, view: &TaskView) -> bool {
+        let offer = self.offers.get(&view.kind);
+        offer.is_some_and(|offer| offer.reads >= view.data_version)
+            && self.labels.iter().all(|(name, value)| {
+                let labels = view.labels.as_ref();
+                labels.and_then(|labels| labels.get(name)) == Some(value)
+            })
+    }
+
+    /// Notes which kinds are not wanted now.
+    pub(super) fn pause(&mut self, kinds: Vec<Kind>) {
+        self.paused = kinds.into_iter().collect();
+    }
+
+    /// Notes that a task of this kind is being claimed.
+    pub(super) fn claims(&mut self, kind: &Kind) {
+        *self.claiming.entry(kind.clone()).or_default() += 1;
+    }
+
+    /// Notes that the claims of these tasks are answered.
+    pub(super) fn claimed<'a>(&mut self, kinds: impl Iterator<Item = &'a Kind>) {
+        for kind in kinds {
+            if let Some(count) = self.claiming.get_mut(kind) {
+                *count = count.saturating_sub(1);
+            }
+        }
+    }
+
+    /// Notes how many tasks of each kind the worker has.
+    pub(super) fn holds(&mut self, held: HashMap<Kind, u32>) {
+        self.status.running = held.values().sum();
+        self.held = held;
+    }
+}
