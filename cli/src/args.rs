@@ -40,6 +40,8 @@ pub(crate) enum Command {
     Run(commands::run::Args),
     /// Run submitted commands until stopped
     Worker(commands::worker::Args),
+    /// Check a client of the protocol of remote workers
+    WorkerCheck(commands::worker_check::Args),
     /// Submit one task, or many
     Submit(Box<commands::submit::Args>),
     /// Apply many changes in one transaction: all of them, or none
@@ -225,6 +227,7 @@ impl Command {
             Self::Completions(args) => commands::completions::execute(args, Cli::command(), global),
             Self::Run(args) => commands::run::execute(args, global).await,
             Self::Worker(args) => commands::worker::execute(args, global).await,
+            Self::WorkerCheck(args) => commands::worker_check::execute(args, global).await,
         }
     }
 }

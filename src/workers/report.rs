@@ -62,16 +62,18 @@ async fn carry_out(
         None => desk.worker(&desk.record(name, &hash).await?),
     };
     let mut turn = worker.turn.lock().await;
-    let is_known = |item: &Item| {
-        let entry = turn.tasks.get(&item.id);
-        entry.is_some_and(|entry| entry.fence() == item.fence)
-    };
-    // A claim that this process does not know may be one that another server has made since.
-    let record = match turn.speaks && items.iter().all(|(item, _)| is_known(item)) {
+    // What does not follow from what this process knows may follow from what another server has written since.
+    let unexpected = |turn: &Turn| turn.unexpected(&items);
+    let record = match turn.speaks && unexpected(&turn).is_empty() {
         true => None,
         false => Some(desk.record(name, &hash).await?),
     };
     turn.enter(desk, &worker, request.seq, record).await?;
+    let unexpected = unexpected(&turn);
+    if !unexpected.is_empty() {
+        turn.read_newer(desk, &worker, unexpected, request.seq)
+            .await?;
+    }
     let results = turn.apply(desk, &worker, items).await;
     if request.claims_wanted && turn.speaks {
         let views = desk.hall().take_for(&worker, desk.moment());
@@ -264,7 +266,9 @@ impl Turn {
             return match self.answers.get(&item.id) {
                 Some(Ok(())) => result(item, ResultCode::Applied),
                 Some(Err(_)) if is_lost => result(item, ResultCode::Lost),
-                Some(Err(why)) => refused(item, why),
+                Some(Err(why)) if self.is_live(item) => refused(item, why),
+                // Its machine was given up, because another server has written.
+                Some(Err(_)) => result(item, ResultCode::Retry),
                 None => result(item, ResultCode::Retry),
             };
         }
@@ -273,6 +277,11 @@ impl Turn {
             _ if is_lost => result(item, ResultCode::Lost),
             _ => result(item, ResultCode::Retry),
         }
+    }
+
+    fn is_live(&self, item: &Item) -> bool {
+        let entry = self.tasks.get(&item.id);
+        entry.is_some_and(|entry| entry.fence() == item.fence && matches!(entry, Entry::Live(_)))
     }
 
     fn log(

@@ -10,7 +10,8 @@ use jiff::Timestamp;
 use serde::{Serialize, de::DeserializeOwned};
 use windlass_statemachine::{
     ActionKind, Command, ErrorEntry, ErrorLog, Fence, Json, Outcome, Progress, Retry, StateKind,
-    Task, TaskState, TaskStatus, WaitOutcome, Waits, state::LastCommand,
+    Task, TaskState, TaskStatus, WaitOutcome, Waits,
+    state::{LastCommand, Report},
 };
 
 fn time(text: &str) -> Timestamp {
@@ -107,6 +108,25 @@ fn the_state_of_a_waiting_task() {
     golden(
         &over,
         r#"{"state":"runnable","since":"2030-01-01T00:00:00Z","waits":{"tasks":["a","b"],"ok":true,"deadline":"2031-01-01T00:00:00Z","stage":"over","outcomes":["completed","unknown"]}}"#,
+    );
+}
+
+#[test]
+fn the_state_of_a_remote_workers_task() {
+    let mut state = TaskState::new(time("2030-01-01T00:00:00Z"));
+    state.version = 9;
+    state.run = Some(7);
+    let mut report = Report::new(u64::MAX);
+    state.report = Some(Box::new(report.clone()));
+    golden(
+        &state,
+        r#"{"state":"runnable","since":"2030-01-01T00:00:00Z","version":9,"run":7,"report":{"n":18446744073709551615}}"#,
+    );
+    (report.n, report.refused) = (2, Some("too much".into()));
+    (state.run, state.report) = (None, Some(Box::new(report)));
+    golden(
+        &state,
+        r#"{"state":"runnable","since":"2030-01-01T00:00:00Z","version":9,"report":{"n":2,"refused":"too much"}}"#,
     );
 }
 

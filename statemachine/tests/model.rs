@@ -6,11 +6,15 @@
     reason = "a test says what went wrong by panicking"
 )]
 
+#[path = "model/adopt.rs"]
+mod adopt;
 #[path = "model/check.rs"]
 mod check;
 mod common;
 #[path = "model/event.rs"]
 mod event;
+#[path = "model/settle.rs"]
+mod settle;
 #[path = "model/world.rs"]
 mod world;
 

@@ -34,3 +34,4 @@ pub(crate) mod token;
 pub(crate) mod wait;
 pub(crate) mod watch;
 pub(crate) mod worker;
+pub(crate) mod worker_check;

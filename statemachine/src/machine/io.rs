@@ -233,7 +233,8 @@ pub enum Effect {
     Start {
         /// Its number.
         attempt: u32,
-        /// The name of the run: the version of the state from which it starts.
+        /// The name of the run: the version of the state from which it starts. A run that did not start before its
+        /// process was lost keeps its name.
         run: u64,
     },
     /// Deliver this signal to the running handler.

@@ -48,7 +48,7 @@ pub use self::io::{
 };
 use self::{
     pace::Pace,
-    phase::{Ask, Asked, Beside, Cause, Phase, Waiting},
+    phase::{Ask, Beside, Cause, Phase, Waiting},
     signals::Signals,
 };
 use crate::{
@@ -83,7 +83,9 @@ pub struct Machine {
     abandoned: bool,
     /// The version at which the run began that goes on.
     run: Option<u64>,
-    /// The report to store with the next write.
+    /// The number of the report that the next input is.
+    numbered: Option<u64>,
+    /// The report to store with the end of the run.
     report: Option<Report>,
     /// Refused writes since the last one that was stored.
     refusals: u32,
@@ -109,6 +111,7 @@ impl Machine {
             progress: None,
             abandoned,
             run: None,
+            numbered: None,
             report: None,
             refusals: 0,
             last_order: 0,
@@ -119,7 +122,7 @@ impl Machine {
     /// Returns the machine of a claimed task whose handler is running already, under the same claim: the machine before
     /// it was lost with its process. `state` is the durable state, with the claim's fence in it. `took` is the order of
     /// the last command that the handler is known to have received. The machine never starts a handler for this run.
-    /// Feed the commands that wait for the task; [`Input::Begin`] has no effect.
+    /// Feed the commands that wait for the task, then [`Input::Begin`], which arms the timer of a deadline.
     ///
     /// # Example
     ///
@@ -208,21 +211,22 @@ impl Machine {
             Input::Returned(message) => self.finish_run(Cause::Returned(message), env, out),
             Input::Aborted => {
                 // An abort without a request means that the node had no room for the handler: it was not
-                // started.
-                if self.handler_runs() {
+                // started. A remote worker aborts only what has started, and its grace may end before the one
+                // that this machine counts.
+                if self.handler_runs() && !self.config.named_runs {
                     (self.has_run, self.progress) = (false, None);
                 }
                 self.finish_run(Cause::Nothing, env, out);
             }
             Input::Checkpoint { ticket, data } => {
-                let what = Ask::Checkpoint(data);
-                self.ask(Asked { ticket, what }, env, out);
+                let asked = self.asked(ticket, Ask::Checkpoint(data));
+                self.ask(asked, env, out);
             }
             Input::Answer { ticket, answer } => {
-                let what = Ask::Answer(answer);
-                self.ask(Asked { ticket, what }, env, out);
+                let asked = self.asked(ticket, Ask::Answer(answer));
+                self.ask(asked, env, out);
             }
-            Input::Numbered(n) => self.report = Some(Report::new(n)),
+            Input::Numbered(n) => self.numbered = Some(n),
             Input::Took(order) => self.took = self.took.max(order),
             Input::Progress(mut progress) => {
                 // Cut, so that a long text does not make a write too large.
@@ -243,8 +247,11 @@ impl Machine {
     }
 
     fn begin(&mut self, env: Env, out: &mut Vec<Effect>) {
-        if !matches!(self.phase, Phase::Fresh) {
-            return;
+        match self.phase {
+            Phase::Fresh => {}
+            // Adopted.
+            Phase::Running(_) => return self.arm_deadline(out),
+            _ => return,
         }
         if self.gives_up_after_abandonment(env) {
             self.settle(Cause::GivesUp, env, out);
@@ -275,7 +282,9 @@ impl Machine {
                 self.phase = Phase::Running(Beside::default());
                 self.has_run = true;
                 self.progress = Some(None);
-                let run = self.state.version;
+                // A run that is named already was sent by a process that is lost, and did not start: the same run is
+                // sent again, so that its name in the state stays right.
+                let run = self.state.current_run();
                 self.run = Some(run);
                 self.arm_deadline(out);
                 let attempt = self.state.attempts.saturating_add(1);

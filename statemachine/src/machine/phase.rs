@@ -3,7 +3,7 @@
 use std::{collections::VecDeque, mem, time::Duration};
 
 use super::{io::Answer, signals::Open};
-use crate::{Json, Message, QueuedCommand, TaskState};
+use crate::{Json, Message, QueuedCommand, TaskState, state::Report};
 
 /// The phase of a machine.
 #[derive(Debug, Clone)]
@@ -43,6 +43,8 @@ pub(super) struct Beside {
 pub(super) struct Asked {
     pub(super) ticket: u64,
     pub(super) what: Ask,
+    /// The number of a remote worker's report. Only the write of what it reports stores it.
+    pub(super) report: Option<Report>,
 }
 
 /// The write that a handler asks for.

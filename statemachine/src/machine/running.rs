@@ -10,7 +10,7 @@ use super::{
     phase::{Ask, Asked, Cause, Phase, SideWrite, Waiting},
     signals::{Open, Standing, delivered, is_signal},
 };
-use crate::{Command, Outcome, QueuedCommand, StateKind};
+use crate::{Command, Outcome, QueuedCommand, StateKind, state::Report};
 
 impl Machine {
     /// Returns whether a handler runs that was not aborted.
@@ -19,11 +19,12 @@ impl Machine {
     }
 
     pub(super) fn finish_run(&mut self, cause: Cause, env: Env, out: &mut Vec<Effect>) {
+        let report = self.numbered.take().map(Report::new);
         let (Phase::Running(beside) | Phase::Aborting(beside)) = &mut self.phase else {
             return;
         };
         let beside = mem::take(beside);
-        self.run = None;
+        (self.run, self.report) = (None, report);
         self.disarm_grace(out);
         self.disarm_deadline(out);
         for next in beside.next {
@@ -44,11 +45,19 @@ impl Machine {
         }
     }
 
+    /// Returns a write that the handler asks for, with the number that was fed before it.
+    pub(super) fn asked(&mut self, ticket: u64, what: Ask) -> Asked {
+        Asked {
+            ticket,
+            what,
+            report: self.numbered.take().map(Report::new),
+        }
+    }
+
     /// Accepts a write that the running handler asks for.
     pub(super) fn ask(&mut self, asked: Asked, env: Env, out: &mut Vec<Effect>) {
         let ticket = asked.ticket;
         let Phase::Running(beside) = &mut self.phase else {
-            self.report = None;
             let why = "the handler is being stopped; return a message instead";
             return out.push(refused(ticket, why));
         };
@@ -61,7 +70,6 @@ impl Machine {
             Ask::Answer(answer) => unfit_answer(answer, &self.state, limit),
         };
         if let Some(why) = unfit {
-            self.report = None;
             return out.push(refused(ticket, why));
         }
         if beside.write.is_none() {
@@ -96,15 +104,22 @@ impl Machine {
     pub(super) fn write_beside(&mut self, asked: Option<Asked>, env: Env, out: &mut Vec<Effect>) {
         let mut draft = Draft::new(&self.state);
         let (mut ticket, mut has_data) = (None, false);
-        if let Some(Asked { ticket: of, what }) = asked {
+        if let Some(Asked {
+            ticket: of,
+            what,
+            report,
+        }) = asked
+        {
             has_data = match &what {
                 Ask::Checkpoint(_) => true,
                 Ask::Answer(answer) => answer.data.is_some(),
             };
             if let Err(why) = self.add_asked(what, &mut draft) {
-                self.report = None;
                 out.push(refused(of, why));
                 return self.go_on_beside(env, out);
+            }
+            if let Some(report) = report {
+                draft.state.report = Some(Box::new(report));
             }
             ticket = Some(of);
         }

@@ -109,8 +109,8 @@ impl Machine {
             Some(Answered::Settling(write)) => {
                 let Settling { pending, again, .. } = write;
                 if pending.state.reported() > self.state.reported() {
-                    // The same report is answered by what is stored instead.
-                    let refused = Some(reason.clone());
+                    // The same report is answered by what is stored instead. An abort is stored all the same.
+                    let refused = matches!(again, Cause::Returned(_)).then(|| reason.clone());
                     let n = pending.state.reported();
                     self.report = Some(Report { n, refused });
                 }

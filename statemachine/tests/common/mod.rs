@@ -80,6 +80,33 @@ impl Rig {
         }
     }
 
+    /// A task of a remote worker whose handler runs, continued by another process.
+    pub(crate) fn adopted(state: TaskState, took: u64) -> Self {
+        let config = Config {
+            named_runs: true,
+            ..config(Retry::default())
+        };
+        let mut rig = Self::with(config.clone(), state.clone(), false);
+        rig.machine = Machine::adopt(config, state, took);
+        rig
+    }
+
+    /// A task of a remote worker, claimed by a process that starts its handler.
+    pub(crate) fn named(state: TaskState) -> Self {
+        let config = Config {
+            named_runs: true,
+            ..config(Retry::default())
+        };
+        Self::with(config, state, false)
+    }
+
+    /// Another process continues the running handler from what is durable.
+    pub(crate) fn adopted_elsewhere(&self, took: u64) -> Self {
+        let mut rig = Self::adopted(self.machine.state().clone(), took);
+        (rig.now, rig.elapsed) = (self.now, Duration::ZERO);
+        rig
+    }
+
     /// One whose handler runs.
     pub(crate) fn running() -> Self {
         let mut rig = Self::new();

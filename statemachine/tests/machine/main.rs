@@ -3,6 +3,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod adopting;
 mod beside;
 mod checkpoints;
 mod commands;
@@ -12,6 +13,7 @@ mod deadlines;
 mod errors;
 mod losing;
 mod many;
+mod numbered;
 mod oddities;
 mod pace;
 mod parked;

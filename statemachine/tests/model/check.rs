@@ -24,6 +24,8 @@ impl World {
             let as_it_was = TaskState {
                 version: state.version,
                 progress: state.progress.clone(),
+                run: None,
+                report: state.report.clone(),
                 ..self.durable.clone()
             };
             assert_eq!(*state, as_it_was, "{log}");
@@ -31,9 +33,11 @@ impl World {
                 write.outcomes.is_empty() && self.handler == Handler::None,
                 "{log}"
             );
+            self.check_report(&write, log);
             self.write = Some(write);
             return;
         }
+        self.check_report(&write, log);
         let kills = |(_, c): &(u64, Command)| *c == Command::Kill;
         let kill = self.waiting.iter().position(kills);
         // A kill that comes with a later write does not wait for the policy.

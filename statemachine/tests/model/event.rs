@@ -33,6 +33,12 @@ pub(super) enum Event {
     SetClock(i64),
     /// A timer that goes off too early, or was disarmed too late.
     Stale(Timer),
+    /// The process of the machine is lost, and another continues the claim of the remote worker. `applied`: the write
+    /// that was under way is durable. `delivered`: a handler that was to start did start.
+    Adopt {
+        applied: bool,
+        delivered: bool,
+    },
 }
 
 pub(super) fn event() -> impl Strategy<Value = Event> {
@@ -63,6 +69,7 @@ pub(super) fn event() -> impl Strategy<Value = Event> {
         6 => prop_oneof![0..12u64, Just(30), Just(31)].prop_map(Event::Pass),
         2 => prop_oneof![-3..40i64, Just(-3600), Just(3600)].prop_map(Event::SetClock),
         1 => prop::sample::select(vec![Timer::Wake, Timer::Grace]).prop_map(Event::Stale),
+        4 => any::<(bool, bool)>().prop_map(|(applied, delivered)| Event::Adopt { applied, delivered }),
     ]
 }
 
@@ -88,10 +95,14 @@ pub(super) fn configs() -> impl Strategy<Value = Config> {
         Just(config(Fixed(Decision::Sleep(Wake::After(Duration::MAX))))),
     ];
     let most = prop_oneof![1..5usize, Just(1000)];
-    (policies, most, 1..4u32).prop_map(|(config, max_outcomes, idle_runs)| Config {
-        max_outcomes,
-        idle_runs,
-        ..config
+    let named = any::<bool>();
+    (policies, most, 1..4u32, named).prop_map(|(config, max_outcomes, idle_runs, named_runs)| {
+        Config {
+            max_outcomes,
+            idle_runs,
+            named_runs,
+            ..config
+        }
     })
 }
 

@@ -11,7 +11,10 @@ use windlass_statemachine::{
     machine::{Config, Effect, End, Env, Input, Signal, StopReason, Timer, Write},
 };
 
-use super::event::Event;
+use super::{
+    adopt::{Said, Worker},
+    event::Event,
+};
 use crate::common::{json, line, t0};
 
 /// What runs for the task.
@@ -25,6 +28,11 @@ pub(super) enum Handler {
 
 pub(super) struct World {
     pub(super) machine: Machine,
+    pub(super) config: Config,
+    /// Whether the claim of the task was abandoned by the one before.
+    pub(super) abandoned: bool,
+    /// What the remote worker knows, for a kind with named runs.
+    pub(super) worker: Worker,
     /// How many outcomes a write has at most.
     pub(super) most: usize,
     pub(super) now: Timestamp,
@@ -67,7 +75,10 @@ impl World {
         Self {
             most: config.max_outcomes,
             stop_grace: config.stop_grace,
-            machine: Machine::new(config, state.clone(), abandoned),
+            machine: Machine::new(config.clone(), state.clone(), abandoned),
+            config,
+            abandoned,
+            worker: Worker::default(),
             now: t0(),
             elapsed: Duration::ZERO,
             delivered: BTreeMap::new(),
@@ -102,18 +113,30 @@ impl World {
                 assert_eq!(self.feed(Input::Command(command)), 0, "it is known already");
             }
             Event::Return(message) if self.handler != Handler::None => {
+                if self.worker.waits() {
+                    return;
+                }
+                self.report(Said::Return(message.clone()));
                 self.handler = Handler::None;
                 self.failed_for_good = !message.is_retryable();
                 self.feed(Input::Returned(message));
             }
             Event::Ended if self.handler == Handler::Ending => {
+                // While a checkpoint waits for its answer, the process aborts by itself, without a report.
+                if !self.worker.waits() {
+                    self.report(Said::Aborted);
+                }
                 self.handler = Handler::None;
                 self.feed(Input::Aborted);
             }
             Event::Checkpoint(size) if self.handler != Handler::None => {
+                if self.worker.waits() {
+                    return;
+                }
                 self.ticket += 1;
                 self.tickets.insert(self.ticket);
                 let data = json(&format!("\"{}{}\"", self.ticket, "k".repeat(size)));
+                self.report(Said::Checkpoint(data.clone()));
                 self.feed(Input::Checkpoint {
                     ticket: self.ticket,
                     data,
@@ -125,7 +148,9 @@ impl World {
             }
             Event::Stored if self.write.is_some() => self.stored(),
             Event::Refused if self.write.is_some() => {
-                self.write = None;
+                let write = self.write.take().unwrap();
+                let settles = self.worker.waits() && self.handler == Handler::None;
+                self.worker.refused |= settles && write.state.reported() > self.durable.reported();
                 self.refusals += 1;
                 self.feed(Input::Refused {
                     reason: "the store does not like it".into(),
@@ -156,6 +181,7 @@ impl World {
                 }
                 self.feed(Input::Timer(timer));
             }
+            Event::Adopt { applied, delivered } => self.adopt(applied, delivered),
             Event::Again(_)
             | Event::Return(_)
             | Event::Ended
@@ -176,22 +202,28 @@ impl World {
         self.feed(Input::Command(queued));
     }
 
-    fn stored(&mut self) {
+    pub(super) fn stored(&mut self) {
+        let dropped = self.applied();
+        self.feed(Input::Stored);
+        assert_eq!(self.done.is_some(), dropped, "{:#?}", self.log);
+    }
+
+    /// The store applies the write that is under way. Returns whether it releases the claim.
+    pub(super) fn applied(&mut self) -> bool {
         let write = self.write.take().unwrap();
         for (order, _) in &write.outcomes {
             assert_eq!(self.waiting.remove(0).0, *order);
             self.settled += 1;
         }
         self.refusals = 0;
-        let dropped = write.drop_claim;
         self.durable = write.state;
         if self.durable.code().is_terminal() {
             // What else waits is rejected by the store in the same write.
             self.settled += self.waiting.len();
             self.waiting.clear();
         }
-        self.feed(Input::Stored);
-        assert_eq!(self.done.is_some(), dropped, "{:#?}", self.log);
+        self.acknowledge();
+        write.drop_claim
     }
 
     fn pass(&mut self, time: Duration) {
@@ -201,7 +233,7 @@ impl World {
     }
 
     /// The timers that are due go off.
-    fn go_off(&mut self) {
+    pub(super) fn go_off(&mut self) {
         if self.grace.is_some_and(|at| at <= self.elapsed) {
             self.grace = None;
             self.feed(Input::Timer(Timer::Grace));
@@ -259,7 +291,8 @@ impl World {
     fn effect(&mut self, effect: Effect) {
         let log = format!("{:#?}", self.log);
         match effect {
-            Effect::Start { attempt, .. } => {
+            Effect::Start { attempt, run } => {
+                self.starts(run, &log);
                 assert_eq!(self.handler, Handler::None, "one handler at a time: {log}");
                 assert_eq!(self.durable.code(), StateKind::Runnable, "{log}");
                 assert!(self.write.is_none() && self.begun, "{log}");
@@ -275,8 +308,10 @@ impl World {
                 );
                 if let Signal::Command { order, command } = signal {
                     let last = self.waiting.last().unwrap();
-                    assert_eq!(*last, (order, command), "{log}");
-                    self.delivered.insert(last.0, self.elapsed);
+                    let sent = (order, command);
+                    let again = self.worker.adopting && self.waiting.contains(&sent);
+                    assert!(*last == sent || again, "{log}");
+                    self.delivered.insert(order, self.elapsed);
                 }
             }
             Effect::Abort => {
@@ -288,6 +323,7 @@ impl World {
             Effect::Persist(write) => self.persist(*write, &log),
             Effect::CheckpointDone { ticket, result } => {
                 assert!(self.tickets.remove(&ticket), "answered once: {log}");
+                self.answered(result.is_ok(), &log);
                 if result.is_ok() {
                     let data = self.durable.data.as_ref().unwrap().as_str();
                     assert!(data.starts_with(&format!("\"{ticket}")), "durable: {log}");
@@ -331,42 +367,5 @@ impl World {
                 self.done = Some(end);
             }
         }
-    }
-
-    /// From here on all goes well: every write is stored, every aborted handler ends, time passes.
-    pub(super) fn settle_down(&mut self) {
-        for _ in 0..100 {
-            if self.done.is_some() {
-                return;
-            }
-            if self.write.is_some() {
-                self.stored();
-            } else if self.handler == Handler::Ending {
-                self.event(Event::Ended);
-            } else if self.handler == Handler::Runs {
-                if self.waiting.is_empty() && !self.stopping {
-                    return;
-                }
-                let at = self
-                    .grace
-                    .unwrap_or_else(|| panic!("no grace: {:#?}", self.log));
-                // The clock may be set back in the meantime: the grace is as long as it was.
-                self.now -= SignedDuration::from_hours(1);
-                self.elapsed = self.elapsed.max(at);
-                self.go_off();
-            } else if let Some(at) = self.resume {
-                self.elapsed = self.elapsed.max(at);
-                self.go_off();
-                assert_eq!(self.resume, None, "{:#?}", self.log);
-            } else {
-                let TaskStatus::Sleeping { until } = self.durable.status else {
-                    panic!("stuck: {:#?}", self.log);
-                };
-                assert_eq!(self.wake, Some(until), "{:#?}", self.log);
-                assert!(self.waiting.is_empty() && !self.stopping, "{:#?}", self.log);
-                return;
-            }
-        }
-        panic!("it never settles down: {:#?}", self.log);
     }
 }

@@ -1,0 +1,175 @@
+//! `windlass worker-check`: holds a client of the protocol of remote workers to its rules.
+
+mod desk;
+mod http;
+mod judge;
+mod refusals;
+mod rules;
+mod scenarios;
+mod script;
+mod table;
+mod task;
+
+use std::net::SocketAddr;
+
+use comfy_table::Cell;
+use futures::future::join_all;
+use serde::Serialize;
+
+use self::script::{Scenario, Setup};
+use crate::{
+    exit::{Exit, Failure},
+    global::Global,
+};
+
+const EXAMPLES: &str = "\
+The check starts COMMAND once for each scenario, beside stand-in servers of its own: no store is needed.
+They answer late, twice or not at all, end, take claims away, stop handlers and refuse requests. The
+scenarios run at once and take about 20s; with a port in URL they run one after the other.
+
+COMMAND is a worker with a handler of the kind 'check'. It reads the address of its first server from
+WINDLASS_URL and the token from WINDLASS_TOKEN. Its handler does what the props say, and completes with
+its props as the result (docs/worker-check.md has the whole contract):
+  {\"do\":\"complete\"}                 completes
+  {\"do\":\"checkpoint\"}               stores its props as data, then completes
+  {\"do\":\"run\"}                      returns run with data; completes when it has data
+  {\"do\":\"error\"}                    returns an error
+  {\"do\":\"sleep\",\"sleep_ms\":N}       completes after N ms; returns release when it is asked to stop,
+                                   unless the props have \"stubborn\":true
+If the props have \"trace\", it appends the line 'start' to that file when it starts, and the line 'beat'
+at least every 100 ms while it sleeps.
+
+The exit code is 1 if the client has broken a rule.
+
+Examples:
+  windlass worker-check -- python3 worker.py
+  windlass worker-check --scenario silence --scenario stops -- ./worker
+  windlass worker-check http://127.0.0.1:7777 -- ./worker
+  windlass worker-check -o json -- ./worker | jq -r 'select(.verdict == \"broken\") | .rule'";
+
+/// What to check.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// Listen on this address; port 0 is any free one
+    #[arg(value_name = "URL", default_value = "http://127.0.0.1:0", value_parser = address)]
+    url: SocketAddr,
+
+    /// Send tasks of this kind
+    #[arg(long, default_value = "check")]
+    kind: windlass::Kind,
+
+    /// Run only this scenario; may be repeated
+    #[arg(long, value_name = "NAME", value_parser = scenario)]
+    scenario: Vec<Scenario>,
+
+    /// The client under test, with its arguments
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    command: Vec<String>,
+}
+
+/// Reads an address such as `http://127.0.0.1:0`.
+fn address(text: &str) -> Result<SocketAddr, String> {
+    let authority = text.strip_prefix("http://").unwrap_or(text);
+    let address = authority.trim_end_matches('/').parse();
+    address.map_err(|_| {
+        "give an IP address of this machine and a port, such as http://127.0.0.1:0".to_owned()
+    })
+}
+
+fn scenario(text: &str) -> Result<Scenario, String> {
+    let found = table::ALL.into_iter().find(|s| s.name == text);
+    found.ok_or_else(|| {
+        let names: Vec<_> = table::ALL.iter().map(|s| s.name).collect();
+        format!("'{text}' is no scenario; give one of {}", names.join(", "))
+    })
+}
+
+/// The result of one scenario, or one broken rule of it.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, schemars(rename = "CheckedWorker"))]
+pub(crate) struct Line<'a> {
+    /// The scenario.
+    scenario: &'a str,
+    /// `ok` or `broken`.
+    verdict: &'a str,
+    /// The name of the rule that is broken.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rule: Option<&'a str>,
+    /// What the rule asks of a client.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    asks: Option<&'a str>,
+    /// What the client has done, or has not done.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    finding: Option<&'a str>,
+}
+
+/// Checks the client.
+///
+/// # Errors
+///
+/// When a stand-in server or the client does not start.
+pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure> {
+    let setup = Setup {
+        listen: args.url,
+        kind: args.kind.to_string(),
+        command: args.command,
+    };
+    let scenarios = match args.scenario.is_empty() {
+        true => table::ALL.to_vec(),
+        false => args.scenario,
+    };
+    let mut results = Vec::new();
+    if setup.listen.port() == 0 {
+        let runs = scenarios
+            .iter()
+            .map(|scenario| script::run(*scenario, &setup));
+        results = join_all(runs).await;
+    } else {
+        for scenario in &scenarios {
+            results.push(script::run(*scenario, &setup).await);
+        }
+    }
+    let mut lines = Vec::new();
+    for (scenario, broken) in scenarios.iter().zip(results) {
+        lines.push((scenario, broken?));
+    }
+    print(&lines, global)?;
+    let is_good = lines.iter().all(|(_, broken)| broken.is_empty());
+    Ok(if is_good { Exit::Ok } else { Exit::No })
+}
+
+fn print(lines: &[(&Scenario, Vec<desk::Broken>)], global: &Global) -> Result<(), Failure> {
+    let mut all = Vec::new();
+    for (scenario, broken) in lines {
+        if broken.is_empty() {
+            all.push(Line {
+                scenario: scenario.name,
+                verdict: "ok",
+                rule: None,
+                asks: None,
+                finding: None,
+            });
+        }
+        all.extend(broken.iter().map(|broken| Line {
+            scenario: scenario.name,
+            verdict: "broken",
+            rule: Some(broken.rule.0),
+            asks: Some(broken.rule.1),
+            finding: Some(&broken.text),
+        }));
+    }
+    let output = global.out();
+    if output.is_json() {
+        return all.iter().try_for_each(|line| output.json(line));
+    }
+    let cell = |text: Option<&str>| Cell::new(text.unwrap_or_default());
+    let rows = all.iter().map(|line| {
+        let (scenario, verdict) = (Some(line.scenario), Some(line.verdict));
+        [scenario, verdict, line.rule, line.finding]
+            .map(cell)
+            .to_vec()
+    });
+    output.table(&["SCENARIO", "VERDICT", "RULE", "FINDING"], rows.collect())
+}

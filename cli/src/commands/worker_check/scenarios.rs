@@ -1,0 +1,422 @@
+//! The scenarios in which servers work: lost answers, stops, lost claims, drain, servers that end, silence.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::{
+    desk::{Ask, Desk, Door, TTL},
+    rules::{
+        AGAIN, DRAIN, LOST, OVER, REGISTER_AGAIN, Rule, SERVERS, STOP, TTL as TTL_RULE, UNKNOWN,
+        WORKS,
+    },
+    script::{Script, Treat},
+    task::End,
+};
+
+/// What a machine under load may add.
+pub(super) const SLACK: Duration = Duration::from_millis(1500);
+
+pub(super) fn sleeps(millis: u64) -> Value {
+    json!({"do": "sleep", "sleep_ms": millis})
+}
+
+pub(super) fn is_past(since: Option<Instant>, time: Duration) -> bool {
+    since.is_some_and(|since| since.elapsed() >= time)
+}
+
+/// Each step of a task once, with answers that have unknown fields if `novelties`.
+pub(super) struct Work {
+    pub(super) novelties: bool,
+}
+
+impl Script for Work {
+    fn begin(&mut self, desk: &mut Desk) {
+        desk.novelties = self.novelties;
+        for does in ["complete", "checkpoint", "run", "error"] {
+            desk.add(json!({"do": does, "keep": [1, 2.5, "ü"]}));
+        }
+        desk.add(sleeps(200));
+    }
+
+    fn look(&mut self, desk: &mut Desk) -> bool {
+        if !desk.all_ended() {
+            return false;
+        }
+        let mut findings = Vec::new();
+        for task in &desk.tasks {
+            let wanted = match task.props["do"].as_str() {
+                Some("error") => "error",
+                _ => "complete",
+            };
+            let returned = task.returned().unwrap_or("nothing");
+            if returned != wanted {
+                findings.push(format!(
+                    "the handler of {} returned {returned}, not {wanted}",
+                    task.props
+                ));
+            } else if let (Some(End::Returned(message)), "complete") = (&task.end, wanted)
+                && message["result"] != task.props
+            {
+                findings.push(format!(
+                    "a handler completed with {}, not with its props",
+                    message["result"]
+                ));
+            }
+        }
+        for finding in findings {
+            desk.breaks(self.late().0, finding);
+        }
+        true
+    }
+
+    fn late(&self) -> (Rule, String) {
+        let rule = if self.novelties { UNKNOWN } else { WORKS };
+        (rule, "it has not reported the end of each task".to_owned())
+    }
+}
+
+/// Answers are lost, or requests before they are carried out, at each kind of request.
+#[derive(Default)]
+pub(super) struct Lossy {
+    first: Option<(Value, Value)>,
+    reports: usize,
+}
+
+impl Script for Lossy {
+    fn begin(&mut self, desk: &mut Desk) {
+        for does in ["checkpoint", "run", "complete"] {
+            desk.add(json!({"do": does}));
+        }
+    }
+
+    fn treat(&mut self, desk: &mut Desk, ask: &Ask) -> Treat {
+        match ask.path {
+            Door::Register => {
+                let lease = (ask.body["name"].clone(), ask.body["secret"].clone());
+                let first = self.first.get_or_insert_with(|| lease.clone());
+                if *first != lease {
+                    desk.breaks(
+                        REGISTER_AGAIN,
+                        "the answer was lost, and it registers with another name or secret",
+                    );
+                }
+                match ask.nth {
+                    1 => Treat::Lose,
+                    _ => Treat::Serve,
+                }
+            }
+            Door::Exchange if ask.nth == 1 || ask.nth == 3 => Treat::Lose,
+            Door::Exchange if ask.nth == 5 => Treat::Drop,
+            Door::Report => {
+                self.reports += 1;
+                match self.reports {
+                    1 | 4 | 6 => Treat::Lose,
+                    2 => Treat::Drop,
+                    _ => Treat::Serve,
+                }
+            }
+            _ => Treat::Serve,
+        }
+    }
+
+    fn look(&mut self, desk: &mut Desk) -> bool {
+        desk.all_ended()
+    }
+
+    fn late(&self) -> (Rule, String) {
+        match self.first.is_some() {
+            true => (AGAIN, "it has not reported the end of each task".to_owned()),
+            false => (WORKS, "it has not registered".to_owned()),
+        }
+    }
+}
+
+/// A claim is sent again while its handler runs, and after it has ended.
+#[derive(Default)]
+pub(super) struct Doubled {
+    again: Option<Instant>,
+}
+
+impl Script for Doubled {
+    fn begin(&mut self, desk: &mut Desk) {
+        desk.add(sleeps(2_000));
+    }
+
+    fn look(&mut self, desk: &mut Desk) -> bool {
+        let is_running = desk.tasks[0].is_running();
+        if is_running && self.again.is_none() {
+            self.again = Some(Instant::now());
+            desk.tasks[0].sent = None;
+        }
+        desk.all_ended() && is_past(self.again, Duration::from_secs(3))
+    }
+
+    fn late(&self) -> (Rule, String) {
+        (WORKS, "it has not reported the end of a task".to_owned())
+    }
+}
+
+/// Handlers are asked to stop: one that obeys, one that does not, one without a grace.
+pub(super) struct Stops;
+
+const GRACES: [u64; 3] = [10_000, 1_000, 0];
+
+impl Script for Stops {
+    fn begin(&mut self, desk: &mut Desk) {
+        desk.add(sleeps(60_000));
+        for _ in 0..2 {
+            desk.add(json!({"do": "sleep", "sleep_ms": 60_000, "stubborn": true}));
+        }
+    }
+
+    fn look(&mut self, desk: &mut Desk) -> bool {
+        if desk
+            .tasks
+            .iter()
+            .all(|task| task.stop.is_some() || task.is_running())
+        {
+            for (place, grace) in GRACES.into_iter().enumerate() {
+                desk.stop(place, "command", Duration::from_millis(grace));
+            }
+        }
+        let mut findings = Vec::new();
+        for (place, task) in desk.tasks.iter().enumerate() {
+            let Some(stop) = task.stop.as_ref() else {
+                continue;
+            };
+            // The first ends by itself, long before its grace is over.
+            let grace = if place == 0 {
+                Duration::ZERO
+            } else {
+                stop.grace
+            };
+            if is_past(stop.sent, grace + 2 * SLACK)
+                && (task.is_live()
+                    || task.goes_on_after(
+                        stop.sent.map_or_else(Instant::now, |at| at + grace + SLACK),
+                    ))
+            {
+                let what = match task.is_live() {
+                    true => "was not reported as ended",
+                    false => "goes on",
+                };
+                findings.push(format!(
+                    "a handler {what} {} ms after a stop with a grace of {} ms",
+                    (grace + 2 * SLACK).as_millis(),
+                    stop.grace.as_millis()
+                ));
+            }
+        }
+        let broken = !findings.is_empty();
+        for finding in findings {
+            desk.breaks(STOP, finding);
+        }
+        let last = desk
+            .tasks
+            .iter()
+            .filter_map(|task| task.stop.as_ref()?.sent)
+            .max();
+        broken || (desk.all_ended() && is_past(last, Duration::from_secs(1) + 2 * SLACK))
+    }
+
+    fn late(&self) -> (Rule, String) {
+        (
+            WORKS,
+            "it has not started three handlers at once".to_owned(),
+        )
+    }
+}
+
+/// A claim is lost while its handler runs.
+#[derive(Default)]
+pub(super) struct Loses;
+
+impl Script for Loses {
+    fn begin(&mut self, desk: &mut Desk) {
+        desk.add(sleeps(60_000));
+        desk.add(sleeps(5_000));
+    }
+
+    fn look(&mut self, desk: &mut Desk) -> bool {
+        if desk.tasks.iter().all(|task| task.is_running()) {
+            desk.lose(0);
+        }
+        let told = desk.tasks[0].told;
+        if is_past(told, 2 * SLACK)
+            && let Some(told) = told
+            && desk.tasks[0].goes_on_after(told + SLACK)
+        {
+            desk.breaks(LOST, "a handler goes on whose claim is lost");
+            return true;
+        }
+        is_past(told, 2 * SLACK) && !desk.tasks[1].is_live()
+    }
+
+    fn late(&self) -> (Rule, String) {
+        (
+            LOST,
+            "after a claim was lost it has not reported the end of another task".to_owned(),
+        )
+    }
+}
+
+/// The worker is drained while two handlers run.
+#[derive(Default)]
+pub(super) struct Drains {
+    since: Option<Instant>,
+    reports: usize,
+}
+
+impl Script for Drains {
+    fn begin(&mut self, desk: &mut Desk) {
+        desk.add(sleeps(60_000));
+        desk.add(json!({"do": "complete"}));
+        desk.tasks[1].is_ready = false;
+    }
+
+    fn treat(&mut self, desk: &mut Desk, ask: &Ask) -> Treat {
+        if ask.path == Door::Report && desk.drain && self.since.is_some() {
+            self.reports += 1;
+            if ask.body["claims_wanted"] == json!(true) {
+                desk.breaks(DRAIN, "a report after the drain has claims_wanted");
+            }
+        }
+        Treat::Serve
+    }
+
+    fn look(&mut self, desk: &mut Desk) -> bool {
+        if desk.tasks[0].is_running() && self.since.is_none() {
+            desk.drain = true;
+            desk.stop(0, "drain", Duration::from_secs(10));
+        }
+        let told = desk.tasks[0].stop.as_ref().and_then(|stop| stop.sent);
+        if self.since.is_none() {
+            self.since = told;
+        }
+        if self.reports > 0 && !desk.tasks[0].is_live() && desk.drain {
+            // It gets tasks again after the drain.
+            desk.drain = false;
+            desk.tasks[1].is_ready = true;
+        }
+        desk.all_ended()
+    }
+
+    fn late(&self) -> (Rule, String) {
+        (
+            DRAIN,
+            "it has not released its task, or takes no task after the drain".to_owned(),
+        )
+    }
+}
+
+/// The server that the client knows ends, and another one of the list goes on.
+#[derive(Default)]
+pub(super) struct Killed {
+    since: Option<Instant>,
+}
+
+impl Script for Killed {
+    fn begin(&mut self, desk: &mut Desk) {
+        desk.add(sleeps(3_000));
+        desk.add(json!({"do": "complete"}));
+        desk.tasks[1].is_ready = false;
+    }
+
+    fn servers(&self) -> (bool, bool) {
+        (self.since.is_none(), true)
+    }
+
+    fn treat(&mut self, desk: &mut Desk, ask: &Ask) -> Treat {
+        if ask.server == 1 && ask.path == Door::Register && self.since.is_some() {
+            desk.breaks(
+                SERVERS,
+                "it registers again at another server while its lease is live",
+            );
+        }
+        desk.tasks[1].is_ready |= ask.server == 1;
+        Treat::Serve
+    }
+
+    fn look(&mut self, desk: &mut Desk) -> bool {
+        if desk.tasks[0].is_running() && self.since.is_none() {
+            self.since = Some(Instant::now());
+        }
+        if desk.tasks[0].end == Some(End::Aborted) {
+            desk.breaks(
+                SERVERS,
+                "it has aborted a handler because a server was lost",
+            );
+        }
+        desk.all_ended()
+    }
+
+    fn late(&self) -> (Rule, String) {
+        (SERVERS, "it has not gone on at the other server".to_owned())
+    }
+}
+
+/// An answer comes late, then no server answers until the lease is over.
+#[derive(Default)]
+pub(super) struct Silence {
+    /// When the exchange arrived that was renewed last.
+    renewed: Option<Instant>,
+    over: bool,
+}
+
+/// How late the last answer comes.
+const LATE: Duration = Duration::from_millis(3_600);
+
+impl Script for Silence {
+    fn begin(&mut self, desk: &mut Desk) {
+        desk.add(sleeps(60_000));
+        desk.add(json!({"do": "sleep", "sleep_ms": 60_000, "stubborn": true}));
+    }
+
+    fn treat(&mut self, desk: &mut Desk, ask: &Ask) -> Treat {
+        match self.renewed {
+            None if ask.path == Door::Exchange
+                && desk.tasks.iter().all(|task| task.is_running()) =>
+            {
+                self.renewed = Some(ask.at);
+                Treat::Late(LATE)
+            }
+            None => Treat::Serve,
+            Some(_) if !self.over => Treat::Drop,
+            Some(_) => Treat::Serve,
+        }
+    }
+
+    fn look(&mut self, desk: &mut Desk) -> bool {
+        let Some(renewed) = self.renewed else {
+            return false;
+        };
+        let stops = renewed + TTL.mul_f64(0.8) + SLACK;
+        if Instant::now() < stops + SLACK {
+            return false;
+        }
+        if desk.tasks.iter().any(|task| task.goes_on_after(stops)) {
+            desk.breaks(
+                TTL_RULE,
+                "a handler goes on later than 0.8 TTL after the last renewed exchange was sent",
+            );
+            return true;
+        }
+        if !self.over {
+            self.over = true;
+            desk.end_lease();
+            desk.add(json!({"do": "complete"}));
+        }
+        desk.all_ended()
+    }
+
+    fn late(&self) -> (Rule, String) {
+        match self.over {
+            true => (
+                OVER,
+                "it has not registered again after the lease was over".to_owned(),
+            ),
+            false => (WORKS, "it has not started two handlers at once".to_owned()),
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! The client under test of `windlass worker-check`: its handlers do what the props say (docs/worker-check.md).
+//! The arguments are the faults.
+#![allow(clippy::print_stderr, reason = "a command-line program")]
+
+use std::{
+    collections::BTreeMap,
+    env,
+    fs::OpenOptions,
+    io::Write,
+    process::ExitCode,
+    sync::Arc,
+    thread,
+    time::{Duration, Instant},
+};
+
+use serde_json::{Value, json};
+use windlass::workers::protocol::{Offer, Start};
+use windlass_worker_client::{BoxError, Ctl, Faults, Setup, Worker};
+
+fn main() -> ExitCode {
+    match work() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn work() -> Result<(), BoxError> {
+    let faults = env::args().skip(1).map(|name| name.parse());
+    let faults: Faults = faults.collect::<Result<_, String>>()?;
+    let pid = std::process::id();
+    let setup = Setup {
+        url: env::var("WINDLASS_URL")?,
+        token: env::var("WINDLASS_TOKEN")?,
+        name: format!("check-{pid}"),
+        secret: format!("secret-of-the-test-client-{pid}"),
+        kinds: BTreeMap::from([("check".parse()?, Offer::new(10))]),
+        ttl: None,
+        faults,
+    };
+    Worker::new(setup, Arc::new(handle)).run()
+}
+
+/// Does what the props say.
+fn handle(start: &Start, ctl: &Ctl) -> Value {
+    let props: Value = start.props.get("props").unwrap_or_default();
+    let trace = props["trace"].as_str();
+    note(trace, "start");
+    match props["do"].as_str() {
+        Some("error") => return json!({"message": "error", "error": "the props ask for an error"}),
+        Some("run") if start.data.is_none() => {
+            return json!({"message": "run", "data": {"runs": 1}});
+        }
+        Some("checkpoint") => {
+            if let Err(why) = ctl.checkpoint(&props) {
+                return json!({"message": "error", "error": why});
+            }
+        }
+        Some("sleep") => {
+            let millis = props["sleep_ms"].as_u64().unwrap_or(0);
+            let end = Instant::now() + Duration::from_millis(millis);
+            while Instant::now() < end {
+                if ctl.stopped() && (ctl.aborted() || props["stubborn"] != json!(true)) {
+                    return json!({"message": "release"});
+                }
+                note(trace, "beat");
+                thread::sleep(Duration::from_millis(50));
+            }
+        }
+        _ => {}
+    }
+    json!({"message": "complete", "result": props})
+}
+
+/// Appends a line to the file of the task.
+fn note(trace: Option<&str>, line: &str) {
+    let Some(path) = trace else {
+        return;
+    };
+    let file = OpenOptions::new().append(true).create(true).open(path);
+    // A check that misses a line says so.
+    let _ = file.and_then(|mut file| writeln!(file, "{line}"));
+}
