@@ -221,7 +221,7 @@ fn what_cannot_be_served_is_refused_with_the_reason() {
         (&["token", "new", "a b", "--role", "read"], "name"),
         (
             &["token", "new", "a", "--role", "king"],
-            "'king' is not one of read, operate, admin",
+            "'king' is not one of read, operate, work, admin",
         ),
         (&["token", "new", "a"], "--role"),
         (

@@ -1,6 +1,6 @@
 //! [`Access`]: the caller of a request, with the tasks that it may see and change.
 
-use std::{ops::Deref, sync::Arc};
+use std::{collections::BTreeMap, ops::Deref, sync::Arc};
 
 use axum::{
     extract::FromRequestParts,
@@ -18,7 +18,7 @@ use crate::{
     problem::Problem,
 };
 
-/// A caller whose role allows the request: at least `ROLE`, as its number in the order of [`Role`].
+/// A caller whose role allows a request that needs `ROLE`, given as its number.
 pub(crate) struct Access<const ROLE: u8> {
     caller: Arc<Caller>,
     client: Client,
@@ -38,12 +38,16 @@ pub(crate) type Reader = Access<0>;
 pub(crate) type Operator = Access<1>;
 /// May do everything.
 pub(crate) type Admin = Access<2>;
+/// May run tasks as a remote worker.
+pub(crate) type Worker = Access<3>;
 
-const fn number(role: Role) -> u8 {
-    match role {
-        Role::Read => 0,
-        Role::Operate => 1,
-        Role::Admin => 2,
+/// Returns the role with a number. An unknown number is that of a request which nobody but an admin may send.
+const fn role(number: u8) -> Role {
+    match number {
+        0 => Role::Read,
+        1 => Role::Operate,
+        3 => Role::Work,
+        _ => Role::Admin,
     }
 }
 
@@ -66,15 +70,15 @@ impl<const ROLE: u8> FromRequestParts<Arc<App>> for Access<ROLE> {
                 "who are you?",
             ));
         };
-        if number(caller.role) < ROLE {
-            let needs = [Role::Read, Role::Operate, Role::Admin][usize::from(ROLE).min(2)];
+        let needs = role(ROLE);
+        if !caller.role.allows(needs) {
             let detail = format!(
                 "this request needs the role {needs}, and the token has {}; use another token",
                 caller.role
             );
             return Err(Problem::forbidden(detail));
         }
-        if ROLE == number(Role::Admin) {
+        if matches!(needs, Role::Admin | Role::Work) {
             // These requests are not transactions.
             crate::key::refuse_key(&parts.headers)?;
         }
@@ -83,6 +87,17 @@ impl<const ROLE: u8> FromRequestParts<Arc<App>> for Access<ROLE> {
             caller: caller.clone(),
             keyring: app.keyring.clone(),
         })
+    }
+}
+
+impl Worker {
+    /// Returns the caller as one who may change tasks, for what its handlers change.
+    pub(crate) fn as_operator(&self) -> Operator {
+        Access {
+            caller: self.caller.clone(),
+            client: self.client.clone(),
+            keyring: self.keyring.clone(),
+        }
     }
 }
 
@@ -160,6 +175,24 @@ impl<const ROLE: u8> Access<ROLE> {
             true => Ok(()),
             false => Err(Problem::forbidden(format!(
                 "{field}: tasks of kind '{kind}' are outside of the scope of the token"
+            ))),
+        }
+    }
+
+    /// Refuses tasks outside of the scope, of which a worker would get or have one.
+    pub(crate) fn check_worked(
+        &self,
+        field: &str,
+        (kind, labels): (&Kind, &BTreeMap<String, String>),
+    ) -> Result<(), Problem> {
+        self.check_kind(field, kind)?;
+        let of_scope = self.scope.labels.iter();
+        let mut missing = of_scope.filter(|(name, value)| labels.get(*name) != Some(value));
+        match missing.next() {
+            None => Ok(()),
+            Some((name, value)) => Err(Problem::forbidden(format!(
+                "labels: tasks without the label {name}={value} are outside of the scope of the token; register with \
+                 \"labels\":{{\"{name}\":\"{value}\"}}"
             ))),
         }
     }

@@ -12,6 +12,7 @@ use windlass::{
     Client, Invalid, Json, Kind,
     client::Stats,
     store::{Error, Store},
+    workers::Workers,
 };
 
 use crate::{
@@ -45,6 +46,10 @@ pub(crate) struct App {
     pub(crate) check: Check,
     pub(crate) metrics: Option<Metrics>,
     pub(crate) in_flight: Arc<Semaphore>,
+    /// The remote workers for which this server speaks.
+    pub(crate) workers: Workers,
+    /// The exchanges that may still be opened.
+    pub(crate) exchanges: Arc<Semaphore>,
     /// One backup at a time: each needs as much room on the disk as the store.
     pub(crate) backups: Arc<Semaphore>,
     /// Cancelled when the server shuts down: waits and streams end.
@@ -81,6 +86,28 @@ struct Bucket {
     at: Instant,
 }
 
+impl Drop for App {
+    /// Ends what runs beside the requests, for a program that drops the routes without a shutdown.
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}
+
+/// Returns the workers of a store. When the server stops, their open exchanges are answered.
+fn workers_of(store: &Store, keyring: Keyring, stop: CancellationToken) -> Workers {
+    let urls = move || {
+        let all = keyring.servers().into_iter();
+        all.flat_map(|(_, at)| at.urls).collect()
+    };
+    let workers = Workers::new(store, urls);
+    let stopping = workers.clone();
+    tokio::spawn(async move {
+        stop.cancelled().await;
+        stopping.shutdown().await;
+    });
+    workers
+}
+
 impl App {
     pub(crate) fn new(
         store: &Store,
@@ -89,11 +116,15 @@ impl App {
     ) -> Arc<Self> {
         let peers = Peers::new(store, settings.advertised.clone());
         tokio::spawn(peers.clone().run(stop.clone()));
+        let keyring = Keyring::follow(store);
+        let workers = workers_of(store, keyring.clone(), stop.clone());
         Arc::new(Self {
+            workers,
+            exchanges: Arc::new(Semaphore::new(settings.workers)),
             peers,
             store: store.clone(),
             client: Client::new(store),
-            keyring: Keyring::follow(store),
+            keyring,
             sessions: Sessions::new(store),
             quotas: Quotas::default(),
             in_flight: Arc::new(Semaphore::new(settings.in_flight)),

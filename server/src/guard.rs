@@ -14,13 +14,13 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use hyper::body::{Frame, SizeHint};
-use tokio::sync::OwnedSemaphorePermit;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use uuid::Uuid;
 use windlass::telemetry;
 
 use crate::{
     app::{App, Share},
-    auth::{Caller, Refused, User},
+    auth::{Caller, Refused, Role, User},
     connection::{Connection, Way},
     origin::{check_host, check_no_browser, check_page},
     problem::Problem,
@@ -39,8 +39,11 @@ struct InWork {
     _permits: Permits,
 }
 
-/// What a request in work holds.
-type Permits = (Share, OwnedSemaphorePermit);
+/// What a request in work holds: a part of the caller's share, unless it is an exchange of a worker, and a place.
+type Permits = (Option<Share>, OwnedSemaphorePermit);
+
+/// The end of the path of an exchange.
+const EXCHANGE: &str = "/v1/workers/{name}/exchange";
 
 impl HttpBody for InWork {
     type Data = Bytes;
@@ -159,14 +162,31 @@ async fn admit(app: &App, head: &Parts) -> Result<(Arc<Caller>, Permits), Proble
     if caller.is_proven_by_browser() {
         check_page(head)?;
     }
-    app.count(&caller.key())?;
-    let share = app.share(&caller.key())?;
-    let permit = app.in_flight.clone().try_acquire_owned();
-    let permit = permit.map_err(|_| {
-        let detail = "the server has too many requests in work; try again";
+    let permits = match is_exchange(head, &caller) {
+        true => (None, place(&app.exchanges, "exchanges of workers open")?),
+        false => {
+            app.count(&caller.key())?;
+            let share = app.share(&caller.key())?;
+            (Some(share), place(&app.in_flight, "requests in work")?)
+        }
+    };
+    Ok((caller, permits))
+}
+
+/// Returns whether a request is an exchange of a worker: a thousand workers with one token wait in exchanges at once. One of a
+/// caller that is no worker is refused, and counts as any other request.
+fn is_exchange(head: &Parts, caller: &Caller) -> bool {
+    let path = head.extensions.get::<MatchedPath>();
+    path.is_some_and(|path| path.as_str().ends_with(EXCHANGE))
+        && head.method == Method::POST
+        && caller.role.allows(Role::Work)
+}
+
+fn place(of: &Arc<Semaphore>, what: &str) -> Result<OwnedSemaphorePermit, Problem> {
+    of.clone().try_acquire_owned().map_err(|_| {
+        let detail = format!("the server has too many {what}; try again");
         Problem::new(StatusCode::SERVICE_UNAVAILABLE, "busy", detail).retry_after(1)
-    })?;
-    Ok((caller, (share, permit)))
+    })
 }
 
 /// Returns who sends a request, by the first proof that it has.

@@ -204,6 +204,8 @@ pub(crate) struct Form<T>(pub(crate) T);
 pub(crate) trait Formed: DeserializeOwned {
     /// A body that is right, for errors.
     const LIKE: &str;
+    /// Whether the body has a field `secret`, whose value no error quotes.
+    const HAS_SECRET: bool = false;
 }
 
 impl<T: Formed> FromRequest<Arc<App>> for Form<T> {
@@ -217,7 +219,16 @@ impl<T: Formed> FromRequest<Arc<App>> for Form<T> {
             b"" => b"{}",
             _ => body.as_ref(),
         };
-        read_form(body, T::LIKE).map(Self)
+        let read = read_form(body, T::LIKE).map(Self);
+        read.map_err(
+            |problem| match T::HAS_SECRET && problem.is_about("secret: is ") {
+                true => Problem::invalid(
+                    "secret",
+                    "is not text; give the one that the worker has made",
+                ),
+                false => problem,
+            },
+        )
     }
 }
 

@@ -9,6 +9,7 @@ use windlass::{
     Invalid,
     store::{Error, Reason, Refusals},
     wire::RefusalForm,
+    workers::WorkerError,
 };
 
 /// An answer that is not a success: `application/problem+json`.
@@ -143,6 +144,22 @@ impl Problem {
         }
     }
 
+    /// Returns whether the text says that something in a part of the request is wrong: `body: PLACE`.
+    pub(crate) fn is_about(&self, place: &str) -> bool {
+        let text = self.detail.strip_prefix("body: ");
+        text.is_some_and(|text| text.starts_with(place))
+    }
+
+    /// Returns what happened, and what to do next.
+    pub(crate) fn detail(&self) -> &str {
+        &self.detail
+    }
+
+    /// Returns whether the caller has to do something else, instead of the same later.
+    pub(crate) fn is_of_caller(&self) -> bool {
+        self.status.is_client_error()
+    }
+
     /// Returns whether the task does not exist for the caller.
     pub(crate) fn is_missing(&self) -> bool {
         self.status == StatusCode::NOT_FOUND
@@ -221,6 +238,20 @@ impl From<Error> for Problem {
             alone,
             ..Self::new(status, code, detail(&error))
         }
+    }
+}
+
+impl From<WorkerError> for Problem {
+    fn from(error: WorkerError) -> Self {
+        let (status, code) = match error {
+            WorkerError::Invalid(invalid) => return invalid.into(),
+            WorkerError::Store(error) => return error.into(),
+            WorkerError::Secret(_) => (StatusCode::FORBIDDEN, "secret"),
+            WorkerError::Stale { .. } => (StatusCode::CONFLICT, "stale"),
+            WorkerError::Over(_) => (StatusCode::GONE, "over"),
+            _ => (StatusCode::SERVICE_UNAVAILABLE, "unusable"),
+        };
+        Self::new(status, code, error.to_string())
     }
 }
 

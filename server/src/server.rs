@@ -90,6 +90,13 @@ impl Builder {
         self
     }
 
+    /// Sets the most exchanges of workers that are open at once; 4,096 by default. They count neither as requests in work, nor
+    /// in the rate of their caller, so that many workers with one token can wait for tasks. One more is refused with 503.
+    pub fn max_workers(mut self, exchanges: usize) -> Self {
+        self.settings.workers = exchanges;
+        self
+    }
+
     /// Sets the most requests in work at once; 1,024 by default. Waits and streams count as long as they last.
     pub fn max_in_flight(mut self, requests: usize) -> Self {
         self.settings.in_flight = requests;
@@ -102,7 +109,7 @@ impl Builder {
         self
     }
 
-    /// Sets the most connections that are open at once; 4,096 by default. When one more comes, the
+    /// Sets the most connections that are open at once; 8,192 by default, of which workers may have half. When one more comes, the
     /// oldest on which no known caller has sent a request is closed for it, and otherwise it waits until one is closed.
     pub fn max_connections(mut self, connections: usize) -> Self {
         self.settings.connections = connections;

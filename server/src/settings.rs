@@ -27,6 +27,8 @@ pub(crate) struct Settings {
     pub(crate) body_bytes: usize,
     /// The most requests in work at once.
     pub(crate) in_flight: usize,
+    /// The most exchanges of workers that are open at once.
+    pub(crate) workers: usize,
     /// How many requests a token may make each second, on average.
     pub(crate) rate: u32,
     /// The longest wait of a request.
@@ -49,9 +51,11 @@ impl Default for Settings {
             base_path: String::new(),
             body_bytes: 8 << 20,
             in_flight: 1024,
+            workers: 4096,
             rate: 1000,
             longest_wait: Duration::from_secs(300),
-            connections: 4096,
+            // Those of as many workers, and as many others.
+            connections: 8192,
             advertised: Vec::new(),
             tls: None,
             trusted: None,

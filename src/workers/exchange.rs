@@ -186,11 +186,11 @@ impl Turn {
 
     /// Returns what is to be answered to an exchange now.
     fn news(&mut self, desk: &Arc<Desk>, worker: &Arc<Worker>, request: &Exchange) -> Exchanged {
-        let mut answer = Exchanged {
-            drain: worker.board().is_closed(),
-            renewed_seq: worker.board().renewed,
-            ..Exchanged::default()
-        };
+        let mut answer = Exchanged::default();
+        {
+            let board = worker.board();
+            (answer.drain, answer.renewed_seq) = (board.is_closed(), board.renewed);
+        }
         if self.exchange != request.seq || !self.speaks {
             return answer;
         }

@@ -60,6 +60,7 @@ pub struct Register {
 /// What a worker offers for one kind.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "KindOffer"))]
 #[non_exhaustive]
 pub struct Offer {
     /// The most handlers of the kind that run at once. All kinds together have at most 1,000.
@@ -137,6 +138,7 @@ pub struct Exchange {
 /// A claim that a worker has.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "HeldRun"))]
 #[non_exhaustive]
 pub struct Held {
     /// The task.
@@ -212,6 +214,7 @@ pub struct Exchanged {
 /// A run to start: its name is `id`, `fence` and `run`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "RunToStart"))]
 #[non_exhaustive]
 pub struct Start {
     /// The task.
@@ -258,6 +261,7 @@ pub struct Start {
 /// A run that is to end. The worker counts the grace from when it has received the first stop of the run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "RunToStop"))]
 #[non_exhaustive]
 pub struct Stop {
     /// The task.
@@ -281,6 +285,7 @@ pub struct Stop {
 /// A command or a signal for a run that goes on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "RunSignal"))]
 #[non_exhaustive]
 pub struct Signalled {
     /// The task.
@@ -298,6 +303,7 @@ pub struct Signalled {
 /// A claim that a worker no longer has.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "LostClaim"))]
 #[non_exhaustive]
 pub struct Lost {
     /// The task.
@@ -328,6 +334,7 @@ pub struct ReportItems {
 /// One report of one run.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "ReportItem"))]
 #[non_exhaustive]
 pub struct Item {
     /// The task.

@@ -99,6 +99,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NUMBER", default_value = "1000", value_parser = from_one::<u32>)]
     rate: u32,
 
+    /// Let this many exchanges of remote workers be open at once: each worker has one
+    #[arg(long, value_name = "NUMBER", default_value = "4096", value_parser = from_one::<u32>)]
+    max_workers: u32,
+
     /// Refuse bodies of more bytes than this
     #[arg(long, value_name = "BYTES", default_value = "8M", value_parser = bytes)]
     max_body: u64,
@@ -181,6 +185,7 @@ impl Args {
             .base_path(&self.base_path)
             .map_err(|error| Failure::Usage(format!("--base-path: {}", error.reason())))?
             .rate(self.rate)
+            .max_workers(usize::try_from(self.max_workers).unwrap_or(usize::MAX))
             .max_body(usize::try_from(self.max_body).unwrap_or(usize::MAX));
         for host in &self.hosts {
             builder = builder.host(host);

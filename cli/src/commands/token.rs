@@ -35,7 +35,8 @@ enum Ask {
     #[command(after_help = "\
 Examples:
   windlass token new me --role operate
-  windlass token new board --role read --kind mail --label team=billing")]
+  windlass token new board --role read --kind mail --label team=billing
+  windlass token new mailer --role work --kind mail")]
     New(New),
     /// List the tokens, without their secrets
     #[command(after_help = "Examples:\n  windlass token list\n  windlass token list -o json")]
@@ -62,15 +63,17 @@ struct New {
     #[arg(value_name = "NAME")]
     name: String,
 
-    /// What its holder may do: read; operate, which submits and commands tasks too; admin, which does everything
+    /// What its holder may do: read; operate, which submits and commands tasks too; work, which runs tasks as a worker and does
+    /// nothing else; admin, which does everything
     #[arg(long, value_name = "ROLE")]
     role: Role,
 
-    /// Only tasks of this kind; 'inbox/*' for every kind that begins with inbox/. May be given more than once
+    /// Only tasks of this kind; 'inbox/*' for every kind that begins with inbox/. May be given more than once. A worker may
+    /// register for these kinds only
     #[arg(long = "kind", value_name = "KIND")]
     kinds: Vec<String>,
 
-    /// Only tasks with this label. May be given more than once
+    /// Only tasks with this label. May be given more than once. A worker has to have each of these labels
     #[arg(long = "label", value_name = "NAME=VALUE", value_parser = label)]
     labels: Vec<(String, String)>,
 

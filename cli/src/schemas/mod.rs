@@ -16,6 +16,7 @@ use windlass::{
         copy::{ExportLine, Report, Written},
     },
     wire::{GraphForm, RecordForm, ScheduleActionForm, ScheduleForm, StatsForm, TimeForm},
+    workers::protocol::{Exchange, Exchanged, Leave, Register, Registered, ReportItems, Reported},
 };
 use windlass_server::{MaskForm, TokenForm, schema};
 
@@ -40,6 +41,12 @@ struct Form {
 fn input<T: JsonSchema>(name: &'static str, of: &'static str) -> (Form, Value) {
     let is_input = true;
     (Form { name, of, is_input }, schema::input::<T>())
+}
+
+/// A form whose reader ignores unknown fields.
+fn lenient<T: JsonSchema>(name: &'static str, of: &'static str) -> (Form, Value) {
+    let is_input = true;
+    (Form { name, of, is_input }, schema::lenient::<T>())
 }
 
 fn output<T: JsonSchema>(name: &'static str, of: &'static str) -> (Form, Value) {
@@ -67,6 +74,14 @@ fn forms() -> Vec<(Form, Value)> {
             "schedule",
             "The option `--spec` of `windlass schedule`, and the props of a task of the kind `schedule`.",
         ),
+        lenient::<Register>(
+            "worker-registration",
+            "`POST /v1/workers` of a server ([workers](workers.md)). This and the other requests of workers are the only forms of \
+             which unknown fields are ignored.",
+        ),
+        lenient::<Exchange>("worker-exchange", "`POST /v1/workers/{name}/exchange`."),
+        lenient::<ReportItems>("worker-report", "`POST /v1/workers/{name}/report`."),
+        lenient::<Leave>("worker-leave", "`POST /v1/workers/{name}/leave`."),
         output::<RecordForm<'_>>("record", "A line of `windlass list`."),
         output::<get::Full<'_>>("get", "`windlass get`."),
         output::<watch::Line<'_>>("change", "A line of `windlass watch`."),
@@ -131,6 +146,18 @@ fn forms() -> Vec<(Form, Value)> {
             "A line of the file that `windlass export` writes and `import` reads.",
         ),
         output::<Written>("exported", "`windlass export` into a file."),
+        output::<Registered>(
+            "worker-registered",
+            "The answer to `POST /v1/workers`. A later version may have more fields in the answers to workers.",
+        ),
+        output::<Exchanged>(
+            "worker-exchanged",
+            "The answer to `POST /v1/workers/{name}/exchange`.",
+        ),
+        output::<Reported>(
+            "worker-reported",
+            "The answer to `POST /v1/workers/{name}/report`.",
+        ),
     ]
 }
 

@@ -16,7 +16,7 @@ use super::{Role, Token};
 pub struct TokenForm<'a> {
     /// The name.
     pub name: &'a str,
-    /// What its holder may do: `read`, `operate` or `admin`.
+    /// What its holder may do: `read`, `operate`, `work` or `admin`.
     pub role: Role,
     /// The kinds of the tasks that its holder may see and change; none stands for every kind.
     pub kinds: &'a [String],

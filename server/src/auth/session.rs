@@ -88,8 +88,13 @@ impl Sessions {
     ///
     /// # Errors
     ///
-    /// [`Error::Unavailable`]; [`Error::Unusable`] without random numbers.
+    /// [`Error::Invalid`] (field `role`) for [`Role::Work`], which no page is for; [`Error::Unavailable`];
+    /// [`Error::Unusable`] without random numbers.
     pub async fn link(&self, user: Author, role: Role) -> Result<Link, Error> {
+        if role == Role::Work {
+            let what = "'work' is for workers, and a session is for a browser; give read, operate or admin";
+            return Err(Invalid::new("role", what).into());
+        }
         let host = self.host().await?;
         let secret = Secret::new("wll_")?;
         let name = user.as_str().to_owned();
@@ -123,7 +128,7 @@ impl Sessions {
 
     /// Opens a session of the holder of a token.
     pub(crate) async fn open_for(&self, caller: &Caller) -> Result<Option<Secret>, Error> {
-        match caller.token() {
+        match caller.token().filter(|_| caller.role != Role::Work) {
             Some(name) => self
                 .begin(GrantUser::Token(name.to_owned()))
                 .await

@@ -199,6 +199,11 @@ impl NewToken {
                         labels, or make it an operate token";
             return Err(Invalid::new("role", what));
         }
+        if self.role == Role::Work && self.max_tasks.is_some() {
+            let what =
+                "is for submits, and the holder of a work token submits nothing; leave it out";
+            return Err(Invalid::new("max_tasks", what));
+        }
         if self.max_tasks.is_some()
             && (self.scope.kinds.is_empty() || !self.scope.labels.is_empty())
         {

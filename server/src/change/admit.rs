@@ -165,7 +165,7 @@ impl Change<'_> {
     }
 
     /// Refuses a guard on a task outside of the scope, and one that compares masked data with a guess.
-    pub(super) async fn admit_guard(&self, guard: &Guard) -> Result<(), Problem> {
+    pub(crate) async fn admit_guard(&self, guard: &Guard) -> Result<(), Problem> {
         let hiding = self.by.hiding().await?;
         let compares = matches!(guard.require, Require::Data(_)) && !hiding.is_nothing();
         if self.by.scope.is_everything() && !compares {

@@ -46,6 +46,16 @@ impl<'a> Change<'a> {
         self
     }
 
+    /// Returns what must still hold for an operation that the caller may make, when it is applied.
+    pub(crate) async fn guards_of(
+        &self,
+        operation: &Operation,
+        new: &BTreeSet<TaskId>,
+    ) -> Result<Vec<Guard>, Problem> {
+        let admitted = self.admit(operation, new).await?;
+        Ok(admitted.guards)
+    }
+
     /// Applies one operation. With a key, repeating it within an hour has no further effect.
     pub(crate) async fn one(
         &self,

@@ -50,6 +50,7 @@ fn in_path(path: &str) -> Vec<Value> {
             ("id", path) if path.starts_with("/v1/commands") => "The id of the command.",
             ("id", _) => "The id of the task.",
             ("name", path) if path.contains("/signals/") => "The name of the signal.",
+            ("name", path) if path.starts_with("/v1/workers") => "The name of the worker.",
             ("name", _) => "The name of the token.",
             ("node", _) => "The name of the node.",
             _ => "The number of the command.",
@@ -71,10 +72,16 @@ fn takes_key(path: &str, method: &Method) -> bool {
 fn refusals(path: &str, method: &Method) -> impl Iterator<Item = &'static Refusal> {
     let is_change = method.role != Role::Read && method.method != "GET";
     let has_body = !method.bodies.is_empty();
-    let names = path.contains('{') || path == "/v1/transactions" || path == "/v1/schedule-times";
+    // A worker that no server knows is over.
+    let is_worker = path.starts_with("/v1/workers");
+    let may_be_over = path.ends_with("/exchange") || path.ends_with("/report");
+    let names = path.contains('{') && !is_worker
+        || path == "/v1/transactions"
+        || path == "/v1/schedule-times";
     REFUSALS.iter().filter(move |refusal| match refusal.status {
         404 => names,
-        409 => is_change,
+        409 => is_change && !path.ends_with("/leave"),
+        410 => is_worker && may_be_over,
         413 | 415 => has_body,
         501 => needs_file(path),
         _ => true,

@@ -24,6 +24,9 @@ pub(super) async fn answered(
         let set = fixture.send(set.body(Body::from(body)).unwrap()).await;
         assert_eq!(set.status.as_u16(), 204, "{}", set.text);
     }
+    if path.starts_with("/v1/workers/") {
+        fixture.register(path.ends_with("/report")).await;
+    }
     let example = &answer.example;
     let path = example.path.replace("ORDER", &fixture.order.to_string());
     let line = format!("{} {path}", method.method);

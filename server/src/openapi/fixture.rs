@@ -24,6 +24,7 @@ const BOUND: Duration = Duration::from_secs(30);
 const NOW: &str = "2030-01-01T12:00:00Z";
 
 pub(super) struct Fixture {
+    client: Client,
     pub(super) server: Server,
     pub(super) admin: String,
     pub(super) reader: String,
@@ -78,6 +79,7 @@ impl Fixture {
         let client = Client::new(&store).on_behalf_of("ann".parse().unwrap());
         let filled = tokio::time::timeout(BOUND, fill(&client)).await;
         Self {
+            client,
             server: build(Server::builder(&store)).build(),
             admin,
             reader,
@@ -98,6 +100,29 @@ impl Fixture {
     pub(super) fn by(&self, token: &str, line: &str) -> RequestBuilder {
         let bearer = format!("Bearer {token}");
         self.request(line).header(header::AUTHORIZATION, bearer)
+    }
+
+    /// Registers the worker of the examples, for which there is a task; `has_claimed` after its first exchange.
+    pub(super) async fn register(&self, has_claimed: bool) {
+        let thumb = NewTask::new("thumbnail").id("thumb-1");
+        self.client
+            .submit(thumb.props(&json!({"url": "a.png"})))
+            .await
+            .unwrap();
+        let secret = "0f1e2d3c4b5a6978";
+        let register =
+            json!({"name": "py-1", "secret": secret, "kinds": {"thumbnail": {"slots": 4}}});
+        let exchange = json!({"secret": secret, "seq": 1, "wait_ms": 10_000});
+        let requests = [
+            ("POST /v1/workers", register),
+            ("POST /v1/workers/py-1/exchange", exchange),
+        ];
+        for (line, body) in requests.into_iter().take(1 + usize::from(has_claimed)) {
+            let request = self.by(&self.admin, line);
+            let request = request.body(Body::from(body.to_string())).unwrap();
+            let answered = self.send(request).await;
+            assert_eq!(answered.status, 200, "{line}: {}", answered.text);
+        }
     }
 
     pub(super) async fn send(&self, request: Request<Body>) -> Answered {

@@ -41,6 +41,11 @@ pub(super) const REFUSALS: &[Refusal] = &[
         "Conflict",
         "The present state does not allow the request; `code` and `detail` say why.",
     ),
+    refusal(
+        410,
+        "Over",
+        "The lease of the worker is over: it stops every handler, and registers again.",
+    ),
     refusal(413, "TooLarge", "The body is too large."),
     refusal(
         415,
@@ -73,12 +78,17 @@ pub(super) async fn refused(status: u16) -> Answered {
         400 => "GET /v1/tasks?limit=0",
         403 | 409 => "POST /v1/tasks",
         404 => "GET /v1/tasks/none",
+        410 => "POST /v1/workers/py-1/exchange",
         413 => "POST /v1/tasks",
         415 => "PATCH /v1/tasks/mail-1",
         501 => "GET /v1/doctor",
         _ => "GET /v1/time",
     };
-    let task = r#"{"id":"mail-1","kind":"mail"}"#;
+    let body = match status {
+        410 => r#"{"secret":"0f1e2d3c4b5a6978","seq":1}"#,
+        _ if line.starts_with("GET") => "",
+        _ => r#"{"id":"mail-1","kind":"mail"}"#,
+    };
     let fixture = match status {
         413 => new(|builder| builder.max_body(10)).await,
         429 => new(|builder| builder.rate(1)).await,
@@ -99,7 +109,6 @@ pub(super) async fn refused(status: u16) -> Answered {
         let first = fixture.by(token, line).body(Body::empty()).unwrap();
         assert_eq!(fixture.send(first).await.status, 200);
     }
-    let body = if line.starts_with("GET") { "" } else { task };
     let answered = fixture.send(request.body(Body::from(body)).unwrap()).await;
     assert_eq!(answered.status.as_u16(), status, "{}", answered.text);
     assert_eq!(answered.media, "application/problem+json");

@@ -13,6 +13,7 @@ use windlass::{
     statemachine::wire::{Line, TaskForm},
     store::{Change, CommandRecord, NodeCommand},
     wire::{GraphForm, RecordForm, ScheduleActionForm, ScheduleForm, StatsForm},
+    workers::protocol::{Exchange, Exchanged, Leave, Register, Registered, ReportItems, Reported},
 };
 
 use super::{
@@ -21,7 +22,7 @@ use super::{
 use crate::{
     auth::TokenForm,
     problem,
-    schema::{input, output},
+    schema::{input, lenient, output},
 };
 
 /// A page of tasks.
@@ -111,6 +112,13 @@ pub(crate) fn schema(name: &str) -> Value {
         "masks" => output::<masks::MasksForm<'_>>(),
         "new-mask" => input::<masks::NewForm>(),
         "new-token" => input::<tokens::NewForm>(),
+        "worker-registration" => lenient::<Register>(),
+        "worker-registered" => output::<Registered>(),
+        "worker-exchange" => lenient::<Exchange>(),
+        "worker-exchanged" => output::<Exchanged>(),
+        "worker-report" => lenient::<ReportItems>(),
+        "worker-reported" => output::<Reported>(),
+        "worker-leave" => lenient::<Leave>(),
         other => panic!("the form '{other}' of the table has no schema"),
     }
 }

@@ -20,6 +20,7 @@ mod tasks;
 mod tokens;
 mod transactions;
 mod why;
+mod workers;
 
 use std::sync::Arc;
 

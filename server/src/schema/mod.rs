@@ -16,6 +16,21 @@ use serde_json::Value;
 /// assert_eq!(schema["additionalProperties"], false);
 /// ```
 pub fn input<T: JsonSchema>() -> Value {
+    let mut schema = lenient::<T>();
+    strict::close(&mut schema);
+    schema
+}
+
+/// Returns the schema of a form that programs write, and whose reader ignores unknown fields: the requests of workers. An
+/// optional field may be `null`.
+///
+/// # Example
+///
+/// ```
+/// let schema = windlass_server::schema::lenient::<windlass::workers::protocol::Leave>();
+/// assert_eq!(schema["additionalProperties"], serde_json::Value::Null);
+/// ```
+pub fn lenient<T: JsonSchema>() -> Value {
     let mut schema = schema::<T>(SchemaSettings::draft2020_12().for_deserialize());
     strict::allow_null(&mut schema);
     schema
@@ -30,14 +45,15 @@ pub fn input<T: JsonSchema>() -> Value {
 /// assert_eq!(schema["properties"]["name"]["type"], "string");
 /// ```
 pub fn output<T: JsonSchema>() -> Value {
-    schema::<T>(SchemaSettings::draft2020_12().for_serialize())
+    let mut schema = schema::<T>(SchemaSettings::draft2020_12().for_serialize());
+    strict::close(&mut schema);
+    schema
 }
 
 fn schema<T: JsonSchema>(settings: SchemaSettings) -> Value {
     let generator = settings.into_generator();
     let mut schema = generator.into_root_schema_for::<T>().to_value();
     strict::join(&mut schema);
-    strict::close(&mut schema);
     strict::describe(&mut schema);
     schema
 }

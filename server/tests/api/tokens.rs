@@ -121,6 +121,7 @@ async fn a_role_may_do_what_it_says_and_no_more() {
     kit.submit("a", "k").await;
     let read = kit.token("r", Role::Read, &[]).await;
     let operate = kit.token("o", Role::Operate, &[]).await;
+    let work = kit.token("w", Role::Work, &[]).await;
     let index = kit.get("/v1").await.json();
     for request in index["requests"].as_array().unwrap() {
         let (method, path, role) = (
@@ -139,7 +140,8 @@ async fn a_role_may_do_what_it_says_and_no_more() {
         let line = format!("{method} {path}");
         for (token, own, may) in [
             (&read, "read", role == "read"),
-            (&operate, "operate", role != "admin"),
+            (&operate, "operate", matches!(role, "read" | "operate")),
+            (&work, "work", role == "work"),
         ] {
             let answer = kit.call_as(token, &line, "").await;
             let is_forbidden = answer.status == 403;

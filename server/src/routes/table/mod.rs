@@ -7,6 +7,7 @@ mod schedules;
 mod task;
 mod tasks;
 mod tokens;
+mod workers;
 
 use std::sync::Arc;
 
@@ -121,6 +122,7 @@ pub(crate) fn requests() -> impl Iterator<Item = &'static Request> {
         namespace::REQUESTS,
         masks::REQUESTS,
         tokens::REQUESTS,
+        workers::REQUESTS,
     ]
     .into_iter()
     .flatten()

@@ -1,0 +1,114 @@
+//! The requests of remote workers (docs/workers.md).
+//!
+//! What a worker gets is not masked: it runs the task.
+
+mod effects;
+
+use std::{pin::pin, sync::Arc};
+
+use axum::{
+    extract::{Path, State},
+    http::StatusCode,
+    response::{IntoResponse, Response},
+};
+use windlass::{
+    NodeName,
+    workers::{
+        WorkerError,
+        protocol::{Exchange, Leave, Register, ReportItems, Start},
+    },
+};
+
+use super::json;
+use crate::{
+    access::{Worker, name},
+    app::App,
+    guard,
+    params::{Form, Formed},
+    problem::Problem,
+};
+
+impl Formed for Register {
+    const LIKE: &str = r#"{"name":"py-1","secret":"16 random characters or more","kinds":{"thumbnail":{"slots":4}}}"#;
+    const HAS_SECRET: bool = true;
+}
+
+impl Formed for Exchange {
+    const LIKE: &str = r#"{"secret":"…","seq":1,"held":[],"wait_ms":10000}"#;
+    const HAS_SECRET: bool = true;
+}
+
+impl Formed for ReportItems {
+    const LIKE: &str = r#"{"secret":"…","seq":2,"items":[{"id":"a","fence":1,"run":2,"n":1,"return":{"message":"complete"}}]}"#;
+    const HAS_SECRET: bool = true;
+}
+
+impl Formed for Leave {
+    const LIKE: &str = r#"{"secret":"…"}"#;
+    const HAS_SECRET: bool = true;
+}
+
+/// Registers a worker whose every task is in the scope of the caller.
+pub(super) async fn register(
+    State(app): State<Arc<App>>,
+    by: Worker,
+    Form(worker): Form<Register>,
+) -> Result<Response, Problem> {
+    for kind in worker.kinds.keys() {
+        by.check_worked("kinds", (kind, &worker.labels))?;
+    }
+    json(&app.workers.register(worker).await?)
+}
+
+/// Renews the lease of a worker, and waits for something to answer. The wait ends with the token of the caller.
+pub(super) async fn exchange(
+    State(app): State<Arc<App>>,
+    by: Worker,
+    Path(worker): Path<String>,
+    Form(request): Form<Exchange>,
+) -> Result<Response, Problem> {
+    let worker = name(&worker)?;
+    let exchange = pin!(app.workers.exchange(&worker, request));
+    let answer = tokio::select! {
+        answer = exchange => answer?,
+        refused = app.keyring.ends(by.caller()) => return Err(guard::refusal(refused)),
+    };
+    check_claims(&by, &answer.claims)?;
+    json(&answer)
+}
+
+/// Applies reports of a worker.
+pub(super) async fn report(
+    State(app): State<Arc<App>>,
+    by: Worker,
+    Path(worker): Path<String>,
+    Form(mut request): Form<ReportItems>,
+) -> Result<Response, Problem> {
+    let worker = name(&worker)?;
+    effects::keep_within_scope(&app, &by, &mut request.items).await?;
+    let answer = app.workers.report(&worker, request).await?;
+    check_claims(&by, &answer.claims)?;
+    json(&answer)
+}
+
+/// Ends the lease of a worker.
+pub(super) async fn leave(
+    State(app): State<Arc<App>>,
+    _by: Worker,
+    Path(worker): Path<String>,
+    Form(request): Form<Leave>,
+) -> Result<Response, Problem> {
+    let worker: NodeName = name(&worker)?;
+    match app.workers.leave(&worker, request).await {
+        Ok(()) | Err(WorkerError::Over(_)) => Ok(StatusCode::NO_CONTENT.into_response()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Refuses to show a task outside of the scope, to a worker that registered with another token.
+fn check_claims(by: &Worker, claims: &[Start]) -> Result<(), Problem> {
+    for claim in claims {
+        by.check_worked("claims", (&claim.kind, &claim.labels))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,14 @@
+//! Remote workers: the protocol with servers in this process.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test fails by panicking"
+)]
+
+mod requests;
+mod runs;
+mod servers;
+mod stops;
+mod support;

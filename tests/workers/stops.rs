@@ -1,0 +1,214 @@
+//! Stops: commands, graces, and commands of operators to workers.
+
+use serde_json::json;
+use windlass::{
+    Command, StateKind,
+    store::NodeCommand,
+    workers::protocol::{Exchanged, ResultCode, RunPhase},
+};
+
+use crate::support::{Worker, complete, memory, server, submit, within};
+
+/// Exchanges until the answer has a stop.
+async fn stopped(worker: &mut Worker, server: &windlass::workers::Workers) -> Exchanged {
+    within("a stop", async {
+        loop {
+            let answer = worker.exchange(server, 3000).await;
+            if !answer.stop.is_empty() {
+                return answer;
+            }
+        }
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_command_stops_a_run() {
+    let (store, client) = memory().await;
+    let (server, mut worker) = (server(&store), Worker::new("w"));
+    worker.register(&server, 1).await;
+    let id = submit(&client, "a").await;
+    worker.exchange(&server, 3000).await;
+    client.command(&id, Command::Pause).await.unwrap();
+    let stop = stopped(&mut worker, &server).await.stop.remove(0);
+    assert_eq!((stop.reason.as_str(), stop.grace_ms), ("command", 2000));
+    assert_eq!(stop.command, Some(Command::Pause));
+    worker.runs.get_mut("a").unwrap().held.took = stop.order.unwrap();
+    worker.phase("a", RunPhase::Stopping);
+    let answer = worker.exchange(&server, 0).await;
+    assert!(answer.stop.is_empty(), "it knows: {answer:?}");
+    let paused = json!({"return": {"message": "pause", "data": 7}});
+    let result = worker.report(&server, "a", paused).await;
+    assert_eq!(
+        (result.result, result.state),
+        (ResultCode::Applied, Some(StateKind::Paused))
+    );
+    client.command(&id, Command::Run).await.unwrap();
+    let claims = worker.exchange(&server, 3000).await.claims;
+    assert_eq!(claims[0].data.as_ref().unwrap().as_str(), "7");
+}
+
+#[tokio::test]
+async fn an_aborted_run_is_settled() {
+    let (store, client) = memory().await;
+    let (server, mut worker) = (server(&store), Worker::new("w"));
+    worker.register(&server, 1).await;
+    let id = submit(&client, "a").await;
+    worker.exchange(&server, 3000).await;
+    client.command(&id, Command::Kill).await.unwrap();
+    stopped(&mut worker, &server).await;
+    worker.phase("a", RunPhase::Stopping);
+    let result = worker.report(&server, "a", json!({"aborted": true})).await;
+    assert_eq!(
+        (result.result, result.state),
+        (ResultCode::Applied, Some(StateKind::Killed))
+    );
+}
+
+/// A worker that does not report the end of a run for longer than the grace and 5 s: the server settles it, and says that
+/// the claim is lost.
+#[tokio::test(start_paused = true)]
+async fn a_run_that_does_not_end_is_settled_by_the_server() {
+    let (store, client) = memory().await;
+    let (server, mut worker) = (server(&store), Worker::new("w"));
+    worker.register(&server, 1).await;
+    let id = submit(&client, "a").await;
+    worker.exchange(&server, 3000).await;
+    client.command(&id, Command::Pause).await.unwrap();
+    stopped(&mut worker, &server).await;
+    worker.phase("a", RunPhase::Stopping);
+    let begun = tokio::time::Instant::now();
+    let mut lost = Vec::new();
+    while lost.is_empty() {
+        lost = worker.exchange(&server, 3000).await.lost;
+        assert!(
+            begun.elapsed().as_secs() < 20,
+            "not settled after {:?}",
+            begun.elapsed()
+        );
+    }
+    assert!(
+        begun.elapsed().as_secs_f64() >= 6.5,
+        "{:?}",
+        begun.elapsed()
+    );
+    assert_eq!(
+        client.get(id.as_str()).await.unwrap().state.unwrap().code(),
+        StateKind::Paused
+    );
+    worker.take(&[]);
+}
+
+/// A command for a run that no answer has carried yet takes effect at once.
+#[tokio::test]
+async fn a_run_that_was_not_sent_needs_no_grace() {
+    let (store, client) = memory().await;
+    let (server, mut worker) = (server(&store), Worker::new("w"));
+    worker.register(&server, 1).await;
+    let id = submit(&client, "a").await;
+    client.command(&id, Command::Kill).await.unwrap();
+    let answer = worker.exchange(&server, 1000).await;
+    assert!(answer.claims.is_empty(), "{answer:?}");
+    let record = within("the kill", client.wait(&id)).await.unwrap();
+    assert_eq!(record.code(), StateKind::Killed);
+}
+
+#[tokio::test]
+async fn a_deleted_task_is_lost() {
+    let (store, client) = memory().await;
+    let (server, mut worker) = (server(&store), Worker::new("w"));
+    worker.register(&server, 1).await;
+    let id = submit(&client, "a").await;
+    let run = worker.exchange(&server, 3000).await.claims[0].clone();
+    client.force_delete(&id).await.unwrap();
+    let lost = within("the loss", async {
+        loop {
+            let lost = worker.exchange(&server, 3000).await.lost;
+            if !lost.is_empty() {
+                return lost;
+            }
+        }
+    })
+    .await;
+    assert_eq!((&lost[0].id, lost[0].fence), (&run.id, run.fence));
+    assert!(worker.runs.is_empty());
+}
+
+#[tokio::test]
+async fn a_worker_is_drained_frozen_and_unfrozen() {
+    let (store, client) = memory().await;
+    let (server, mut worker) = (server(&store), Worker::new("w"));
+    worker.register(&server, 2).await;
+    let id = submit(&client, "a").await;
+    worker.exchange(&server, 3000).await;
+    let node = "w";
+    let drain = client
+        .command_node(node, NodeCommand::Drain)
+        .await
+        .unwrap();
+    let answer = stopped(&mut worker, &server).await;
+    assert!(
+        answer.drain && answer.stop[0].reason == "drain",
+        "{answer:?}"
+    );
+    let releases = json!({"return": {"message": "release"}});
+    assert_eq!(
+        worker.report(&server, "a", releases).await.result,
+        ResultCode::Applied
+    );
+    let outcome = within("the drain", async {
+        loop {
+            if let Some(outcome) = client.node_outcome(drain).await.unwrap() {
+                return outcome;
+            }
+            worker.exchange(&server, 100).await;
+        }
+    })
+    .await;
+    assert_eq!(outcome, "drained");
+    assert!(
+        worker.exchange(&server, 1500).await.claims.is_empty(),
+        "a drained worker gets nothing"
+    );
+    client
+        .command_node(node, NodeCommand::Unfreeze)
+        .await
+        .unwrap();
+    within("the next claim", async {
+        while worker.exchange(&server, 1000).await.claims.is_empty() {}
+    })
+    .await;
+    assert_eq!(
+        worker.report(&server, "a", complete()).await.result,
+        ResultCode::Applied
+    );
+    within("the end", client.wait(&id)).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_task_is_stopped_on_a_worker() {
+    let (store, client) = memory().await;
+    let (server, mut worker) = (server(&store), Worker::new("w"));
+    worker.register(&server, 1).await;
+    let id = submit(&client, "a").await;
+    worker.exchange(&server, 3000).await;
+    let stop = NodeCommand::StopTask { task: id.clone() };
+    let order = client
+        .command_node("w", stop)
+        .await
+        .unwrap();
+    let answer = stopped(&mut worker, &server).await;
+    assert_eq!(answer.stop[0].reason, "stop-task");
+    let releases = json!({"return": {"message": "release"}});
+    worker.report(&server, "a", releases).await;
+    let outcome = within("the answer", async {
+        loop {
+            if let Some(outcome) = client.node_outcome(order).await.unwrap() {
+                return outcome;
+            }
+            worker.exchange(&server, 100).await;
+        }
+    })
+    .await;
+    assert_eq!(outcome, "released");
+}
