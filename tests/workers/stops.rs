@@ -142,10 +142,7 @@ async fn a_worker_is_drained_frozen_and_unfrozen() {
     let id = submit(&client, "a").await;
     worker.exchange(&server, 3000).await;
     let node = "w";
-    let drain = client
-        .command_node(node, NodeCommand::Drain)
-        .await
-        .unwrap();
+    let drain = client.command_node(node, NodeCommand::Drain).await.unwrap();
     let answer = stopped(&mut worker, &server).await;
     assert!(
         answer.drain && answer.stop[0].reason == "drain",
@@ -193,10 +190,7 @@ async fn a_task_is_stopped_on_a_worker() {
     let id = submit(&client, "a").await;
     worker.exchange(&server, 3000).await;
     let stop = NodeCommand::StopTask { task: id.clone() };
-    let order = client
-        .command_node("w", stop)
-        .await
-        .unwrap();
+    let order = client.command_node("w", stop).await.unwrap();
     let answer = stopped(&mut worker, &server).await;
     assert_eq!(answer.stop[0].reason, "stop-task");
     let releases = json!({"return": {"message": "release"}});

@@ -68,7 +68,7 @@ pub(super) struct Silence {
     renewed: Option<Instant>,
     over: bool,
     /// Whether the client is suspended meanwhile, for longer than the TTL.
-    pub(super) suspends: bool,
+    suspends: bool,
 }
 
 /// When the client is suspended, counted from the last exchange.
@@ -76,6 +76,15 @@ const SUSPENDED: Range<Duration> = Duration::from_secs(4)..Duration::from_secs(1
 
 /// How late the last answer comes.
 const LATE: Duration = Duration::from_millis(3_600);
+
+impl Silence {
+    pub(super) fn suspended() -> Self {
+        Self {
+            suspends: true,
+            ..Self::default()
+        }
+    }
+}
 
 impl Script for Silence {
     fn begin(&mut self, desk: &mut Desk) {

@@ -62,12 +62,7 @@ pub(super) const ALL: [Scenario; 18] = [
     Scenario {
         name: "suspended",
         bound: LONG,
-        script: || {
-            Box::new(Silence {
-                suspends: true,
-                ..Silence::default()
-            })
-        },
+        script: || Box::new(Silence::suspended()),
     },
     Scenario {
         name: "refused-401",
