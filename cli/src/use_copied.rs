@@ -13,9 +13,9 @@ use windlass::{
     store::{
         Applied, AuditEntry, Change, ChangeStream, Claimed, CommandRecord, Commit, Coordinator,
         Doctor, Error, EventStream, Exported, Filter, Lease, LimitUse, Limits, LogWrite,
-        NamedValue, NodeCommand, NodeCommandId, NodeRecord, NodeSpec, NodeStatus, Order, Page,
-        Purge, Registry, SetValue, Span, Store, StoredLog, TaskCount, TaskRecord, TaskStats,
-        Transaction, Transfer,
+        NamedValue, NewWorker, NodeCommand, NodeCommandId, NodeRecord, NodeSpec, NodeStatus, Order,
+        Page, Purge, Registry, SetValue, Span, Speaker, Store, StoredLog, TaskCount, TaskRecord,
+        TaskStats, Transaction, Transfer, WorkerRecord,
         copy::{Backup, Copied, Outside},
     },
 };
@@ -341,6 +341,27 @@ impl Coordinator for UseCopied {
         self.coordinator()
             .acknowledge(lease, command, outcome)
             .await
+    }
+
+    async fn join_worker(&self, worker: &NewWorker) -> Result<WorkerRecord, Error> {
+        self.write_one(|| self.coordinator().join_worker(worker))
+            .await
+    }
+
+    async fn worker(&self, name: &NodeName) -> Result<Option<WorkerRecord>, Error> {
+        self.coordinator().worker(name).await
+    }
+
+    async fn speak(&self, lease: &Lease, speaker: &Speaker) -> Result<Lease, Error> {
+        self.coordinator().speak(lease, speaker).await
+    }
+
+    async fn held(&self, lease: &Lease, tasks: Option<Vec<TaskId>>) -> Result<Vec<Claimed>, Error> {
+        self.coordinator().held(lease, tasks).await
+    }
+
+    fn detach(&self, lease: &Lease) {
+        self.coordinator().detach(lease);
     }
 
     async fn check_clock(&self, retention: Option<Duration>) -> Result<(), Error> {

@@ -1,6 +1,9 @@
 //! Reports: what the handlers of a worker did.
 
-use std::{collections::HashSet, sync::Arc};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
 
 use windlass_statemachine::{
     CommandId, Invalid, NodeName, Report, StateKind, TaskId,
@@ -62,16 +65,18 @@ async fn carry_out(
         None => desk.worker(&desk.record(name, &hash).await?),
     };
     let mut turn = worker.turn.lock().await;
-    let is_known = |item: &Item| {
-        let entry = turn.tasks.get(&item.id);
-        entry.is_some_and(|entry| entry.fence() == item.fence)
-    };
-    // A claim that this process does not know may be one that another server has made since.
-    let record = match turn.speaks && items.iter().all(|(item, _)| is_known(item)) {
+    // What does not follow from what this process knows may follow from what another server has written since.
+    let unexpected = |turn: &Turn| turn.unexpected(&items);
+    let record = match turn.speaks && unexpected(&turn).is_empty() {
         true => None,
         false => Some(desk.record(name, &hash).await?),
     };
     turn.enter(desk, &worker, request.seq, record).await?;
+    let unexpected = unexpected(&turn);
+    if !unexpected.is_empty() {
+        turn.read_newer(desk, &worker, unexpected, request.seq)
+            .await?;
+    }
     let results = turn.apply(desk, &worker, items).await;
     if request.claims_wanted && turn.speaks {
         let views = desk.hall().take_for(&worker, desk.moment());
@@ -172,6 +177,58 @@ impl Turn {
             .collect()
     }
 
+    /// Returns the tasks with an item that is neither the next of its claim, as far as this process knows, nor one that
+    /// was applied before.
+    fn unexpected(&self, items: &[(Item, What)]) -> Vec<TaskId> {
+        let (mut unexpected, mut next) = (Vec::new(), HashMap::new());
+        for (item, what) in items {
+            let Some(entry) = self.tasks.get(&item.id) else {
+                unexpected.push(item.id.clone());
+                continue;
+            };
+            let (state, run) = match entry {
+                Entry::Unjudged(claimed) => (&claimed.state, Some(claimed.state.current_run())),
+                Entry::Live(task) => (task.state(), task.machine.run()),
+            };
+            let is_past = what.is_numbered() && item.n <= state.reported();
+            let next = next.entry(&item.id).or_insert(state.reported() + 1);
+            let is_next = !what.is_numbered() || item.n == *next;
+            if what.is_numbered() && item.n == *next {
+                *next += 1;
+            }
+            let fits = entry.fence() == item.fence && run == Some(item.run);
+            if !(is_past || fits && is_next) {
+                unexpected.push(item.id.clone());
+            }
+        }
+        unexpected
+    }
+
+    /// Reads tasks of which another server may have written since, although this one speaks for the worker by now.
+    async fn read_newer(
+        &mut self,
+        desk: &Arc<Desk>,
+        worker: &Arc<Worker>,
+        ids: Vec<TaskId>,
+        seq: u64,
+    ) -> Result<(), WorkerError> {
+        let read = desk.coordinator.held(&self.lease, Some(ids)).await;
+        let read = read.map_err(|error| self.failed(desk, worker, seq, error))?;
+        for claimed in read {
+            let is_known = match self.tasks.get(&claimed.task.id) {
+                Some(Entry::Live(task)) => {
+                    let known = (task.claim.fence, task.state().version);
+                    known >= (claimed.claim.fence, claimed.state.version)
+                }
+                _ => false,
+            };
+            if !is_known {
+                self.hold(desk, worker, claimed);
+            }
+        }
+        Ok(())
+    }
+
     /// Feeds an item to the machine of its task. `None` when the claim is not one of the worker.
     fn feed_item(
         &mut self,
@@ -264,7 +321,9 @@ impl Turn {
             return match self.answers.get(&item.id) {
                 Some(Ok(())) => result(item, ResultCode::Applied),
                 Some(Err(_)) if is_lost => result(item, ResultCode::Lost),
-                Some(Err(why)) => refused(item, why),
+                Some(Err(why)) if self.is_live(item) => refused(item, why),
+                // Its machine was given up, because another server has written.
+                Some(Err(_)) => result(item, ResultCode::Retry),
                 None => result(item, ResultCode::Retry),
             };
         }
@@ -273,6 +332,11 @@ impl Turn {
             _ if is_lost => result(item, ResultCode::Lost),
             _ => result(item, ResultCode::Retry),
         }
+    }
+
+    fn is_live(&self, item: &Item) -> bool {
+        let entry = self.tasks.get(&item.id);
+        entry.is_some_and(|entry| entry.fence() == item.fence && matches!(entry, Entry::Live(_)))
     }
 
     fn log(

@@ -346,7 +346,8 @@ impl RemoteTask {
         if held.phase == RunPhase::Ended {
             return (Vec::new(), None);
         }
-        let signals = self.signalled(held.run, held.took);
+        let mut signals = self.signalled(held.run, held.took);
+        signals.retain(|signal| !signal.command.aborts());
         let by_command = self.signals.iter().find(|(_, command)| command.aborts());
         let stop = match (held.phase, by_command, self.stop) {
             (RunPhase::Running, Some((order, command)), _) => Some(Stop {

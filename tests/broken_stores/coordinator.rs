@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use futures::{StreamExt, stream};
 use windlass::{
-    Command, Effects, Fence, Kind, Outcome, Signal, StateKind, TaskId, async_trait,
+    Command, Effects, Fence, Kind, NodeName, Outcome, Signal, StateKind, TaskId, async_trait,
     clock::Clock,
     store::{
         Claimed, Commit, Coordinator, Error, EventStream, Filter, IfExists, Lease, Limits,
-        LogWrite, NodeCommandId, NodeRecord, NodeSpec, NodeStatus, Page, Registry,
+        LogWrite, NewWorker, NodeCommandId, NodeRecord, NodeSpec, NodeStatus, Page, Registry,
+        Speaker, WorkerRecord,
     },
 };
 
@@ -46,6 +47,7 @@ impl Coordinator for PlantedStore {
         if self.has(Defect::DescriptionsAreForgotten) {
             return Ok(());
         }
+        self.memory.lock().unwrap().described = true;
         self.write(Call::Describe(lease.clone(), node.clone()));
         match self.inner.describe(lease, node).await {
             Err(Error::Fenced(_)) if self.has(Defect::EndedLeasesAreDescribed) => Ok(()),
@@ -90,8 +92,12 @@ impl Coordinator for PlantedStore {
     ) -> Vec<Result<Option<Claimed>, Error>> {
         let (tasks, places) = self.taken(tasks, TaskId::clone);
         self.take_long().await;
+        let mut lease = lease.clone();
+        lease.speaker = lease
+            .speaker
+            .filter(|_| !self.has(Defect::SpeakersAreNotCompared));
         self.write(Call::Claim(lease.clone(), tasks.clone()));
-        let mut answers = self.inner.claim(lease, tasks).await;
+        let mut answers = self.inner.claim(&lease, tasks).await;
         for claimed in answers.iter_mut().flatten().flatten() {
             match self.defect {
                 Some(Defect::FencesRepeat) => {
@@ -261,6 +267,22 @@ impl Coordinator for PlantedStore {
             }
         }
         own
+    }
+
+    async fn join_worker(&self, worker: &NewWorker) -> Result<WorkerRecord, Error> {
+        self.planted_join_worker(worker).await
+    }
+
+    async fn worker(&self, name: &NodeName) -> Result<Option<WorkerRecord>, Error> {
+        self.planted_worker(name).await
+    }
+
+    async fn speak(&self, lease: &Lease, speaker: &Speaker) -> Result<Lease, Error> {
+        self.planted_speak(lease, speaker).await
+    }
+
+    async fn held(&self, lease: &Lease, tasks: Option<Vec<TaskId>>) -> Result<Vec<Claimed>, Error> {
+        self.planted_held(lease, tasks).await
     }
 
     async fn check_clock(&self, retention: Option<Duration>) -> Result<(), Error> {

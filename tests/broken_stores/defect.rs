@@ -77,6 +77,21 @@ pub(crate) enum Defect {
     LeavingIsForgotten,
     AbandonedClaimsAreReleased,
     AnyLeaseAcknowledges,
+    // Remote workers.
+    WorkersGetAnotherLease,
+    SecretsAreIgnored,
+    SecretsAreListed,
+    DescriptionsForgetTheSpeaker,
+    NodesBecomeWorkers,
+    EveryServerSpeaks,
+    SpeakersAreNotCompared,
+    ReadClaimsAreMadeAgain,
+    ReadClaimsHaveAnotherFence,
+    EveryClaimIsRead,
+    CommandsToWorkersAreNotDelivered,
+    TasksOfWorkersAreNotDelivered,
+    WorkersAreNotDurable,
+    SpeakersAreNotDurable,
     // Tasks.
     TakenIdsAreAccepted,
     PausesAreForgotten,
@@ -160,6 +175,8 @@ impl Defect {
             (Self::JoinsAreNotDurable, Call::Join(..))
                 | (Self::RenewalsAreNotDurable, Call::Renew(..))
                 | (Self::DescriptionsAreNotDurable, Call::Describe(..))
+                | (Self::WorkersAreNotDurable, Call::JoinWorker(_))
+                | (Self::SpeakersAreNotDurable, Call::Speak(..))
                 | (Self::LeavesAreNotDurable, Call::Leave(_))
                 | (Self::ClaimsAreNotDurable, Call::Claim(..))
                 | (Self::CommitsAreNotDurable, Call::Commit(_))

@@ -41,6 +41,7 @@ fn a_capability_that_is_declared_as_lacking_must_lack() {
         (Capability::Effects, true),
         (Capability::Transfer, true),
         (Capability::Examine, true),
+        (Capability::Workers, true),
     ] {
         let declared = [(capability, "the test says so")];
         let of_bare = passes_on(&Bare::default(), async |h| {

@@ -256,7 +256,11 @@ impl Registry for PlantedStore {
     }
 
     async fn nodes(&self) -> Result<Vec<NodeRecord>, Error> {
-        self.inner.nodes().await
+        let mut nodes = self.inner.nodes().await?;
+        if self.has(Defect::SecretsAreListed) {
+            self.with_secrets(&mut nodes).await?;
+        }
+        Ok(nodes)
     }
 
     async fn send_node(

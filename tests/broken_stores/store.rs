@@ -33,6 +33,8 @@ pub(crate) struct Memory {
     pub(crate) peers: Vec<NodeRecord>,
     /// Every task that was retried.
     pub(crate) retried: Vec<TaskId>,
+    /// Whether a node was described again.
+    pub(crate) described: bool,
     /// Whether the store was pruned.
     pub(crate) pruned: bool,
     /// The identity of the namespace, once somebody has asked for it.

@@ -85,6 +85,12 @@ pub(crate) fn broken(
                 (Defect::EndsAreNotDelivered, Event::Gone { .. })
                 | (Defect::CommandsAreNotDelivered, Event::Commands { .. })
                 | (Defect::NodeCommandsAreNotDelivered, Event::Node(_)) => true,
+                (Defect::CommandsToWorkersAreNotDelivered, Event::Node(queued)) => {
+                    queued.lease != lease
+                }
+                (Defect::TasksOfWorkersAreNotDelivered, Event::Task(view)) => {
+                    view.claimed_by.is_some_and(|by| by != lease)
+                }
                 (Defect::ReadyWaitersAreNotDelivered | Defect::NextTasksAreNotDelivered, _) => {
                     waited
                 }

@@ -49,3 +49,4 @@ mod support;
 mod transaction_limits;
 mod transactions;
 mod watches;
+mod workers;

@@ -36,4 +36,5 @@ mod transactions;
 mod versions;
 mod wal;
 mod watching;
+mod workers;
 mod write_back;

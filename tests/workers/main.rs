@@ -7,6 +7,7 @@
     reason = "a test fails by panicking"
 )]
 
+mod races;
 mod requests;
 mod runs;
 mod servers;

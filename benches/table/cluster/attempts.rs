@@ -10,10 +10,10 @@ use std::{
 };
 
 use windlass::{
-    Client, Kind, Message, NewTask, Runner, TaskContext, TaskId, async_trait,
+    Client, Kind, Message, NewTask, NodeName, Runner, TaskContext, TaskId, async_trait,
     store::{
-        Claimed, Commit, Coordinator, Error, EventStream, Lease, Limits, LogWrite, NodeCommandId,
-        NodeRecord, NodeSpec, NodeStatus, Store,
+        Claimed, Commit, Coordinator, Error, EventStream, Lease, Limits, LogWrite, NewWorker,
+        NodeCommandId, NodeRecord, NodeSpec, NodeStatus, Speaker, Store, WorkerRecord,
     },
 };
 
@@ -87,6 +87,26 @@ impl Coordinator for Counting {
         outcome: &str,
     ) -> Result<(), Error> {
         self.store.acknowledge(lease, command, outcome).await
+    }
+
+    async fn join_worker(&self, worker: &NewWorker) -> Result<WorkerRecord, Error> {
+        self.store.join_worker(worker).await
+    }
+
+    async fn worker(&self, name: &NodeName) -> Result<Option<WorkerRecord>, Error> {
+        self.store.worker(name).await
+    }
+
+    async fn speak(&self, lease: &Lease, speaker: &Speaker) -> Result<Lease, Error> {
+        self.store.speak(lease, speaker).await
+    }
+
+    async fn held(&self, lease: &Lease, tasks: Option<Vec<TaskId>>) -> Result<Vec<Claimed>, Error> {
+        self.store.held(lease, tasks).await
+    }
+
+    fn detach(&self, lease: &Lease) {
+        self.store.detach(lease);
     }
 
     async fn maintain(&self, retention: Option<Duration>) -> Result<u64, Error> {

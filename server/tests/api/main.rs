@@ -25,3 +25,4 @@ mod tasks;
 mod tls;
 mod tokens;
 mod transactions;
+mod workers;

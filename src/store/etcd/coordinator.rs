@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use windlass_statemachine::{Kind, TaskId};
+use windlass_statemachine::{Kind, NodeName, TaskId};
 
 use super::{order::in_order, store::EtcdStore};
 use crate::store::{
-    Claimed, Commit, Coordinator, Error, EventStream, Lease, Limits, LogWrite, NodeCommandId,
-    NodeRecord, NodeSpec, NodeStatus,
+    Claimed, Commit, Coordinator, Error, EventStream, Lease, Limits, LogWrite, NewWorker,
+    NodeCommandId, NodeRecord, NodeSpec, NodeStatus, Speaker, WorkerRecord,
 };
 
 #[async_trait]
@@ -75,6 +75,26 @@ impl Coordinator for EtcdStore {
             .node_commands
             .acknowledge(lease, command, outcome)
             .await
+    }
+
+    async fn join_worker(&self, worker: &NewWorker) -> Result<WorkerRecord, Error> {
+        self.0.leases.join_worker(worker).await
+    }
+
+    async fn worker(&self, name: &NodeName) -> Result<Option<WorkerRecord>, Error> {
+        self.0.leases.worker(name).await
+    }
+
+    async fn speak(&self, lease: &Lease, speaker: &Speaker) -> Result<Lease, Error> {
+        self.0.leases.speak(lease, speaker).await
+    }
+
+    async fn held(&self, lease: &Lease, tasks: Option<Vec<TaskId>>) -> Result<Vec<Claimed>, Error> {
+        self.0.leases.held(lease, tasks).await
+    }
+
+    fn detach(&self, lease: &Lease) {
+        self.0.leases.claims.lost(lease.id);
     }
 
     async fn check_clock(&self, retention: Option<Duration>) -> Result<(), Error> {

@@ -5,8 +5,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tokio::time::sleep;
 use windlass_statemachine::{
-    Effects, Invalid, Kind, Outcome, StateKind, TaskId, TaskState, TaskStatus, errors::MAX_KEPT,
-    machine::Write, size::Size, state::SettledSignal,
+    Effects, Invalid, Kind, NodeName, Outcome, StateKind, TaskId, TaskState, TaskStatus,
+    errors::MAX_KEPT, machine::Write, size::Size, state::SettledSignal,
 };
 
 use super::{
@@ -15,8 +15,9 @@ use super::{
     pad,
 };
 use crate::store::{
-    Claim, Claimed, Commit, Coordinator, Error, EventStream, Lease, Limits, LogWrite,
-    NodeCommandId, NodeRecord, NodeSpec, NodeStatus, StateRemoval, StateWrite, rules,
+    Claim, Claimed, Commit, Coordinator, Error, EventStream, Lease, Limits, LogWrite, NewWorker,
+    NodeCommandId, NodeRecord, NodeSpec, NodeStatus, Speaker, StateRemoval, StateWrite,
+    WorkerRecord, rules,
 };
 
 /// How long a claim waits for an unavailable state store before each retry.
@@ -71,7 +72,10 @@ pub(super) fn only<T>(
 
 impl Split {
     /// Loads states. Retries unavailable ones for less than a second.
-    async fn load_patiently(&self, ids: &[TaskId]) -> Vec<Result<Option<TaskState>, Error>> {
+    pub(super) async fn load_patiently(
+        &self,
+        ids: &[TaskId],
+    ) -> Vec<Result<Option<TaskState>, Error>> {
         let mut answers = self.load(ids).await;
         for wait in WAITS_MS {
             let again = answers.iter().enumerate();
@@ -133,7 +137,7 @@ impl Split {
     }
 
     /// Completes a claim of the coordinator with the stored state.
-    async fn complete(
+    pub(super) async fn complete(
         &self,
         claimed: Claimed,
         loaded: Result<Option<TaskState>, Error>,
@@ -339,6 +343,26 @@ impl Coordinator for Split {
         outcome: &str,
     ) -> Result<(), Error> {
         self.coordinator.acknowledge(lease, command, outcome).await
+    }
+
+    async fn join_worker(&self, worker: &NewWorker) -> Result<WorkerRecord, Error> {
+        self.coordinator.join_worker(worker).await
+    }
+
+    async fn worker(&self, name: &NodeName) -> Result<Option<WorkerRecord>, Error> {
+        self.coordinator.worker(name).await
+    }
+
+    async fn speak(&self, lease: &Lease, speaker: &Speaker) -> Result<Lease, Error> {
+        self.coordinator.speak(lease, speaker).await
+    }
+
+    async fn held(&self, lease: &Lease, tasks: Option<Vec<TaskId>>) -> Result<Vec<Claimed>, Error> {
+        self.held_claims(lease, tasks).await
+    }
+
+    fn detach(&self, lease: &Lease) {
+        self.coordinator.detach(lease);
     }
 
     async fn check_clock(&self, retention: Option<Duration>) -> Result<(), Error> {

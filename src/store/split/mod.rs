@@ -2,6 +2,7 @@
 
 mod coordinator;
 mod doctor;
+mod held;
 mod merge;
 mod registry;
 mod transfer;

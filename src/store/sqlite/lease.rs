@@ -11,9 +11,9 @@ use super::{
     codes::{Log, to_code},
     counts::{Group, Move, group_columns},
     errors::Stop,
-    limits, process,
+    limits,
+    process::{self, NO_PROCESS},
     texts::Text,
-    worker::NO_PROCESS,
 };
 use crate::store::{Error, Lease, NodeSpec, rules};
 

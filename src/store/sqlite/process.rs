@@ -12,6 +12,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
+/// Stands for the processes in the lease of a remote worker, which no end of a process ends.
+pub(super) const NO_PROCESS: &str = "none";
+
 /// Returns this process and its supervisor in a form by which other processes of the machine can
 /// recognize them: their namespace of process ids, and the id and start time of each. `None` if this is
 /// not known (not on Linux).

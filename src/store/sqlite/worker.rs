@@ -17,6 +17,7 @@ use super::{
     errors::Stop,
     json, lease,
     limits::{self, Admission},
+    process::NO_PROCESS,
     rows,
     texts::Text,
     views,
@@ -25,9 +26,6 @@ use crate::store::{
     Claim, Claimed, Error, Lease, NewWorker, NodeSpec, NodeStatus, Speaker, WorkerRecord,
     rules::worker::{self, Holder, Registration},
 };
-
-/// The process of a lease that no end of a process ends.
-pub(super) const NO_PROCESS: &str = "none";
 
 /// The description of a worker, as the column `spec` has it. A list of nodes reads only the description.
 #[derive(Clone, Serialize, Deserialize)]

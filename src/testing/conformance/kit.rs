@@ -138,15 +138,12 @@ impl Kit {
         data_versions.set("k".parse().expect("a legal kind"), 3);
         data_versions.set_others(2);
         NodeSpec {
-            name: name.parse().expect("a legal name"),
-            kinds: None,
             data_versions,
             labels: [("zone".to_owned(), "north".to_owned())].into(),
             slots: 7,
-            slots_of: Default::default(),
             pid: 4711,
             version: "1.2.3".to_owned(),
-            worker: None,
+            ..NodeSpec::new(name.parse().expect("a legal name"))
         }
     }
 

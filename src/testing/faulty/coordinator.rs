@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures::StreamExt;
-use windlass_statemachine::{Kind, TaskId};
+use windlass_statemachine::{Kind, NodeName, TaskId};
 
 use super::{FaultyStore, Operation};
 use crate::store::{
-    Claimed, Commit, Coordinator, Error, EventStream, Lease, Limits, LogWrite, NodeCommandId,
-    NodeRecord, NodeSpec, NodeStatus,
+    Claimed, Commit, Coordinator, Error, EventStream, Lease, Limits, LogWrite, NewWorker,
+    NodeCommandId, NodeRecord, NodeSpec, NodeStatus, Speaker, WorkerRecord,
 };
 
 #[async_trait]
@@ -139,6 +139,32 @@ impl Coordinator for FaultyStore {
         self.check_lease(lease)?;
         let call = self.coordinator().acknowledge(lease, command, outcome);
         self.call(Operation::Acknowledge, call).await
+    }
+
+    async fn join_worker(&self, worker: &NewWorker) -> Result<WorkerRecord, Error> {
+        let call = self.coordinator().join_worker(worker);
+        self.call(Operation::Join, call).await
+    }
+
+    async fn worker(&self, name: &NodeName) -> Result<Option<WorkerRecord>, Error> {
+        let call = self.coordinator().worker(name);
+        self.call(Operation::Held, call).await
+    }
+
+    async fn speak(&self, lease: &Lease, speaker: &Speaker) -> Result<Lease, Error> {
+        self.check_lease(lease)?;
+        let call = self.coordinator().speak(lease, speaker);
+        self.call(Operation::Speak, call).await
+    }
+
+    async fn held(&self, lease: &Lease, tasks: Option<Vec<TaskId>>) -> Result<Vec<Claimed>, Error> {
+        self.check_lease(lease)?;
+        let call = self.coordinator().held(lease, tasks);
+        self.call(Operation::Held, call).await
+    }
+
+    fn detach(&self, lease: &Lease) {
+        self.coordinator().detach(lease);
     }
 
     async fn check_clock(&self, retention: Option<Duration>) -> Result<(), Error> {

@@ -18,7 +18,7 @@ use crate::store::{Coordinator, Error, Lease, Registry, Store};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Operation {
-    /// `Coordinator::join`.
+    /// `Coordinator::join` and `Coordinator::join_worker`.
     Join,
     /// `Coordinator::renew`.
     Renew,
@@ -34,6 +34,10 @@ pub enum Operation {
     Claim,
     /// `Coordinator::commit` and `Coordinator::log`.
     Commit,
+    /// `Coordinator::speak`.
+    Speak,
+    /// `Coordinator::held` and `Coordinator::worker`.
+    Held,
     /// `Coordinator::acknowledge`.
     Acknowledge,
     /// `Coordinator::maintain`.

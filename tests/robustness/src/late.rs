@@ -6,10 +6,10 @@ use std::{path::Path, sync::Arc, time::Duration};
 use tokio::time::sleep;
 use windlass::{
     TaskId, async_trait,
-    statemachine::Kind,
+    statemachine::{Kind, NodeName},
     store::{
-        Claimed, Commit, Coordinator, Error, EventStream, Lease, Limits, LogWrite, NodeCommandId,
-        NodeRecord, NodeSpec, NodeStatus, Store,
+        Claimed, Commit, Coordinator, Error, EventStream, Lease, Limits, LogWrite, NewWorker,
+        NodeCommandId, NodeRecord, NodeSpec, NodeStatus, Speaker, Store, WorkerRecord,
     },
 };
 
@@ -147,6 +147,26 @@ impl Coordinator for Late {
         outcome: &str,
     ) -> Result<(), Error> {
         self.inner.acknowledge(lease, command, outcome).await
+    }
+
+    async fn join_worker(&self, worker: &NewWorker) -> Result<WorkerRecord, Error> {
+        self.inner.join_worker(worker).await
+    }
+
+    async fn worker(&self, name: &NodeName) -> Result<Option<WorkerRecord>, Error> {
+        self.inner.worker(name).await
+    }
+
+    async fn speak(&self, lease: &Lease, speaker: &Speaker) -> Result<Lease, Error> {
+        self.inner.speak(lease, speaker).await
+    }
+
+    async fn held(&self, lease: &Lease, tasks: Option<Vec<TaskId>>) -> Result<Vec<Claimed>, Error> {
+        self.inner.held(lease, tasks).await
+    }
+
+    fn detach(&self, lease: &Lease) {
+        self.inner.detach(lease);
     }
 
     async fn check_clock(&self, retention: Option<Duration>) -> Result<(), Error> {

@@ -156,7 +156,7 @@ impl KeyCheck {
                     to.registrations.push(kv);
                 }
                 NodeName::new(name).is_ok()
-                    && (more == "_metafora" || more.starts_with("commands/"))
+                    && (matches!(more, "_metafora" | "speaker") || more.starts_with("commands/"))
             }
             ("answers", _) => name.parse::<u64>().is_ok(),
             ("meta", _) => {

@@ -41,6 +41,14 @@ pub(crate) struct Claimer {
     pub(crate) new: Arc<NewTasks>,
 }
 
+/// One try of the claims of a call.
+#[derive(Clone, Copy)]
+struct Turn {
+    /// The revision of the key of the speaker, which the claims of a worker compare.
+    speaker: Option<i64>,
+    last: bool,
+}
+
 /// What one call reads for all its claims. Clones share it.
 #[derive(Clone)]
 struct Shared {
@@ -57,7 +65,21 @@ impl Claimer {
                 break;
             }
             let names: Vec<TaskId> = open.iter().map(|n| ids[*n].clone()).collect();
-            let tried = self.try_claims(lease, &names, round + 1 == ROUNDS).await;
+            // A claim that was refused may have met another speaker.
+            let speaker = match self.leases.spoken(lease, round > 0, OPERATION).await {
+                Ok(speaker) => speaker,
+                Err(error) => {
+                    for n in open.drain(..) {
+                        answers[n] = Some(Err(error.clone()));
+                    }
+                    break;
+                }
+            };
+            let turn = Turn {
+                speaker,
+                last: round + 1 == ROUNDS,
+            };
+            let tried = self.try_claims(lease, &names, turn).await;
             let mut again = Vec::new();
             for (n, answer) in open.into_iter().zip(tried) {
                 match answer {
@@ -66,6 +88,13 @@ impl Claimer {
                 }
             }
             open = again;
+        }
+        if !open.is_empty()
+            && let Err(error) = self.leases.spoken(lease, true, OPERATION).await
+        {
+            for n in open.drain(..) {
+                answers[n] = Some(Err(error.clone()));
+            }
         }
         // The watch reports a changed task again, but not a slot that others took.
         for n in open {
@@ -79,7 +108,7 @@ impl Claimer {
 
     /// Tries each claim once. Returns `None` for a task that changed in the meantime, or whose
     /// outcome is unknown.
-    async fn try_claims(&self, lease: &Lease, ids: &[TaskId], last: bool) -> Vec<Option<Answer>> {
+    async fn try_claims(&self, lease: &Lease, ids: &[TaskId], turn: Turn) -> Vec<Option<Answer>> {
         let reader = &self.leases.access.reader;
         // A further lease is granted while the tasks are read, if there may be no room for the
         // claims.
@@ -102,7 +131,7 @@ impl Claimer {
                 (Err(fault), _) => Err(fault),
                 (_, Err(fault)) => Err(fault.clone()),
             };
-            tries.push(self.try_claim(lease, id, read, last));
+            tries.push(self.try_claim(lease, id, read, turn));
         }
         let mut answers = join_all(tries).await;
         if let Ok(shared) = shared {
@@ -116,7 +145,7 @@ impl Claimer {
         lease: &Lease,
         id: &TaskId,
         read: Result<(Looked, Shared), Fault>,
-        last: bool,
+        turn: Turn,
     ) -> Option<Answer> {
         let (looked, shared) = match read {
             Ok((looked, shared)) if looked.node == Some(number(lease.id)) => (looked, shared),
@@ -132,7 +161,13 @@ impl Claimer {
         let token = claimable.token;
         let freed = || claims.freed(lease.id, token);
         let (item, recent) = match self.claim_item(lease, id, &claimable) {
-            Ok(made) => made,
+            Ok((mut item, recent)) => {
+                if let Some(revision) = turn.speaker {
+                    let keys = self.leases.access.keys();
+                    item.when_at(&keys.speaker(&lease.node), revision);
+                }
+                (item, recent)
+            }
             Err(error) => {
                 freed();
                 return Some(Err(error));
@@ -162,7 +197,7 @@ impl Claimer {
                 freed();
                 Some(Err(fault.into_error(OPERATION)))
             }
-            Tried::Lost(why) if last => {
+            Tried::Lost(why) if turn.last => {
                 freed();
                 Some(Err(Error::unavailable(OPERATION, why)))
             }

@@ -1,7 +1,7 @@
 //! The claims of this process: everything that a commit needs, without a read.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
@@ -98,9 +98,14 @@ impl Claims {
 
     /// Reports a claim that found no slot to the watch of the node.
     pub(crate) fn refused(&self, lease: u64, refused: Refused) {
-        // A watch that has ended reports nothing any more; the next one lists.
-        if let Some(to) = self.watches().get(&lease) {
+        let watches = self.watches();
+        // A watch that has ended reports nothing any more; the next one lists. The lease of a worker has no watch.
+        if let Some(to) = watches.get(&lease) {
             let _ = to.send(refused);
+            return;
+        }
+        for to in watches.values() {
+            let _ = to.send(refused.clone());
         }
     }
 
@@ -120,18 +125,32 @@ impl Claims {
         }
     }
 
-    /// Returns the task for which claims of this lease keep slots.
+    /// Returns the task for which claims of this lease keep slots. The lease of a worker has no watch, so it keeps
+    /// those of the first watch of this process: all keep the same lines.
     pub(crate) fn reserver(&self, lease: u64) -> Option<Reserver> {
-        self.reservers().get(&lease).cloned()
+        let watch = {
+            let watches = self.watches();
+            let first = || watches.keys().min().copied();
+            let own = watches.contains_key(&lease).then_some(lease);
+            own.or_else(first)?
+        };
+        self.reservers().get(&watch).cloned()
     }
 
     /// Adds a node that has joined with this lease.
-    pub(crate) fn joined(&self, lease: u64, node: NodeLease) {
-        self.nodes().insert(lease, Arc::new(node));
+    pub(crate) fn joined(&self, lease: u64, node: NodeLease) -> Arc<NodeLease> {
+        let node = Arc::new(node);
+        self.nodes().insert(lease, node.clone());
+        node
     }
 
     pub(crate) fn node(&self, lease: u64) -> Option<Arc<NodeLease>> {
         self.nodes().get(&lease).cloned()
+    }
+
+    /// Returns whether this is the lease of a worker that this process knows.
+    pub(crate) fn is_worker(&self, lease: u64) -> bool {
+        self.node(lease).is_some_and(|node| node.is_worker)
     }
 
     /// Returns a lease of the node with room for one more claim, and counts the claim.
@@ -234,11 +253,25 @@ impl Claims {
         }
     }
 
-    /// Returns the tasks that are claimed on a lease, with their orders and the fences of their
-    /// claims.
+    /// Returns the tasks that are claimed on a lease or, for the watch of a node, on the leases of workers, with their
+    /// orders and the fences of their claims.
+    pub(crate) fn of_watch(&self, lease: u64) -> HashMap<TaskId, (u64, Fence)> {
+        let nodes = self.nodes();
+        let workers = nodes.iter().filter(|(_, node)| node.is_worker);
+        let mut leases: HashSet<u64> = workers.map(|(lease, _)| *lease).collect();
+        drop(nodes);
+        leases.insert(lease);
+        self.of_leases(&leases)
+    }
+
+    /// Returns the tasks that are claimed on a lease, as far as this process knows.
     pub(crate) fn of_lease(&self, lease: u64) -> HashMap<TaskId, (u64, Fence)> {
+        self.of_leases(&HashSet::from([lease]))
+    }
+
+    fn of_leases(&self, leases: &HashSet<u64>) -> HashMap<TaskId, (u64, Fence)> {
         let held = self.held();
-        let of_lease = held.iter().filter(|(_, held)| held.lease == lease);
+        let of_lease = held.iter().filter(|(_, held)| leases.contains(&held.lease));
         of_lease
             .map(|(id, held)| (id.clone(), (held.order, held.fence)))
             .collect()

@@ -343,7 +343,7 @@ impl Transition<'_> {
 }
 
 /// Returns the claim, as it was read with its task.
-fn held_of(
+pub(super) fn held_of(
     claim: &Claim,
     found: Snapshot,
     written: Option<Written>,

@@ -24,6 +24,7 @@ use crate::store::{
         },
         write::Item,
     },
+    rules,
 };
 
 /// Joins nodes, and keeps their leases. Clones share their state.
@@ -39,20 +40,27 @@ pub(crate) fn number(lease: u64) -> i64 {
 
 impl Leases {
     pub(crate) async fn join(&self, spec: &NodeSpec, ttl: Duration) -> Result<Lease, Error> {
+        rules::worker::check_description(false, spec)?;
+        let registration = Registration::new(spec.clone(), self.access.now());
+        let joined = self.enter(registration, ttl).await?;
+        joined.ok_or_else(|| Error::node_exists(&spec.name))
+    }
+
+    /// Grants a lease to a node, and registers it. Returns `None` when a live node has its name.
+    pub(super) async fn enter(
+        &self,
+        registration: Registration,
+        ttl: Duration,
+    ) -> Result<Option<Lease>, Error> {
         const OPERATION: &str = "join";
         let failed = |fault: Fault| fault.into_error(OPERATION);
+        let spec = &registration.spec;
         self.may_join(&spec.name).await?;
         // A node makes the namespace used, so the location of props is decided before.
         self.access.reader.decided(OPERATION).await?;
         let mark = self.access.reader.load_mark().await.map_err(failed)?;
         Copied::refuse(mark.as_ref())?;
         let id = self.access.link().grant(ttl).await.map_err(failed)?;
-        let registration = Registration {
-            spec: spec.clone(),
-            status: NodeStatus::default(),
-            joined_at: self.access.now(),
-            leases: Vec::new(),
-        };
         let key = self.access.keys().registration(&spec.name);
         let mut item = Item::of_node(&spec.name);
         item.when_at(&key, 0);
@@ -72,7 +80,7 @@ impl Leases {
             // If this fails, the lease expires. Nothing is attached to it.
             let _ = self.access.link().revoke(id).await;
             self.may_join(&spec.name).await?;
-            return Err(Error::node_exists(&spec.name));
+            return Ok(None);
         }
         // They do not change while this node lives.
         if let Err(fault) = self.access.reader.load_format().await {
@@ -82,33 +90,44 @@ impl Leases {
         let lease = Lease::new(u64::try_from(id).unwrap_or(0), spec.name.clone(), ttl);
         let node = NodeLease::new(registration, id, ttl);
         self.claims.joined(lease.id, node);
-        Ok(lease)
+        Ok(Some(lease))
     }
 
     pub(crate) async fn renew(&self, lease: &Lease, status: &NodeStatus) -> Result<(), Error> {
-        let Some(node) = self.claims.node(lease.id) else {
-            return Err(Error::lease_fenced(&lease.node));
-        };
         if let Some(error) = self.gone_back(&lease.node).await {
             return Err(error);
         }
+        let node = self.attached(lease).await?;
         self.report_status(lease, &node, status);
         self.renew_all(lease, &node).await
     }
 
     pub(crate) async fn describe(&self, lease: &Lease, spec: &NodeSpec) -> Result<(), Error> {
-        let Some(node) = self.claims.node(lease.id) else {
-            return Err(Error::lease_fenced(&lease.node));
-        };
         if let Some(error) = self.gone_back(&lease.node).await {
             return Err(error);
         }
-        node.state().registration.spec.clone_from(spec);
-        self.register(lease, &node).await
+        let node = self.attached(lease).await?;
+        rules::worker::check_description(node.is_worker, spec)?;
+        let change = |registration: &mut Registration| registration.spec.clone_from(spec);
+        self.change(lease, &node, change).await
+    }
+
+    /// Changes the registration of a node, and writes it.
+    async fn change(
+        &self,
+        lease: &Lease,
+        node: &NodeLease,
+        change: impl Fn(&mut Registration),
+    ) -> Result<(), Error> {
+        if node.is_worker {
+            return self.amend(lease, node, change).await;
+        }
+        change(&mut node.state().registration);
+        self.register(lease, node).await
     }
 
     /// Renews all leases of a node at once, each with its own time limit.
-    async fn renew_all(&self, lease: &Lease, node: &NodeLease) -> Result<(), Error> {
+    pub(super) async fn renew_all(&self, lease: &Lease, node: &NodeLease) -> Result<(), Error> {
         let mut streams = node.streams.lock().await;
         let (ids, ttl) = (node.ids(), node.ttl);
         let renewals = ids.iter().map(|id| {
@@ -151,7 +170,8 @@ impl Leases {
         tokio::spawn(async move {
             while let Some(status) = node.unreported() {
                 // Without an answer, either status may be stored.
-                match leases.register(&lease, &node).await {
+                let change = |registration: &mut Registration| registration.status = status.clone();
+                match leases.change(&lease, &node, change).await {
                     Ok(()) => node.state().reported = Some(status),
                     Err(error) => {
                         debug!(node = %lease.node, %error, "could not report the status of the node");
@@ -228,8 +248,7 @@ impl Leases {
     /// Grants leases until there is room for this many more claims.
     pub(crate) async fn make_room(&self, lease: &Lease, claims: usize) -> Result<(), Error> {
         const OPERATION: &str = "grant a further lease";
-        let node = self.claims.node(lease.id);
-        let node = node.ok_or_else(|| Error::lease_fenced(&lease.node))?;
+        let node = self.attached(lease).await?;
         while node.places_left() < claims {
             let _one = node.growing.lock().await;
             if node.places_left() >= claims {
@@ -237,12 +256,9 @@ impl Leases {
             }
             let granted = self.access.link().grant(node.ttl).await;
             let id = granted.map_err(|fault| fault.into_error(OPERATION))?;
-            {
-                let mut state = node.state();
-                state.leases.push((id, 0));
-                state.registration.leases.push(id);
-            }
-            self.register(lease, &node).await?;
+            node.state().leases.push((id, 0));
+            let change = |registration: &mut Registration| registration.leases.push(id);
+            self.change(lease, &node, change).await?;
         }
         Ok(())
     }

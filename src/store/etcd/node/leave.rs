@@ -23,7 +23,7 @@ impl Leases {
             // Abandoning writes nothing to the tasks.
             return self.abandon(lease).await;
         }
-        for id in self.ids(lease) {
+        for id in self.ids(lease).await? {
             self.release(lease, id).await?;
         }
         self.abandon(lease).await
@@ -33,7 +33,7 @@ impl Leases {
     /// was lost.
     pub(crate) async fn abandon(&self, lease: &Lease) -> Result<(), Error> {
         // The main lease last: the node is live as long as that lease.
-        for id in self.ids(lease).into_iter().rev() {
+        for id in self.ids(lease).await?.into_iter().rev() {
             let revoked = self.access.link().revoke(id).await;
             revoked.map_err(|fault| fault.into_error(OPERATION))?;
         }
@@ -42,9 +42,17 @@ impl Leases {
     }
 
     /// Returns the leases of the node, the main one first.
-    fn ids(&self, lease: &Lease) -> Vec<i64> {
-        let node = self.claims.node(lease.id);
-        node.map_or_else(|| vec![number(lease.id)], |node| node.ids())
+    async fn ids(&self, lease: &Lease) -> Result<Vec<i64>, Error> {
+        match self.claims.node(lease.id) {
+            Some(node) if !node.is_worker => return Ok(node.ids()),
+            _ => {}
+        }
+        // Another process may have registered the worker, or have added a lease.
+        match self.registered(lease, OPERATION).await {
+            Ok(stored) => Ok(stored.leases().collect()),
+            Err(Error::Fenced(_)) => Ok(vec![number(lease.id)]),
+            Err(error) => Err(error),
+        }
     }
 
     /// Releases the claims that are attached to one lease of a node.

@@ -55,6 +55,12 @@ impl LiveNodes {
         }
     }
 
+    /// Returns whether the node with this name is a remote worker, as far as this watch knows.
+    pub(crate) fn is_worker(&self, watch: u64, node: &NodeName) -> bool {
+        let known = self.0.get(&watch).and_then(|copy| copy.nodes.get(node));
+        known.is_some_and(|(_, reported)| reported.remote.is_some())
+    }
+
     /// Drops the copy of a watch that has ended.
     pub(crate) fn forget(&mut self, watch: u64) {
         self.0.remove(&watch);
@@ -87,10 +93,8 @@ mod tests {
             ..NodeStatus::default()
         };
         let registration = Registration {
-            spec: NodeSpec::new(name()),
             status,
-            joined_at: Timestamp::UNIX_EPOCH,
-            leases: Vec::new(),
+            ..Registration::new(NodeSpec::new(name()), Timestamp::UNIX_EPOCH)
         };
         (1, registration)
     }

@@ -16,6 +16,8 @@ mod repair;
 mod restored;
 mod slots;
 mod waits;
+mod worker;
+mod worker_claims;
 
 pub(crate) use claim::Claimer;
 pub(crate) use claims::Claims;

@@ -11,7 +11,7 @@ use std::{
 
 use etcd_client::{LeaseKeepAliveStream, LeaseKeeper};
 
-use crate::store::{NodeStatus, etcd::schema::Registration};
+use crate::store::{NodeStatus, Speaker, etcd::schema::Registration};
 
 /// The most claims that are attached to one lease.
 const CLAIMS_PER_LEASE: usize = 1000;
@@ -22,6 +22,8 @@ pub(crate) type Stream = (LeaseKeeper, LeaseKeepAliveStream, usize);
 /// The leases of one node.
 pub(crate) struct NodeLease {
     pub(crate) ttl: Duration,
+    /// Whether it is a remote worker: other processes change its registration, too.
+    pub(crate) is_worker: bool,
     state: Mutex<State>,
     /// One stream for each lease; locked while they are renewed.
     pub(crate) streams: tokio::sync::Mutex<HashMap<i64, Stream>>,
@@ -38,18 +40,31 @@ pub(crate) struct State {
     pub(crate) writing: bool,
     /// Each lease, and how many claims are attached to it.
     pub(crate) leases: Vec<(i64, usize)>,
+    /// The server that speaks for the worker, as this process last read it, and the revision that wrote its key.
+    pub(crate) speaker: Option<(Speaker, i64)>,
 }
 
 impl NodeLease {
     /// Returns a node that has joined with its first lease.
     pub(crate) fn new(registration: Registration, lease: i64, ttl: Duration) -> Self {
+        Self::with_claims(registration, vec![(lease, 0)], ttl)
+    }
+
+    /// Returns a node with these leases, and how many claims are attached to each.
+    pub(crate) fn with_claims(
+        registration: Registration,
+        leases: Vec<(i64, usize)>,
+        ttl: Duration,
+    ) -> Self {
         Self {
             ttl,
+            is_worker: registration.remote.is_some(),
             state: Mutex::new(State {
+                reported: Some(registration.status.clone()),
                 registration,
-                reported: Some(NodeStatus::default()),
                 writing: false,
-                leases: vec![(lease, 0)],
+                leases,
+                speaker: None,
             }),
             streams: tokio::sync::Mutex::default(),
             growing: tokio::sync::Mutex::default(),
@@ -107,12 +122,8 @@ mod tests {
     use crate::store::NodeSpec;
 
     fn node() -> NodeLease {
-        let registration = Registration {
-            spec: NodeSpec::new("n".parse().unwrap_or_else(|e| panic!("{e}"))),
-            status: NodeStatus::default(),
-            joined_at: jiff::Timestamp::UNIX_EPOCH,
-            leases: Vec::new(),
-        };
+        let spec = NodeSpec::new("n".parse().unwrap_or_else(|e| panic!("{e}")));
+        let registration = Registration::new(spec, jiff::Timestamp::UNIX_EPOCH);
         NodeLease::new(registration, 7, Duration::from_secs(15))
     }
 

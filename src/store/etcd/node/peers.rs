@@ -2,6 +2,8 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use windlass_statemachine::NodeName;
+
 use super::live_nodes::LiveNodes;
 use crate::store::{
     Error, NodeRecord,
@@ -34,6 +36,11 @@ impl Peers {
     /// Lets a watch of this process update its copy.
     pub(crate) fn update(&self, write: impl FnOnce(&mut LiveNodes)) {
         write(&mut self.lock());
+    }
+
+    /// Returns whether the node with this name is a remote worker, as far as a watch of this process knows.
+    pub(crate) fn is_worker(&self, watch: u64, node: &NodeName) -> bool {
+        self.lock().is_worker(watch, node)
     }
 
     fn lock(&self) -> MutexGuard<'_, LiveNodes> {

@@ -221,6 +221,11 @@ impl Keys {
         format!("{}nodes/{name}/_metafora", self.root)
     }
 
+    /// Returns the key of the server that speaks for a remote worker.
+    pub(crate) fn speaker(&self, name: &NodeName) -> String {
+        format!("{}nodes/{name}/speaker", self.root)
+    }
+
     pub(crate) fn node_commands(&self, name: &NodeName) -> String {
         format!("{}nodes/{name}/commands/", self.root)
     }

@@ -1,5 +1,7 @@
 //! The registrations of live nodes.
 
+use std::time::Duration;
+
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use windlass_statemachine::NodeName;
@@ -18,6 +20,31 @@ pub(crate) struct Registration {
     /// The further leases to which claims of this node are attached.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) leases: Vec<i64>,
+    /// Set for a remote worker.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) remote: Option<Remote>,
+}
+
+/// What is kept of a remote worker. The server that speaks for it is in a key of its own, which claims compare: its
+/// revision changes only with the server.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Remote {
+    /// The hash of its secret.
+    pub(crate) secret: String,
+    pub(crate) ttl: Duration,
+}
+
+impl Registration {
+    /// Returns the registration of a node that joins now.
+    pub(crate) fn new(spec: NodeSpec, joined_at: Timestamp) -> Self {
+        Self {
+            spec,
+            status: NodeStatus::default(),
+            joined_at,
+            leases: Vec::new(),
+            remote: None,
+        }
+    }
 }
 
 /// The version of a node that reports none.
@@ -39,16 +66,14 @@ pub(crate) fn read(keys: &Keys, kv: &KeyValue) -> Option<(NodeName, Reported)> {
         return None;
     }
     // A node of Metafora registers without a record.
-    let reported: Registration = parse(kv).unwrap_or_else(|_| Registration {
-        spec: NodeSpec {
+    let reported: Registration = parse(kv).unwrap_or_else(|_| {
+        let spec = NodeSpec {
             slots: 0,
             pid: 0,
             version: METAFORA.to_owned(),
             ..NodeSpec::new(name.clone())
-        },
-        status: NodeStatus::default(),
-        joined_at: Timestamp::UNIX_EPOCH,
-        leases: Vec::new(),
+        };
+        Registration::new(spec, Timestamp::UNIX_EPOCH)
     });
     Some((name, (kv.lease(), reported)))
 }

@@ -38,7 +38,7 @@ pub(crate) async fn list(
     let mut mirror = Mirror::new(keys.clone(), fences.clone(), lease, kinds.clone());
     // A claim whose owner's key is not listed has ended: its task was deleted, and another one may
     // have the id. No history has the event.
-    let mut missing = claims.of_lease(lease);
+    let mut missing = claims.of_watch(lease);
     let mut take = |kv: KeyValue| {
         if !missing.is_empty()
             && let Some((id, Part::Owner)) = keys.split(kv.key())

@@ -74,8 +74,8 @@ pub(crate) struct News {
     pub(crate) change: Option<Changed>,
     /// An owner's key was deleted.
     pub(crate) unowned: Option<(TaskId, i64)>,
-    /// A command for a task that this lease owns.
-    pub(crate) ours: Option<(TaskId, Stored)>,
+    /// A command for a task that a lease owns.
+    pub(crate) owned: Option<(u64, TaskId, Stored)>,
 }
 
 impl Mirror {
@@ -163,9 +163,7 @@ impl Mirror {
                 let owner = known.and_then(|(owner, _)| owner);
                 if put {
                     let stored = Stored::read(name.as_deref(), kv);
-                    if owner.is_some_and(|owner| owner.lease == self.lease) {
-                        news.ours = Some((id.clone(), stored.clone()));
-                    }
+                    news.owned = owner.map(|owner| (owner.lease, id.clone(), stored.clone()));
                     self.waiting
                         .entry(id.clone())
                         .or_default()

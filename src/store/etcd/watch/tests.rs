@@ -88,12 +88,12 @@ async fn commands_are_reported_to_the_lease_that_owns_the_task() {
     };
     mirror.task_key(Put, &task(1), now);
     let news = mirror.task_key(Put, &command(2), now);
-    assert!(news.ours.is_none());
+    assert!(news.owned.is_none());
     assert_eq!(reported(&mut mirror), ["due commanded"]);
     mirror.task_key(Put, &owner(LEASE, 3), now);
     let expected = [&*format!("owner {LEASE} due commanded"), "1 commands"];
     assert_eq!(reported(&mut mirror), expected);
-    assert!(mirror.task_key(Put, &command(4), now).ours.is_some());
+    assert!(mirror.task_key(Put, &command(4), now).owned.is_some());
     mirror.task_key(Delete, &command(5), now);
     assert_eq!(reported(&mut mirror), [format!("owner {LEASE} due")]);
 }

@@ -48,7 +48,9 @@ impl Watching {
                     if let Some((id, at)) = news.unowned {
                         self.by.claims.deleted(&id, self.by.reader.fences.of(at));
                     }
-                    if let Some((id, stored)) = news.ours {
+                    if let Some((lease, id, stored)) = news.owned
+                        && (lease == self.lease.id || self.by.claims.is_worker(lease))
+                    {
                         self.by.claims.learn(&id, &stored);
                         if stored.command.is_err() {
                             self.by.repairs.reject(id, stored);

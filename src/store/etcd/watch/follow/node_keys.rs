@@ -5,7 +5,7 @@ use tracing::{error, warn};
 
 use super::{Left, Watching};
 use crate::store::{
-    Event,
+    Event, Lease,
     etcd::{
         node::number,
         schema::{
@@ -58,14 +58,19 @@ impl Watching {
         }
         let name = rest.strip_prefix("commands/");
         let name = name.filter(|name| !name.contains('/') && !is_pointer(kv));
-        if ours && name.is_some() && event == EventType::Put {
-            return self.node_command(kv).await;
+        // Every server receives the commands of workers.
+        let is_reported = ours || self.by.peers.is_worker(self.lease.id, &node);
+        if is_reported && name.is_some() && event == EventType::Put {
+            let lease = u64::try_from(kv.lease()).unwrap_or(0);
+            let to = Lease::new(lease, node, self.lease.ttl);
+            return self.node_command(&to, kv).await;
         }
         Ok(())
     }
 
-    async fn node_command(&mut self, kv: &KeyValue) -> Result<(), Left> {
+    async fn node_command(&mut self, to: &Lease, kv: &KeyValue) -> Result<(), Left> {
         let (order, read) = node_commands::read(kv);
+        // The keys come in the order of their numbers, whichever nodes they are for.
         if order <= self.last_node_command {
             return Ok(());
         }
@@ -73,15 +78,11 @@ impl Watching {
         match read {
             Ok(command) => self.send(vec![Event::Node(command)]).await,
             Err(reason) => {
-                let node = &self.lease.node;
+                let node = &to.node;
                 warn!(%node, reason, "rejecting a node command that cannot be read");
                 let outcome = format!("rejected: it cannot be read: {reason}");
                 // If this fails, the next watch repeats it.
-                let _ = self
-                    .by
-                    .commands
-                    .acknowledge(&self.lease, order, &outcome)
-                    .await;
+                let _ = self.by.commands.acknowledge(to, order, &outcome).await;
                 Ok(())
             }
         }
