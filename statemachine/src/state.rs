@@ -2,9 +2,10 @@
 
 mod deadlines;
 mod kind;
+mod report;
 mod waits;
 
-pub use self::{deadlines::Deadlines, kind::StateKind};
+pub use self::{deadlines::Deadlines, kind::StateKind, report::Report};
 pub use crate::job::FIRST_DATA_VERSION;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -184,25 +185,6 @@ pub struct TaskState {
     pub run: Option<u64>,
     /// The last numbered report of a remote worker that was applied since the last claim.
     pub report: Option<Box<Report>>,
-}
-
-/// A numbered report of a remote worker that was applied. It answers the same report when it is sent again.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[non_exhaustive]
-pub struct Report {
-    /// Its number: 1 for the first report of a claim.
-    pub n: u64,
-    /// Why the store refused what the handler returned. A failed attempt was stored instead.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub refused: Option<String>,
-}
-
-impl Report {
-    /// Returns a report that was applied as it was sent.
-    pub fn new(n: u64) -> Self {
-        Self { n, refused: None }
-    }
 }
 
 impl TaskState {

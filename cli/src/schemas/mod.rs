@@ -25,7 +25,7 @@ use crate::{
     commands::{
         apply, backup, config, doctor, get, logs, node, purge,
         run::{printing, report::summary},
-        schedule, submit, time, watch,
+        schedule, submit, time, watch, worker_check,
     },
 };
 
@@ -137,6 +137,7 @@ fn forms() -> Vec<(Form, Value)> {
             "`windlass token new` and `rotate`, a line of `windlass token list`, and the requests of a server about tokens.",
         ),
         output::<doctor::Line<'_>>("finding", "A line of `windlass doctor`."),
+        output::<worker_check::Line<'_>>("worker-check", "A line of `windlass worker-check`."),
         output::<config::Setting>("setting", "A line of `windlass config`."),
         output::<Report>("copied", "`windlass copy` and `windlass import`."),
         output::<backup::Made<'_>>("backup", "`windlass backup`."),

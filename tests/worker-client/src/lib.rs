@@ -6,6 +6,7 @@
 //! | [`http`] | one request over HTTP/1.1, each on its own connection |
 //! | [`fault`] | the faults, a switch for each |
 //! | [`handler`] | what a handler is, and what it is given |
+//! | [`check`] | the client under test of `windlass worker-check` |
 //! | [`worker`] | the worker: registers, exchanges, reports and watches its time |
 //! | `state` | what the worker holds: its claims, their reports and their runs |
 //! | `claims` | starts, stops and ends runs |
@@ -13,6 +14,7 @@
 //! Its clock is [`std::time::Instant`], which stands still while a Linux machine is suspended. A client for production
 //! measures the TTL by `CLOCK_BOOTTIME`.
 
+pub mod check;
 mod claims;
 pub mod fault;
 pub mod handler;

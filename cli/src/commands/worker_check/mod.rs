@@ -3,6 +3,7 @@
 mod desk;
 mod http;
 mod judge;
+mod outages;
 mod refusals;
 mod rules;
 mod scenarios;
@@ -172,4 +173,30 @@ fn print(lines: &[(&Scenario, Vec<desk::Broken>)], global: &Global) -> Result<()
             .to_vec()
     });
     output.table(&["SCENARIO", "VERDICT", "RULE", "FINDING"], rows.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, path::Path};
+
+    use super::{rules, table};
+
+    #[test]
+    fn the_page_lists_every_scenario_and_every_rule() {
+        let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/worker-check.md");
+        let page = fs::read_to_string(page).unwrap();
+        for scenario in table::ALL {
+            assert!(
+                page.contains(&format!("| `{}` |", scenario.name)),
+                "{}",
+                scenario.name
+            );
+        }
+        for (name, asks) in rules::ALL {
+            assert!(
+                page.contains(&format!("| `{name}` | {asks} |")),
+                "{name}: {asks}"
+            );
+        }
+    }
 }

@@ -13,7 +13,10 @@ use nix::{
     unistd::Pid,
 };
 use serde_json::{Value, json};
-use tokio::{process::Command, time::sleep};
+use tokio::{
+    process::{Child, Command},
+    time::sleep,
+};
 
 use super::{
     desk::{Ask, Broken, Desk, Door},
@@ -56,6 +59,11 @@ pub(super) trait Script: Send {
     /// Returns whether the second server is to run, and whether the first is.
     fn servers(&self) -> (bool, bool) {
         (true, false)
+    }
+
+    /// Returns whether the processes of the client are suspended (SIGSTOP).
+    fn is_suspended(&self) -> bool {
+        false
     }
 
     /// The rule that is broken when the scenario does not end in time, and what the client has not done.
@@ -114,7 +122,7 @@ pub(super) async fn run(scenario: Scenario, setup: &Setup) -> Result<Vec<Broken>
         &token,
         folder.path(),
     )?;
-    let mut exited = None;
+    let (mut exited, mut is_suspended) = (None, false);
     loop {
         sleep(LOOK).await;
         let mut stage = lock(&stage);
@@ -125,6 +133,17 @@ pub(super) async fn run(scenario: Scenario, setup: &Setup) -> Result<Vec<Broken>
         }
         if !script.servers().0 {
             first = None;
+        }
+        if script.is_suspended() != is_suspended {
+            is_suspended = !is_suspended;
+            signal(
+                &client,
+                if is_suspended {
+                    Signal::SIGSTOP
+                } else {
+                    Signal::SIGCONT
+                },
+            );
         }
         if exited.is_none() {
             exited = client.try_wait().ok().flatten();
@@ -147,14 +166,19 @@ pub(super) async fn run(scenario: Scenario, setup: &Setup) -> Result<Vec<Broken>
             break;
         }
     }
-    if let Some(pid) = client.id().and_then(|pid| i32::try_from(pid).ok()) {
-        // It has a process group of its own; an error means that it has ended.
-        let _ = killpg(Pid::from_raw(pid), Signal::SIGKILL);
-    }
+    signal(&client, Signal::SIGKILL);
     let _ = client.wait().await;
     drop((first, second));
     let stage = lock(&stage);
     Ok(stage.0.broken.clone())
+}
+
+/// Sends a signal to the processes of the client, which have a process group of their own.
+fn signal(client: &Child, signal: Signal) {
+    if let Some(pid) = client.id().and_then(|pid| i32::try_from(pid).ok()) {
+        // An error means that they have ended.
+        let _ = killpg(Pid::from_raw(pid), signal);
+    }
 }
 
 async fn listen(
@@ -173,12 +197,7 @@ async fn listen(
     })
 }
 
-fn start(
-    setup: &Setup,
-    url: &str,
-    token: &str,
-    folder: &Path,
-) -> Result<tokio::process::Child, Failure> {
+fn start(setup: &Setup, url: &str, token: &str, folder: &Path) -> Result<Child, Failure> {
     let Some((program, arguments)) = setup.command.split_first() else {
         return Err(Failure::Usage(
             "command: is missing; give it after --".to_owned(),

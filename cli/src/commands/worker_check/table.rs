@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use super::{
+    outages::{Killed, Silence},
     refusals::{Gone, Once, Refused},
-    scenarios::{Doubled, Drains, Killed, Loses, Lossy, Silence, Stops, Work},
+    scenarios::{Doubled, Drains, Loses, Lossy, Stops, Work},
     script::Scenario,
 };
 
@@ -12,7 +13,7 @@ const SHORT: Duration = Duration::from_secs(20);
 const LONG: Duration = Duration::from_secs(40);
 
 /// Every scenario.
-pub(super) const ALL: [Scenario; 17] = [
+pub(super) const ALL: [Scenario; 18] = [
     Scenario {
         name: "work",
         bound: SHORT,
@@ -57,6 +58,11 @@ pub(super) const ALL: [Scenario; 17] = [
         name: "silence",
         bound: LONG,
         script: || Box::<Silence>::default(),
+    },
+    Scenario {
+        name: "suspended",
+        bound: LONG,
+        script: || Box::new(Silence::suspended()),
     },
     Scenario {
         name: "refused-401",

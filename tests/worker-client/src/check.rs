@@ -1,5 +1,5 @@
-//! The client under test of `windlass worker-check`: its handlers do what the props say (docs/worker-check.md).
-//! The arguments are the faults.
+//! The client under test of `windlass worker-check`, as a program: its handlers do what the props say
+//! (docs/worker-check.md).
 #![allow(clippy::print_stderr, reason = "a command-line program")]
 
 use std::{
@@ -15,9 +15,11 @@ use std::{
 
 use serde_json::{Value, json};
 use windlass::workers::protocol::{Offer, Start};
-use windlass_worker_client::{BoxError, Ctl, Faults, Setup, Worker};
 
-fn main() -> ExitCode {
+use crate::{BoxError, Ctl, Faults, Setup, Worker};
+
+/// Runs the program with the arguments of this process, which are the names of its faults.
+pub fn main() -> ExitCode {
     match work() {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
