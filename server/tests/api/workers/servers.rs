@@ -160,6 +160,8 @@ async fn a_server_that_stops_answers_open_exchanges_and_names_the_others() {
     );
     let header = format!("windlass-servers: {}\r\n", url(2));
     assert!(answer.contains(&header), "{answer}");
+    let body = format!(r#""servers":["{}"]"#, url(2));
+    assert!(answer.contains(&body), "{answer}");
     second.shutdown(Duration::from_secs(5)).await;
 }
 
