@@ -21,6 +21,7 @@ pub(crate) fn checkpoints(count: u64, _: &Path) {
         max_outcomes: 100,
         takes_signals: false,
         idle_runs: 100,
+        named_runs: false,
     };
     let state = TaskState::new(Timestamp::UNIX_EPOCH);
     let mut machine = Machine::new(config, state, false);

@@ -20,6 +20,7 @@
 //! | [`size`] | what a step costs with 10,000 and with a million tasks |
 //! | [`counts`] | the counts, and what is available |
 //! | [`http`] | the server beside the library |
+//! | [`workers`] | remote workers of a server |
 //! | [`lists`] | the first page of a list, and the counts |
 //! | [`waiters`] | a no-op task in a process that waits for thousands of other tasks |
 //! | [`schedules`] | many schedules due in the same second |
@@ -54,6 +55,7 @@ mod support;
 mod transactions;
 mod transitions;
 mod waiters;
+mod workers;
 
 use std::{path::Path, process::ExitCode};
 
@@ -83,6 +85,7 @@ const TOPICS: &[Topic] = &[
     ("lists", lists::run),
     ("counts", counts::run),
     ("http", http::run),
+    ("workers", workers::run),
     #[cfg(feature = "etcd")]
     ("etcd-rates", cluster::rates),
     #[cfg(feature = "etcd")]

@@ -6,12 +6,12 @@ use tokio::time::{Instant, sleep_until};
 use windlass_statemachine::{Invalid, Message, NodeName, TaskId, machine::Input};
 
 use super::{
+    claims::{Entry, Turn},
     desk::Desk,
     error::WorkerError,
     protocol::{Exchange, Exchanged, Held, Lost, RunPhase},
     secret,
     task::Verdict,
-    turn::{Entry, Turn},
     worker::Worker,
 };
 

@@ -27,6 +27,9 @@ const AFTER_STOP: Duration = Duration::from_secs(30);
 /// How long a task that was released while it could run is not claimed by this process.
 const AFTER_RELEASE: Duration = Duration::from_secs(1);
 
+/// A kind with the newest data version and the labels of a worker.
+type Coverage = (Kind, u32, Vec<(String, String)>);
+
 /// The due tasks of the namespace, and the workers of this process.
 #[derive(Default)]
 pub(super) struct Hall {
@@ -54,7 +57,8 @@ impl Hall {
         (!now.is_subset(&before)).then(|| now.into_iter().map(|(kind, _, _)| kind).collect())
     }
 
-    fn coverage(&self) -> HashSet<(Kind, u32, Vec<(String, String)>)> {
+    /// Returns which tasks the workers may have: their kinds, with the data versions and the labels.
+    fn coverage(&self) -> HashSet<Coverage> {
         let mut all = HashSet::new();
         for worker in self.workers.values() {
             let board = worker.board();

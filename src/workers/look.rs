@@ -6,8 +6,8 @@ use tracing::{debug, info};
 use windlass_statemachine::{StopReason, TaskId, machine::Input};
 
 use super::{
+    claims::{Entry, Turn},
     desk::Desk,
-    turn::{Entry, Turn},
     worker::{Notice, Worker},
 };
 use crate::store::{Claimed, Error, NodeCommand, QueuedNodeCommand, TaskView};

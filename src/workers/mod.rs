@@ -4,6 +4,7 @@
 //! A server speaks for it: it runs the state machines of the worker's tasks, and keeps nothing that cannot be read from
 //! the store and from what the worker says that it holds. So any server of the namespace takes the place of another.
 
+mod claims;
 mod desk;
 mod error;
 mod exchange;

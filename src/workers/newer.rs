@@ -5,10 +5,10 @@ use std::{collections::HashMap, sync::Arc};
 use windlass_statemachine::TaskId;
 
 use super::{
+    claims::{Entry, Turn},
     desk::Desk,
     error::WorkerError,
     protocol::{Item, What},
-    turn::{Entry, Turn},
     worker::Worker,
 };
 

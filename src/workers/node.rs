@@ -2,12 +2,15 @@
 
 use std::{pin::pin, sync::Arc, time::Duration};
 
-use futures::StreamExt;
+use futures::{StreamExt, future::join_all};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
-use tracing::{error, info, warn};
+use tracing::{debug, error, info, warn};
 use windlass_statemachine::{Kind, NodeName};
 
-use super::{desk::Desk, renewals::Renewals, worker::Notice};
+use super::{
+    desk::Desk,
+    worker::{Notice, Worker},
+};
 use crate::store::{Error, Event, Lease, NodeSpec, NodeStatus};
 
 /// The time to live of the lease.
@@ -17,9 +20,12 @@ const PAUSE: Duration = Duration::from_millis(500);
 /// How long the node tries to leave.
 const LEAVE: Duration = Duration::from_secs(2);
 
+/// How long a renewal of a worker waits for others.
+const GROUPED: Duration = Duration::from_millis(200);
+
 /// Runs the node until the process stops.
 pub(super) async fn run(desk: Arc<Desk>) {
-    tokio::spawn(Renewals::run(desk.clone()));
+    tokio::spawn(store_renewals(desk.clone()));
     tokio::spawn(dispatch(desk.clone()));
     let name = match NodeName::new(&desk.name) {
         Ok(name) => name,
@@ -96,7 +102,7 @@ async fn watch(desk: &Arc<Desk>, lease: &Lease) {
             }
             Err(Error::Fenced(_)) => return,
             Err(error) => {
-                warn!(server = %desk.name, %error, "could not watch the tasks; trying again")
+                warn!(server = %desk.name, %error, "could not watch the tasks; trying again");
             }
         }
         if !kinds.has_changed().unwrap_or(false) {
@@ -147,5 +153,34 @@ async fn dispatch(desk: Arc<Desk>) {
             () = desk.stop.cancelled() => return,
         }
         desk.dispatch();
+    }
+}
+
+/// Stores the renewals, until the process stops.
+async fn store_renewals(desk: Arc<Desk>) {
+    loop {
+        tokio::select! {
+            () = desk.renewals.added.notified() => {}
+            () = desk.stop.cancelled() => return,
+        }
+        sleep(GROUPED).await;
+        let desk = &desk;
+        let all = desk.renewals.take().into_iter();
+        join_all(all.map(|(worker, seq)| renew_worker(desk, worker, seq))).await;
+    }
+}
+
+/// Renews the lease of a worker.
+async fn renew_worker(desk: &Arc<Desk>, worker: Arc<Worker>, seq: u64) {
+    let status = worker.board().status.clone();
+    match desk.coordinator.renew(&worker.lease, &status).await {
+        Ok(()) => {
+            let mut board = worker.board();
+            board.renewed = board.renewed.max(seq);
+        }
+        Err(Error::Fenced(_)) => desk.drop_worker(&worker).await,
+        Err(error) => {
+            debug!(worker = %worker.lease.node, %error, "could not renew the lease of a worker");
+        }
     }
 }

@@ -9,11 +9,11 @@ use windlass_statemachine::{
 };
 
 use super::{
+    claims::{Entry, Turn},
     desk::Desk,
     error::WorkerError,
     protocol::{Held, Item, ItemResult, ReportItems, Reported, ResultCode, What},
     secret,
-    turn::{Entry, Turn},
     worker::Worker,
 };
 use crate::store::{LogWrite, Logged};

@@ -111,8 +111,7 @@ impl RemoteTask {
         let mut inputs: Vec<Input> = commands.into_iter().map(Input::Command).collect();
         let (machine, over) = match runs {
             Some(held) => {
-                // Arms the timer of the deadline.
-                inputs.push(Input::Timer(Timer::Wake));
+                inputs.push(Input::Begin);
                 (Machine::adopt(config, state, held.took), None)
             }
             None => {
@@ -380,7 +379,7 @@ fn waited(waits: &Waits) -> Vec<Waited> {
         .tasks
         .iter()
         .cloned()
-        .zip(waits.outcomes.iter().cloned());
+        .zip(waits.outcomes.iter().copied());
     all.map(|(task, outcome)| Waited::new(task, outcome))
         .collect()
 }

@@ -1,20 +1,16 @@
-//! [`Turn`]: the claims of one worker with their state machines, held by whoever handles a request or an event.
+//! What is done with the claims of a worker: a server takes its place, machines are fed, and their writes are stored.
 
-use std::{
-    collections::{HashMap, HashSet},
-    mem,
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::HashMap, mem, sync::Arc, time::Duration};
 
 use tokio::time::{Instant, sleep};
 use tracing::{debug, warn};
 use windlass_statemachine::{
-    Backoff, Fence, Kind, Report, StateKind, StopReason, TaskId,
+    Backoff, Kind, StateKind, StopReason, TaskId,
     machine::{Input, Write},
 };
 
 use super::{
+    claims::{Entry, Turn},
     desk::Desk,
     error::WorkerError,
     protocol::{Held, Offer},
@@ -23,84 +19,13 @@ use super::{
 };
 use crate::{
     runner::input_of,
-    store::{Claimed, Commit, Error, Lease, NodeCommandId, Speaker, WorkerRecord},
+    store::{Claimed, Commit, Error, Speaker, WorkerRecord},
 };
 
 /// How long a write is tried again while the store does not respond.
 const TRIED_FOR: Duration = Duration::from_secs(5);
 
-/// One claim of the worker.
-pub(super) enum Entry {
-    /// Read from the store. No machine runs before the worker has said what it does with the claim.
-    Unjudged(Box<Claimed>),
-    Live(Box<RemoteTask>),
-}
-
-impl Entry {
-    pub(super) fn kind(&self) -> &Kind {
-        match self {
-            Self::Unjudged(claimed) => &claimed.task.kind,
-            Self::Live(task) => &task.task.kind,
-        }
-    }
-
-    pub(super) fn fence(&self) -> Fence {
-        match self {
-            Self::Unjudged(claimed) => claimed.claim.fence,
-            Self::Live(task) => task.claim.fence,
-        }
-    }
-
-    pub(super) fn order(&self) -> u64 {
-        match self {
-            Self::Unjudged(claimed) => claimed.order,
-            Self::Live(task) => task.order,
-        }
-    }
-}
-
-/// The claims of a worker, and what one request changes.
-pub(super) struct Turn {
-    pub(super) lease: Lease,
-    /// Whether this process speaks for the worker, as far as it knows.
-    pub(super) speaks: bool,
-    /// The greatest number of a request that was handled here.
-    pub(super) seq: u64,
-    /// The number of the last exchange.
-    pub(super) exchange: u64,
-    pub(super) tasks: HashMap<TaskId, Entry>,
-    writes: Vec<(TaskId, Commit)>,
-    /// What the writes since the begin of the request have stored.
-    pub(super) written: HashMap<TaskId, (Option<Box<Report>>, StateKind)>,
-    /// The answers to checkpoints and replies since the begin of the request.
-    pub(super) answers: HashMap<TaskId, Result<(), String>>,
-    /// Claims of which the store has said that they are over, while the worker may still have them.
-    pub(super) fenced: HashSet<(TaskId, Fence)>,
-    /// Tasks whose state in the store is newer than that of their machine.
-    reload: Vec<TaskId>,
-    /// The commands of operators that wait for the end of a claim, or of all claims.
-    pub(super) stops: HashMap<TaskId, Vec<NodeCommandId>>,
-    pub(super) drains: Vec<NodeCommandId>,
-}
-
 impl Turn {
-    pub(super) fn new(lease: Lease) -> Self {
-        Self {
-            lease,
-            speaks: false,
-            seq: 0,
-            exchange: 0,
-            tasks: HashMap::new(),
-            writes: Vec::new(),
-            written: HashMap::new(),
-            answers: HashMap::new(),
-            fenced: HashSet::new(),
-            reload: Vec::new(),
-            stops: HashMap::new(),
-            drains: Vec::new(),
-        }
-    }
-
     /// Admits a request: compares its number, and takes the place of another server. `record` is what the store says
     /// now; without it, this process goes on if it has spoken last as far as it knows.
     pub(super) async fn enter(
@@ -276,7 +201,7 @@ impl Turn {
                     }
                     Err(Error::Superseded { .. }) => self.reload.push(id.clone()),
                     Err(error) => {
-                        debug!(task = %id, %error, "a write of a remote worker was refused")
+                        debug!(task = %id, %error, "a write of a remote worker was refused");
                     }
                 }
                 self.feed(desk, &id, input_of(&id, answer));

@@ -8,7 +8,7 @@ use std::{
 use tokio::{sync::Notify, time::Instant};
 use windlass_statemachine::{Fence, Kind, TaskId, task::Labels};
 
-use super::{protocol::Offer, turn::Turn};
+use super::{claims::Turn, protocol::Offer};
 use crate::store::{Lease, NodeSpec, NodeStatus, QueuedNodeCommand, TaskView, WorkerRecord};
 
 /// A remote worker. `turn` is held by whoever handles one of its requests or an event of its tasks; the board is read at

@@ -226,9 +226,15 @@ fn bench(args: &[String]) -> Result<(), String> {
         bench.env("PROTOC", tools::protoc(&root())?);
         bench.env("ETCD_BIN", server);
     }
-    // The topic `http` measures the program itself.
+    // The topics `http` and `workers` measure the program itself.
     let mut topics = args.iter().filter(|arg| !arg.starts_with('-')).peekable();
-    if topics.peek().is_none() || topics.any(|topic| "http".contains(topic.as_str())) {
+    if topics.peek().is_none()
+        || topics.any(|topic| {
+            ["http", "workers"]
+                .iter()
+                .any(|of| of.contains(topic.as_str()))
+        })
+    {
         let mut build = cargo();
         build.args(["build", "--release", "--package", "windlass-cli"]);
         run("cargo build", &mut build)?;

@@ -3,8 +3,8 @@
 //! The server is the program `windlass serve` in a process of its own; the clients are in this one. Both share the
 //! processors, and the library, which runs in this process alone, has them for itself.
 
-mod server;
-mod wire;
+pub(crate) mod server;
+pub(crate) mod wire;
 
 use std::{
     path::Path,

@@ -12,10 +12,12 @@ use crate::support;
 /// How many tokens the clients share: a caller has a quarter of the requests in work.
 const TOKENS: usize = 5;
 
-pub(super) struct Server {
+pub(crate) struct Server {
     child: Child,
-    pub(super) address: String,
-    pub(super) tokens: Vec<String>,
+    pub(crate) address: String,
+    pub(crate) tokens: Vec<String>,
+    /// The token of workers.
+    pub(crate) work: String,
 }
 
 impl Drop for Server {
@@ -39,18 +41,20 @@ fn windlass(store: &Path) -> Command {
     command
 }
 
+fn token_of(store: &Path, name: &str, role: &str) -> String {
+    let mut command = windlass(store);
+    command.args(["token", "new", name, "--role", role]);
+    let made = command.output().unwrap();
+    assert!(made.status.success(), "{made:?}");
+    String::from_utf8(made.stdout).unwrap().trim().to_owned()
+}
+
 impl Server {
     /// Starts a server of a file.
-    pub(super) fn of(store: &Path) -> Self {
-        let token = |n: usize| {
-            let name = format!("bench{n}");
-            let mut command = windlass(store);
-            command.args(["token", "new", &name, "--role", "operate"]);
-            let made = command.output().unwrap();
-            assert!(made.status.success(), "{made:?}");
-            String::from_utf8(made.stdout).unwrap().trim().to_owned()
-        };
+    pub(crate) fn of(store: &Path) -> Self {
+        let token = |n: usize| token_of(store, &format!("bench{n}"), "operate");
         let tokens = (0..TOKENS).map(token).collect();
+        let work = token_of(store, "workers", "work");
         let log = store.with_extension("log");
         let child = windlass(store)
             .args(["serve", "--no-socket", "--rate", "10000000"])
@@ -74,22 +78,23 @@ impl Server {
             child,
             address,
             tokens,
+            work,
         }
     }
 
     /// Returns the token of a connection.
-    pub(super) fn token(&self, connection: usize) -> &str {
+    pub(crate) fn token(&self, connection: usize) -> &str {
         // The last one is for whoever measures beside the others.
         &self.tokens[connection % (TOKENS - 1)]
     }
 
     /// Processor time that it has used.
-    pub(super) fn used(&self) -> Duration {
+    pub(crate) fn used(&self) -> Duration {
         support::used(self.child.id())
     }
 
     /// Its resident memory in bytes.
-    pub(super) fn resident(&self) -> f64 {
+    pub(crate) fn resident(&self) -> f64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
         let kib = line.unwrap().trim().trim_end_matches(" kB");

@@ -7,13 +7,13 @@ use tokio::{
 };
 
 /// A connection that is kept.
-pub(super) struct Wire {
+pub(crate) struct Wire {
     stream: TcpStream,
     read: Vec<u8>,
 }
 
 /// Makes the bytes of a request.
-pub(super) fn request(token: &str, line: &str, kind: &str, body: &str) -> Vec<u8> {
+pub(crate) fn request(token: &str, line: &str, kind: &str, body: &str) -> Vec<u8> {
     let length = body.len();
     let head = format!(
         "{line} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {token}\r\ncontent-type: {kind}\r\n\
@@ -27,7 +27,7 @@ fn find(bytes: &[u8], what: &[u8]) -> Option<usize> {
 }
 
 impl Wire {
-    pub(super) async fn to(address: &str) -> Self {
+    pub(crate) async fn to(address: &str) -> Self {
         let stream = TcpStream::connect(address).await.unwrap();
         stream.set_nodelay(true).unwrap();
         let read = Vec::with_capacity(16 << 10);
@@ -35,7 +35,7 @@ impl Wire {
     }
 
     /// Sends a request, and reads its answer, which must be a success. Returns the length of the body.
-    pub(super) async fn call(&mut self, request: &[u8]) -> usize {
+    pub(crate) async fn call(&mut self, request: &[u8]) -> usize {
         self.send(request).await;
         let head = self.head().await;
         let length = b"content-length: ";
@@ -52,7 +52,23 @@ impl Wire {
         length
     }
 
-    pub(super) async fn send(&mut self, request: &[u8]) {
+    /// Sends a request, and returns the body of its answer, which must be a success with a length.
+    pub(crate) async fn body(&mut self, request: &[u8]) -> Vec<u8> {
+        self.send(request).await;
+        let head = self.head().await;
+        let length = b"content-length: ";
+        let at = find(&self.read[..head], length).expect("an answer with a length");
+        let digits = self.read[at + length.len()..].iter();
+        let digits = digits.take_while(|b| b.is_ascii_digit());
+        let length = digits.fold(0, |all, digit| all * 10 + usize::from(digit - b'0'));
+        while self.read.len() < head + length {
+            self.more().await;
+        }
+        let mut answer: Vec<u8> = self.read.drain(..head + length).collect();
+        answer.split_off(head)
+    }
+
+    pub(crate) async fn send(&mut self, request: &[u8]) {
         self.stream.write_all(request).await.unwrap();
     }
 
@@ -90,7 +106,7 @@ impl Wire {
     }
 
     /// Reads a stream of events until this text has come in full.
-    pub(super) async fn until(&mut self, text: &[u8]) {
+    pub(crate) async fn until(&mut self, text: &[u8]) {
         while find(&self.read, text).is_none() {
             let keep = self.read.len().saturating_sub(text.len());
             self.read.drain(..keep);

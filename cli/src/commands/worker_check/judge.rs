@@ -191,11 +191,11 @@ impl Desk {
 
     /// Judges what the handlers have done.
     pub(super) fn judge_starts(&mut self) {
-        let starts = self
+        let mut starts = self
             .tasks
             .iter()
             .map(|task| (task.starts(), task.runs, &task.id));
-        let more = starts.filter(|(starts, runs, _)| starts > runs).next();
+        let more = starts.find(|(starts, runs, _)| starts > runs);
         if let Some((starts, runs, id)) = more {
             let what =
                 format!("the handler of task {id} has started {starts} times for {runs} runs");
