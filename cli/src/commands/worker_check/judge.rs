@@ -116,7 +116,7 @@ impl Desk {
                     && entry["fence"] == json!(task.fence)
                     && entry["run"] == json!(task.run)
             };
-            let is_held = held.iter().find(is_it).is_some();
+            let is_held = held.iter().any(|entry| is_it(&entry));
             match task.sent {
                 Some((seq, true)) if seq <= settled && !is_held => {
                     findings.push((HELD, format!("held lacks the claim of task {}", task.id)));
@@ -191,11 +191,9 @@ impl Desk {
 
     /// Judges what the handlers have done.
     pub(super) fn judge_starts(&mut self) {
-        let starts = self
-            .tasks
-            .iter()
-            .map(|task| (task.starts(), task.runs, &task.id));
-        let more = starts.filter(|(starts, runs, _)| starts > runs).next();
+        let mut starts =
+            (self.tasks.iter()).map(|task| (task.starts(), task.runs, task.id.clone()));
+        let more = starts.find(|(starts, runs, _)| starts > runs);
         if let Some((starts, runs, id)) = more {
             let what =
                 format!("the handler of task {id} has started {starts} times for {runs} runs");
