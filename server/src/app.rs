@@ -93,13 +93,15 @@ impl Drop for App {
     }
 }
 
+/// Returns the URLs of all servers of the namespace.
+fn urls(keyring: &Keyring) -> Vec<String> {
+    let all = keyring.servers().into_iter();
+    all.flat_map(|(_, at)| at.urls).collect()
+}
+
 /// Returns the workers of a store. When the server stops, their open exchanges are answered.
 fn workers_of(store: &Store, keyring: Keyring, stop: CancellationToken) -> Workers {
-    let urls = move || {
-        let all = keyring.servers().into_iter();
-        all.flat_map(|(_, at)| at.urls).collect()
-    };
-    let workers = Workers::new(store, urls);
+    let workers = Workers::new(store, move || urls(&keyring));
     let stopping = workers.clone();
     tokio::spawn(async move {
         stop.cancelled().await;
@@ -144,6 +146,14 @@ impl App {
         let all = self.keyring.servers().into_iter();
         let others = all.filter(|(name, _)| name != self.peers.name());
         others.flat_map(|(_, at)| at.urls).collect()
+    }
+
+    /// Returns the URLs of the servers to which a worker may send its next request.
+    pub(crate) fn servers_for_workers(&self) -> Vec<String> {
+        match self.stop.is_cancelled() {
+            true => self.others(),
+            false => urls(&self.keyring),
+        }
     }
 
     /// Returns the numbers of the tasks, at most a second old: however many ask, the store is read once a second.

@@ -87,14 +87,16 @@ pub trait Coordinator: Send + Sync + 'static {
 
     /// Claims tasks that are live, unclaimed, and due or commanded. Returns `None` for any other
     /// task: the watch reports its present state. A task that this lease has already claimed is
-    /// claimed again, with a new fence; that resolves a claim whose outcome is unknown.
+    /// claimed again, with a new fence; that resolves a claim whose outcome is unknown. A claim of a remote worker is
+    /// never made again, because its handler may run: [`held`](Self::held) resolves it.
     ///
     /// The claim changes the state by
     /// [`TaskState::claimed`](windlass_statemachine::TaskState::claimed), in the same step.
     ///
     /// # Errors
     ///
-    /// Per task: [`Error::Fenced`] when the lease has ended, [`Error::Corrupt`] for a task that had
+    /// Per task: [`Error::Claimed`] for a task that the lease of this worker has claimed, [`Error::OtherSpeaker`],
+    /// [`Error::Fenced`] when the lease has ended, [`Error::Corrupt`] for a task that had
     /// to be quarantined, [`Error::Unavailable`].
     async fn claim(&self, lease: &Lease, tasks: Vec<TaskId>)
     -> Vec<Result<Option<Claimed>, Error>>;

@@ -124,25 +124,16 @@ impl Turn {
     ) -> Result<(), WorkerError> {
         let held: HashMap<&TaskId, &Held> =
             request.held.iter().map(|held| (&held.id, held)).collect();
-        let known = |turn: &Self, held: &Held| {
-            turn.tasks
-                .get(&held.id)
-                .is_some_and(|entry| entry.fence() == held.fence)
-        };
-        let unknown = request
-            .held
-            .iter()
-            .filter(|held| held.phase != RunPhase::Ended && !known(self, held));
+        // Only a read of now tells that a claim is over, or that another server has written.
+        let unknown = request.held.iter().filter(|held| !self.knows(held));
         let unknown: Vec<&Held> = unknown.collect();
         if !unknown.is_empty() {
-            // Only a read of now tells that a claim is over.
             let ids = unknown.iter().map(|held| held.id.clone()).collect();
-            let read = desk.coordinator.held(&self.lease, Some(ids)).await;
-            let read = read.map_err(|error| self.failed(desk, worker, request.seq, error))?;
-            for claimed in read {
-                self.hold(desk, worker, claimed);
-            }
-            let over = unknown.into_iter().filter(|held| !known(self, held));
+            self.read_newer(desk, worker, ids, request.seq).await?;
+            let over = unknown.into_iter().filter(|held| {
+                let entry = self.tasks.get(&held.id);
+                entry.is_none_or(|entry| entry.fence() != held.fence)
+            });
             let over: Vec<_> = over.map(|held| (held.id.clone(), held.fence)).collect();
             self.fenced.extend(over);
         }
@@ -154,6 +145,19 @@ impl Turn {
         }
         self.settle(desk, worker).await;
         Ok(())
+    }
+
+    /// Returns whether this process knows the claim, and a state from which the run can have begun.
+    fn knows(&self, held: &Held) -> bool {
+        if held.phase == RunPhase::Ended {
+            return true;
+        }
+        match self.tasks.get(&held.id) {
+            Some(entry) if entry.fence() != held.fence => false,
+            Some(Entry::Live(task)) => held.run <= task.state().version,
+            Some(Entry::Unjudged(claimed)) => held.run <= claimed.state.version,
+            None => false,
+        }
     }
 
     fn compare_one(

@@ -9,6 +9,7 @@ mod error;
 mod exchange;
 mod hall;
 mod look;
+mod newer;
 mod node;
 pub mod protocol;
 mod register;

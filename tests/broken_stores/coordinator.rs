@@ -95,7 +95,8 @@ impl Coordinator for PlantedStore {
         let mut lease = lease.clone();
         lease.speaker = lease
             .speaker
-            .filter(|_| !self.has(Defect::SpeakersAreNotCompared));
+            .filter(|_| !self.has(Defect::SpeakersAreNotCompared))
+            .filter(|_| !self.has(Defect::WorkersClaimAgain));
         self.write(Call::Claim(lease.clone(), tasks.clone()));
         let mut answers = self.inner.claim(&lease, tasks).await;
         for claimed in answers.iter_mut().flatten().flatten() {

@@ -220,6 +220,7 @@ planted! {
     workers_that_are_not_durable: WorkersAreNotDurable is found by workers::workers_are_durable;
     speakers_that_are_not_durable: SpeakersAreNotDurable is found by workers::workers_are_durable;
     speakers_that_are_not_compared: SpeakersAreNotCompared is found by worker_claims::another_speaker_claims_nothing;
+    claims_of_workers_that_are_made_again: WorkersClaimAgain is found by worker_claims::a_claim_of_a_worker_is_made_once;
     read_claims_that_are_made_again: ReadClaimsAreMadeAgain is found by worker_claims::claims_are_read_without_a_change;
     claims_that_are_read_unasked: EveryClaimIsRead is found by worker_claims::some_claims_are_read;
     read_claims_with_another_fence: ReadClaimsHaveAnotherFence is found by worker_claims::a_read_claim_is_continued;

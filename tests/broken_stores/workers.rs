@@ -71,7 +71,8 @@ impl PlantedStore {
         let mut held = self.inner.held(lease, tasks).await?;
         if self.has(Defect::ReadClaimsAreMadeAgain) {
             let ids = held.iter().map(|one| one.claim.task.clone()).collect();
-            let again = self.inner.claim(lease, ids).await;
+            let unspoken = Lease::new(lease.id, lease.node.clone(), lease.ttl);
+            let again = self.inner.claim(&unspoken, ids).await;
             return Ok(again.into_iter().flatten().flatten().collect());
         }
         if self.has(Defect::ReadClaimsHaveAnotherFence) {

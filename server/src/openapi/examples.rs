@@ -87,6 +87,8 @@ fn steady(value: &mut Value) {
                 match name.as_str() {
                     "secret" => *value = json!("wl_0f1e2d3c"),
                     "pid" => *value = json!(4242),
+                    // Renewals are stored together, a moment later.
+                    "renewed_seq" => *value = json!(1),
                     "found" => *value = json!("…"),
                     "version" if value.is_string() => *value = json!("1.0.0"),
                     _ => steady(value),

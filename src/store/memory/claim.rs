@@ -36,6 +36,9 @@ impl World {
         if !claimable {
             return Ok(None);
         }
+        if row.owner.is_some() {
+            rules::worker::check_claims_once(lease, id)?;
+        }
         let lost_by = row.abandoned.clone();
         if row.owner.is_none() {
             over_limit = match self.admit(id, &state, now) {

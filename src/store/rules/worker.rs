@@ -1,6 +1,6 @@
 //! What becomes of a registration of a remote worker, and which server speaks for it.
 
-use windlass_statemachine::{Invalid, NodeName};
+use windlass_statemachine::{Invalid, NodeName, TaskId};
 
 use crate::store::{Error, Lease, NewWorker, NodeSpec, Speaker};
 
@@ -19,6 +19,15 @@ pub(crate) enum Holder<'a> {
     Node,
     /// A worker, with the hash of its secret.
     Worker(&'a str),
+}
+
+/// Refuses a claim of a remote worker for a task that its lease has claimed: a new fence would shut out the handler that
+/// may run.
+pub(crate) fn check_claims_once(lease: &Lease, task: &TaskId) -> Result<(), Error> {
+    match lease.speaker {
+        Some(_) => Err(Error::Claimed(task.clone())),
+        None => Ok(()),
+    }
 }
 
 /// Refuses a registration without [`NodeSpec::worker`].

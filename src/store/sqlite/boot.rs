@@ -3,7 +3,7 @@
 
 use std::{
     sync::{
-        Arc,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicI64, Ordering},
     },
     time::{SystemTime, UNIX_EPOCH},
@@ -19,6 +19,16 @@ pub(super) struct LeaseClock {
     process: Option<String>,
     /// When the processes were last checked.
     looked: Arc<AtomicI64>,
+    next_end: Arc<Mutex<Option<NextEnd>>>,
+}
+
+/// No live lease ends before a time. Holds until another connection has committed: this process only renews leases, and
+/// forgets the time when it grants one.
+#[derive(Debug, Clone, Copy)]
+struct NextEnd {
+    /// The `data_version` of the writer.
+    version: i64,
+    at: i64,
 }
 
 /// How often the processes that hold leases are checked.
@@ -32,6 +42,7 @@ impl LeaseClock {
             boot: boot.map_or_else(|_| String::new(), |id| id.trim().to_owned()),
             process: process::holders(supervisor),
             looked: Arc::new(AtomicI64::new(i64::MIN)),
+            next_end: Arc::default(),
         }
     }
 
@@ -54,6 +65,27 @@ impl LeaseClock {
             self.looked.store(now, Ordering::Relaxed);
         }
         due
+    }
+
+    /// Returns whether no lease has ended, as far as the last look tells. A look reads every lease, of which a server of
+    /// workers has thousands.
+    pub(super) fn none_has_ended(&self, version: i64) -> bool {
+        let next = *self.next_end();
+        next.is_some_and(|next| next.version == version && self.now() < next.at)
+    }
+
+    /// Records that no live lease ends before this time.
+    pub(super) fn ends_next(&self, version: i64, at: i64) {
+        *self.next_end() = Some(NextEnd { version, at });
+    }
+
+    /// Forgets when the next lease ends: one was granted, or a transaction was rolled back.
+    pub(super) fn forget_next_end(&self) {
+        *self.next_end() = None;
+    }
+
+    fn next_end(&self) -> MutexGuard<'_, Option<NextEnd>> {
+        self.next_end.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the id of the machine's start; empty if the system has none.

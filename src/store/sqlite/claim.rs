@@ -161,6 +161,9 @@ fn claim(
         return Ok(None);
     };
     let n = found.n;
+    if found.group.claimed {
+        rules::worker::check_claims_once(lease, id)?;
+    }
     let (task, state) = match found.record {
         Ok(record) => record,
         Err(reason) => {

@@ -11,7 +11,7 @@ use super::{
     codes::{Log, to_code},
     counts::{Group, Move, group_columns},
     errors::Stop,
-    limits,
+    limits, open,
     process::{self, NO_PROCESS},
     texts::Text,
 };
@@ -24,6 +24,8 @@ const ENDED: &str =
 
 const OF_PROCESSES: &str = "SELECT id, node, process FROM windlass_leases
      WHERE ended_at IS NULL AND boot = ?1 AND process IS NOT NULL AND process <> 'none'";
+
+const NEXT_END: &str = "SELECT min(expires) FROM windlass_leases WHERE ended_at IS NULL";
 
 const LIVE: &str =
     "SELECT node, boot, expires, process FROM windlass_leases WHERE ended_at IS NULL ORDER BY node";
@@ -74,8 +76,13 @@ pub(super) fn any_ended(conn: &Connection, clock: &LeaseClock) -> Sql<bool> {
 /// restart of the machine. Every transaction begins with this, so that no write of a lease comes after its end.
 pub(super) fn reap(batch: &mut Batch<'_>) -> Sql<()> {
     let (boot, now) = (batch.clock.boot(), batch.clock.now());
-    let read = |row: &Row<'_>| Ok((row.get(0)?, row.get(1).map(Text::of)?, row.get(2)?));
-    let found: Vec<(i64, String, bool)> = batch.all(ENDED, (boot, now), read)?;
+    let version = open::data_version(batch.connection())?;
+    let looks = !batch.clock.none_has_ended(version);
+    let mut found: Vec<(i64, String, bool)> = Vec::new();
+    if looks {
+        let read = |row: &Row<'_>| Ok((row.get(0)?, row.get(1).map(Text::of)?, row.get(2)?));
+        found = batch.all(ENDED, (boot, now), read)?;
+    }
     let mut ended = Vec::new();
     for (lease, node, is_prolonged) in found {
         match is_prolonged {
@@ -102,6 +109,11 @@ pub(super) fn reap(batch: &mut Batch<'_>) -> Sql<()> {
             lease,
             claims,
         });
+    }
+    if looks {
+        let next = batch.first(NEXT_END, (), |row| row.get::<_, Option<i64>>(0))?;
+        let next = next.flatten().unwrap_or(i64::MAX);
+        batch.clock.ends_next(version, next);
     }
     Ok(())
 }
@@ -203,6 +215,7 @@ pub(super) fn grant(
         .unwrap_or(i64::MAX)
         .min(1 << 61);
     let clock = batch.clock;
+    clock.forget_next_end();
     let joined = batch.all(
         "INSERT INTO windlass_leases (node, spec, status, ttl, boot, expires, joined_at, process)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) RETURNING id",

@@ -307,6 +307,7 @@ impl Thread {
         });
         if result.is_err() {
             self.kept.kinds.forget();
+            setup.lease_clock.forget_next_end();
         }
         // SQLite rolls back on its own only after some errors.
         if result.is_err()

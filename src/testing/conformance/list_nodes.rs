@@ -195,6 +195,7 @@ macro_rules! __conformance_of_nodes {
                 another_speaker_claims_nothing needs Workers,
                 claims_are_read_without_a_change needs Workers,
                 some_claims_are_read needs Workers,
+                a_claim_of_a_worker_is_made_once needs Workers,
                 a_read_claim_is_continued needs Workers,
                 nodes_receive_tasks_of_workers needs Workers,
                 a_slot_of_a_worker_frees_the_next needs Workers Limits,

@@ -11,7 +11,7 @@ use super::{
     wait::{Watcher, eventually},
     workers::assert_other_speaker,
 };
-use crate::store::{Claimed, Lease, TaskView};
+use crate::store::{Claimed, Error, Lease, TaskView};
 
 fn assert_same(claimed: &Claimed, held: &Claimed) {
     assert_eq!(held.claim, claimed.claim);
@@ -90,6 +90,20 @@ pub async fn claims_are_read_without_a_change(harness: &dyn Harness) {
     assert_same(&b, &held[1]);
     let after = (kit.history("a").await, kit.history("b").await);
     assert_eq!(after, written, "reading writes nothing");
+}
+
+/// A worker whose claim stands does not claim the task again: its handler may run, and would be shut out by a new fence.
+pub async fn a_claim_of_a_worker_is_made_once(harness: &dyn Harness) {
+    let kit = Kit::new(harness).await;
+    let lease = kit.with_worker("w").await;
+    let mut claimed = kit.claimed(&lease, "t").await;
+    let again = kit.try_claim(&lease, "t").await;
+    assert!(
+        matches!(&again, Err(Error::Claimed(task)) if *task == claimed.claim.task),
+        "{again:?}"
+    );
+    assert_eq!(kit.get("t").await.fence, claimed.claim.fence);
+    kit.commit(&mut claimed, &Message::complete()).await;
 }
 
 /// Some claims are read by their tasks. A task that the worker has not claimed is not among them.

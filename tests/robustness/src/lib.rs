@@ -39,6 +39,7 @@ pub mod passes;
 pub mod plan;
 mod processes;
 pub mod race;
+pub mod remote;
 pub mod reuse;
 pub mod scene;
 pub mod settle;

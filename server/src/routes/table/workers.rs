@@ -52,7 +52,7 @@ pub(super) const REQUESTS: &[Request] = &[
             "/v1/workers/py-1/report",
         )
         .to(
-            r#"{"secret":"0f1e2d3c4b5a6978","seq":2,"settled":1,"items":[{"id":"thumb-1","fence":1,"run":2,"n":1,"return":{"message":"complete"}}]}"#,
+            r#"{"secret":"0f1e2d3c4b5a6978","seq":2,"settled":1,"items":[{"id":"thumb-1","fence":12,"run":1,"n":1,"return":{"message":"complete"}}]}"#,
         )])],
     },
     Request {

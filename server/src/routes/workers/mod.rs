@@ -69,11 +69,12 @@ pub(super) async fn exchange(
 ) -> Result<Response, Problem> {
     let worker = name(&worker)?;
     let exchange = pin!(app.workers.exchange(&worker, request));
-    let answer = tokio::select! {
+    let mut answer = tokio::select! {
         answer = exchange => answer?,
         refused = app.keyring.ends(by.caller()) => return Err(guard::refusal(refused)),
     };
     check_claims(&by, &answer.claims)?;
+    answer.servers = app.servers_for_workers();
     json(&answer)
 }
 

@@ -169,7 +169,8 @@ async fn fields_that_are_not_known_are_ignored_in_the_bodies_of_workers_only() {
         .call("POST /v1/workers/w1/exchange", body.to_string())
         .await;
     assert_eq!(answer.status, 200, "{}", answer.text);
-    let progress = json!({"id": "a", "fence": 1, "run": 1, "progress": {"done": 0.5}, "xyzzy": 1});
+    let progress =
+        json!({"id": "a", "fence": 1, "run": 1, "progress": {"fraction": 0.5}, "xyzzy": 1});
     let body = json!({"secret": SECRET, "seq": 2, "xyzzy": 1, "items": [progress]});
     let answer = kit
         .call("POST /v1/workers/w1/report", body.to_string())
@@ -190,7 +191,7 @@ async fn a_wrong_registration_names_the_field_and_quotes_no_secret() {
     let kit = Kit::new().await;
     let good = json!({"name": "w1", "secret": SECRET, "kinds": {"k": {"slots": 1}}});
     for (field, value, named) in [
-        ("name", json!("a b"), "name"),
+        ("name", json!("a/b"), "name"),
         ("secret", json!("short-5ECRET"), "secret"),
         ("secret", json!(5_314_159_265_358_979_u64), "secret"),
         ("secret", json!({"s": "5ECRET"}), "secret"),
@@ -284,7 +285,7 @@ async fn a_command_stops_a_run_of_a_worker() {
     let answer = worker.exchange(&kit, 10_000).await.json();
     let stop = &answer["stop"][0];
     assert_eq!(
-        (&stop["reason"], &stop["command"]["command"]),
+        (&stop["reason"], &stop["command"]["message"]),
         (&json!("command"), &json!("pause")),
         "{answer}"
     );

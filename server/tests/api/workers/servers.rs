@@ -130,10 +130,20 @@ async fn a_server_that_stops_answers_open_exchanges_and_names_the_others() {
     };
     timeout(BOUND, known).await.expect("both servers are known");
     let mut open = TcpStream::connect(address).await.unwrap();
-    let wait = json!({"secret": SECRET, "seq": 1, "ttl_ms": 45_000, "wait_ms": 11_000});
+    let wait = json!({"secret": SECRET, "seq": 1, "wait_ms": 11_000});
     let request = post("/w1/exchange", wait.to_string());
     open.write_all(request.as_bytes()).await.unwrap();
-    // The exchange is open when a later one through the other server has ended it, or the server stops.
+    let name = "w1".parse().unwrap();
+    let is_open = async {
+        loop {
+            let found = kit.store.coordinator().worker(&name).await.unwrap();
+            if found.is_some_and(|worker| worker.speaker.seq == 1) {
+                return;
+            }
+            tokio::task::yield_now().await;
+        }
+    };
+    timeout(BOUND, is_open).await.expect("the exchange begins");
     let began = tokio::time::Instant::now();
     timeout(BOUND, first.shutdown(Duration::from_secs(20)))
         .await
@@ -150,6 +160,8 @@ async fn a_server_that_stops_answers_open_exchanges_and_names_the_others() {
     );
     let header = format!("windlass-servers: {}\r\n", url(2));
     assert!(answer.contains(&header), "{answer}");
+    let body = format!(r#""servers":["{}"]"#, url(2));
+    assert!(answer.contains(&body), "{answer}");
     second.shutdown(Duration::from_secs(5)).await;
 }
 
@@ -162,7 +174,7 @@ async fn a_server_that_is_cut_off_from_its_store_answers_503() {
     let mut worker = Worker::new(&token, "w1");
     assert_eq!(worker.register(&kit, &["k"], json!({})).await.status, 200);
     // The server cannot confirm its tokens any more, whatever workers ask.
-    faulty.fail(Operation::Read, Fault::Before, usize::MAX);
+    faulty.fail(Operation::Read, Fault::Before, 1_000_000);
     let cut_off = async {
         loop {
             let answer = worker.exchange(&kit, 100).await;

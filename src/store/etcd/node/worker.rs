@@ -220,10 +220,10 @@ impl Leases {
         anew: bool,
         operation: &'static str,
     ) -> Result<Option<i64>, Error> {
-        let node = self.attached(lease).await?;
         let Some(speaker) = &lease.speaker else {
             return Ok(None);
         };
+        let node = self.attached(lease).await?;
         let known = node.state().speaker.clone();
         if let Some((known, revision)) = known.filter(|_| !anew)
             && known == *speaker

@@ -76,14 +76,23 @@ impl Servers {
         self.running.iter().map(|server| server.address).collect()
     }
 
-    /// Makes a token, and returns its secret.
+    /// Makes a token that operates, and returns its secret.
     ///
     /// # Errors
     ///
     /// When the command fails.
     pub fn token(&self) -> Result<String, BoxError> {
+        self.token_of("operate")
+    }
+
+    /// Makes a token with a role, and returns its secret.
+    ///
+    /// # Errors
+    ///
+    /// When the command fails.
+    pub fn token_of(&self, role: &str) -> Result<String, BoxError> {
         let mut command = Command::new(&self.program);
-        command.args(["token", "new", "client", "--role", "operate"]);
+        command.args(["token", "new", "client", "--role", role]);
         let made = command.env("WINDLASS_STORE", &self.store).output()?;
         if !made.status.success() {
             return Err(String::from_utf8_lossy(&made.stderr).into());
@@ -103,6 +112,18 @@ impl Servers {
             .stdout(Stdio::null())
             .stderr(log);
         Ok(command.spawn()?)
+    }
+
+    /// Kills a server with SIGKILL, for good.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be killed.
+    pub fn stop(&mut self, which: usize) -> Result<(), BoxError> {
+        let server = self.running.get_mut(which).ok_or("there is no server")?;
+        server.child.kill()?;
+        server.child.wait()?;
+        Ok(())
     }
 
     /// Kills a server with SIGKILL, and starts it again after a while.

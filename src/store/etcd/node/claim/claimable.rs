@@ -62,7 +62,10 @@ impl Claimer {
             return Ok(None);
         }
         let ours = match &found.owner {
-            Some(kv) if records::lease_of(kv) == lease.id => true,
+            Some(kv) if records::lease_of(kv) == lease.id => {
+                rules::worker::check_claims_once(lease, id)?;
+                true
+            }
             Some(_) => return Ok(None),
             None => false,
         };

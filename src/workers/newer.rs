@@ -1,0 +1,67 @@
+//! What another server may have written: which requests show it, and reading it.
+
+use std::{collections::HashMap, sync::Arc};
+
+use windlass_statemachine::TaskId;
+
+use super::{
+    desk::Desk,
+    error::WorkerError,
+    protocol::{Item, What},
+    turn::{Entry, Turn},
+    worker::Worker,
+};
+
+impl Turn {
+    /// Returns the tasks with an item that is neither the next of its claim, as far as this process knows, nor one that
+    /// was applied before.
+    pub(super) fn unexpected(&self, items: &[(Item, What)]) -> Vec<TaskId> {
+        let (mut unexpected, mut next) = (Vec::new(), HashMap::new());
+        for (item, what) in items {
+            let Some(entry) = self.tasks.get(&item.id) else {
+                unexpected.push(item.id.clone());
+                continue;
+            };
+            let (state, run) = match entry {
+                Entry::Unjudged(claimed) => (&claimed.state, Some(claimed.state.current_run())),
+                Entry::Live(task) => (task.state(), task.machine.run()),
+            };
+            let is_past = what.is_numbered() && item.n <= state.reported();
+            let next = next.entry(&item.id).or_insert(state.reported() + 1);
+            let is_next = !what.is_numbered() || item.n == *next;
+            if what.is_numbered() && item.n == *next {
+                *next += 1;
+            }
+            let fits = entry.fence() == item.fence && run == Some(item.run);
+            if !(is_past || fits && is_next) {
+                unexpected.push(item.id.clone());
+            }
+        }
+        unexpected
+    }
+
+    /// Reads tasks of which another server may have written since, although this one speaks for the worker by now.
+    pub(super) async fn read_newer(
+        &mut self,
+        desk: &Arc<Desk>,
+        worker: &Arc<Worker>,
+        ids: Vec<TaskId>,
+        seq: u64,
+    ) -> Result<(), WorkerError> {
+        let read = desk.coordinator.held(&self.lease, Some(ids)).await;
+        let read = read.map_err(|error| self.failed(desk, worker, seq, error))?;
+        for claimed in read {
+            let is_known = match self.tasks.get(&claimed.task.id) {
+                Some(Entry::Live(task)) => {
+                    let known = (task.claim.fence, task.state().version);
+                    known >= (claimed.claim.fence, claimed.state.version)
+                }
+                _ => false,
+            };
+            if !is_known {
+                self.hold(desk, worker, claimed);
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,11 @@
+//! Remote workers that reach servers over a line that cuts, delays and repeats, while the servers are killed.
+//!
+//! | module | what |
+//! |---|---|
+//! | [`ledger`] | what the handlers saw, and what is wrong with it |
+//! | [`run`] | one run of all of it |
+//! | [`held`] | thousands of tasks that workers hold while their server is killed |
+
+pub mod held;
+pub mod ledger;
+pub mod run;
