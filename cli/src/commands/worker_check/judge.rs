@@ -116,7 +116,7 @@ impl Desk {
                     && entry["fence"] == json!(task.fence)
                     && entry["run"] == json!(task.run)
             };
-            let is_held = held.iter().find(is_it).is_some();
+            let is_held = held.iter().any(|entry| is_it(&entry));
             match task.sent {
                 Some((seq, true)) if seq <= settled && !is_held => {
                     findings.push((HELD, format!("held lacks the claim of task {}", task.id)));
@@ -191,10 +191,8 @@ impl Desk {
 
     /// Judges what the handlers have done.
     pub(super) fn judge_starts(&mut self) {
-        let mut starts = self
-            .tasks
-            .iter()
-            .map(|task| (task.starts(), task.runs, &task.id));
+        let mut starts =
+            (self.tasks.iter()).map(|task| (task.starts(), task.runs, task.id.clone()));
         let more = starts.find(|(starts, runs, _)| starts > runs);
         if let Some((starts, runs, id)) = more {
             let what =
