@@ -64,6 +64,7 @@ pub(super) async fn exchange(
     let longest = worker.lease.ttl / 4;
     let wait = Duration::from_millis(request.wait_ms).min(longest);
     let until = Instant::now() + wait;
+    let was_closed = worker.board().is_closed();
     loop {
         let news = worker.news.notified();
         let mut news = std::pin::pin!(news);
@@ -77,7 +78,7 @@ pub(super) async fn exchange(
             (answer, !turn.speaks || turn.exchange != request.seq)
         };
         let is_late = Instant::now() >= until || desk.stop.is_cancelled();
-        if ends || is_late || !answer.is_empty() {
+        if ends || is_late || answer.drain != was_closed || !answer.is_empty() {
             return Ok(answer);
         }
         let _waits = Waits::new(&desk, &worker);

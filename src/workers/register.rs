@@ -55,7 +55,7 @@ fn check(request: &Register) -> Result<NewWorker, Invalid> {
         let reason = format!("this server speaks version {VERSION}; give a list with it");
         return Err(Invalid::new("protocol", reason));
     }
-    if !SECRET.contains(&request.secret.len()) {
+    if !SECRET.contains(&request.secret.chars().count()) {
         return Err(Invalid::new(
             "secret",
             "give a random text of 16 to 200 characters",

@@ -60,7 +60,8 @@ async fn commit(store: &EtcdStore, claimed: &mut Claimed, message: &Message, end
 async fn event<T>(what: &str, watch: &mut EventStream, matches: impl Fn(&Event) -> Option<T>) -> T {
     in_time(what, async {
         loop {
-            let events = watch.next().await.expect("the watch goes on");
+            let next = watch.next().await;
+            let events = next.unwrap_or_else(|| panic!("the watch has ended: {what}"));
             if let Some(found) = events.iter().find_map(&matches) {
                 return found;
             }

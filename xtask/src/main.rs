@@ -127,6 +127,7 @@ fn run(what: &str, command: &mut Command) -> Result<(), String> {
 
 fn test(args: &[String]) -> Result<(), String> {
     tools::python()?;
+    tools::of_scripts()?;
     let protoc = tools::protoc(&root())?;
     let servers = tools::etcds(&root())?;
     let (first, others) = servers.split_first().ok_or("no etcd was found")?;

@@ -127,6 +127,17 @@ pub(crate) fn python() -> Result<(), String> {
         .ok_or_else(|| "python3 is needed by the tests and could not be fetched: install it".into())
 }
 
+/// `curl` and `jq`, with which the test of the worker in docs/workers.md speaks with a server.
+pub(crate) fn of_scripts() -> Result<(), String> {
+    for name in ["curl", "jq"] {
+        let found = in_path(name).or_else(|| by_apt(name, name));
+        found.ok_or_else(|| {
+            format!("{name} is needed by the tests and could not be fetched: install it")
+        })?;
+    }
+    Ok(())
+}
+
 /// `valgrind`, which counts instructions and allocations.
 pub(crate) fn valgrind() -> Result<PathBuf, String> {
     let found = named("VALGRIND")?

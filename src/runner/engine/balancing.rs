@@ -27,7 +27,9 @@ impl Engine {
 
     /// Updates the other nodes, and calls the balancer if that is due.
     pub(super) fn nodes_were_read(&mut self, nodes: Vec<NodeRecord>) {
-        self.deferral.set_nodes(nodes.into_iter().map(Peer::from));
+        // A remote worker claims nothing itself, and its server waits for nobody.
+        let nodes = nodes.into_iter().filter(|node| node.spec.worker.is_none());
+        self.deferral.set_nodes(nodes.map(Peer::from));
         let orders = std::mem::take(&mut self.balance_orders);
         let is_due = std::mem::take(&mut self.balances) && self.mode.current() == Mode::Normal;
         // On command a frozen node balances too: it releases tasks, but takes none.
