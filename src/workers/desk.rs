@@ -201,6 +201,15 @@ impl Desk {
         });
     }
 
+    /// Forgets the workers that have gone elsewhere, or for good.
+    pub(super) fn sweep(self: &Arc<Self>) {
+        let workers = self.hall().workers();
+        for worker in workers.into_iter().filter(|worker| worker.is_gone()) {
+            let desk = self.clone();
+            tokio::spawn(async move { desk.drop_worker(&worker).await });
+        }
+    }
+
     /// Claims tasks for the workers that wait.
     pub(super) fn dispatch(self: &Arc<Self>) {
         let taken = self.hall().take(self.moment());

@@ -98,6 +98,7 @@ async fn begin(
 ) -> Result<Arc<Worker>, WorkerError> {
     let record = desk.record(&name, &secret::hash(&request.secret)).await?;
     let worker = desk.worker(&record);
+    worker.is_seen();
     let mut turn = worker.turn.lock().await;
     turn.enter(&desk, &worker, request.seq, Some(record))
         .await?;

@@ -1,7 +1,7 @@
 //! [`Hall`]: the due tasks, and the workers that wait for them.
 
 use std::{
-    collections::{BTreeSet, HashMap, HashSet, VecDeque},
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque},
     sync::Arc,
     time::Duration,
 };
@@ -11,7 +11,7 @@ use windlass_statemachine::{Fence, Kind, NodeName, TaskId};
 
 use super::{
     secret,
-    worker::{Notice, Worker},
+    worker::{Coverage, Notice, Worker},
 };
 use crate::{
     runner::due::{DueIndex, Moment},
@@ -27,15 +27,15 @@ const AFTER_STOP: Duration = Duration::from_secs(30);
 /// How long a task that was released while it could run is not claimed by this process.
 const AFTER_RELEASE: Duration = Duration::from_secs(1);
 
-/// A kind with the newest data version and the labels of a worker.
-type Coverage = (Kind, u32, Vec<(String, String)>);
-
 /// The due tasks of the namespace, and the workers of this process.
 #[derive(Default)]
 pub(super) struct Hall {
     due: DueIndex,
     workers: HashMap<u64, Arc<Worker>>,
     names: HashMap<NodeName, u64>,
+    /// What each worker offers, and how many workers offer the same.
+    offered: HashMap<u64, Vec<(Kind, Coverage)>>,
+    covered: BTreeMap<Kind, HashMap<Coverage, usize>>,
     waiting: HashMap<Kind, VecDeque<Arc<Worker>>>,
     /// Which workers are in which of those lines.
     queued: HashSet<(Kind, u64)>,
@@ -46,27 +46,47 @@ pub(super) struct Hall {
 }
 
 impl Hall {
-    /// Adds a worker. Returns the kinds of all workers when they have changed, or what tasks a worker may have: the
-    /// tasks are then to be listed again.
+    /// Adds a worker, or what it offers now. Returns the kinds of all workers when they have changed, or what tasks a
+    /// worker may have: the tasks are then to be listed again.
     pub(super) fn add(&mut self, worker: &Arc<Worker>) -> Option<BTreeSet<Kind>> {
-        let before = self.coverage();
-        self.names
-            .insert(worker.lease.node.clone(), worker.lease.id);
-        self.workers.insert(worker.lease.id, worker.clone());
-        let now = self.coverage();
-        (!now.is_subset(&before)).then(|| now.into_iter().map(|(kind, _, _)| kind).collect())
+        let lease = worker.lease.id;
+        self.names.insert(worker.lease.node.clone(), lease);
+        self.workers.insert(lease, worker.clone());
+        let offered = worker.board().coverage();
+        let mut is_new = false;
+        for (kind, coverage) in &offered {
+            let of_kind = self.covered.entry(kind.clone()).or_default();
+            let count = of_kind.entry(coverage.clone()).or_default();
+            is_new |= *count == 0;
+            *count += 1;
+        }
+        let before = self.offered.insert(lease, offered);
+        self.covers_no_more(before);
+        is_new.then(|| self.covered.keys().cloned().collect())
     }
 
-    /// Returns which tasks the workers may have: their kinds, with the data versions and the labels.
-    fn coverage(&self) -> HashSet<Coverage> {
-        let mut all = HashSet::new();
-        for worker in self.workers.values() {
-            let board = worker.board();
-            let labels: Vec<_> = board.labels.clone().into_iter().collect();
-            let offers = board.offers.iter();
-            all.extend(offers.map(|(kind, offer)| (kind.clone(), offer.reads, labels.clone())));
+    fn covers_no_more(&mut self, offered: Option<Vec<(Kind, Coverage)>>) {
+        for (kind, coverage) in offered.into_iter().flatten() {
+            let Some(of_kind) = self.covered.get_mut(&kind) else {
+                continue;
+            };
+            if let Some(count) = of_kind.get_mut(&coverage) {
+                *count -= 1;
+                if *count == 0 {
+                    of_kind.remove(&coverage);
+                }
+            }
+            if of_kind.is_empty() {
+                self.covered.remove(&kind);
+            }
         }
-        all
+    }
+
+    /// Returns whether a worker of this process may have the task, busy or not.
+    fn fits(&self, view: &TaskView) -> bool {
+        let of_kind = self.covered.get(&view.kind);
+        let mut all = of_kind.into_iter().flat_map(HashMap::keys);
+        all.any(|coverage| coverage.fits(view))
     }
 
     pub(super) fn worker(&self, lease: u64) -> Option<&Arc<Worker>> {
@@ -87,6 +107,8 @@ impl Hall {
             self.names.remove(&worker.lease.node);
         }
         self.orders.remove(&lease);
+        let offered = self.offered.remove(&lease);
+        self.covers_no_more(offered);
         self.owners
             .retain(|_, (_, worker)| worker.lease.id != lease);
     }
@@ -133,11 +155,7 @@ impl Hall {
             worker.tell(Notice::Commands(view.id));
             return Some(worker.clone());
         }
-        let fits = self
-            .workers
-            .values()
-            .any(|worker| worker.board().fits(&view));
-        if !fits {
+        if !self.fits(&view) {
             self.due.remove(&view.id);
             return None;
         }

@@ -20,6 +20,8 @@ const PAUSE: Duration = Duration::from_millis(500);
 /// How long the node tries to leave.
 const LEAVE: Duration = Duration::from_secs(2);
 
+/// How often workers are forgotten that send nothing here any more.
+const SWEEP_EVERY: Duration = Duration::from_secs(30);
 /// How long a renewal of a worker waits for others.
 const GROUPED: Duration = Duration::from_millis(200);
 
@@ -143,10 +145,15 @@ fn handle(desk: &Arc<Desk>, events: Vec<Event>) {
 
 /// Claims due tasks for waiting workers, until the process stops.
 async fn dispatch(desk: Arc<Desk>) {
+    let mut swept = Instant::now();
     loop {
+        if swept.elapsed() > SWEEP_EVERY {
+            swept = Instant::now();
+            desk.sweep();
+        }
         let next = desk.hall().next_due_in(desk.moment());
-        let next = next.unwrap_or(Duration::from_secs(60));
-        let next = next.clamp(Duration::from_millis(1), Duration::from_secs(60));
+        let next = next.unwrap_or(SWEEP_EVERY);
+        let next = next.clamp(Duration::from_millis(1), SWEEP_EVERY);
         tokio::select! {
             () = desk.work.notified() => {}
             () = sleep(next) => {}

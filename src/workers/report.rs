@@ -61,6 +61,7 @@ async fn carry_out(
         Some(worker) => worker,
         None => desk.worker(&desk.record(name, &hash).await?),
     };
+    worker.is_seen();
     let mut turn = worker.turn.lock().await;
     // What does not follow from what this process knows may follow from what another server has written since.
     let unexpected = |turn: &Turn| turn.unexpected(&items);

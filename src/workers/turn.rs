@@ -71,6 +71,8 @@ impl Turn {
         debug!(worker = %name, server = %desk.name, seq, claims = self.tasks.len(), "speaks for a worker");
         (self.speaks, self.seq) = (true, seq);
         worker.describe(&record.spec, record.status);
+        let kinds = desk.hall().add(worker);
+        desk.covers(kinds);
         desk.pending_orders(worker);
         Ok(())
     }

@@ -33,6 +33,8 @@ pub(super) struct Board {
     /// How many tasks of each kind are claimed, and how many are being claimed.
     held: HashMap<Kind, u32>,
     claiming: HashMap<Kind, u32>,
+    /// When the last request of the worker came.
+    pub(super) seen: Option<Instant>,
     /// How many exchanges wait for work.
     pub(super) waiting: usize,
     /// The last exchange whose renewal is stored.
@@ -69,6 +71,7 @@ impl Worker {
             inbox: Mutex::default(),
         };
         worker.describe(&record.spec, record.status);
+        worker.is_seen();
         Arc::new(worker)
     }
 
@@ -82,6 +85,18 @@ impl Worker {
         board.offers = offers(spec).collect();
         board.labels.clone_from(&spec.labels);
         board.status = status;
+    }
+
+    /// Notes that a request of the worker has come.
+    pub(super) fn is_seen(&self) {
+        self.board().seen = Some(Instant::now());
+    }
+
+    /// Returns whether its lease must be over, or another server speaks for it: no request has come for two TTLs.
+    pub(super) fn is_gone(&self) -> bool {
+        let board = self.board();
+        let seen = board.seen.map(|seen| seen.elapsed());
+        board.waiting == 0 && seen.is_some_and(|since| since > self.lease.ttl * 2)
     }
 
     /// Returns the number of the last request that was handled here.
@@ -115,6 +130,28 @@ pub(super) fn offers(spec: &NodeSpec) -> impl Iterator<Item = (Kind, Offer)> {
     })
 }
 
+/// Which tasks of a kind a worker may have: the newest data version, and the labels.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Coverage {
+    reads: u32,
+    labels: Labels,
+}
+
+impl Coverage {
+    /// Returns whether a task of the kind is among them.
+    pub(super) fn fits(&self, view: &TaskView) -> bool {
+        fits(self.reads, &self.labels, view)
+    }
+}
+
+fn fits(reads: u32, labels: &Labels, view: &TaskView) -> bool {
+    let has = |(name, value): (&String, &String)| {
+        let own = view.labels.as_ref();
+        own.and_then(|own| own.get(name)) == Some(value)
+    };
+    reads >= view.data_version && labels.iter().all(has)
+}
+
 impl Board {
     /// Returns how many more tasks of the kind the worker takes.
     pub(super) fn free(&self, kind: &Kind) -> u32 {
@@ -134,14 +171,20 @@ impl Board {
         self.status.frozen || self.status.draining || self.is_over
     }
 
+    /// Returns which tasks of each kind the worker may have.
+    pub(super) fn coverage(&self) -> Vec<(Kind, Coverage)> {
+        let of = |(kind, offer): (&Kind, &Offer)| {
+            let labels = self.labels.clone();
+            let reads = offer.reads;
+            (kind.clone(), Coverage { reads, labels })
+        };
+        self.offers.iter().map(of).collect()
+    }
+
     /// Returns whether the worker may have the task: its kind, its labels and the version of its data.
     pub(super) fn fits(&self, view: &TaskView) -> bool {
         let offer = self.offers.get(&view.kind);
-        offer.is_some_and(|offer| offer.reads >= view.data_version)
-            && self.labels.iter().all(|(name, value)| {
-                let labels = view.labels.as_ref();
-                labels.and_then(|labels| labels.get(name)) == Some(value)
-            })
+        offer.is_some_and(|offer| fits(offer.reads, &self.labels, view))
     }
 
     /// Notes which kinds are not wanted now.
