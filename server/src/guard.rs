@@ -4,6 +4,7 @@ use std::{
     pin::Pin,
     sync::Arc,
     task::{Context, Poll},
+    time::Duration,
 };
 
 use axum::{
@@ -14,7 +15,10 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use hyper::body::{Frame, SizeHint};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore},
+    time::timeout,
+};
 use uuid::Uuid;
 use windlass::telemetry;
 
@@ -23,6 +27,7 @@ use crate::{
     auth::{Caller, Refused, Role, User},
     connection::{Connection, Way},
     origin::{check_host, check_no_browser, check_page},
+    params::whole,
     problem::Problem,
 };
 
@@ -40,7 +45,14 @@ struct InWork {
 }
 
 /// What a request in work holds: a part of the caller's share, unless it is an exchange of a worker, and a place.
-type Permits = (Option<Share>, OwnedSemaphorePermit);
+type Permits = (Option<Share>, Option<OwnedSemaphorePermit>);
+
+/// Marks an exchange for which no place is left: it is answered at once.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Crowded;
+
+/// How long the whole body of an exchange may take.
+const EXCHANGE_BODY: Duration = Duration::from_secs(10);
 
 /// The end of the path of an exchange.
 const EXCHANGE: &str = "/v1/workers/{name}/exchange";
@@ -73,17 +85,25 @@ pub(crate) async fn guard(State(app): State<Arc<App>>, request: Request, next: N
     let begun = tokio::time::Instant::now();
     let label = label(&app, &head);
     let (mut response, by) = match admit(&app, &head).await {
-        Ok((caller, permit)) => {
+        Ok((caller, mut permits)) => {
             let by = caller.key();
             head.extensions.insert(caller);
-            let response = next.run(Request::from_parts(head, body)).await;
+            let mut request = Request::from_parts(head, body);
+            let opened = match permits.1 {
+                Some(_) => Ok(()),
+                None => open_exchange(&app, &mut request, &mut permits).await,
+            };
+            let response = match opened {
+                Ok(()) => as_problem(next.run(request).await),
+                Err(problem) => problem.into_response(),
+            };
             let in_work = |body| {
                 Body::new(InWork {
                     body,
-                    _permits: permit,
+                    _permits: permits,
                 })
             };
-            (as_problem(response).map(in_work), by)
+            (response.map(in_work), by)
         }
         Err(problem) => (problem.into_response(), "nobody".to_owned()),
     };
@@ -163,14 +183,35 @@ async fn admit(app: &App, head: &Parts) -> Result<(Arc<Caller>, Permits), Proble
         check_page(head)?;
     }
     let permits = match is_exchange(head, &caller) {
-        true => (None, place(&app.exchanges, "exchanges of workers open")?),
+        true => (None, None),
         false => {
             app.count(&caller.key())?;
             let share = app.share(&caller.key())?;
-            (Some(share), place(&app.in_flight, "requests in work")?)
+            (Some(share), Some(place(&app.in_flight, "requests in work")?))
         }
     };
     Ok((caller, permits))
+}
+
+/// Reads the body of an exchange, and takes a place for its wait. Without one it is marked as [`Crowded`]: it renews the lease,
+/// and does not wait. So a caller that sends slowly, or waits often, keeps no other worker from its lease.
+async fn open_exchange(
+    app: &Arc<App>,
+    request: &mut Request,
+    permits: &mut Permits,
+) -> Result<(), Problem> {
+    let body = std::mem::take(request.body_mut());
+    let read = timeout(EXCHANGE_BODY, whole(Request::new(body), app)).await;
+    let read = read.map_err(|_| {
+        let detail = "the body of an exchange has to come within 10 s; send it again";
+        Problem::new(StatusCode::REQUEST_TIMEOUT, "slow", detail)
+    });
+    *request.body_mut() = Body::from(read??);
+    match app.exchanges.clone().try_acquire_owned() {
+        Ok(place) => permits.1 = Some(place),
+        Err(_) => drop(request.extensions_mut().insert(Crowded)),
+    }
+    Ok(())
 }
 
 /// Returns whether a request is an exchange of a worker: a thousand workers with one token wait in exchanges at once. One of a

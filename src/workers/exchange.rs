@@ -36,6 +36,17 @@ impl Drop for Waits<'_> {
     }
 }
 
+/// Refuses a number with which the worker would soon have no greater one.
+pub(super) fn check_seq(seq: u64) -> Result<(), Invalid> {
+    match i64::try_from(seq) {
+        Ok(_) => Ok(()),
+        Err(_) => Err(Invalid::new(
+            "seq",
+            format!("{seq} is not below 2^63; begin with 1"),
+        )),
+    }
+}
+
 /// Handles an exchange.
 pub(super) async fn exchange(
     desk: Arc<Desk>,
@@ -48,6 +59,14 @@ pub(super) async fn exchange(
             request.held.len()
         );
         return Err(Invalid::new("held", reason).into());
+    }
+    check_seq(request.seq)?;
+    if request.settled > request.seq {
+        let reason = format!(
+            "{} is after this request, {}; give the number of an earlier one",
+            request.settled, request.seq
+        );
+        return Err(Invalid::new("settled", reason).into());
     }
     let request = Arc::new(request);
     // Once begun, it is carried out even if the connection ends.

@@ -133,13 +133,22 @@ impl Hall {
     }
 
     /// Notes the end of a claim. A task that could run again goes to other nodes first.
-    pub(super) fn released(&mut self, id: &TaskId, lease: u64, runs_again: bool, stopped: bool) {
+    pub(super) fn released(
+        &mut self,
+        id: &TaskId,
+        lease: u64,
+        (runs_again, stopped): (bool, bool),
+        now: Moment,
+    ) {
         self.disowns(id, lease);
         if runs_again {
-            let now = Instant::now();
-            self.held_back.retain(|_, until| *until > now);
+            self.held_back.retain(|_, until| *until > now.at);
             let wait = if stopped { AFTER_STOP } else { AFTER_RELEASE };
-            self.held_back.insert(id.clone(), now + wait);
+            self.held_back.insert(id.clone(), now.at + wait);
+            // The watch may have reported it before the answer to the write came.
+            if let Some(view) = self.due.remove(id).filter(|view| !view.commanded) {
+                self.due.put_off(view, now.at + wait, now);
+            }
         }
     }
 

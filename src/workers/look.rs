@@ -116,15 +116,14 @@ impl Turn {
         let answer = |outcome: &str| desk.acknowledge(&self.lease, id, outcome);
         match command {
             NodeCommand::Freeze => {
-                worker.board().status.frozen = true;
-                answer("frozen");
+                let mut board = worker.board();
+                board.status.frozen = true;
+                board.answers.push((id, "frozen".to_owned()));
             }
             NodeCommand::Unfreeze => {
-                {
-                    let mut board = worker.board();
-                    (board.status.frozen, board.status.draining) = (false, false);
-                }
-                answer("unfrozen");
+                let mut board = worker.board();
+                (board.status.frozen, board.status.draining) = (false, false);
+                board.answers.push((id, "unfrozen".to_owned()));
             }
             NodeCommand::Balance => answer("balanced: 0 tasks released"),
             NodeCommand::Drain => {

@@ -11,7 +11,7 @@ use super::{
     desk::Desk,
     worker::{Notice, Worker},
 };
-use crate::store::{Error, Event, Lease, NodeSpec, NodeStatus};
+use crate::store::{Error, Event, Lease, NodeCommand, NodeSpec, NodeStatus};
 
 /// The time to live of the lease.
 const TTL: Duration = Duration::from_secs(15);
@@ -95,7 +95,7 @@ async fn watch(desk: &Arc<Desk>, lease: &Lease) {
                 loop {
                     tokio::select! {
                         events = stream.next() => match events {
-                            Some(events) => handle(desk, events),
+                            Some(events) => handle(desk, lease, events),
                             None => break,
                         },
                         _ = kinds.changed() => break,
@@ -114,7 +114,7 @@ async fn watch(desk: &Arc<Desk>, lease: &Lease) {
 }
 
 /// Applies the events of a watch.
-fn handle(desk: &Arc<Desk>, events: Vec<Event>) {
+fn handle(desk: &Arc<Desk>, own: &Lease, events: Vec<Event>) {
     let now = desk.moment();
     let mut concerned = Vec::new();
     let mut hall = desk.hall();
@@ -129,6 +129,17 @@ fn handle(desk: &Arc<Desk>, events: Vec<Event>) {
             }
             Event::Task(view) => concerned.extend(hall.view(view, now)),
             Event::Gone { id, order, fence } => concerned.extend(hall.gone(&id, order, fence)),
+            Event::Node(command) if command.lease == own.id => {
+                let outcome = match command.command {
+                    NodeCommand::Freeze => "frozen",
+                    NodeCommand::Unfreeze => "unfrozen",
+                    NodeCommand::Drain => "drained",
+                    NodeCommand::Balance => "balanced: 0 tasks released",
+                    NodeCommand::StopTask { .. } => "the task is not on this node",
+                };
+                // The node claims nothing itself, and has no state that an operator could change.
+                desk.acknowledge(own, command.id, outcome);
+            }
             Event::Node(command) => concerned.extend(hall.order(command)),
             // Reported for the own lease, which claims nothing.
             Event::Commands { .. } | Event::Peers => {}
@@ -179,8 +190,20 @@ async fn store_renewals(desk: Arc<Desk>) {
 
 /// Renews the lease of a worker.
 async fn renew_worker(desk: &Arc<Desk>, worker: Arc<Worker>, seq: u64) {
-    let status = worker.board().status.clone();
-    match desk.coordinator.renew(&worker.lease, &status).await {
+    let (status, answers) = {
+        let mut board = worker.board();
+        (board.status.clone(), std::mem::take(&mut board.answers))
+    };
+    let renewed = desk.coordinator.renew(&worker.lease, &status).await;
+    if renewed.is_err() {
+        worker.board().answers.extend(answers);
+    } else {
+        // Another server finds in the store what the operator has asked for.
+        for (command, outcome) in answers {
+            desk.acknowledge(&worker.lease, command, outcome);
+        }
+    }
+    match renewed {
         Ok(()) => {
             let mut board = worker.board();
             board.renewed = board.renewed.max(seq);

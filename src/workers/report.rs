@@ -3,7 +3,7 @@
 use std::{collections::HashSet, sync::Arc};
 
 use windlass_statemachine::{
-    CommandId, Invalid, NodeName, Report, StateKind, TaskId,
+    ActionKind, CommandId, Invalid, Message, NodeName, Report, StateKind, TaskId,
     machine::{Answer, Input},
     wire::read_message,
 };
@@ -12,6 +12,7 @@ use super::{
     claims::{Entry, Turn},
     desk::Desk,
     error::WorkerError,
+    exchange::check_seq,
     protocol::{Held, Item, ItemResult, ReportItems, Reported, ResultCode, What},
     secret,
     worker::Worker,
@@ -27,6 +28,7 @@ pub(super) async fn report(
     name: NodeName,
     request: ReportItems,
 ) -> Result<Reported, WorkerError> {
+    check_seq(request.seq)?;
     if request.items.len() > ITEMS {
         let reason = format!(
             "{} items; give at most {ITEMS} in one report",
@@ -109,7 +111,10 @@ fn refused(item: &Item, error: impl Into<String>) -> ItemResult {
 /// Returns the result of a report that was applied before.
 fn recorded(item: &Item, last: &Report, state: StateKind) -> ItemResult {
     match &last.refused {
-        Some(why) if last.n == item.n => refused(item, why),
+        Some(why) if last.n == item.n => ItemResult {
+            state: Some(state),
+            ..refused(item, why)
+        },
         _ => ItemResult {
             state: Some(state),
             ..result(item, ResultCode::Applied)
@@ -138,15 +143,16 @@ impl Turn {
             let (mut busy, mut later, mut fed) = (HashSet::new(), Vec::new(), Vec::new());
             self.written.clear();
             self.answers.clear();
+            self.failing.clear();
             let mut logs = Vec::new();
             for at in open {
                 let (item, what) = &items[at];
-                if !busy.insert(&item.id) {
-                    later.push(at);
-                    continue;
-                }
                 if let What::Log(lines) = what {
                     results[at] = Some(self.log(desk, item, lines, &mut logs));
+                    continue;
+                }
+                if !busy.insert(&item.id) {
+                    later.push(at);
                     continue;
                 }
                 match self.feed_item(desk, worker, item, what) {
@@ -233,8 +239,16 @@ impl Turn {
             What::Return(text) => {
                 let new_id = || CommandId::new(uuid::Uuid::now_v7().to_string());
                 match read_message(text.as_str(), desk.now(), new_id) {
-                    Ok(message) => Input::Returned(message),
-                    Err(why) => return Some(Fed::Answered(refused(item, why.to_string()))),
+                    Ok(message) => {
+                        if message.kind() == ActionKind::Error {
+                            self.failing.insert(item.id.clone());
+                        }
+                        Input::Returned(message)
+                    }
+                    Err(why) => {
+                        let why = format!("the returned message cannot be read: {why}");
+                        Input::Returned(Message::error(why))
+                    }
                 }
             }
             What::Aborted => Input::Aborted,
@@ -274,7 +288,19 @@ impl Turn {
             };
         }
         match self.written.get(&item.id) {
-            Some((Some(last), state)) if last.n >= item.n => recorded(item, last, *state),
+            Some(stored) if stored.report.as_ref().is_some_and(|last| last.n >= item.n) => {
+                match &stored.failure {
+                    // Something else was stored than what the handler has returned.
+                    Some(why) if !self.failing.contains(&item.id) => ItemResult {
+                        state: Some(stored.state),
+                        ..refused(item, why)
+                    },
+                    _ => ItemResult {
+                        state: Some(stored.state),
+                        ..result(item, ResultCode::Applied)
+                    },
+                }
+            }
             _ if is_lost => result(item, ResultCode::Lost),
             _ => result(item, ResultCode::Retry),
         }

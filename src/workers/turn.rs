@@ -5,12 +5,12 @@ use std::{collections::HashMap, mem, sync::Arc, time::Duration};
 use tokio::time::{Instant, sleep};
 use tracing::{debug, warn};
 use windlass_statemachine::{
-    Backoff, Kind, StateKind, StopReason, TaskId,
+    Backoff, Kind, StateKind, StopReason, TaskId, TaskState,
     machine::{Input, Write},
 };
 
 use super::{
-    claims::{Entry, Turn},
+    claims::{Entry, Turn, Written},
     desk::Desk,
     error::WorkerError,
     protocol::{Held, Offer},
@@ -48,6 +48,12 @@ impl Turn {
         if self.speaks && (record.as_ref()).is_none_or(|now| Some(&now.speaker) == speaker.as_ref())
         {
             self.seq = seq;
+            if let Some(record) = record.filter(|record| !worker.is_described(&record.spec)) {
+                // It has registered again through another server.
+                worker.offers(&record.spec);
+                let kinds = desk.hall().add(worker);
+                desk.covers(kinds);
+            }
             return Ok(());
         }
         let record = match record {
@@ -166,8 +172,9 @@ impl Turn {
             let runs_again = task.state().code() == StateKind::Runnable;
             let is_stopped = self.stops.contains_key(id);
             self.tasks.remove(id);
+            let now = desk.moment();
             desk.hall()
-                .released(id, self.lease.id, runs_again, is_stopped);
+                .released(id, self.lease.id, (runs_again, is_stopped), now);
             for command in self.stops.remove(id).into_iter().flatten() {
                 desk.acknowledge(&self.lease, command, "released");
             }
@@ -198,8 +205,7 @@ impl Turn {
                     }
                     Ok(()) => {
                         let state = &commit.write.state;
-                        let stored = (state.report.clone(), state.code());
-                        self.written.insert(id.clone(), stored);
+                        self.written.insert(id.clone(), self.wrote(&id, state));
                     }
                     Err(Error::Superseded { .. }) => self.reload.push(id.clone()),
                     Err(error) => {
@@ -222,6 +228,21 @@ impl Turn {
         }
         self.read_again(desk, worker).await;
         self.note(desk, worker);
+    }
+
+    /// Returns what a write of this state stores, beside the state before.
+    fn wrote(&self, id: &TaskId, state: &TaskState) -> Written {
+        let before = match self.tasks.get(id) {
+            Some(Entry::Live(task)) => task.state().errors.total(),
+            _ => state.errors.total(),
+        };
+        let failed = state.errors.total() > before;
+        let last = state.errors.last().filter(|_| failed);
+        Written {
+            report: state.report.clone(),
+            state: state.code(),
+            failure: last.map(|last| last.error.clone()),
+        }
     }
 
     /// Reads the tasks again whose state another writer of the claim has changed.
@@ -253,9 +274,9 @@ impl Turn {
         }
         worker.board().holds(held);
         if self.tasks.is_empty() {
-            for command in mem::take(&mut self.drains) {
-                desk.acknowledge(&self.lease, command, "drained");
-            }
+            let drained = mem::take(&mut self.drains).into_iter();
+            let drained = drained.map(|command| (command, "drained".to_owned()));
+            worker.board().answers.extend(drained);
         }
         let env = desk.env();
         let timers = self.tasks.values().filter_map(|entry| match entry {

@@ -9,7 +9,9 @@ use tokio::{sync::Notify, time::Instant};
 use windlass_statemachine::{Fence, Kind, TaskId, task::Labels};
 
 use super::{claims::Turn, protocol::Offer};
-use crate::store::{Lease, NodeSpec, NodeStatus, QueuedNodeCommand, TaskView, WorkerRecord};
+use crate::store::{
+    Lease, NodeCommandId, NodeSpec, NodeStatus, QueuedNodeCommand, TaskView, WorkerRecord,
+};
 
 /// A remote worker. `turn` is held by whoever handles one of its requests or an event of its tasks; the board is read at
 /// any time.
@@ -26,6 +28,7 @@ pub(super) struct Worker {
 /// What others need to know of a worker while one of its requests is handled.
 #[derive(Default)]
 pub(super) struct Board {
+    spec: Option<NodeSpec>,
     pub(super) offers: HashMap<Kind, Offer>,
     pub(super) labels: Labels,
     pub(super) status: NodeStatus,
@@ -35,6 +38,8 @@ pub(super) struct Board {
     claiming: HashMap<Kind, u32>,
     /// When the last request of the worker came.
     pub(super) seen: Option<Instant>,
+    /// The answers to commands of operators that wait until the status is stored.
+    pub(super) answers: Vec<(NodeCommandId, String)>,
     /// How many exchanges wait for work.
     pub(super) waiting: usize,
     /// The last exchange whose renewal is stored.
@@ -79,12 +84,23 @@ impl Worker {
         self.board.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes what the worker offers.
+    /// Notes what the worker offers, and its status.
     pub(super) fn describe(&self, spec: &NodeSpec, status: NodeStatus) {
+        self.offers(spec);
+        self.board().status = status;
+    }
+
+    /// Notes what the worker offers.
+    pub(super) fn offers(&self, spec: &NodeSpec) {
         let mut board = self.board();
         board.offers = offers(spec).collect();
         board.labels.clone_from(&spec.labels);
-        board.status = status;
+        board.spec = Some(spec.clone());
+    }
+
+    /// Returns whether this is the description that is known here.
+    pub(super) fn is_described(&self, spec: &NodeSpec) -> bool {
+        self.board().spec.as_ref() == Some(spec)
     }
 
     /// Notes that a request of the worker has come.

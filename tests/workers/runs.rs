@@ -213,30 +213,40 @@ async fn a_return_that_the_store_refuses_is_a_failed_attempt() {
     }
 }
 
+/// A message that cannot be read was refused, and stored nowhere: the run went on for ever, or failed with another reason.
 #[tokio::test]
-async fn an_invalid_message_is_refused_and_uses_no_number() {
+async fn a_message_that_cannot_be_read_is_a_failed_attempt() {
     let (store, client) = memory().await;
     let (server, mut worker) = (server(&store), Worker::new("w"));
     worker.register(&server, 1).await;
-    submit(&client, "a").await;
+    let id = submit(&client, "a").await;
     worker.exchange(&server, 3000).await;
     let item = worker.item("a", json!({"return": {"message": "complet"}}));
-    let answer = worker
+    let answer = worker.send_report(&server, vec![item.clone()], false).await;
+    let answer = answer.unwrap().results.remove(0);
+    assert_eq!(
+        (answer.result, answer.state),
+        (ResultCode::Refused, Some(StateKind::Sleeping))
+    );
+    assert!(
+        answer.error.as_ref().unwrap().contains("'complet'"),
+        "{answer:?}"
+    );
+    let state = client.get(id.as_str()).await.unwrap().state.unwrap();
+    assert_eq!(state.attempts, 1);
+    assert!(
+        state.errors.last().unwrap().error.contains("'complet'"),
+        "{state:?}"
+    );
+    let again = worker
         .send_report(&server, vec![item], false)
         .await
         .unwrap();
-    assert_eq!(answer.results[0].result, ResultCode::Refused);
-    assert!(
-        answer.results[0]
-            .error
-            .as_ref()
-            .unwrap()
-            .contains("message")
-    );
-    assert_eq!(
-        worker.report(&server, "a", complete()).await.result,
-        ResultCode::Applied
-    );
+    assert_ne!(again.results[0].result, ResultCode::Retry, "{again:?}");
+    worker.runs.clear();
+    worker.settled = worker.seq;
+    let claims = worker.exchange(&server, 3500).await.claims;
+    assert_eq!(claims[0].attempt, 2);
 }
 
 #[tokio::test]

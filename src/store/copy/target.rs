@@ -44,7 +44,14 @@ fn names(nodes: &[NodeRecord]) -> String {
 /// Checks that the live nodes of a store are frozen or draining.
 pub(super) async fn no_node_works(store: &Store, field: &'static str) -> Result<(), Error> {
     let mut working = store.registry().nodes().await?;
-    working.retain(|node| !node.status.frozen && !node.status.draining);
+    // A server of remote workers claims nothing for itself, and its workers are nodes.
+    let claims = |node: &NodeRecord| {
+        node.spec
+            .kinds
+            .as_ref()
+            .is_none_or(|kinds| !kinds.is_empty())
+    };
+    working.retain(|node| claims(node) && !node.status.frozen && !node.status.draining);
     if working.is_empty() {
         return Ok(());
     }

@@ -20,13 +20,32 @@ pub use self::report::{Item, ItemResult, Line, Reply, ReportItems, Reported, Res
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use windlass_statemachine::{
     Command, ErrorEntry, Fence, Json, Kind, NodeName, TaskId, task::Labels, waits::Waited,
 };
 
 /// The version of the protocol.
 pub const VERSION: u32 = 1;
+
+/// Reads a field that may be left out: `null` is its default.
+fn or_default<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(
+    from: D,
+) -> Result<T, D::Error> {
+    Ok(Option::deserialize(from)?.unwrap_or_default())
+}
+
+fn or_one<'de, D: Deserializer<'de>>(from: D) -> Result<u32, D::Error> {
+    Ok(Option::deserialize(from)?.unwrap_or_else(one))
+}
+
+fn or_first<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<u32>, D::Error> {
+    Ok(Option::deserialize(from)?.unwrap_or_else(first))
+}
+
+fn or_grace<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
+    Ok(Option::deserialize(from)?.unwrap_or_else(grace))
+}
 
 fn one() -> u32 {
     1
@@ -46,7 +65,7 @@ fn grace() -> u64 {
 #[non_exhaustive]
 pub struct Register {
     /// The versions of the protocol that the worker speaks; 1 by default.
-    #[serde(default = "first")]
+    #[serde(default = "first", deserialize_with = "or_first")]
     pub protocol: Vec<u32>,
     /// The name of the worker, which no other live node or worker has.
     pub name: NodeName,
@@ -55,19 +74,19 @@ pub struct Register {
     /// The kinds for which the worker has handlers: 1 to 100.
     pub kinds: BTreeMap<Kind, Offer>,
     /// Labels that a task must all have for the worker to take it; none by default.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub labels: Labels,
     /// How long after the last renewal the lease ends: 15,000 to 300,000; 45,000 by default.
     #[serde(default)]
     pub ttl_ms: Option<u64>,
     /// The client library with its version, for operators.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub sdk: String,
     /// The name of the machine, for operators.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub host: String,
     /// The process id, for operators.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub pid: u32,
 }
 
@@ -80,13 +99,13 @@ pub struct Offer {
     /// The most handlers of the kind that run at once. All kinds together have at most 1,000.
     pub slots: u32,
     /// The version of the data that the handler reads and writes; 1 by default.
-    #[serde(default = "one")]
+    #[serde(default = "one", deserialize_with = "or_one")]
     pub reads: u32,
     /// How long a handler may take to return after a stop; 30,000 by default. The worker then aborts it.
-    #[serde(default = "grace")]
+    #[serde(default = "grace", deserialize_with = "or_grace")]
     pub grace_ms: u64,
     /// Whether the handler takes signals; `false` by default: then each signal is rejected.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub signals: bool,
 }
 
@@ -135,17 +154,17 @@ pub struct Exchange {
     /// The number of the request, greater than that of every earlier exchange and report.
     pub seq: u64,
     /// Every request up to this number was answered, or its answer is not awaited any more.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub settled: u64,
     /// Every claim that the worker has: all of them, each time.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub held: Vec<Held>,
     /// Kinds for which no tasks are wanted now.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub pause_kinds: Vec<Kind>,
     /// How long the server may wait for something to answer, at most a quarter of the TTL; 0 by default. Use 0 after a
     /// failure.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub wait_ms: u64,
 }
 
@@ -159,13 +178,13 @@ pub struct Held {
     pub id: TaskId,
     /// The fence of the claim.
     pub fence: Fence,
-    /// The run, as [`Start::run`] named it.
+    /// The run, as its start had it.
     pub run: u64,
     /// What the worker does with it.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub phase: RunPhase,
     /// The order of the last command that the handler has received; 0 for none.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub took: u64,
 }
 
@@ -284,7 +303,7 @@ pub struct Stop {
     pub fence: Fence,
     /// The run.
     pub run: u64,
-    /// Why: `command`, `shutdown`, `drain`, `stop-task`, `deadline`.
+    /// Why: `command`, `shutdown`, `drain`, `balance`, `stop-task`, `deadline`; `over` for a run whose end is stored.
     pub reason: String,
     /// The order of the command, for `command`.
     #[serde(default, skip_serializing_if = "Option::is_none")]

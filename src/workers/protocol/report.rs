@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use windlass_statemachine::{Fence, Invalid, Json, Progress, StateKind, TaskId};
 
-use super::{Held, Start};
+use super::{Held, Start, or_default};
 
 /// A worker reports what its handlers did.
 #[derive(Clone, Serialize, Deserialize)]
@@ -15,12 +15,12 @@ pub struct ReportItems {
     /// The number of the request, greater than that of every earlier exchange and report.
     pub seq: u64,
     /// Every request up to this number was answered, or its answer is not awaited any more.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub settled: u64,
     /// What the handlers did: at most 1,000 items. Those of one claim are in the order of their numbers.
     pub items: Vec<Item>,
     /// Whether the answer may have claims for the slots that become free.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub claims_wanted: bool,
 }
 
@@ -38,10 +38,10 @@ pub struct Item {
     pub run: u64,
     /// The number of the report among those of the claim, from 1. The same report is sent again with the same number.
     /// Progress and log lines have no number.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub n: u64,
     /// The order of the last command that the handler has received; 0 for none.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub took: u64,
     /// It has stored new data, and goes on: any JSON.
     #[serde(
@@ -63,7 +63,11 @@ pub struct Item {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log: Option<Vec<Line>>,
     /// `true`: the worker has aborted it after a stop, at the end of its grace.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[serde(
+        default,
+        skip_serializing_if = "std::ops::Not::not",
+        deserialize_with = "or_default"
+    )]
     pub aborted: bool,
 }
 
@@ -120,6 +124,17 @@ impl Item {
             );
             return Err(Invalid::new("items", reason));
         };
+        if let What::Progress(progress) = &what
+            && progress
+                .fraction
+                .is_some_and(|fraction| !(0.0..=1.0).contains(&fraction))
+        {
+            let reason = format!(
+                "the progress of task '{}' has a fraction that is not from 0 to 1",
+                self.id
+            );
+            return Err(Invalid::new("items", reason));
+        }
         if what.is_numbered() && self.n == 0 {
             let reason = format!(
                 "the item of task '{}' has no n; give 1 to the first report of a claim",

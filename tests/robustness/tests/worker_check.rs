@@ -11,6 +11,15 @@ use std::process::{Command, Output};
 use serde_json::Value;
 use windlass_worker_client::Fault;
 
+/// The tests run one at a time: a client that the machine holds up looks like one that breaks a rule.
+static ALONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
+
+fn alone() -> std::sync::MutexGuard<'static, ()> {
+    ALONE
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
 /// Checks a client with these faults in these scenarios; all for none.
 fn check(faults: &[Fault], scenarios: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_windlass-robustness-cli"));
@@ -61,6 +70,7 @@ fn shows(fault: Fault) -> (&'static str, &'static str) {
 
 #[test]
 fn a_client_that_keeps_its_duties_passes_every_scenario() {
+    let _alone = alone();
     let output = check(&[], &[]);
     assert_eq!(broken(&output), [], "{output:?}");
     assert_eq!(output.status.code(), Some(0), "{output:?}");
@@ -71,6 +81,7 @@ fn a_client_that_keeps_its_duties_passes_every_scenario() {
 /// All faults at once: each check waits most of its time.
 #[test]
 fn the_check_names_the_rule_that_each_planted_fault_breaks() {
+    let _alone = alone();
     let suspended = (Fault::OutlivesTtl, ("suspended", "ttl"));
     let all = Fault::all().map(|fault| (fault, shows(fault)));
     let checks = all.chain([suspended]).map(|(fault, (scenario, rule))| {
@@ -96,6 +107,7 @@ fn the_check_names_the_rule_that_each_planted_fault_breaks() {
 
 #[test]
 fn a_command_that_does_not_register_is_reported() {
+    let _alone = alone();
     let windlass = env!("CARGO_BIN_EXE_windlass-robustness-cli");
     let mut command = Command::new(windlass);
     command.args(["worker-check", "-o", "json", "--scenario", "work", "--"]);

@@ -14,7 +14,7 @@ mod task;
 use std::net::SocketAddr;
 
 use comfy_table::Cell;
-use futures::future::join_all;
+use futures::{StreamExt, stream};
 use serde::Serialize;
 
 use self::script::{Scenario, Setup};
@@ -63,6 +63,10 @@ pub(crate) struct Args {
     /// Run only this scenario; may be repeated
     #[arg(long, value_name = "NAME", value_parser = scenario)]
     scenario: Vec<Scenario>,
+
+    /// How many scenarios run at once, if the port of the address is 0. On a machine that is busy, use 1
+    #[arg(long, value_name = "N", default_value_t = 6, value_parser = clap::value_parser!(u8).range(1..))]
+    jobs: u8,
 
     /// The client under test, with its arguments
     #[arg(last = true, required = true, value_name = "COMMAND")]
@@ -121,17 +125,16 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
         true => table::ALL.to_vec(),
         false => args.scenario,
     };
-    let mut results = Vec::new();
-    if setup.listen.port() == 0 {
-        let runs = scenarios
-            .iter()
-            .map(|scenario| script::run(*scenario, &setup));
-        results = join_all(runs).await;
-    } else {
-        for scenario in &scenarios {
-            results.push(script::run(*scenario, &setup).await);
-        }
-    }
+    let jobs = match setup.listen.port() {
+        0 => args.jobs.into(),
+        // One server has the port at a time.
+        _ => 1,
+    };
+    let runs = scenarios
+        .iter()
+        .map(|scenario| script::run(*scenario, &setup));
+    let runs: Vec<_> = runs.collect();
+    let results: Vec<_> = stream::iter(runs).buffered(jobs).collect().await;
     let mut lines = Vec::new();
     for (scenario, broken) in scenarios.iter().zip(results) {
         lines.push((scenario, broken?));

@@ -258,10 +258,9 @@ impl Script for Loses {
     }
 }
 
-/// The worker is drained while two handlers run.
+/// The worker is drained while a handler runs.
 #[derive(Default)]
 pub(super) struct Drains {
-    since: Option<Instant>,
     reports: usize,
 }
 
@@ -273,9 +272,11 @@ impl Script for Drains {
     }
 
     fn treat(&mut self, desk: &mut Desk, ask: &Ask) -> Treat {
-        if ask.path == Door::Report && desk.drain && self.since.is_some() {
+        if ask.path == Door::Report && desk.drain {
             self.reports += 1;
-            if ask.body["claims_wanted"] == json!(true) {
+            let stop = desk.tasks[0].stop.as_ref();
+            let is_told = stop.is_some_and(|stop| stop.sent.is_some());
+            if is_told && ask.body["claims_wanted"] == json!(true) {
                 desk.breaks(DRAIN, "a report after the drain has claims_wanted");
             }
         }
@@ -283,13 +284,9 @@ impl Script for Drains {
     }
 
     fn look(&mut self, desk: &mut Desk) -> bool {
-        if desk.tasks[0].is_running() && self.since.is_none() {
+        if desk.tasks[0].is_running() && desk.tasks[0].stop.is_none() {
             desk.drain = true;
             desk.stop(0, "drain", Duration::from_secs(10));
-        }
-        let told = desk.tasks[0].stop.as_ref().and_then(|stop| stop.sent);
-        if self.since.is_none() {
-            self.since = told;
         }
         if self.reports > 0 && !desk.tasks[0].is_live() && desk.drain {
             // It gets tasks again after the drain.

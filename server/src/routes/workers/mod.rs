@@ -7,6 +7,7 @@ mod effects;
 use std::{pin::pin, sync::Arc};
 
 use axum::{
+    Extension,
     extract::{Path, State},
     http::StatusCode,
     response::{IntoResponse, Response},
@@ -23,7 +24,7 @@ use super::json;
 use crate::{
     access::{Worker, name},
     app::App,
-    guard,
+    guard::{self, Crowded},
     params::{Form, Formed},
     problem::Problem,
 };
@@ -65,9 +66,13 @@ pub(super) async fn exchange(
     State(app): State<Arc<App>>,
     by: Worker,
     Path(worker): Path<String>,
-    Form(request): Form<Exchange>,
+    crowded: Option<Extension<Crowded>>,
+    Form(mut request): Form<Exchange>,
 ) -> Result<Response, Problem> {
     let worker = name(&worker)?;
+    if crowded.is_some() {
+        request.wait_ms = 0;
+    }
     let exchange = pin!(app.workers.exchange(&worker, request));
     let mut answer = tokio::select! {
         answer = exchange => answer?,

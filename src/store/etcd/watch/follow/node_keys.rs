@@ -61,8 +61,14 @@ impl Watching {
         // Every server receives the commands of workers.
         let is_reported = ours || self.by.peers.is_worker(self.lease.id, &node);
         if is_reported && name.is_some() && event == EventType::Put {
-            let lease = u64::try_from(kv.lease()).unwrap_or(0);
-            let to = Lease::new(lease, node, self.lease.ttl);
+            // A client of Metafora attaches its commands to no lease.
+            let to = match ours {
+                true => self.lease.clone(),
+                false => {
+                    let lease = u64::try_from(kv.lease()).unwrap_or(0);
+                    Lease::new(lease, node, self.lease.ttl)
+                }
+            };
             return self.node_command(&to, kv).await;
         }
         Ok(())
@@ -76,7 +82,10 @@ impl Watching {
         }
         self.last_node_command = order;
         match read {
-            Ok(command) => self.send(vec![Event::Node(command)]).await,
+            Ok(mut command) => {
+                command.lease = to.id;
+                self.send(vec![Event::Node(command)]).await
+            }
             Err(reason) => {
                 let node = &to.node;
                 warn!(%node, reason, "rejecting a node command that cannot be read");
