@@ -187,7 +187,10 @@ async fn admit(app: &App, head: &Parts) -> Result<(Arc<Caller>, Permits), Proble
         false => {
             app.count(&caller.key())?;
             let share = app.share(&caller.key())?;
-            (Some(share), Some(place(&app.in_flight, "requests in work")?))
+            (
+                Some(share),
+                Some(place(&app.in_flight, "requests in work")?),
+            )
         }
     };
     Ok((caller, permits))

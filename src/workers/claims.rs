@@ -37,14 +37,6 @@ impl Entry {
     }
 }
 
-/// What a write has stored.
-pub(super) struct Written {
-    pub(super) report: Option<Box<Report>>,
-    pub(super) state: StateKind,
-    /// The error of the attempt, if it has failed.
-    pub(super) failure: Option<String>,
-}
-
 /// The claims of a worker, and what one request changes.
 pub(super) struct Turn {
     pub(super) lease: Lease,
@@ -57,9 +49,9 @@ pub(super) struct Turn {
     pub(super) tasks: HashMap<TaskId, Entry>,
     pub(super) writes: Vec<(TaskId, Commit)>,
     /// What the writes since the begin of the request have stored.
-    pub(super) written: HashMap<TaskId, Written>,
-    /// The tasks whose handlers have returned an error since the begin of the request.
-    pub(super) failing: HashSet<TaskId>,
+    pub(super) written: HashMap<TaskId, (Option<Box<Report>>, StateKind)>,
+    /// The tasks whose handlers have returned something other than an error since the begin of the request.
+    pub(super) succeeding: HashSet<TaskId>,
     /// The answers to checkpoints and replies since the begin of the request.
     pub(super) answers: HashMap<TaskId, Result<(), String>>,
     /// Claims of which the store has said that they are over, while the worker may still have them.
@@ -81,7 +73,7 @@ impl Turn {
             tasks: HashMap::new(),
             writes: Vec::new(),
             written: HashMap::new(),
-            failing: HashSet::new(),
+            succeeding: HashSet::new(),
             answers: HashMap::new(),
             fenced: HashSet::new(),
             reload: Vec::new(),

@@ -143,7 +143,7 @@ impl Turn {
             let (mut busy, mut later, mut fed) = (HashSet::new(), Vec::new(), Vec::new());
             self.written.clear();
             self.answers.clear();
-            self.failing.clear();
+            self.succeeding.clear();
             let mut logs = Vec::new();
             for at in open {
                 let (item, what) = &items[at];
@@ -240,13 +240,14 @@ impl Turn {
                 let new_id = || CommandId::new(uuid::Uuid::now_v7().to_string());
                 match read_message(text.as_str(), desk.now(), new_id) {
                     Ok(message) => {
-                        if message.kind() == ActionKind::Error {
-                            self.failing.insert(item.id.clone());
+                        if message.kind() != ActionKind::Error {
+                            self.succeeding.insert(item.id.clone());
                         }
                         Input::Returned(message)
                     }
                     Err(why) => {
                         let why = format!("the returned message cannot be read: {why}");
+                        self.succeeding.insert(item.id.clone());
                         Input::Returned(Message::error(why))
                     }
                 }
@@ -288,19 +289,7 @@ impl Turn {
             };
         }
         match self.written.get(&item.id) {
-            Some(stored) if stored.report.as_ref().is_some_and(|last| last.n >= item.n) => {
-                match &stored.failure {
-                    // Something else was stored than what the handler has returned.
-                    Some(why) if !self.failing.contains(&item.id) => ItemResult {
-                        state: Some(stored.state),
-                        ..refused(item, why)
-                    },
-                    _ => ItemResult {
-                        state: Some(stored.state),
-                        ..result(item, ResultCode::Applied)
-                    },
-                }
-            }
+            Some((Some(last), state)) if last.n >= item.n => recorded(item, last, *state),
             _ if is_lost => result(item, ResultCode::Lost),
             _ => result(item, ResultCode::Retry),
         }

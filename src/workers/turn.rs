@@ -5,12 +5,12 @@ use std::{collections::HashMap, mem, sync::Arc, time::Duration};
 use tokio::time::{Instant, sleep};
 use tracing::{debug, warn};
 use windlass_statemachine::{
-    Backoff, Kind, StateKind, StopReason, TaskId, TaskState,
+    Backoff, Kind, StateKind, StopReason, TaskId,
     machine::{Input, Write},
 };
 
 use super::{
-    claims::{Entry, Turn, Written},
+    claims::{Entry, Turn},
     desk::Desk,
     error::WorkerError,
     protocol::{Held, Offer},
@@ -161,7 +161,16 @@ impl Turn {
         if let Some(result) = asked.checkpoint {
             self.answers.insert(id.clone(), result);
         }
-        if let Some(write) = asked.write {
+        if let Some(mut write) = asked.write {
+            let errors = &write.state.errors;
+            if self.succeeding.contains(id)
+                && errors.total() > task.state().errors.total()
+                && let Some(why) = errors.last().map(|last| last.error.clone())
+                && let Some(report) = &mut write.state.report
+            {
+                // Something else is stored than what the handler has returned: the report is answered with the reason.
+                report.refused.get_or_insert(why);
+            }
             let commit = Commit::new(task.claim.clone(), *write);
             self.writes.push((id.clone(), commit));
         }
@@ -205,7 +214,8 @@ impl Turn {
                     }
                     Ok(()) => {
                         let state = &commit.write.state;
-                        self.written.insert(id.clone(), self.wrote(&id, state));
+                        let stored = (state.report.clone(), state.code());
+                        self.written.insert(id.clone(), stored);
                     }
                     Err(Error::Superseded { .. }) => self.reload.push(id.clone()),
                     Err(error) => {
@@ -228,21 +238,6 @@ impl Turn {
         }
         self.read_again(desk, worker).await;
         self.note(desk, worker);
-    }
-
-    /// Returns what a write of this state stores, beside the state before.
-    fn wrote(&self, id: &TaskId, state: &TaskState) -> Written {
-        let before = match self.tasks.get(id) {
-            Some(Entry::Live(task)) => task.state().errors.total(),
-            _ => state.errors.total(),
-        };
-        let failed = state.errors.total() > before;
-        let last = state.errors.last().filter(|_| failed);
-        Written {
-            report: state.report.clone(),
-            state: state.code(),
-            failure: last.map(|last| last.error.clone()),
-        }
     }
 
     /// Reads the tasks again whose state another writer of the claim has changed.

@@ -184,7 +184,7 @@ async fn an_older_request_is_stale() {
     }
     worker.exchange(&other, 0).await;
     for server in [&one, &other] {
-        worker.seq = 1;
+        (worker.seq, worker.settled) = (1, 0);
         let error = worker.send_exchange(server, 0).await.unwrap_err();
         assert!(
             matches!(
@@ -198,4 +198,47 @@ async fn an_older_request_is_stale() {
             "{error:?}"
         );
     }
+}
+
+/// The server that speaks for a worker went on with the kinds of its first registration.
+#[tokio::test]
+async fn a_registration_through_another_server_counts() {
+    let (store, client) = memory().await;
+    let (one, other, mut worker) = (server(&store), server(&store), Worker::new("w"));
+    worker.register(&one, 1).await;
+    worker.exchange(&one, 0).await;
+    let offer = json!({"other": {"slots": 1}});
+    worker.try_register(&other, offer).await.unwrap();
+    submit(&client, "a").await;
+    let task = windlass::NewTask::new("other").id("b");
+    client.submit(task).await.unwrap();
+    let claims = within("the claim", async {
+        loop {
+            let claims = worker.exchange(&one, 1000).await.claims;
+            if !claims.is_empty() {
+                return claims;
+            }
+        }
+    })
+    .await;
+    assert_eq!((claims.len(), claims[0].kind.as_str()), (1, "other"));
+}
+
+/// A field that may be left out may be `null`.
+#[test]
+fn null_is_the_default_of_a_field() {
+    let left_out = json!({"secret": "s", "seq": 1});
+    let null = json!({"secret": "s", "seq": 1, "settled": null, "held": null, "pause_kinds": null, "wait_ms": null});
+    let read =
+        |form| serde_json::from_value::<windlass::workers::protocol::Exchange>(form).unwrap();
+    let text = |form| serde_json::to_string(&read(form)).unwrap();
+    assert_eq!(text(left_out), text(null));
+    let offer = json!({"slots": 1, "reads": null, "grace_ms": null, "signals": null});
+    let form = json!({"name": "w", "secret": "s", "kinds": {"k": offer}, "protocol": null, "labels": null,
+        "ttl_ms": null, "sdk": null, "host": null, "pid": null});
+    serde_json::from_value::<windlass::workers::protocol::Register>(form).unwrap();
+    let item = json!({"id": "a", "fence": 1, "run": 1, "n": null, "took": null, "aborted": null, "return": null});
+    let form =
+        json!({"secret": "s", "seq": 1, "settled": null, "items": [item], "claims_wanted": null});
+    serde_json::from_value::<windlass::workers::protocol::ReportItems>(form).unwrap();
 }

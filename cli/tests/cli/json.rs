@@ -13,8 +13,21 @@ use windlass::statemachine::wire::read_message;
 
 use crate::env::Env;
 
-/// The schemas of inputs.
-const INPUTS: [&str; 4] = ["message", "operation", "schedule", "task"];
+/// The schemas of inputs; those of workers, which the tests of the server compare; and that of a check, which needs a client.
+const INPUTS: [&str; 12] = [
+    "message",
+    "operation",
+    "schedule",
+    "task",
+    "worker-check",
+    "worker-exchange",
+    "worker-exchanged",
+    "worker-leave",
+    "worker-registered",
+    "worker-registration",
+    "worker-report",
+    "worker-reported",
+];
 
 /// The schemas, and which of them some output was compared with.
 struct Schemas {
