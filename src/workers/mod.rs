@@ -44,7 +44,7 @@ use crate::store::Store;
 /// # #[tokio::main] async fn main() -> Result<(), windlass::BoxError> {
 /// let store = Store::open("memory:").await?;
 /// let workers = Workers::new(&store, Vec::new);
-/// let id = Client::new(&store).submit(NewTask::new("resize").props(&640)).await?;
+/// let id = Client::new(&store).submit(NewTask::new("resize").props(&640)).await?.into_id();
 ///
 /// let secret = "a random text of the worker";
 /// let form = serde_json::json!({"name": "py-1", "secret": secret, "kinds": {"resize": {"slots": 2}}});
