@@ -148,7 +148,7 @@ pub trait Coordinator: Send + Sync + 'static {
     ) -> Result<(), Error>;
 
     /// Registers a remote worker, with a lease of its own that belongs to no process: it ends when its TTL has passed
-    /// since the last renewal, whoever has made that, and with [`leave`](Self::leave). No end of a process ends it, and
+    /// since the last renewal by any process, and with [`leave`](Self::leave). No end of a process ends it, and
     /// a restart of the machine gives it its whole TTL again. A live worker with the same name and secret keeps its
     /// lease, with its TTL, its status and its speaker: it is renewed, and described as `worker` says.
     ///

@@ -13,7 +13,7 @@ use crate::store::{
     Lease, NodeCommandId, NodeSpec, NodeStatus, QueuedNodeCommand, TaskView, WorkerRecord,
 };
 
-/// A remote worker. `turn` is held by whoever handles one of its requests or an event of its tasks; the board is read at
+/// A remote worker. `turn` is locked while a request or an event of its tasks is handled; the board is read at
 /// any time.
 pub(super) struct Worker {
     pub(super) lease: Lease,

@@ -1,4 +1,4 @@
-//! What becomes of a registration of a remote worker, and which server speaks for it.
+//! What a registration of a remote worker does, and which server speaks for it.
 
 use windlass_statemachine::{Invalid, NodeName, TaskId};
 

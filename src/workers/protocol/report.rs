@@ -221,7 +221,7 @@ pub struct ItemResult {
     pub fence: Fence,
     /// The number of the report.
     pub n: u64,
-    /// What became of it.
+    /// Whether it is stored.
     pub result: ResultCode,
     /// Why it was refused, or what to send instead.
     #[serde(default, skip_serializing_if = "Option::is_none")]
