@@ -2,21 +2,42 @@
 
 use serde_json::json;
 use windlass::{
-    Command, StateKind,
-    store::NodeCommand,
-    workers::protocol::{Exchanged, ResultCode, RunPhase},
+    Client, Command, StateKind,
+    store::{NodeCommand, NodeCommandId},
+    workers::{
+        Workers,
+        protocol::{Exchanged, ResultCode, RunPhase},
+    },
 };
 
 use crate::support::{Worker, complete, memory, server, submit, within};
 
 /// Exchanges until the answer has a stop.
-async fn stopped(worker: &mut Worker, server: &windlass::workers::Workers) -> Exchanged {
+async fn stopped(worker: &mut Worker, server: &Workers) -> Exchanged {
     within("a stop", async {
         loop {
             let answer = worker.exchange(server, 3000).await;
             if !answer.stop.is_empty() {
                 return answer;
             }
+        }
+    })
+    .await
+}
+
+/// Exchanges until a command of an operator is answered, and returns the answer.
+async fn answered(
+    client: &Client,
+    server: &Workers,
+    worker: &mut Worker,
+    command: NodeCommandId,
+) -> String {
+    within("the answer to an operator", async {
+        loop {
+            if let Some(outcome) = client.node_outcome(command).await.unwrap() {
+                return outcome;
+            }
+            worker.exchange(server, 100).await;
         }
     })
     .await
@@ -153,15 +174,7 @@ async fn a_worker_is_drained_frozen_and_unfrozen() {
         worker.report(&server, "a", releases).await.result,
         ResultCode::Applied
     );
-    let outcome = within("the drain", async {
-        loop {
-            if let Some(outcome) = client.node_outcome(drain).await.unwrap() {
-                return outcome;
-            }
-            worker.exchange(&server, 100).await;
-        }
-    })
-    .await;
+    let outcome = answered(&client, &server, &mut worker, drain).await;
     assert_eq!(outcome, "drained");
     assert!(
         worker.exchange(&server, 1500).await.claims.is_empty(),
@@ -195,14 +208,6 @@ async fn a_task_is_stopped_on_a_worker() {
     assert_eq!(answer.stop[0].reason, "stop-task");
     let releases = json!({"return": {"message": "release"}});
     worker.report(&server, "a", releases).await;
-    let outcome = within("the answer", async {
-        loop {
-            if let Some(outcome) = client.node_outcome(order).await.unwrap() {
-                return outcome;
-            }
-            worker.exchange(&server, 100).await;
-        }
-    })
-    .await;
+    let outcome = answered(&client, &server, &mut worker, order).await;
     assert_eq!(outcome, "released");
 }

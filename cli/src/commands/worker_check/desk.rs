@@ -51,7 +51,7 @@ impl Ask {
 
 /// What an answer tells the client, by the places of the tasks.
 #[derive(Debug, Default)]
-pub(super) struct Told {
+pub(super) struct Carried {
     starts: Vec<usize>,
     stops: Vec<usize>,
     /// Claims that are over.
@@ -157,14 +157,14 @@ impl Desk {
         self.tasks.iter().any(|task| {
             let starts = task.is_live() && task.is_ready && task.sent.is_none();
             let stops = task.stop.as_ref().is_some_and(|stop| stop.sent.is_none());
-            let lost = task.end == Some(End::Lost) && task.told.is_none();
+            let lost = task.end == Some(End::Lost) && task.over_sent.is_none();
             (starts && !self.drain) || (stops && task.is_live()) || lost
         })
     }
 
     /// Answers a request of a live lease, or a registration.
-    pub(super) fn serve(&mut self, ask: &Ask) -> (u16, Value, Told) {
-        let mut told = Told::default();
+    pub(super) fn serve(&mut self, ask: &Ask) -> (u16, Value, Carried) {
+        let mut carried = Carried::default();
         let (status, mut body) = match ask.path {
             Door::Register => self.register(ask),
             Door::Leave => {
@@ -175,12 +175,12 @@ impl Desk {
                 let now = Instant::now();
                 let lost = |task: &&mut Task| task.end == Some(End::Lost);
                 for task in self.tasks.iter_mut().filter(lost) {
-                    task.told.get_or_insert(now);
+                    task.over_sent.get_or_insert(now);
                 }
-                return (410, Value::Null, told);
+                return (410, Value::Null, carried);
             }
-            Door::Exchange => (200, self.exchange(ask, &mut told)),
-            Door::Report => (200, self.report(ask, &mut told)),
+            Door::Exchange => (200, self.exchange(ask, &mut carried)),
+            Door::Report => (200, self.report(ask, &mut carried)),
         };
         if self.novelties && status == 200 {
             body["novelty"] = json!({"in": [1, null, "more"]});
@@ -191,7 +191,7 @@ impl Desk {
                 result["novelty"] = json!(1);
             }
         }
-        (status, body, told)
+        (status, body, carried)
     }
 
     fn register(&mut self, ask: &Ask) -> (u16, Value) {
@@ -222,11 +222,11 @@ impl Desk {
     }
 
     /// Returns the runs to start.
-    fn starts(&mut self, told: &mut Told) -> Vec<Value> {
+    fn starts(&mut self, carried: &mut Carried) -> Vec<Value> {
         let mut starts = Vec::new();
         for (place, task) in self.tasks.iter_mut().enumerate() {
             if task.is_live() && task.is_ready && task.sent.is_none() && !self.drain {
-                told.starts.push(place);
+                carried.starts.push(place);
                 task.since.get_or_insert_with(Instant::now);
                 let mut start = task.start();
                 start["kind"] = json!(self.kind);
@@ -236,16 +236,16 @@ impl Desk {
         starts
     }
 
-    fn exchange(&mut self, ask: &Ask, told: &mut Told) -> Value {
-        let claims = self.starts(told);
+    fn exchange(&mut self, ask: &Ask, carried: &mut Carried) -> Value {
+        let claims = self.starts(carried);
         let (mut stops, mut lost) = (Vec::new(), Vec::new());
         for (place, task) in self.tasks.iter().enumerate() {
             let name = json!({"id": task.id, "fence": task.fence});
-            if task.end == Some(End::Lost) && task.told.is_none() {
-                told.over.push(place);
+            if task.end == Some(End::Lost) && task.over_sent.is_none() {
+                carried.over.push(place);
                 lost.push(name);
             } else if let Some(stop) = task.stop.as_ref().filter(|_| task.is_live()) {
-                told.stops.push(place);
+                carried.stops.push(place);
                 let mut entry = name;
                 entry["run"] = json!(task.run);
                 entry["reason"] = json!(stop.reason);
@@ -259,12 +259,12 @@ impl Desk {
         })
     }
 
-    fn report(&mut self, ask: &Ask, told: &mut Told) -> Value {
+    fn report(&mut self, ask: &Ask, carried: &mut Carried) -> Value {
         let mut results = Vec::new();
         for item in ask.list("items") {
             let place = self.tasks.iter().position(|task| item["id"] == task.id);
             let result = match place {
-                Some(place) => self.apply(place, item, told),
+                Some(place) => self.apply(place, item, carried),
                 None => "lost",
             };
             results.push(json!({
@@ -272,13 +272,13 @@ impl Desk {
             }));
         }
         let claims = match ask.body["claims_wanted"] == json!(true) {
-            true => self.starts(told),
+            true => self.starts(carried),
             false => Vec::new(),
         };
         json!({"results": results, "claims": claims})
     }
 
-    fn apply(&mut self, place: usize, item: &Value, told: &mut Told) -> &'static str {
+    fn apply(&mut self, place: usize, item: &Value, carried: &mut Carried) -> &'static str {
         let task = &mut self.tasks[place];
         let n = item["n"].as_u64().unwrap_or(0);
         if task.end == Some(End::Lost) || item["fence"] != json!(task.fence) {
@@ -286,7 +286,7 @@ impl Desk {
         }
         if n <= task.n {
             if task.end.is_some() {
-                told.over.push(place);
+                carried.over.push(place);
             }
             return "applied";
         }
@@ -306,19 +306,19 @@ impl Desk {
                 (task.sent, task.since) = (None, None);
             } else {
                 task.end = Some(End::Returned(message.clone()));
-                told.over.push(place);
+                carried.over.push(place);
             }
         } else if item["aborted"] == json!(true) {
             task.end = Some(End::Aborted);
-            told.over.push(place);
+            carried.over.push(place);
         }
         "applied"
     }
 
     /// Notes whether the client has got an answer.
-    pub(super) fn sent(&mut self, ask: &Ask, told: &Told, got: bool) {
+    pub(super) fn sent(&mut self, ask: &Ask, carried: &Carried, got: bool) {
         let (seq, now) = (ask.number("seq"), Instant::now());
-        for place in &told.starts {
+        for place in &carried.starts {
             self.tasks[*place].sent = Some((seq, got));
         }
         if !got {
@@ -328,13 +328,13 @@ impl Desk {
             self.failed = false;
         }
         self.seqs.insert(seq, Some(now));
-        for place in &told.stops {
+        for place in &carried.stops {
             if let Some(stop) = &mut self.tasks[*place].stop {
                 stop.sent.get_or_insert(now);
             }
         }
-        for place in &told.over {
-            self.tasks[*place].told.get_or_insert(now);
+        for place in &carried.over {
+            self.tasks[*place].over_sent.get_or_insert(now);
         }
         for item in ask.list("items") {
             if let Some(task) = self.tasks.iter_mut().find(|task| item["id"] == task.id) {

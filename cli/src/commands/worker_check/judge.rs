@@ -130,7 +130,7 @@ impl Desk {
             let id = entry["id"].as_str().unwrap_or_default();
             match self.tasks.iter().find(|task| task.id == id) {
                 None => findings.push((HELD, format!("held has task {id}, which was never sent"))),
-                Some(task) if is_past(task.told) => {
+                Some(task) if is_past(task.over_sent) => {
                     let rule = if task.end == Some(End::Lost) {
                         LOST
                     } else {
@@ -158,7 +158,7 @@ impl Desk {
             );
         };
         if task.end == Some(End::Lost) {
-            if is_past(task.told) {
+            if is_past(task.over_sent) {
                 let what = format!("report {n} of task {id} comes after its claim was lost");
                 self.breaks(LOST_REPORT, what);
             }

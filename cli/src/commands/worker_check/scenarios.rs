@@ -239,15 +239,15 @@ impl Script for Loses {
         if desk.tasks.iter().all(|task| task.is_running()) {
             desk.lose(0);
         }
-        let told = desk.tasks[0].told;
-        if is_past(told, 2 * SLACK)
-            && let Some(told) = told
-            && desk.tasks[0].goes_on_after(told + SLACK)
+        let over_sent = desk.tasks[0].over_sent;
+        if is_past(over_sent, 2 * SLACK)
+            && let Some(over_sent) = over_sent
+            && desk.tasks[0].goes_on_after(over_sent + SLACK)
         {
             desk.breaks(LOST, "a handler goes on whose claim is lost");
             return true;
         }
-        is_past(told, 2 * SLACK) && !desk.tasks[1].is_live()
+        is_past(over_sent, 2 * SLACK) && !desk.tasks[1].is_live()
     }
 
     fn late(&self) -> (Rule, String) {

@@ -308,9 +308,9 @@ async fn respond(stage: Stage, token: String, request: Request) -> Reply {
         sleep(LOOK).await;
     }
     let desk = &mut lock(&stage).0;
-    let (status, body, told) = desk.serve(&ask);
+    let (status, body, carried) = desk.serve(&ask);
     let got = treat != Treat::Lose;
-    desk.sent(&ask, &told, got && status == 200);
+    desk.sent(&ask, &carried, got && status == 200);
     match (got, status) {
         (false, _) => Reply::Cut,
         (true, 200) => Reply::Send(200, None, body.to_string()),

@@ -52,7 +52,7 @@ pub(super) struct Task {
     pub(super) since: Option<Instant>,
     pub(super) stop: Option<Stopped>,
     /// When the client learned that the claim is over.
-    pub(super) told: Option<Instant>,
+    pub(super) over_sent: Option<Instant>,
     /// Whether the run may be sent.
     pub(super) is_ready: bool,
     pub(super) end: Option<End>,
@@ -75,7 +75,7 @@ impl Task {
             sent: None,
             since: None,
             stop: None,
-            told: None,
+            over_sent: None,
             is_ready: true,
             end: None,
         }

@@ -213,11 +213,11 @@ impl Leases {
     }
 
     /// Returns the revision of the key of the speaker that the claims of this lease compare; `None` for a lease without
-    /// a speaker. Reads it again if `anew`.
+    /// a speaker. Reads it again if `reads_again`.
     pub(super) async fn spoken(
         &self,
         lease: &Lease,
-        anew: bool,
+        reads_again: bool,
         operation: &'static str,
     ) -> Result<Option<i64>, Error> {
         let Some(speaker) = &lease.speaker else {
@@ -225,7 +225,7 @@ impl Leases {
         };
         let node = self.attached(lease).await?;
         let known = node.state().speaker.clone();
-        if let Some((known, revision)) = known.filter(|_| !anew)
+        if let Some((known, revision)) = known.filter(|_| !reads_again)
             && known == *speaker
         {
             return Ok(Some(revision));
