@@ -1,0 +1,46 @@
+"""Tasks that survive: handlers in Python whose tasks, data and commands a windlass server keeps."""
+
+from ._aio import AsyncClient
+from ._app import App, Task
+from ._errors import (
+    ApiError,
+    Exists,
+    Forbidden,
+    Invalid,
+    NotFound,
+    SignalError,
+    TaskFailed,
+    Unauthorized,
+    Unavailable,
+)
+from ._job import ERASE, Codec, Fail, Job, Next, Refused, Signal, Stop, current_job
+from ._sync import Client
+from ._values import ValueMismatch
+from ._version import VERSION as __version__
+
+__all__ = [
+    "ERASE",
+    "ApiError",
+    "App",
+    "AsyncClient",
+    "Client",
+    "Codec",
+    "Exists",
+    "Fail",
+    "Forbidden",
+    "Invalid",
+    "Job",
+    "Next",
+    "NotFound",
+    "Refused",
+    "Signal",
+    "SignalError",
+    "Stop",
+    "Task",
+    "TaskFailed",
+    "Unauthorized",
+    "Unavailable",
+    "ValueMismatch",
+    "__version__",
+    "current_job",
+]

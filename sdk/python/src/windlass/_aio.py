@@ -1,0 +1,539 @@
+"""The client of the HTTP API. `_sync.py` is made of this file by `make_sync.py`."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+import json
+import os
+import random
+import uuid
+from collections.abc import AsyncIterator, Iterable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import quote, urlencode
+
+from ._errors import CODES, ApiError, SignalError, TaskFailed, Unavailable
+from ._job import Codec, Json, Plain, Time, form, when
+from ._streams import Address, AsyncStream
+from ._values import plain
+
+if TYPE_CHECKING:
+    from ._app import Task
+
+P = TypeVar("P")
+_LATER = (429, 503)
+_WAIT = 20.0
+
+
+class AsyncAnswer:
+    """The status, the headers and the body of an answer."""
+
+    def __init__(self, stream: AsyncStream, status: int, headers: dict[str, str]) -> None:
+        self._stream, self.status, self.headers = stream, status, headers
+        self.keeps = headers.get("connection", "").lower() != "close"
+
+    async def body(self) -> bytes:
+        if self.status == 204:
+            return b""
+        if "content-length" in self.headers:
+            return await self._stream.exactly(int(self.headers["content-length"]))
+        if self.headers.get("transfer-encoding", "").lower() == "chunked":
+            return b"".join([chunk async for chunk in self.chunks()])
+        self.keeps = False
+        return await self._stream.rest()
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        """The parts of the body as they come."""
+        if self.headers.get("transfer-encoding", "").lower() != "chunked":
+            left = int(self.headers.get("content-length", "0"))
+            while left:
+                part = await self._stream.exactly(min(left, 1 << 16))
+                left -= len(part)
+                yield part
+            return
+        while size := int((await self._stream.until(b"\r\n")).split(b";")[0], 16):
+            yield (await self._stream.exactly(size + 2))[:-2]
+        await self._stream.until(b"\r\n")
+
+    async def lines(self) -> AsyncIterator[str]:
+        """The lines of the body as they come."""
+        rest = b""
+        async for chunk in self.chunks():
+            *lines, rest = (rest + chunk).split(b"\n")
+            for line in lines:
+                yield line.decode().rstrip("\r")
+        if rest:
+            yield rest.decode()
+
+
+class AsyncLink:
+    """A connection to one server, which is opened when it is needed and kept."""
+
+    def __init__(self, address: Address, token: str | None) -> None:
+        self.address, self._token, self._stream = address, token, None
+
+    _stream: AsyncStream | None
+
+    async def send(
+        self, method: str, path: str, body: bytes | None, headers: Mapping[str, str], timeout: float | None
+    ) -> AsyncAnswer:
+        """Sends a request, and reads the head of the answer."""
+        lines = [f"{method} {self.address.base}{path} HTTP/1.1", f"Host: {self.address.name}"]
+        if self._token:
+            lines.append(f"Authorization: Bearer {self._token}")
+        lines += [f"{name}: {value}" for name, value in headers.items()]
+        if body is not None:
+            lines.append(f"Content-Length: {len(body)}")
+        head = "\r\n".join([*lines, "", ""]).encode()
+        if self._stream is None:
+            self._stream = await AsyncStream.open(self.address, timeout)
+        self._stream.timeout = timeout
+        await self._stream.write(head + (body or b""))
+        first, *rest = (await self._stream.until(b"\r\n\r\n")).decode("latin-1").split("\r\n")
+        pairs = [line.split(":", 1) for line in rest if ":" in line]
+        found = {name.strip().lower(): value.strip() for name, value in pairs}
+        version, status = first.split(" ")[:2]
+        if not version.startswith("HTTP/1."):
+            raise ConnectionError(f"{self.address.url} does not speak HTTP/1.1")
+        return AsyncAnswer(self._stream, int(status), found)
+
+    async def call(
+        self, method: str, path: str, body: bytes | None, headers: Mapping[str, str], timeout: float | None
+    ) -> tuple[AsyncAnswer, bytes]:
+        """Sends a request, and reads the whole answer. After an error the connection is closed."""
+        try:
+            answer = await self.send(method, path, body, headers, timeout)
+            read = await answer.body()
+        except BaseException:
+            self.close()
+            raise
+        if not answer.keeps:
+            self.close()
+        return answer, read
+
+    def close(self) -> None:
+        if self._stream is not None:
+            self._stream.close()
+            self._stream = None
+
+
+class AsyncClient:
+    """Submits tasks, sends commands, reads: everything that the HTTP API of a windlass server has.
+
+    `url` is the address of a server, or of several with spaces between them; `WINDLASS_URL`, and
+    `http://localhost:7474` without that. `token` is `WINDLASS_TOKEN` by default; the Unix socket needs none.
+    A request is sent again for `timeout` seconds, to the next server if there are several, when none has answered or one
+    is busy: this is safe, because a request that changes tasks has a key. Use a client in one task or thread at a time.
+
+    Methods return the JSON of the answer, as docs/json.md of windlass describes it, and raise `ApiError`."""
+
+    def __init__(
+        self, url: str | None = None, token: str | None = None, *, timeout: float = 30.0, codec: Codec | None = None
+    ) -> None:
+        urls = url or os.environ.get("WINDLASS_URL") or "http://localhost:7474"
+        self._token = os.environ.get("WINDLASS_TOKEN") if token is None else token
+        self._links = [AsyncLink(Address.read(one), self._token) for one in urls.split()]
+        self._timeout, self._codec = timeout, codec or Plain()
+
+    async def __aenter__(self) -> AsyncClient:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Closes the connections."""
+        for link in self._links:
+            link.close()
+
+    async def request(
+        self, method: str, path: str, body: Any = None, *, key: bool = False, wait: float = 0.0, **query: Any
+    ) -> Any:
+        """Sends any request, and returns the JSON of the answer.
+
+        `query` leaves out what is `None`. `key` adds an `Idempotency-Key`. `wait` is for how long the server may hold
+        the answer back. Raises `ApiError` for an answer that is an error, `Unavailable` when no server answers in time."""
+        given = {name: value for name, value in query.items() if value is not None}
+        if wait:
+            given["wait"] = f"{round(wait * 1000)}ms"
+        for name, value in given.items():
+            if isinstance(value, bool):
+                given[name] = "true" if value else "false"
+        target = f"/v1{path}" + (f"?{urlencode(given, doseq=True)}" if given else "")
+        headers = {} if body is None else {"Content-Type": "application/json"}
+        if isinstance(body, list) and method == "PATCH":
+            headers["Content-Type"] = "application/json-patch+json"
+        if key:
+            headers["Idempotency-Key"] = str(uuid.uuid4())
+        data = None if body is None else json.dumps(body, allow_nan=False).encode()
+        return await self._send(method, target, data, headers, wait, method in ("GET", "DELETE") or key)
+
+    async def _send(
+        self, method: str, target: str, data: bytes | None, headers: dict[str, str], wait: float, again: bool
+    ) -> Any:
+        pause, spent, problem = 0.05, 0.0, ""
+        while True:
+            link = self._links[0]
+            fresh = link._stream is None
+            try:
+                answer, read = await link.call(method, target, data, headers, self._timeout + wait)
+            except (OSError, ValueError, asyncio.TimeoutError) as error:
+                problem = f"{link.address.url}: {error or type(error).__name__}"
+                # An old connection may have been closed between two requests: a new one is tried at once.
+                delay = 0.0 if not fresh and again else pause
+                refused = isinstance(error, ConnectionRefusedError)
+                if not again and not refused:
+                    raise Unavailable(f"{problem}; whether the request was carried out is not known") from error
+            else:
+                if answer.status not in _LATER:
+                    return self._read(answer, read, target)
+                problem = f"{link.address.url} answered {answer.status}"
+                delay = float(answer.headers.get("retry-after", "0") or 0) or pause
+                if answer.status == 503 and len(self._links) > 1:
+                    delay = min(delay, pause)
+            self._links.append(self._links.pop(0))
+            spent += max(delay, 0.01)
+            if spent > self._timeout:
+                raise Unavailable(f"no server has carried out the request in {self._timeout:g} s: {problem}")
+            await asyncio.sleep(delay * random.uniform(0.9, 1.1))
+            pause = min(pause * 2, 2.0)
+
+    def _read(self, answer: AsyncAnswer, read: bytes, target: str) -> Any:
+        is_json = "json" in answer.headers.get("content-type", "")
+        if answer.status < 300:
+            return json.loads(read) if is_json else None
+        problem = json.loads(read) if is_json and read else {"detail": read.decode(errors="replace")[:500]}
+        kind = CODES.get(problem.get("code", ""), ApiError)
+        raise kind(answer.status, problem, target)
+
+    # Tasks
+
+    async def submit(self, task: Task[P, Any] | str, props: P | None = None, **fields: Any) -> Json:
+        """Submits a task, and returns `{"id": …, "submitted": "new"}`.
+
+        `fields` are those of a task: `id`, `start_at` (a `datetime`, or a `timedelta` from now), `labels`, `priority`,
+        `retry`, `limits`, `after`, `unique`, `end_by`, `if_exists` (`same` makes a second submit harmless) and so on."""
+        made: Json = await self.request("POST", "/tasks", form(task, props, self._codec, fields), key=True)
+        return made
+
+    async def submit_many(self, tasks: Iterable[Json]) -> list[Json]:
+        """Submits tasks that `Task.new` makes, and returns an answer for each: one that is refused has a `code`."""
+        answers: list[Json] = []
+        batch: list[Json] = []
+        for task in tasks:
+            batch.append(task)
+            if len(batch) == 500:
+                answers += await self.request("POST", "/tasks", batch, key=True)
+                batch = []
+        return answers + (await self.request("POST", "/tasks", batch, key=True) if batch else [])
+
+    async def get(self, id: str) -> Json:
+        """Returns a task. Raises `NotFound`."""
+        task: Json = await self.request("GET", f"/tasks/{_part(id)}")
+        return self._decoded(task)
+
+    async def result(self, id: str, timeout: float | dt.timedelta | None = None) -> Any:
+        """Waits until a task has ended, and returns its result. Raises `TaskFailed` and `TimeoutError`."""
+        left = float("inf") if timeout is None else _seconds(timeout)
+        while True:
+            wait = max(0.0, min(_WAIT, left))
+            task = self._decoded(await self.request("GET", f"/tasks/{_part(id)}", wait=wait, **{"for": "ended"}))
+            if task["state"] == "completed":
+                return task.get("result")
+            if task["state"] in ("failed", "killed"):
+                raise TaskFailed(id, task)
+            left -= wait
+            if left <= 0:
+                raise TimeoutError(f"task {id} is {task['state']} after the timeout")
+
+    def _decoded(self, task: Json) -> Json:
+        for field in ("props", "data", "result"):
+            if task.get(field) is not None:
+                task[field] = self._codec.decode(task[field])
+        return task
+
+    async def list(self, **filters: Any) -> AsyncIterator[Json]:
+        """Yields tasks, page by page. `filters` are those of `windlass list`: `state`, `kind`, `label`, `prefix`, ….
+
+        `limit` is the size of a page."""
+        cursor = None
+        while True:
+            page = await self.request("GET", "/tasks", **{**filters, "cursor": cursor})
+            for task in page["tasks"]:
+                yield self._decoded(task)
+            cursor = page.get("next")
+            if cursor is None:
+                return
+
+    async def reschedule(self, id: str, **fields: Any) -> Json:
+        """Changes a task that no worker has: `due`, `priority`, `limits`, `kind`, `props`, `data`."""
+        body = self._encoded(fields)
+        done: Json = await self.request("POST", f"/tasks/{_part(id)}/reschedule", body, key=True)
+        return done
+
+    async def retry(self, id: str, **fields: Any) -> Json:
+        """Starts an ended task again; with other `props` or `data` if they are given."""
+        done: Json = await self.request("POST", f"/tasks/{_part(id)}/retry", self._encoded(fields), key=True)
+        return done
+
+    def _encoded(self, fields: Json) -> Json:
+        for name in ("props", "data"):
+            if name in fields:
+                fields[name] = self._codec.encode(plain(fields[name], name))
+        return {name: when(one) if isinstance(one, (dt.datetime, dt.timedelta)) else one for name, one in fields.items()}
+
+    async def patch(self, id: str, operations: list[Json]) -> Json:  # type: ignore[valid-type]
+        """Changes props and data of a task that no worker has, by a JSON Patch of `/props` and `/data`."""
+        done: Json = await self.request("PATCH", f"/tasks/{_part(id)}", operations)
+        return done
+
+    async def delete(self, id: str, *, force: bool = False) -> None:
+        """Deletes a task; one that a worker has only with `force`."""
+        await self.request("DELETE", f"/tasks/{_part(id)}", force=force or None)
+
+    async def why(self, id: str | None = None) -> Json:
+        """Returns why a task is not run; without an id, what holds tasks back, by reason."""
+        found: Json = await self.request("GET", "/why" if id is None else f"/tasks/{_part(id)}/why")
+        return found
+
+    async def graph(self, id: str, *, waiters: bool = False, limit: int | None = None) -> Json:
+        """Returns the tasks that a task waits for; with `waiters`, those that wait for it."""
+        found: Json = await self.request("GET", f"/tasks/{_part(id)}/graph", waiters=waiters or None, limit=limit)
+        return found
+
+    async def history(self, id: str, limit: int | None = None) -> Json:
+        """Returns the changes of a task, oldest first."""
+        found: Json = await self.request("GET", f"/tasks/{_part(id)}/history", limit=limit)
+        return found
+
+    async def log(self, id: str, after: str | None = None) -> Json:
+        """Returns the lines that the handler of a task has logged."""
+        found: Json = await self.request("GET", f"/tasks/{_part(id)}/log", after=after)
+        return found
+
+    async def transaction(self, lines: list[Json], *, id: str | None = None, dry_run: bool = False) -> Json:  # type: ignore[valid-type]
+        """Applies operations (docs/json.md, `operation.json`) in one step: all, or none. With `dry_run`, checks them."""
+        body = {"lines": lines, "dry_run": dry_run, **({"id": id} if id else {})}
+        done: Json = await self.request("POST", "/transactions", body, key=not dry_run)
+        return done
+
+    # Commands
+
+    async def command(
+        self, id: str, command: str, *, wait: float | dt.timedelta | None = None, **fields: Any
+    ) -> Json:
+        """Sends a command: `run`, `sleep` (with `until`), `pause`, `release`, `checkpoint`, `complete`, `kill`.
+
+        With `wait` the answer has its `outcome`, if there was one in that time."""
+        made = {name: when(one) if isinstance(one, (dt.datetime, dt.timedelta)) else one for name, one in fields.items()}
+        body = {"id": str(uuid.uuid4()), "command": command, **plain(made, "command")}
+        return await self._await_outcome(f"/tasks/{_part(id)}/commands", body, wait, {})
+
+    async def _await_outcome(self, path: str, body: Any, wait: float | dt.timedelta | None, query: Json) -> Json:
+        left = 0.0 if wait is None else _seconds(wait)
+        sent: Json = await self.request("POST", path, body, key=True, **query)
+        while sent.get("outcome") is None and left > 0:
+            part = min(_WAIT, left)
+            sent = await self.request("GET", f"/commands/{_part(sent['id'])}", wait=part)
+            left -= part
+        return sent
+
+    async def pause(self, id: str, *, wait: float | dt.timedelta | None = None) -> Json:
+        """Pauses a task. With `wait`, until its handler has stopped and the pause is stored."""
+        return await self.command(id, "pause", wait=wait)
+
+    async def resume(self, id: str, *, wait: float | dt.timedelta | None = None) -> Json:
+        """Resumes a paused task, or wakes a sleeping one."""
+        return await self.command(id, "run", wait=wait)
+
+    async def kill(self, id: str, *, wait: float | dt.timedelta | None = None) -> Json:
+        """Ends a task as killed."""
+        return await self.command(id, "kill", wait=wait)
+
+    async def signal(self, id: str, name: str, payload: Any = None, *, wait: float | dt.timedelta | None = 30.0) -> Any:
+        """Sends a signal, waits for the reply of the handler, and returns it. With `wait=None` it does not wait.
+
+        Raises `SignalError` when the handler has not replied, and `TimeoutError`: the signal stays in the queue then."""
+        body = self._codec.encode(plain(payload, "payload"))
+        query = {"id": str(uuid.uuid4())}
+        sent = await self._await_outcome(f"/tasks/{_part(id)}/signals/{_part(name)}", body, wait, query)
+        outcome = sent.get("outcome")
+        if wait is None:
+            return None
+        if outcome is None:
+            raise TimeoutError(f"task {id} has not replied to the signal {name}: {sent['id']} waits in its queue")
+        if outcome.get("outcome") != "answered":
+            raise SignalError(id, name, outcome)
+        return self._codec.decode(outcome.get("reply"))
+
+    async def commands(self, id: str) -> Json:
+        """Returns the commands of a task, with their outcomes."""
+        found: Json = await self.request("GET", f"/tasks/{_part(id)}/commands")
+        return found
+
+    async def changes(self, after: int | str | None = None) -> AsyncIterator[Json]:
+        """Yields the changes of the namespace as they come, without an end, over every failure of a server.
+
+        `after` is the `seq` of a change; 0 for the oldest that is kept, and now without it. When changes in between are no
+        longer kept, `{"what": "reset", "seq": …}` comes: list the tasks then."""
+        link, pause = None, 0.05
+        while True:
+            headers = {"Accept": "text/event-stream"}
+            path = "/v1/changes" if after is None else f"/v1/changes?after={after}"
+            try:
+                link = AsyncLink(self._links[0].address, self._token)
+                answer = await link.send("GET", path, None, headers, 45.0)
+                if answer.status not in (200, *_LATER):
+                    self._read(answer, await answer.body(), path)
+                name = ""
+                async for line in answer.lines() if answer.status == 200 else _none():
+                    field, _, value = line.partition(": ")
+                    if field == "id":
+                        after, pause = value, 0.05
+                    elif field == "event":
+                        name = value
+                    elif field == "data" and name == "reset":
+                        yield {"what": "reset", "seq": after}
+                    elif field == "data" and name == "change":
+                        yield json.loads(value)
+            except (OSError, ValueError, asyncio.TimeoutError):
+                pass
+            finally:
+                if link is not None:
+                    link.close()
+            self._links.append(self._links.pop(0))
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, 2.0)
+
+    # Schedules
+
+    async def schedules(self, limit: int | None = None, cursor: str | None = None) -> Json:
+        """Returns a page of the schedules."""
+        found: Json = await self.request("GET", "/schedules", limit=limit, cursor=cursor)
+        return found
+
+    async def schedule(self, id: str) -> Json:
+        """Returns a schedule with its next times."""
+        found: Json = await self.request("GET", f"/schedules/{_part(id)}")
+        return found
+
+    async def create_schedule(self, id: str, spec: Json, *, paused: bool = False) -> Json:
+        """Creates a schedule, such as `{"run": {"kind": "mail"}, "cron": ["30 2 * * *"]}`."""
+        body = {"id": id, "spec": plain(spec, "spec"), "paused": paused}
+        made: Json = await self.request("POST", "/schedules", body)
+        return made
+
+    async def update_schedule(self, id: str, **fields: Any) -> Json:
+        """Changes the given fields of the spec; `None` removes one."""
+        made: Json = await self.request("PATCH", f"/schedules/{_part(id)}", plain(fields, "spec"))
+        return made
+
+    async def delete_schedule(self, id: str, *, kill_runs: bool = False) -> None:
+        """Deletes a schedule; its runs continue without `kill_runs`."""
+        await self.request("DELETE", f"/schedules/{_part(id)}", kill_runs=kill_runs or None)
+
+    async def schedule_times(self, id: str, limit: int | None = None) -> Json:
+        """Returns the next times of a schedule."""
+        found: Json = await self.request("GET", f"/schedules/{_part(id)}/times", limit=limit)
+        return found
+
+    async def preview_schedule(self, **fields: Any) -> Json:
+        """Returns the times that a new or changed schedule would have."""
+        found: Json = await self.request("POST", "/schedule-times", plain(fields, "schedule"))
+        return found
+
+    async def change_schedule(self, id: str, action: str, **fields: Any) -> Json:
+        """`pause`, `resume`, `trigger`, `backfill` or `skip`, with the fields of that request (docs/server.md)."""
+        body = {name: when(one) if isinstance(one, (dt.datetime, dt.timedelta)) else one for name, one in fields.items()}
+        made: Json = await self.request("POST", f"/schedules/{_part(id)}/{_part(action)}", body)
+        return made
+
+    # The namespace
+
+    async def counts(self) -> Json:
+        """Returns how many tasks there are by kind and state."""
+        found: Json = await self.request("GET", "/counts")
+        return found
+
+    async def scale(self, kind: str) -> Json:
+        """Returns how many tasks of a kind could run at once, for an autoscaler."""
+        found: Json = await self.request("GET", "/scale", kind=kind)
+        return found
+
+    async def see(self, what: str, **query: Any) -> Json:
+        """Returns `stats`, `limits`, `nodes`, `audit`, `doctor`, `servers`, `time`, `masks`, `tokens` or `openapi.json`."""
+        found: Json = await self.request("GET", f"/{what}", **query)
+        return found
+
+    async def node_command(self, node: str, command: str, **fields: Any) -> Json:
+        """Sends `freeze`, `unfreeze`, `balance`, `drain` or `stop-task` (with `task`) to a node or worker."""
+        sent: Json = await self.request("POST", f"/nodes/{_part(node)}/commands", {"command": command, **fields})
+        return sent
+
+    async def node_answer(self, order: int) -> Json:
+        """Returns a node's answer to a command."""
+        found: Json = await self.request("GET", f"/node-commands/{order}")
+        return found
+
+    async def purge(self, **fields: Any) -> Json:
+        """Deletes ended tasks: `states`, `older_than` (`30d`), `limit`."""
+        done: Json = await self.request("POST", "/purge", fields)
+        return done
+
+    async def backup(self, path: str | Path) -> int:
+        """Writes a backup of a store on SQLite to a new file, and returns its size. Raises `FileExistsError`."""
+        link = AsyncLink(self._links[0].address, self._token)
+        try:
+            answer = await link.send("GET", "/v1/backup", None, {}, 600.0)
+            if answer.status != 200:
+                self._read(answer, await answer.body(), "/v1/backup")
+            size = 0
+            with open(path, "xb") as file:
+                try:
+                    async for chunk in answer.chunks():
+                        size += file.write(chunk)
+                except BaseException:
+                    os.unlink(path)  # A part of a backup is none; the name was new.
+                    raise
+            return size
+        finally:
+            link.close()
+
+    async def set_mask(self, kind: str, pointers: list[str], **fields: Any) -> None:  # type: ignore[valid-type]
+        """Hides values of the tasks of a kind from every caller of the API."""
+        await self.request("POST", "/masks", {"kind": kind, "pointers": pointers, **fields})
+
+    async def remove_mask(self, kind: str) -> None:
+        """Removes the mask of a kind."""
+        await self.request("DELETE", f"/masks/{_part(kind)}")
+
+    async def new_token(self, name: str, role: str, **fields: Any) -> Json:
+        """Makes a token, and returns its secret, which nothing shows again."""
+        made: Json = await self.request("POST", "/tokens", {"name": name, "role": role, **fields})
+        return made
+
+    async def rotate_token(self, name: str, overlap: str | None = None) -> Json:
+        """Gives a token another secret; the one before is valid for `overlap` (`1d`) more."""
+        made: Json = await self.request("POST", f"/tokens/{_part(name)}/rotate", overlap=overlap)
+        return made
+
+    async def revoke_token(self, name: str) -> None:
+        """Revokes a token."""
+        await self.request("DELETE", f"/tokens/{_part(name)}")
+
+
+async def _none() -> AsyncIterator[str]:
+    for line in ():
+        yield line
+
+
+def _part(text: str) -> str:
+    return quote(text, safe="")
+
+
+def _seconds(time: float | dt.timedelta) -> float:
+    return time.total_seconds() if isinstance(time, dt.timedelta) else time

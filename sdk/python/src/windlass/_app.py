@@ -1,0 +1,219 @@
+"""`App`: the handlers of a program, and what runs them."""
+
+from __future__ import annotations
+
+import datetime as dt
+import inspect
+import logging
+import os
+import subprocess
+import sys
+import time
+import typing
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Generic, Literal, TypeVar
+
+from . import _aio, _sync
+from ._job import Codec, Job, Json, Plain, form
+
+P = TypeVar("P")
+D = TypeVar("D")
+Place = Literal["process", "thread", "loop"]
+logger = logging.getLogger("windlass")
+_RELOADED = "WINDLASS_RELOADED"
+made: dict[tuple[str, str, str], Task[Any, Any]] = {}
+"""Every handler of this process, by its kind, module and name: how another process finds it after an import."""
+
+
+class Task(Generic[P, D]):
+    """A handler with its kind: what `App.task` makes of a function. Calling it calls the function."""
+
+    kind: str
+    props: Any
+    data: Any
+    codec: Codec
+    slots: int
+    data_version: int
+    migrate: Callable[[Any, int], Any] | None
+    stall_after: float | None
+    grace: float
+    signals: bool
+    place: Place
+    interrupt: bool
+    fail_on: tuple[type[BaseException], ...]
+    retry_on: tuple[type[BaseException], ...]
+
+    def __init__(self, handler: Callable[[Job[P, D]], Any], **settings: Any) -> None:
+        self.handler = handler
+        self.__dict__.update(settings)
+        self.__doc__, self.__name__, self.__module__ = handler.__doc__, handler.__name__, handler.__module__
+        self.__qualname__ = handler.__qualname__
+
+    def __call__(self, job: Job[P, D]) -> Any:
+        return self.handler(job)
+
+    def __repr__(self) -> str:
+        return f"<Task {self.kind} of {self.__module__}.{self.__qualname__}>"
+
+    def new(self, props: P, **fields: Any) -> Json:
+        """Returns a task to submit, for `Client.submit_many` and transactions."""
+        return form(self, props, self.codec, fields)
+
+
+class App:
+    """Handlers, and where their tasks are.
+
+    `url` and `token` are those of `Client`. `labels` are those that a task must all have to be run here. `ttl` is how
+    long a lost worker keeps its tasks, in seconds: 15 to 300. `codec` changes all values on their way, such as by
+    encryption."""
+
+    def __init__(
+        self,
+        url: str | None = None,
+        token: str | None = None,
+        *,
+        labels: Mapping[str, str] | None = None,
+        ttl: float = 45.0,
+        codec: Codec | None = None,
+    ) -> None:
+        if not 15 <= ttl <= 300:
+            raise ValueError(f"ttl: {ttl} is not between 15 and 300 seconds")
+        self.url, self.token = url, token
+        self.labels, self.ttl, self.codec = dict(labels or {}), ttl, codec or Plain()
+        self.tasks: dict[str, Task[Any, Any]] = {}
+
+    def task(
+        self,
+        kind: str,
+        *,
+        slots: int | None = None,
+        place: Place | None = None,
+        data_version: int = 1,
+        migrate: Callable[[Any, int], Any] | None = None,
+        stall_after: dt.timedelta | None = None,
+        grace: dt.timedelta = dt.timedelta(seconds=30),
+        signals: bool = False,
+        interrupt: bool = True,
+        fail_on: tuple[type[BaseException], ...] = (),
+        retry_on: tuple[type[BaseException], ...] = (),
+    ) -> Callable[[Callable[[Job[P, D]], Any]], Task[P, D]]:
+        """Makes a function the handler of a kind. Its parameter is a `Job[Props, Data]`, whose types are read by it.
+
+        `slots`: how many run at once; by default the number of processors for `process`, 20 for `thread`, 100 for `loop`.
+        `place`: a process for each run (default of `def`), threads of one process, or the event loop of one process
+        (default of `async def`). A stop ends handlers in each of them: with `interrupt` (not in threads) at once, otherwise
+        when they look (`checkpoint`, `wait`), and after `grace` by ending their process.
+        `migrate(data, version)` returns data of an earlier version as that of `data_version`.
+        `stall_after`: a run that has made no checkpoint, reply, progress or log line for that time is ended as failed.
+        `signals`: whether the handler takes signals.
+        `fail_on`: exceptions that fail the task at once; `retry_on`: the only ones that do not."""
+
+        def decorate(handler: Callable[[Job[P, D]], Any]) -> Task[P, D]:
+            if kind in self.tasks:
+                raise ValueError(f"the kind {kind} has two handlers: {self.tasks[kind]!r} and {handler!r}")
+            is_async = inspect.iscoroutinefunction(handler)
+            where: Place = place or ("loop" if is_async else "process")
+            if (where == "loop") != is_async:
+                raise TypeError(f"{kind}: place={where!r} is for {'def' if is_async else 'async def'}, not for this handler")
+            props, data = _types(handler, sys._getframe(1).f_locals)
+            default = {"process": os.cpu_count() or 1, "thread": 20, "loop": 100}[where]
+            task: Task[P, D] = Task(
+                handler,
+                kind=kind,
+                props=props,
+                data=data,
+                codec=self.codec,
+                slots=slots or default,
+                place=where,
+                data_version=data_version,
+                migrate=migrate,
+                stall_after=None if stall_after is None else stall_after.total_seconds(),
+                grace=grace.total_seconds(),
+                signals=signals,
+                interrupt=interrupt and where != "thread",
+                fail_on=fail_on,
+                retry_on=retry_on,
+            )
+            self.tasks[kind] = made[kind, handler.__module__, handler.__qualname__] = task
+            return task
+
+        return decorate
+
+    def client(self) -> _sync.Client:
+        """Returns a client with the URL, the token and the codec of the app."""
+        return _sync.Client(self.url, self.token, codec=self.codec)
+
+    def async_client(self) -> _aio.AsyncClient:
+        """Returns an asynchronous client with the URL, the token and the codec of the app."""
+        return _aio.AsyncClient(self.url, self.token, codec=self.codec)
+
+    def run(self, *, reload: bool = False) -> None:
+        """Runs tasks until SIGTERM or SIGINT, then exits.
+
+        The first signal stops the handlers and releases their tasks; a second one aborts them. The exit code is 0 after a
+        first signal, and 1 after a second one and when the worker cannot go on: the log says why. Other processes than the one that
+        runs handlers need `if __name__ == "__main__":` around this call. `reload` is for development: it starts again when
+        a source file has changed."""
+        if not logging.getLogger().handlers and not logger.handlers:
+            logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+        if not self.tasks:
+            raise ValueError("the app has no handlers: decorate a function with @app.task(KIND)")
+        if reload and _RELOADED not in os.environ:
+            sys.exit(_reloading())
+        from ._worker import work
+
+        sys.exit(work(self))
+
+
+def _types(handler: Callable[..., Any], names: dict[str, Any]) -> tuple[Any, Any]:
+    """Returns the types of props and data that the annotation of the first parameter has."""
+    try:
+        hints = typing.get_type_hints(handler, localns=names)
+    except NameError as error:
+        raise TypeError(f"the annotations of {handler.__qualname__} name something that is not known there: {error}") from error
+    parameters = list(inspect.signature(handler).parameters)
+    if len(parameters) != 1:
+        raise TypeError(f"{handler.__qualname__} has to take one parameter: the job")
+    hint = hints.get(parameters[0], Any)
+    arguments = typing.get_args(hint) if typing.get_origin(hint) is Job else ()
+    if hint not in (Any, Job) and not arguments:
+        raise TypeError(f"{handler.__qualname__}: annotate {parameters[0]} as Job[Props, Data], not as {hint!r}")
+    return (arguments[0], arguments[1]) if arguments else (Any, Any)
+
+
+def _sources() -> Iterator[tuple[str, float]]:
+    folder = os.getcwd() + os.sep
+    for module in list(sys.modules.values()):
+        path = getattr(module, "__file__", None)
+        if path and os.path.abspath(path).startswith(folder) and f"{os.sep}site-packages{os.sep}" not in path:
+            try:
+                yield path, os.stat(path).st_mtime
+            except OSError:
+                yield path, 0.0
+
+
+def _reloading() -> int:
+    """Runs this program as a child, again whenever a file that it has imported from below this folder changes."""
+    import signal
+
+    ended: list[int] = []
+    child: subprocess.Popen[bytes] | None = None
+
+    def end(number: int, _: Any) -> None:
+        ended.append(number)
+        if child is not None and number == signal.SIGTERM:  # A terminal sends SIGINT to both.
+            child.terminate()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, end)
+    while True:
+        seen = dict(_sources())
+        child = subprocess.Popen([sys.executable, *sys.orig_argv[1:]], env={**os.environ, _RELOADED: "1"})
+        while dict(_sources()) == seen and not ended:
+            time.sleep(0.3)
+        if not ended:
+            logger.info("a source file has changed: starting again")
+            child.terminate()
+        code = child.wait()
+        if ended:
+            return code

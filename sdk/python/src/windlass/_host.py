@@ -1,0 +1,434 @@
+"""The process in which handlers run. It gets runs from the worker's process, and tells it what they did."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import contextvars
+import ctypes
+import importlib
+import json
+import logging
+import os
+import queue
+import select
+import signal
+import socket
+import struct
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Awaitable
+from typing import Any
+
+from ._app import Task, made
+from ._job import Done, Job, Json, Refused, Stop, _current, make_job, outcome
+
+logger = logging.getLogger("windlass")
+_LEFT = 70
+"""The exit code when the worker's process is lost, or the time of its lease is over."""
+_BLOCKED = 1.0
+
+
+def clock() -> float:
+    """A clock that also runs while the machine sleeps, where there is one."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
+
+
+def frame(messages: Any) -> bytes:
+    """A list of messages as it is sent between the processes."""
+    data = json.dumps(messages).encode()
+    return struct.pack(">I", len(data)) + data
+
+
+def main(link: socket.socket, where: dict[str, tuple[str, str]], place: str) -> None:
+    """Runs handlers until the worker's process ends. `where` has the module and the name of each kind's handler."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)  # The worker decides; a terminal sends SIGINT to every process.
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+    if not logging.getLogger().handlers:
+        logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    tasks: dict[str, Task[Any, Any]] = {}
+    for kind, (module, name) in where.items():
+        importlib.import_module(module)
+        found = made.get((kind, module.replace("__main__", "__mp_main__"), name))
+        if found is None:
+            raise SystemExit(f"windlass: importing {module} does not make {name} the handler of {kind}: decorate it in a module")
+        tasks[kind] = found
+    host = {"process": ProcessHost, "thread": ThreadHost, "loop": LoopHost}[place](link, tasks)
+    host.send(["ready"])
+    host.serve()
+
+
+class Run:
+    """A run in this process: the port of its job."""
+
+    def __init__(self, host: Host, key: int, task: Task[Any, Any], claim: Json) -> None:
+        self.host, self.key, self.task, self.claim = host, key, task, claim
+        self.job: Job[Any, Any] | None = None
+        self.stop: Stop | None = None
+        self.order = max((signal["order"] for signal in claim.get("signals") or []), default=0)
+        self.changed = threading.Condition()
+        self.answers: dict[int, Any] = {}
+        self.fresh = False
+        self.tickets = 0
+
+    # The port
+
+    def tell(self, what: str, value: Any) -> None:
+        self.host.send(["tell", self.key, what, json.dumps(value)])
+
+    def took(self, order: int) -> None:
+        if order > self.order:
+            self.order = order
+            self.host.send(["took", self.key, order])
+
+    def ask(self, what: str, value: Any) -> Awaitable[None]:
+        ticket = self._ask(what, value)
+        with self.changed:
+            self.changed.wait_for(lambda: ticket in self.answers)
+            error = self.answers.pop(ticket)
+        self._answered(error)
+        return Done()
+
+    def wait(self, seconds: float | None) -> Awaitable[None]:
+        with self.changed:
+            self.changed.wait_for(lambda: self.stop or self.fresh, seconds)
+        self._look()
+        return Done()
+
+    def _ask(self, what: str, value: Any) -> int:
+        self.tickets += 1
+        self.host.send(["ask", self.key, self.tickets, what, json.dumps(value, allow_nan=False), self.order])
+        return self.tickets
+
+    def _answered(self, error: str | None) -> None:
+        if error is not None:
+            raise Refused(error)
+        self._look()
+
+    def _look(self) -> None:
+        self.fresh = False
+        if self.stop is not None:
+            raise self.stop
+
+    # What comes
+
+    def stopped(self, stop: Json) -> None:
+        self.stop = Stop(stop["reason"], stop.get("command"))
+        self.order = max(self.order, stop.get("order") or 0)
+        if self.job is not None:
+            self.job.stopping = self.stop
+        self.wake()
+
+    def signalled(self, sent: Json) -> None:
+        if self.job is None:
+            self.claim.setdefault("signals", []).append(sent)
+        else:
+            self.job._receive(sent)
+        self.fresh = True
+        self.wake()
+
+    def answered(self, ticket: int, error: str | None) -> None:
+        self.answers[ticket] = error
+        self.wake()
+
+    def wake(self) -> None:
+        with self.changed:
+            self.changed.notify_all()
+
+    # Its life
+
+    def made(self) -> Job[Any, Any]:
+        self.job = make_job(self.task, self.claim, self)
+        self.job.stopping = self.stop
+        _current.set(self.job)
+        return self.job
+
+    def call(self) -> None:
+        """Runs a `def` handler, and sends what follows."""
+        returned, error = None, None
+        try:
+            returned = self.host.user(self)
+        except BaseException as raised:  # noqa: BLE001: whatever a handler raises is its outcome
+            error = raised
+        self.ended(returned, error)
+
+    def ended(self, returned: Any, error: BaseException | None) -> None:
+        if error is not None and not isinstance(error, (Stop, asyncio.CancelledError)):
+            logger.warning("task %s: the handler has failed", self.claim["id"], exc_info=error)
+        self.host.runs.pop(self.key, None)
+        message = outcome(self.task, self.job, returned, error)
+        try:
+            text = json.dumps(message, allow_nan=False)
+        except (TypeError, ValueError) as wrong:
+            text = json.dumps({"message": "error", "error": f"the returned message is not JSON: {wrong}"})
+        self.host.send(["return", self.key, text, self.order])
+
+
+class Host:
+    """What the three places have in common: a thread that reads from the worker's process, and watches the time."""
+
+    def __init__(self, link: socket.socket, tasks: dict[str, Task[Any, Any]]) -> None:
+        self.link, self.tasks = link, tasks
+        self.runs: dict[int, Run] = {}
+        self.until = float("inf")
+        self.sending = threading.Lock()
+
+    def serve(self) -> None:
+        raise NotImplementedError
+
+    def send(self, message: Any) -> None:
+        with self.sending:
+            self.link.sendall(frame([message]))
+
+    def user(self, run: Run) -> Any:
+        return run.task.handler(run.made())
+
+    def read(self) -> None:
+        """Reads messages until the worker's process ends. Then this one ends, whatever its handlers do."""
+        buffer = bytearray()
+        poll = select.poll()
+        poll.register(self.link, select.POLLIN)
+        while True:
+            if clock() > self.until:
+                os._exit(_LEFT)
+            self.watch()
+            if not poll.poll(250):
+                continue
+            data = self.link.recv(1 << 18)
+            if not data:
+                os._exit(_LEFT)
+            buffer += data
+            messages: list[Any] = []
+            while len(buffer) >= 4 and len(buffer) >= 4 + (size := struct.unpack_from(">I", buffer)[0]):
+                messages += json.loads(buffer[4 : 4 + size])
+                del buffer[: 4 + size]
+            if messages:
+                self.take(messages)
+
+    def watch(self) -> None:
+        """Looks after the handlers, four times a second."""
+
+    def take(self, messages: list[Any]) -> None:
+        for message in messages:
+            self.handle(message)
+
+    def handle(self, message: Any) -> None:
+        name, *rest = message
+        if name == "until":
+            self.until = rest[0]
+        elif name == "start":
+            key, claim = rest
+            run = self.runs[key] = Run(self, key, self.tasks[claim["kind"]], claim)
+            self.begin(run)
+        elif name == "quit":
+            os._exit(0)
+        elif run := self.runs.get(rest[0]):
+            if name == "stop":
+                run.stopped(rest[1])
+                if rest[1]["interrupt"]:
+                    self.interrupt(run)
+            elif name == "abort":
+                self.interrupt(run)
+            elif name == "signal":
+                run.signalled(rest[1])
+            elif name == "answer":
+                run.answered(rest[1], rest[2])
+
+    def begin(self, run: Run) -> None:
+        raise NotImplementedError
+
+    def interrupt(self, run: Run) -> None:
+        """Ends a handler where it is, if it can be."""
+
+
+class ProcessHost(Host):
+    """One `def` handler at a time, on the main thread."""
+
+    def __init__(self, link: socket.socket, tasks: dict[str, Task[Any, Any]]) -> None:
+        super().__init__(link, tasks)
+        self.queue: queue.SimpleQueue[Run] = queue.SimpleQueue()
+        self.active: Run | None = None
+        self.inside = 0
+        """How deep the handler is within calls of its job, which are not interrupted."""
+
+    def serve(self) -> None:
+        signal.signal(signal.SIGUSR1, self._raise)
+        threading.Thread(target=self.read, name="windlass", daemon=True).start()
+        while True:
+            contextvars.copy_context().run(self.queue.get().call)
+
+    def begin(self, run: Run) -> None:
+        self.queue.put(run)
+
+    def user(self, run: Run) -> Any:
+        job = run.made()
+        for name in ("ask", "wait"):
+            setattr(run, name, self._guarded(getattr(run, name)))
+        self.active = run
+        try:
+            if run.stop is not None:
+                raise run.stop
+            return run.task.handler(job)
+        finally:
+            self.active = None
+
+    def _guarded(self, call: Any) -> Any:
+        def guarded(*arguments: Any) -> Any:
+            self.inside += 1
+            try:
+                return call(*arguments)
+            finally:
+                self.inside -= 1
+
+        return guarded
+
+    def interrupt(self, run: Run) -> None:
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGUSR1)
+
+    def _raise(self, *_: Any) -> None:
+        run = self.active
+        if run is not None and run.stop is not None and not self.inside:
+            self.active = None
+            raise run.stop
+
+
+class ThreadHost(Host):
+    """Handlers in threads of this process."""
+
+    def serve(self) -> None:
+        self.read()
+
+    def begin(self, run: Run) -> None:
+        context = contextvars.copy_context()
+        threading.Thread(target=context.run, args=(run.call,), name=run.claim["id"], daemon=True).start()
+
+
+class LoopRun(Run):
+    """A run in the event loop."""
+
+    handle: asyncio.Task[None]
+    pending: dict[int, asyncio.Future[None]]
+    event: asyncio.Event
+
+    def ask(self, what: str, value: Any) -> Awaitable[None]:
+        ticket = self._ask(what, value)
+        future = self.pending[ticket] = asyncio.get_running_loop().create_future()
+        return self._wait_for(future)
+
+    async def _wait_for(self, future: asyncio.Future[None]) -> None:
+        try:
+            error = await asyncio.shield(future)
+        except asyncio.CancelledError:
+            if self.stop is None:
+                raise
+            error = await future  # The data is on its way: the stop comes after it.
+        self._answered(error)  # type: ignore[arg-type]
+
+    def wait(self, seconds: float | None) -> Awaitable[None]:
+        return self._wait(seconds)
+
+    async def _wait(self, seconds: float | None) -> None:
+        if self.stop is None and not self.fresh:
+            self.event.clear()
+            try:
+                await asyncio.wait_for(self.event.wait(), seconds)
+            except asyncio.TimeoutError:
+                pass
+            except asyncio.CancelledError:
+                if self.stop is None:
+                    raise
+        self._look()
+
+    def answered(self, ticket: int, error: str | None) -> None:
+        future = self.pending.pop(ticket, None)
+        if future is not None and not future.done():
+            future.set_result(error)  # type: ignore[arg-type]
+
+    def wake(self) -> None:
+        self.event.set()
+
+    async def main(self) -> None:
+        returned, error = None, None
+        try:
+            job = self.made()
+            if self.stop is not None:
+                raise self.stop
+            returned = await self.task.handler(job)
+        except BaseException as raised:  # noqa: BLE001: whatever a handler raises is its outcome
+            error = raised
+        self.ended(returned, error)
+
+
+class LoopHost(Host):
+    """`async def` handlers in one event loop."""
+
+    loop: asyncio.AbstractEventLoop
+
+    def serve(self) -> None:
+        asyncio.run(self._serve())
+
+    async def _serve(self) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.loop.set_default_executor(concurrent.futures.ThreadPoolExecutor(thread_name_prefix="to_thread"))
+        self.out: list[Any] = []
+        self.beat = time.monotonic()
+        self.warned = False
+        threading.Thread(target=self.read, name="windlass", daemon=True).start()
+        while True:
+            self.beat, self.warned = time.monotonic(), False
+            await asyncio.sleep(0.2)
+
+    def take(self, messages: list[Any]) -> None:
+        for message in messages:
+            if message[0] == "until":  # Also while a handler blocks the loop.
+                self.until = message[1]
+        self.loop.call_soon_threadsafe(super().take, messages)
+
+    def send(self, message: Any) -> None:
+        if message[0] == "ready" or threading.current_thread() is not threading.main_thread():
+            return super().send(message)
+        if not self.out:
+            self.loop.call_soon(self._flush)
+        self.out.append(message)
+        return None
+
+    def _flush(self) -> None:
+        out, self.out = self.out, []
+        with self.sending:
+            self.link.sendall(frame(out))
+
+    def handle(self, message: Any) -> None:
+        if message[0] == "start":
+            _, key, claim = message
+            run = LoopRun(self, key, self.tasks[claim["kind"]], claim)
+            self.runs[key] = run
+            run.pending, run.event = {}, asyncio.Event()
+            run.handle = contextvars.copy_context().run(self.loop.create_task, run.main())
+            run.handle.set_name(claim["id"])
+        else:
+            super().handle(message)
+
+    def interrupt(self, run: Run) -> None:
+        if isinstance(run, LoopRun):
+            run.handle.cancel()
+
+    def watch(self) -> None:
+        """Warns of a handler that blocks the loop, with the place where it does."""
+        blocked = time.monotonic() - self.beat
+        if blocked < _BLOCKED or self.warned or not self.runs:
+            return
+        self.warned = True
+        current = asyncio.current_task(self.loop)
+        at = sys._current_frames().get(threading.main_thread().ident or 0)
+        lines = "".join(traceback.format_stack(at)[-3:]) if at else ""
+        name = current.get_name() if current else "a callback"
+        logger.warning(
+            "task %s has blocked the event loop for %.1f s: every async def handler waits for it. "
+            "Use `await asyncio.to_thread(...)` or a `def` handler.\n%s", name, blocked, lines,
+        )
+
+

@@ -1,0 +1,333 @@
+"""`Job`: what a handler gets, and `Next`: what it returns."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import datetime as dt
+import time
+from collections.abc import Awaitable, Generator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+
+from ._values import parse, plain
+
+if TYPE_CHECKING:
+    from ._app import Task
+
+P = TypeVar("P")
+D = TypeVar("D")
+R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
+Json = dict[str, Any]
+Time = dt.datetime | dt.timedelta | str
+ERASE: Any = type("ERASE", (), {"__repr__": lambda self: "ERASE"})()
+"""As the data of a message: the task has no data any more."""
+
+
+class Stop(BaseException):
+    """The handler is to end: its task was paused or killed, has missed its deadline, or the worker ends.
+
+    It comes from `checkpoint`, `reply` and `wait`. With `interrupt` (the default) it comes at once, wherever a `def` handler
+    is; an `async def` gets `asyncio.CancelledError` in its other awaits. Let both pass: the task then takes the message of
+    the command, or is released. A broad `except Exception` catches neither. `reason` is `command`, `shutdown`, `drain`, `balance`, `stop-task`, `deadline`,
+    `over` or `lost`; `command` is the command, such as `{"message": "pause"}`."""
+
+    def __init__(self, reason: str, command: Json | None = None) -> None:
+        super().__init__(reason if command is None else f"{reason}: {command.get('message')}")
+        self.reason, self.command = reason, command
+
+
+class Fail(Exception):
+    """Raised by a handler: the task fails at once, whatever its retry policy is."""
+
+
+class Refused(ValueError):
+    """A checkpoint or a reply was not stored; the text says why. The handler may go on."""
+
+
+@dataclass(frozen=True)
+class Signal:
+    """A signal to a task. `order` is its place in the queue of the task."""
+
+    name: str
+    payload: Any
+    order: int
+
+
+class Codec(Protocol):
+    """Changes values before they leave this process and after they come back, such as by encryption.
+
+    Both take and return what `json.dumps` takes. Props, data, results, payloads and replies pass through it."""
+
+    def encode(self, value: Any) -> Any: ...
+    def decode(self, value: Any) -> Any: ...
+
+
+class Plain:
+    """The codec that changes nothing."""
+
+    def encode(self, value: Any) -> Any:
+        return value
+
+    def decode(self, value: Any) -> Any:
+        return value
+
+
+class Port(Protocol):
+    """How a job reaches the worker that runs it."""
+
+    def ask(self, what: str, value: Any) -> Awaitable[None]: ...
+    def tell(self, what: str, value: Any) -> None: ...
+    def wait(self, seconds: float | None) -> Awaitable[None]: ...
+    def took(self, order: int) -> None: ...
+
+
+class Done:
+    """An awaitable that is done: what the calls of a `def` handler return."""
+
+    def __await__(self) -> Generator[Any, None, None]:
+        return
+        yield
+
+
+def when(time_: Time) -> str:
+    """Returns a time in the form of the server: a `timedelta` is counted from when the server reads it."""
+    if isinstance(time_, dt.timedelta):
+        return f"in {max(0, round(time_.total_seconds() * 1000))}ms"
+    if isinstance(time_, dt.datetime):
+        return (time_ if time_.tzinfo else time_.astimezone()).isoformat()
+    return time_
+
+
+def form(task: Task[P, Any] | str, props: P | None, codec: Codec, fields: Mapping[str, Any]) -> Json:
+    """Returns a task to submit in its JSON form. `fields` are those of `task.json` of windlass (docs/json.md)."""
+    kind = task if isinstance(task, str) else task.kind
+    made = {name: when(one) if isinstance(one, (dt.datetime, dt.timedelta)) else one for name, one in fields.items()}
+    return {"kind": kind, "props": codec.encode(plain(props, "props")), **plain(made, "task")}
+
+
+class Next(Generic[R_co]):
+    """What becomes of the task: made by the methods of `Job`, and returned by the handler."""
+
+    def __init__(self, message: Json) -> None:
+        self.message = message
+        """The message in the JSON form of windlass."""
+
+    def __repr__(self) -> str:
+        return f"Next({self.message!r})"
+
+
+_current: contextvars.ContextVar[Job[Any, Any]] = contextvars.ContextVar("windlass.job")
+
+
+def current_job() -> Job[Any, Any]:
+    """Returns the job of the handler that calls this, directly or indirectly. Raises `LookupError` elsewhere."""
+    return _current.get()
+
+
+class Job(Generic[P, D]):
+    """A run of a task: its input, and the calls by which the handler speaks with the store.
+
+    A call that returns an awaitable is awaited in an `async def`, and called without `await` in a `def`."""
+
+    id: str
+    """The id of the task."""
+    kind: str
+    props: P
+    """The input of the task."""
+    data: D | None
+    """What the last run or checkpoint has left; `None` before the first."""
+    attempt: int
+    """The attempt, from 1. It grows when a run fails or is lost."""
+    incarnation: int
+    """How often the task was started again after it had ended."""
+    fence: int
+    """A number that grows with each claim of the task: a system outside can refuse a writer with a smaller one."""
+    labels: dict[str, str]
+    waited: list[Json]
+    """The tasks that the task has waited for, as `{"task": id, "outcome": "completed"}`."""
+    last_error: Json | None
+    """The last error of the task."""
+
+    def __init__(self, claim: Json, props: P, data: D | None, port: Port, codec: Codec) -> None:
+        self.id, self.kind, self.props, self.data = claim["id"], claim.get("kind", ""), props, data
+        self.attempt, self.incarnation = claim.get("attempt", 1), claim.get("incarnation", 0)
+        self.fence, self._run = claim["fence"], claim["run"]
+        self.labels, self.waited = claim.get("labels") or {}, claim.get("waited") or []
+        self.last_error = claim.get("last_error")
+        self.stopping: Stop | None = None
+        """The stop that was asked for: for handlers with `interrupt=False` that look by themselves."""
+        ends = claim.get("ends_in_ms")
+        self._ends = None if ends is None else time.monotonic() + ends / 1000
+        self._port, self._codec = port, codec
+        self._signals: list[Signal] = []
+        self._effects: list[Json] = []
+        self._replies: list[Json] = []
+        self._submitted: list[str] = []
+        for signal in claim.get("signals") or []:
+            self._receive(signal)
+
+    def __repr__(self) -> str:
+        return f"<Job {self.id} of kind {self.kind}, attempt {self.attempt}>"
+
+    def _receive(self, sent: Json) -> None:
+        command = sent["command"]
+        if command.get("message") == "signal":
+            payload = self._codec.decode(command.get("payload"))
+            self._signals.append(Signal(command["name"], payload, sent["order"]))
+
+    @property
+    def ends_in(self) -> dt.timedelta | None:
+        """How long until the task must have ended (`end_by`); `None` without that."""
+        return None if self._ends is None else dt.timedelta(seconds=self._ends - time.monotonic())
+
+    @property
+    def signals(self) -> list[Signal]:
+        """The signals without a reply, oldest first: those that waited, and those that have come since."""
+        if self._signals:
+            self._port.took(self._signals[-1].order)
+        return list(self._signals)
+
+    def checkpoint(self, data: D, *, progress: float | None = None) -> Awaitable[None]:
+        """Stores new data: the next run begins with it. Returns when it is durable.
+
+        `progress` is a fraction from 0 to 1. Raises `Stop` when the handler is to end, after the data was stored, and
+        `Refused` when the store does not take it."""
+        if progress is not None:
+            self.progress(progress)
+        return self._port.ask("checkpoint", self._codec.encode(plain(data, "data")))
+
+    def reply(self, signal: Signal, value: Any = None, *, data: D | None = None) -> Awaitable[None]:
+        """Replies to a signal, and stores new data in the same write. Returns when both are durable."""
+        answer = {"signal": signal.order, "reply": self._codec.encode(plain(value, "reply"))}
+        if data is not None:
+            answer["data"] = self._codec.encode(plain(data, "data"))
+        self._done_with(signal)
+        return self._port.ask("answer", answer)
+
+    def reply_later(self, signal: Signal, value: Any = None) -> None:
+        """Replies to a signal in the write of what the handler returns."""
+        self._replies.append({"signal": signal.order, "reply": self._codec.encode(plain(value, "reply"))})
+        self._done_with(signal)
+
+    def _done_with(self, signal: Signal) -> None:
+        if signal in self._signals:
+            self._signals.remove(signal)
+
+    def wait(self, seconds: float | dt.timedelta | None = None) -> Awaitable[None]:
+        """Waits, in the process. Returns early when a signal comes, and raises `Stop` when the handler is to end.
+
+        For minutes and more return `sleep`, which needs no process."""
+        return self._port.wait(seconds.total_seconds() if isinstance(seconds, dt.timedelta) else seconds)
+
+    def progress(self, fraction: float, text: str = "") -> None:
+        """Reports how far the run is, from 0 to 1. It is shown at once, and stored with the next write."""
+        self._port.tell("progress", {"fraction": min(1.0, max(0.0, fraction)), **({"text": text} if text else {})})
+
+    def log(self, text: str) -> None:
+        """Adds a line to the log of the task. A log is not a promise: lines are lost with the worker."""
+        self._port.tell("log", text)
+
+    def submit(self, task: Task[Any, Any] | str, props: Any = None, *, id: str | None = None, **fields: Any) -> str:
+        """Submits another task in the write of what the handler returns. Returns its id.
+
+        `fields` are those of a task, such as `start_at`, `labels`, `limits`. Without `id` the id is made of that of this
+        task. With the kind `schedule` and a spec as `props` this makes a schedule."""
+        id = id or f"{self.id}.{self._run}.{len(self._submitted) + 1}"
+        self.effect({"op": "submit", "id": id, **form(task, props, self._codec, fields)})
+        self._submitted.append(id)
+        return id
+
+    def effect(self, operation: Json) -> None:
+        """Adds an operation (docs/json.md, `operation.json`) to the write of what the handler returns.
+
+        Such as `{"op": "send", "task": "b", "command": "pause"}`. If one is refused the attempt fails, and none happens."""
+        self._effects.append(plain(operation, "effect"))
+
+    def _next(self, name: str, data: Any, **more: Any) -> Next[Any]:
+        message: Json = {"message": name, **{key: one for key, one in more.items() if one is not None}}
+        if data is ERASE:
+            message["no_data"] = True
+        elif data is not None:
+            message["data"] = self._codec.encode(plain(data, "data"))
+        if self._effects:
+            message["effects"] = list(self._effects)
+        if self._replies:
+            message["replies"] = list(self._replies)
+        return Next(message)
+
+    def complete(self, result: R = None, data: D | None = None) -> Next[R]:  # type: ignore[assignment]
+        """Ends the task with a result."""
+        return self._next("complete", data, result=self._codec.encode(plain(result, "result")))
+
+    def sleep(self, until: Time, data: D | None = None, *, keep_signals: bool = False) -> Next[Any]:
+        """Runs the handler again at a time, or after a time. Nothing waits in the process meanwhile."""
+        return self._next("sleep", data, until=when(until), keep_signals=keep_signals or None)
+
+    def wait_for(self, *tasks: str, ok: bool = False, until: Time | None = None, data: D | None = None) -> Next[Any]:
+        """Runs the handler again when none of these tasks is live; of those that this run submits, by default.
+
+        `ok`: the task fails if one of them does not complete. `until` ends the wait earlier. The next run has their
+        outcomes in `waited`."""
+        ids = list(tasks or self._submitted)
+        deadline = None if until is None else when(until)
+        return self._next("sleep", data, **{"after_ok" if ok else "after": ids, "after_deadline": deadline})
+
+    def pause(self, data: D | None = None, *, keep_signals: bool = False) -> Next[Any]:
+        """Waits until an operator resumes the task, or a signal comes."""
+        return self._next("pause", data, keep_signals=keep_signals or None)
+
+    def release(self, data: D | None = None) -> Next[Any]:
+        """Gives the claim back: any worker may go on, at once. It costs no attempt."""
+        return self._next("release", data)
+
+    def run_again(self, data: D | None = None) -> Next[Any]:
+        """Runs the handler again at once, with its data stored."""
+        return self._next("run", data)
+
+    def error(self, text: str, data: D | None = None, *, retry: bool = True) -> Next[Any]:
+        """Says that the attempt has failed: the retry policy of the task decides what follows."""
+        return self._next("error", data, error=text, retry=None if retry else False)
+
+    def fail(self, text: str, data: D | None = None) -> Next[Any]:
+        """Ends the task as failed, whatever its retry policy is."""
+        return self.error(text, data, retry=False)
+
+    def kill(self, data: D | None = None) -> Next[Any]:
+        """Ends the task as killed."""
+        return self._next("kill", data)
+
+
+def make_job(task: Task[Any, Any], claim: Json, port: Port) -> Job[Any, Any]:
+    """Reads the props and the data of a claim as the types of the handler."""
+    codec = task.codec
+    props = parse(task.props, codec.decode(claim.get("props")), "props")
+    data, version = claim.get("data"), claim.get("data_version", task.data_version)
+    if data is not None:
+        data = codec.decode(data)
+        if version != task.data_version:
+            if task.migrate is None:
+                raise Fail(f"the data has version {version}, and the kind {task.kind} has no `migrate`")
+            data = plain(task.migrate(data, version), "data")
+        data = parse(task.data, data, "data")
+    return Job(claim, props, data, port, codec)
+
+
+def outcome(task: Task[Any, Any], job: Job[Any, Any] | None, returned: Any, error: BaseException | None) -> Json:
+    """Returns the message for what a handler has returned or raised."""
+    if error is None and isinstance(returned, Next):
+        return returned.message
+    try:
+        if error is None and job is not None:
+            return job.complete(returned).message
+    except (TypeError, ValueError) as wrong:
+        error = wrong
+    stopping = job.stopping if job else None
+    if isinstance(error, Stop) or stopping is not None and isinstance(error, (asyncio.CancelledError, KeyboardInterrupt)):
+        stop = error if isinstance(error, Stop) else stopping
+        return stop.command if stop and stop.command else {"message": "release"}
+    text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    final = isinstance(error, (Fail, *task.fail_on)) or bool(task.retry_on) and not isinstance(error, task.retry_on)
+    message: Json = {"message": "error", "error": str(error) if isinstance(error, Fail) else text}
+    return {**message, "retry": False} if final else message

@@ -1,0 +1,503 @@
+"""The worker: registers, exchanges and reports by the protocol of docs/workers.md, and keeps the handlers in processes."""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+import dataclasses
+import json
+import logging
+import os
+import secrets
+import signal
+import socket
+from typing import Any
+
+from ._aio import AsyncAnswer, AsyncLink
+from ._app import App
+from ._host import clock
+from ._hosts import Hosts, Run
+from ._job import Json
+from ._streams import Address
+from ._version import VERSION
+
+logger = logging.getLogger("windlass")
+
+_PAUSE = 0.1
+_PART = 0.8
+"""The part of the TTL after which handlers are stopped."""
+_ITEMS = 1000
+_BYTES = 2 << 20
+"""The most items and bytes of a report."""
+_LINES = 1000
+"""The most log lines of a run that wait for a server."""
+
+
+class Refusal(Exception):
+    """The worker cannot go on: its token is not valid, or a request is wrong."""
+
+
+class Over(Exception):
+    """The lease is over."""
+
+
+class Again(Exception):
+    """The request was not answered, or its outcome is not known. The pause has passed."""
+
+
+@dataclasses.dataclass(eq=False)
+class Item:
+    """A report of a run. The numbered ones are sent one after the other until they are answered."""
+
+    run: Run
+    what: str
+    text: str
+    ticket: int = 0
+    took: int = 0
+
+    @property
+    def is_last(self) -> bool:
+        return self.what in ("return", "aborted")
+
+    @property
+    def is_numbered(self) -> bool:
+        return self.what not in ("progress", "log")
+
+
+def work(app: App) -> int:
+    """Runs the handlers of an app until a signal, and returns the exit code."""
+    worker = Worker(app)
+    try:
+        return asyncio.run(worker.run())
+    except Refusal as why:
+        logger.error("the worker has ended: %s", why)
+        return 1
+
+
+class Worker:
+    """One lease, its claims, and the requests about them."""
+
+    def __init__(self, app: App) -> None:
+        self.app = app
+        client = app.async_client()
+        self.token, self.urls = client._token, [link.address.url for link in client._links]
+        self.links = {what: AsyncLink(Address.read(self.urls[0]), self.token) for what in ("exchange", "report")}
+        self.secret = secrets.token_hex(16)
+        self.hosts = Hosts(app, self)
+        self.runs: dict[tuple[str, int], Run] = {}
+        self.past: collections.OrderedDict[tuple[str, int], tuple[int, int, int]] = collections.OrderedDict()
+        """Claims whose run has ended: the run, the number of log lines, and the last request that was sent before."""
+        self.items: dict[Item, None] = {}
+        self.work, self.idle, self.registering = asyncio.Event(), asyncio.Event(), asyncio.Lock()
+        self.closing, self.closed, self.hurried, self.again, self.drain = False, False, False, True, False
+        self.not_before = 0.0
+        self.batch, self.leases = _ITEMS, 0
+        self.name, self.ttl, self.wait = "", app.ttl, app.ttl / 4
+        self.seq, self.settled, self.open, self.sent = 0, 0, set[int](), collections.OrderedDict[int, float]()
+        self.until = 0.0
+        self.exchanging: asyncio.Task[Any] | None = None
+
+    async def run(self) -> int:
+        loop = asyncio.get_running_loop()
+        ended: asyncio.Future[int] = loop.create_future()
+
+        def end() -> None:
+            if not self.closing:
+                asyncio.ensure_future(self.close(ended))
+            elif not ended.done():
+                logger.warning("a second signal: the handlers are aborted")
+                ended.set_result(1)
+
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, end)
+        try:
+            await self.hosts.start()
+            logger.info("the worker runs tasks of the kinds %s", ", ".join(sorted(self.app.tasks)))
+            loops = [asyncio.ensure_future(part()) for part in (self.exchange_on, self.report_on, self.watch_on)]
+            done, _ = await asyncio.wait([ended, *loops], return_when=asyncio.FIRST_COMPLETED)
+            self.closed = True
+            for part in loops:
+                part.cancel()
+            await asyncio.wait(loops, timeout=2.0)
+            code: int = [part.result() for part in done][0]
+            return code
+        finally:
+            self.hosts.kill_all()
+            if self.name:
+                await self.leave()
+
+    async def close(self, ended: asyncio.Future[int]) -> None:
+        """Stops the handlers, waits for their ends to be stored, and ends the worker."""
+        self.closing = True
+        logger.info("the worker ends: its handlers are stopped, and their tasks released")
+        if self.exchanging is not None:
+            self.hurried = self.exchanging.cancel()  # The next exchange asks for no more tasks.
+        for run in list(self.runs.values()):
+            self.stop(run, {"reason": "shutdown", "grace_ms": run.claim["grace_ms"]})
+        while self.runs or self.hosts.starting:
+            self.idle.clear()
+            await self.idle.wait()
+        if not ended.done():
+            ended.set_result(0)
+
+    async def leave(self) -> None:
+        path, body = f"/v1/workers/{self.name}/leave", json.dumps({"secret": self.secret}).encode()
+        for url in self.urls[:2]:
+            link = AsyncLink(Address.read(url), self.token)
+            try:
+                await link.call("POST", path, body, {"Content-Type": "application/json"}, 2.0)
+                return
+            except (OSError, ValueError, asyncio.TimeoutError):
+                continue  # The lease ends by itself.
+            finally:
+                link.close()
+
+    # Requests
+
+    async def post(self, what: str, path: str, body: str, timeout: float) -> Json:
+        """Sends a request, and judges its answer."""
+        lease = self.leases
+        await asyncio.sleep(max(0.0, self.not_before - clock()))
+        link = self.links[what]
+        if link.address.url != self.urls[0]:
+            link.close()
+            link = self.links[what] = AsyncLink(Address.read(self.urls[0]), self.token)
+        try:
+            headers = {"Content-Type": "application/json"}
+            answer, read = await link.call("POST", path, body.encode(), headers, timeout)
+            problem = json.loads(read) if read else {}
+        except (OSError, ValueError, asyncio.TimeoutError) as error:
+            await self._next_server(f"{link.address.url}: {error or type(error).__name__}")
+            raise Again from error
+        if answer.status < 300:
+            self.trouble = ""
+            return dict(problem)
+        detail = f"{link.address.url} answered {answer.status}: {problem.get('detail') or problem.get('code') or ''}"
+        await self._refused(answer, problem.get("code", ""), detail, lease)
+        raise Again
+
+    trouble = ""
+
+    async def _next_server(self, why: str) -> None:
+        if not self.trouble:
+            logger.warning("%s; trying again", why)
+        self.trouble = why
+        self.urls.append(self.urls.pop(0))
+        await asyncio.sleep(_PAUSE)
+
+    async def _refused(self, answer: AsyncAnswer, code: str, detail: str, lease: int) -> None:
+        status = answer.status
+        pause = float(answer.headers.get("retry-after", "0") or 0) or _PAUSE
+        if status in (400, 401, 403):
+            raise Refusal(detail)
+        if status == 410:
+            if lease == self.leases and not self.again:
+                logger.error("%s; the handlers are aborted, and the worker registers again", detail)
+                self.again = True
+                self.lose_all()
+            raise Over
+        if status == 413:
+            raise TooLarge
+        if status == 503 and len(self.urls) > 1:
+            return await self._next_server(detail)
+        if status == 409 and code == "exists":
+            self.name = ""
+        elif status != 409:
+            logger.warning("%s; trying again in %g s", detail, pause)
+        self.not_before = max(self.not_before, clock() + (_PAUSE if status == 409 else pause))
+        if status not in (409, 429, 503):
+            await self._next_server(detail)
+        return None
+
+    def numbered(self) -> tuple[int, int]:
+        """Returns the number of a new request, and up to which number all are settled."""
+        self.seq += 1
+        self.open.add(self.seq)
+        return self.seq, min(self.open) - 1
+
+    def is_answered(self, seq: int) -> None:
+        self.open.discard(seq)
+        self.sent.pop(seq - 100, None)
+        settled = min(self.open, default=self.seq + 1) - 1
+        while self.past and next(iter(self.past.values()))[2] <= settled and len(self.past) > 1000:
+            self.past.popitem(last=False)
+
+    async def register(self) -> None:
+        """Registers, with the same name until a server has answered."""
+        async with self.registering:
+            while self.again:
+                self.name = self.name or f"{socket.gethostname()[:200]}-{os.getpid()}-{secrets.token_hex(4)}".replace("/", "-")
+                kinds = {
+                    task.kind: {
+                        "slots": task.slots,
+                        "reads": task.data_version,
+                        "grace_ms": round(task.grace * 1000),
+                        "signals": task.signals,
+                    }
+                    for task in self.app.tasks.values()
+                }
+                body = {
+                    "protocol": [1],
+                    "name": self.name,
+                    "secret": self.secret,
+                    "kinds": kinds,
+                    "labels": self.app.labels,
+                    "ttl_ms": round(self.app.ttl * 1000),
+                    "sdk": f"windlass-python/{VERSION}",
+                    "host": socket.gethostname(),
+                    "pid": os.getpid(),
+                }
+                sent = clock()
+                try:
+                    answer = await self.post("exchange", "/v1/workers", json.dumps(body), self.patience(0.0))
+                except (Again, Over, TooLarge):
+                    continue
+                self.name, self.ttl, self.wait = answer["worker"], answer["ttl_ms"] / 1000, answer["wait_ms"] / 1000
+                self.seq, self.leases, self.again = max(self.seq, answer["seq"]), self.leases + 1, False
+                self.open.clear()
+                self.sent.clear()
+                self.use_servers(answer)
+                self.renewed(sent)
+
+    def patience(self, wait: float) -> float:
+        return wait + min(10.0, self.ttl / 6)
+
+    def renewed(self, sent: float) -> None:
+        self.until = max(self.until, sent + _PART * self.ttl)
+        self.hosts.renew(self.until)
+
+    def use_servers(self, answer: Json) -> None:
+        servers = answer.get("servers")
+        if servers:
+            self.urls = [self.urls[0], *(url for url in servers if url != self.urls[0])]
+
+    async def exchange_on(self) -> int:
+        failed = True
+        while not self.closed:
+            if self.again:
+                await self.register()
+            self.exchanging = asyncio.ensure_future(self.exchange(failed))
+            try:
+                await self.exchanging
+                failed = False
+            except (Again, Over, TooLarge):
+                failed = True
+                await asyncio.sleep(_PAUSE)
+            except asyncio.CancelledError:
+                if self.closed or not self.hurried:
+                    raise
+                self.hurried, failed = False, True
+        return 0
+
+    async def exchange(self, failed: bool) -> None:
+        wait = 0.0 if failed else self.wait
+        seq, settled = self.numbered()
+        self.sent[seq] = clock()
+        held = [run.held() for run in self.runs.values()]
+        body = {"secret": self.secret, "seq": seq, "settled": settled, "held": held, "wait_ms": int(wait * 1000)}
+        if self.closing:
+            body["pause_kinds"] = sorted(self.app.tasks)
+        try:
+            path = f"/v1/workers/{self.name}/exchange"
+            answer = await self.post("exchange", path, json.dumps(body), self.patience(wait))
+            if (sent := self.sent.get(answer["renewed_seq"])) is not None:
+                self.renewed(sent)
+            self.drain = answer.get("drain", False)
+            self.use_servers(answer)
+            for lost in answer.get("lost", ()):
+                self.lose(lost["id"], lost["fence"])
+            for stop in answer.get("stop", ()):
+                if run := self.named(stop):
+                    self.stop(run, stop)
+            for sent_ in answer.get("signals", ()):
+                if run := self.named(sent_):
+                    run.signalled(sent_)
+            self.start(answer)
+        finally:
+            self.is_answered(seq)
+
+    def named(self, name: Json) -> Run | None:
+        run = self.runs.get((name["id"], name["fence"]))
+        return run if run and run.claim["run"] == name["run"] else None
+
+    # Runs
+
+    def start(self, answer: Json) -> None:
+        for claim in answer.get("claims", ()):
+            key = (claim["id"], claim["fence"])
+            known, past = self.runs.get(key), self.past.get(key)
+            last = max(known.claim["run"] if known else 0, past[0] if past else 0)
+            if claim["run"] <= last:
+                continue
+            for other in [one for one in self.runs if one[0] == claim["id"] and one[1] <= claim["fence"]] if known else ():
+                self.drop(self.runs[other])
+            if claim["kind"] not in self.app.tasks and len(self.app.tasks) == 1:
+                claim["kind"] = next(iter(self.app.tasks))
+            run = Run(claim, self.app.tasks[claim["kind"]], past[1] if past else 0)
+            self.runs[key] = run
+            self.hosts.assign(run)
+            if self.closing:
+                self.stop(run, {"reason": "shutdown", "grace_ms": claim["grace_ms"]})
+
+    def stop(self, run: Run, stop: Json) -> None:
+        if run.phase == "running":
+            run.phase = "stopping"
+            run.stop_at = clock() + min(stop["grace_ms"], run.claim["grace_ms"]) / 1000
+            self.hosts.stop(run, stop)
+
+    def lose(self, id: str, fence: int) -> None:
+        if run := self.runs.get((id, fence)):
+            logger.warning("task %s: its claim is over; its handler is aborted", id)
+            run.is_lost = True
+            self.hosts.abort(run)
+            self.drop(run)
+
+    def lose_all(self) -> None:
+        for id, fence in list(self.runs):
+            self.lose(id, fence)
+        self.hosts.kill_busy()
+
+    def drop(self, run: Run) -> None:
+        """Forgets a run, but not that it was started."""
+        key = (run.claim["id"], run.claim["fence"])
+        if self.runs.get(key) is run:
+            del self.runs[key]
+            self.past[key] = (run.claim["run"], run.lines, self.seq)
+            self.past.move_to_end(key)
+        for item in [item for item in self.items if item.run is run] if run.items else ():
+            del self.items[item]
+        if not self.runs:
+            self.idle.set()
+
+    def add(self, run: Run, what: str, text: str, ticket: int = 0, took: int = 0) -> None:
+        """Adds a report of a run."""
+        if run.is_lost or run.phase == "ended":
+            return
+        if what == "log":
+            if run.waiting_lines >= _LINES:
+                return
+            run.lines, run.waiting_lines = run.lines + 1, run.waiting_lines + 1
+            text = f'[{{"n":{run.lines},"text":{text}}}]'
+        item = Item(run, what, text, ticket, max(took, run.took))
+        if item.is_last:
+            run.phase = "ended"
+        run.items += 1
+        self.items[item] = None
+        self.work.set()
+
+    async def report_on(self) -> int:
+        while True:
+            if not self.items or self.again:
+                self.work.clear()
+                if not self.items:
+                    await self.work.wait()
+                else:
+                    await asyncio.sleep(_PAUSE)
+                continue
+            try:
+                if await self.report():
+                    await asyncio.sleep(_PAUSE)
+            except TooLarge:
+                self.too_large()
+            except (Again, Over):
+                await asyncio.sleep(_PAUSE)
+
+    def chosen(self) -> list[Item]:
+        """Returns the items of the next report: of each run at most one that has a number."""
+        chosen: list[Item] = []
+        busy, size = set[int](), 0
+        for item in self.items:
+            if item.is_numbered and item.run.key in busy:
+                continue
+            size += len(item.text)
+            if chosen and (len(chosen) >= self.batch or size > _BYTES):
+                break
+            if item.is_numbered:
+                busy.add(item.run.key)
+            chosen.append(item)
+        return chosen
+
+    async def report(self) -> bool:
+        """Sends a report. Returns whether one of its items is to be sent again."""
+        items = self.chosen()
+        seq, settled = self.numbered()
+        parts = []
+        for item in items:
+            number = f'"n":{item.run.n},"took":{item.took},' if item.is_numbered else ""
+            parts.append(f'{{{item.run.name_text},{number}"{item.what}":{item.text}}}')
+        wanted = "false" if self.closing or self.drain else "true"
+        body = (
+            f'{{"secret":"{self.secret}","seq":{seq},"settled":{settled},"claims_wanted":{wanted},"items":[{",".join(parts)}]}}'
+        )
+        try:
+            answer = await self.post("report", f"/v1/workers/{self.name}/report", body, self.patience(0.0))
+            results = [self.result(item, result) for item, result in zip(items, answer["results"], strict=False)]
+            self.start(answer)
+            self.batch = min(_ITEMS, self.batch * 2)
+            return any(results)
+        finally:
+            self.is_answered(seq)
+
+    def result(self, item: Item, result: Json) -> bool:
+        run, what = item.run, result["result"]
+        if item not in self.items:
+            return False
+        if what == "retry":
+            return True
+        if what == "lost":
+            self.lose(run.claim["id"], run.claim["fence"])
+            return False
+        self.done(item)
+        if item.is_last:
+            if what == "refused":
+                logger.error("task %s: what the handler has returned is not stored: %s", run.claim["id"], result.get("error"))
+            self.drop(run)
+        elif item.is_numbered:
+            run.n += what == "applied"
+            self.hosts.send(run, ["answer", run.key, item.ticket, None if what == "applied" else result.get("error")])
+        return False
+
+    def done(self, item: Item) -> None:
+        del self.items[item]
+        item.run.items -= 1
+        if item.what == "log":
+            item.run.waiting_lines -= 1
+
+    def too_large(self) -> None:
+        """The report was too large: the next one is half as large; a single item is refused."""
+        if self.batch > 1 and len(self.chosen()) > 1:
+            self.batch = max(1, min(self.batch, len(self.chosen())) // 2)
+            return
+        item = self.chosen()[0]
+        if item.what == "return":
+            item.text = json.dumps({"message": "error", "error": "the returned message is larger than the server takes"})
+        elif item.is_numbered and item.what != "aborted":
+            self.done(item)
+            self.hosts.send(item.run, ["answer", item.run.key, item.ticket, "it is larger than the server takes"])
+        elif not item.is_numbered:
+            self.done(item)
+
+    async def watch_on(self) -> int:
+        """Aborts handlers whose grace, lease or patience is over."""
+        while True:
+            await asyncio.sleep(0.05 if self.runs else 0.5)
+            now = clock()
+            if now >= self.until and any(run.phase != "ended" for run in self.runs.values()):
+                logger.error("the lease was not renewed in time: the handlers are aborted")
+                for run in [run for run in self.runs.values() if run.phase != "ended"]:
+                    self.hosts.abort(run)
+                self.hosts.kill_busy()
+                self.until = now + 1.0
+            for run in list(self.runs.values()):
+                stall = run.task.stall_after
+                if run.phase == "stopping" and run.stop_at <= now:
+                    self.hosts.abort(run)
+                elif run.phase == "running" and stall and now - run.sign > stall:
+                    logger.warning("task %s: its handler has stalled, and is aborted", run.claim["id"])
+                    self.hosts.abort(run, f"the handler has stalled: no sign of progress for {stall:g} s")
+
+
+class TooLarge(Exception):
+    """The server does not take a body of this size."""
+
+
