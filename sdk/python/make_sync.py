@@ -13,7 +13,7 @@ CHANGES = [
     (r"\bAsyncClient\b", "Client"),
     (r"\bAsyncLink\b", "Link"),
     (r"\bAsyncAnswer\b", "Answer"),
-    (r"from collections\.abc import AsyncIterator, Iterable, Mapping", "from collections.abc import Iterable, Iterator, Mapping"),
+    (r"from collections\.abc import AsyncIterator, Iterable, Mapping, Sequence", "from collections.abc import Iterable, Iterator, Mapping, Sequence"),
     (r"\bAsyncIterator\b", "Iterator"),
     (r"__aenter__", "__enter__"),
     (r"__aexit__", "__exit__"),

@@ -161,16 +161,17 @@ impl Turn {
                     None => results[at] = Some(past(desk, item).await),
                 }
             }
-            self.settle(desk, worker).await;
-            for at in fed {
-                results[at] = Some(self.outcome(&items[at].0, &items[at].1));
-            }
+            // Before the claim of a handler that has returned ends.
             if !logs.is_empty() {
                 for answer in desk.coordinator.log(logs).await {
                     if let Err(error) = answer {
                         tracing::debug!(worker = %worker.lease.node, %error, "lines of a handler were not stored");
                     }
                 }
+            }
+            self.settle(desk, worker).await;
+            for at in fed {
+                results[at] = Some(self.outcome(&items[at].0, &items[at].1));
             }
             open = later;
         }

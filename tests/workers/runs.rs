@@ -318,6 +318,20 @@ async fn progress_and_log_lines_are_stored() {
 }
 
 #[tokio::test]
+async fn log_lines_in_the_report_of_a_return_are_stored() {
+    let (store, client) = memory().await;
+    let (server, mut worker) = (server(&store), Worker::new("w"));
+    worker.register(&server, 1).await;
+    let id = submit(&client, "a").await;
+    worker.exchange(&server, 3000).await;
+    let lines = json!({"n": 0, "log": [{"n": 1, "text": "last words"}]});
+    let items = vec![worker.item("a", lines), worker.item("a", complete())];
+    worker.send_report(&server, items, false).await.unwrap();
+    let stored = store.registry().log_parts(&id, 0).await.unwrap();
+    assert!(format!("{stored:?}").contains("last words"), "{stored:?}");
+}
+
+#[tokio::test]
 async fn a_deadline_ends_a_run() {
     let (store, client) = memory().await;
     let (server, mut worker) = (server(&store), Worker::new("w"));

@@ -8,14 +8,14 @@ import json
 import os
 import random
 import uuid
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote, urlencode
 
 from ._errors import CODES, ApiError, SignalError, TaskFailed, Unavailable
-from ._job import Codec, Json, Plain, Time, form, when
+from ._job import Codec, Json, Plain, form, when
 from ._streams import Address, AsyncStream
 from ._values import plain
 
@@ -151,13 +151,22 @@ class AsyncClient:
             link.close()
 
     async def request(
-        self, method: str, path: str, body: Any = None, *, key: bool = False, wait: float = 0.0, **query: Any
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        key: bool = False,
+        again: bool = False,
+        wait: float = 0.0,
+        **query: Any,
     ) -> Any:
         """Sends any request, and returns the JSON of the answer.
 
-        `query` leaves out what is `None`. `key` adds an `Idempotency-Key`. `wait` is for how long the server may hold
+        `query` leaves out what is `None`. `key` adds an `Idempotency-Key`, with which a request may be sent again; `again` is
+        for a request that may be without it. `wait` is for how long the server may hold
         the answer back. Raises `ApiError` for an answer that is an error, `Unavailable` when no server answers in time."""
-        given = {name: value for name, value in query.items() if value is not None}
+        given = {name.rstrip("_"): value for name, value in query.items() if value is not None}
         if wait:
             given["wait"] = f"{round(wait * 1000)}ms"
         for name, value in given.items():
@@ -170,7 +179,10 @@ class AsyncClient:
         if key:
             headers["Idempotency-Key"] = str(uuid.uuid4())
         data = None if body is None else json.dumps(body, allow_nan=False).encode()
-        return await self._send(method, target, data, headers, wait, method in ("GET", "DELETE") or key)
+        return await self._send(method, target, data, headers, wait, method in ("GET", "DELETE") or key or again)
+
+    async def _object(self, method: str, path: str, body: Any = None, **more: Any) -> Json:
+        return dict(await self.request(method, path, body, **more))
 
     async def _send(
         self, method: str, target: str, data: bytes | None, headers: dict[str, str], wait: float, again: bool
@@ -217,8 +229,7 @@ class AsyncClient:
 
         `fields` are those of a task: `id`, `start_at` (a `datetime`, or a `timedelta` from now), `labels`, `priority`,
         `retry`, `limits`, `after`, `unique`, `end_by`, `if_exists` (`same` makes a second submit harmless) and so on."""
-        made: Json = await self.request("POST", "/tasks", form(task, props, self._codec, fields), key=True)
-        return made
+        return await self._object("POST", "/tasks", form(task, props, self._codec, fields), key=True)
 
     async def submit_many(self, tasks: Iterable[Json]) -> list[Json]:
         """Submits tasks that `Task.new` makes, and returns an answer for each: one that is refused has a `code`."""
@@ -233,15 +244,14 @@ class AsyncClient:
 
     async def get(self, id: str) -> Json:
         """Returns a task. Raises `NotFound`."""
-        task: Json = await self.request("GET", f"/tasks/{_part(id)}")
-        return self._decoded(task)
+        return self._decoded(await self._object("GET", f"/tasks/{_part(id)}"))
 
     async def result(self, id: str, timeout: float | dt.timedelta | None = None) -> Any:
         """Waits until a task has ended, and returns its result. Raises `TaskFailed` and `TimeoutError`."""
         left = float("inf") if timeout is None else _seconds(timeout)
         while True:
             wait = max(0.0, min(_WAIT, left))
-            task = self._decoded(await self.request("GET", f"/tasks/{_part(id)}", wait=wait, **{"for": "ended"}))
+            task = self._decoded(await self._object("GET", f"/tasks/{_part(id)}", wait=wait, for_="ended"))
             if task["state"] == "completed":
                 return task.get("result")
             if task["state"] in ("failed", "killed"):
@@ -271,25 +281,23 @@ class AsyncClient:
 
     async def reschedule(self, id: str, **fields: Any) -> Json:
         """Changes a task that no worker has: `due`, `priority`, `limits`, `kind`, `props`, `data`."""
-        body = self._encoded(fields)
-        done: Json = await self.request("POST", f"/tasks/{_part(id)}/reschedule", body, key=True)
-        return done
+        return await self._object("POST", f"/tasks/{_part(id)}/reschedule", self._encoded(fields), key=True)
 
     async def retry(self, id: str, **fields: Any) -> Json:
         """Starts an ended task again; with other `props` or `data` if they are given."""
-        done: Json = await self.request("POST", f"/tasks/{_part(id)}/retry", self._encoded(fields), key=True)
-        return done
+        return await self._object("POST", f"/tasks/{_part(id)}/retry", self._encoded(fields), key=True)
 
     def _encoded(self, fields: Json) -> Json:
         for name in ("props", "data"):
             if name in fields:
                 fields[name] = self._codec.encode(plain(fields[name], name))
-        return {name: when(one) if isinstance(one, (dt.datetime, dt.timedelta)) else one for name, one in fields.items()}
+        return {
+            name: when(one) if isinstance(one, (dt.datetime, dt.timedelta)) else one for name, one in fields.items()
+        }
 
-    async def patch(self, id: str, operations: list[Json]) -> Json:  # type: ignore[valid-type]
+    async def patch(self, id: str, operations: Sequence[Json]) -> Json:
         """Changes props and data of a task that no worker has, by a JSON Patch of `/props` and `/data`."""
-        done: Json = await self.request("PATCH", f"/tasks/{_part(id)}", operations)
-        return done
+        return await self._object("PATCH", f"/tasks/{_part(id)}", list(operations))
 
     async def delete(self, id: str, *, force: bool = False) -> None:
         """Deletes a task; one that a worker has only with `force`."""
@@ -297,48 +305,43 @@ class AsyncClient:
 
     async def why(self, id: str | None = None) -> Json:
         """Returns why a task is not run; without an id, what holds tasks back, by reason."""
-        found: Json = await self.request("GET", "/why" if id is None else f"/tasks/{_part(id)}/why")
-        return found
+        return await self._object("GET", "/why" if id is None else f"/tasks/{_part(id)}/why")
 
     async def graph(self, id: str, *, waiters: bool = False, limit: int | None = None) -> Json:
         """Returns the tasks that a task waits for; with `waiters`, those that wait for it."""
-        found: Json = await self.request("GET", f"/tasks/{_part(id)}/graph", waiters=waiters or None, limit=limit)
-        return found
+        return await self._object("GET", f"/tasks/{_part(id)}/graph", waiters=waiters or None, limit=limit)
 
     async def history(self, id: str, limit: int | None = None) -> Json:
         """Returns the changes of a task, oldest first."""
-        found: Json = await self.request("GET", f"/tasks/{_part(id)}/history", limit=limit)
-        return found
+        return await self._object("GET", f"/tasks/{_part(id)}/history", limit=limit)
 
     async def log(self, id: str, after: str | None = None) -> Json:
         """Returns the lines that the handler of a task has logged."""
-        found: Json = await self.request("GET", f"/tasks/{_part(id)}/log", after=after)
-        return found
+        return await self._object("GET", f"/tasks/{_part(id)}/log", after=after)
 
-    async def transaction(self, lines: list[Json], *, id: str | None = None, dry_run: bool = False) -> Json:  # type: ignore[valid-type]
+    async def transaction(self, lines: Sequence[Json], *, id: str | None = None, dry_run: bool = False) -> Json:
         """Applies operations (docs/json.md, `operation.json`) in one step: all, or none. With `dry_run`, checks them."""
-        body = {"lines": lines, "dry_run": dry_run, **({"id": id} if id else {})}
-        done: Json = await self.request("POST", "/transactions", body, key=not dry_run)
-        return done
+        body = {"lines": list(lines), "dry_run": dry_run, **({"id": id} if id else {})}
+        return await self._object("POST", "/transactions", body, key=id is None and not dry_run, again=True)
 
     # Commands
 
-    async def command(
-        self, id: str, command: str, *, wait: float | dt.timedelta | None = None, **fields: Any
-    ) -> Json:
+    async def command(self, id: str, command: str, *, wait: float | dt.timedelta | None = None, **fields: Any) -> Json:
         """Sends a command: `run`, `sleep` (with `until`), `pause`, `release`, `checkpoint`, `complete`, `kill`.
 
         With `wait` the answer has its `outcome`, if there was one in that time."""
-        made = {name: when(one) if isinstance(one, (dt.datetime, dt.timedelta)) else one for name, one in fields.items()}
+        made = {
+            name: when(one) if isinstance(one, (dt.datetime, dt.timedelta)) else one for name, one in fields.items()
+        }
         body = {"id": str(uuid.uuid4()), "command": command, **plain(made, "command")}
         return await self._await_outcome(f"/tasks/{_part(id)}/commands", body, wait, {})
 
     async def _await_outcome(self, path: str, body: Any, wait: float | dt.timedelta | None, query: Json) -> Json:
         left = 0.0 if wait is None else _seconds(wait)
-        sent: Json = await self.request("POST", path, body, key=True, **query)
+        sent = await self._object("POST", path, body, again=True, **query)
         while sent.get("outcome") is None and left > 0:
             part = min(_WAIT, left)
-            sent = await self.request("GET", f"/commands/{_part(sent['id'])}", wait=part)
+            sent = await self._object("GET", f"/commands/{_part(sent['id'])}", wait=part)
             left -= part
         return sent
 
@@ -372,8 +375,7 @@ class AsyncClient:
 
     async def commands(self, id: str) -> Json:
         """Returns the commands of a task, with their outcomes."""
-        found: Json = await self.request("GET", f"/tasks/{_part(id)}/commands")
-        return found
+        return await self._object("GET", f"/tasks/{_part(id)}/commands")
 
     async def changes(self, after: int | str | None = None) -> AsyncIterator[Json]:
         """Yields the changes of the namespace as they come, without an end, over every failure of a server.
@@ -387,10 +389,12 @@ class AsyncClient:
             try:
                 link = AsyncLink(self._links[0].address, self._token)
                 answer = await link.send("GET", path, None, headers, 45.0)
-                if answer.status not in (200, *_LATER):
+                if answer.status in _LATER:
+                    raise ConnectionError("the server is busy")
+                if answer.status != 200:
                     self._read(answer, await answer.body(), path)
                 name = ""
-                async for line in answer.lines() if answer.status == 200 else _none():
+                async for line in answer.lines():
                     field, _, value = line.partition(": ")
                     if field == "id":
                         after, pause = value, 0.05
@@ -413,24 +417,20 @@ class AsyncClient:
 
     async def schedules(self, limit: int | None = None, cursor: str | None = None) -> Json:
         """Returns a page of the schedules."""
-        found: Json = await self.request("GET", "/schedules", limit=limit, cursor=cursor)
-        return found
+        return await self._object("GET", "/schedules", limit=limit, cursor=cursor)
 
     async def schedule(self, id: str) -> Json:
         """Returns a schedule with its next times."""
-        found: Json = await self.request("GET", f"/schedules/{_part(id)}")
-        return found
+        return await self._object("GET", f"/schedules/{_part(id)}")
 
     async def create_schedule(self, id: str, spec: Json, *, paused: bool = False) -> Json:
         """Creates a schedule, such as `{"run": {"kind": "mail"}, "cron": ["30 2 * * *"]}`."""
         body = {"id": id, "spec": plain(spec, "spec"), "paused": paused}
-        made: Json = await self.request("POST", "/schedules", body)
-        return made
+        return await self._object("POST", "/schedules", body)
 
     async def update_schedule(self, id: str, **fields: Any) -> Json:
         """Changes the given fields of the spec; `None` removes one."""
-        made: Json = await self.request("PATCH", f"/schedules/{_part(id)}", plain(fields, "spec"))
-        return made
+        return await self._object("PATCH", f"/schedules/{_part(id)}", plain(fields, "spec"))
 
     async def delete_schedule(self, id: str, *, kill_runs: bool = False) -> None:
         """Deletes a schedule; its runs continue without `kill_runs`."""
@@ -438,51 +438,44 @@ class AsyncClient:
 
     async def schedule_times(self, id: str, limit: int | None = None) -> Json:
         """Returns the next times of a schedule."""
-        found: Json = await self.request("GET", f"/schedules/{_part(id)}/times", limit=limit)
-        return found
+        return await self._object("GET", f"/schedules/{_part(id)}/times", limit=limit)
 
     async def preview_schedule(self, **fields: Any) -> Json:
         """Returns the times that a new or changed schedule would have."""
-        found: Json = await self.request("POST", "/schedule-times", plain(fields, "schedule"))
-        return found
+        return await self._object("POST", "/schedule-times", plain(fields, "schedule"))
 
     async def change_schedule(self, id: str, action: str, **fields: Any) -> Json:
         """`pause`, `resume`, `trigger`, `backfill` or `skip`, with the fields of that request (docs/server.md)."""
-        body = {name: when(one) if isinstance(one, (dt.datetime, dt.timedelta)) else one for name, one in fields.items()}
-        made: Json = await self.request("POST", f"/schedules/{_part(id)}/{_part(action)}", body)
-        return made
+        body = {
+            name: when(one) if isinstance(one, (dt.datetime, dt.timedelta)) else one for name, one in fields.items()
+        }
+        return await self._object("POST", f"/schedules/{_part(id)}/{_part(action)}", body)
 
     # The namespace
 
     async def counts(self) -> Json:
         """Returns how many tasks there are by kind and state."""
-        found: Json = await self.request("GET", "/counts")
-        return found
+        return await self._object("GET", "/counts")
 
     async def scale(self, kind: str) -> Json:
         """Returns how many tasks of a kind could run at once, for an autoscaler."""
-        found: Json = await self.request("GET", "/scale", kind=kind)
-        return found
+        return await self._object("GET", "/scale", kind=kind)
 
     async def see(self, what: str, **query: Any) -> Json:
         """Returns `stats`, `limits`, `nodes`, `audit`, `doctor`, `servers`, `time`, `masks`, `tokens` or `openapi.json`."""
-        found: Json = await self.request("GET", f"/{what}", **query)
-        return found
+        return await self._object("GET", f"/{what}", **query)
 
     async def node_command(self, node: str, command: str, **fields: Any) -> Json:
         """Sends `freeze`, `unfreeze`, `balance`, `drain` or `stop-task` (with `task`) to a node or worker."""
-        sent: Json = await self.request("POST", f"/nodes/{_part(node)}/commands", {"command": command, **fields})
-        return sent
+        return await self._object("POST", f"/nodes/{_part(node)}/commands", {"command": command, **fields})
 
     async def node_answer(self, order: int) -> Json:
         """Returns a node's answer to a command."""
-        found: Json = await self.request("GET", f"/node-commands/{order}")
-        return found
+        return await self._object("GET", f"/node-commands/{order}")
 
     async def purge(self, **fields: Any) -> Json:
         """Deletes ended tasks: `states`, `older_than` (`30d`), `limit`."""
-        done: Json = await self.request("POST", "/purge", fields)
-        return done
+        return await self._object("POST", "/purge", fields)
 
     async def backup(self, path: str | Path) -> int:
         """Writes a backup of a store on SQLite to a new file, and returns its size. Raises `FileExistsError`."""
@@ -497,15 +490,15 @@ class AsyncClient:
                     async for chunk in answer.chunks():
                         size += file.write(chunk)
                 except BaseException:
-                    os.unlink(path)  # A part of a backup is none; the name was new.
+                    os.unlink(path)  # The file is new, and a part of a backup is of no use.
                     raise
             return size
         finally:
             link.close()
 
-    async def set_mask(self, kind: str, pointers: list[str], **fields: Any) -> None:  # type: ignore[valid-type]
+    async def set_mask(self, kind: str, pointers: Sequence[str], **fields: Any) -> None:
         """Hides values of the tasks of a kind from every caller of the API."""
-        await self.request("POST", "/masks", {"kind": kind, "pointers": pointers, **fields})
+        await self.request("POST", "/masks", {"kind": kind, "pointers": list(pointers), **fields})
 
     async def remove_mask(self, kind: str) -> None:
         """Removes the mask of a kind."""
@@ -513,22 +506,15 @@ class AsyncClient:
 
     async def new_token(self, name: str, role: str, **fields: Any) -> Json:
         """Makes a token, and returns its secret, which nothing shows again."""
-        made: Json = await self.request("POST", "/tokens", {"name": name, "role": role, **fields})
-        return made
+        return await self._object("POST", "/tokens", {"name": name, "role": role, **fields})
 
     async def rotate_token(self, name: str, overlap: str | None = None) -> Json:
         """Gives a token another secret; the one before is valid for `overlap` (`1d`) more."""
-        made: Json = await self.request("POST", f"/tokens/{_part(name)}/rotate", overlap=overlap)
-        return made
+        return await self._object("POST", f"/tokens/{_part(name)}/rotate", overlap=overlap)
 
     async def revoke_token(self, name: str) -> None:
         """Revokes a token."""
         await self.request("DELETE", f"/tokens/{_part(name)}")
-
-
-async def _none() -> AsyncIterator[str]:
-    for line in ():
-        yield line
 
 
 def _part(text: str) -> str:

@@ -20,6 +20,7 @@ P = TypeVar("P")
 D = TypeVar("D")
 Place = Literal["process", "thread", "loop"]
 logger = logging.getLogger("windlass")
+_MOST_SLOTS = 1000
 _RELOADED = "WINDLASS_RELOADED"
 made: dict[tuple[str, str, str], Task[Any, Any]] = {}
 """Every handler of this process, by its kind, module and name: how another process finds it after an import."""
@@ -33,6 +34,7 @@ class Task(Generic[P, D]):
     data: Any
     codec: Codec
     slots: int
+    is_default: bool
     data_version: int
     migrate: Callable[[Any, int], Any] | None
     stall_after: float | None
@@ -99,7 +101,8 @@ class App:
     ) -> Callable[[Callable[[Job[P, D]], Any]], Task[P, D]]:
         """Makes a function the handler of a kind. Its parameter is a `Job[Props, Data]`, whose types are read by it.
 
-        `slots`: how many run at once; by default the number of processors for `process`, 20 for `thread`, 100 for `loop`.
+        `slots`: how many run at once; by default the number of processors for `process`, 20 for `thread`, 100 for `loop`,
+        and fewer where the kinds of a worker would have more than 1,000 together.
         `place`: a process for each run (default of `def`), threads of one process, or the event loop of one process
         (default of `async def`). A stop ends handlers in each of them: with `interrupt` (not in threads) at once, otherwise
         when they look (`checkpoint`, `wait`), and after `grace` by ending their process.
@@ -114,7 +117,9 @@ class App:
             is_async = inspect.iscoroutinefunction(handler)
             where: Place = place or ("loop" if is_async else "process")
             if (where == "loop") != is_async:
-                raise TypeError(f"{kind}: place={where!r} is for {'def' if is_async else 'async def'}, not for this handler")
+                raise TypeError(
+                    f"{kind}: place={where!r} is for {'def' if is_async else 'async def'}, not for this handler"
+                )
             props, data = _types(handler, sys._getframe(1).f_locals)
             default = {"process": os.cpu_count() or 1, "thread": 20, "loop": 100}[where]
             task: Task[P, D] = Task(
@@ -124,6 +129,7 @@ class App:
                 data=data,
                 codec=self.codec,
                 slots=slots or default,
+                is_default=slots is None,
                 place=where,
                 data_version=data_version,
                 migrate=migrate,
@@ -162,7 +168,18 @@ class App:
             sys.exit(_reloading())
         from ._worker import work
 
+        self._share_slots()
         sys.exit(work(self))
+
+    def _share_slots(self) -> None:
+        """Makes default slots fewer when all kinds together would have more than a worker may have."""
+        default = [task for task in self.tasks.values() if task.is_default]
+        given = sum(task.slots for task in self.tasks.values() if not task.is_default)
+        left = _MOST_SLOTS - given
+        if left < len(default):
+            raise ValueError(f"slots: the kinds have {given} slots in all; a worker has at most {_MOST_SLOTS}: start several")
+        for task in default:
+            task.slots = min(task.slots, left // len(default))
 
 
 def _types(handler: Callable[..., Any], names: dict[str, Any]) -> tuple[Any, Any]:
@@ -170,7 +187,9 @@ def _types(handler: Callable[..., Any], names: dict[str, Any]) -> tuple[Any, Any
     try:
         hints = typing.get_type_hints(handler, localns=names)
     except NameError as error:
-        raise TypeError(f"the annotations of {handler.__qualname__} name something that is not known there: {error}") from error
+        raise TypeError(
+            f"the annotations of {handler.__qualname__} name something that is not known there: {error}"
+        ) from error
     parameters = list(inspect.signature(handler).parameters)
     if len(parameters) != 1:
         raise TypeError(f"{handler.__qualname__} has to take one parameter: the job")

@@ -44,8 +44,9 @@ def frame(messages: Any) -> bytes:
 
 def main(link: socket.socket, where: dict[str, tuple[str, str]], place: str) -> None:
     """Runs handlers until the worker's process ends. `where` has the module and the name of each kind's handler."""
+    os.setpgid(0, 0)  # The commands that handlers start end with them.
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.SIG_IGN)  # The worker decides; a terminal sends SIGINT to every process.
+        signal.signal(number, lambda *_: None)  # The worker decides. An ignored signal would be ignored by commands, too.
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
     if not logging.getLogger().handlers:
@@ -55,7 +56,9 @@ def main(link: socket.socket, where: dict[str, tuple[str, str]], place: str) -> 
         importlib.import_module(module)
         found = made.get((kind, module.replace("__main__", "__mp_main__"), name))
         if found is None:
-            raise SystemExit(f"windlass: importing {module} does not make {name} the handler of {kind}: decorate it in a module")
+            raise SystemExit(
+                f"windlass: importing {module} does not make {name} the handler of {kind}: decorate it in a module"
+            )
         tasks[kind] = found
     host = {"process": ProcessHost, "thread": ThreadHost, "loop": LoopHost}[place](link, tasks)
     host.send(["ready"])
@@ -152,7 +155,7 @@ class Run:
         returned, error = None, None
         try:
             returned = self.host.user(self)
-        except BaseException as raised:  # noqa: BLE001: whatever a handler raises is its outcome
+        except BaseException as raised:  # noqa: BLE001 (whatever a handler raises is its outcome)
             error = raised
         self.ended(returned, error)
 
@@ -222,8 +225,8 @@ class Host:
             self.until = rest[0]
         elif name == "start":
             key, claim = rest
-            run = self.runs[key] = Run(self, key, self.tasks[claim["kind"]], claim)
-            self.begin(run)
+            self.runs[key] = Run(self, key, self.tasks[claim["kind"]], claim)
+            self.begin(self.runs[key])
         elif name == "quit":
             os._exit(0)
         elif run := self.runs.get(rest[0]):
@@ -311,7 +314,7 @@ class LoopRun(Run):
     """A run in the event loop."""
 
     handle: asyncio.Task[None]
-    pending: dict[int, asyncio.Future[None]]
+    pending: dict[int, asyncio.Future[str | None]]
     event: asyncio.Event
 
     def ask(self, what: str, value: Any) -> Awaitable[None]:
@@ -319,14 +322,14 @@ class LoopRun(Run):
         future = self.pending[ticket] = asyncio.get_running_loop().create_future()
         return self._wait_for(future)
 
-    async def _wait_for(self, future: asyncio.Future[None]) -> None:
+    async def _wait_for(self, future: asyncio.Future[str | None]) -> None:
         try:
             error = await asyncio.shield(future)
         except asyncio.CancelledError:
             if self.stop is None:
                 raise
             error = await future  # The data is on its way: the stop comes after it.
-        self._answered(error)  # type: ignore[arg-type]
+        self._answered(error)
 
     def wait(self, seconds: float | None) -> Awaitable[None]:
         return self._wait(seconds)
@@ -346,7 +349,7 @@ class LoopRun(Run):
     def answered(self, ticket: int, error: str | None) -> None:
         future = self.pending.pop(ticket, None)
         if future is not None and not future.done():
-            future.set_result(error)  # type: ignore[arg-type]
+            future.set_result(error)
 
     def wake(self) -> None:
         self.event.set()
@@ -358,7 +361,7 @@ class LoopRun(Run):
             if self.stop is not None:
                 raise self.stop
             returned = await self.task.handler(job)
-        except BaseException as raised:  # noqa: BLE001: whatever a handler raises is its outcome
+        except BaseException as raised:  # noqa: BLE001 (whatever a handler raises is its outcome)
             error = raised
         self.ended(returned, error)
 
@@ -372,7 +375,7 @@ class LoopHost(Host):
         asyncio.run(self._serve())
 
     async def _serve(self) -> None:
-        self.loop = asyncio.get_running_loop()
+        self.loop, self.context = asyncio.get_running_loop(), contextvars.copy_context()
         self.loop.set_default_executor(concurrent.futures.ThreadPoolExecutor(thread_name_prefix="to_thread"))
         self.out: list[Any] = []
         self.beat = time.monotonic()
@@ -386,7 +389,7 @@ class LoopHost(Host):
         for message in messages:
             if message[0] == "until":  # Also while a handler blocks the loop.
                 self.until = message[1]
-        self.loop.call_soon_threadsafe(super().take, messages)
+        self.loop.call_soon_threadsafe(super().take, messages, context=self.context)
 
     def send(self, message: Any) -> None:
         if message[0] == "ready" or threading.current_thread() is not threading.main_thread():
@@ -428,7 +431,8 @@ class LoopHost(Host):
         name = current.get_name() if current else "a callback"
         logger.warning(
             "task %s has blocked the event loop for %.1f s: every async def handler waits for it. "
-            "Use `await asyncio.to_thread(...)` or a `def` handler.\n%s", name, blocked, lines,
+            "Use `await asyncio.to_thread(...)` or a `def` handler.\n%s",
+            name,
+            blocked,
+            lines,
         )
-
-

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import json
 import logging
 import multiprocessing
+import os
 import signal
 import socket
 import struct
+import subprocess
 from typing import TYPE_CHECKING, Any
 
 from . import _host
@@ -85,6 +88,28 @@ class Host:
     def kill(self) -> None:
         self.killed = True
         self.process.kill()
+        self.kill_group()
+
+    def kill_group(self) -> None:
+        """Ends the commands that the handlers have started."""
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.process.pid or 0, signal.SIGKILL)
+
+
+class Guard:
+    """A shell that ends the processes of the handlers, with their commands, when the worker's process is lost."""
+
+    script = 'while read -r line; do groups=$line; done; for group in $groups; do kill -s KILL -- "-$group"; done 2>/dev/null'
+
+    def __init__(self) -> None:
+        command = ["/bin/sh", "-c", self.script]
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, start_new_session=True)
+
+    def watch(self, hosts: set[Host]) -> None:
+        assert self.process.stdin is not None
+        line = " ".join(str(host.process.pid) for host in hosts) + "\n"
+        self.process.stdin.write(line.encode())
+        self.process.stdin.flush()
 
 
 class Hosts:
@@ -93,8 +118,9 @@ class Hosts:
     def __init__(self, app: App, worker: Worker) -> None:
         self.app, self.worker = app, worker
         self.hosts: set[Host] = set()
+        self.guard = Guard()
         self.queue: list[Run] = []
-        self.starting, self.pause = 0, 0.1
+        self.pause = 0.1
         self.until = float("inf")
         self.where = {task.kind: (task.__module__, task.__qualname__) for task in app.tasks.values()}
         self.tasks: set[asyncio.Task[None]] = set()
@@ -111,13 +137,16 @@ class Hosts:
             host = self.open(place)
             while not host.is_ready:
                 if host.process.exitcode is not None:
-                    raise Refusal(f"the process of the handlers ended with exit code {host.process.exitcode}: see above")
+                    raise Refusal(
+                        f"the process of the handlers ended with exit code {host.process.exitcode}: see above"
+                    )
                 await asyncio.sleep(0.01)
 
     def open(self, place: str) -> Host:
         where = {kind: at for kind, at in self.where.items() if self.app.tasks[kind].place == place}
         host = Host(place, where)
         self.hosts.add(host)
+        self.guard.watch(self.hosts)
         task = asyncio.ensure_future(self.follow(host))
         self.tasks.add(task)
         task.add_done_callback(self.tasks.discard)
@@ -151,7 +180,9 @@ class Hosts:
     def stop(self, run: Run, stop: Json) -> None:
         if run.host is None:
             self.queue.remove(run)
-            self.worker.add(run, "return", json.dumps(stop.get("command") or {"message": "release"}), took=stop.get("order") or 0)
+            self.worker.add(
+                run, "return", json.dumps(stop.get("command") or {"message": "release"}), took=stop.get("order") or 0
+            )
             return
         run.host.is_used = run.host.is_used or run.task.interrupt
         run.took = max(run.took, stop.get("order") or 0)
@@ -247,6 +278,8 @@ class Hosts:
     async def ended(self, host: Host) -> None:
         """Reports the runs of a process that has ended."""
         self.hosts.discard(host)
+        host.kill_group()
+        self.guard.watch(self.hosts)
         code = host.process.exitcode or 0
         how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
         if not host.killed:

@@ -324,7 +324,11 @@ def outcome(task: Task[Any, Any], job: Job[Any, Any] | None, returned: Any, erro
     except (TypeError, ValueError) as wrong:
         error = wrong
     stopping = job.stopping if job else None
-    if isinstance(error, Stop) or stopping is not None and isinstance(error, (asyncio.CancelledError, KeyboardInterrupt)):
+    if (
+        isinstance(error, Stop)
+        or stopping is not None
+        and isinstance(error, (asyncio.CancelledError, KeyboardInterrupt))
+    ):
         stop = error if isinstance(error, Stop) else stopping
         return stop.command if stop and stop.command else {"message": "release"}
     text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import collections.abc as abc
 import dataclasses
 import datetime as dt
 import decimal
@@ -14,6 +13,7 @@ import pathlib
 import types
 import typing
 import uuid
+from collections import abc
 from typing import Any
 
 _TEXTS: dict[Any, Any] = {
@@ -25,7 +25,14 @@ _TEXTS: dict[Any, Any] = {
     dt.time: dt.time.fromisoformat,
     bytes: lambda text: base64.b64decode(text, validate=True),
 }
-_LISTS: dict[Any, Any] = {list: list, abc.Sequence: list, abc.Iterable: list, set: set, frozenset: frozenset, abc.Set: set}
+_LISTS: dict[Any, Any] = {
+    list: list,
+    abc.Sequence: list,
+    abc.Iterable: list,
+    set: set,
+    frozenset: frozenset,
+    abc.Set: set,
+}
 
 
 class ValueMismatch(ValueError):
@@ -149,7 +156,9 @@ def _class(kind: Any, value: Any, at: str) -> Any:
         return {name: parse(_fields(kind).get(name, Any), one, f"{at}.{name}") for name, one in given.items()}
     if dataclasses.is_dataclass(kind):
         return _dataclass(kind, _object(value, at), at)
-    raise TypeError(f"{at}: the type {kind!r} is not known here: use a dataclass, a pydantic model, a msgspec struct or dict")
+    raise TypeError(
+        f"{at}: the type {kind!r} is not known here: use a dataclass, a pydantic model, a msgspec struct or dict"
+    )
 
 
 def _by_library(convert: Any, at: str, *arguments: Any) -> Any:
@@ -210,4 +219,6 @@ def plain(value: Any, at: str = "value") -> Any:
         return value.model_dump(mode="json")
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {one.name: plain(getattr(value, one.name), f"{at}.{one.name}") for one in dataclasses.fields(value)}
-    raise TypeError(f"{at}: a value of {type(value)!r} cannot be stored: use a dataclass, a pydantic model or what JSON has")
+    raise TypeError(
+        f"{at}: a value of {type(value)!r} cannot be stored: use a dataclass, a pydantic model or what JSON has"
+    )

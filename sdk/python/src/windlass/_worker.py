@@ -29,6 +29,8 @@ _PART = 0.8
 _ITEMS = 1000
 _BYTES = 2 << 20
 """The most items and bytes of a report."""
+_SENT = 20
+"""How many exchanges may wait for the word that they have renewed the lease."""
 _LINES = 1000
 """The most log lines of a run that wait for a server."""
 
@@ -112,14 +114,13 @@ class Worker:
             loop.add_signal_handler(number, end)
         try:
             await self.hosts.start()
-            logger.info("the worker runs tasks of the kinds %s", ", ".join(sorted(self.app.tasks)))
             loops = [asyncio.ensure_future(part()) for part in (self.exchange_on, self.report_on, self.watch_on)]
             done, _ = await asyncio.wait([ended, *loops], return_when=asyncio.FIRST_COMPLETED)
             self.closed = True
             for part in loops:
                 part.cancel()
             await asyncio.wait(loops, timeout=2.0)
-            code: int = [part.result() for part in done][0]
+            code: int = next(part.result() for part in done)
             return code
         finally:
             self.hosts.kill_all()
@@ -134,9 +135,10 @@ class Worker:
             self.hurried = self.exchanging.cancel()  # The next exchange asks for no more tasks.
         for run in list(self.runs.values()):
             self.stop(run, {"reason": "shutdown", "grace_ms": run.claim["grace_ms"]})
-        while self.runs or self.hosts.starting:
+        # Without a server nothing can be reported: when the lease is over, the tasks are taken over.
+        while self.runs and (clock() < self.until or any(run.phase != "ended" for run in self.runs.values())):
             self.idle.clear()
-            await self.idle.wait()
+            await asyncio.wait([asyncio.ensure_future(self.idle.wait())], timeout=0.2)
         if not ended.done():
             ended.set_result(0)
 
@@ -217,7 +219,8 @@ class Worker:
 
     def is_answered(self, seq: int) -> None:
         self.open.discard(seq)
-        self.sent.pop(seq - 100, None)
+        while len(self.sent) > _SENT:
+            self.sent.popitem(last=False)
         settled = min(self.open, default=self.seq + 1) - 1
         while self.past and next(iter(self.past.values()))[2] <= settled and len(self.past) > 1000:
             self.past.popitem(last=False)
@@ -226,7 +229,9 @@ class Worker:
         """Registers, with the same name until a server has answered."""
         async with self.registering:
             while self.again:
-                self.name = self.name or f"{socket.gethostname()[:200]}-{os.getpid()}-{secrets.token_hex(4)}".replace("/", "-")
+                self.name = self.name or f"{socket.gethostname()[:200]}-{os.getpid()}-{secrets.token_hex(4)}".replace(
+                    "/", "-"
+                )
                 kinds = {
                     task.kind: {
                         "slots": task.slots,
@@ -258,6 +263,7 @@ class Worker:
                 self.sent.clear()
                 self.use_servers(answer)
                 self.renewed(sent)
+                logger.info("the worker %s has registered at %s for %s", self.name, self.urls[0], ", ".join(sorted(kinds)))
 
     def patience(self, wait: float) -> float:
         return wait + min(10.0, self.ttl / 6)
@@ -329,7 +335,9 @@ class Worker:
             last = max(known.claim["run"] if known else 0, past[0] if past else 0)
             if claim["run"] <= last:
                 continue
-            for other in [one for one in self.runs if one[0] == claim["id"] and one[1] <= claim["fence"]] if known else ():
+            for other in (
+                [one for one in self.runs if one[0] == claim["id"] and one[1] <= claim["fence"]] if known else ()
+            ):
                 self.drop(self.runs[other])
             if claim["kind"] not in self.app.tasks and len(self.app.tasks) == 1:
                 claim["kind"] = next(iter(self.app.tasks))
@@ -426,11 +434,12 @@ class Worker:
             number = f'"n":{item.run.n},"took":{item.took},' if item.is_numbered else ""
             parts.append(f'{{{item.run.name_text},{number}"{item.what}":{item.text}}}')
         wanted = "false" if self.closing or self.drain else "true"
-        body = (
-            f'{{"secret":"{self.secret}","seq":{seq},"settled":{settled},"claims_wanted":{wanted},"items":[{",".join(parts)}]}}'
-        )
+        body = f'{{"secret":"{self.secret}","seq":{seq},"settled":{settled},"claims_wanted":{wanted},"items":[{",".join(parts)}]}}'
         try:
+            lease = self.leases
             answer = await self.post("report", f"/v1/workers/{self.name}/report", body, self.patience(0.0))
+            if lease != self.leases:
+                return True  # The answer is about the lease before.
             results = [self.result(item, result) for item, result in zip(items, answer["results"], strict=False)]
             self.start(answer)
             self.batch = min(_ITEMS, self.batch * 2)
@@ -450,7 +459,9 @@ class Worker:
         self.done(item)
         if item.is_last:
             if what == "refused":
-                logger.error("task %s: what the handler has returned is not stored: %s", run.claim["id"], result.get("error"))
+                logger.error(
+                    "task %s: what the handler has returned is not stored: %s", run.claim["id"], result.get("error")
+                )
             self.drop(run)
         elif item.is_numbered:
             run.n += what == "applied"
@@ -470,7 +481,9 @@ class Worker:
             return
         item = self.chosen()[0]
         if item.what == "return":
-            item.text = json.dumps({"message": "error", "error": "the returned message is larger than the server takes"})
+            item.text = json.dumps(
+                {"message": "error", "error": "the returned message is larger than the server takes"}
+            )
         elif item.is_numbered and item.what != "aborted":
             self.done(item)
             self.hosts.send(item.run, ["answer", item.run.key, item.ticket, "it is larger than the server takes"])
@@ -499,5 +512,3 @@ class Worker:
 
 class TooLarge(Exception):
     """The server does not take a body of this size."""
-
-

@@ -1,0 +1,327 @@
+"""Tests of handlers without a server: one run, a whole life in virtual time, and a crash at every write.
+
+```
+ran = testing.run(sync, Sync("example.org"))                 # one run
+life = testing.live(sync, Sync("example.org"))               # until it has ended; sleeps take no time
+testing.crash_everywhere(sync, Sync("example.org"))          # the same result with a crash before and after each write
+```"""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+import json
+import re
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from ._app import Task
+from ._job import Done, Job, Json, Stop, _current, make_job, outcome
+from ._values import plain
+
+P = TypeVar("P")
+D = TypeVar("D")
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_ENDS = {"complete": "completed", "kill": "killed"}
+
+
+class _Crash(BaseException):
+    """The process is lost: it passes every handler."""
+
+
+@dataclass
+class Life:
+    """What a task has done. `state` is `completed`, `failed`, `killed`, or that in which it waits for something."""
+
+    state: str = "runnable"
+    result: Any = None
+    data: Any = None
+    """The data that is stored, as JSON."""
+    errors: list[str] = field(default_factory=list)
+    runs: int = 0
+    attempt: int = 1
+    clock: float = 0.0
+    """How long the task has lived, in seconds of virtual time."""
+    messages: list[Json] = field(default_factory=list)
+    """What the runs have returned, in the JSON form."""
+    checkpoints: list[Any] = field(default_factory=list)
+    replies: dict[str, Any] = field(default_factory=dict)
+    """The replies to signals, by the name of the signal."""
+    submitted: list[Json] = field(default_factory=list)
+    """The tasks that it has submitted: those in writes that were stored."""
+    effects: list[Json] = field(default_factory=list)
+    log: list[str] = field(default_factory=list)
+    progress: list[float] = field(default_factory=list)
+    writes: int = 0
+    """How many writes there were: with a crash before and after each, there are twice as many places for one."""
+
+
+class _Port:
+    """The store of one life, as its job sees it."""
+
+    def __init__(self, life: Life, crash_at: int | None, stop_at: int | None, stop: Stop | None) -> None:
+        self.life, self.crash_at, self.stop_at, self.stop = life, crash_at, stop_at, stop
+        self.job: Job[Any, Any] | None = None
+        self.names: dict[int, str] = {}
+        self.place, self.calls = 0, 0
+
+    def crosses(self) -> None:
+        """Is called before and after each write."""
+        self.place += 1
+        if self.place == self.crash_at:
+            raise _Crash
+
+    def looks(self) -> None:
+        self.calls += 1
+        if self.stop is not None and self.calls == self.stop_at:
+            assert self.job is not None
+            self.job.stopping = self.stop
+            raise self.stop
+
+    def ask(self, what: str, value: Any) -> Awaitable[None]:
+        self.crosses()
+        data = value if what == "checkpoint" else value.get("data")
+        if data is not None:
+            self.life.data = json.loads(json.dumps(data, allow_nan=False))
+        if what == "checkpoint":
+            self.life.checkpoints.append(self.life.data)
+        else:
+            self.life.replies[self.names[value["signal"]]] = value["reply"]
+        self.life.writes += 1
+        self.crosses()
+        self.looks()
+        return Done()
+
+    def tell(self, what: str, value: Any) -> None:
+        if what == "log":
+            self.life.log.append(value)
+        else:
+            self.life.progress.append(value["fraction"])
+
+    def wait(self, seconds: float | None) -> Awaitable[None]:
+        self.life.clock += seconds or 0.0
+        self.looks()
+        return Done()
+
+    def took(self, order: int) -> None:
+        """Nothing waits for it here."""
+
+
+def run(
+    task: Task[P, D],
+    props: P,
+    *,
+    data: Any = None,
+    data_version: int | None = None,
+    attempt: int = 1,
+    signals: Iterable[tuple[str, Any]] = (),
+    waited: Iterable[tuple[str, str]] = (),
+    stop: str | None = None,
+    stop_at: int = 1,
+) -> Life:
+    """Runs a handler once. `messages[0]` is what it has returned.
+
+    `data` is that of the run before, of `data_version`; `signals` are names with payloads; `waited` are ids with outcomes.
+    `stop` is the reason of a stop, or a command such as `pause`, that the `stop_at`-th checkpoint, reply or wait raises."""
+    life = Life(data=None if data is None else plain(data, "data"), attempt=attempt)
+    _once(task, props, life, None, list(signals), list(waited), _stop(stop), stop_at, data_version)
+    return life
+
+
+def live(
+    task: Task[P, D],
+    props: P,
+    *,
+    signals: Iterable[tuple[float, str, Any]] = (),
+    attempts: int = 8,
+    outcomes: Callable[[str], str] = lambda id: "completed",
+    most_runs: int = 10_000,
+) -> Life:
+    """Runs a task until it ends, or waits for what does not come. A sleep moves the clock of the life only.
+
+    `signals` are names with payloads at a time of the life, in seconds. `attempts` is how many runs in a row may fail;
+    between them the clock moves by a minute. `outcomes` says how the tasks have ended that the task waits for."""
+    return _live(task, props, sorted(signals, key=lambda one: one[0]), attempts, outcomes, most_runs, None)[0]
+
+
+def crash_everywhere(
+    task: Task[P, D],
+    props: P,
+    *,
+    signals: Iterable[tuple[float, str, Any]] = (),
+    attempts: int = 8,
+    outcomes: Callable[[str], str] = lambda id: "completed",
+    check: Callable[[Life], None] | None = None,
+    before: Callable[[], None] | None = None,
+) -> int:
+    """Lives the life of a task again and again, each time with a crash before or after another of its writes.
+
+    Each life has to end in the same state, with the same result and the same submitted tasks as the one without a crash;
+    `check` looks at more, such as at what the handler has changed outside, and `before` resets that. Returns how many places for a
+    crash there were. Raises `AssertionError`, which names the write."""
+    given = sorted(signals, key=lambda one: one[0])
+
+    def once(crash_at: int | None) -> tuple[Life, int]:
+        if before is not None:
+            before()
+        life, places = _live(task, props, given, attempts, outcomes, 10_000, crash_at)
+        if check is not None:
+            check(life)
+        return life, places
+
+    whole, places = once(None)
+    wanted = (whole.state, whole.result, _ids(whole))
+    for place in range(1, places + 1):
+        where = f"a crash {'before' if place % 2 else 'after'} write {(place + 1) // 2} of {places // 2}"
+        try:
+            life, _ = once(place)
+        except AssertionError as error:
+            raise AssertionError(f"{where}: {error}") from error
+        got = (life.state, life.result, _ids(life))
+        if got != wanted:
+            raise AssertionError(
+                f"{where}: the task ended as {got}, and without a crash as {wanted}; errors: {life.errors}"
+            )
+    return places
+
+
+def _ids(life: Life) -> list[tuple[str, str]]:
+    # Ids that are made of the number of the run differ after a crash.
+    return [(one["kind"], json.dumps(one.get("props"), sort_keys=True)) for one in life.submitted]
+
+
+def _stop(name: str | None) -> Stop | None:
+    if name is None or name in ("shutdown", "drain", "balance", "stop-task", "deadline", "lost"):
+        return None if name is None else Stop(name)
+    return Stop("command", {"message": name})
+
+
+def _live(
+    task: Task[Any, Any],
+    props: Any,
+    signals: list[tuple[float, str, Any]],
+    attempts: int,
+    outcomes: Callable[[str], str],
+    most_runs: int,
+    crash_at: int | None,
+) -> tuple[Life, int]:
+    life, port_places, failed = Life(), 0, 0
+    waiting, waits = list(signals), list[str]()
+    queue: list[tuple[str, Any]] = []
+    while life.runs < most_runs:
+        while waiting and waiting[0][0] <= life.clock:
+            queue.append(waiting.pop(0)[1:])
+        before = len(queue)
+        rest = None if crash_at is None else crash_at - port_places
+        waited = [(id, outcomes(id)) for id in waits]
+        crashed, places, keep = _once(
+            task, props, life, rest if rest and rest > 0 else None, queue, waited, None, 1, None
+        )
+        port_places += places
+        if crashed:
+            life.attempt += 1
+            continue
+        waits = []
+        message = life.messages[-1]
+        name = message["message"]
+        if not keep:
+            del queue[:before]
+        failed = failed + 1 if name == "error" else 0
+        life.attempt = failed + 1
+        if name in _ENDS:
+            life.state, life.result = _ENDS[name], message.get("result")
+        elif name == "error":
+            life.errors.append(message["error"])
+            life.clock += 60.0
+            life.state = "failed" if message.get("retry") is False or failed >= attempts else "sleeping"
+        elif name == "sleep":
+            life.state = "sleeping"
+            waits = message.get("after") or message.get("after_ok") or []
+            bad = [id for id in waits if "after_ok" in message and outcomes(id) != "completed"]
+            if bad:
+                life.state = "failed"
+                life.errors.append(f"a task that it waits for has not completed: {bad[0]}")
+            elif not waits:
+                wakes = life.clock + _seconds(message["until"], life.clock)
+                life.clock = min([wakes, *(max(at, life.clock) for at, *_ in waiting[:1])])
+        elif name == "pause":
+            life.state = "paused"
+            if not waiting and not queue:
+                return life, port_places
+            life.clock = max(life.clock, waiting[0][0]) if waiting else life.clock
+        else:
+            life.state = "runnable"
+        if life.state in ("completed", "failed", "killed"):
+            return life, port_places
+    raise AssertionError(f"the task has not ended after {most_runs} runs; the last message: {life.messages[-1]}")
+
+
+_START = dt.datetime(2030, 1, 1, tzinfo=dt.timezone.utc)
+
+
+def _seconds(until: str, clock: float) -> float:
+    if until.startswith("in "):
+        return sum(float(number) * _UNITS[unit] for number, unit in re.findall(r"([\d.]+)(ms|s|m|h|d)", until))
+    moment = dt.datetime.fromisoformat(until.replace("Z", "+00:00"))
+    return max(0.0, (moment - _START).total_seconds() - clock)
+
+
+def _once(
+    task: Task[Any, Any],
+    props: Any,
+    life: Life,
+    crash_at: int | None,
+    signals: list[tuple[str, Any]],
+    waited: list[tuple[str, str]],
+    stop: Stop | None,
+    stop_at: int,
+    data_version: int | None,
+) -> tuple[bool, int, bool]:
+    """Runs once. Returns whether it has crashed, how many places for a crash there were, and whether signals are kept."""
+    codec, life.runs = task.codec, life.runs + 1
+    port = _Port(life, crash_at, stop_at, stop)
+    commands: list[Json] = [
+        {"order": order, "command": {"message": "signal", "name": name, "payload": codec.encode(plain(payload))}}
+        for order, (name, payload) in enumerate(signals, 1)
+    ]
+    port.names = {one["order"]: one["command"]["name"] for one in commands}
+    claim = {
+        "id": "test", "fence": life.runs, "run": life.runs, "kind": task.kind, "attempt": life.attempt,
+        "props": json.loads(json.dumps(codec.encode(plain(props, "props")))), "data": life.data, "n": 1,
+        "data_version": data_version or task.data_version, "signals": commands,
+        "waited": [{"task": id, "outcome": one} for id, one in waited],
+        "last_error": {"error": life.errors[-1]} if life.errors else None,
+    }  # fmt: skip
+    returned, error = None, None
+    try:
+        port.job = job = make_job(task, claim, port)
+        token = _current.set(job)
+        try:
+            returned = task.handler(job)
+            if asyncio.iscoroutine(returned):
+                returned = asyncio.run(returned)
+        finally:
+            _current.reset(token)
+    except _Crash:
+        return True, port.place, True
+    except BaseException as raised:
+        if isinstance(raised, (KeyboardInterrupt, SystemExit)):
+            raise
+        error = raised
+    message = json.loads(json.dumps(outcome(task, port.job, returned, error), allow_nan=False))
+    try:
+        port.crosses()
+    except _Crash:
+        return True, port.place, True
+    for reply in message.get("replies", ()):
+        life.replies[port.names[reply["signal"]]] = codec.decode(reply["reply"])
+    life.messages.append(message)
+    life.writes += 1
+    life.data = None if message.get("no_data") else message.get("data", life.data)
+    life.effects += message.get("effects", [])
+    life.submitted += [one for one in message.get("effects", []) if one["op"] == "submit"]
+    if "result" in message:
+        message["result"] = codec.decode(message["result"])
+    port.place += 1  # After the write nothing is left to lose.
+    return False, port.place, bool(message.get("keep_signals")) or message["message"] in ("release", "error")

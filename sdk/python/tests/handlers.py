@@ -1,0 +1,236 @@
+"""The handlers of the tests: each kind for each place. `FOLDER` is a folder for notes."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import datetime as dt
+import os
+import pathlib
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import windlass
+
+FOLDER = pathlib.Path(os.environ.get("FOLDER", "."))
+app = windlass.App(ttl=float(os.environ.get("TTL", "15")))
+user: contextvars.ContextVar[str] = contextvars.ContextVar("user", default="nobody")
+user.set("of the import")
+
+
+@dataclass
+class Pages:
+    count: int
+    pause: float = 0.0
+
+
+@dataclass
+class Cursor:
+    page: int = 0
+
+
+def note(name: str, text: str) -> None:
+    with open(FOLDER / name, "a") as file:
+        file.write(text + "\n")
+
+
+async def pages_async(job: windlass.Job[Pages, Cursor]) -> windlass.Next[int]:
+    cursor = job.data or Cursor()
+    while cursor.page < job.props.count:
+        cursor.page += 1
+        note(job.id, f"{cursor.page}")
+        await job.checkpoint(cursor, progress=cursor.page / job.props.count)
+        await asyncio.sleep(job.props.pause)
+    return job.complete(cursor.page)
+
+
+def pages(job: windlass.Job[Pages, Cursor]) -> windlass.Next[int]:
+    cursor = job.data or Cursor()
+    while cursor.page < job.props.count:
+        cursor.page += 1
+        note(job.id, f"{cursor.page}")
+        job.checkpoint(cursor, progress=cursor.page / job.props.count)
+        job.wait(job.props.pause)
+    return job.complete(cursor.page)
+
+
+async def sleeps_async(job: windlass.Job[float, Any]) -> str:
+    note(job.id, "start")
+    try:
+        await asyncio.sleep(job.props)
+    finally:
+        note(job.id, "end")
+    return "slept"
+
+
+def sleeps(job: windlass.Job[float, Any]) -> str:
+    note(job.id, "start")
+    try:
+        time.sleep(job.props)
+    finally:
+        note(job.id, "end")
+    return "slept"
+
+
+def sleeps_in_thread(job: windlass.Job[float, Any]) -> str:
+    note(job.id, "start")
+    try:
+        job.wait(job.props)
+    finally:
+        note(job.id, "end")
+    return "slept"
+
+
+async def stubborn_async(job: windlass.Job[Any, Any]) -> None:
+    note(job.id, "start")
+    while True:
+        try:
+            await asyncio.sleep(0.05)
+            note(job.id, "beat")
+        except asyncio.CancelledError:
+            note(job.id, "ignored")
+
+
+def stubborn(job: windlass.Job[Any, Any]) -> None:
+    note(job.id, "start")
+    while True:
+        try:
+            time.sleep(0.05)
+            note(job.id, "beat")
+        except windlass.Stop:
+            note(job.id, "ignored")
+
+
+async def asks_async(job: windlass.Job[Any, list[str]]) -> windlass.Next[list[str]]:
+    names = list(job.data or [])
+    while True:
+        for one in job.signals:
+            names.append(one.name)
+            await job.reply(one, {"hello": one.payload}, data=names)
+        if "end" in names:
+            return job.complete(names)
+        await job.wait(60)
+
+
+def asks(job: windlass.Job[Any, list[str]]) -> windlass.Next[list[str]]:
+    names = list(job.data or [])
+    while True:
+        for one in job.signals:
+            names.append(one.name)
+            job.reply(one, {"hello": one.payload}, data=names)
+        if "end" in names:
+            return job.complete(names)
+        job.wait(60)
+
+
+async def sees_async(job: windlass.Job[Any, Any]) -> Any:
+    return [user.get(), windlass.current_job().id]
+
+
+def sees(job: windlass.Job[Any, Any]) -> Any:
+    return [user.get(), windlass.current_job().id]
+
+
+GRACE = dt.timedelta(seconds=1)
+app.task("pages-loop")(pages_async)
+app.task("pages-process", slots=4)(pages)
+app.task("pages-thread", place="thread")(pages)
+app.task("sleeps-loop")(sleeps_async)
+app.task("sleeps-process", slots=4)(sleeps)
+app.task("sleeps-thread", place="thread")(sleeps_in_thread)
+app.task("stubborn-loop", grace=GRACE)(stubborn_async)
+app.task("stubborn-process", slots=2, grace=GRACE)(stubborn)
+app.task("stubborn-thread", place="thread", grace=GRACE)(stubborn)
+app.task("asks-loop", signals=True)(asks_async)
+app.task("asks-process", slots=2, signals=True)(asks)
+app.task("asks-thread", place="thread", signals=True)(asks)
+app.task("sees-loop")(sees_async)
+app.task("sees-process")(sees)
+app.task("sees-thread", place="thread")(sees)
+
+
+@app.task("fails", fail_on=(KeyError,))
+async def fails(job: windlass.Job[str, Any]) -> None:
+    if job.props == "key":
+        raise KeyError("no such key")
+    if job.props == "fail":
+        raise windlass.Fail("nothing helps")
+    if job.props == "json":
+        return {1, 2, object()}  # type: ignore[return-value]
+    if job.attempt < 3:
+        raise ValueError("not yet")
+
+
+@app.task("dies")
+def dies(job: windlass.Job[int, Any]) -> None:
+    if job.attempt > 1:
+        return
+    if job.props < 0:
+        os.kill(os.getpid(), -job.props)
+    os._exit(job.props)
+
+
+@app.task("parent")
+async def parent(job: windlass.Job[int, list[str]]) -> Any:
+    if job.data is None:
+        children = [job.submit("sees-loop", None, labels={"of": job.id}) for _ in range(job.props)]
+        job.submit("sees-loop", None, id=f"{job.id}-later", start_at=dt.timedelta(hours=1))
+        return job.wait_for(*children, data=children)
+    return job.complete([one["outcome"] for one in job.waited])
+
+
+@app.task("naps")
+async def naps(job: windlass.Job[float, int]) -> Any:
+    count = (job.data or 0) + 1
+    return count if count == 3 else job.sleep(dt.timedelta(seconds=job.props), count)
+
+
+@app.task("versions", data_version=2, migrate=lambda data, version: {"page": data})
+async def versions(job: windlass.Job[Any, Cursor]) -> int:
+    return job.data.page if job.data else -1
+
+
+@app.task("stalls", stall_after=dt.timedelta(seconds=1), slots=2)
+def stalls(job: windlass.Job[bool, Any]) -> str:
+    for _ in range(30):
+        time.sleep(0.1)
+        if job.props:
+            job.progress(0.5)
+    return "not stalled"
+
+
+@app.task("blocks")
+async def blocks(job: windlass.Job[float, Any]) -> None:
+    time.sleep(job.props)
+
+
+@app.task("logs", slots=1)
+def logs(job: windlass.Job[Any, Any]) -> None:
+    for line in ("one", "two"):
+        job.log(line)
+    job.checkpoint(1)
+    job.log("three")
+
+
+def commands(job: windlass.Job[Any, Any]) -> None:
+    """Starts a command that writes every 0.1 s, for ever."""
+    loop = f"while true; do echo beat >> {FOLDER / job.id}; sleep 0.1; done"
+    subprocess.run(["/bin/sh", "-c", loop], check=False)
+
+
+app.task("commands-process", slots=2, interrupt=False, grace=GRACE)(commands)
+app.task("commands-thread", place="thread", grace=GRACE)(commands)
+
+
+@app.task("terminates")
+def terminates(job: windlass.Job[Any, Any]) -> int:
+    command = subprocess.Popen(["sleep", "60"])
+    command.terminate()
+    return command.wait(10)
+
+
+if __name__ == "__main__":
+    app.run(reload="reload" in sys.argv)

@@ -1,0 +1,261 @@
+"""The clients: every request of the API, its errors, and servers that fail."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import datetime as dt
+import inspect
+import json
+import pathlib
+import re
+import subprocess
+import sys
+import threading
+from typing import Any
+
+import pytest
+
+import windlass
+from conftest import HERE, Server, until
+
+UTC = dt.timezone.utc
+
+
+def test_the_client_that_blocks_is_made_of_the_other() -> None:
+    sys.path.insert(0, str(HERE.parent))
+    import make_sync
+
+    assert (make_sync.FOLDER / "_sync.py").read_text() == make_sync.made(), "run `python make_sync.py` in sdk/python"
+    names = [{name for name, _ in inspect.getmembers(kind, inspect.isfunction)} for kind in (windlass.Client, windlass.AsyncClient)]
+    assert {re.sub("^__a", "__", name) for name in names[1]} == names[0]
+
+
+def test_every_request_of_the_api_has_a_method(server: Server) -> None:
+    """Calls every method, and compares the requests with those that the server lists."""
+    client, sent = server.client(), set[str]()
+    whole = client.request
+
+    def request(method: str, path: str, *arguments: Any, **more: Any) -> Any:
+        sent.add(f"{method} /v1{path}")
+        return whole(method, path, *arguments, **more)
+
+    client.request = request  # type: ignore[method-assign]
+    assert client.submit("a", {"x": 1}, id="one", labels={"team": "a"}) == {"id": "one", "submitted": "new"}
+    many = client.submit_many([{"kind": "a", "id": f"m{n}"} for n in range(3)] + [{"kind": 7}])
+    assert [one.get("submitted") or one["code"] for one in many] == ["new", "new", "new", "invalid"]
+    assert client.get("one")["props"] == {"x": 1}
+    assert [task["id"] for task in client.list(label="team=a")] == ["one"]
+    assert len(list(client.list(kind="a", limit=2))) == 4
+    client.reschedule("one", due=dt.timedelta(hours=1), priority=3)
+    client.patch("one", [{"op": "replace", "path": "/props/x", "value": 2}])
+    assert client.get("one")["props"] == {"x": 2}
+    assert client.why("one") and client.why()
+    assert client.graph("one") and client.history("one")["changes"]
+    assert client.log("one")["lines"] == []
+    assert client.command("one", "pause")["task"] == "one"
+    assert client.resume("one") and client.commands("one")["commands"]
+    command = client.commands("one")["commands"][0]
+    assert client.request("GET", f"/commands/{command['id']}")
+    with pytest.raises(TimeoutError, match="has not replied"):
+        client.signal("m0", "hello", wait=0.2)
+    client.transaction([{"op": "delete", "task": "m1"}], dry_run=True)
+    client.transaction([{"op": "delete", "task": "m1"}], id="once")
+    client.transaction([{"op": "submit", "kind": "a", "id": "m1"}])
+    client.kill("m2")
+    client.delete("m1")
+    with pytest.raises(windlass.ApiError):
+        client.retry("m0")
+    # Schedules
+    spec = {"run": {"kind": "a"}, "cron": ["30 2 * * *"]}
+    assert client.create_schedule("nightly", spec)["id"] == "nightly"
+    assert client.schedules()["schedules"] and client.schedule("nightly") and client.schedule_times("nightly", 2)
+    assert client.preview_schedule(spec=spec)
+    client.update_schedule("nightly", cron=["0 4 * * *"])
+    for action, fields in (("trigger", {}), ("skip", {}), ("pause", {"note": "a"}), ("resume", {})):
+        client.change_schedule("nightly", action, **fields)
+    client.change_schedule("nightly", "backfill", **{"from": "3d ago", "to": "now", "dry_run": True})
+    client.delete_schedule("nightly")
+    # The namespace
+    assert client.counts()["counts"] and client.scale("a")["kind"] == "a"
+    for what in ("stats", "limits", "nodes", "audit", "doctor", "servers", "time", "masks", "tokens", "openapi.json"):
+        assert client.see(what) is not None
+    assert client.request("GET", "")["requests"]
+    client.set_mask("secret", ["/props/password"])
+    client.remove_mask("secret")
+    assert client.new_token("ci", "read")["secret"] and client.rotate_token("ci", "1m")["secret"]
+    client.revoke_token("ci")
+    assert client.purge(states=["completed"], older_than="30d") == {"deleted": 0}
+    nodes = client.see("nodes")["nodes"]
+    node = nodes[0]["name"] if nodes else "none"
+    try:
+        order = client.node_command(node, "balance")["order"]
+        client.node_answer(order)
+    except windlass.NotFound:
+        with pytest.raises(windlass.NotFound):
+            client.node_answer(1)
+    size = client.backup(server.folder / "copy.db")
+    sent.add("GET /v1/backup")
+    assert size == (server.folder / "copy.db").stat().st_size > 4096
+    with pytest.raises(FileExistsError):
+        client.backup(server.folder / "copy.db")
+    seen = next(client.changes(after=0))
+    sent.add("GET /v1/changes")
+    assert seen["what"] == "submitted"
+
+    made = [(one.split(" ")[0], one.split(" ")[1]) for one in sent]
+    for path, methods in client.see("openapi.json")["paths"].items():
+        pattern = re.compile(re.sub(r"\{\w+\}", "[^/]+", path) + "$")
+        for method in methods:
+            if "/workers" in path or method == "parameters":
+                continue
+            assert any(one == method.upper() and pattern.match(at.split("?")[0]) for one, at in made), f"{method} {path}"
+
+
+def test_the_asynchronous_client_does_the_same(server: Server) -> None:
+    async def main() -> None:
+        async with windlass.AsyncClient(server.url, server.token) as client:
+            await client.submit("a", 1, id="one", start_at=dt.datetime(2040, 1, 1, tzinfo=UTC))
+            assert (await client.get("one"))["state"] == "sleeping"
+            assert [task["id"] async for task in client.list(kind="a")] == ["one"]
+            async for change in client.changes(after=0):
+                assert change["task"] == "one"
+                break
+            with pytest.raises(TimeoutError):
+                await client.result("one", 0.1)
+            with pytest.raises(windlass.NotFound):
+                await client.get("none")
+
+    asyncio.run(main())
+
+
+def test_errors_have_types_and_name_the_field(server: Server) -> None:
+    client = server.client()
+    client.submit("a", 1, id="one")
+    with pytest.raises(windlass.Exists):
+        client.submit("a", 2, id="one")
+    assert client.submit("a", 1, id="one", if_exists="same")["submitted"] == "existing"
+    with pytest.raises(windlass.Invalid) as wrong:
+        client.submit("a", 1, priority="high")
+    assert wrong.value.field == "priority"
+    with pytest.raises(windlass.NotFound):
+        client.get("two")
+    with pytest.raises(windlass.Unauthorized):
+        windlass.Client(server.url, "wlt_" + "0" * 64).counts()
+    reader = windlass.Client(server.url, server.new_token("reader", "read"))
+    with pytest.raises(windlass.Forbidden):
+        reader.submit("a")
+    client.kill("one", wait=1)
+    with pytest.raises(TypeError, match=r"props\.x: a value of .* cannot be stored"):
+        client.submit("a", {"x": object()})
+    with pytest.raises(ValueError, match=r"props\[1\]: nan is not a number of JSON"):
+        client.submit("a", [1.0, float("nan")])
+    with pytest.raises(ValueError, match="the URL of a server is like"):
+        windlass.Client("localhost:7474")
+
+
+def test_ids_are_quoted(server: Server) -> None:
+    client = server.client()
+    for id in ("with space", "a?b", "ü%41", "a#b"):
+        client.submit("a", id=id)
+        assert client.get(id)["id"] == id
+        client.delete(id)
+
+
+def test_the_unix_socket_needs_no_token(server: Server) -> None:
+    client = windlass.Client(f"unix:{server.folder}/s0/w.sock", "")
+    client.submit("a", id="one")
+    assert client.get("one")["kind"] == "a"
+
+
+def test_a_request_goes_to_the_next_server(server: Server) -> None:
+    server.start(1)
+    client = windlass.Client(server.urls, server.token)
+    client.submit("a", id="one")
+    server.kill(0)
+    assert client.submit("a")["submitted"] == "new"
+    assert client.get("one")["id"] == "one"
+    server.kill(1)
+    brief = windlass.Client(server.urls, server.token, timeout=0.5)
+    with pytest.raises(windlass.Unavailable, match=r"no server has carried out the request in 0\.5 s"):
+        brief.get("one")
+    timer = threading.Timer(1.0, server.start, [0])
+    timer.start()
+    assert client.get("one")["id"] == "one"
+    timer.join()
+
+
+def test_a_lost_answer_submits_once(server: Server) -> None:
+    """A proxy that cuts the first answer off: the request is sent again, and has one effect."""
+    import socket
+
+    listen = socket.create_server(("127.0.0.1", 0))
+    cuts = [True, False]
+
+    def proxy() -> None:
+        for cut in cuts:
+            link, _ = listen.accept()
+            with socket.create_connection(("127.0.0.1", server.ports[0])) as up:
+                request = b""
+                while b"}" not in request:
+                    request += link.recv(65536)
+                up.sendall(request)
+                answer = up.recv(65536)
+                link.sendall(b"" if cut else answer)
+            link.close()
+
+    threading.Thread(target=proxy, daemon=True).start()
+    client = windlass.Client(f"http://127.0.0.1:{listen.getsockname()[1]}", server.token)
+    sent = client.submit("a", {"x": 1})
+    tasks = list(server.client().list(kind="a"))
+    assert [task["id"] for task in tasks] == [sent["id"]]
+
+
+def test_changes_go_on_over_the_death_of_a_server(server: Server) -> None:
+    client, seen = server.client(), list[str]()
+
+    def follow() -> None:
+        for change in client.changes(after=0):
+            seen.append(change["task"])
+            if change["task"] == "end":
+                return
+
+    thread = threading.Thread(target=follow, daemon=True)
+    thread.start()
+    other = server.client()
+    other.submit("a", id="one")
+    until("the first change", lambda: "one" in seen)
+    server.kill(0)
+    server.start(0)
+    other.submit("a", id="two")
+    other.submit("a", id="end")
+    thread.join(30)
+    assert seen == ["one", "two", "end"]
+
+
+class Base64:
+    """A codec that stands for encryption."""
+
+    def encode(self, value: Any) -> Any:
+        return {"sealed": base64.b64encode(json.dumps(value).encode()).decode()}
+
+    def decode(self, value: Any) -> Any:
+        return json.loads(base64.b64decode(value["sealed"]))
+
+
+def test_a_codec_hides_values_from_the_server(server: Server, tmp_path: pathlib.Path) -> None:
+    server.work("sealed.py")
+    client = server.client(codec=Base64())
+    id = client.submit("sealed", {"password": "hunter2"}, id="one")["id"]
+    assert client.signal(id, "ask", "hunter3", wait=20) == "HUNTER3"
+    assert client.result(id, 20) == "hunter2"
+    assert client.get(id)["data"] == ["hunter2"]
+    stored = json.dumps(server.client().get(id))
+    assert "hunter" not in stored and "sealed" in stored
+
+
+def test_importing_needs_no_dependency() -> None:
+    code = "import sys, windlass; print([m for m in sys.modules if m.split('.')[0] in ('pydantic', 'msgspec', 'multiprocessing')])"
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, env={"PYTHONPATH": str(HERE.parent / "src")}, timeout=30, check=True)
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,153 @@
+"""`windlass.testing`: single runs, virtual time, and crashes."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+import windlass
+from windlass import testing
+
+app = windlass.App()
+
+
+@dataclass
+class Cursor:
+    page: int = 0
+
+
+@app.task("sync")
+async def sync(job: windlass.Job[int, Cursor]) -> windlass.Next[int]:
+    cursor = job.data or Cursor()
+    while cursor.page < job.props:
+        cursor.page += 1
+        job.log(f"page {cursor.page}")
+        await job.checkpoint(cursor, progress=cursor.page / job.props)
+    return job.complete(cursor.page)
+
+
+@app.task("poll")
+def poll(job: windlass.Job[int, int]) -> windlass.Next[int]:
+    polled = (job.data or 0) + 1
+    job.submit("found", {"n": polled})
+    if polled == job.props:
+        return job.complete(polled)
+    return job.sleep(dt.timedelta(days=1), polled)
+
+
+@app.task("approval", signals=True)
+def approval(job: windlass.Job[str, Any]) -> windlass.Next[str]:
+    for signal in job.signals:
+        job.reply(signal, f"thanks for {signal.payload}")
+        return job.complete(signal.name)
+    return job.pause()
+
+
+@app.task("flaky", fail_on=(KeyError,))
+async def flaky(job: windlass.Job[str, Any]) -> int:
+    if job.props == "key":
+        raise KeyError("x")
+    if job.attempt < 3:
+        raise ValueError("not yet")
+    return job.attempt
+
+
+outside: list[int] = []
+
+
+@app.task("forgets")
+def forgets(job: windlass.Job[int, int]) -> int:
+    """Has a defect: it changes something outside between two checkpoints, without the number of the page."""
+    for page in range(job.data or 0, job.props):
+        outside.append(page)
+        job.checkpoint(page + 1)
+    return len(outside)
+
+
+def test_one_run() -> None:
+    ran = testing.run(sync, 3, data=Cursor(1))
+    assert ran.messages == [{"message": "complete", "result": 3}]
+    assert ran.checkpoints == [{"page": 2}, {"page": 3}]
+    assert ran.log == ["page 2", "page 3"] and ran.progress == [2 / 3, 1.0]
+
+
+def test_a_stop_is_raised_by_a_checkpoint() -> None:
+    ran = testing.run(sync, 3, stop="pause", stop_at=2)
+    assert ran.messages == [{"message": "pause"}]
+    assert ran.data == {"page": 2}
+    assert testing.run(sync, 3, stop="shutdown").messages == [{"message": "release"}]
+
+
+def test_a_life_in_virtual_time() -> None:
+    life = testing.live(poll, 365)
+    assert (life.state, life.result, life.runs) == ("completed", 365, 365)
+    assert life.clock == pytest.approx(364 * 86400)
+    assert [one["props"]["n"] for one in life.submitted] == list(range(1, 366))
+
+
+def test_a_sleep_until_a_time() -> None:
+    @app.task("until")
+    def until(job: windlass.Job[Any, int]) -> Any:
+        return 1 if job.data else job.sleep(dt.datetime(2030, 1, 3, tzinfo=dt.timezone.utc), 1)
+
+    assert testing.live(until, None).clock == 2 * 86400
+
+
+def test_signals_come_at_their_time() -> None:
+    life = testing.live(approval, "x", signals=[(7200.0, "approve", "the order")])
+    assert (life.state, life.result, life.clock) == ("completed", "approve", 7200.0)
+    assert life.replies == {"approve": "thanks for the order"}
+    assert testing.live(approval, "x").state == "paused"
+
+
+def test_errors_are_retried() -> None:
+    life = testing.live(flaky, "later")
+    assert (life.state, life.result, life.errors) == ("completed", 3, ["ValueError: not yet"] * 2)
+    assert testing.live(flaky, "key").state == "failed"
+    assert testing.live(flaky, "later", attempts=2).state == "failed"
+
+
+def test_a_handler_that_never_ends_is_reported() -> None:
+    @app.task("forever")
+    def forever(job: windlass.Job[Any, Any]) -> Any:
+        return job.run_again()
+
+    with pytest.raises(AssertionError, match="has not ended after 50 runs"):
+        testing.live(forever, None, most_runs=50)
+
+
+def test_children_end_as_the_test_says() -> None:
+    @app.task("fan")
+    def fan(job: windlass.Job[int, bool]) -> Any:
+        if not job.data:
+            for n in range(job.props):
+                job.submit("child", n)
+            return job.wait_for(data=True)
+        return [one["outcome"] for one in job.waited]
+
+    assert testing.live(fan, 2).result == ["completed", "completed"]
+    assert testing.live(fan, 2, outcomes=lambda id: "failed").result == ["failed", "failed"]
+    assert testing.crash_everywhere(fan, 3) == 4
+
+
+def test_a_crash_at_every_write_changes_nothing() -> None:
+    # 3 checkpoints with a crash before and after each, and one before and after the end.
+    assert testing.crash_everywhere(sync, 3) == 8
+    assert testing.crash_everywhere(poll, 3) == 6
+    assert testing.crash_everywhere(approval, "x", signals=[(60.0, "approve", 1)]) > 3
+
+
+def test_a_crash_finds_a_handler_that_forgets() -> None:
+    with pytest.raises(AssertionError, match="a crash before write 1 of 4"):
+        testing.crash_everywhere(forgets, 3, before=outside.clear)
+
+
+def test_it_works_beside_a_running_loop() -> None:
+    async def inside() -> Any:
+        return await asyncio.to_thread(testing.live, sync, 2)
+
+    assert asyncio.run(inside()).result == 2

@@ -1,0 +1,364 @@
+"""Handlers in workers of a real server: each rule for each place in which handlers run."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from typing import Any
+
+import pytest
+
+import windlass
+from conftest import Server, until
+
+PLACES = ["loop", "process", "thread"]
+
+
+def notes(server: Server, id: str) -> list[str]:
+    file = server.folder / id
+    return file.read_text().split() if file.exists() else []
+
+
+def started(server: Server, id: str) -> None:
+    until(f"the handler of {id} has started", lambda: notes(server, id))
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_handler_keeps_data_and_returns_a_result(shared: Server, place: str) -> None:
+    client = shared.client()
+    id = client.submit(f"pages-{place}", {"count": 3})["id"]
+    assert client.result(id, 20) == 3
+    task = client.get(id)
+    assert (task["state"], task["data"], task["attempts"]) == ("completed", {"page": 3}, 0)
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_pause_stops_the_handler_at_once_and_a_resume_goes_on(shared: Server, place: str) -> None:
+    client = shared.client()
+    id = client.submit(f"sleeps-{place}", 60.0)["id"]
+    started(shared, id)
+    sent = time.monotonic()
+    done = client.pause(id, wait=20)
+    assert done["outcome"]["outcome"] == "applied", done
+    assert time.monotonic() - sent < 5, "the handler was ended by its grace"
+    assert notes(shared, id) == ["start", "end"]
+    assert client.get(id)["state"] == "paused"
+    client.patch(id, [{"op": "replace", "path": "/props", "value": 0.0}])
+    client.resume(id, wait=20)
+    assert client.result(id, 20) == "slept"
+    assert client.get(id)["attempts"] == 0
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_handler_that_ignores_its_stop_is_ended_after_its_grace(server: Server, place: str) -> None:
+    server.work()
+    client = server.client()
+    neighbour = client.submit(f"sleeps-{place}", 3.0)["id"]
+    id = client.submit(f"stubborn-{place}", None)["id"]
+    started(server, id)
+    started(server, neighbour)
+    done = client.kill(id, wait=20)
+    assert done["outcome"]["outcome"] == "applied", done
+    assert client.get(id)["state"] == "killed"
+    count = len(notes(server, id))
+    time.sleep(0.3)
+    assert len(notes(server, id)) == count, "the handler goes on"
+    assert client.result(neighbour, 20) == "slept"
+    assert client.get(neighbour)["attempts"] == 0
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_signals_get_replies(shared: Server, place: str) -> None:
+    client = shared.client()
+    id = client.submit(f"asks-{place}", None)["id"]
+    assert client.signal(id, "first", {"n": 1}, wait=20) == {"hello": {"n": 1}}
+    assert client.signal(id, "end", [2], wait=20) == {"hello": [2]}
+    assert client.result(id, 20) == ["first", "end"]
+    with pytest.raises(windlass.ApiError):
+        client.signal(id, "late")
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_context_variables_are_kept(shared: Server, place: str) -> None:
+    client = shared.client()
+    id = client.submit(f"sees-{place}")["id"]
+    assert client.result(id, 20) == ["of the import", id]
+
+
+def test_errors_are_retried_or_final_by_their_type(shared: Server) -> None:
+    client = shared.client()
+    retry = {"policy": "exponential", "base": "1ms", "attempts": 5}
+    ids = {props: client.submit("fails", props, retry=retry)["id"] for props in ("key", "fail", "json", "later")}
+    for props, text in (("key", "KeyError: 'no such key'"), ("fail", "nothing helps")):
+        with pytest.raises(windlass.TaskFailed, match=text):
+            client.result(ids[props], 20)
+        assert client.get(ids[props])["errors_total"] == 1
+    with pytest.raises(windlass.TaskFailed, match="cannot be stored"):
+        client.result(ids["json"], 20)
+    assert client.result(ids["later"], 20) is None
+    assert client.get(ids["later"])["errors_total"] == 2
+
+
+def test_wrong_props_name_the_field(shared: Server) -> None:
+    client = shared.client()
+    id = client.submit("pages-loop", {"count": "many"}, retry=1)["id"]
+    with pytest.raises(windlass.TaskFailed, match=r"props\.count: expected int, got 'many'"):
+        client.result(id, 20)
+
+
+@pytest.mark.parametrize(("how", "text"), [(3, "ended with exit code 3"), (-9, "was killed by SIGKILL"), (-11, "SIGSEGV")])
+def test_a_dead_process_costs_its_own_task_only(server: Server, how: int, text: str) -> None:
+    server.work()
+    client = server.client()
+    neighbour = client.submit("sleeps-process", 1.0)["id"]
+    started(server, neighbour)
+    id = client.submit("dies", how, retry={"policy": "exponential", "base": "1ms"})["id"]
+    assert client.result(id, 20) is None
+    task = client.get(id)
+    assert task["errors_total"] == 1
+    assert text in task["errors"][0]["error"]
+    assert client.result(neighbour, 20) == "slept"
+    assert client.get(neighbour)["claims"] == 1
+
+
+def test_children_are_submitted_and_waited_for(shared: Server) -> None:
+    client = shared.client()
+    id = client.submit("parent", 3, id="family")["id"]
+    assert client.result(id, 20) == ["completed"] * 3
+    children = list(client.list(label=f"of={id}"))
+    assert [task["state"] for task in children] == ["completed"] * 3
+    assert client.get("family-later")["state"] == "sleeping"
+
+
+def test_sleeps_keep_the_data(shared: Server) -> None:
+    client = shared.client()
+    id = client.submit("naps", 0.05)["id"]
+    assert client.result(id, 20) == 3
+    assert client.get(id)["attempts"] == 0
+
+
+def test_data_of_an_earlier_version_is_migrated(server: Server) -> None:
+    client = server.client()
+    id = client.submit("versions", None)["id"]
+    client.reschedule(id, data=7)
+    server.work()
+    assert client.result(id, 20) == 7
+    assert client.get(id)["data_version"] == 1
+
+
+def test_a_stalled_handler_is_ended(shared: Server) -> None:
+    client = shared.client()
+    moving, stalled = (client.submit("stalls", moves, retry=1)["id"] for moves in (True, False))
+    with pytest.raises(windlass.TaskFailed, match="no sign of progress for 1 s"):
+        client.result(stalled, 20)
+    assert client.result(moving, 20) == "not stalled"
+
+
+def test_a_blocked_loop_is_named(shared: Server) -> None:
+    client = shared.client()
+    id = client.submit("blocks", 2.0)["id"]
+    client.result(id, 20)
+    warning = until("the warning", lambda: "has blocked the event loop" in shared.log(0) and shared.log(0))
+    assert f"task {id} has blocked the event loop" in warning
+    assert "time.sleep(job.props)" in warning
+
+
+def test_log_lines_and_progress_are_stored(shared: Server) -> None:
+    client = shared.client()
+    id = client.submit("logs", None)["id"]
+    client.result(id, 20)
+    lines = until("three lines", lambda: len(found := client.log(id)["lines"]) == 3 and found)
+    assert [line["text"] for line in lines] == ["one", "two", "three"]
+    id = client.submit("pages-loop", {"count": 2, "pause": 60})["id"]
+    assert until("the progress", lambda: client.get(id).get("progress"))["fraction"] == 0.5
+    client.kill(id)
+
+
+def test_sigterm_releases_tasks_and_another_worker_goes_on(server: Server) -> None:
+    worker = server.work()
+    client = server.client()
+    ids = [client.submit(f"pages-{place}", {"count": 2, "pause": 60})["id"] for place in PLACES]
+    for id in ids:
+        started(server, id)
+    worker.send_signal(signal.SIGTERM)
+    assert worker.wait(20) == 0, server.log()
+    for id in ids:
+        task = client.get(id)
+        assert (task["state"], task["claimed_by"] if "claimed_by" in task else None, task["attempts"]) == ("runnable", None, 0)
+        client.patch(id, [{"op": "replace", "path": "/props/pause", "value": 0}])
+    assert client.see("nodes")["nodes"] == [] or all("python" not in str(node) for node in client.see("nodes")["nodes"])
+    server.work()
+    for id in ids:
+        assert client.result(id, 20) == 2
+        assert notes(server, id) == ["1", "2"]
+
+
+def test_a_second_signal_aborts(server: Server) -> None:
+    worker = server.work("handlers.py", GRACE="60")
+    client = server.client()
+    id = client.submit("stubborn-process", None)["id"]
+    started(server, id)
+    worker.send_signal(signal.SIGTERM)
+    until("the first signal is noticed", lambda: "the worker ends" in server.log())
+    worker.send_signal(signal.SIGTERM)
+    assert worker.wait(10) == 1
+    count = len(notes(server, id))
+    time.sleep(0.3)
+    assert len(notes(server, id)) == count
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_handlers_end_with_their_worker(server: Server, place: str) -> None:
+    worker = server.work()
+    client = server.client()
+    id = client.submit(f"stubborn-{place}", None)["id"]
+    started(server, id)
+    os.kill(worker.pid, signal.SIGKILL)
+    worker.wait()
+    time.sleep(0.5)
+    count = len(notes(server, id))
+    time.sleep(0.5)
+    assert len(notes(server, id)) == count, "the handler outlives its worker"
+
+
+@pytest.mark.parametrize("place", ["process", "thread"])
+@pytest.mark.parametrize("how", ["kill", "lost"])
+def test_commands_of_handlers_end_with_them(server: Server, place: str, how: str) -> None:
+    worker = server.work()
+    client = server.client()
+    id = client.submit(f"commands-{place}", None)["id"]
+    started(server, id)
+    if how == "kill":
+        assert client.kill(id, wait=20)["outcome"]["outcome"] == "applied"
+    else:
+        os.kill(worker.pid, signal.SIGKILL)
+    time.sleep(0.5)
+    count = len(notes(server, id))
+    time.sleep(0.5)
+    assert len(notes(server, id)) == count, "the command outlives its handler"
+
+
+def test_commands_of_handlers_take_signals(shared: Server) -> None:
+    client = shared.client()
+    assert client.result(client.submit("terminates")["id"], 20) == -signal.SIGTERM
+
+
+def test_a_worker_without_a_server_ends(server: Server) -> None:
+    worker = server.work()
+    client = server.client()
+    id = client.submit("sleeps-loop", 60.0)["id"]
+    started(server, id)
+    server.kill(0)
+    worker.terminate()
+    assert worker.wait(30) == 0
+    assert notes(server, id) == ["start", "end"]
+
+
+def test_handlers_end_when_their_worker_is_stopped_for_too_long(server: Server) -> None:
+    worker = server.work()
+    client = server.client()
+    ids = [client.submit(f"stubborn-{place}", None)["id"] for place in PLACES]
+    for id in ids:
+        started(server, id)
+    os.kill(worker.pid, signal.SIGSTOP)
+    time.sleep(13.5)  # 0.8 of the TTL of 15 s, and some more.
+    counts = [len(notes(server, id)) for id in ids]
+    time.sleep(0.5)
+    assert [len(notes(server, id)) for id in ids] == counts
+
+
+def test_a_lost_worker_costs_an_attempt_and_no_data(server: Server) -> None:
+    worker = server.work()
+    client = server.client()
+    id = client.submit("pages-process", {"count": 3, "pause": 1.0})["id"]
+    until("the first page", lambda: client.get(id).get("data"))
+    os.killpg(worker.pid, signal.SIGKILL)
+    server.work()
+    assert client.result(id, 60) == 3
+    assert client.get(id)["claims"] == 2
+
+
+def test_the_death_of_a_server_costs_nothing(server: Server) -> None:
+    server.start(1)
+    server.work(urls=server.urls)
+    client = windlass.Client(server.urls, server.token)
+    ids = [client.submit(f"pages-{place}", {"count": 20, "pause": 0.1})["id"] for place in PLACES]
+    for id in ids:
+        started(server, id)
+    server.kill(0)
+    for id in ids:
+        assert client.result(id, 40) == 20
+        task = client.get(id)
+        assert (task["claims"], task["attempts"]) == (1, 0)
+        assert notes(server, id) == [str(n) for n in range(1, 21)]
+
+
+def test_a_worker_without_a_valid_token_ends_and_says_why(server: Server) -> None:
+    worker = server.work(WINDLASS_TOKEN="wlt_" + "0" * 64)
+    assert worker.wait(20) == 1
+    assert "answered 401" in server.log()
+
+
+def test_a_revoked_token_ends_handlers_and_worker(server: Server) -> None:
+    token = server.new_token("worker", "work")
+    worker = server.work(WINDLASS_TOKEN=token)
+    client = server.client()
+    id = client.submit("stubborn-loop", None)["id"]
+    started(server, id)
+    client.revoke_token("worker")
+    assert worker.wait(20) == 1
+    count = len(notes(server, id))
+    time.sleep(0.3)
+    assert len(notes(server, id)) == count
+
+
+def test_an_import_that_fails_ends_the_worker(server: Server) -> None:
+    file = server.folder / "broken.py"
+    file.write_text(
+        "import windlass\napp = windlass.App()\n"
+        "@app.task('a')\ndef a(job: windlass.Job): pass\n"
+        "if __name__ == '__mp_main__': raise RuntimeError('only here')\n"
+        "if __name__ == '__main__': app.run()\n"
+    )
+    worker = server.work(str(file))
+    assert worker.wait(20) == 1
+    assert "only here" in server.log()
+
+
+def test_a_changed_file_starts_the_worker_again(server: Server) -> None:
+    file = server.folder / "app.py"
+    text = "import windlass\napp = windlass.App()\n@app.task('a')\nasync def a(job: windlass.Job): return 'ONE'\n"
+    text += "if __name__ == '__main__': app.run(reload=True)\n"
+    file.write_text(text)
+    old = os.getcwd()
+    os.chdir(server.folder)
+    try:
+        worker = server.work(str(file))
+    finally:
+        os.chdir(old)
+    client = server.client()
+    assert client.result(client.submit("a")["id"], 20) == "ONE"
+    file.write_text(text.replace("ONE", "TWO"))
+    os.utime(file, (time.time() + 5, time.time() + 5))
+    until("the new file is run", lambda: client.result(client.submit("a")["id"], 20) == "TWO")
+    worker.terminate()
+    assert worker.wait(20) == 0
+
+
+def test_a_drained_worker_takes_no_task_until_it_may(server: Server) -> None:
+    server.work()
+    server.ready()
+    client = server.client()
+
+    def node() -> Any:
+        return next((node["name"] for node in client.see("nodes")["nodes"] if "pages-loop" in str(node)), None)
+
+    name = until("the worker is listed", node)
+    client.node_command(name, "freeze")
+    until("the freeze", lambda: "freez" in str(client.see("nodes")) or "frozen" in str(client.see("nodes")))
+    id = client.submit("sees-loop")["id"]
+    time.sleep(1)
+    assert client.get(id)["claims"] == 0
+    client.node_command(name, "unfreeze")
+    client.result(id, 20)
