@@ -12,7 +12,7 @@ use std::{
 };
 
 /// Where the sources and the documents are.
-const FOLDERS: [&str; 10] = [
+const FOLDERS: [&str; 11] = [
     "src",
     "statemachine",
     "exec",
@@ -23,6 +23,7 @@ const FOLDERS: [&str; 10] = [
     "examples",
     "benches",
     "docs",
+    "sdk",
 ];
 
 fn root() -> &'static Path {
@@ -76,9 +77,12 @@ fn files() -> Vec<PathBuf> {
     files
 }
 
-/// The text of every source file in Rust and Go, joined.
+/// The text of every source file in Rust, Go and Python, joined.
 fn sources() -> String {
-    let is_source = |path: &PathBuf| path.extension().is_some_and(|e| e == "rs" || e == "go");
+    let is_source = |path: &PathBuf| {
+        path.extension()
+            .is_some_and(|e| e == "rs" || e == "go" || e == "py")
+    };
     let own = |path: &PathBuf| path.ends_with(file!());
     let sources = files().into_iter().filter(|p| is_source(p) && !own(p));
     let texts = sources.map(|path| fs::read_to_string(root().join(path)).unwrap());
@@ -202,7 +206,11 @@ fn every_identifier_in_the_documents_is_in_the_sources() {
 
 /// Whether a test has this name: a function, or an entry of a macro that makes tests.
 fn is_test_of(name: &str, sources: &str) -> bool {
-    let definition = [format!("fn {name}("), format!(" {name}: ")];
+    let definition = [
+        format!("fn {name}("),
+        format!("def {name}("),
+        format!(" {name}: "),
+    ];
     definition.iter().any(|text| sources.contains(text))
 }
 

@@ -196,6 +196,18 @@ fn own_state_store_keeps_the_states_in_its_folder() {
 }
 
 #[test]
+fn agent_waits_for_a_person() {
+    let output = Example::start("agent", &[]).succeeds();
+    assert_eq!(output, ["the agent says thanks", "done: booked OS-117"]);
+}
+
+#[test]
+fn etl_copies_every_row_once() {
+    let output = Example::start("etl", &[]).succeeds();
+    assert_eq!(output, ["350 rows copied, 350 in the target"]);
+}
+
+#[test]
 fn approval_replies_to_each_approver() {
     let output = Example::start("approval", &[]).succeeds();
     let expected = [

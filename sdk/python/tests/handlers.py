@@ -215,6 +215,16 @@ def logs(job: windlass.Job[Any, Any]) -> None:
     job.log("three")
 
 
+@app.task("spins")
+async def spins(job: windlass.Job[float, int]) -> int:
+    """Makes checkpoints as fast as it can."""
+    end, count = time.monotonic() + job.props, 0
+    while time.monotonic() < end:
+        count += 1
+        await job.checkpoint(count)
+    return count
+
+
 def commands(job: windlass.Job[Any, Any]) -> None:
     """Starts a command that writes every 0.1 s, for ever."""
     loop = f"while true; do echo beat >> {FOLDER / job.id}; sleep 0.1; done"

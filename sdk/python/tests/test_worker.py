@@ -279,6 +279,16 @@ def test_a_lost_worker_costs_an_attempt_and_no_data(server: Server) -> None:
     assert client.get(id)["claims"] == 2
 
 
+@pytest.mark.slow
+def test_a_lease_is_renewed_beside_many_reports(server: Server) -> None:
+    server.work()
+    client = server.client()
+    id = client.submit("spins", 16.0)["id"]  # Longer than the TTL of 15 s.
+    assert client.result(id, 40) > 200
+    task = client.get(id)
+    assert (task["claims"], task["attempts"]) == (1, 0)
+
+
 def test_the_death_of_a_server_costs_nothing(server: Server) -> None:
     server.start(1)
     server.work(urls=server.urls)
@@ -355,8 +365,8 @@ def test_a_drained_worker_takes_no_task_until_it_may(server: Server) -> None:
         return next((node["name"] for node in client.see("nodes")["nodes"] if "pages-loop" in str(node)), None)
 
     name = until("the worker is listed", node)
-    client.node_command(name, "freeze")
-    until("the freeze", lambda: "freez" in str(client.see("nodes")) or "frozen" in str(client.see("nodes")))
+    order = client.node_command(name, "freeze")["order"]
+    until("the freeze", lambda: client.node_answer(order)["answer"])
     id = client.submit("sees-loop")["id"]
     time.sleep(1)
     assert client.get(id)["claims"] == 0

@@ -4,8 +4,10 @@
 //! |---|---|
 //! | [`ledger`] | what the handlers saw, and what is wrong with it |
 //! | [`run`] | one run of all of it |
+//! | [`python`] | the same with workers in Python, which are killed and stopped too |
 //! | [`held`] | thousands of tasks that workers hold while their server is killed |
 
 pub mod held;
 pub mod ledger;
+pub mod python;
 pub mod run;
