@@ -6,6 +6,7 @@
 )]
 
 mod api;
+mod bounded;
 mod circles;
 mod counts;
 mod failures;
@@ -15,6 +16,7 @@ mod mutants;
 mod packages;
 mod peers;
 mod pictures;
+mod python;
 mod side_by_side;
 mod timed;
 mod tools;
@@ -33,13 +35,17 @@ use failures::Failures;
 const HELP: &str = "\
 The chores of the windlass workspace:
 
-  cargo xtask test [ARGS]   every test there is; ARGS go to cargo test
+  cargo xtask test [ARGS]   every test there is, those of sdk/python too; with ARGS, which go to cargo test, no Python
+  cargo xtask python [ARGS] the checks of sdk/python: ruff, mypy, pyright, pytest in every Python from 3.10 on that this
+                            machine has, and the wheel in a fresh environment; with ARGS, which go to pytest, only the
+                            tests in the newest Python. WINDLASS_BIN names another program windlass for them
+  cargo xtask wheel [ARGS]  the source distribution and a release wheel, in target/wheels; ARGS go to maturin build
   cargo xtask interop       nodes of ours beside Metafora itself, which needs Go and a module proxy that
                             serves Metafora; with --if-available it is skipped without them, and says so
   cargo xtask verify [CHECKS]
-                            formatting, circles (of imports), lengths (of files), api (the list of public items), locks,
-                            lints, features, docs, packages (built by the minimum Rust version), licences: checks all or those
-                            that are named, writes nothing
+                            formatting, circles (of imports), lengths (of files), api (the list of public items),
+                            versions (of the Python package), locks, lints, features, docs, packages (built by the minimum Rust
+                            version), licences: checks all or those that are named, writes nothing
   cargo xtask api           writes the list of the public items of the libraries (docs/api.txt)
   cargo xtask fix           formats, and applies what the lints can fix by themselves
   cargo xtask bench [ARGS]  the measurements behind docs/performance.md, as a table
@@ -73,6 +79,8 @@ fn main() -> ExitCode {
     }
     let done = match chore.as_deref() {
         Some("test") => test(&rest),
+        Some("python") => python::python(&rest),
+        Some("wheel") => python::wheel(&rest),
         Some("interop") => interop::interop(&rest),
         Some("verify") => verify::verify(&rest),
         Some("api") => api::write(&root()),
@@ -110,6 +118,11 @@ fn root() -> PathBuf {
     here.parent().unwrap_or(here).to_path_buf()
 }
 
+/// The folder in which cargo builds.
+fn target() -> PathBuf {
+    env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), |dir| root().join(dir))
+}
+
 fn cargo() -> Command {
     let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.current_dir(root());
@@ -131,9 +144,36 @@ fn test(args: &[String]) -> Result<(), String> {
     let protoc = tools::protoc(&root())?;
     let servers = tools::etcds(&root())?;
     let (first, others) = servers.split_first().ok_or("no etcd was found")?;
+    // Before the tests of cargo, so that their results stay the last lines.
+    let of_python = if args.is_empty() {
+        let mut build = cargo_test(&protoc, first)?;
+        run("build of all tests", build.arg("--no-run"))?;
+        python::check(&python::program())
+    } else {
+        eprintln!("==> sdk/python: NOT TESTED, because the arguments choose tests of cargo");
+        Ok(())
+    };
+    let of_cargo = test_crates(&protoc, first, others, args);
+    let failed: Vec<String> = [of_python, of_cargo]
+        .into_iter()
+        .filter_map(Result::err)
+        .collect();
+    if failed.is_empty() {
+        Ok(())
+    } else {
+        Err(failed.join("; "))
+    }
+}
+
+fn test_crates(
+    protoc: &Path,
+    first: &Path,
+    others: &[PathBuf],
+    args: &[String],
+) -> Result<(), String> {
     run_tests(
         &format!("cargo test (etcd: {})", first.display()),
-        cargo_test(&protoc, first)?.args(args),
+        cargo_test(protoc, first)?.args(args),
     )?;
     for server in others {
         run_tests(
@@ -142,7 +182,7 @@ fn test(args: &[String]) -> Result<(), String> {
                 server.display()
             ),
             // The packages and features are those of the first run: cargo builds nothing again.
-            cargo_test(&protoc, server)?
+            cargo_test(protoc, server)?
                 .args(["--test", "etcd", "--test", "cluster", "--"])
                 .args(
                     SAME_ON_EVERY_ETCD
@@ -239,9 +279,7 @@ fn bench(args: &[String]) -> Result<(), String> {
         let mut build = cargo();
         build.args(["build", "--release", "--package", "windlass-cli"]);
         run("cargo build", &mut build)?;
-        let target = std::env::var_os("CARGO_TARGET_DIR");
-        let target = target.map_or_else(|| root().join("target"), std::path::PathBuf::from);
-        bench.env("WINDLASS_CLI", target.join("release/windlass"));
+        bench.env("WINDLASS_CLI", target().join("release/windlass"));
     }
     run("cargo bench", bench.arg("--").args(args))
 }

@@ -1,12 +1,8 @@
 //! The packages of the published crates: each has to build from the files that its package has.
 
-use std::{
-    env, fs,
-    path::{Path, PathBuf},
-    process::Command,
-};
+use std::{fs, path::Path, process::Command};
 
-use super::{cargo, root, run};
+use super::{cargo, root, run, target};
 
 /// The crates that are published, each after those that it depends on.
 pub(crate) const PUBLISHED: [&str; 5] = [
@@ -100,10 +96,6 @@ fn file(name: &str) -> String {
 /// Returns an option for each crate.
 fn each(option: &str) -> Vec<&str> {
     PUBLISHED.iter().flat_map(|name| [option, name]).collect()
-}
-
-fn target() -> PathBuf {
-    env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), |dir| root().join(dir))
 }
 
 #[cfg(test)]

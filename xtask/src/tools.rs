@@ -24,7 +24,7 @@ fn in_path(name: &str) -> Option<PathBuf> {
     programs.find(|program| program.is_file() && runs(program))
 }
 
-fn by_apt(package: &str, name: &str) -> Option<PathBuf> {
+pub(crate) fn by_apt(package: &str, name: &str) -> Option<PathBuf> {
     in_path("apt-get")?;
     eprintln!("==> {name} is not there: installing {package}");
     for arguments in [&["update", "-q"][..], &["install", "-q", "-y", package]] {
@@ -73,7 +73,7 @@ fn by_pip(root: &Path, package: &str, name: &str) -> Option<PathBuf> {
     in_folder(&folder, name)
 }
 
-fn named(variable: &str) -> Result<Option<PathBuf>, String> {
+pub(crate) fn named(variable: &str) -> Result<Option<PathBuf>, String> {
     let Some(named) = env::var_os(variable).map(PathBuf::from) else {
         return Ok(None);
     };
@@ -125,6 +125,15 @@ pub(crate) fn python() -> Result<(), String> {
     found
         .map(drop)
         .ok_or_else(|| "python3 is needed by the tests and could not be fetched: install it".into())
+}
+
+/// `node`, which runs the type checker pyright.
+pub(crate) fn node() -> Result<(), String> {
+    let found = in_path("node").or_else(|| by_apt("nodejs", "node"));
+    found.map(drop).ok_or_else(|| {
+        "node is needed by pyright, which checks the types of sdk/python, and could not be fetched: install Node.js"
+            .into()
+    })
 }
 
 /// `curl` and `jq`, with which the test of the worker in docs/workers.md speaks with a server.

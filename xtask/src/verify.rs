@@ -5,16 +5,17 @@ use std::{
     process::{Command, Stdio},
 };
 
-use super::{api, cargo, circles, lengths, packages, root, run, tools};
+use super::{api, cargo, circles, lengths, packages, python, root, run, tools};
 
 type Check = fn(&Path, &mut Vec<String>);
 
 /// The checks in their order, by their names on the command line.
-const CHECKS: [(&str, Check); 10] = [
+const CHECKS: [(&str, Check); 11] = [
     ("formatting", check_formatting),
     ("circles", check_circles),
     ("lengths", check_lengths),
     ("api", check_api),
+    ("versions", check_versions),
     ("locks", check_locks),
     ("lints", check_lints),
     ("features", check_features),
@@ -84,6 +85,11 @@ fn check_lengths(_: &Path, failed: &mut Vec<String>) {
 /// Compares the public items with their list.
 fn check_api(_: &Path, failed: &mut Vec<String>) {
     failed.extend(api::check(&root()));
+}
+
+/// Compares the versions of the Python package with that of the crates.
+fn check_versions(_: &Path, failed: &mut Vec<String>) {
+    failed.extend(python::check_versions(&root()));
 }
 
 /// Formats the programs of `benches/peers/`, each its own workspace. It needs none of their dependencies; lints would
@@ -274,7 +280,9 @@ mod tests {
         let error = verify(&["lint".to_owned()]).err().unwrap_or_default();
         assert!(
             error.contains("'lint'")
-                && error.contains("formatting, circles, lengths, api, locks, lints, features"),
+                && error.contains(
+                    "formatting, circles, lengths, api, versions, locks, lints, features"
+                ),
             "{error}"
         );
     }

@@ -1,0 +1,176 @@
+//! The checks of the Python SDK (`sdk/python`), and its wheel.
+
+mod environment;
+mod found;
+mod versions;
+mod wheel;
+
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+    time::{Duration, Instant},
+};
+
+use crate::{bounded, cargo, root, run, target, tools};
+use environment::Environment;
+use found::Python;
+
+pub(crate) use versions::check as check_versions;
+pub(crate) use wheel::release as wheel;
+
+/// The folders and files whose types are checked.
+const TYPED: [&str; 5] = ["src", "tests", "examples", "check_wheel.py", "make_sync.py"];
+/// How the lines of pytest begin that say what has failed.
+const FAILURES: &[&str] = &["FAILED ", "ERROR "];
+
+/// Compares the generated client with what would be generated now, as ruff formats it.
+const GENERATED: &str = "\
+import pathlib, subprocess, sys, make_sync
+name = 'src/windlass/_sync.py'
+ruff = [sys.prefix + '/bin/ruff', 'format', '--stdin-filename', name, '-']
+made = subprocess.run(ruff, input=make_sync.made(), capture_output=True, text=True, check=True).stdout
+if made != pathlib.Path(name).read_text():
+    sys.exit(name + ' is not what make_sync.py makes: run it, then ruff format')";
+
+const SHORT: Duration = Duration::from_secs(60);
+/// The longest that the checks of types may take. They take 20 seconds.
+const TYPES: Duration = Duration::from_secs(180);
+/// The longest that the tests may take in one Python.
+const TESTS: Duration = Duration::from_secs(300);
+
+/// `cargo xtask python`: every check of the SDK, or with arguments for pytest only the tests, in the newest Python.
+///
+/// # Errors
+///
+/// When a check fails, and when something that it needs could not be fetched.
+pub(crate) fn python(args: &[String]) -> Result<(), String> {
+    let program = match tools::named("WINDLASS_BIN")? {
+        // Its tests run in another folder.
+        Some(program) => program.canonicalize().unwrap_or(program),
+        None => build()?,
+    };
+    if args.is_empty() {
+        return check(&program);
+    }
+    let pythons = found::all()?;
+    let newest = pythons.last().ok_or("no Python was found")?;
+    let mut pytest = pytest(newest, &for_tests(newest)?, &program);
+    run(&format!("{}: pytest", newest.name()), pytest.args(args))
+}
+
+/// Every check of the SDK, with this program of windlass for its tests.
+///
+/// # Errors
+///
+/// When a check fails, and when something that it needs could not be fetched.
+pub(crate) fn check(program: &Path) -> Result<(), String> {
+    let started = Instant::now();
+    let pythons = found::all()?;
+    let names: Vec<String> = pythons.iter().map(Python::name).collect();
+    eprintln!("==> sdk/python, with {}", names.join(", "));
+    let (newest, others) = pythons.split_last().ok_or("no Python was found")?;
+    let mut failed = Vec::new();
+    failed.extend(check_sources(newest).err());
+    failed.extend(test(newest, program, &[]).err());
+    for python in others {
+        failed.extend(test(python, program, &["-m", "not slow"]).err());
+    }
+    let oldest = others.first().unwrap_or(newest);
+    failed.extend(wheel::check(newest, oldest).err());
+    eprintln!("==> sdk/python took {} s", started.elapsed().as_secs());
+    if failed.is_empty() {
+        Ok(())
+    } else {
+        Err(failed.join("; "))
+    }
+}
+
+/// The folder of the SDK.
+fn sdk() -> PathBuf {
+    root().join("sdk/python")
+}
+
+/// The folder of the environments, of the caches and of the wheel under test.
+fn folder() -> PathBuf {
+    target().join("python")
+}
+
+/// The program that `cargo test` builds for the tests of the command line.
+pub(crate) fn program() -> PathBuf {
+    target().join("debug/windlass")
+}
+
+/// Builds the program as `cargo test` does, so that neither builds again what the other has built.
+fn build() -> Result<PathBuf, String> {
+    let mut build = cargo();
+    build.env("PROTOC", tools::protoc(&root())?);
+    build.args(["test", "--workspace", "--all-features", "--no-run"]);
+    run("the program windlass", build.args(["--test", "readme"]))?;
+    Ok(program())
+}
+
+fn for_tests(python: &Python) -> Result<Environment, String> {
+    Environment::make(python, "tests", &["tests.txt"])
+}
+
+/// The tests in one Python: all of them without `chosen`.
+fn test(python: &Python, program: &Path, chosen: &[&str]) -> Result<(), String> {
+    let environment = for_tests(python)?;
+    let mut pytest = pytest(python, &environment, program);
+    pytest.args(["--durations", "5"]).args(chosen);
+    let name = format!("{}: pytest", python.name());
+    let what = [&[name.as_str()], chosen].concat().join(" ");
+    bounded::run_repeating(&what, TESTS, &mut pytest, FAILURES)
+}
+
+fn pytest(python: &Python, environment: &Environment, program: &Path) -> Command {
+    let mut pytest = environment.command("pytest");
+    let cache = folder().join("pytest").join(python.number());
+    pytest
+        .arg("-o")
+        .arg(format!("cache_dir={}", cache.display()));
+    pytest.env("WINDLASS_BIN", program);
+    pytest.env("PYTHONPATH", sdk().join("src"));
+    pytest
+}
+
+/// The checks that run no test, in the newest Python.
+fn check_sources(newest: &Python) -> Result<(), String> {
+    let environment = Environment::make(newest, "checks", &["tests.txt", "checks.txt"])?;
+    tools::node()?;
+    let typed: Vec<&str> = TYPED
+        .into_iter()
+        .filter(|path| sdk().join(path).exists())
+        .collect();
+    let mut failed = Vec::new();
+    let mut note = |what: &str, limit, command: &mut Command| {
+        let done = bounded::run(&format!("sdk/python: {what}"), limit, command);
+        failed.extend(done.err());
+    };
+    let mut ruff = environment.command("ruff");
+    note(
+        "ruff check",
+        SHORT,
+        ruff.args(["check", "--quiet", "--output-format", "concise"]),
+    );
+    let mut ruff = environment.command("ruff");
+    note(
+        "ruff format",
+        SHORT,
+        ruff.args(["format", "--check", "--quiet"]),
+    );
+    let mut generated = environment.command("python");
+    let what = "_sync.py is what make_sync.py makes of _aio.py";
+    note(what, SHORT, generated.args(["-c", GENERATED]));
+    note("mypy", TYPES, environment.command("mypy").args(&typed));
+    let mut pyright = environment.command("pyright");
+    pyright
+        .arg("--pythonpath")
+        .arg(environment.program("python"));
+    note("pyright", TYPES, pyright.args(&typed));
+    if failed.is_empty() {
+        Ok(())
+    } else {
+        Err(failed.join("; "))
+    }
+}
