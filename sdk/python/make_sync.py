@@ -13,13 +13,19 @@ CHANGES = [
     (r"\bAsyncClient\b", "Client"),
     (r"\bAsyncLink\b", "Link"),
     (r"\bAsyncAnswer\b", "Answer"),
-    (r"from collections\.abc import AsyncIterator, Iterable, Mapping, Sequence", "from collections.abc import Iterable, Iterator, Mapping, Sequence"),
+    (
+        r"from collections\.abc import AsyncIterator, Iterable, Mapping, Sequence",
+        "from collections.abc import Iterable, Iterator, Mapping, Sequence",
+    ),
     (r"\bAsyncIterator\b", "Iterator"),
     (r"__aenter__", "__enter__"),
     (r"__aexit__", "__exit__"),
     (r"\basync ", ""),
     (r"\bawait ", ""),
-    (r'"""The client of the HTTP API\. .*\n', '"""The client whose calls block, made of `_aio.py` by `make_sync.py`: do not edit it."""\n'),
+    (
+        r'"""The client of the HTTP API\. .*\n',
+        '"""The client whose calls block, made of `_aio.py` by `make_sync.py`: do not edit it."""\n',
+    ),
 ]
 
 

@@ -1,9 +1,9 @@
 """An agent: asks a model what to do, calls tools, and waits for a person before it does something that cannot be undone.
 
-    python agent.py                                       runs the worker
-    python agent.py submit trip "Book a flight to Oslo"   begins
-    windlass get trip                                     shows the conversation so far
-    windlass signal trip approve --payload true --wait    lets it go on; `false` refuses
+python agent.py                                       runs the worker
+python agent.py submit trip "Book a flight to Oslo"   begins
+windlass get trip                                     shows the conversation so far
+windlass signal trip approve --payload true --wait    lets it go on; `false` refuses
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """An ETL step: copies rows from one database into another in batches, and none twice, whatever fails.
 
-    python etl.py                                     runs the worker
-    python etl.py submit copy source.db target.db     copies the table `events`
+python etl.py                                     runs the worker
+python etl.py submit copy source.db target.db     copies the table `events`
 """
 
 from __future__ import annotations

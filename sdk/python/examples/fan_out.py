@@ -1,7 +1,7 @@
 """A fan-out: one task for each file of a folder, and one that waits for all and adds up what they found.
 
-    python fan_out.py                     runs the worker
-    python fan_out.py submit count /etc   counts the lines of the files of a folder
+python fan_out.py                     runs the worker
+python fan_out.py submit count /etc   counts the lines of the files of a folder
 """
 
 from __future__ import annotations

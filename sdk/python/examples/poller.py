@@ -1,7 +1,7 @@
 """A poller: looks at a page again and again, and submits a task when it has changed.
 
-    python poller.py                            runs the worker
-    python poller.py submit http://example.org  begins to poll; the id is made of the URL, so each is polled once
+python poller.py                            runs the worker
+python poller.py submit http://example.org  begins to poll; the id is made of the URL, so each is polled once
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def poll(job: windlass.Job[Page, Seen]) -> windlass.Next[None]:
     except urllib.error.HTTPError as error:
         if error.code != 304:
             raise  # a failed attempt: the retry policy decides when the next one follows
-        digest, etag = seen.digest, seen.etag
+        return job.sleep(timedelta(seconds=job.props.every_seconds), seen)
     if digest != seen.digest:
         seen.changes += 1
         # The task and the new data are stored in one write: no change is lost, and none is reported twice.

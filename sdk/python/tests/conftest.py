@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pathlib
 import re
@@ -15,7 +16,7 @@ from typing import Any
 
 import pytest
 
-import windlass
+from windlass import Client
 
 HERE = pathlib.Path(__file__).parent
 SOURCE = str(HERE.parent / "src")
@@ -74,10 +75,11 @@ class Server:
 
     def start(self, which: int) -> None:
         port = self.ports[which]
-        log = open(self.folder / f"server-{which}.log", "ab")
         own = ["--listen", f"127.0.0.1:{port}", "--socket", str(self.folder / f"s{which}" / "w.sock")]
         own += ["--advertise", f"http://127.0.0.1:{port}"]
-        self.processes[which] = subprocess.Popen([program(), "--store", self.store, "serve", *own], stderr=log, stdout=log)
+        command = [program(), "--store", self.store, "serve", *own]
+        with open(self.folder / f"server-{which}.log", "ab") as log:
+            self.processes[which] = subprocess.Popen(command, stderr=log, stdout=log)
 
         def answers() -> bool:
             with socket.socket() as link:
@@ -94,18 +96,18 @@ class Server:
         assert found
         return found.group()
 
-    def client(self, **more: Any) -> windlass.Client:
-        return windlass.Client(self.url, self.token, **more)
+    def client(self, **more: Any) -> Client:
+        return Client(self.url, self.token, **more)
 
     def work(self, file: str = "handlers.py", *arguments: str, urls: str | None = None, **env: str) -> subprocess.Popen[bytes]:
         """Starts a worker: a program of this folder, or a path."""
-        log = open(self.folder / f"worker-{len(self.workers)}.log", "ab")
         env = {
             **os.environ, "PYTHONPATH": SOURCE, "WINDLASS_URL": urls or self.url, "WINDLASS_TOKEN": self.token,
             "FOLDER": str(self.folder), **env,
         }  # fmt: skip
         command = [sys.executable, str(HERE / file), *arguments]
-        worker = subprocess.Popen(command, env=env, stdout=log, stderr=log, start_new_session=True)
+        with open(self.folder / f"worker-{len(self.workers)}.log", "ab") as log:
+            worker = subprocess.Popen(command, env=env, stdout=log, stderr=log, start_new_session=True)
         self.workers.append(worker)
         return worker
 
@@ -123,10 +125,8 @@ class Server:
 
     def close(self) -> None:
         for worker in self.workers:
-            try:
+            with contextlib.suppress(ProcessLookupError):
                 os.killpg(worker.pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
             worker.wait()
         for which in list(self.processes):
             self.kill(which)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import windlass
 from test_client import Base64
+
+import windlass
 
 app = windlass.App(codec=Base64(), ttl=15)
 

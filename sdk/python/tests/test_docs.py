@@ -1,8 +1,9 @@
-"""The page docs/python.md, the README and the examples, run as their readers run them; and the judge of the protocol."""
+"""The page docs/python.md and the examples, run as their readers run them; and the judge of the protocol."""
 
 from __future__ import annotations
 
 import ast
+import functools
 import http.server
 import os
 import re
@@ -16,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from conftest import HERE, SOURCE, Server, program, until
 
 ROOT = HERE.parent.parent.parent
@@ -30,11 +30,14 @@ def blocks(page: Path) -> list[str]:
 
 def run(folder: Path, server: Server, *command: str, bound: float = 60) -> str:
     env = {**os.environ, "PYTHONPATH": SOURCE, "WINDLASS_URL": server.url, "WINDLASS_TOKEN": server.token}
-    done = subprocess.run([sys.executable, *command], cwd=folder, env=env, capture_output=True, text=True, timeout=bound, check=False)
+    done = subprocess.run(
+        [sys.executable, *command], cwd=folder, env=env, capture_output=True, text=True, timeout=bound, check=False
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
+@pytest.mark.slow
 def test_the_page_from_nothing_to_a_task_that_survives(server: Server) -> None:
     tasks, submit, *others, tests = blocks(ROOT / "docs" / "python.md")
     folder = server.folder
@@ -96,7 +99,7 @@ class Page(http.server.BaseHTTPRequestHandler):
         if not same:
             self.wfile.write(self.body)
 
-    def log_message(self, *_: Any) -> None: ...
+    def log_message(self, format: str, *arguments: Any) -> None: ...
 
 
 def test_the_poller(server: Server) -> None:
@@ -119,7 +122,7 @@ def test_the_agent(server: Server) -> None:
     client = server.client()
     for id in ("yes", "no"):
         run(EXAMPLES, server, "agent.py", "submit", id, "Book a flight to Oslo")
-        until("the agent waits", lambda id=id: client.get(id)["state"] == "paused")  # type: ignore[misc]
+        until("the agent waits", functools.partial(lambda id: client.get(id)["state"] == "paused", id))
         assert [message["role"] for message in client.get(id)["data"]["messages"]] == ["call", "tool", "call"]
         assert client.signal(id, "approve", id == "yes") == "thanks"
     assert client.result("yes", 20) == "done: booked OS-117"

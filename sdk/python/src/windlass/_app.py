@@ -117,9 +117,7 @@ class App:
             is_async = inspect.iscoroutinefunction(handler)
             where: Place = place or ("loop" if is_async else "process")
             if (where == "loop") != is_async:
-                raise TypeError(
-                    f"{kind}: place={where!r} is for {'def' if is_async else 'async def'}, not for this handler"
-                )
+                raise TypeError(f"{kind}: place={where!r} is for {'def' if is_async else 'async def'}, not for this handler")
             props, data = _types(handler, sys._getframe(1).f_locals)
             default = {"process": os.cpu_count() or 1, "thread": 20, "loop": 100}[where]
             task: Task[P, D] = Task(
@@ -187,9 +185,7 @@ def _types(handler: Callable[..., Any], names: dict[str, Any]) -> tuple[Any, Any
     try:
         hints = typing.get_type_hints(handler, localns=names)
     except NameError as error:
-        raise TypeError(
-            f"the annotations of {handler.__qualname__} name something that is not known there: {error}"
-        ) from error
+        raise TypeError(f"the annotations of {handler.__qualname__} name something that is not known there: {error}") from error
     parameters = list(inspect.signature(handler).parameters)
     if len(parameters) != 1:
         raise TypeError(f"{handler.__qualname__} has to take one parameter: the job")

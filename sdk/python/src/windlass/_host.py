@@ -56,9 +56,7 @@ def main(link: socket.socket, where: dict[str, tuple[str, str]], place: str) -> 
         importlib.import_module(module)
         found = made.get((kind, module.replace("__main__", "__mp_main__"), name))
         if found is None:
-            raise SystemExit(
-                f"windlass: importing {module} does not make {name} the handler of {kind}: decorate it in a module"
-            )
+            raise SystemExit(f"windlass: importing {module} does not make {name} the handler of {kind}: decorate it in a module")
         tasks[kind] = found
     host = {"process": ProcessHost, "thread": ThreadHost, "loop": LoopHost}[place](link, tasks)
     host.send(["ready"])
@@ -155,7 +153,7 @@ class Run:
         returned, error = None, None
         try:
             returned = self.host.user(self)
-        except BaseException as raised:  # noqa: BLE001 (whatever a handler raises is its outcome)
+        except BaseException as raised:
             error = raised
         self.ended(returned, error)
 
@@ -361,7 +359,7 @@ class LoopRun(Run):
             if self.stop is not None:
                 raise self.stop
             returned = await self.task.handler(job)
-        except BaseException as raised:  # noqa: BLE001 (whatever a handler raises is its outcome)
+        except BaseException as raised:
             error = raised
         self.ended(returned, error)
 

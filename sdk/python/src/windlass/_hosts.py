@@ -125,7 +125,7 @@ class Hosts:
         self.where = {task.kind: (task.__module__, task.__qualname__) for task in app.tasks.values()}
         self.tasks: set[asyncio.Task[None]] = set()
         places = {task.place for task in app.tasks.values()}
-        self.most = {place: 1 for place in places}
+        self.most = dict.fromkeys(places, 1)
         if "process" in places:
             self.most["process"] = sum(task.slots for task in app.tasks.values() if task.place == "process")
 
@@ -137,9 +137,7 @@ class Hosts:
             host = self.open(place)
             while not host.is_ready:
                 if host.process.exitcode is not None:
-                    raise Refusal(
-                        f"the process of the handlers ended with exit code {host.process.exitcode}: see above"
-                    )
+                    raise Refusal(f"the process of the handlers ended with exit code {host.process.exitcode}: see above")
                 await asyncio.sleep(0.01)
 
     def open(self, place: str) -> Host:
@@ -180,9 +178,7 @@ class Hosts:
     def stop(self, run: Run, stop: Json) -> None:
         if run.host is None:
             self.queue.remove(run)
-            self.worker.add(
-                run, "return", json.dumps(stop.get("command") or {"message": "release"}), took=stop.get("order") or 0
-            )
+            self.worker.add(run, "return", json.dumps(stop.get("command") or {"message": "release"}), took=stop.get("order") or 0)
             return
         run.host.is_used = run.host.is_used or run.task.interrupt
         run.took = max(run.took, stop.get("order") or 0)
@@ -236,7 +232,7 @@ class Hosts:
             pass
         if host.writer is not None:
             host.writer.close()
-        while host.process.exitcode is None:
+        while host.process.exitcode is None:  # noqa: ASYNC110 (nothing sets an event at the end of a process)
             await asyncio.sleep(0.005)
         await self.ended(host)
 

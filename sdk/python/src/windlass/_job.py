@@ -30,8 +30,10 @@ class Stop(BaseException):
 
     It comes from `checkpoint`, `reply` and `wait`. With `interrupt` (the default) it comes at once, wherever a `def` handler
     is; an `async def` gets `asyncio.CancelledError` in its other awaits. Let both pass: the task then takes the message of
-    the command, or is released. A broad `except Exception` catches neither. `reason` is `command`, `shutdown`, `drain`, `balance`, `stop-task`, `deadline`,
-    `over` or `lost`; `command` is the command, such as `{"message": "pause"}`."""
+    the command, or is released. A broad `except Exception` catches neither.
+
+    `reason` is `command`, `shutdown`, `drain`, `balance`, `stop-task`, `deadline`, `over` or `lost`; `command` is the
+    command, such as `{"message": "pause"}`."""
 
     def __init__(self, reason: str, command: Json | None = None) -> None:
         super().__init__(reason if command is None else f"{reason}: {command.get('message')}")
@@ -324,14 +326,10 @@ def outcome(task: Task[Any, Any], job: Job[Any, Any] | None, returned: Any, erro
     except (TypeError, ValueError) as wrong:
         error = wrong
     stopping = job.stopping if job else None
-    if (
-        isinstance(error, Stop)
-        or stopping is not None
-        and isinstance(error, (asyncio.CancelledError, KeyboardInterrupt))
-    ):
+    if isinstance(error, Stop) or (stopping is not None and isinstance(error, (asyncio.CancelledError, KeyboardInterrupt))):
         stop = error if isinstance(error, Stop) else stopping
         return stop.command if stop and stop.command else {"message": "release"}
     text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-    final = isinstance(error, (Fail, *task.fail_on)) or bool(task.retry_on) and not isinstance(error, task.retry_on)
+    final = isinstance(error, (Fail, *task.fail_on)) or (bool(task.retry_on) and not isinstance(error, task.retry_on))
     message: Json = {"message": "error", "error": str(error) if isinstance(error, Fail) else text}
     return {**message, "retry": False} if final else message

@@ -76,9 +76,7 @@ class Link:
 
     _stream: SyncStream | None
 
-    def send(
-        self, method: str, path: str, body: bytes | None, headers: Mapping[str, str], timeout: float | None
-    ) -> Answer:
+    def send(self, method: str, path: str, body: bytes | None, headers: Mapping[str, str], timeout: float | None) -> Answer:
         """Sends a request, and reads the head of the answer."""
         lines = [f"{method} {self.address.base}{path} HTTP/1.1", f"Host: {self.address.name}"]
         if self._token:
@@ -140,9 +138,7 @@ class Client:
     def __enter__(self) -> Client:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
 
     def close(self) -> None:
@@ -184,9 +180,7 @@ class Client:
     def _object(self, method: str, path: str, body: Any = None, **more: Any) -> Json:
         return dict(self.request(method, path, body, **more))
 
-    def _send(
-        self, method: str, target: str, data: bytes | None, headers: dict[str, str], wait: float, again: bool
-    ) -> Any:
+    def _send(self, method: str, target: str, data: bytes | None, headers: dict[str, str], wait: float, again: bool) -> Any:
         pause, spent, problem = 0.05, 0.0, ""
         while True:
             link = self._links[0]
@@ -291,9 +285,7 @@ class Client:
         for name in ("props", "data"):
             if name in fields:
                 fields[name] = self._codec.encode(plain(fields[name], name))
-        return {
-            name: when(one) if isinstance(one, (dt.datetime, dt.timedelta)) else one for name, one in fields.items()
-        }
+        return {name: when(one) if isinstance(one, (dt.datetime, dt.timedelta)) else one for name, one in fields.items()}
 
     def patch(self, id: str, operations: Sequence[Json]) -> Json:
         """Changes props and data of a task that no worker has, by a JSON Patch of `/props` and `/data`."""
@@ -330,9 +322,7 @@ class Client:
         """Sends a command: `run`, `sleep` (with `until`), `pause`, `release`, `checkpoint`, `complete`, `kill`.
 
         With `wait` the answer has its `outcome`, if there was one in that time."""
-        made = {
-            name: when(one) if isinstance(one, (dt.datetime, dt.timedelta)) else one for name, one in fields.items()
-        }
+        made = {name: when(one) if isinstance(one, (dt.datetime, dt.timedelta)) else one for name, one in fields.items()}
         body = {"id": str(uuid.uuid4()), "command": command, **plain(made, "command")}
         return self._await_outcome(f"/tasks/{_part(id)}/commands", body, wait, {})
 
@@ -446,9 +436,7 @@ class Client:
 
     def change_schedule(self, id: str, action: str, **fields: Any) -> Json:
         """`pause`, `resume`, `trigger`, `backfill` or `skip`, with the fields of that request (docs/server.md)."""
-        body = {
-            name: when(one) if isinstance(one, (dt.datetime, dt.timedelta)) else one for name, one in fields.items()
-        }
+        body = {name: when(one) if isinstance(one, (dt.datetime, dt.timedelta)) else one for name, one in fields.items()}
         return self._object("POST", f"/schedules/{_part(id)}/{_part(action)}", body)
 
     # The namespace
@@ -485,7 +473,7 @@ class Client:
             if answer.status != 200:
                 self._read(answer, answer.body(), "/v1/backup")
             size = 0
-            with open(path, "xb") as file:
+            with open(path, "xb") as file:  # noqa: ASYNC230 (a local file)
                 try:
                     for chunk in answer.chunks():
                         size += file.write(chunk)

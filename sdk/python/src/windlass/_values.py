@@ -156,9 +156,7 @@ def _class(kind: Any, value: Any, at: str) -> Any:
         return {name: parse(_fields(kind).get(name, Any), one, f"{at}.{name}") for name, one in given.items()}
     if dataclasses.is_dataclass(kind):
         return _dataclass(kind, _object(value, at), at)
-    raise TypeError(
-        f"{at}: the type {kind!r} is not known here: use a dataclass, a pydantic model, a msgspec struct or dict"
-    )
+    raise TypeError(f"{at}: the type {kind!r} is not known here: use a dataclass, a pydantic model, a msgspec struct or dict")
 
 
 def _by_library(convert: Any, at: str, *arguments: Any) -> Any:
@@ -187,7 +185,7 @@ def plain(value: Any, at: str = "value") -> Any:
     """Returns `value` as what `json.dumps` takes: the counterpart of `parse`.
 
     Raises `TypeError` or `ValueError`, which name the place of a value that JSON does not have."""
-    if value is None or isinstance(value, (bool, int, str)) and not isinstance(value, enum.Enum):
+    if value is None or (isinstance(value, (bool, int, str)) and not isinstance(value, enum.Enum)):
         return value
     if isinstance(value, float):
         if not math.isfinite(value):
@@ -219,6 +217,4 @@ def plain(value: Any, at: str = "value") -> Any:
         return value.model_dump(mode="json")
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {one.name: plain(getattr(value, one.name), f"{at}.{one.name}") for one in dataclasses.fields(value)}
-    raise TypeError(
-        f"{at}: a value of {type(value)!r} cannot be stored: use a dataclass, a pydantic model or what JSON has"
-    )
+    raise TypeError(f"{at}: a value of {type(value)!r} cannot be stored: use a dataclass, a pydantic model or what JSON has")

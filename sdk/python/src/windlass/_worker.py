@@ -98,6 +98,7 @@ class Worker:
         self.seq, self.settled, self.open, self.sent = 0, 0, set[int](), collections.OrderedDict[int, float]()
         self.until = 0.0
         self.exchanging: asyncio.Task[Any] | None = None
+        self.ending: asyncio.Task[None] | None = None
 
     async def run(self) -> int:
         loop = asyncio.get_running_loop()
@@ -105,7 +106,7 @@ class Worker:
 
         def end() -> None:
             if not self.closing:
-                asyncio.ensure_future(self.close(ended))
+                self.ending = asyncio.ensure_future(self.close(ended))
             elif not ended.done():
                 logger.warning("a second signal: the handlers are aborted")
                 ended.set_result(1)
@@ -169,25 +170,26 @@ class Worker:
             answer, read = await link.call("POST", path, body.encode(), headers, timeout)
             problem = json.loads(read) if read else {}
         except (OSError, ValueError, asyncio.TimeoutError) as error:
-            await self._next_server(f"{link.address.url}: {error or type(error).__name__}")
+            await self._next_server(link, f"{link.address.url}: {error or type(error).__name__}")
             raise Again from error
         if answer.status < 300:
             self.trouble = ""
             return dict(problem)
         detail = f"{link.address.url} answered {answer.status}: {problem.get('detail') or problem.get('code') or ''}"
-        await self._refused(answer, problem.get("code", ""), detail, lease)
+        await self._refused(link, answer, problem.get("code", ""), detail, lease)
         raise Again
 
     trouble = ""
 
-    async def _next_server(self, why: str) -> None:
+    async def _next_server(self, link: AsyncLink, why: str) -> None:
         if not self.trouble:
             logger.warning("%s; trying again", why)
         self.trouble = why
-        self.urls.append(self.urls.pop(0))
+        if self.urls[0] == link.address.url:  # An exchange and a report that fail at once change the server once.
+            self.urls.append(self.urls.pop(0))
         await asyncio.sleep(_PAUSE)
 
-    async def _refused(self, answer: AsyncAnswer, code: str, detail: str, lease: int) -> None:
+    async def _refused(self, link: AsyncLink, answer: AsyncAnswer, code: str, detail: str, lease: int) -> None:
         status = answer.status
         pause = float(answer.headers.get("retry-after", "0") or 0) or _PAUSE
         if status in (400, 401, 403):
@@ -201,14 +203,14 @@ class Worker:
         if status == 413:
             raise TooLarge
         if status == 503 and len(self.urls) > 1:
-            return await self._next_server(detail)
+            return await self._next_server(link, detail)
         if status == 409 and code == "exists":
             self.name = ""
         elif status != 409:
             logger.warning("%s; trying again in %g s", detail, pause)
         self.not_before = max(self.not_before, clock() + (_PAUSE if status == 409 else pause))
         if status not in (409, 429, 503):
-            await self._next_server(detail)
+            await self._next_server(link, detail)
         return None
 
     def numbered(self) -> tuple[int, int]:
@@ -229,9 +231,7 @@ class Worker:
         """Registers, with the same name until a server has answered."""
         async with self.registering:
             while self.again:
-                self.name = self.name or f"{socket.gethostname()[:200]}-{os.getpid()}-{secrets.token_hex(4)}".replace(
-                    "/", "-"
-                )
+                self.name = self.name or f"{socket.gethostname()[:200]}-{os.getpid()}-{secrets.token_hex(4)}".replace("/", "-")
                 kinds = {
                     task.kind: {
                         "slots": task.slots,
@@ -335,9 +335,7 @@ class Worker:
             last = max(known.claim["run"] if known else 0, past[0] if past else 0)
             if claim["run"] <= last:
                 continue
-            for other in (
-                [one for one in self.runs if one[0] == claim["id"] and one[1] <= claim["fence"]] if known else ()
-            ):
+            for other in [one for one in self.runs if one[0] == claim["id"] and one[1] <= claim["fence"]] if known else ():
                 self.drop(self.runs[other])
             if claim["kind"] not in self.app.tasks and len(self.app.tasks) == 1:
                 claim["kind"] = next(iter(self.app.tasks))
@@ -459,9 +457,7 @@ class Worker:
         self.done(item)
         if item.is_last:
             if what == "refused":
-                logger.error(
-                    "task %s: what the handler has returned is not stored: %s", run.claim["id"], result.get("error")
-                )
+                logger.error("task %s: what the handler has returned is not stored: %s", run.claim["id"], result.get("error"))
             self.drop(run)
         elif item.is_numbered:
             run.n += what == "applied"
@@ -481,9 +477,7 @@ class Worker:
             return
         item = self.chosen()[0]
         if item.what == "return":
-            item.text = json.dumps(
-                {"message": "error", "error": "the returned message is larger than the server takes"}
-            )
+            item.text = json.dumps({"message": "error", "error": "the returned message is larger than the server takes"})
         elif item.is_numbered and item.what != "aborted":
             self.done(item)
             self.hosts.send(item.run, ["answer", item.run.key, item.ticket, "it is larger than the server takes"])

@@ -180,9 +180,7 @@ def crash_everywhere(
             raise AssertionError(f"{where}: {error}") from error
         got = (life.state, life.result, _ids(life))
         if got != wanted:
-            raise AssertionError(
-                f"{where}: the task ended as {got}, and without a crash as {wanted}; errors: {life.errors}"
-            )
+            raise AssertionError(f"{where}: the task ended as {got}, and without a crash as {wanted}; errors: {life.errors}")
     return places
 
 
@@ -215,9 +213,7 @@ def _live(
         before = len(queue)
         rest = None if crash_at is None else crash_at - port_places
         waited = [(id, outcomes(id)) for id in waits]
-        crashed, places, keep = _once(
-            task, props, life, rest if rest and rest > 0 else None, queue, waited, None, 1, None
-        )
+        crashed, places, keep = _once(task, props, life, rest if rest and rest > 0 else None, queue, waited, None, 1, None)
         port_places += places
         if crashed:
             life.attempt += 1
