@@ -21,6 +21,7 @@
 mod gauges;
 mod http;
 mod kinds;
+mod sdks;
 
 use std::{fmt::Write as _, sync::Arc, time::Duration};
 
@@ -139,7 +140,7 @@ pub const METRICS: [Metric; 24] = [
     metric(TASKS, MetricKind::Gauge, "count", &["kind", "state"], "Tasks of the namespace; `state` is a state or `quarantined`"),
     metric(OLDEST_DUE, MetricKind::Gauge, "seconds", &["kind"], "How long the first task of the namespace is due that no node has claimed; 0 when there is none: the figure to scale by"),
     metric(WAITING, MetricKind::Gauge, "count", &["kind", "reason"], "Tasks of the namespace that are not run, by the reason: `no_node`, `data_version`, `labels`, `not_claiming`, `fault`, `full`, `limit`, `tasks`, `lost` or `copied`"),
-    metric(WORKERS, MetricKind::Gauge, "count", &["kind", "sdk"], "Live nodes of the namespace with a handler of the kind; `kind` is `any` for those with a default handler, `sdk` is `rust`"),
+    metric(WORKERS, MetricKind::Gauge, "count", &["kind", "sdk"], "Live nodes of the namespace with a handler of the kind; `kind` is `any` for those with a default handler, `sdk` is `rust` for a node, and for a remote worker the name of its client library without the version; `other` without a name, and beyond 20 names"),
     metric(REQUESTS, MetricKind::Counter, "count", &["request", "status"], "Requests that the server has answered; `request` is the method with the path of the API, or `none` for a path that it does not have"),
     metric(REQUEST_DURATION, MetricKind::Histogram, "seconds", &["request"], "The time until the server began its answer; waits last as long as they were asked for"),
     metric(IN_WORK, MetricKind::Gauge, "count", &[], "Requests that the server works on; a stream counts until its end"),

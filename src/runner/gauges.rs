@@ -64,7 +64,11 @@ pub(super) async fn run(store: Store, every: Duration, oldest: Oldest) {
 
 async fn set(client: &Client, gauges: &mut NamespaceGauges, oldest: Oldest) -> Result<(), Error> {
     let nodes = client.nodes().await?;
-    gauges.set_nodes(nodes.iter().map(|node| node.spec.kinds.as_deref()));
+    gauges.set_nodes(nodes.iter().map(|node| {
+        let worker = node.spec.worker.as_ref();
+        let sdk = worker.map(|worker| worker.sdk.as_str());
+        (node.spec.kinds.as_deref(), sdk)
+    }));
     // A store without counts would read every task.
     if !client.store().registry().keeps_counts() {
         return Ok(());

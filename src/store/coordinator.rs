@@ -42,7 +42,8 @@ pub trait Coordinator: Send + Sync + 'static {
     /// [`Error::AlreadyExists`] when a live node has that name.
     async fn join(&self, node: &NodeSpec, ttl: Duration) -> Result<Lease, Error>;
 
-    /// Renews the lease for its TTL from now, and records the node's status.
+    /// Renews the lease for its TTL from now, and records the node's status. A lease with another speaker than the stored one
+    /// is renewed, too, but its status is not recorded: the present speaker may know a newer one.
     ///
     /// # Errors
     ///

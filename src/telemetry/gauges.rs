@@ -6,10 +6,8 @@ use jiff::SignedDuration;
 use metrics::Gauge;
 use windlass_statemachine::Kind;
 
-use super::{OLDEST_DUE, SLOTS, TASKS, WAITING, WORKERS, kinds::label};
+use super::{OLDEST_DUE, SLOTS, TASKS, WAITING, WORKERS, kinds::label, sdks};
 
-/// The label of the nodes of this library.
-const SDK: &str = "rust";
 /// The kind of a node with a default handler.
 const ANY: &str = "any";
 
@@ -51,7 +49,7 @@ pub(crate) struct NamespaceGauges {
     tasks: Series<(String, &'static str)>,
     oldest: OldestGauges,
     waiting: Series<(String, &'static str)>,
-    workers: Series<String>,
+    workers: Series<(String, String)>,
 }
 
 impl NamespaceGauges {
@@ -76,21 +74,26 @@ impl NamespaceGauges {
         );
     }
 
-    /// Sets the number of live nodes. Each comes with the kinds that it runs; `None` for any.
-    pub(crate) fn set_nodes<'n>(&mut self, nodes: impl Iterator<Item = Option<&'n [Kind]>>) {
-        let mut workers = BTreeMap::<String, f64>::new();
-        for kinds in nodes {
+    /// Sets the number of live nodes. Each comes with the kinds that it runs, `None` for any, and a remote worker with its
+    /// client library.
+    pub(crate) fn set_nodes<'n>(
+        &mut self,
+        nodes: impl Iterator<Item = (Option<&'n [Kind]>, Option<&'n str>)>,
+    ) {
+        let mut workers = BTreeMap::<_, f64>::new();
+        for (kinds, sdk) in nodes {
+            let sdk = sdks::label(sdk);
             let kinds = match kinds {
                 Some(kinds) => kinds.iter().map(label).collect::<BTreeSet<_>>(),
                 None => [ANY.to_owned()].into(),
             };
             for kind in kinds {
-                *workers.entry(kind).or_default() += 1.0;
+                *workers.entry((kind, sdk.clone())).or_default() += 1.0;
             }
         }
         self.workers.set(
             workers,
-            |kind| metrics::gauge!(WORKERS, "kind" => kind.clone(), "sdk" => SDK),
+            |(kind, sdk)| metrics::gauge!(WORKERS, "kind" => kind.clone(), "sdk" => sdk.clone()),
         );
     }
 }

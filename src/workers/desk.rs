@@ -25,7 +25,10 @@ use super::{
 use crate::{
     clock::Clock,
     runner::due::Moment,
-    store::{Coordinator, Error, Lease, NodeCommandId, Registry, Store, TaskView, WorkerRecord},
+    store::{
+        Coordinator, Error, Lease, NodeCommandId, QueuedNodeCommand, Registry, Store, TaskView,
+        WorkerRecord,
+    },
 };
 
 /// What the requests of all workers of this process share.
@@ -167,11 +170,22 @@ impl Desk {
         });
     }
 
-    /// Leaves the unanswered commands of operators to a worker for its next turn.
-    pub(super) fn pending_orders(&self, worker: &Worker) {
-        for order in self.hall().orders(worker.lease.id) {
-            worker.tell(Notice::Node(order));
+    /// Returns the commands of operators to a worker that no server has answered, and forgets the others: the server that
+    /// spoke for the worker before may have carried them out.
+    pub(super) async fn pending_orders(&self, lease: u64) -> Result<Vec<QueuedNodeCommand>, Error> {
+        let mut pending = Vec::new();
+        let orders = self.hall().orders(lease);
+        for order in orders {
+            match self.registry.node_outcome(order.id).await {
+                Ok(None) => pending.push(order),
+                // It was answered, or its worker has left.
+                Ok(Some(_)) | Err(Error::NotFound { .. }) => {
+                    self.hall().answered(lease, order.id);
+                }
+                Err(error) => return Err(error),
+            }
         }
+        Ok(pending)
     }
 
     /// Answers a command of an operator.
@@ -201,8 +215,20 @@ impl Desk {
         });
     }
 
-    /// Forgets the workers that have gone elsewhere, or for good.
+    /// Forgets the workers that have gone elsewhere, or for good, and the commands of operators that other servers have
+    /// answered.
     pub(super) fn sweep(self: &Arc<Self>) {
+        let others = self.hall().orders_of_others();
+        if !others.is_empty() {
+            let desk = self.clone();
+            tokio::spawn(async move {
+                for lease in others {
+                    if let Err(error) = desk.pending_orders(lease).await {
+                        debug!(lease, %error, "could not read the outcome of a command to a worker");
+                    }
+                }
+            });
+        }
         let workers = self.hall().workers();
         for worker in workers.into_iter().filter(|worker| worker.is_gone()) {
             let desk = self.clone();

@@ -10,6 +10,7 @@ use super::{
     desk::Desk,
     error::WorkerError,
     protocol::{Exchange, Exchanged, Held, Lost, RunPhase},
+    renewals::Renewal,
     secret,
     task::Verdict,
     worker::Worker,
@@ -24,8 +25,9 @@ struct Waits<'a>(&'a Worker);
 impl<'a> Waits<'a> {
     fn new(desk: &Desk, worker: &'a Arc<Worker>) -> Self {
         worker.board().waiting += 1;
-        desk.hall().waits(worker);
-        desk.work.notify_one();
+        if desk.hall().waits(worker, desk.moment()) {
+            desk.work.notify_one();
+        }
         Self(worker)
     }
 }
@@ -123,7 +125,11 @@ async fn begin(
         .await?;
     turn.exchange = request.seq;
     worker.board().pause(request.pause_kinds.clone());
-    desk.renewals.add(&worker, request.seq);
+    desk.renewals.add(Renewal {
+        worker: worker.clone(),
+        lease: turn.lease.clone(),
+        seq: request.seq,
+    });
     turn.compare(&desk, &worker, &request).await?;
     let views = desk.hall().take_for(&worker, desk.moment());
     if !views.is_empty() {

@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     runner::due::{DueIndex, Moment},
-    store::{QueuedNodeCommand, TaskView},
+    store::{NodeCommandId, QueuedNodeCommand, TaskView},
 };
 
 /// The most tasks of one claim call.
@@ -93,10 +93,14 @@ impl Hall {
         self.workers.get(&lease)
     }
 
+    /// Returns the worker that was known last by this name.
+    pub(super) fn by_name(&self, name: &NodeName) -> Option<&Arc<Worker>> {
+        self.workers.get(self.names.get(name)?)
+    }
+
     /// Returns the worker with this name and the hash of its secret.
     pub(super) fn named(&self, name: &NodeName, secret: &str) -> Option<Arc<Worker>> {
-        let lease = self.names.get(name)?;
-        let worker = self.workers.get(lease)?;
+        let worker = self.by_name(name)?;
         secret::is_same(&worker.secret, secret).then(|| worker.clone())
     }
 
@@ -208,19 +212,30 @@ impl Hall {
         Some(worker.clone())
     }
 
-    /// Returns the commands of operators to a worker that have no answer.
+    /// Returns the commands of operators to a worker that have no answer, as far as is known here.
     pub(super) fn orders(&self, lease: u64) -> Vec<QueuedNodeCommand> {
         self.orders.get(&lease).cloned().unwrap_or_default()
     }
 
-    pub(super) fn answered(&mut self, lease: u64, command: crate::store::NodeCommandId) {
+    /// Returns the leases of workers that are not known here and have commands of operators: another server answers them.
+    pub(super) fn orders_of_others(&self) -> Vec<u64> {
+        let leases = self.orders.keys().copied();
+        leases
+            .filter(|lease| !self.workers.contains_key(lease))
+            .collect()
+    }
+
+    pub(super) fn answered(&mut self, lease: u64, command: NodeCommandId) {
         if let Some(orders) = self.orders.get_mut(&lease) {
             orders.retain(|order| order.id != command);
+            if orders.is_empty() {
+                self.orders.remove(&lease);
+            }
         }
     }
 
-    /// Adds a worker whose exchange waits for work.
-    pub(super) fn waits(&mut self, worker: &Arc<Worker>) {
+    /// Adds a worker whose exchange waits for work. Returns whether a task is due now.
+    pub(super) fn waits(&mut self, worker: &Arc<Worker>, now: Moment) -> bool {
         let kinds: Vec<Kind> = worker.board().offers.keys().cloned().collect();
         for kind in kinds {
             if self.queued.insert((kind.clone(), worker.lease.id)) {
@@ -230,6 +245,8 @@ impl Hall {
                     .push_back(worker.clone());
             }
         }
+        self.due.advance(now);
+        self.due.ready_len() > 0
     }
 
     /// Takes the due tasks that a worker may have now.

@@ -17,6 +17,8 @@ mod register;
 mod renewals;
 mod report;
 mod secret;
+#[cfg(test)]
+mod sweep_tests;
 mod task;
 mod turn;
 mod worker;
@@ -26,7 +28,7 @@ pub use self::error::WorkerError;
 use std::sync::Arc;
 
 use tokio::sync::OnceCell;
-use windlass_statemachine::NodeName;
+use windlass_statemachine::{Kind, NodeName, task::Labels};
 
 use self::{
     desk::Desk,
@@ -105,6 +107,27 @@ impl Workers {
     pub async fn register(&self, worker: Register) -> Result<Registered, WorkerError> {
         self.start().await;
         register::register(&self.desk, worker).await
+    }
+
+    /// Returns the kinds and the labels with which a worker has registered, as far as this process knows; `None` for a worker
+    /// that is not live. Reads the store when this process does not know the worker.
+    ///
+    /// # Errors
+    ///
+    /// [`WorkerError::Store`].
+    pub async fn offer(
+        &self,
+        worker: &NodeName,
+    ) -> Result<Option<(Vec<Kind>, Labels)>, WorkerError> {
+        let known = self.desk.hall().by_name(worker).cloned();
+        if let Some(known) = known {
+            let board = known.board();
+            let kinds = board.offers.keys().cloned().collect();
+            return Ok(Some((kinds, board.labels.clone())));
+        }
+        let record = self.desk.coordinator.worker(worker).await;
+        let record = record.map_err(WorkerError::Store)?;
+        Ok(record.map(|record| (record.spec.kinds.unwrap_or_default(), record.spec.labels)))
     }
 
     /// Renews the lease of a worker, compares what it holds with its claims, and waits for something to answer.

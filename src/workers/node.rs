@@ -7,10 +7,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tracing::{debug, error, info, warn};
 use windlass_statemachine::{Kind, NodeName};
 
-use super::{
-    desk::Desk,
-    worker::{Notice, Worker},
-};
+use super::{desk::Desk, renewals::Renewal, worker::Notice};
 use crate::store::{Error, Event, Lease, NodeCommand, NodeSpec, NodeStatus};
 
 /// The time to live of the lease.
@@ -184,23 +181,39 @@ async fn store_renewals(desk: Arc<Desk>) {
         sleep(GROUPED).await;
         let desk = &desk;
         let all = desk.renewals.take().into_iter();
-        join_all(all.map(|(worker, seq)| renew_worker(desk, worker, seq))).await;
+        join_all(all.map(|renewal| renew_worker(desk, renewal))).await;
     }
 }
 
+/// Returns whether the server of this lease still speaks for the worker: its status is then stored. Otherwise the next one
+/// finds the commands of operators without an answer, and carries them out.
+async fn is_speaker(desk: &Desk, lease: &Lease) -> Result<bool, Error> {
+    let record = desk.coordinator.worker(&lease.node).await?;
+    Ok(record.is_some_and(|record| lease.speaker.as_ref() == Some(&record.speaker)))
+}
+
 /// Renews the lease of a worker.
-async fn renew_worker(desk: &Arc<Desk>, worker: Arc<Worker>, seq: u64) {
+async fn renew_worker(desk: &Arc<Desk>, renewal: Renewal) {
+    let Renewal { worker, lease, seq } = renewal;
     let (status, answers) = {
         let mut board = worker.board();
         (board.status.clone(), std::mem::take(&mut board.answers))
     };
-    let renewed = desk.coordinator.renew(&worker.lease, &status).await;
-    if renewed.is_err() {
-        worker.board().answers.extend(answers);
-    } else {
-        // Another server finds in the store what the operator has asked for.
-        for (command, outcome) in answers {
-            desk.acknowledge(&worker.lease, command, outcome);
+    let renewed = desk.coordinator.renew(&lease, &status).await;
+    if !answers.is_empty() {
+        let answerable = match &renewed {
+            Ok(()) => is_speaker(desk, &lease).await,
+            Err(error) => Err(error.clone()),
+        };
+        match answerable {
+            // Another server finds in the store what the operator has asked for.
+            Ok(true) => {
+                for (command, outcome) in answers {
+                    desk.acknowledge(&worker.lease, command, outcome);
+                }
+            }
+            // They are dropped when this server speaks again.
+            _ => worker.board().answers.extend(answers),
         }
     }
     match renewed {

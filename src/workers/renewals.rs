@@ -8,23 +8,33 @@ use std::{
 use tokio::sync::Notify;
 
 use super::worker::Worker;
+use crate::store::Lease;
 
-/// The renewals that wait to be stored, each with the number of its exchange.
+/// A renewal that waits to be stored.
+pub(super) struct Renewal {
+    pub(super) worker: Arc<Worker>,
+    /// The lease, with the server that spoke for the worker when the exchange came.
+    pub(super) lease: Lease,
+    /// The number of the exchange.
+    pub(super) seq: u64,
+}
+
+/// The renewals that wait to be stored.
 #[derive(Default)]
 pub(super) struct Renewals {
-    waiting: Mutex<Vec<(Arc<Worker>, u64)>>,
+    waiting: Mutex<Vec<Renewal>>,
     pub(super) added: Notify,
 }
 
 impl Renewals {
-    pub(super) fn add(&self, worker: &Arc<Worker>, seq: u64) {
+    pub(super) fn add(&self, renewal: Renewal) {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        waiting.push((worker.clone(), seq));
+        waiting.push(renewal);
         drop(waiting);
         self.added.notify_one();
     }
 
-    pub(super) fn take(&self) -> Vec<(Arc<Worker>, u64)> {
+    pub(super) fn take(&self) -> Vec<Renewal> {
         mem::take(&mut *self.waiting.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }

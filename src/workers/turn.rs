@@ -15,7 +15,7 @@ use super::{
     error::WorkerError,
     protocol::{Held, Offer},
     task::RemoteTask,
-    worker::Worker,
+    worker::{Notice, Worker},
 };
 use crate::{
     runner::input_of,
@@ -74,12 +74,22 @@ impl Turn {
         for claimed in all.map_err(|error| self.failed(desk, worker, seq, error))? {
             self.hold(desk, worker, claimed);
         }
+        let orders = desk.pending_orders(worker.lease.id).await;
+        let orders = orders.map_err(|error| self.failed(desk, worker, seq, error))?;
+        // What the speaker before has answered is in the status by now.
+        let status = desk.record(name, &worker.secret).await?.status;
         debug!(worker = %name, server = %desk.name, seq, claims = self.tasks.len(), "speaks for a worker");
         (self.speaks, self.seq) = (true, seq);
-        worker.describe(&record.spec, record.status);
+        worker.describe(&record.spec, status);
+        worker.board().answers.clear();
         let kinds = desk.hall().add(worker);
         desk.covers(kinds);
-        desk.pending_orders(worker);
+        if !orders.is_empty() {
+            for order in orders {
+                worker.tell(Notice::Node(order));
+            }
+            desk.wake(worker.clone());
+        }
         Ok(())
     }
 

@@ -85,6 +85,7 @@ pub(crate) enum Defect {
     NodesBecomeWorkers,
     EveryServerSpeaks,
     SpeakersAreNotCompared,
+    EveryServerRecordsTheStatus,
     WorkersClaimAgain,
     ReadClaimsAreMadeAgain,
     ReadClaimsHaveAnotherFence,

@@ -216,6 +216,7 @@ planted! {
     lost_workers_that_are_renewed: EndedLeasesAreRenewed is found by workers::a_lost_worker_abandons_its_tasks;
     losses_of_workers_that_are_not_counted: LossesAreNotCounted is found by workers::a_lost_worker_abandons_its_tasks;
     servers_that_all_speak: EveryServerSpeaks is found by workers::a_greater_seq_takes_the_place;
+    statuses_of_every_server: EveryServerRecordsTheStatus is found by workers::a_status_is_that_of_the_speaker;
     commands_to_workers_that_are_not_delivered: CommandsToWorkersAreNotDelivered is found by workers::nodes_receive_commands_to_workers;
     workers_that_are_not_durable: WorkersAreNotDurable is found by workers::workers_are_durable;
     speakers_that_are_not_durable: SpeakersAreNotDurable is found by workers::workers_are_durable;

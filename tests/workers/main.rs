@@ -11,5 +11,6 @@ mod races;
 mod requests;
 mod runs;
 mod servers;
+mod speakers;
 mod stops;
 mod support;

@@ -287,6 +287,32 @@ async fn signals_are_answered() {
     );
 }
 
+/// The handler has taken a signal when it returns: the next run does not get the signal again.
+#[tokio::test]
+async fn a_signal_that_was_taken_does_not_come_to_the_next_run() {
+    let (store, client) = memory().await;
+    let (server, mut worker) = (server(&store), Worker::new("w"));
+    worker.register(&server, 1).await;
+    let id = submit(&client, "a").await;
+    worker.exchange(&server, 3000).await;
+    let signal = Command::signal("rate", &5).unwrap();
+    client.command(&id, signal).await.unwrap();
+    let mut signals = Vec::new();
+    while signals.is_empty() {
+        signals = worker.exchange(&server, 3000).await.signals;
+    }
+    worker.runs.get_mut("a").unwrap().held.took = signals[0].order;
+    let next = json!({"return": {"message": "run", "data": 1}});
+    assert_eq!(
+        worker.report(&server, "a", next).await.result,
+        ResultCode::Applied
+    );
+    let next = &worker.runs["a"].start;
+    assert!(next.signals.is_empty(), "{next:?}");
+    let answer = worker.exchange(&server, 0).await;
+    assert!(answer.signals.is_empty(), "{answer:?}");
+}
+
 #[tokio::test]
 async fn progress_and_log_lines_are_stored() {
     let (store, client) = memory().await;

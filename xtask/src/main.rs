@@ -16,6 +16,7 @@ mod mutants;
 mod packages;
 mod peers;
 mod pictures;
+mod planted;
 mod python;
 mod side_by_side;
 mod timed;
@@ -59,7 +60,7 @@ The chores of the windlass workspace:
   cargo xtask mutants [ARGS]
                             mutation tests of the pure code (docs/mutation-testing.md), which need
                             cargo-mutants; ARGS go to it, after `statemachine`, `library` or `etcd` for
-                            one pass
+                            one pass; `workers [NAME...]` plants mutants of the rules of remote workers
   cargo xtask side-by-side COMMIT
                             builds another commit, and runs its commands and workers beside those of
                             this version, on SQLite and on etcd

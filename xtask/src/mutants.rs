@@ -52,6 +52,9 @@ const PASSES: [Pass; 3] = [
 const MEMORY: &str = "8388608";
 
 pub(crate) fn mutants(args: &[String]) -> Result<(), String> {
+    if args.first().is_some_and(|name| name == "workers") {
+        return crate::planted::planted(&args[1..]);
+    }
     let named = |pass: &&Pass| args.first().is_some_and(|name| name == pass.name);
     let only = PASSES.iter().find(named);
     let args = if only.is_some() { &args[1..] } else { args };
@@ -73,6 +76,11 @@ pub(crate) fn mutants(args: &[String]) -> Result<(), String> {
             }
             Err(why) => failed.push(why),
         }
+    }
+    if only.is_none()
+        && let Err(why) = crate::planted::planted(&[])
+    {
+        failed.push(why);
     }
     if failed.is_empty() {
         Ok(())

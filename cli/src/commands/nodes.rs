@@ -62,6 +62,18 @@ pub(crate) async fn execute(_: Args, global: &Global) -> Result<Exit, Failure> {
             text(format!("{}/{}", n.status.running, n.spec.slots)),
             text(n.claims),
             text(n.spec.pid),
+            text(
+                n.spec
+                    .worker
+                    .as_ref()
+                    .map_or("-", |worker| known(&worker.sdk)),
+            ),
+            text(
+                n.spec
+                    .worker
+                    .as_ref()
+                    .map_or("-", |worker| known(&worker.host)),
+            ),
             text(age(n.joined_at, now)),
             text(human(Duration::from_millis(n.lease_left_ms))),
         ]
@@ -73,15 +85,25 @@ pub(crate) async fn execute(_: Args, global: &Global) -> Result<Exit, Failure> {
         "RUNNING",
         "CLAIMS",
         "PID",
+        "SDK",
+        "HOST",
         "UP",
         "LEASE LEFT",
     ];
-    let less = ["PID", "LEASE LEFT", "UP", "KINDS", "CLAIMS"];
+    let less = ["PID", "HOST", "LEASE LEFT", "SDK", "UP", "KINDS", "CLAIMS"];
     out.narrow_table(&header, &less, rows.collect())?;
     for fault in nodes.iter().flat_map(|node| faults(node, now)) {
         out.line(fault)?;
     }
     Ok(Exit::Ok)
+}
+
+/// Returns what a remote worker has said of itself, or `-` when it has said nothing.
+fn known(said: &str) -> &str {
+    match said {
+        "" => "-",
+        said => said,
+    }
 }
 
 /// Returns the kinds that a node cannot run, one line each.

@@ -54,6 +54,11 @@ fn output<T: JsonSchema>(name: &'static str, of: &'static str) -> (Form, Value) 
     (Form { name, of, is_input }, schema::output::<T>())
 }
 
+fn open_output<T: JsonSchema>(name: &'static str, of: &'static str) -> (Form, Value) {
+    let is_input = false;
+    (Form { name, of, is_input }, schema::open_output::<T>())
+}
+
 fn forms() -> Vec<(Form, Value)> {
     vec![
         input::<TaskForm>(
@@ -146,15 +151,15 @@ fn forms() -> Vec<(Form, Value)> {
             "A line of the file that `windlass export` writes and `import` reads.",
         ),
         output::<Written>("exported", "`windlass export` into a file."),
-        output::<Registered>(
+        open_output::<Registered>(
             "worker-registered",
-            "The answer to `POST /v1/workers`. A later version may have more fields in the answers to workers.",
+            "The answer to `POST /v1/workers`. A worker ignores unknown fields of the answers: a later version may have more.",
         ),
-        output::<Exchanged>(
+        open_output::<Exchanged>(
             "worker-exchanged",
             "The answer to `POST /v1/workers/{name}/exchange`.",
         ),
-        output::<Reported>(
+        open_output::<Reported>(
             "worker-reported",
             "The answer to `POST /v1/workers/{name}/report`.",
         ),

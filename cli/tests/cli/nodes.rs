@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use serde_json::json;
-use windlass::{Runner, TaskContext, store::Store};
+use windlass::{
+    Runner, TaskContext,
+    store::{NewWorker, NodeSpec, RemoteWorker, Store},
+};
 
 use crate::env::Env;
 
@@ -60,6 +63,47 @@ async fn nodes_are_listed_and_steered() {
         .fails(3, &["node 'n2' does not exist", "windlass nodes"]);
     node.shutdown().await;
     assert_eq!(env.json(&["nodes"]), json!([]));
+}
+
+/// The table says which client library a remote worker has, and on which machine it runs.
+#[tokio::test(flavor = "multi_thread")]
+async fn remote_workers_are_listed_with_their_library_and_machine() {
+    let env = Env::new();
+    let node = env.node("n1").await;
+    let store = Store::open(&env.url()).await.unwrap();
+    for (name, host, sdk) in [("w1", "rack-7", "windlass-python/0.1.0"), ("w2", "", "")] {
+        let mut spec = NodeSpec::new(name.parse().unwrap());
+        spec.worker = Some(RemoteWorker::new(host, sdk));
+        let new = NewWorker::new(spec, "hash", Duration::from_secs(60));
+        store.coordinator().join_worker(&new).await.unwrap();
+    }
+    let table = env.run(&["nodes"]).ok().out;
+    let line = |name: &str| {
+        let mut lines = table.lines();
+        let found = lines.find(|line| line.split_whitespace().next() == Some(name));
+        found
+            .unwrap_or_else(|| panic!("{name}: {table}"))
+            .to_owned()
+    };
+    assert!(
+        line("NODE").contains("SDK") && line("NODE").contains("HOST"),
+        "{table}"
+    );
+    assert!(
+        line("w1").contains("windlass-python/0.1.0") && line("w1").contains("rack-7"),
+        "{table}"
+    );
+    for name in ["w2", "n1"] {
+        assert_eq!(
+            line(name)
+                .split_whitespace()
+                .filter(|word| *word == "-")
+                .count(),
+            2,
+            "{table}"
+        );
+    }
+    node.shutdown().await;
 }
 
 /// A missing node is only a warning: the results are printed even when the nodes cannot be read. Without

@@ -66,6 +66,11 @@ impl Caller {
         }
     }
 
+    /// Returns whether the secret that was shown has not expired.
+    pub(super) fn is_live(&self, now: Timestamp) -> bool {
+        self.until.is_none_or(|until| now < until)
+    }
+
     /// Returns the hash of the secret that the caller has shown.
     pub(crate) fn hash(&self) -> Option<&Hash> {
         match &self.user {

@@ -2,6 +2,7 @@
 
 use std::{
     collections::HashMap,
+    pin::pin,
     sync::{Arc, PoisonError, RwLock},
     time::Duration,
 };
@@ -63,6 +64,8 @@ struct Shared {
     ring: RwLock<Ring>,
     /// The number of the last read.
     reads: watch::Sender<u64>,
+    /// Notified when a caller may no longer be who it was. Reads that found nothing new wake none of those that wait.
+    changed: Notify,
     /// Asks for a read before its time.
     asked: Notify,
     clock: Arc<dyn Clock>,
@@ -88,6 +91,7 @@ impl Keyring {
         let shared = Arc::new(Shared {
             ring: RwLock::default(),
             reads: watch::Sender::new(0),
+            changed: Notify::new(),
             asked: Notify::new(),
             clock: store.clock().clone(),
         });
@@ -97,6 +101,7 @@ impl Keyring {
         tokio::spawn(async move {
             tokio::select! {
                 () = following.run(&*registry) => {}
+                () = following.expire() => {}
                 () = stopped.cancelled() => {}
             }
         });
@@ -150,13 +155,13 @@ impl Keyring {
 
     /// Waits until a caller is no longer who it was: its token was revoked or changed, has expired, or is not confirmed.
     pub(crate) async fn ends(&self, caller: &Caller) -> Refused {
-        let mut reads = self.shared.reads.subscribe();
         loop {
+            let mut changed = pin!(self.shared.changed.notified());
+            changed.as_mut().enable();
             if let Err(refused) = self.now(caller) {
                 return refused;
             }
-            // Also looks again without a read, because tokens expire, and trust in them ends.
-            let _ = timeout(EVERY, reads.changed()).await;
+            changed.await;
         }
     }
 
@@ -211,7 +216,7 @@ impl Shared {
         }
         let now = self.clock.now();
         let found = ring.callers.get(hash);
-        let found = found.filter(|caller| caller.until.is_none_or(|until| now < until));
+        let found = found.filter(|caller| caller.is_live(now));
         found.cloned().ok_or(Refused::Unknown)
     }
 
@@ -249,6 +254,28 @@ impl Shared {
         }
     }
 
+    /// Notifies those that wait when a token or a session expires, or when the trust in all of them ends. One timer does this
+    /// for every caller.
+    async fn expire(&self) {
+        let (mut looked, mut was_confirmed) = (self.clock.now(), false);
+        loop {
+            sleep(EVERY).await;
+            let now = self.clock.now();
+            let (is_confirmed, has_expired) = {
+                let ring = self.ring.read().unwrap_or_else(PoisonError::into_inner);
+                let mut ends = ring.callers.values().filter_map(|caller| caller.until);
+                (
+                    ring.is_confirmed(),
+                    ends.any(|end| looked < end && end <= now),
+                )
+            };
+            if has_expired || is_confirmed != was_confirmed {
+                self.changed.notify_waiters();
+            }
+            (looked, was_confirmed) = (now, is_confirmed);
+        }
+    }
+
     fn take(&self, values: Vec<NamedValue>) {
         let mut ring = self.ring.write().unwrap_or_else(PoisonError::into_inner);
         ring.read_at = Some(Instant::now());
@@ -262,6 +289,8 @@ impl Shared {
         ring.servers = peers::read(&values);
         ring.host = label.map(|label| format!("{label}.localhost"));
         ring.values = values;
+        drop(ring);
+        self.changed.notify_waiters();
     }
 }
 

@@ -22,7 +22,7 @@ use super::{
 use crate::{
     auth::TokenForm,
     problem,
-    schema::{input, lenient, output},
+    schema::{input, lenient, open_output, output},
 };
 
 /// A page of tasks.
@@ -113,11 +113,11 @@ pub(crate) fn schema(name: &str) -> Value {
         "new-mask" => input::<masks::NewForm>(),
         "new-token" => input::<tokens::NewForm>(),
         "worker-registration" => lenient::<Register>(),
-        "worker-registered" => output::<Registered>(),
+        "worker-registered" => open_output::<Registered>(),
         "worker-exchange" => lenient::<Exchange>(),
-        "worker-exchanged" => output::<Exchanged>(),
+        "worker-exchanged" => open_output::<Exchanged>(),
         "worker-report" => lenient::<ReportItems>(),
-        "worker-reported" => output::<Reported>(),
+        "worker-reported" => open_output::<Reported>(),
         "worker-leave" => lenient::<Leave>(),
         other => panic!("the form '{other}' of the table has no schema"),
     }

@@ -50,6 +50,19 @@ pub fn output<T: JsonSchema>() -> Value {
     schema
 }
 
+/// Returns the schema of a form that programs read, and that a later version may extend: the answers to workers. A reader
+/// ignores a field that the schema does not name.
+///
+/// # Example
+///
+/// ```
+/// let schema = windlass_server::schema::open_output::<windlass::workers::protocol::Exchanged>();
+/// assert_eq!(schema["additionalProperties"], serde_json::Value::Null);
+/// ```
+pub fn open_output<T: JsonSchema>() -> Value {
+    schema::<T>(SchemaSettings::draft2020_12().for_serialize())
+}
+
 fn schema<T: JsonSchema>(settings: SchemaSettings) -> Value {
     let generator = settings.into_generator();
     let mut schema = generator.into_root_schema_for::<T>().to_value();

@@ -1,8 +1,10 @@
 //! Changes as events.
 
+use std::time::Duration;
+
 use futures::StreamExt;
 use windlass_server::{
-    Role,
+    NewToken, Role,
     axum::{body::Body, http::Request},
 };
 
@@ -131,6 +133,20 @@ async fn a_scope_shows_its_own_changes_only() {
     kit.client.delete("secret").await.unwrap();
     kit.client.delete("seen").await.unwrap();
     expect("deleted").await;
+}
+
+/// No read of the tokens finds anything new when one expires.
+#[tokio::test]
+async fn a_stream_ends_when_its_token_expires() {
+    let kit = Kit::new().await;
+    let short = NewToken::new("short", Role::Read).valid_for(Duration::from_secs(2));
+    let (_, secret) = kit.tokens.make(short, None).await.unwrap();
+    let mut events = Events::open(&kit, request(&secret, "GET /v1/changes", "")).await;
+    kit.submit("a", "k").await;
+    assert_eq!(events.next().await.unwrap().0, "change");
+    let (name, _, data) = events.next().await.unwrap();
+    assert_eq!(name, "end");
+    assert!(data.contains("expired"), "{data}");
 }
 
 #[tokio::test]

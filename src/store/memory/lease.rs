@@ -118,7 +118,10 @@ impl World {
     ) -> Result<(), Error> {
         self.check_lease(lease)?;
         if let Some(row) = self.leases.get_mut(&lease.id) {
-            row.status = status.clone();
+            let worker = row.worker.as_ref();
+            if worker.is_none_or(|one| rules::worker::check_speaker(lease, &one.speaker).is_ok()) {
+                row.status = status.clone();
+            }
             row.extend(now);
         }
         Ok(())

@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use hashbrown::HashSet;
 use rusqlite::{Connection, Row};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
+use serde_json::value::RawValue;
 use windlass_statemachine::{Fence, NodeName, TaskId};
 
 use super::{
@@ -28,15 +29,33 @@ use crate::store::{
 };
 
 /// The description of a worker, as the column `spec` has it. A list of nodes reads only the description.
-#[derive(Clone, Serialize, Deserialize)]
+#[derive(Clone, Serialize)]
 struct Stored {
     #[serde(flatten)]
     spec: NodeSpec,
+    #[serde(flatten)]
+    own: Own,
+}
+
+/// What the text of a description has only for a worker.
+#[derive(Clone, Default, Serialize, Deserialize)]
+struct Own {
     /// The hash of its secret.
     #[serde(default)]
     secret: String,
     #[serde(default)]
     speaker: Speaker,
+}
+
+/// Reads the text twice: that takes less time than to keep the fields of which serde does not know yet whose they are. Each
+/// exchange of a worker reads it.
+impl<'de> Deserialize<'de> for Stored {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let text = <&RawValue>::deserialize(from)?.get();
+        let spec = serde_json::from_str(text).map_err(D::Error::custom)?;
+        let own = serde_json::from_str(text).map_err(D::Error::custom)?;
+        Ok(Self { spec, own })
+    }
 }
 
 impl Stored {
@@ -111,7 +130,7 @@ pub(super) fn join(batch: &Batch<'_>, new: &NewWorker, status: &str) -> Result<W
     let live = named(batch, name)?;
     let stored = live.as_ref().map(|live| match &live.worker {
         // Only the same worker may repair a text that cannot be read, and its secret is in that text.
-        Some(Ok(stored)) => Holder::Worker(&stored.secret),
+        Some(Ok(stored)) => Holder::Worker(&stored.own.secret),
         Some(Err(_)) | None => Holder::Node,
     });
     if let (Registration::Again, Some(live)) = (worker::register(new, stored)?, &live)
@@ -131,8 +150,10 @@ pub(super) fn join(batch: &Batch<'_>, new: &NewWorker, status: &str) -> Result<W
     }
     let stored = Stored {
         spec: new.spec.clone(),
-        secret: new.secret.clone(),
-        speaker: Speaker::default(),
+        own: Own {
+            secret: new.secret.clone(),
+            speaker: Speaker::default(),
+        },
     };
     let (text, process) = (stored.text()?, Some(NO_PROCESS));
     let lease = lease::grant(batch, name, (&text, status), new.ttl, process)?;
@@ -142,8 +163,8 @@ pub(super) fn join(batch: &Batch<'_>, new: &NewWorker, status: &str) -> Result<W
 fn record(lease: Lease, status: NodeStatus, stored: Stored) -> WorkerRecord {
     WorkerRecord {
         status,
-        speaker: stored.speaker,
-        ..WorkerRecord::new(lease, stored.spec, stored.secret)
+        speaker: stored.own.speaker,
+        ..WorkerRecord::new(lease, stored.spec, stored.own.secret)
     }
 }
 
@@ -217,8 +238,8 @@ pub(super) fn speak(batch: &Batch<'_>, lease: &Lease, speaker: &Speaker) -> Resu
     let live = numbered(batch, lease)?;
     let mut granted = live.lease.clone();
     let mut stored = stored(live, lease)?;
-    if worker::speaks(&lease.node, &stored.speaker, speaker)? {
-        stored.speaker.clone_from(speaker);
+    if worker::speaks(&lease.node, &stored.own.speaker, speaker)? {
+        stored.own.speaker.clone_from(speaker);
         write(batch, lease.id, &stored)?;
     }
     granted.speaker = Some(speaker.clone());
@@ -234,7 +255,8 @@ pub(super) fn claims_nothing(batch: &Batch<'_>, lease: &Lease) -> Sql<Option<Err
     match numbered(batch, lease) {
         Ok(live) => {
             let stored = stored(live, lease);
-            let checked = stored.and_then(|stored| worker::check_speaker(lease, &stored.speaker));
+            let checked =
+                stored.and_then(|stored| worker::check_speaker(lease, &stored.own.speaker));
             Ok(checked.err())
         }
         Err(Stop::Refused(error)) => Ok(Some(error)),

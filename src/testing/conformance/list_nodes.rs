@@ -188,6 +188,7 @@ macro_rules! __conformance_of_nodes {
                 a_node_is_no_worker needs Workers,
                 a_lost_worker_abandons_its_tasks needs Workers,
                 a_greater_seq_takes_the_place needs Workers,
+                a_status_is_that_of_the_speaker needs Workers,
                 nodes_receive_commands_to_workers needs Workers,
                 workers_are_durable needs Workers Reopen,
             }

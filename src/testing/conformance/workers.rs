@@ -253,6 +253,37 @@ pub async fn a_greater_seq_takes_the_place(harness: &dyn Harness) {
     kit.renew(&worker.lease).await.unwrap();
 }
 
+/// A renewal of a server that no longer speaks for a worker leaves the status as the present speaker has recorded it.
+pub async fn a_status_is_that_of_the_speaker(harness: &dyn Harness) {
+    let kit = Kit::new(harness).await;
+    let before = kit.with_worker("w").await;
+    let speaker = kit.speak(&before, "b", 2).await;
+    kit.coordinator().renew(&before, &frozen()).await.unwrap();
+    // A store may write the status after the renewal.
+    for _ in 0..10 {
+        let status = kit.worker("w").await.unwrap().status;
+        assert!(
+            !status.frozen,
+            "the status of the server before: {status:?}"
+        );
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let now = NodeStatus {
+        running: 3,
+        ..NodeStatus::default()
+    };
+    eventually("the status of the speaker is recorded", async || {
+        kit.coordinator().renew(&speaker, &now).await.unwrap();
+        let status = kit.worker("w").await.unwrap().status;
+        assert!(
+            !status.frozen,
+            "the status of the server before: {status:?}"
+        );
+        (status == now).then_some(())
+    })
+    .await;
+}
+
 /// Every watch of a node reports the commands to workers, but not those to other nodes.
 pub async fn nodes_receive_commands_to_workers(harness: &dyn Harness) {
     let (kit, node) = Kit::with_node(harness).await;

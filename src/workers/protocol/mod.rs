@@ -70,20 +70,25 @@ pub struct Register {
     /// The name of the worker, which no other live node or worker has.
     pub name: NodeName,
     /// A text of 16 to 200 characters that the worker makes at random, once for its process. Every request has it.
+    #[cfg_attr(feature = "schema", schemars(length(min = 16, max = 200)))]
     pub secret: String,
     /// The kinds for which the worker has handlers: 1 to 100.
+    #[cfg_attr(feature = "schema", schemars(extend("minProperties" = 1, "maxProperties" = 100)))]
     pub kinds: BTreeMap<Kind, Offer>,
     /// Labels that a task must all have for the worker to take it; none by default.
     #[serde(default, deserialize_with = "or_default")]
     pub labels: Labels,
     /// How long after the last renewal the lease ends: 15,000 to 300,000; 45,000 by default.
+    #[cfg_attr(feature = "schema", schemars(range(min = 15_000, max = 300_000)))]
     #[serde(default)]
     pub ttl_ms: Option<u64>,
     /// The client library with its version, for operators.
     #[serde(default, deserialize_with = "or_default")]
+    #[cfg_attr(feature = "schema", schemars(length(max = 200)))]
     pub sdk: String,
     /// The name of the machine, for operators.
     #[serde(default, deserialize_with = "or_default")]
+    #[cfg_attr(feature = "schema", schemars(length(max = 200)))]
     pub host: String,
     /// The process id, for operators.
     #[serde(default, deserialize_with = "or_default")]
@@ -97,11 +102,14 @@ pub struct Register {
 #[non_exhaustive]
 pub struct Offer {
     /// The most handlers of the kind that run at once. All kinds together have at most 1,000.
+    #[cfg_attr(feature = "schema", schemars(range(max = 1_000)))]
     pub slots: u32,
     /// The version of the data that the handler reads and writes; 1 by default.
+    #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
     #[serde(default = "one", deserialize_with = "or_one")]
     pub reads: u32,
     /// How long a handler may take to return after a stop; 30,000 by default. The worker then aborts it.
+    #[cfg_attr(feature = "schema", schemars(range(max = 86_400_000)))]
     #[serde(default = "grace", deserialize_with = "or_grace")]
     pub grace_ms: u64,
     /// Whether the handler takes signals; `false` by default: then each signal is rejected.
@@ -158,6 +166,7 @@ pub struct Exchange {
     pub settled: u64,
     /// Every claim that the worker has: all of them, each time.
     #[serde(default, deserialize_with = "or_default")]
+    #[cfg_attr(feature = "schema", schemars(length(max = 2_000)))]
     pub held: Vec<Held>,
     /// Kinds for which no tasks are wanted now.
     #[serde(default, deserialize_with = "or_default")]

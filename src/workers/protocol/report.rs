@@ -18,6 +18,7 @@ pub struct ReportItems {
     #[serde(default, deserialize_with = "or_default")]
     pub settled: u64,
     /// What the handlers did: at most 1,000 items. Those of one claim are in the order of their numbers.
+    #[cfg_attr(feature = "schema", schemars(length(max = 1_000)))]
     pub items: Vec<Item>,
     /// Whether the answer may have claims for the slots that become free.
     #[serde(default, deserialize_with = "or_default")]

@@ -250,6 +250,11 @@ impl Desk {
                 entry["run"] = json!(task.run);
                 entry["reason"] = json!(stop.reason);
                 entry["grace_ms"] = json!(stop.grace.as_millis() as u64);
+                if stop.reason == "command" {
+                    // As that of a server: the command is the first of the queue.
+                    entry["order"] = json!(1);
+                    entry["command"] = json!({"message": "pause"});
+                }
                 stops.push(entry);
             }
         }

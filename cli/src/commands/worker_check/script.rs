@@ -323,11 +323,11 @@ fn problem(status: u16, retry_after: Option<u64>, detail: &str) -> Reply {
         400 => "invalid",
         401 => "unauthorized",
         403 => "forbidden",
-        404 => "not_found",
+        404 => "no_route",
         409 => "stale",
         410 => "over",
         413 => "too_large",
-        429 => "too_many_requests",
+        429 => "too_many",
         _ => "unavailable",
     };
     let body = json!({"title": code, "status": status, "code": code, "detail": detail});

@@ -70,6 +70,7 @@ pub(super) async fn exchange(
     Form(mut request): Form<Exchange>,
 ) -> Result<Response, Problem> {
     let worker = name(&worker)?;
+    check_worker(&app, &by, &worker).await?;
     if crowded.is_some() {
         request.wait_ms = 0;
     }
@@ -91,6 +92,7 @@ pub(super) async fn report(
     Form(mut request): Form<ReportItems>,
 ) -> Result<Response, Problem> {
     let worker = name(&worker)?;
+    check_worker(&app, &by, &worker).await?;
     effects::keep_within_scope(&app, &by, &mut request.items).await?;
     let answer = app.workers.report(&worker, request).await?;
     check_claims(&by, &answer.claims)?;
@@ -100,15 +102,30 @@ pub(super) async fn report(
 /// Ends the lease of a worker.
 pub(super) async fn leave(
     State(app): State<Arc<App>>,
-    _by: Worker,
+    by: Worker,
     Path(worker): Path<String>,
     Form(request): Form<Leave>,
 ) -> Result<Response, Problem> {
-    let worker: NodeName = name(&worker)?;
+    let worker = name(&worker)?;
+    check_worker(&app, &by, &worker).await?;
     match app.workers.leave(&worker, request).await {
         Ok(()) | Err(WorkerError::Over(_)) => Ok(StatusCode::NO_CONTENT.into_response()),
         Err(error) => Err(error.into()),
     }
+}
+
+/// Refuses a request of a worker that has registered for tasks outside of the scope of the caller: the secret alone lets no
+/// other token report for it.
+async fn check_worker(app: &App, by: &Worker, worker: &NodeName) -> Result<(), Problem> {
+    if by.scope.is_everything() {
+        return Ok(());
+    }
+    // The lease of a worker without a record is over, which the request itself finds.
+    let (kinds, labels) = app.workers.offer(worker).await?.unwrap_or_default();
+    for kind in &kinds {
+        by.check_worked("kinds", (kind, &labels))?;
+    }
+    Ok(())
 }
 
 /// Refuses to show a task outside of the scope, to a worker that registered with another token.

@@ -122,6 +122,31 @@ async fn no_answer_shows_a_worker_a_task_outside_of_the_scope_of_its_token() {
     assert_eq!(refused.problem(403), "forbidden");
 }
 
+/// A token without the kinds of a worker that has its name and its secret reported for it, and ended its lease.
+#[tokio::test]
+async fn another_token_sends_no_request_of_a_worker_outside_of_its_scope() {
+    let (kit, mut worker) = registered().await;
+    kit.submit("a", "k").await;
+    let run = worker.claim(&kit).await;
+    let own = worker.token.clone();
+    worker.token = kit.token("pay", Role::Work, &["pay"]).await;
+    let done = json!([returned(&run, &json!({"message": "complete"}))]);
+    let refused = [
+        worker.exchange(&kit, 0).await,
+        worker.report(&kit, done.clone()).await,
+        worker.leave(&kit).await,
+    ];
+    for refused in refused {
+        assert_eq!(refused.problem(403), "forbidden");
+        assert!(refused.text.contains("'k'"), "{}", refused.text);
+    }
+    // Nothing was carried out. A wider token of the same holder still reports.
+    worker.token = own;
+    worker.seq = 10;
+    let answer = worker.report(&kit, done).await.json();
+    assert_eq!(answer["results"][0]["result"], "applied", "{answer}");
+}
+
 #[tokio::test]
 async fn what_a_handler_changes_and_waits_for_is_within_the_scope_of_its_token() {
     let (kit, mut worker) = registered().await;

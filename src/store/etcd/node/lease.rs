@@ -120,7 +120,7 @@ impl Leases {
         change: impl Fn(&mut Registration),
     ) -> Result<(), Error> {
         if node.is_worker {
-            return self.amend(lease, node, change).await;
+            return self.amend(lease, node, (change, false)).await;
         }
         change(&mut node.state().registration);
         self.register(lease, node).await
@@ -171,7 +171,11 @@ impl Leases {
             while let Some(status) = node.unreported() {
                 // Without an answer, either status may be stored.
                 let change = |registration: &mut Registration| registration.status = status.clone();
-                match leases.change(&lease, &node, change).await {
+                let written = match node.is_worker {
+                    true => leases.amend(&lease, &node, (change, true)).await,
+                    false => leases.change(&lease, &node, change).await,
+                };
+                match written {
                     Ok(()) => node.state().reported = Some(status),
                     Err(error) => {
                         debug!(node = %lease.node, %error, "could not report the status of the node");

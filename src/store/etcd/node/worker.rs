@@ -118,7 +118,7 @@ impl Leases {
             let node = self.attached(&lease).await?;
             self.renew_all(&lease, &node).await?;
             let spec = |registration: &mut Registration| registration.spec = new.spec.clone();
-            self.amend(&lease, &node, spec).await
+            self.amend(&lease, &node, (spec, false)).await
         };
         match renewed.await {
             Ok(()) => {
@@ -336,17 +336,22 @@ impl Leases {
         Ok(claims)
     }
 
-    /// Changes the stored registration of a worker, which other processes change, too.
+    /// Changes the stored registration of a worker, which other processes change, too. If `compares`, only the speaker of the
+    /// lease may change it.
     pub(super) async fn amend(
         &self,
         lease: &Lease,
         node: &NodeLease,
-        change: impl Fn(&mut Registration),
+        (change, compares): (impl Fn(&mut Registration), bool),
     ) -> Result<(), Error> {
         const OPERATION: &str = "describe a worker";
         let _one = node.registering.lock().await;
         let key = self.access.keys().registration(&lease.node);
-        for _ in 0..TRIES {
+        for tried in 0..TRIES {
+            let spoken = match compares {
+                true => self.spoken(lease, tried > 0, OPERATION).await?,
+                false => None,
+            };
             let mut stored = self.registered(lease, OPERATION).await?;
             let before = write("node", &stored.registration)?;
             change(&mut stored.registration);
@@ -356,6 +361,9 @@ impl Leases {
                 // As for a node: others must know that it drains before they see the tasks that it releases.
                 item.urgent = true;
                 item.when_at(&key, stored.revision);
+                if let Some(revision) = spoken {
+                    item.when_at(&self.access.keys().speaker(&lease.node), revision);
+                }
                 item.put_on(&key, text, number(lease.id));
                 match self.access.pipeline.write(item).await {
                     Ok(done) if done.written.is_some() => {}

@@ -1,0 +1,317 @@
+//! Planted mutants: `cargo xtask mutants workers`. Each rule of the remote workers is broken in one place at a time, and the
+//! test that is named with it has to fail.
+//!
+//! The tree is copied, and every expression of the list gets a switch there: the tests are built once for all mutants.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+use crate::{root, tools};
+
+/// The variable that names the planted mutant.
+const SWITCH: &str = "WINDLASS_PLANTED";
+
+/// An expression that a mutant replaces.
+struct Edit {
+    file: &'static str,
+    /// Which of the places with this text; the first is 1.
+    place: usize,
+    from: &'static str,
+    to: &'static str,
+}
+
+/// A rule that is broken, and the test of `tests/workers` that has to fail.
+struct Mutant {
+    name: &'static str,
+    edits: &'static [Edit],
+    test: &'static str,
+}
+
+const fn edit(file: &'static str, place: usize, from: &'static str, to: &'static str) -> Edit {
+    Edit {
+        file,
+        place,
+        from,
+        to,
+    }
+}
+
+const MUTANTS: &[Mutant] = &[
+    Mutant {
+        name: "version-not-compared",
+        edits: &[edit(
+            "src/store/rules/commit.rs",
+            1,
+            "stored.version == self.follows",
+            "true",
+        )],
+        test: "races::requests_are_lost_doubled_and_sent_to_other_servers",
+    },
+    Mutant {
+        name: "speaker-not-compared",
+        edits: &[edit(
+            "src/store/rules/worker.rs",
+            1,
+            "speaker != stored",
+            "false",
+        )],
+        test: "speakers::a_server_that_no_longer_speaks_claims_nothing",
+    },
+    Mutant {
+        name: "released-by-time-alone",
+        edits: &[edit(
+            "src/workers/task.rs",
+            2,
+            "Verdict::Fine",
+            "Verdict::Dropped",
+        )],
+        test: "servers::a_claim_whose_answer_is_lost_comes_again",
+    },
+    Mutant {
+        name: "settled-not-compared",
+        edits: &[edit("src/workers/task.rs", 1, "sent <= settled", "true")],
+        test: "servers::a_claim_whose_answer_is_lost_comes_again",
+    },
+    Mutant {
+        name: "lost-from-a-lagging-view",
+        edits: &[edit(
+            "src/workers/exchange.rs",
+            1,
+            "self.read_newer(desk, worker, ids, request.seq).await?",
+            "drop::<Vec<TaskId>>(ids)",
+        )],
+        test: "speakers::a_run_of_another_server_is_not_lost",
+    },
+    Mutant {
+        name: "run-sent-twice",
+        edits: &[edit(
+            "src/workers/task.rs",
+            2,
+            "start.sent.is_none()",
+            "true",
+        )],
+        test: "servers::a_claim_whose_answer_is_lost_comes_again",
+    },
+    Mutant {
+        name: "held-run-started-again",
+        edits: &[edit(
+            "src/workers/task.rs",
+            1,
+            "Machine::adopt(config, state, held.took)",
+            "Machine::new(config, state, abandoned)",
+        )],
+        test: "servers::another_server_takes_the_place_of_one",
+    },
+    Mutant {
+        name: "report-applied-again",
+        edits: &[
+            edit("src/workers/report.rs", 1, "item.n <= last.n", "false"),
+            edit(
+                "src/workers/report.rs",
+                1,
+                "item.n != next",
+                "item.n > next",
+            ),
+        ],
+        test: "runs::a_report_is_applied_once",
+    },
+    Mutant {
+        name: "took-ignored",
+        edits: &[
+            edit(
+                "src/workers/report.rs",
+                1,
+                "Input::Took(item.took)",
+                "Input::Took(0)",
+            ),
+            edit(
+                "src/workers/exchange.rs",
+                1,
+                "Input::Took(held.took)",
+                "Input::Took(0)",
+            ),
+        ],
+        test: "runs::a_signal_that_was_taken_does_not_come_to_the_next_run",
+    },
+    Mutant {
+        name: "claims-not-read-by-a-new-speaker",
+        edits: &[edit(
+            "src/workers/turn.rs",
+            1,
+            "self.hold(desk, worker, claimed)",
+            "drop(claimed)",
+        )],
+        test: "servers::another_server_takes_the_place_of_one",
+    },
+    Mutant {
+        name: "stale-request-handled",
+        edits: &[
+            edit("src/workers/turn.rs", 1, "seq <= self.seq", "false"),
+            edit(
+                "src/workers/turn.rs",
+                1,
+                "seq <= record.speaker.seq",
+                "false",
+            ),
+        ],
+        test: "servers::an_older_request_is_stale",
+    },
+    Mutant {
+        name: "late-renewal-writes-the-status",
+        edits: &[edit(
+            "src/store/memory/lease.rs",
+            1,
+            "rules::worker::check_speaker(lease, &one.speaker).is_ok()",
+            "true",
+        )],
+        test: "speakers::a_late_renewal_of_the_server_before_keeps_the_status",
+    },
+    Mutant {
+        name: "answered-command-carried-out-again",
+        edits: &[edit(
+            "src/workers/turn.rs",
+            1,
+            "desk.pending_orders(worker.lease.id).await",
+            "Ok(desk.hall().orders(worker.lease.id))",
+        )],
+        test: "speakers::an_answered_command_is_not_carried_out_by_the_next_server",
+    },
+];
+
+/// Plants the mutants, or those of these names, and fails if the test of one does not.
+pub(crate) fn planted(names: &[String]) -> Result<(), String> {
+    let known = |name: &String| MUTANTS.iter().any(|mutant| mutant.name == name);
+    if let Some(unknown) = names.iter().find(|name| !known(name)) {
+        return Err(format!("no planted mutant has the name '{unknown}'"));
+    }
+    let folder = root().join("target/mutants/workers");
+    let tree = folder.join("tree");
+    copy(&tree)?;
+    for (file, text) in switched(&root())? {
+        let path = tree.join(&file);
+        fs::write(&path, text).map_err(|e| format!("could not write {}: {e}", path.display()))?;
+    }
+    let target = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
+    let target = target.unwrap_or_else(|| folder.join("build"));
+    let chosen = |mutant: &&Mutant| names.is_empty() || names.iter().any(|n| n == mutant.name);
+    let test = |mutant: &Mutant, is_planted: bool| -> Result<bool, String> {
+        let mut command = Command::new("cargo");
+        command
+            .current_dir(&tree)
+            .args(["test", "--workspace", "--all-features", "--test", "workers"])
+            .args(["--", "--exact", mutant.test])
+            .env("CARGO_TARGET_DIR", &target)
+            .env("PROTOC", tools::protoc(&root())?)
+            .stderr(Stdio::null());
+        if is_planted {
+            command.env(SWITCH, mutant.name);
+        }
+        let output = command
+            .output()
+            .map_err(|e| format!("could not start cargo: {e}"))?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        if !text.contains("running 1 test") {
+            return Err(format!("the test {} was not run: {text}", mutant.test));
+        }
+        Ok(output.status.success())
+    };
+    let mut missed = Vec::new();
+    for mutant in MUTANTS.iter().filter(chosen) {
+        if !test(mutant, false)? {
+            return Err(format!("the test {} fails without a mutant", mutant.test));
+        }
+        let is_missed = test(mutant, true)?;
+        let what = if is_missed { "MISSED" } else { "found" };
+        println!("{what} {} by {}", mutant.name, mutant.test);
+        if is_missed {
+            missed.push(mutant.name);
+        }
+    }
+    match missed[..] {
+        [] => Ok(()),
+        _ => Err(format!("missed: {}", missed.join(", "))),
+    }
+}
+
+/// Copies the files that git knows, and new ones.
+fn copy(tree: &Path) -> Result<(), String> {
+    let script = "rm -rf \"$1\" && mkdir -p \"$1\" && git ls-files -z --cached --others --exclude-standard \
+                  | xargs -0 cp --parents -t \"$1\"";
+    let copied = Command::new("sh")
+        .current_dir(root())
+        .args(["-c", script, "sh"])
+        .arg(tree)
+        .status();
+    match copied {
+        Ok(status) if status.success() => Ok(()),
+        _ => Err(format!("could not copy the tree to {}", tree.display())),
+    }
+}
+
+/// Returns each file that has a switch, with its text.
+fn switched(root: &Path) -> Result<BTreeMap<String, String>, String> {
+    let read = |file: &str| {
+        fs::read_to_string(root.join(file)).map_err(|e| format!("could not read {file}: {e}"))
+    };
+    // The later places of a file first, so that the earlier ones stay where they are.
+    let mut places = BTreeMap::<(&str, usize), (&str, String)>::new();
+    let mut texts = BTreeMap::new();
+    for mutant in MUTANTS {
+        for edit in mutant.edits {
+            if !texts.contains_key(edit.file) {
+                texts.insert(edit.file.to_owned(), read(edit.file)?);
+            }
+            let at = texts[edit.file]
+                .match_indices(edit.from)
+                .nth(edit.place - 1);
+            let (at, _) = at.ok_or_else(|| {
+                format!(
+                    "{}: {} has no place {} with '{}'",
+                    mutant.name, edit.file, edit.place, edit.from
+                )
+            })?;
+            let (from, to) = (edit.from, edit.to);
+            let (_, rest) = places
+                .entry((edit.file, at))
+                .or_insert((from, from.to_owned()));
+            *rest = format!(
+                "if crate::is_planted(\"{}\") {{ {to} }} else {{ {rest} }}",
+                mutant.name
+            );
+        }
+    }
+    for ((file, at), (from, switch)) in places.into_iter().rev() {
+        if let Some(text) = texts.get_mut(file) {
+            text.replace_range(at..at + from.len(), &format!("({switch})"));
+        }
+    }
+    let lib = read("src/lib.rs")?;
+    let switch = format!(
+        "\npub(crate) fn is_planted(name: &str) -> bool {{\n    std::env::var(\"{SWITCH}\").is_ok_and(|planted| planted == name)\n}}\n"
+    );
+    texts.insert("src/lib.rs".to_owned(), lib + &switch);
+    Ok(texts)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_expression_is_in_its_file_and_every_test_exists() {
+        let texts = switched(&root()).unwrap();
+        for mutant in MUTANTS {
+            let (file, test) = mutant.test.split_once("::").unwrap();
+            let path = root().join(format!("tests/workers/{file}.rs"));
+            let text = fs::read_to_string(path).unwrap();
+            assert!(text.contains(&format!("fn {test}()")), "{}", mutant.test);
+            let switch = format!("crate::is_planted(\"{}\")", mutant.name);
+            let planted = texts.values().filter(|text| text.contains(&switch)).count();
+            assert!(planted > 0, "{} is not planted", mutant.name);
+        }
+    }
+}
