@@ -1,6 +1,7 @@
 """Measures windlass beside other task queues for Python, in alternating rounds."""
 
 import argparse
+import ast
 import importlib.metadata
 import json
 import math
@@ -13,7 +14,6 @@ import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 HERE = Path(__file__).resolve().parent
 
@@ -177,16 +177,27 @@ def figure(value: float) -> str:
 
 
 def conditions(options: argparse.Namespace, load: list[float]) -> list[str]:
-    """The date, the versions, and the load of the machine."""
+    """The date, the versions, the load of the machine, and the settings of each system."""
     first = [subprocess.run([one, "--version"], capture_output=True, text=True).stdout.strip() for one in
              (str(options.program), "redis-server", "postgres")]  # fmt: skip
     packages = ("celery", "rq", "dramatiq", "huey", "procrastinate")
     peers = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in packages)
+    chosen = {one.peer: None for one in SYSTEMS if not options.systems or one.peer in options.systems}
     return [
         f"{time.strftime('%Y-%m-%d')}, Python {platform.python_version()}, {os.cpu_count()} processors, "
-        f"load {min(load):.1f} to {max(load):.1f} (with that of the measurement), {options.rounds} rounds, {options.kills} of kills",
+        f"load {min(load):.1f} to {max(load):.1f}, {options.rounds} rounds, {options.kills} of kills",
         "; ".join([*first, peers]),
+        "Redis syncs its log after each write (appendfsync always), except for `everysec`",
+        *(f"{peer}: {text}" for peer in chosen for text in settings(peer)),
     ]
+
+
+def settings(peer: str) -> list[str]:
+    """The `SETTINGS` of a system, whose file cannot be imported without a server."""
+    for one in ast.parse((HERE / f"{peer}_peer.py").read_text()).body:
+        if isinstance(one, ast.Assign) and ast.unparse(one.targets[0]) == "SETTINGS":
+            return [f"{job}: {text}" if job else text for job, text in ast.literal_eval(one.value).items()]
+    raise RuntimeError(f"{peer}_peer.py has no SETTINGS")
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ import functools
 import os
 import time
 
-WORK = 0.02
+WORK = 0.05
 """Seconds that a job of `kills` takes."""
 
 

@@ -22,7 +22,7 @@ LIMIT = 120.0
 RATE, SECONDS = 50, 10
 """Submits a second of `lateness`, and for how long."""
 KILLED_AFTER = 300
-"""Started handlers after which a worker is killed."""
+"""Started handlers after which a worker is killed, as soon as a handler is at work."""
 FOLDER = Path(os.environ["PEER_FOLDER"])
 SERVERS = {
     "windlass": "windlass",
@@ -127,7 +127,12 @@ def kills(peer: Any, at_work: Processes, workers: int, count: int) -> dict[str, 
     """Kills the workers, starts new ones at once, and waits until each job has ended."""
     peer.submit_all("work", count)
     start(peer, workers, at_work)
-    until("the first jobs", lambda: len(handlers.lines("begun")) >= KILLED_AFTER, 60, 0.005)
+
+    def is_at_work() -> bool:
+        begun = len(handlers.lines("begun"))
+        return begun >= KILLED_AFTER and begun > len(handlers.lines("ended"))
+
+    until("the first jobs", is_at_work, 120, 0.002)
     killed = time.monotonic()
     while at_work:
         kill(at_work.pop())
@@ -140,7 +145,7 @@ def kills(peer: Any, at_work: Processes, workers: int, count: int) -> dict[str, 
     starts = Counter(handlers.lines("begun"))
     return {
         "seconds": seconds,
-        "doubled": sum(1 for starts_of_one in starts.values() if starts_of_one > 1),
+        "doubled": sum(number - 1 for number in starts.values()),
         "unfinished": count - len(set(handlers.lines("ended"))),
     }
 
