@@ -111,6 +111,7 @@ def arguments() -> argparse.Namespace:
     read.add_argument("--program", type=Path, required=True, help="the program windlass; by default it is built")
     read.add_argument("--folder", type=Path, required=True, help=argparse.SUPPRESS)
     options = read.parse_args()
+    options.folder, options.sdk, options.program = (one.resolve() for one in (options.folder, options.sdk, options.program))
     options.rounds = options.rounds or (1 if options.quick else 3)
     options.kills = (0 if options.quick else 1) if options.kills is None else options.kills
     unknown = set(options.systems) - {one.peer for one in SYSTEMS}
