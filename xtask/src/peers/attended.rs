@@ -14,8 +14,6 @@ use std::{
     time::Duration,
 };
 
-use super::options::Options;
-
 /// The chore of the attendant: `peers-tidy GROUP FOLDER`.
 pub(crate) const CHORE: &str = "peers-tidy";
 
@@ -39,10 +37,10 @@ pub(super) fn target() -> Result<PathBuf, String> {
         .ok_or_else(|| format!("{} is in no target folder", this.display()))
 }
 
-/// Runs this program with the same arguments in a new folder.
-pub(super) fn run(options: &Options, args: &[String]) -> Result<(), String> {
-    let place = match &options.dir {
-        Some(dir) => dir.clone(),
+/// Runs this program with the same arguments in a new folder below `dir`.
+pub(super) fn run(dir: Option<&Path>, args: &[String]) -> Result<(), String> {
+    let place = match dir {
+        Some(dir) => dir.to_path_buf(),
         None => target()?.join("peers"),
     };
     let folder = place.join(format!("run-{}", std::process::id()));

@@ -16,6 +16,7 @@
 //! | [`lateness`] | the time from a submit to the start of the handler on an idle worker |
 //! | [`sleepers`] | the memory of an idle worker beside jobs that are due in a year |
 //! | [`machine`] | transitions, starts and commands on etcd, in rounds |
+//! | [`python`] | workers in Python, beside windlass with its SDK |
 //! | [`report`] | medians, ratios, the table, JSON |
 
 mod attended;
@@ -28,6 +29,7 @@ mod machine;
 mod measure;
 mod options;
 mod program;
+mod python;
 mod report;
 mod rounds;
 mod server;
@@ -48,6 +50,14 @@ const HELP: &str = include_str!("help.txt");
 type Left<T> = Result<T, String>;
 
 pub(crate) fn bench(args: &[String]) -> Result<(), String> {
+    if let [topic, rest @ ..] = args
+        && topic == python::NAME
+    {
+        return match attended::folder() {
+            Some(folder) => python::measure(rest, &folder),
+            None => attended::run(None, args),
+        };
+    }
     if args.iter().any(|arg| arg == "--help" || arg == "-h") {
         print!("{HELP}");
         return Ok(());
@@ -55,7 +65,7 @@ pub(crate) fn bench(args: &[String]) -> Result<(), String> {
     let options = Options::parse(args)?;
     match attended::folder() {
         Some(folder) => measure(&options, &folder),
-        None => attended::run(&options, args),
+        None => attended::run(options.dir.as_deref(), args),
     }
 }
 
