@@ -101,7 +101,7 @@ async fn main() -> Result<(), BoxError> {
         .await?;
     let task = NewTask::new("agent").id("trip").props("a flight to Oslo");
     let task = client.submit(task.replace_finished()).await?;
-    let reply: String = client.signal(&task, "approve", true).await?;
+    let reply: String = client.signal(&task, "approve", &true).await?;
     println!("the agent says {reply}");
     let result: String = task.wait().await?;
     println!("{result}");

@@ -116,11 +116,11 @@ async fn main() -> Result<(), BoxError> {
         source: "source.db".to_owned(),
         target: "target.db".to_owned(),
     };
-    let task = NewTask::new("etl").id("copy").props(copy);
+    let task = NewTask::new("etl").id("copy").props(&copy);
     let task = client.submit(task.replace_finished()).await?;
     let rows: u64 = task.wait().await?;
     let target = Connection::open("target.db")?;
-    let found: u64 = target.query_row("SELECT count(*) FROM events", [], |row| row.get(0))?;
+    let found: i64 = target.query_row("SELECT count(*) FROM events", [], |row| row.get(0))?;
     println!("{rows} rows copied, {found} in the target");
     runner.shutdown().await;
     Ok(())

@@ -18,17 +18,21 @@
 //! assert!(METRICS.iter().all(|metric| metric.name.starts_with("windlass_")));
 //! ```
 
+mod commits;
 mod gauges;
 mod http;
 mod kinds;
+mod remote;
 mod sdks;
 
 use std::{fmt::Write as _, sync::Arc, time::Duration};
 
-#[doc(hidden)]
 pub use http::{answered, in_work};
 pub use kinds::OTHER;
+#[doc(hidden)]
+pub(crate) use remote::RemoteMetrics;
 
+pub(crate) use commits::CommitMetrics;
 pub(crate) use gauges::{NamespaceGauges, OldestGauges, SlotGauges, SlotsOfKind, has_recorder};
 
 use hashbrown::HashMap;
@@ -262,7 +266,14 @@ impl KindMetrics {
     /// Records the end of a handler.
     pub(crate) fn ended(&self, outcome: RunOutcome, ran: Duration) {
         self.running.decrement(1.0);
-        self.run_duration.record(ran);
+        self.ended_elsewhere(outcome, Some(ran));
+    }
+
+    /// Records the end of a handler in another process.
+    fn ended_elsewhere(&self, outcome: RunOutcome, ran: Option<Duration>) {
+        if let Some(ran) = ran {
+            self.run_duration.record(ran);
+        }
         match outcome {
             RunOutcome::Returned => self.returned.increment(1),
             RunOutcome::Failed => self.failed.increment(1),
@@ -323,28 +334,6 @@ impl NodeMetrics {
     /// Records a write that was refused because its claim had ended.
     pub(crate) fn fenced(&self) {
         self.fenced.increment(1);
-    }
-}
-
-/// The metrics of the calls that write transitions.
-#[derive(Clone)]
-pub(crate) struct CommitMetrics {
-    duration: Histogram,
-    batch: Histogram,
-}
-
-impl CommitMetrics {
-    pub(crate) fn new() -> Self {
-        Self {
-            duration: metrics::histogram!(COMMIT_DURATION),
-            batch: metrics::histogram!(COMMIT_BATCH),
-        }
-    }
-
-    /// Records a call with this many writes, and how long it took.
-    pub(crate) fn answered(&self, took: Duration, writes: usize) {
-        self.duration.record(took);
-        self.batch.record(writes as f64);
     }
 }
 

@@ -29,6 +29,7 @@ use crate::{
         Coordinator, Error, Lease, NodeCommandId, QueuedNodeCommand, Registry, Store, TaskView,
         WorkerRecord,
     },
+    telemetry::RemoteMetrics,
 };
 
 /// What the requests of all workers of this process share.
@@ -45,6 +46,7 @@ pub(super) struct Desk {
     /// The kinds of all workers, for the watch.
     pub(super) kinds: watch::Sender<BTreeSet<Kind>>,
     pub(super) renewals: Renewals,
+    pub(super) metrics: RemoteMetrics,
     pub(super) servers: Box<dyn Fn() -> Vec<String> + Send + Sync>,
     pub(super) stop: CancellationToken,
 }
@@ -64,6 +66,7 @@ impl Desk {
             work: Notify::new(),
             kinds: watch::channel(BTreeSet::new()).0,
             renewals: Renewals::default(),
+            metrics: RemoteMetrics::new(),
             servers,
             stop: CancellationToken::new(),
         })

@@ -240,6 +240,16 @@ impl Turn {
                 answer.stop.extend(stop);
             }
         }
+        for entry in self.tasks.values() {
+            if let Entry::Live(task) = entry
+                && let Some(run) = task.runs_since(request.seq)
+                && !request.held.iter().any(|held| held.id == run.id)
+            {
+                let (signals, stop) = task.news(&run);
+                answer.signals.extend(signals);
+                answer.stop.extend(stop);
+            }
+        }
         let env = desk.env();
         for entry in self.tasks.values_mut() {
             if let Entry::Live(task) = entry {

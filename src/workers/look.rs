@@ -157,7 +157,11 @@ impl Turn {
             let mut failed = Vec::new();
             for (view, answer) in views.drain(..).zip(answers) {
                 match answer {
-                    Ok(Some(claimed)) => self.won(desk, worker, &view, claimed),
+                    Ok(Some(claimed)) => {
+                        let (kind, now) = (&claimed.task.kind, desk.now());
+                        desk.metrics.claimed(kind, view.due, now, claimed.abandoned);
+                        self.won(desk, worker, &view, claimed);
+                    }
                     Ok(None) if view.sleeping || view.deadline.is_some() => failed.push(view),
                     // Another node has it, or it can no longer be claimed.
                     Ok(None) => {}

@@ -17,7 +17,10 @@ use super::{
     secret,
     worker::Worker,
 };
-use crate::store::{LogWrite, Logged};
+use crate::{
+    store::{LogWrite, Logged},
+    telemetry::RunOutcome,
+};
 
 /// The most items of one report.
 const ITEMS: usize = 1_000;
@@ -261,6 +264,18 @@ impl Turn {
             }
             What::Log(_) => return Some(Fed::Answered(result(item, ResultCode::Applied))),
         };
+        let outcome = match (what, &input) {
+            (What::Aborted, _) => Some(RunOutcome::Aborted),
+            (_, Input::Returned(message)) if message.kind() == ActionKind::Error => {
+                Some(RunOutcome::Failed)
+            }
+            (_, Input::Returned(_)) => Some(RunOutcome::Returned),
+            _ => None,
+        };
+        if let (Some(outcome), Some(Entry::Live(task))) = (outcome, self.tasks.get(&item.id)) {
+            let ran = task.ran(item.run, desk.env().elapsed);
+            desk.metrics.ended(&task.task.kind, outcome, ran);
+        }
         self.feed(desk, &item.id, Input::Numbered(item.n));
         self.feed(desk, &item.id, input);
         Some(Fed::Waits)

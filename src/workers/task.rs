@@ -1,5 +1,7 @@
 //! [`RemoteTask`]: a claimed task of a remote worker, with its state machine.
 
+mod news;
+
 use std::{sync::Arc, time::Duration};
 
 use jiff::Timestamp;
@@ -9,7 +11,7 @@ use windlass_statemachine::{
     waits::{Waited, Waits},
 };
 
-use super::protocol::{Held, Offer, RunPhase, Signalled, Start, Stop};
+use super::protocol::{Held, Offer, RunPhase, Signalled, Start};
 use crate::{
     runner::IDLE_RUNS,
     store::{Claim, Claimed, Limits},
@@ -39,6 +41,8 @@ pub(super) struct RemoteTask {
     over: Option<u64>,
     /// Whether the claim was lost.
     is_lost: bool,
+    /// The run whose start this process has sent first, and when.
+    began: Option<(u64, Duration)>,
     /// When progress was last stored by itself.
     progress_kept: Option<Duration>,
     wake: Option<Timestamp>,
@@ -133,6 +137,7 @@ impl RemoteTask {
             stop: None,
             over,
             is_lost: false,
+            began: None,
             progress_kept: None,
             wake: None,
             resume: None,
@@ -225,6 +230,12 @@ impl RemoteTask {
         self.over.take_if(|over| *over == run);
     }
 
+    /// Returns how long a run has lasted, if this process has sent its start.
+    pub(super) fn ran(&self, run: u64, now: Duration) -> Option<Duration> {
+        let (_, began) = self.began.filter(|(began, _)| *began == run)?;
+        Some(now.saturating_sub(began))
+    }
+
     /// Returns whether progress may be stored by itself now, and notes it.
     pub(super) fn may_keep_progress(&mut self, now: Duration) -> bool {
         if self
@@ -298,6 +309,7 @@ impl RemoteTask {
         }
         let start = self.start.as_mut().filter(|start| start.sent.is_none())?;
         start.sent = Some(seq);
+        self.began = Some((start.run, env.elapsed));
         let Starting { run, attempt, .. } = *start;
         let state = self.machine.state();
         let waits = state.waits.as_deref();
@@ -333,43 +345,6 @@ impl RemoteTask {
             command: command.clone(),
         });
         new.collect()
-    }
-
-    /// Returns the commands that the handler has not received, and the stop of the run if it is to end.
-    pub(super) fn news(&self, held: &Held) -> (Vec<Signalled>, Option<Stop>) {
-        let is_over = self.over == Some(held.run) || self.machine.run() != Some(held.run);
-        if is_over {
-            let stop = (held.phase == RunPhase::Running).then(|| self.stopped(held, "over"));
-            return (Vec::new(), stop);
-        }
-        if held.phase == RunPhase::Ended {
-            return (Vec::new(), None);
-        }
-        let mut signals = self.signalled(held.run, held.took);
-        signals.retain(|signal| !signal.command.aborts());
-        let by_command = self.signals.iter().find(|(_, command)| command.aborts());
-        let stop = match (held.phase, by_command, self.stop) {
-            (RunPhase::Running, Some((order, command)), _) => Some(Stop {
-                order: Some(*order),
-                command: Some(command.clone()),
-                ..self.stopped(held, "command")
-            }),
-            (RunPhase::Running, None, Some(reason)) => Some(self.stopped(held, name(reason))),
-            _ => None,
-        };
-        (signals, stop)
-    }
-
-    fn stopped(&self, held: &Held, reason: &str) -> Stop {
-        Stop {
-            id: self.task.id.clone(),
-            fence: self.claim.fence,
-            run: held.run,
-            reason: reason.to_owned(),
-            order: None,
-            command: None,
-            grace_ms: self.grace.as_millis() as u64,
-        }
     }
 }
 

@@ -214,7 +214,9 @@ impl Turn {
         while !self.writes.is_empty() {
             let batch = mem::take(&mut self.writes);
             let commits = batch.iter().map(|(_, commit)| commit.clone()).collect();
+            let asked = Instant::now();
             let answers = desk.coordinator.commit(commits).await;
+            desk.metrics.committed(asked.elapsed(), batch.len());
             let mut again = Vec::new();
             for ((id, commit), answer) in batch.into_iter().zip(answers) {
                 match &answer {
@@ -223,12 +225,16 @@ impl Turn {
                         continue;
                     }
                     Ok(()) => {
+                        if let Some(entry) = self.tasks.get(&id) {
+                            desk.metrics.moved(entry.kind(), &commit.write);
+                        }
                         let state = &commit.write.state;
                         let stored = (state.report.clone(), state.code());
                         self.written.insert(id.clone(), stored);
                     }
                     Err(Error::Superseded { .. }) => self.reload.push(id.clone()),
                     Err(error) => {
+                        desk.metrics.refused(error);
                         debug!(task = %id, %error, "a write of a remote worker was refused");
                     }
                 }

@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use serde_json::json;
-use windlass::{store::Error, workers::WorkerError};
+use windlass::{
+    store::Error,
+    workers::{WorkerError, protocol::ResultCode},
+};
 
 use crate::support::{Worker, memory, server, submit, within};
 
@@ -132,4 +135,27 @@ async fn shutdown_answers_open_exchanges() {
     };
     let (answer, ()) = tokio::join!(worker.exchange(&server, 3700), stop);
     assert!(answer.claims.is_empty() && begun.elapsed() < Duration::from_secs(3));
+}
+
+#[tokio::test]
+async fn an_earlier_report_is_not_applied_over_a_later_one() {
+    let (store, client) = memory().await;
+    let (server, mut worker) = (server(&store), Worker::new("w"));
+    worker.register(&server, 1).await;
+    submit(&client, "a").await;
+    worker.exchange(&server, 3000).await;
+    let first = worker.item("a", json!({"checkpoint": 1}));
+    for page in [1, 2] {
+        let result = worker
+            .report(&server, "a", json!({"checkpoint": page}))
+            .await;
+        assert_eq!(result.result, ResultCode::Applied);
+    }
+    let again = worker
+        .send_report(&server, vec![first], false)
+        .await
+        .unwrap();
+    assert_eq!(again.results[0].result, ResultCode::Applied);
+    let state = client.get("a").await.unwrap().state.unwrap();
+    assert_eq!(state.data.unwrap().as_str(), "2");
 }

@@ -3,7 +3,10 @@
 use serde_json::json;
 use windlass::{
     Command,
-    workers::{WorkerError, protocol::ResultCode},
+    workers::{
+        WorkerError,
+        protocol::{ResultCode, Start},
+    },
 };
 
 use crate::support::{Worker, complete, memory, server, submit, within};
@@ -88,6 +91,22 @@ async fn another_server_takes_the_place_of_one() {
 }
 
 /// A report goes to a server that has not spoken for the worker, and whose answer to the first is lost.
+#[tokio::test]
+async fn another_server_sends_a_claim_whose_answer_was_lost() {
+    let (store, client) = memory().await;
+    let (one, other, mut worker) = (server(&store), server(&store), Worker::new("w"));
+    worker.register(&one, 1).await;
+    submit(&client, "a").await;
+    let lost = worker.send_exchange(&one, 3000).await.unwrap();
+    worker.settled = worker.seq;
+    let answer = worker.exchange(&other, 0).await;
+    let name = |start: &Start| (start.id.clone(), start.fence, start.run);
+    let (first, again) = (name(&lost.claims[0]), answer.claims.iter().map(name));
+    assert_eq!(again.collect::<Vec<_>>(), [first]);
+    let record = client.get("a").await.unwrap();
+    assert_eq!(record.state.unwrap().claims, 1);
+}
+
 #[tokio::test]
 async fn a_report_to_another_server_is_applied_once() {
     let (store, client) = memory().await;

@@ -43,6 +43,34 @@ async fn answered(
     .await
 }
 
+/// The answer to a report starts a run while an exchange is open that does not hold it.
+#[tokio::test]
+async fn an_open_exchange_stops_a_run_that_a_later_answer_has_started() {
+    let (store, client) = memory().await;
+    let (server, mut worker) = (server(&store), Worker::new("w"));
+    worker.register(&server, 1).await;
+    submit(&client, "a").await;
+    let next = submit(&client, "b").await;
+    worker.exchange(&server, 3000).await;
+    let item = worker.item("a", complete());
+    let mut waiting = Worker::new("w");
+    (waiting.seq, waiting.settled) = (worker.seq, worker.settled);
+    waiting.runs = worker.runs.clone();
+    worker.seq += 1;
+    let report = async {
+        // The exchange waits by then: a report that is handled before it would make it stale.
+        tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+        let report = worker.send_report(&server, vec![item], true).await.unwrap();
+        assert_eq!(report.claims[0].id, next);
+        client.command(&next, Command::Pause).await.unwrap();
+    };
+    let (answer, ()) = tokio::join!(waiting.send_exchange(&server, 3500), report);
+    let stops = answer.unwrap().stop;
+    assert_eq!(stops.len(), 1, "the exchange has waited for its whole time");
+    assert_eq!(stops[0].id, next);
+    assert_eq!(stops[0].command, Some(Command::Pause));
+}
+
 #[tokio::test]
 async fn a_command_stops_a_run() {
     let (store, client) = memory().await;

@@ -24,11 +24,20 @@ struct Edit {
     to: &'static str,
 }
 
-/// A rule that is broken, and the test of `tests/workers` that has to fail.
+/// A rule that is broken, and the test that has to fail.
 struct Mutant {
     name: &'static str,
     edits: &'static [Edit],
+    /// The test of `tests/workers`, or after `conformance: ` one of `tests/conformance.rs`.
     test: &'static str,
+}
+
+impl Mutant {
+    /// Returns the program of tests and the name of the test.
+    fn program_and_test(&self) -> (&'static str, &'static str) {
+        let test = self.test.strip_prefix("conformance: ");
+        test.map_or(("workers", self.test), |test| ("conformance", test))
+    }
 }
 
 const fn edit(file: &'static str, place: usize, from: &'static str, to: &'static str) -> Edit {
@@ -49,7 +58,7 @@ const MUTANTS: &[Mutant] = &[
             "stored.version == self.follows",
             "true",
         )],
-        test: "races::requests_are_lost_doubled_and_sent_to_other_servers",
+        test: "conformance: memory::fences::a_write_that_arrives_late_is_superseded",
     },
     Mutant {
         name: "speaker-not-compared",
@@ -97,16 +106,6 @@ const MUTANTS: &[Mutant] = &[
         test: "servers::a_claim_whose_answer_is_lost_comes_again",
     },
     Mutant {
-        name: "held-run-started-again",
-        edits: &[edit(
-            "src/workers/task.rs",
-            1,
-            "Machine::adopt(config, state, held.took)",
-            "Machine::new(config, state, abandoned)",
-        )],
-        test: "servers::another_server_takes_the_place_of_one",
-    },
-    Mutant {
         name: "report-applied-again",
         edits: &[
             edit("src/workers/report.rs", 1, "item.n <= last.n", "false"),
@@ -117,7 +116,7 @@ const MUTANTS: &[Mutant] = &[
                 "item.n > next",
             ),
         ],
-        test: "runs::a_report_is_applied_once",
+        test: "requests::an_earlier_report_is_not_applied_over_a_later_one",
     },
     Mutant {
         name: "took-ignored",
@@ -145,7 +144,7 @@ const MUTANTS: &[Mutant] = &[
             "self.hold(desk, worker, claimed)",
             "drop(claimed)",
         )],
-        test: "servers::another_server_takes_the_place_of_one",
+        test: "servers::another_server_sends_a_claim_whose_answer_was_lost",
     },
     Mutant {
         name: "stale-request-handled",
@@ -168,7 +167,7 @@ const MUTANTS: &[Mutant] = &[
             "rules::worker::check_speaker(lease, &one.speaker).is_ok()",
             "true",
         )],
-        test: "speakers::a_late_renewal_of_the_server_before_keeps_the_status",
+        test: "conformance: memory::workers::a_status_is_that_of_the_speaker",
     },
     Mutant {
         name: "answered-command-carried-out-again",
@@ -199,11 +198,12 @@ pub(crate) fn planted(names: &[String]) -> Result<(), String> {
     let target = target.unwrap_or_else(|| folder.join("build"));
     let chosen = |mutant: &&Mutant| names.is_empty() || names.iter().any(|n| n == mutant.name);
     let test = |mutant: &Mutant, is_planted: bool| -> Result<bool, String> {
+        let (program, test) = mutant.program_and_test();
         let mut command = Command::new("cargo");
         command
             .current_dir(&tree)
-            .args(["test", "--workspace", "--all-features", "--test", "workers"])
-            .args(["--", "--exact", mutant.test])
+            .args(["test", "--workspace", "--all-features", "--test", program])
+            .args(["--", "--exact", test])
             .env("CARGO_TARGET_DIR", &target)
             .env("PROTOC", tools::protoc(&root())?)
             .stderr(Stdio::null());
@@ -305,10 +305,15 @@ mod tests {
     fn every_expression_is_in_its_file_and_every_test_exists() {
         let texts = switched(&root()).unwrap();
         for mutant in MUTANTS {
-            let (file, test) = mutant.test.split_once("::").unwrap();
-            let path = root().join(format!("tests/workers/{file}.rs"));
-            let text = fs::read_to_string(path).unwrap();
-            assert!(text.contains(&format!("fn {test}()")), "{}", mutant.test);
+            let (program, test) = mutant.program_and_test();
+            let mut parts = test.rsplit("::");
+            let (test, file) = (parts.next().unwrap(), parts.next().unwrap());
+            let folder = match program {
+                "workers" => "tests/workers",
+                _ => "src/testing/conformance",
+            };
+            let text = fs::read_to_string(root().join(format!("{folder}/{file}.rs"))).unwrap();
+            assert!(text.contains(&format!("fn {test}(")), "{}", mutant.test);
             let switch = format!("crate::is_planted(\"{}\")", mutant.name);
             let planted = texts.values().filter(|text| text.contains(&switch)).count();
             assert!(planted > 0, "{} is not planted", mutant.name);

@@ -19,7 +19,14 @@ pub(crate) use versions::check as check_versions;
 pub(crate) use wheel::release as wheel;
 
 /// The folders and files whose types are checked.
-const TYPED: [&str; 5] = ["src", "tests", "examples", "check_wheel.py", "make_sync.py"];
+const TYPED: [&str; 6] = [
+    "src",
+    "tests",
+    "examples",
+    "check_wheel.py",
+    "make_sync.py",
+    "../../deploy/test_deploy.py",
+];
 /// How the lines of pytest begin that say what has failed.
 const FAILURES: &[&str] = &["FAILED ", "ERROR "];
 
@@ -72,6 +79,7 @@ pub(crate) fn check(program: &Path) -> Result<(), String> {
     let mut failed = Vec::new();
     failed.extend(check_sources(newest).err());
     failed.extend(test(newest, program, &[]).err());
+    failed.extend(deploy(newest, program).err());
     for python in others {
         failed.extend(test(python, program, &["-m", "not slow"]).err());
     }
@@ -117,10 +125,20 @@ fn for_tests(python: &Python) -> Result<Environment, String> {
 fn test(python: &Python, program: &Path, chosen: &[&str]) -> Result<(), String> {
     let environment = for_tests(python)?;
     let mut pytest = pytest(python, &environment, program);
+    // The tests wait more than they compute.
+    pytest.args(["-n", "4", "--dist", "worksteal"]);
     pytest.args(["--durations", "5"]).args(chosen);
     let name = format!("{}: pytest", python.name());
     let what = [&[name.as_str()], chosen].concat().join(" ");
     bounded::run_repeating(&what, TESTS, &mut pytest, FAILURES)
+}
+
+/// The dashboard and the alerts of `deploy`, with a real Prometheus.
+fn deploy(python: &Python, program: &Path) -> Result<(), String> {
+    tools::prometheus()?;
+    let mut pytest = pytest(python, &for_tests(python)?, program);
+    pytest.arg(root().join("deploy/test_deploy.py"));
+    bounded::run_repeating("deploy: pytest", TESTS, &mut pytest, FAILURES)
 }
 
 fn pytest(python: &Python, environment: &Environment, program: &Path) -> Command {

@@ -147,6 +147,17 @@ pub(crate) fn of_scripts() -> Result<(), String> {
     Ok(())
 }
 
+/// `prometheus` and `promtool`, with which the dashboard and the alerts of `deploy` are tested.
+pub(crate) fn prometheus() -> Result<(), String> {
+    for name in ["prometheus", "promtool"] {
+        let found = in_path(name).or_else(|| by_apt("prometheus", name));
+        found.ok_or_else(|| {
+            format!("{name} is needed by the tests of deploy and could not be fetched: install Prometheus")
+        })?;
+    }
+    Ok(())
+}
+
 /// `valgrind`, which counts instructions and allocations.
 pub(crate) fn valgrind() -> Result<PathBuf, String> {
     let found = named("VALGRIND")?

@@ -45,7 +45,7 @@ def test_the_page_from_nothing_to_a_task_that_survives(server: Server) -> None:
     (folder / "submit.py").write_text(submit)
     (folder / "test_tasks.py").write_text(tests)
     run(folder, server, "-m", "pytest", "-q", "test_tasks.py")
-    worker = server.work(str(folder / "tasks.py"), PYTHONUNBUFFERED="1")
+    worker = server.work(str(folder / "tasks.py"))
     waiting = subprocess.Popen(
         [sys.executable, "submit.py"],
         cwd=folder,
@@ -54,7 +54,7 @@ def test_the_page_from_nothing_to_a_task_that_survives(server: Server) -> None:
     )
     until("page 5", lambda: "page 5\n" in server.log(0))
     os.kill(worker.pid, signal.SIGKILL)
-    server.work(str(folder / "tasks.py"), PYTHONUNBUFFERED="1")
+    server.work(str(folder / "tasks.py"))
     out, _ = waiting.communicate(timeout=60)
     assert out == b"30\n"
     pages = [int(line.split()[1]) for log in (0, 1) for line in server.log(log).splitlines() if line.startswith("page ")]

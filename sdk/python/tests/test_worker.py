@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import time
+import urllib.request
 from typing import Any
 
 import pytest
@@ -174,6 +176,30 @@ def test_log_lines_and_progress_are_stored(shared: Server) -> None:
     id = client.submit("pages-loop", {"count": 2, "pause": 60})["id"]
     assert until("the progress", lambda: client.get(id).get("progress"))["fraction"] == 0.5
     client.kill(id)
+
+
+def test_a_server_counts_the_tasks_of_workers(shared: Server) -> None:
+    client = shared.client()
+    client.result(client.submit("pages-thread", {"count": 1, "pause": 0.2})["id"], 20)
+    with pytest.raises(windlass.TaskFailed):
+        client.result(client.submit("fails", "fail")["id"], 20)
+    request = urllib.request.Request(f"{shared.url}/metrics", headers={"Authorization": f"Bearer {shared.token}"})
+    with urllib.request.urlopen(request, timeout=20) as answer:
+        text = answer.read().decode()
+    for series in (
+        'windlass_claims_total{kind="pages-thread"}',
+        'windlass_attempts_total{kind="pages-thread",outcome="returned"}',
+        'windlass_attempts_total{kind="fails",outcome="failed"}',
+        'windlass_transitions_total{kind="pages-thread",to="completed"}',
+        'windlass_transitions_total{kind="fails",to="failed"}',
+        'windlass_run_duration_seconds_count{kind="pages-thread"}',
+        'windlass_start_lateness_seconds_count{kind="pages-thread"}',
+        "windlass_commit_batch_size_count",
+        'windlass_workers{kind="pages-thread",sdk="windlass-python"}',
+    ):
+        found = re.search(re.escape(series) + r" ([\d.]+)", text)
+        assert found, f"{series} is missing"
+        assert float(found.group(1)) > 0, series
 
 
 def test_sigterm_releases_tasks_and_another_worker_goes_on(server: Server) -> None:

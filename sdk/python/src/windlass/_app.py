@@ -66,7 +66,9 @@ class App:
     """Handlers, and where their tasks are.
 
     `url` and `token` are those of `Client`. `labels` are those that a task must all have to be run here. `ttl` is how
-    long a lost worker keeps its tasks, in seconds: 15 to 300. `codec` changes all values on their way, such as by
+    long a lost worker keeps its tasks, in seconds: 15 to 300. `processes`: how many processes run `def` handlers; by default
+    one for each slot. With fewer, the tasks in the other slots wait in this worker: short handlers then do not wait for the
+    store between two tasks. `codec` changes all values on their way, such as by
     encryption."""
 
     def __init__(
@@ -77,10 +79,12 @@ class App:
         labels: Mapping[str, str] | None = None,
         ttl: float = 45.0,
         codec: Codec | None = None,
+        processes: int | None = None,
     ) -> None:
         if not 15 <= ttl <= 300:
             raise ValueError(f"ttl: {ttl} is not between 15 and 300 seconds")
         self.url, self.token = url, token
+        self.processes = processes
         self.labels, self.ttl, self.codec = dict(labels or {}), ttl, codec or Plain()
         self.tasks: dict[str, Task[Any, Any]] = {}
 

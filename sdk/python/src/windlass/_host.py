@@ -7,6 +7,7 @@ import concurrent.futures
 import contextvars
 import ctypes
 import importlib
+import io
 import json
 import logging
 import os
@@ -49,6 +50,9 @@ def main(link: socket.socket, where: dict[str, tuple[str, str]], place: str) -> 
         signal.signal(number, lambda *_: None)  # The worker decides. An ignored signal would be ignored by commands, too.
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(line_buffering=True)  # What a handler prints is not lost when its process is killed.
     if not logging.getLogger().handlers:
         logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     tasks: dict[str, Task[Any, Any]] = {}

@@ -127,7 +127,8 @@ class Hosts:
         places = {task.place for task in app.tasks.values()}
         self.most = dict.fromkeys(places, 1)
         if "process" in places:
-            self.most["process"] = sum(task.slots for task in app.tasks.values() if task.place == "process")
+            slots = sum(task.slots for task in app.tasks.values() if task.place == "process")
+            self.most["process"] = min(slots, app.processes or slots)
 
     async def start(self) -> None:
         """Starts the first process of each place, and waits until it has imported the handlers."""
@@ -163,7 +164,7 @@ class Hosts:
         else:
             self.queue.append(run)  # Until a process that is being replaced has ended.
             return
-        run.host, host.runs[run.key] = host, run
+        run.host, host.runs[run.key], run.sign = host, run, clock()
         host.send([["start", run.key, run.claim]])
 
     def send(self, run: Run, message: Any) -> None:
@@ -299,5 +300,8 @@ class Hosts:
     def next(self) -> None:
         """Gives waiting runs to processes."""
         queue, self.queue = self.queue, []
-        for run in queue:
+        for at, run in enumerate(queue):
             self.assign(run)
+            if self.queue:  # All processes are busy: one that waits for a process is of the place that has several.
+                self.queue += queue[at + 1 :]
+                break

@@ -47,6 +47,10 @@ class Again(Exception):
     """The request was not answered, or its outcome is not known. The pause has passed."""
 
 
+class Overtaken(Exception):
+    """The other request of the worker had a greater number and was handled first: this one is sent again at once."""
+
+
 @dataclasses.dataclass(eq=False)
 class Item:
     """A report of a run. The numbered ones are sent one after the other until they are answered."""
@@ -173,13 +177,15 @@ class Worker:
             await self._next_server(link, f"{link.address.url}: {error or type(error).__name__}")
             raise Again from error
         if answer.status < 300:
-            self.trouble = ""
+            self.trouble, self.overtaken = "", 0
             return dict(problem)
         detail = f"{link.address.url} answered {answer.status}: {problem.get('detail') or problem.get('code') or ''}"
         await self._refused(link, answer, problem.get("code", ""), detail, lease)
         raise Again
 
     trouble = ""
+    overtaken = 0
+    """Requests in a row that were overtaken. A server that refuses ten is asked again after a pause."""
 
     async def _next_server(self, link: AsyncLink, why: str) -> None:
         if not self.trouble:
@@ -204,6 +210,10 @@ class Worker:
             raise TooLarge
         if status == 503 and len(self.urls) > 1:
             return await self._next_server(link, detail)
+        if code == "stale" and lease == self.leases:
+            self.overtaken += 1
+            if self.overtaken < 10:
+                raise Overtaken
         if status == 409 and code == "exists":
             self.name = ""
         elif status != 409:
@@ -255,7 +265,7 @@ class Worker:
                 sent = clock()
                 try:
                     answer = await self.post("exchange", "/v1/workers", json.dumps(body), self.patience(0.0))
-                except (Again, Over, TooLarge):
+                except (Again, Over, Overtaken, TooLarge):
                     continue
                 self.name, self.ttl, self.wait = answer["worker"], answer["ttl_ms"] / 1000, answer["wait_ms"] / 1000
                 self.seq, self.leases, self.again = max(self.seq, answer["seq"]), self.leases + 1, False
@@ -286,6 +296,8 @@ class Worker:
             try:
                 await self.exchanging
                 failed = False
+            except Overtaken:
+                failed = True
             except (Again, Over, TooLarge):
                 failed = True
                 await asyncio.sleep(_PAUSE)
@@ -403,6 +415,8 @@ class Worker:
             try:
                 if await self.report():
                     await asyncio.sleep(_PAUSE)
+            except Overtaken:
+                continue
             except TooLarge:
                 self.too_large()
             except (Again, Over):
@@ -499,7 +513,7 @@ class Worker:
                 stall = run.task.stall_after
                 if run.phase == "stopping" and run.stop_at <= now:
                     self.hosts.abort(run)
-                elif run.phase == "running" and stall and now - run.sign > stall:
+                elif run.phase == "running" and run.host is not None and stall and now - run.sign > stall:
                     logger.warning("task %s: its handler has stalled, and is aborted", run.claim["id"])
                     self.hosts.abort(run, f"the handler has stalled: no sign of progress for {stall:g} s")
 

@@ -1,0 +1,185 @@
+"""The dashboard and the alerts against a real Prometheus that has scraped a real run.
+
+`WINDLASS_BIN` names the program; `prometheus` and `promtool` are on the path. `cargo xtask python` runs it."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import re
+import signal
+import socket
+import subprocess
+import time
+import urllib.parse
+import urllib.request
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+HERE = pathlib.Path(__file__).parent
+BOUND = 60.0
+"""How long anything may take before the test says what it has waited for, in seconds."""
+
+
+def until(what: str, look: Callable[[], Any]) -> Any:
+    end = time.monotonic() + BOUND
+    while time.monotonic() < end:
+        if found := look():
+            return found
+        time.sleep(0.2)
+    raise AssertionError(f"waited {BOUND:g} s for: {what}")
+
+
+def free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
+
+
+class Site:
+    """A store with a server, two workers and a Prometheus."""
+
+    def __init__(self, folder: pathlib.Path) -> None:
+        self.folder, self.processes = folder, list[subprocess.Popen[bytes]]()
+        self.program = os.environ["WINDLASS_BIN"]
+        self.env = {**os.environ, "WINDLASS_STORE": f"sqlite:{folder}/jobs.db", "XDG_STATE_HOME": str(folder)}
+        server, worker, self.port = free_port(), free_port(), free_port()
+        self.start("server", self.program, "serve", "--no-socket", "--listen", f"127.0.0.1:{server}")
+        made = until("a token", lambda: self.windlass("token", "new", "prometheus", "--role", "read"))
+        found = re.search(r"wlt_\w+", made)
+        assert found
+        (folder / "token").write_text(found.group())
+        self.start("worker", self.program, "worker", "--slots", "4", "--serve", f"127.0.0.1:{worker}")
+        config = (HERE / "prometheus" / "prometheus.yml").read_text()
+        config = config.replace("/etc/prometheus/windlass.token", str(folder / "token")).replace("15s", "1s")
+        config = config.replace('["localhost:7474"]', f'["127.0.0.1:{server}", "127.0.0.1:{worker}"]')
+        (folder / "prometheus.yml").write_text(config)
+        (folder / "alerts.yml").write_text((HERE / "prometheus" / "alerts.yml").read_text())
+        self.start(
+            "prometheus",
+            "prometheus",
+            f"--config.file={folder}/prometheus.yml",
+            f"--storage.tsdb.path={folder}/data",
+            f"--web.listen-address=127.0.0.1:{self.port}",
+        )
+
+    def start(self, name: str, *command: str) -> subprocess.Popen[bytes]:
+        with open(self.folder / f"{name}.log", "ab") as log:
+            process = subprocess.Popen(command, env=self.env, cwd=self.folder, stdout=log, stderr=log, start_new_session=True)
+        self.processes.append(process)
+        return process
+
+    def windlass(self, *arguments: str) -> str:
+        done = subprocess.run([self.program, *arguments], env=self.env, capture_output=True, text=True, timeout=BOUND, check=False)
+        assert done.returncode == 0, f"windlass {arguments}: {done.stderr}"
+        return done.stdout
+
+    def submit(self, tasks: list[dict[str, Any]]) -> None:
+        file = self.folder / "tasks.jsonl"
+        file.write_text("\n".join(map(json.dumps, tasks)))
+        self.windlass("submit", "--lines", str(file))
+
+    def query(self, expression: str) -> list[dict[str, Any]]:
+        """Returns the series of a query; none while Prometheus does not answer."""
+        text = urllib.parse.urlencode({"query": expression})
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/api/v1/query?{text}", timeout=10) as answer:
+                found: list[dict[str, Any]] = json.load(answer)["data"]["result"]
+                return found
+        except OSError:
+            return []
+
+    def close(self) -> None:
+        for process in self.processes:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    made = Site(tmp_path_factory.mktemp("site"))
+    try:
+        scenes(made)
+        yield made
+    finally:
+        made.close()
+
+
+def scenes(site: Site) -> None:
+    """Tasks that complete, fail, wait for a limit and for a worker; a worker that is killed; a schedule; a pause."""
+    sleep = {"command": "sleep", "args": ["300"]}
+    limits = [{"key": "one", "at_once": 1}]
+    tasks: list[dict[str, Any]] = [{"id": f"good-{n}", "kind": "exec", "props": {"command": "true"}} for n in range(10)]
+    tasks += [{"id": f"bad-{n}", "kind": "exec", "retry": 1, "props": {"command": "false"}} for n in range(3)]
+    tasks += [{"id": f"limited-{n}", "kind": "exec", "limits": limits, "props": sleep} for n in range(2)]
+    tasks += [{"id": "orphan", "kind": "nobody"}, {"id": "paused", "kind": "exec", "props": sleep}]
+    site.submit(tasks)
+    spec = {"run": {"kind": "exec", "props": {"command": "true"}}, "every": [{"interval": "1s"}]}
+    site.windlass("schedule", "create", "often", "--spec", json.dumps(spec))
+    until("a running task", lambda: '"paused"' in site.windlass("list", "--claimed", "-o", "json"))
+    # A second worker gets a task that the first has no room for, and is killed.
+    site.submit([{"id": f"lost-{n}", "kind": "exec", "props": sleep} for n in range(4)])
+    second = site.start("second", site.program, "worker", "--slots", "4", "--name", "second")
+    until("the second worker has a task", lambda: '"second"' in site.windlass("list", "--claimed", "-o", "json"))
+    claimed = [json.loads(line) for line in site.windlass("list", "--claimed", "-o", "json").splitlines()]
+    # The worker itself, below its supervisor.
+    subprocess.run(["pkill", "-KILL", "-P", str(second.pid)], check=True, timeout=BOUND)
+    site.windlass("pause", "paused")
+    # The first has room for the tasks that were lost.
+    site.windlass("kill", *(task["id"] for task in claimed if task["id"].startswith("lost") and task["node"] != "second"))
+    for query in (
+        'windlass_transitions_total{to="failed"}',
+        "windlass_command_stop_seconds_count",
+        'windlass_waiting_tasks{reason="limit"}',
+    ):
+        until(f"Prometheus has {query}", lambda query=query: site.query(query))  # type: ignore[misc]
+
+
+def test_promtool_accepts_the_rules_and_each_alert_fires_in_its_scenario_only() -> None:
+    for command in (["check", "rules", "alerts.yml"], ["test", "rules", "alerts_test.yml"]):
+        done = subprocess.run(
+            ["promtool", *command], cwd=HERE / "prometheus", capture_output=True, text=True, timeout=60, check=False
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+    rules = re.findall(r"alert: (\w+)", (HERE / "prometheus" / "alerts.yml").read_text())
+    tested = re.findall(r"- name: (\w+)", (HERE / "prometheus" / "alerts_test.yml").read_text())
+    assert rules == tested
+    assert len(rules) >= 16
+
+
+def test_every_panel_of_the_dashboard_has_data(site: Site) -> None:
+    dashboard = json.loads((HERE / "grafana" / "windlass.json").read_text())
+    without = []
+    for panel in dashboard["panels"]:
+        for target in panel["targets"]:
+            query = target["expr"].replace("$__rate_interval", "30s").replace("$kind", ".*")
+            try:
+                until(query, lambda query=query: site.query(query))  # type: ignore[misc]
+            except AssertionError:
+                without.append(f"{panel['title']}: {query}")
+    assert not without
+    assert len(dashboard["panels"]) >= 18
+
+
+def test_every_metric_of_the_dashboard_and_of_the_alerts_is_one_of_windlass() -> None:
+    known = set(re.findall(r"`(windlass_\w+)`", (HERE.parent / "docs" / "metrics.md").read_text()))
+    text = (HERE / "prometheus" / "alerts.yml").read_text() + (HERE / "grafana" / "windlass.json").read_text()
+    used = {re.sub(r"_(bucket|count|sum)$", "", name) for name in re.findall(r"windlass_\w+", text)}
+    assert used <= known, used - known
+
+
+def test_the_alerts_see_the_scenes(site: Site) -> None:
+    """The expressions of those alerts whose scene has happened, with the lateness that a test has time for."""
+    text = (HERE / "prometheus" / "alerts.yml").read_text()
+    rules = dict(re.findall(r"alert: (\w+)\n +expr: (?:\|\n)?(.*?)\n +(?:for|labels)", text, re.S))
+    seen = ["WindlassTasksLate", "WindlassNoNode", "WindlassLimitFull", "WindlassTasksFailed", "WindlassNodeLost"]
+    for name in seen:
+        expression = rules[name].replace("> 300", "> 3")
+        until(f"{name}: {expression}", lambda expression=expression: site.query(expression))  # type: ignore[misc]
+    quiet = ["WindlassDown", "WindlassQuarantined", "WindlassStoreErrors", "WindlassLeaseMargin", "WindlassDataVersion"]
+    for name in quiet:
+        assert site.query(rules[name]) == [], f"{name} is not quiet"
