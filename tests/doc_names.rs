@@ -12,7 +12,7 @@ use std::{
 };
 
 /// Where the sources and the documents are.
-const FOLDERS: [&str; 11] = [
+const FOLDERS: [&str; 12] = [
     "src",
     "statemachine",
     "exec",
@@ -24,6 +24,7 @@ const FOLDERS: [&str; 11] = [
     "benches",
     "docs",
     "sdk",
+    "deploy",
 ];
 
 fn root() -> &'static Path {

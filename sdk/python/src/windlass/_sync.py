@@ -188,7 +188,7 @@ class Client:
             try:
                 answer, read = link.call(method, target, data, headers, self._timeout + wait)
             except (OSError, ValueError, TimeoutError) as error:
-                problem = f"{link.address.url}: {error or type(error).__name__}"
+                problem = f"{link.address.url}: {str(error) or type(error).__name__}"
                 # An old connection may have been closed between two requests: a new one is tried at once.
                 delay = 0.0 if not fresh and again else pause
                 refused = isinstance(error, ConnectionRefusedError)

@@ -174,7 +174,7 @@ class Worker:
             answer, read = await link.call("POST", path, body.encode(), headers, timeout)
             problem = json.loads(read) if read else {}
         except (OSError, ValueError, asyncio.TimeoutError) as error:
-            await self._next_server(link, f"{link.address.url}: {error or type(error).__name__}")
+            await self._next_server(link, f"{link.address.url}: {str(error) or type(error).__name__}")
             raise Again from error
         if answer.status < 300:
             self.trouble, self.overtaken = "", 0

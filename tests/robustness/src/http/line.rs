@@ -154,7 +154,7 @@ impl Shared {
     }
 
     async fn pass(&self, mut client: TcpStream, mut rng: fastrand::Rng) -> io::Result<()> {
-        let request = read_request(&mut client).await?;
+        let request = with_close(read_request(&mut client).await?);
         let mut order = self.servers.clone();
         rng.shuffle(&mut order);
         let (Some(&one), Some(&other)) = (order.first(), order.last()) else {
@@ -259,6 +259,15 @@ async fn exchange(server: SocketAddr, request: &[u8]) -> io::Result<Vec<u8>> {
         Ok(answer)
     };
     timeout(ANSWER, work).await.map_err(io::Error::other)?
+}
+
+/// Asks the server to close the connection after its answer: clients keep theirs open.
+fn with_close(request: Vec<u8>) -> Vec<u8> {
+    let end = request.windows(4).position(|four| four == b"\r\n\r\n");
+    let Some((head, rest)) = end.and_then(|end| request.split_at_checked(end)) else {
+        return request;
+    };
+    [head, b"\r\nConnection: close", rest].concat()
 }
 
 /// Reads a request to its end.
